@@ -1,0 +1,113 @@
+"""Avro from the message dataclasses: one derived schema a type, and values to and from Avro's dicts.
+
+The dataclass is the only truth; `schemas/registry.json` records what was ever written (see `registry.py`).
+"""
+
+import dataclasses
+import functools
+import types
+import typing
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Any, Protocol, cast
+
+NAMESPACE = "pochade"
+
+
+class Message(Protocol):
+    """Any dataclass of `messages.py`."""
+
+    __dataclass_fields__: typing.ClassVar[dict[str, Any]]
+
+
+Convert = Callable[[Any], Any]
+
+
+def subject_of(kind: type[Message]) -> str:
+    """The registry subject: RecordName strategy, because one record goes to several job topics."""
+    return f"{NAMESPACE}.{kind.__name__}"
+
+
+def avro_schema(kind: type[Message]) -> dict[str, Any]:
+    """The Avro schema of a message type, nested records defined where they are first used."""
+    return cast(dict[str, Any], _record(kind, set()))
+
+
+def _record(kind: type[Message], defined: set[str]) -> Any:
+    name = f"{NAMESPACE}.{kind.__name__}"
+    if name in defined:
+        return name
+    defined.add(name)
+    hints = typing.get_type_hints(kind)
+    fields = []
+    for field in dataclasses.fields(cast(Any, kind)):
+        entry: dict[str, Any] = {"name": field.name, "type": _type(hints[field.name], defined)}
+        if field.default is not dataclasses.MISSING:
+            entry["default"] = list(field.default) if isinstance(field.default, tuple) else field.default
+        elif field.default_factory is not dataclasses.MISSING:
+            entry["default"] = field.default_factory()
+        fields.append(entry)
+    return {"type": "record", "name": kind.__name__, "namespace": NAMESPACE, "fields": fields}
+
+
+def _type(hint: Any, defined: set[str]) -> Any:
+    primitives: dict[Any, str] = {str: "string", int: "long", float: "double", bool: "boolean", bytes: "bytes"}
+    if hint in primitives:
+        return primitives[hint]
+    if dataclasses.is_dataclass(hint):
+        return _record(cast(type[Message], hint), defined)
+    if isinstance(hint, type) and issubclass(hint, StrEnum):
+        return "string"  # a reader that does not know a new symbol still reads the record
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is tuple:
+        return {"type": "array", "items": _type(arguments[0], defined)}
+    if origin is dict:
+        return {"type": "map", "values": _type(arguments[1], defined)}
+    if origin in (types.UnionType, typing.Union):
+        return ["null", *(_type(a, defined) for a in arguments if a is not types.NoneType)]
+    raise TypeError(f"no Avro type for {hint!r}: messages use str, int, float, bool, tuples, dicts and each other")
+
+
+@functools.cache
+def to_avro(kind: type[Message]) -> Convert:
+    """A function from a message of this type to the dict that fastavro writes."""
+    hints = typing.get_type_hints(kind)
+    fields = [(f.name, _out(hints[f.name])) for f in dataclasses.fields(cast(Any, kind))]
+    return lambda value: {name: convert(getattr(value, name)) for name, convert in fields}
+
+
+def _out(hint: Any) -> Convert:
+    if dataclasses.is_dataclass(hint):
+        return to_avro(cast(type[Message], hint))
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is tuple:
+        item = _out(arguments[0])
+        return lambda values: [item(v) for v in values]
+    if origin in (types.UnionType, typing.Union):
+        item = _out(next(a for a in arguments if a is not types.NoneType))
+        return lambda value: None if value is None else item(value)
+    return lambda value: value
+
+
+@functools.cache
+def from_avro(kind: type[Message]) -> Convert:
+    """A function from the dict that fastavro reads to a message of this type."""
+    hints = typing.get_type_hints(kind)
+    fields = [(f.name, _in(hints[f.name])) for f in dataclasses.fields(cast(Any, kind))]
+    construct = cast(Callable[..., Any], kind)
+    return lambda record: construct(**{name: convert(record[name]) for name, convert in fields})
+
+
+def _in(hint: Any) -> Convert:
+    if dataclasses.is_dataclass(hint):
+        return from_avro(cast(type[Message], hint))
+    if isinstance(hint, type) and issubclass(hint, StrEnum):
+        return hint
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is tuple:
+        item = _in(arguments[0])
+        return lambda values: tuple(item(v) for v in values)
+    if origin in (types.UnionType, typing.Union):
+        item = _in(next(a for a in arguments if a is not types.NoneType))
+        return lambda value: None if value is None else item(value)
+    return lambda value: value

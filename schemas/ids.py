@@ -1,0 +1,32 @@
+"""Identities and draws as functions of the request, so that a repeated decision comes out the same."""
+
+import hashlib
+import uuid
+
+RECORD_NAMESPACE = uuid.UUID("6f1d0f3e-58a1-5e0b-9b0e-0b6a1f6f7c11")
+
+
+def new_request_id() -> str:
+    """A random request id for a producer that brings none."""
+    return str(uuid.uuid4())
+
+
+def request_id_of_record(topic: str, partition: int, offset: int) -> str:
+    """The id of a record without one: the same however often the record is read (design, section 1)."""
+    return str(uuid.uuid5(RECORD_NAMESPACE, f"{topic}/{partition}/{offset}"))
+
+
+def job_id(request_id: str, stage: int, level: str) -> str:
+    """One attempt at one request on one level: a redelivered decision makes the same job."""
+    return hashlib.sha256(f"{request_id}/{stage}/{level}".encode()).hexdigest()[:24]
+
+
+def draw(request_id: str, salt: str) -> float:
+    """A uniform number in [0, 1) that belongs to the request: the route's dice, salted by what is drawn."""
+    digest = hashlib.sha256(f"{salt}/{request_id}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") / 2**64
+
+
+def seed_of(request_id: str) -> int:
+    """The noise seed (31 bits) of a request that names none."""
+    return int(draw(request_id, "seed") * 2**31)

@@ -1,0 +1,237 @@
+"""The messages on the topics: frozen values, the only contract between processes.
+
+Past participles are events, nouns are commands. Times are epoch milliseconds, durations milliseconds.
+A field added later needs a default, so that old bytes can still be read (`schemas/registry.py` holds every version).
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Status(StrEnum):
+    """How a request ended; exactly one each."""
+
+    COMPLETED = "COMPLETED"
+    REJECTED = "REJECTED"  # the request itself asks for what is never served
+    EXPIRED = "EXPIRED"  # its deadline could not be met
+    CANCELLED = "CANCELLED"
+    FAILED = "FAILED"  # it could not be read, or not be painted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerateRequest:
+    """What a producer asks for. Public, on `prompts`; also as one plain JSON object with these keys."""
+
+    request_id: str
+    prompt: str
+    created_ms: int
+    deadline_ms: int | None = None  # absolute; None: no deadline
+    seed: int | None = None  # None: derived from request_id
+    tenant: str = "default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassifiedRequest:
+    """A request with what its prompt alone tells."""
+
+    request: GenerateRequest
+    hardness: float  # [0, 1], quantile on the reference prompts
+    classes: dict[str, str]  # strategy -> the level believed optimal
+    classifier: str  # name and version of what judged
+    received_ms: int  # broker time of the prompt's record
+    classified_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageRef:
+    """A stored picture; the key carries the content's hash and is never overwritten."""
+
+    uri: str
+    sha256: str
+    width: int  # px
+    height: int  # px
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One stage of a request's path, as `explain` tells it."""
+
+    stage: int  # 0: first level, 1: after one escalation
+    level: str
+    worker_id: str
+    plan_version: int
+    queue_ms: int  # routed -> painting began
+    paint_ms: int
+    batch: int
+    attempt: int
+    confidence: float | None = None  # None: not scored
+    threshold: float | None = None  # None: no cascade held for this level
+    image: ImageRef | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerateJob:
+    """One attempt at one request on one level, for a variant's consumer group."""
+
+    job_id: str
+    classified: ClassifiedRequest
+    level: str
+    variant: str
+    stage: int
+    attempt: int
+    probability: float  # of this level under the plan: history can evaluate another plan
+    plan_version: int
+    worker_id: str  # the worker it was meant for; "" when the variant had no owner
+    routed_ms: int
+    path: tuple[Step, ...] = ()  # stages that were rejected before
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageGenerated:
+    """A worker painted and stored a picture."""
+
+    job: GenerateJob
+    image: ImageRef
+    worker_id: str
+    batch: int
+    attempt: int
+    started_ms: int
+    painted_ms: int
+    stored_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How somebody believes a request ended. May repeat; the ledger lets the first one through."""
+
+    request_id: str
+    status: Status
+    reason: str
+    by: str  # the role that said it
+    ended_ms: int
+    classified: ClassifiedRequest | None = None
+    path: tuple[Step, ...] = ()
+    policy: str = ""
+    prompt_sha256: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """The end of a request: exactly one per request_id for read_committed readers. Public and flat."""
+
+    request_id: str
+    status: Status
+    reason: str
+    prompt: str
+    tenant: str
+    image_uri: str | None
+    image_sha256: str | None
+    width: int | None
+    height: int | None
+    level: str | None
+    worker_id: str | None
+    policy: str
+    plan_version: int | None
+    hardness: float | None
+    class_models: str | None
+    confidence: float | None
+    threshold: float | None
+    escalated: bool
+    paint_ms: int  # worker time of all stages
+    latency_ms: int | None  # created -> ended
+    created_ms: int | None
+    ended_ms: int
+    path: str = "[]"  # JSON list of Step: what `explain` shows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """A small note on the way of a request; best effort."""
+
+    request_id: str
+    kind: str  # classified | routed | started | painted | escalated | dead
+    at_ms: int
+    by: str
+    detail: str = "{}"  # JSON object
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnedPartition:
+    """What a worker still has to do in one partition of its job topic."""
+
+    partition: int
+    end_offset: int  # log end when the worker looked: later sends are not in remaining_ms
+    remaining_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heartbeat:
+    """A worker tells what it is and what it has to do; silence means death."""
+
+    worker_id: str
+    state: str  # starting | loading | ready | painting | draining | failed | stopped
+    variant: str  # "" while it has none
+    plan_version: int  # the newest plan it obeys
+    sent_ms: int
+    partitions: tuple[OwnedPartition, ...] = ()
+    painted: int = 0  # jobs since start
+    detail: str = ""  # why it failed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """Where a class or a hardness interval goes first. Source: ARGUS 4.3 (PASM row), HADIS 3.3 (threshold)."""
+
+    levels: dict[str, float]  # level -> probability, sums to 1
+    label: str = ""  # class it is for; "": by hardness
+    hardness_from: float = 0.0  # inclusive
+    hardness_to: float = 1.0  # exclusive, but 1.0 includes 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cascade:
+    """Pictures of `level` below `threshold` are painted again on `next_level`. Source: DiffServe 3.1, HADIS 3.3."""
+
+    level: str
+    next_level: str
+    discriminator: str
+    threshold: float  # kept if confidence >= threshold
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """What the plan's author expects, so that the outcome can be held against it."""
+
+    demand_rps: float
+    utilization: float
+    heavy_share: float
+    quality: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What the pipeline obeys; every policy produces one (design, section 1)."""
+
+    version: int
+    policy: str
+    strategy: str  # "models" | "reuse"
+    created_ms: int
+    reason: str
+    routes: tuple[Route, ...]
+    cascades: tuple[Cascade, ...] = ()
+    allocation: dict[str, str] = field(default_factory=dict)  # worker_id -> variant
+    batch: dict[str, int] = field(default_factory=dict)  # variant -> most jobs at once
+    dispatch: str = "least-work"
+    expected: Expected | None = None
+    memory: str = "{}"  # JSON: the policy's own state, so that a restarted planner goes on
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pin:
+    """An operator's order to use one policy until unpinned (`policy` = "")."""
+
+    policy: str
+    parameters: dict[str, float] = field(default_factory=dict)
+    by: str = ""
+    created_ms: int = 0

@@ -1,0 +1,87 @@
+"""The topic table: the one place where topics are named, sized and configured (design, section 3)."""
+
+from dataclasses import dataclass, field
+
+from schemas import messages
+from schemas.avro import Message
+
+DAY_MS = 24 * 60 * 60 * 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """One row of the table. `name` lacks the prefix, which belongs to a deployment."""
+
+    name: str
+    record: type[Message] | None  # None: raw bytes of anything
+    key: str
+    written_by: str
+    read_by: str
+    partitions: int
+    config: dict[str, str] = field(default_factory=dict)
+
+
+def _kept(days: float) -> dict[str, str]:
+    return {"retention.ms": str(int(days * DAY_MS)), "max.message.bytes": "1048576"}
+
+
+FLOW_PARTITIONS = 4  # prompts to results; classified, outcomes and results must agree (ledger)
+PROMPTS, CLASSIFIED, IMAGES = "prompts.v1", "classified.v1", "images.v1"
+OUTCOMES, RESULTS, EVENTS = "outcomes.v1", "results.v1", "events.v1"
+PLAN, FLEET, DLQ = "plan.v1", "fleet.v1", "dlq.v1"
+
+PLAN_KEY = "pipeline"
+PIN_KEY = "pipeline.pin"
+
+TABLE: tuple[Topic, ...] = (
+    Topic(
+        name=PROMPTS, record=messages.GenerateRequest, key="request_id", partitions=FLOW_PARTITIONS,
+        written_by="producers, gateway, replay", read_by="classifier", config=_kept(7),
+    ),
+    Topic(
+        name=CLASSIFIED, record=messages.ClassifiedRequest, key="request_id", partitions=FLOW_PARTITIONS,
+        written_by="classifier", read_by="router, planner, ledger", config=_kept(7),
+    ),
+    Topic(
+        name=IMAGES, record=messages.ImageGenerated, key="request_id", partitions=FLOW_PARTITIONS,
+        written_by="worker", read_by="discriminator, planner", config=_kept(7),
+    ),
+    Topic(
+        name=OUTCOMES, record=messages.Outcome, key="request_id", partitions=FLOW_PARTITIONS,
+        written_by="classifier, router, worker, discriminator", read_by="ledger", config=_kept(7),
+    ),
+    Topic(
+        name=RESULTS, record=messages.Result, key="request_id", partitions=FLOW_PARTITIONS,
+        written_by="ledger", read_by="consumers, all roles", config=_kept(8),
+    ),
+    Topic(
+        name=EVENTS, record=messages.Event, key="request_id", partitions=FLOW_PARTITIONS,
+        written_by="everyone", read_by="watch, dashboard", config=_kept(1),
+    ),
+    Topic(
+        name=PLAN, record=messages.Plan, key="pipeline, pipeline.pin", partitions=1,
+        written_by="planner, plan pin", read_by="everyone",
+        config={"cleanup.policy": "compact", "min.compaction.lag.ms": str(30 * DAY_MS)},
+    ),
+    Topic(
+        name=FLEET, record=messages.Heartbeat, key="worker_id", partitions=1,
+        written_by="worker", read_by="planner, router, discriminator", config=_kept(1 / 24),
+    ),
+    Topic(
+        name=DLQ, record=None, key="request_id", partitions=1,
+        written_by="everyone", read_by="operators", config=_kept(30),
+    ),
+)  # fmt: skip
+
+
+def jobs_topic(variant: str, partitions: int) -> Topic:
+    """The job topic of one variant: as many partitions as it may have workers (measured: one each waits least)."""
+    return Topic(
+        name=f"jobs.{variant}.v1", record=messages.GenerateJob, key="request_id", partitions=partitions,
+        written_by="router, discriminator", read_by="the variant's workers", config=_kept(7),
+    )  # fmt: skip
+
+
+def full_name(prefix: str, name: str) -> str:
+    """The name on the broker of a row of the table."""
+    return f"{prefix}.{name}"

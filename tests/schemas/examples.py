@@ -1,0 +1,70 @@
+"""One full value of each message, written out: what the golden bytes of its first schema say."""
+
+from schemas.messages import (
+    Cascade,
+    ClassifiedRequest,
+    Event,
+    Expected,
+    GenerateJob,
+    GenerateRequest,
+    Heartbeat,
+    ImageGenerated,
+    ImageRef,
+    Outcome,
+    OwnedPartition,
+    Pin,
+    Plan,
+    Result,
+    Route,
+    Status,
+    Step,
+)
+
+REQUEST = GenerateRequest(
+    request_id="r-1", prompt="a red heart", created_ms=1_700_000_000_000, deadline_ms=1_700_000_005_000, seed=7
+)
+CLASSIFIED = ClassifiedRequest(
+    request=REQUEST, hardness=0.25, classes={"models": "light"}, classifier="rules/1", received_ms=1_700_000_000_001,
+    classified_ms=1_700_000_000_005,
+)  # fmt: skip
+IMAGE = ImageRef(uri="file:///images/x.png", sha256="ab" * 32, width=32, height=32, bytes=512)
+STEP = Step(
+    stage=0, level="light", worker_id="w-1", plan_version=3, queue_ms=4, paint_ms=20, batch=1, attempt=1,
+    confidence=0.4, threshold=0.5, image=IMAGE,
+)  # fmt: skip
+JOB = GenerateJob(
+    job_id="j-1", classified=CLASSIFIED, level="heavy", variant="heavy", stage=1, attempt=1, probability=0.75,
+    plan_version=3, worker_id="w-2", routed_ms=1_700_000_000_040, path=(STEP,),
+)  # fmt: skip
+EXAMPLES = (
+    REQUEST,
+    CLASSIFIED,
+    JOB,
+    ImageGenerated(
+        job=JOB, image=IMAGE, worker_id="w-2", batch=2, attempt=1, started_ms=1_700_000_000_050,
+        painted_ms=1_700_000_000_450, stored_ms=1_700_000_000_455,
+    ),
+    Outcome(
+        request_id="r-1", status=Status.COMPLETED, reason="kept", by="discriminator", ended_ms=1_700_000_000_460,
+        classified=CLASSIFIED, path=(STEP,), policy="p", prompt_sha256="cd" * 32,
+    ),
+    Result(
+        request_id="r-1", status=Status.COMPLETED, reason="kept", prompt="a red heart", tenant="default",
+        image_uri=IMAGE.uri, image_sha256=IMAGE.sha256, width=32, height=32, level="heavy", worker_id="w-2", policy="p",
+        plan_version=3, hardness=0.25, class_models="light", confidence=None, threshold=None, escalated=True,
+        paint_ms=420, latency_ms=460, created_ms=1_700_000_000_000, ended_ms=1_700_000_000_460, path="[]",
+    ),
+    Event(request_id="r-1", kind="escalated", at_ms=1_700_000_000_030, by="discriminator", detail='{"to": "heavy"}'),
+    Plan(
+        version=3, policy="p", strategy="models", created_ms=1_700_000_000_000, reason="because",
+        routes=(Route(levels={"light": 1.0}, hardness_from=0.0, hardness_to=1.0),),
+        cascades=(Cascade(level="light", next_level="heavy", discriminator="look", threshold=0.5),),
+        allocation={"w-1": "light"}, batch={"light": 2}, dispatch="least-work",
+        expected=Expected(demand_rps=4.0, utilization=0.5, heavy_share=0.3, quality=0.9), memory="{}",
+    ),
+    Pin(policy="p", parameters={"threshold": 0.5}, by="me", created_ms=1_700_000_000_000),
+    Heartbeat(
+        worker_id="w-1", state="ready", variant="light", plan_version=3, sent_ms=1_700_000_000_000,
+        partitions=(OwnedPartition(partition=1, end_offset=9, remaining_ms=40),), painted=5, detail="",
+    ),
+)  # fmt: skip

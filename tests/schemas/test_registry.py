@@ -1,0 +1,59 @@
+"""The registry: ids mean for ever what they first meant."""
+
+import dataclasses
+
+import pytest
+
+from schemas.avro import avro_schema, subject_of
+from schemas.registry import MESSAGES, Registered, append_changed, by_id, latest, registered
+from streams.codec import decode, encode
+from tests.schemas.examples import EXAMPLES
+from tests.schemas.golden import GOLDEN
+
+EXAMPLE = {subject_of(type(example)): example for example in EXAMPLES}
+
+
+def test_every_registered_schema_has_golden_bytes() -> None:
+    assert GOLDEN.keys() == by_id().keys()
+
+
+@pytest.mark.parametrize("schema_id", sorted(GOLDEN))
+def test_golden_bytes_of_a_used_id_still_read_as_the_same_message(schema_id: int) -> None:
+    example = EXAMPLE[by_id()[schema_id].subject]
+    assert decode(bytes.fromhex(GOLDEN[schema_id]), type(example)) == example
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: type(e).__name__)
+def test_this_release_writes_the_newest_registered_schema(example: object) -> None:
+    written = encode(example)  # type: ignore[arg-type]
+    assert int.from_bytes(written[1:5], "big") == latest()[subject_of(type(example))].id  # type: ignore[arg-type]
+    if (golden := GOLDEN[latest()[subject_of(type(example))].id]) is not None:  # type: ignore[arg-type]
+        assert written.hex() == golden
+
+
+@pytest.mark.parametrize("kind", MESSAGES, ids=lambda k: k.__name__)
+def test_each_message_is_registered_as_its_dataclass_says(kind: type) -> None:
+    assert latest()[subject_of(kind)].schema == avro_schema(kind), "changed? run `python -m schemas.registry`"
+
+
+def test_ids_and_versions_count_up_without_gaps() -> None:
+    assert [entry.id for entry in registered()] == list(range(1, len(registered()) + 1))
+    for subject in latest():
+        versions = [entry.version for entry in registered() if entry.subject == subject]
+        assert versions == list(range(1, len(versions) + 1))
+
+
+def test_an_unchanged_message_gets_no_new_version() -> None:
+    assert append_changed(registered()) == registered()
+
+
+def test_a_changed_message_is_appended_and_old_entries_stay() -> None:
+    old = tuple(
+        dataclasses.replace(entry, schema={**entry.schema, "fields": entry.schema["fields"][:-1]})
+        if entry.subject == "pochade.Event"
+        else entry
+        for entry in registered()
+    )
+    grown = append_changed(old)
+    assert grown[: len(old)] == old
+    assert grown[len(old) :] == (Registered(len(old) + 1, "pochade.Event", 2, latest()["pochade.Event"].schema),)
