@@ -1,0 +1,1 @@
+"""The edges: Kafka clients, codec, views, stores, settings, the local broker."""

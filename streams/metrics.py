@@ -1,0 +1,13 @@
+"""Counters of everything that degrades or ends work; labels are bounded (roles, kinds, never ids)."""
+
+from prometheus_client import Counter, Gauge
+
+RECORDS = Counter("pochade_records_total", "Records handled", ["role"])
+DEAD_LETTERS = Counter("pochade_dead_letters_total", "Records sent to the dlq", ["role", "error"])
+RESENDS = Counter("pochade_resends_total", "Records written again after a failed delivery", ["role"])
+DEAD_WORK = Counter("pochade_dead_work_total", "Work dropped because its request had a result", ["role"])
+OUTCOMES = Counter("pochade_outcomes_total", "Outcomes said", ["role", "status"])
+FALLBACKS = Counter("pochade_fallbacks_total", "Decisions taken without what they wanted", ["role", "kind"])
+RESTARTS = Counter("pochade_role_restarts_total", "Times a role's loop began again after an error", ["role"])
+LEDGER_DUPLICATES = Counter("pochade_ledger_duplicates_total", "Outcomes dropped: the request had ended")
+PLAN_VERSION = Gauge("pochade_plan_version", "Plan obeyed", ["role"])

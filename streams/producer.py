@@ -1,0 +1,93 @@
+"""The one producer of every role: idempotent, acks=all, murmur2 keys, each send answered by a future.
+
+Faust's own producer is not idempotent and hashes keys differently (design, section 2), so the Faust roles use this too.
+"""
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import Any, Protocol
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from schemas.errors import PochadeError
+from schemas.record import Delivered, Outgoing
+from schemas.topics import full_name
+from streams.admin import client_config
+from streams.settings import Settings
+
+
+class DeliveryFailed(PochadeError):
+    """The broker did not take a record within the delivery timeout; it may be sent again."""
+
+
+class RecordProducer(Protocol):
+    """Writes records. A future resolves when the broker has the record, and only then may its cause be committed."""
+
+    def send(self, record: Outgoing) -> Future[Delivered]:
+        """Queue one record; thread-safe. The future raises DeliveryFailed."""
+        ...
+
+    def close(self) -> None:
+        """Wait for what is queued and release the client."""
+        ...
+
+
+class KafkaRecordProducer:
+    """`RecordProducer` on librdkafka, with a thread that serves delivery reports."""
+
+    def __init__(self, settings: Settings, *, linger_ms: int = 1, extra: dict[str, Any] | None = None) -> None:
+        self._prefix = settings.kafka.prefix
+        config: dict[str, Any] = {
+            **client_config(settings),
+            "enable.idempotence": True,
+            "acks": "all",
+            "partitioner": "murmur2_random",
+            "linger.ms": linger_ms,
+            **(extra or {}),
+        }
+        self.client = Producer(config)
+        self._stopping = threading.Event()
+        self._reports = threading.Thread(target=self._serve_reports, name="delivery-reports", daemon=True)
+        self._reports.start()
+
+    def send(self, record: Outgoing) -> Future[Delivered]:
+        future: Future[Delivered] = Future()
+        arguments: dict[str, Any] = {} if record.partition is None else {"partition": record.partition}
+        while True:
+            try:
+                self.client.produce(
+                    full_name(self._prefix, record.topic),
+                    record.value,
+                    record.key,
+                    headers=list(record.headers.items()),
+                    on_delivery=lambda error, message: _resolve(future, record, error, message),
+                    **arguments,
+                )
+                return future
+            except BufferError:  # the local queue is full: wait for deliveries rather than grow
+                self.client.poll(0.05)
+            except KafkaException as error:
+                future.set_exception(DeliveryFailed(f"cannot write to {record.topic}: {error}"))
+                return future
+
+    def _serve_reports(self) -> None:
+        while not self._stopping.is_set():
+            self.client.poll(0.1)
+
+    def close(self) -> None:
+        self.client.flush(30)
+        self._stopping.set()
+        self._reports.join()
+
+
+def _resolve(future: Future[Delivered], record: Outgoing, error: KafkaError | None, message: Message) -> None:
+    if error is None:
+        future.set_result(Delivered(partition=message.partition() or 0, offset=message.offset() or 0))
+    else:
+        future.set_exception(DeliveryFailed(f"{record.topic} did not take a record: {error.str()}"))
+
+
+def send_all(producer: RecordProducer, records: Sequence[Outgoing], timeout_s: float = 120) -> list[Delivered]:
+    """Write records and wait until the broker has them all."""
+    return [future.result(timeout_s) for future in [producer.send(record) for record in records]]

@@ -1,0 +1,163 @@
+"""Reading from Kafka: messages to `Incoming`, batches without waiting, and followers that need no group."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from schemas.errors import PochadeError
+from schemas.record import Incoming
+from schemas.topics import full_name
+from streams.admin import client_config
+from streams.settings import Settings
+
+log = logging.getLogger(__name__)
+
+TRANSIENT = {KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT}
+
+
+def incoming(message: Message, prefix: str) -> Incoming:
+    """A client's message as a value, its topic without the prefix."""
+    headers = {name: value or b"" for name, value in message.headers() or []}
+    return Incoming(
+        topic=(message.topic() or "").removeprefix(prefix + "."),
+        partition=message.partition() or 0,
+        offset=message.offset() or 0,
+        timestamp_ms=message.timestamp()[1],
+        key=message.key(),
+        value=message.value(),
+        headers=headers,
+    )
+
+
+def poll_batch(consumer: Consumer, most: int, timeout_s: float) -> list[Message]:
+    """Up to `most` messages, errors among them: waits for the first only (`consume(n, t)` waits out t, measured)."""
+    first = consumer.poll(timeout_s)
+    if first is None:
+        return []
+    return [first, *(consumer.consume(most - 1, 0) if most > 1 else [])]
+
+
+def take(consumer: Consumer, most: int, timeout_s: float) -> list[Message]:
+    """Up to `most` records.
+
+    Raises:
+        KafkaException: what is not transient, such as a missing right.
+    """
+    messages = poll_batch(consumer, most, timeout_s)
+    for message in messages:
+        error = message.error()
+        if error is not None and error.code() not in TRANSIENT:
+            raise KafkaException(error)
+    return [m for m in messages if m.error() is None]
+
+
+class Follower:
+    """Reads every partition of a topic without a group, from the beginning, the end, or a moment, for ever.
+
+    `on_record` is called in one thread, in offset order per partition; what it raises is logged and counted by the
+    caller's own rules, never ends the following. `is_caught_up` is set when everything that was there at the start
+    has been handed over.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        topics: Sequence[str],
+        on_record: Callable[[Incoming], None],
+        *,
+        since_ms: int | None = 0,  # epoch ms; 0: the beginning; None: only what comes from now on
+        isolation: str = "read_committed",
+    ) -> None:
+        self._settings, self._topics, self._on_record, self._since_ms = settings, topics, on_record, since_ms
+        self.is_caught_up = threading.Event()
+        self._stopping = threading.Event()
+        self._consumer = Consumer(
+            {
+                **client_config(settings),
+                "group.id": f"{settings.kafka.prefix}.follower",  # never used: no commits, no membership
+                "enable.auto.commit": False,
+                "isolation.level": isolation,
+                "enable.partition.eof": True,
+                "fetch.wait.max.ms": 100,
+                "auto.offset.reset": "earliest",
+            }
+        )
+        self._thread = threading.Thread(target=self._run, name=f"follow-{'-'.join(topics)}", daemon=True)
+
+    def start(self) -> "Follower":
+        """Begin in a thread of its own."""
+        self._thread.start()
+        return self
+
+    def close(self) -> None:
+        """Stop and release the client."""
+        self._stopping.set()
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join()
+        self._consumer.close()
+
+    def wait_caught_up(self, timeout_s: float) -> None:
+        """Block until the past is read.
+
+        Raises:
+            PochadeError: the broker did not answer in time.
+        """
+        if not self.is_caught_up.wait(timeout_s):
+            names = ", ".join(self._topics)
+            raise PochadeError(f"could not read {names} to its end within {timeout_s:g} s: is the broker reachable?")
+
+    def _run(self) -> None:
+        behind = self._assign()
+        while not self._stopping.is_set():
+            for message in poll_batch(self._consumer, 500, 0.1):
+                error = message.error()
+                if error is None:
+                    self._hand_over(message)
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    behind.discard((message.topic() or "", message.partition() or 0))
+                elif error.code() not in TRANSIENT:
+                    log.error("cannot read %s: %s; trying on", self._topics, error)
+                    self._stopping.wait(1)
+            if not behind:
+                self.is_caught_up.set()
+
+    def _hand_over(self, message: Message) -> None:
+        try:
+            self._on_record(incoming(message, self._settings.kafka.prefix))
+        except Exception:  # one record that cannot be used must not hide those behind it
+            log.exception("a follower of %s could not use a record", self._topics)
+
+    def _assign(self) -> set[tuple[str, int]]:
+        """Begin at the starts; the partitions whose past is still to be read."""
+        while not self._stopping.is_set():
+            try:
+                starts = [start for topic in self._topics for start in self._starts(topic)]
+                self._consumer.assign(starts)
+                return {(tp.topic, tp.partition) for tp in starts}
+            except KafkaException as error:
+                log.warning("cannot follow %s yet: %s", self._topics, error)
+                self._stopping.wait(0.5)
+        return set()
+
+    def _starts(self, topic: str) -> list[TopicPartition]:
+        name = full_name(self._settings.kafka.prefix, topic)
+        metadata = self._consumer.list_topics(name, timeout=5).topics[name]
+        if metadata.error is not None:
+            raise KafkaException(metadata.error)
+        partitions = sorted(metadata.partitions)
+        if not self._since_ms:
+            start = OFFSET_END if self._since_ms is None else OFFSET_BEGINNING
+            return [TopicPartition(name, p, start) for p in partitions]
+        asked = [TopicPartition(name, p, self._since_ms) for p in partitions]
+        return [
+            TopicPartition(name, tp.partition, tp.offset if tp.offset >= 0 else OFFSET_END)
+            for tp in self._consumer.offsets_for_times(asked, timeout=10)
+        ]
+
+
+def now_ms() -> int:
+    """Epoch milliseconds: the edges' clock, passed into every decision."""
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,141 @@
+"""Settings of a deployment, from flags, then `POCHADE_*`, then one TOML file; an unknown key anywhere is an error.
+
+`POCHADE_KAFKA__BOOTSTRAP_SERVERS=host:9092` sets `[kafka] bootstrap_servers`; `POCHADE_CONFIG` names the TOML file
+(default: `pochade.toml` in the working directory, if there is one).
+"""
+
+import os
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+
+from schemas.errors import PochadeError, Unknown
+
+PREFIX = "POCHADE_"
+PROCESS_VARIABLES = {"POCHADE_CONFIG"}  # read here, not settings
+
+
+class InvalidSettings(PochadeError):
+    """A setting that is unknown or out of range."""
+
+
+class Section(BaseModel):
+    """One group of settings: closed and immutable."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Kafka(Section):
+    """Where the topics are. Empty `bootstrap_servers`: the embedded broker under `home`."""
+
+    bootstrap_servers: str = ""
+    prefix: str = "pochade"  # topics are PREFIX.NAME, groups PREFIX.ROLE
+    session_timeout_ms: int = Field(6000, ge=1000, le=60000)  # silence until a member's partitions move on
+    jobs_partitions: int = Field(4, ge=1, le=1024)  # most workers one variant may have
+    properties: dict[str, str] = {}  # librdkafka's own names, passed through (security.protocol ...)
+
+
+class Requests(Section):
+    """What a request may ask for."""
+
+    max_prompt_bytes: int = Field(8192, ge=1)
+
+
+class Worker(Section):
+    """One painting process."""
+
+    id: str = ""  # "": host and process id
+    variant: str = ""  # painted until a plan allocates this worker; "": wait for a plan
+    engine: str = ""  # "": the one the catalog names
+    threads: int = Field(1, ge=1)  # torch threads
+    heartbeat_ms: int = Field(500, ge=50)
+    job_limit_s: float = Field(600, gt=0)  # a job longer than this ends the process (watchdog)
+    max_attempts: int = Field(3, ge=1)  # owners a job may kill before it goes to the dlq
+
+
+class Planner(Section):
+    """When and with what the planner plans."""
+
+    policy: str = "diffserve-static"
+    period_ms: int = Field(5000, ge=100)
+    worker_silent_ms: int = Field(3000, ge=500)  # a worker unheard of for longer is dead
+    parameters: dict[str, float] = {}  # of the policy
+
+
+class Store(Section):
+    """Where pictures go."""
+
+    folder: str = ""  # "": HOME/images
+
+
+class Settings(BaseSettings):
+    """All settings of a process."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True, env_ignore_empty=True
+    )
+
+    home: pathlib.Path = pathlib.Path(".pochade")  # broker data, pictures, logs of this deployment
+    catalog: str = "tiny"  # a name under infra/catalogs, or a file
+    kafka: Kafka = Kafka()
+    requests: Requests = Requests()
+    worker: Worker = Worker()
+    planner: Planner = Planner()
+    store: Store = Store()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003  the base class names it
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Flags, then environment, then TOML."""
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, _config_file())
+
+
+def _config_file() -> pathlib.Path:
+    named = os.environ.get("POCHADE_CONFIG")
+    if named and not pathlib.Path(named).is_file():
+        raise InvalidSettings(f"POCHADE_CONFIG names {named}, which is not a file: create it or unset the variable")
+    return pathlib.Path(named or "pochade.toml")
+
+
+def load(flags: Mapping[str, Any] | None = None) -> Settings:
+    """The settings of this process. `flags` is nested like the TOML file.
+
+    Raises:
+        InvalidSettings, Unknown: what is wrong, where, and the nearest valid name.
+    """
+    _refuse_unknown_variables()
+    try:
+        return Settings(**(flags or {}))
+    except ValidationError as error:
+        raise _readable(error) from None
+
+
+def _refuse_unknown_variables() -> None:
+    known = {PREFIX + name.upper() for name in Settings.model_fields}
+    for variable in sorted(os.environ):
+        if variable.startswith(PREFIX) and variable not in PROCESS_VARIABLES:
+            top = variable.split("__")[0]
+            if top not in known:
+                raise Unknown("environment variable", variable, known)
+
+
+def _readable(error: ValidationError) -> PochadeError:
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        *sections, name = [str(part) for part in first["loc"]]
+        fields = Settings.model_fields
+        for section in sections:
+            kind = fields[section].annotation if section in fields else None
+            fields = kind.model_fields if isinstance(kind, type) and issubclass(kind, BaseModel) else {}
+        return Unknown("setting", name if not sections else where, [".".join([*sections, f]) for f in fields])
+    return InvalidSettings(f"setting {where}: {first['msg']}: got {first['input']!r}")

@@ -1,0 +1,50 @@
+"""Settings: flags over environment over file, and nothing unknown is accepted."""
+
+import pathlib
+
+import pytest
+
+from schemas.errors import PochadeError
+from streams.settings import load
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_flags_win_over_environment_over_file(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pochade.toml").write_text("[kafka]\nprefix = 'file'\njobs_partitions = 2\nsession_timeout_ms = 7000\n")
+    monkeypatch.setenv("POCHADE_KAFKA__PREFIX", "environment")
+    monkeypatch.setenv("POCHADE_KAFKA__SESSION_TIMEOUT_MS", "8000")
+    kafka = load({"kafka": {"prefix": "flag"}}).kafka
+    assert (kafka.prefix, kafka.session_timeout_ms, kafka.jobs_partitions) == ("flag", 8000, 2)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "message"),
+    [
+        ("POCHADE_KAFKA__BOOTSTRAP_SERVER", "x", "did you mean 'kafka.bootstrap_servers'"),
+        ("POCHADE_KAFKAA__PREFIX", "x", "did you mean 'POCHADE_KAFKA'"),
+        ("POCHADE_WORKER__THREADS", "zero", "worker.threads"),
+        ("POCHADE_WORKER__THREADS", "0", "greater than or equal to 1: got '0'"),
+    ],
+)
+def test_a_wrong_variable_is_an_error_that_helps(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, message: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(PochadeError, match=message):
+        load()
+
+
+def test_an_unknown_key_in_the_file_is_an_error(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "pochade.toml").write_text("[planner]\npolicyy = 'x'\n")
+    with pytest.raises(PochadeError, match=r"did you mean 'planner\.policy'"):
+        load()
+
+
+def test_a_named_file_must_exist(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POCHADE_CONFIG", "nowhere.toml")
+    with pytest.raises(PochadeError, match=r"nowhere\.toml, which is not a file"):
+        load()
