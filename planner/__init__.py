@@ -1,0 +1,1 @@
+"""Decisions as pure functions of values: no clocks, files, Kafka or torch."""

@@ -1,0 +1,59 @@
+"""Whether a request can be served at all, and whether a deadline can be met."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from schemas.errors import InvalidRequest
+from schemas.messages import GenerateRequest
+
+SEED_LIMIT = 2**63
+AHEAD_MS = 24 * 60 * 60 * 1000  # a creation time further ahead is in another unit, not a clock's error
+
+
+def check_request(request: GenerateRequest, max_prompt_bytes: int, now_ms: int) -> None:
+    """Raise InvalidRequest unless the request's values can be served. A deadline in the past is no such fault."""
+    who = f"(request {request.request_id})"
+    _check_prompt(request.prompt, max_prompt_bytes, who)
+    if request.seed is not None and not 0 <= request.seed < SEED_LIMIT:
+        raise InvalidRequest(f"seed must be in [0, 2**63): got {request.seed}; choose another or omit it {who}")
+    if request.created_ms > now_ms + AHEAD_MS:
+        got = f"got {request.created_ms}, now {now_ms}"
+        raise InvalidRequest(f"created_ms must be epoch milliseconds, not ahead of now: {got}; check the unit {who}")
+
+
+def _check_prompt(prompt: str, max_bytes: int, who: str) -> None:
+    if not prompt.strip():
+        raise InvalidRequest(f"prompt must not be empty: got {prompt!r}; say what to paint {who}")
+    if "\0" in prompt:
+        at = prompt.index("\0")
+        raise InvalidRequest(f"prompt must not hold the character NUL: got one at position {at}; remove it {who}")
+    try:
+        size = len(prompt.encode())
+    except UnicodeEncodeError as error:
+        raise InvalidRequest(f"prompt must be valid Unicode: {error}; send whole surrogate pairs {who}") from None
+    if size > max_bytes:
+        raise InvalidRequest(f"prompt must be at most {max_bytes} bytes of UTF-8: got {size}; shorten it {who}")
+
+
+def predicted_finish_ms(now_ms: int, wait_ms: float, run_ms: float) -> float:
+    """When a job sent now is painted, epoch ms; infinity when `wait_ms` is (no worker serves it)."""
+    return now_ms + wait_ms + run_ms
+
+
+def can_meet(deadline_ms: int | None, finish_ms: float) -> bool:
+    """Whether the finish is in time; without a deadline any finish is."""
+    return deadline_ms is None or finish_ms <= deadline_ms
+
+
+def level_in_time(
+    wanted: str, cheaper: Sequence[str], deadline_ms: int | None, finish_ms: Mapping[str, float]
+) -> str | None:
+    """The wanted level if it finishes in time, else the first of the cheaper ones that does, else None: EXPIRED.
+
+    `cheaper` is in order of preference, the dearest first; a level without a finish is not served and misses every
+    deadline. Without a deadline the wanted level is taken whether it is served or not. Source: design, section 2.
+    """
+    for level in (wanted, *cheaper):
+        if can_meet(deadline_ms, finish_ms.get(level, math.inf)):
+            return level
+    return None

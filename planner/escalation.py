@@ -1,0 +1,60 @@
+"""Whether a picture is kept or its request is painted again on the next level."""
+
+import math
+from dataclasses import dataclass
+
+from schemas.messages import Cascade, Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """The picture is the answer."""
+
+    threshold: float | None  # None: no cascade held for its level
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Escalate:
+    """The request goes on to the next level."""
+
+    next_level: str
+    threshold: float
+    reason: str
+
+
+Verdict = Keep | Escalate
+
+
+def cascade_of(plan: Plan, level: str) -> Cascade | None:
+    """The cascade that holds for pictures of a level, if any: without one, nothing needs to be scored."""
+    return next((cascade for cascade in plan.cascades if cascade.level == level), None)
+
+
+def judge(
+    plan: Plan, level: str, confidence: float | None, deadline_ms: int | None, now_ms: int, wait_and_run_next_ms: float
+) -> Verdict:
+    """Keep or escalate, by the plan in force when the picture is scored.
+
+    Kept if confidence >= threshold, or no cascade holds for the level, or the next level would miss the deadline;
+    infinite `wait_and_run_next_ms` (no worker serves it) misses every deadline, but without one the request waits.
+    A threshold of 1 keeps nothing, so that f(1) = 1 whatever rounds to a confidence of 1. A confidence that is missing
+    or no number counts as 0. Source: DiffServe 3.1 (keeps above t), HADIS 3.3 (keeps from t on: ours).
+    """
+    cascade = cascade_of(plan, level)
+    if cascade is None:
+        return Keep(None, f"no cascade for {level}")
+    score, threshold = as_score(confidence), cascade.threshold
+    told = f"confidence {score:.3f}" if score == confidence else f"confidence {confidence} counts as 0"
+    if score >= threshold and threshold < 1:
+        return Keep(threshold, f"{told} >= threshold {threshold:.3f}")
+    doubt = f"{told} < threshold {threshold:.3f}" if score < threshold else f"{told}, threshold 1 keeps nothing"
+    if deadline_ms is not None and now_ms + wait_and_run_next_ms > deadline_ms:
+        late = f"{cascade.next_level} would need {wait_and_run_next_ms:.0f} ms of {deadline_ms - now_ms}"
+        return Keep(threshold, f"{doubt}, but no time left: {late}")
+    return Escalate(cascade.next_level, threshold, doubt)
+
+
+def as_score(confidence: float | None) -> float:
+    """The confidence as a number; 0 for one that is missing or not finite, as it vouches for nothing."""
+    return confidence if confidence is not None and math.isfinite(confidence) else 0.0

@@ -1,0 +1,125 @@
+"""How a request ends: outcomes, the one that counts, and the public result."""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Container, Iterable
+
+from planner.escalation import as_score
+from schemas.messages import (
+    ClassifiedRequest,
+    GenerateJob,
+    GenerateRequest,
+    ImageGenerated,
+    Outcome,
+    Result,
+    Status,
+    Step,
+)
+
+Subject = str | GenerateRequest | ClassifiedRequest | GenerateJob
+"""What is known of a request when it ends: from its bare id (a poison record) to a job with a path behind it."""
+
+
+def step_of(image: ImageGenerated, confidence: float | None, threshold: float | None) -> Step:
+    """The stage of a request's path that made this picture. None, None: not scored."""
+    job = image.job
+    return Step(
+        stage=job.stage,
+        level=job.level,
+        worker_id=image.worker_id,
+        plan_version=job.plan_version,
+        queue_ms=max(0, image.started_ms - job.routed_ms),
+        paint_ms=max(0, image.painted_ms - image.started_ms),
+        batch=image.batch,
+        attempt=image.attempt,
+        confidence=None if confidence is None else as_score(confidence),  # JSON has no NaN
+        threshold=threshold,
+        image=image.image,
+    )
+
+
+def completed(
+    image: ImageGenerated, confidence: float | None, threshold: float | None,
+    *, reason: str, by: str, policy: str, now_ms: int,
+) -> Outcome:  # fmt: skip
+    """The picture is the answer."""
+    outcome = _ended(Status.COMPLETED, image.job, reason, by, policy, now_ms)
+    return dataclasses.replace(outcome, path=(*image.job.path, step_of(image, confidence, threshold)))
+
+
+def rejected(subject: Subject, *, reason: str, by: str, now_ms: int, policy: str = "") -> Outcome:
+    """The request asks for what is never served."""
+    return _ended(Status.REJECTED, subject, reason, by, policy, now_ms)
+
+
+def expired(subject: Subject, *, reason: str, by: str, now_ms: int, policy: str = "") -> Outcome:
+    """The request's deadline cannot be met."""
+    return _ended(Status.EXPIRED, subject, reason, by, policy, now_ms)
+
+
+def failed(subject: Subject, *, reason: str, by: str, now_ms: int, policy: str = "") -> Outcome:
+    """The request cannot be read, or not be painted."""
+    return _ended(Status.FAILED, subject, reason, by, policy, now_ms)
+
+
+def _ended(status: Status, subject: Subject, reason: str, by: str, policy: str, now_ms: int) -> Outcome:
+    job = subject if isinstance(subject, GenerateJob) else None
+    classified = job.classified if job else subject if isinstance(subject, ClassifiedRequest) else None
+    request = classified.request if classified else subject if isinstance(subject, GenerateRequest) else None
+    prompt_sha256 = hashlib.sha256(request.prompt.encode(errors="surrogatepass")).hexdigest() if request else ""
+    return Outcome(
+        request_id=request.request_id if request else str(subject),
+        status=status,
+        reason=reason,
+        by=by,
+        ended_ms=now_ms,
+        classified=classified,
+        path=job.path if job else (),
+        policy=policy,
+        prompt_sha256=prompt_sha256,
+    )
+
+
+def first_of(outcomes: Iterable[Outcome], ended: Container[str]) -> list[Outcome]:
+    """The ledger's rule: of each request that has no result yet, the first outcome, in order.
+
+    `ended` holds the ids of the requests that have a result.
+    """
+    first: dict[str, Outcome] = {}
+    for outcome in outcomes:
+        if outcome.request_id not in ended:
+            first.setdefault(outcome.request_id, outcome)
+    return list(first.values())
+
+
+def result_of(outcome: Outcome) -> Result:
+    """The public, flat record of an outcome. The picture is named only when it is the answer."""
+    classified, last = outcome.classified, outcome.path[-1] if outcome.path else None
+    request = classified.request if classified else None
+    image = last.image if last and outcome.status is Status.COMPLETED else None
+    return Result(
+        request_id=outcome.request_id,
+        status=outcome.status,
+        reason=outcome.reason,
+        prompt=request.prompt if request else "",
+        tenant=request.tenant if request else "",
+        image_uri=image.uri if image else None,
+        image_sha256=image.sha256 if image else None,
+        width=image.width if image else None,
+        height=image.height if image else None,
+        level=last.level if last else None,
+        worker_id=last.worker_id if last else None,
+        policy=outcome.policy,
+        plan_version=last.plan_version if last else None,
+        hardness=classified.hardness if classified else None,
+        class_models=classified.classes.get("models") if classified else None,
+        confidence=last.confidence if last else None,
+        threshold=last.threshold if last else None,
+        escalated=len(outcome.path) > 1,
+        paint_ms=sum(step.paint_ms for step in outcome.path),
+        latency_ms=outcome.ended_ms - request.created_ms if request else None,
+        created_ms=request.created_ms if request else None,
+        ended_ms=outcome.ended_ms,
+        path=json.dumps([dataclasses.asdict(step) for step in outcome.path]),
+    )

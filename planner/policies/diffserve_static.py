@@ -1,0 +1,123 @@
+"""`diffserve-static`: everything light first, doubtful pictures again on heavy, threshold and split fixed at the peak.
+
+Source: DiffServe 4.1, "DiffServe-Static", with Eqs. 2-4 at the peak: x1 T1 >= D, x2 T2 >= D f(t), x1 + x2 <= S.
+We differ: workers to spare go where the load is highest; a peak that does not fit lowers t along f(t), never fails.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from planner.allocation import assign
+from planner.catalog import Catalog, Pair
+from planner.discriminator import Discriminator, deferred_share, highest_threshold
+from planner.observation import Observation
+from planner.policies.draft import Draft
+from planner.policies.parameters import BATCH, Parameter, settle
+from planner.policies.shares import Flow, constant, expected
+from planner.variant import throughput_rps
+from schemas.messages import Cascade
+
+PARAMETERS = {  # besides `threshold`, whose default is the catalog's
+    "peak_rps": Parameter(0, 0, 1e9),  # requests a second; 0: the highest peak that the workers carry
+    "overprovision": Parameter(1.05, 0.01, 100),  # lambda. Source: DiffServe 3.3
+    "batch": BATCH,
+}
+
+
+@dataclass(frozen=True)
+class Stages:
+    """A cascade on some workers: x1, x2 and t of Eqs. 2-4."""
+
+    light: int  # workers
+    heavy: int  # workers
+    threshold: float
+
+
+def plan(
+    observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
+) -> Draft:
+    """The static cascade over the catalog's first pair. Parameters: peak_rps, threshold, overprovision, batch."""
+    del memory  # constant in time
+    pair = catalog.pair()
+    discriminator = catalog.discriminator(pair.discriminator)
+    settings = settle(parameters, PARAMETERS | {"threshold": Parameter(discriminator.threshold, 0, 1)})
+    peak_rps, batch = settings["overprovision"] * settings["peak_rps"], int(settings["batch"])
+    speeds = throughput_rps(catalog.level(pair.light), batch), throughput_rps(catalog.level(pair.heavy), batch)
+    n_workers, wanted = len(observation.workers), settings["threshold"]
+    if peak_rps > 0:
+        stages = carry(peak_rps, *speeds, n_workers, discriminator, wanted)
+    else:
+        stages = balance(*speeds, n_workers, discriminator, wanted)
+    return _draft(stages, pair, observation, catalog, batch, _reason(stages, wanted, peak_rps, pair))
+
+
+def carry(
+    demand_rps: float, light_rps: float, heavy_rps: float, n_workers: int, discriminator: Discriminator, wanted: float
+) -> Stages:
+    """Workers per stage so that both carry the demand (Eqs. 2-4), at `wanted` or the highest threshold that fits.
+
+    `light_rps` and `heavy_rps` are T1 and T2, pictures a second of one worker.
+    """
+    light = min(n_workers, _workers_for(demand_rps / light_rps))
+    threshold = min(wanted, highest_threshold(discriminator, (n_workers - light) * heavy_rps / demand_rps))
+    deferred_rps = demand_rps * deferred_share(discriminator, threshold)
+    load = {"light": demand_rps / light_rps, "heavy": deferred_rps / heavy_rps}  # in workers
+    counts = {"light": light, "heavy": min(n_workers - light, _workers_for(load["heavy"]))}
+    return _stages(_fill(counts, load, n_workers), threshold)
+
+
+def balance(light_rps: float, heavy_rps: float, n_workers: int, discriminator: Discriminator, wanted: float) -> Stages:
+    """The split of all workers that carries the highest demand at the wanted threshold."""
+    load = {"light": 1 / light_rps, "heavy": deferred_share(discriminator, wanted) / heavy_rps}
+    return _stages(_fill({"light": 0, "heavy": 0}, load, n_workers), wanted)
+
+
+def _fill(counts: Mapping[str, int], load: Mapping[str, float], n_workers: int) -> dict[str, int]:
+    """Workers to spare, one by one to the stage with the most load a worker: the least possible load on the busiest."""
+    filled = dict(counts)
+    for _ in range(n_workers - sum(counts.values())):
+        busiest = max(filled, key=lambda stage: _strain(load[stage], filled[stage]))
+        filled[busiest] += 1
+    return filled
+
+
+def _strain(load: float, workers: int) -> float:
+    if load == 0:
+        return 0.0
+    return load / workers if workers else math.inf
+
+
+def _workers_for(load: float) -> int:
+    return math.ceil(load - 1e-9)  # what rounding adds to a whole number needs no further worker
+
+
+def _stages(counts: Mapping[str, int], threshold: float) -> Stages:
+    """Where nobody serves heavy, nothing may be deferred to it, whatever f(t) says of this threshold."""
+    return Stages(counts["light"], counts["heavy"], threshold if counts["heavy"] else 0.0)
+
+
+def _draft(stages: Stages, pair: Pair, seen: Observation, catalog: Catalog, batch: int, reason: str) -> Draft:
+    light, heavy, name = pair
+    deferred = deferred_share(catalog.discriminator(name), stages.threshold)
+    counts = {light: stages.light, heavy: stages.heavy}
+    flow = Flow({light: 1.0, heavy: deferred}, {light: 1 - deferred, heavy: deferred}, heavy)
+    return Draft(
+        routes=constant({light: 1.0}),
+        cascades=(Cascade(level=light, next_level=heavy, discriminator=name, threshold=stages.threshold),),
+        allocation=assign(counts, seen.workers),
+        batch={light: batch, heavy: batch},
+        expected=expected(flow, counts, catalog, batch, seen.demand_rps),
+        reason=reason,
+    )
+
+
+def _reason(stages: Stages, wanted: float, peak_rps: float, pair: Pair) -> str:
+    split_told = f"{pair.light} {stages.light}, {pair.heavy} {stages.heavy}, threshold {stages.threshold:.3g}"
+    peak_told = f"for a peak of {peak_rps:.3g}/s" if peak_rps > 0 else "in proportion to the work"
+    if stages.light + stages.heavy == 0:
+        return f"no worker yet: {split_told}"
+    if stages.threshold < wanted:
+        return f"{split_told} {peak_told}: the threshold of {wanted:.3g} does not fit"
+    return f"{split_told} {peak_told}"

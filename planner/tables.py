@@ -1,0 +1,64 @@
+"""Closed TOML tables into frozen dataclasses: an unknown, missing or wrongly typed key is an error that says where."""
+
+import math
+import typing
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+from schemas.errors import PochadeError, Unknown
+
+T = TypeVar("T")
+
+SCALARS: dict[Any, tuple[type, ...]] = {str: (str,), int: (int,), float: (int, float), float | None: (int, float)}
+WORDS: dict[type, str] = {dict: "a table", list: "an array", str: "a text", int: "a whole number", float: "a number"}
+
+
+class InvalidCatalog(PochadeError):
+    """A catalog that cannot be planned with: what, the value, the limit and what to do."""
+
+
+def require(holds: bool, what: str, value: object, limit: str, advice: str) -> None:
+    """Raise InvalidCatalog with the four parts of its message, unless `holds`."""
+    if not holds:
+        raise InvalidCatalog(f"{what} must be {limit}: got {value!r}; {advice}")
+
+
+def is_amount(value: float) -> bool:
+    """Finite and not negative."""
+    return math.isfinite(value) and value >= 0
+
+
+def is_share(value: float) -> bool:
+    """In [0, 1]; NaN is not."""
+    return 0 <= value <= 1
+
+
+def read(kind: type[T], table: Mapping[str, Any], where: str) -> T:
+    """A dataclass or named tuple from a TOML table; values that are no scalars must have been converted before.
+
+    Raises:
+        Unknown: a key that `kind` has no field for, with the nearest that it has.
+        InvalidCatalog: a missing key, a value of the wrong type, or what `kind` itself refuses.
+    """
+    hints = typing.get_type_hints(kind)
+    only(table, hints, where)
+    for name in hints:
+        require(name in table or hasattr(kind, name), f"{where}: {name}", None, "given", f"add `{name} = ...`")
+        if name in table and hints[name] in SCALARS:
+            typed(table[name], SCALARS[hints[name]], f"{where}: {name}")
+    return kind(**table)
+
+
+def only(table: Mapping[str, Any], known: Iterable[str], where: str) -> None:
+    """Raise Unknown for the first key of `table` that is not known."""
+    names = list(known)
+    for key in table:
+        if key not in names:
+            raise Unknown(f"key of {where}", key, names)
+
+
+def typed(value: Any, kinds: tuple[type, ...], where: str) -> Any:
+    """The value, if it has one of the types; else InvalidCatalog."""
+    right = isinstance(value, kinds) and not isinstance(value, bool)
+    require(right, where, value, WORDS[kinds[-1]], "correct it")
+    return value
