@@ -1,0 +1,1 @@
+"""The roles that run: each reads, decides with planner functions, writes."""

@@ -1,0 +1,75 @@
+"""The classifier: `prompts` -> `classified`, with the hardness and class that the prompt alone tells."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Protocol
+
+from agents.writing import outcome_record, outgoing, refused
+from planner.admission import check_request
+from planner.catalog import Catalog, classes_of
+from planner.outcomes import expired, failed, rejected
+from schemas import topics
+from schemas.errors import InvalidRequest
+from schemas.messages import ClassifiedRequest, GenerateRequest
+from schemas.record import Delivered, Incoming, Outgoing
+from streams.codec import decode_request, request_id_of
+from streams.reading import now_ms
+
+
+class PromptJudge(Protocol):
+    """What tells a prompt's hardness."""
+
+    name: str  # with its version
+
+    def classify(self, prompt: str) -> tuple[float, object]:
+        """Hardness in [0, 1], a quantile on the reference prompts, and what it was judged on."""
+        ...
+
+
+class Classifier:
+    """`StreamLogic` of the classifier."""
+
+    role = "classifier"
+    source = topics.PROMPTS
+
+    def __init__(self, judge: PromptJudge, catalog: Catalog, max_prompt_bytes: int) -> None:
+        self._judge, self._catalog, self._max_prompt_bytes = judge, catalog, max_prompt_bytes
+
+    async def on_record(self, record: Incoming) -> Sequence[Outgoing]:
+        """A classified request, or why there is none."""
+        try:
+            request = decode_request(record)
+            check_request(request, self._max_prompt_bytes, now_ms())
+        except InvalidRequest as error:
+            outcome = rejected(request_id_of(record), reason=str(error), by=self.role, now_ms=now_ms())
+            return refused(record, outcome, error, now_ms())
+        if request.deadline_ms is not None and request.deadline_ms <= now_ms():
+            return [self._too_late(request, record)]
+        hardness, _ = await asyncio.to_thread(self._judge.classify, request.prompt)
+        classified = ClassifiedRequest(
+            request=request,
+            hardness=hardness,
+            classes=classes_of(self._catalog, hardness),
+            classifier=self._judge.name,
+            received_ms=record.timestamp_ms,
+            classified_ms=now_ms(),
+        )
+        return [
+            outgoing(
+                topics.CLASSIFIED, classified, request_id=request.request_id, cause=record.headers, role=self.role,
+                now_ms=classified.classified_ms, facts={"hardness": f"{hardness:.3f}", "tenant": request.tenant},
+            )
+        ]  # fmt: skip
+
+    def _too_late(self, request: GenerateRequest, record: Incoming) -> Outgoing:
+        reason = f"deadline_ms {request.deadline_ms} had passed when the prompt was read at {now_ms()}"
+        outcome = expired(request, reason=reason, by=self.role, now_ms=now_ms())
+        return outcome_record(outcome, record.headers, now_ms())
+
+    def on_delivered(self, record: Outgoing, delivered: Delivered) -> None:
+        """Nothing to remember."""
+
+    def on_error(self, record: Incoming, error: Exception) -> Sequence[Outgoing]:
+        """Unreadable records end as FAILED under the id that can be found for them."""
+        outcome = failed(request_id_of(record), reason=str(error), by=self.role, now_ms=now_ms())
+        return refused(record, outcome, error, now_ms())

@@ -1,0 +1,19 @@
+"""`pochade serve ROLE...`: one process with one or more roles."""
+
+import click
+
+from streams.cli import LazySettings
+
+ROLES = ("classifier", "router", "worker", "discriminator", "ledger", "planner")
+
+
+@click.command(epilog="Example: pochade serve classifier router")
+@click.argument("roles", nargs=-1, required=True, type=click.Choice(ROLES), metavar="ROLE...")
+@click.pass_obj
+def serve(obj: LazySettings, roles: tuple[str, ...]) -> None:
+    """Run roles in this process until SIGTERM: classifier, router, worker, discriminator, ledger, planner."""
+    from agents.assembly import assemble
+    from agents.running import run_process
+
+    with assemble(obj(), frozenset(roles)) as process:
+        run_process(process.threaded, process.hosts)

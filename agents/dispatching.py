@@ -1,0 +1,102 @@
+"""Places a request on a level: the router's and the discriminator's shared hand, on top of `planner/` decisions."""
+
+import asyncio
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+from agents.views import FleetView
+from agents.writing import job_record
+from planner.admission import level_in_time, predicted_finish_ms
+from planner.catalog import Catalog, run_ms
+from planner.dispatch import choose
+from planner.loads import Load, Sent
+from schemas import ids
+from schemas.messages import ClassifiedRequest, GenerateJob, Plan, Step
+from schemas.record import Delivered, Headers, Outgoing
+from streams import metrics
+from streams.reading import now_ms
+
+PULL_WAIT_S = 0.005  # how often a job that waits for an idle worker looks again
+
+
+class Dispatcher:
+    """Knows the loads of all workers, its own sends included."""
+
+    def __init__(self, catalog: Catalog, fleet: FleetView, role: str) -> None:
+        self._catalog, self._fleet, self._role = catalog, fleet, role
+        self._sent_before: Counter[str] = Counter()
+        self._on_their_way: dict[int, Sent] = {}  # id of a record not yet acknowledged -> its handle in the loads
+
+    def level_in_time(self, level: str, deadline_ms: int | None) -> str | None:
+        """The level, a cheaper one where only that meets the deadline, or None where none does."""
+        self._catalog.level(level)
+        if deadline_ms is None:
+            return level
+        cheaper = [variant.name for variant in self._catalog.cheaper_than(level)]
+        now = now_ms()
+        finish = {name: predicted_finish_ms(now, 0, self.wait_and_run_ms(name)) for name in (level, *cheaper)}
+        chosen = level_in_time(level, cheaper, deadline_ms, finish)
+        if chosen not in (level, None):
+            metrics.FALLBACKS.labels(self._role, "cheaper-level").inc()
+        return chosen
+
+    async def place(
+        self,
+        plan: Plan,
+        classified: ClassifiedRequest,
+        level: str,
+        *,
+        probability: float,
+        cause: Headers,
+        path: tuple[Step, ...] = (),
+    ) -> Outgoing:
+        """The job's record, for the worker that the plan's dispatch names."""
+        load = await self._worker(plan, level, classified.request.request_id)
+        job = GenerateJob(
+            job_id=ids.job_id(classified.request.request_id, len(path), level),
+            classified=classified,
+            level=level,
+            variant=self._catalog.level(level).name,
+            stage=len(path),
+            attempt=1,
+            probability=probability,
+            plan_version=plan.version,
+            worker_id=load.worker_id if load else "",
+            routed_ms=now_ms(),
+            path=path,
+        )
+        return self._record(job, load, cause)
+
+    def wait_and_run_ms(self, level: str) -> float:
+        """What a job sent to a level now would take until painted; infinite when nobody serves it."""
+        variant = self._catalog.level(level)
+        return self._wait_ms(self._fleet.loads(variant.name, now_ms())) + run_ms(variant, 1)
+
+    def on_delivered(self, record: Outgoing, delivered: Delivered) -> None:
+        """A job lies on its partition: heartbeats that have seen its offset count it from now on."""
+        sent = self._on_their_way.pop(id(record), None)
+        if sent is not None:
+            self._fleet.acknowledged(sent, delivered.offset)
+
+    async def _worker(self, plan: Plan, level: str, request_id: str) -> Load | None:
+        """Who gets it; None when nobody serves the level, so that the job waits on its topic for a worker to come."""
+        variant = self._catalog.level(level)
+        while loads := self._fleet.loads(variant.name, now_ms()):
+            load = choose(plan.dispatch, loads, request_id, self._sent_before[variant.name], run_ms(variant, 1))
+            if load is not None:
+                return load
+            await asyncio.sleep(PULL_WAIT_S)
+        metrics.FALLBACKS.labels(self._role, "no-owner").inc()
+        return None
+
+    def _record(self, job: GenerateJob, load: Load | None, cause: Headers) -> Outgoing:
+        record = job_record(job, load.partition if load else None, cause, self._role, now_ms())
+        if load is not None:
+            self._sent_before[job.variant] += 1
+            took = run_ms(self._catalog.level(job.level), 1)
+            self._on_their_way[id(record)] = self._fleet.sent(job.variant, load.partition, took, now_ms())
+        return record
+
+    def _wait_ms(self, loads: Sequence[Load]) -> float:
+        return min((load.remaining_ms for load in loads), default=math.inf)

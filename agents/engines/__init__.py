@@ -1,0 +1,73 @@
+"""Ways to paint behind one port; `open_engine` knows them by name and imports only the one it opens."""
+
+import importlib
+import importlib.resources
+import pathlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from PIL.Image import Image
+
+from planner.catalog import Catalog, Variant
+from schemas.errors import PochadeError, Unknown
+
+
+class EngineFailed(PochadeError):
+    """A variant cannot be loaded here: what is missing and what to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaintTask:
+    """One picture to paint."""
+
+    request_id: str
+    prompt: str
+    seed: int
+    level: str
+
+
+ShouldStop = Callable[[], bool]  # asked between denoising steps; True: nobody wants any of the batch
+
+
+class Engine(Protocol):
+    """Paints with one loaded variant."""
+
+    def paint(self, tasks: Sequence[PaintTask], should_stop: ShouldStop) -> list[Image] | None:
+        """One RGB picture a task, in order; None when stopped. The same task gives the same picture."""
+        ...
+
+
+ENGINES = {"profile": "agents.engines.profile", "diffusers": "agents.engines.diffusers_engine"}
+
+
+def check_models(catalog: Catalog, engine: str) -> None:
+    """Raise EngineFailed at start for a catalog whose local model folders are not there, before any job is taken."""
+    for variant in catalog.variants.values():
+        if (engine or variant.engine) == "diffusers":
+            model_source(variant.model)
+
+
+def model_source(model: str) -> str:
+    """What `from_pretrained` is given: a shipped folder under infra/, a local folder, or a hub id as it is."""
+    shipped = pathlib.Path(str(importlib.resources.files("infra"))) / model
+    if shipped.is_dir():
+        return str(shipped)
+    looks_local = model.startswith(("models/", "/", "./", "../"))
+    if looks_local and not pathlib.Path(model).is_dir():
+        raise EngineFailed(f"model folder {model!r} does not exist (looked in {shipped} and here): check the catalog")
+    return model
+
+
+def open_engine(name: str, variant: Variant, threads: int) -> Engine:
+    """Load a variant.
+
+    Raises:
+        Unknown: no engine of that name.
+        EngineFailed: the model cannot be loaded.
+    """
+    if name not in ENGINES:
+        raise Unknown("engine", name, ENGINES)
+    module = importlib.import_module(ENGINES[name])
+    engine: Engine = module.load(variant, threads)
+    return engine

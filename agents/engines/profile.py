@@ -1,0 +1,44 @@
+"""The `profile` engine: takes the time a profile says and draws a labelled card. For load tests and chaos."""
+
+import colorsys
+import textwrap
+import time
+from collections.abc import Sequence
+
+from PIL import Image, ImageDraw
+
+from agents.engines import PaintTask, ShouldStop
+from planner.catalog import Variant, run_ms
+from schemas.ids import draw
+
+TICK_S = 0.02  # how often a sleeping job asks whether it is still wanted
+
+
+class ProfileEngine:
+    """Sleeps for the variant's measured time of the batch."""
+
+    def __init__(self, variant: Variant) -> None:
+        self._variant = variant
+
+    def paint(self, tasks: Sequence[PaintTask], should_stop: ShouldStop) -> list[Image.Image] | None:
+        end = time.monotonic() + run_ms(self._variant, len(tasks)) / 1000
+        while (left := end - time.monotonic()) > 0:
+            if should_stop():
+                return None
+            time.sleep(min(left, TICK_S))
+        return [_card(task, self._variant) for task in tasks]
+
+
+def load(variant: Variant, threads: int) -> ProfileEngine:  # noqa: ARG001  every engine's loader takes both
+    """Loading takes what the profile says."""
+    time.sleep(variant.load_ms / 1000)
+    return ProfileEngine(variant)
+
+
+def _card(task: PaintTask, variant: Variant) -> Image.Image:
+    hue = draw(task.request_id, "card")
+    paper = tuple(int(255 * c) for c in colorsys.hsv_to_rgb(hue, 0.25, 0.95))
+    card = Image.new("RGB", (192, 128), paper)
+    text = "\n".join([f"{variant.name} · seed {task.seed}", *textwrap.wrap(task.prompt[:120], 28)])
+    ImageDraw.Draw(card).multiline_text((8, 8), text, fill=(40, 40, 40))
+    return card

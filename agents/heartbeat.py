@@ -1,0 +1,98 @@
+"""A worker tells the fleet what it is and what it has to do, from a thread of its own."""
+
+import dataclasses
+import logging
+import threading
+import time
+from dataclasses import dataclass, field
+
+from confluent_kafka import KafkaException
+
+from agents.job_source import JobSource
+from agents.watchdog import Watchdog
+from agents.writing import outgoing
+from planner.catalog import Variant, run_ms
+from schemas import topics
+from schemas.messages import Heartbeat, OwnedPartition
+from streams.producer import RecordProducer
+from streams.reading import now_ms
+
+log = logging.getLogger(__name__)
+
+LEAST_PERIOD_S = 0.05  # a beat after every batch tells the router who is free, but not more often than this
+
+
+@dataclass
+class WorkerState:
+    """What the painting thread writes and the heartbeat reads; single assignments, no lock needed."""
+
+    worker_id: str
+    state: str = "starting"
+    variant: Variant | None = None
+    plan_version: int = 0
+    painted: int = 0
+    detail: str = ""
+    batch: int = 0  # pictures being painted now
+    source: JobSource | None = None
+    watchdog: Watchdog = field(default_factory=lambda: Watchdog(600))
+
+
+class Heart:
+    """Beats every `period_ms` until closed, and once more as `stopped`."""
+
+    def __init__(self, state: WorkerState, producer: RecordProducer, period_ms: int) -> None:
+        self._state, self._producer, self._period_s = state, producer, period_ms / 1000
+        self._changed = threading.Event()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
+
+    def start(self) -> "Heart":
+        """Begin beating."""
+        self._thread.start()
+        return self
+
+    def beat_now(self) -> None:
+        """Something changed that others should know before the next beat."""
+        self._changed.set()
+
+    def close(self) -> None:
+        """Say that the worker has stopped, and stop."""
+        self._stopping.set()
+        self._changed.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._beat(self._state.state)
+            self._stopping.wait(LEAST_PERIOD_S)
+            self._changed.wait(self._period_s)
+            self._changed.clear()
+        self._beat("stopped")
+
+    def _beat(self, state: str) -> None:
+        me = self._state
+        variant = me.variant.name if me.variant else ""
+        heartbeat = Heartbeat(
+            worker_id=me.worker_id, state=state, variant=variant, plan_version=me.plan_version, sent_ms=now_ms(),
+            partitions=self._partitions(), painted=me.painted, detail=me.detail,
+        )  # fmt: skip
+        self._producer.send(
+            outgoing(topics.FLEET, heartbeat, request_id=me.worker_id, cause={}, role="worker", now_ms=now_ms())
+        )
+
+    def _partitions(self) -> tuple[OwnedPartition, ...]:
+        me = self._state
+        source, variant, since = me.source, me.variant, me.watchdog.since
+        if source is None or variant is None:
+            return ()
+        try:
+            owned = source.owned(run_ms(variant, 1))
+        except (KafkaException, RuntimeError) as error:  # closing, or the broker is away: the next beat tells
+            log.debug("no positions for this heartbeat: %s", error)
+            return ()
+        if since is None or not owned:
+            return owned
+        left = run_ms(variant, max(me.batch, 1)) - (time.monotonic() - since) * 1000
+        first = owned[0]  # the batch in hand delays every partition; one of them carries it
+        remaining_ms = first.remaining_ms + max(0, round(left))
+        return (dataclasses.replace(first, remaining_ms=remaining_ms), *owned[1:])

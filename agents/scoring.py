@@ -1,0 +1,61 @@
+"""Discriminators behind one port, opened by the name that the catalog gives them."""
+
+import importlib.resources
+import pathlib
+from typing import Protocol
+
+import numpy as np
+from PIL.Image import Image
+
+from planner.catalog import Catalog
+from planner.catalog import Discriminator as DiscriminatorEntry
+from schemas.errors import PochadeError, Unknown
+from schemas.ids import draw
+from schemas.messages import GenerateRequest
+
+
+class Scorer(Protocol):
+    """Judges one picture against its prompt."""
+
+    def score(self, request: GenerateRequest, picture: Image) -> float:
+        """Confidence in [0, 1] that the picture is good enough for the prompt."""
+        ...
+
+
+class ProfileScorer:
+    """Confidence without looking: a uniform draw of the request, so that f(t) = t. For load tests."""
+
+    def score(self, request: GenerateRequest, picture: Image) -> float:  # noqa: ARG002  the port's shape
+        return draw(request.request_id, "confidence")
+
+
+class LearnedScorer:
+    """The shipped prompt-aware discriminator."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        from agents.models.discriminator import Discriminator  # torch: only where a picture is judged
+
+        self._model = Discriminator.load(folder)
+
+    def score(self, request: GenerateRequest, picture: Image) -> float:
+        return float(self._model.score([np.asarray(picture)], [request.prompt])[0])
+
+
+def open_scorers(catalog: Catalog) -> dict[str, Scorer]:
+    """Every discriminator of the catalog, by name.
+
+    Raises:
+        PochadeError: an unknown engine, or a folder that is not there.
+    """
+    return {name: _open(entry) for name, entry in catalog.discriminators.items()}
+
+
+def _open(entry: DiscriminatorEntry) -> Scorer:
+    if entry.engine == "profile":
+        return ProfileScorer()
+    if entry.engine != "learned":
+        raise Unknown("discriminator engine", entry.engine, ["learned", "profile"])
+    folder = pathlib.Path(str(importlib.resources.files("infra"))) / entry.folder
+    if not folder.is_dir():
+        raise PochadeError(f"discriminator {entry.name!r}: folder {folder} does not exist: train it or fix the catalog")
+    return LearnedScorer(folder)

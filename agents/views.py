@@ -1,0 +1,126 @@
+"""What every role knows besides its input: the plan in force, the requests that have ended, the workers' loads."""
+
+import asyncio
+import threading
+from collections import OrderedDict
+
+from planner.loads import Load, LoadView, Sent
+from planner.observation import Seen
+from planner.plans import newer
+from schemas import topics
+from schemas.messages import Heartbeat, Pin, Plan
+from schemas.record import Incoming
+from streams import metrics
+from streams.codec import decode
+from streams.reading import Follower, now_ms
+from streams.settings import Settings
+
+ENDED_WINDOW_MS = 60 * 60 * 1000
+ENDED_MOST = 500_000  # ids kept, about 60 MB; older ends are caught by the ledger
+START_TIMEOUT_S = 60
+
+
+class PlanView:
+    """The newest plan and pin of the control topic."""
+
+    def __init__(self, settings: Settings, role: str) -> None:
+        self._role = role
+        self.plan: Plan | None = None
+        self.pin: Pin | None = None
+        self.has_plan = threading.Event()
+        self._follower = Follower(settings, [topics.PLAN], self.on_record)
+
+    def on_record(self, record: Incoming) -> None:
+        """Take in a record of the control topic; versions not above our own are ignored."""
+        if record.key == topics.PIN_KEY.encode():
+            pin = decode(record.value, Pin) if record.value else None
+            self.pin = pin if pin and pin.policy else None
+        elif record.key == topics.PLAN_KEY.encode() and record.value:
+            plan = decode(record.value, Plan)
+            if newer(self.plan, plan):
+                self.plan = plan
+                metrics.PLAN_VERSION.labels(self._role).set(plan.version)
+                self.has_plan.set()
+
+    async def in_force(self) -> Plan:
+        """The plan; waits for the first one: nothing is guessed before."""
+        while self.plan is None:
+            await asyncio.to_thread(self.has_plan.wait, 1)
+        return self.plan
+
+    def start(self) -> "PlanView":
+        """Follow, and return when all plans that exist are read."""
+        self._follower.start().wait_caught_up(START_TIMEOUT_S)
+        return self
+
+    def close(self) -> None:
+        """Stop following."""
+        self._follower.close()
+
+
+class EndedView:
+    """The ids that have a result, within a window: their work is dead everywhere (design, section 2)."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._ids: OrderedDict[str, None] = OrderedDict()
+        self._follower = Follower(settings, [topics.RESULTS], self.on_record, since_ms=now_ms() - ENDED_WINDOW_MS)
+
+    def on_record(self, record: Incoming) -> None:
+        """The key is enough: nothing is decoded."""
+        self._ids[(record.key or b"").decode()] = None
+        if len(self._ids) > ENDED_MOST:
+            self._ids.popitem(last=False)
+
+    def __contains__(self, request_id: object) -> bool:
+        return request_id in self._ids
+
+    def start(self) -> "EndedView":
+        """Follow, and return when the window is read."""
+        self._follower.start().wait_caught_up(START_TIMEOUT_S)
+        return self
+
+    def close(self) -> None:
+        """Stop following."""
+        self._follower.close()
+
+
+class FleetView:
+    """What each worker has to do: heartbeats and this process's own sends since, behind one lock."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._silent_ms = settings.planner.worker_silent_ms
+        self._lock = threading.Lock()
+        self._loads = LoadView()
+        self.heartbeats: dict[str, Seen] = {}  # worker -> its last heartbeat
+        self._follower = Follower(settings, [topics.FLEET], self.on_record, since_ms=now_ms() - 10 * self._silent_ms)
+
+    def on_record(self, record: Incoming) -> None:
+        """Take in a heartbeat; the broker's clock says when it was sent."""
+        heartbeat = decode(record.value, Heartbeat)
+        with self._lock:
+            self.heartbeats = {**self.heartbeats, heartbeat.worker_id: Seen(heartbeat, record.timestamp_ms)}
+            self._loads.on_heartbeat(heartbeat, record.timestamp_ms)
+
+    def loads(self, variant: str, at_ms: int) -> list[Load]:
+        """The live workers of a variant with the work before them."""
+        with self._lock:
+            return self._loads.loads(variant, at_ms, self._silent_ms)
+
+    def sent(self, variant: str, partition: int, run_ms: float, at_ms: int) -> Sent:
+        """Remember a job of our own until a heartbeat has counted it."""
+        with self._lock:
+            return self._loads.on_sent(variant, partition, None, run_ms, at_ms)
+
+    def acknowledged(self, sent: Sent, offset: int) -> None:
+        """A job of our own lies at this offset."""
+        with self._lock:
+            self._loads.on_acknowledged(sent, offset)
+
+    def start(self) -> "FleetView":
+        """Follow, and return when the recent heartbeats are read."""
+        self._follower.start().wait_caught_up(START_TIMEOUT_S)
+        return self
+
+    def close(self) -> None:
+        """Stop following."""
+        self._follower.close()

@@ -1,0 +1,123 @@
+"""The worker: serves the variant that the plan allocates to it, and changes variant when the plan does."""
+
+import logging
+import threading
+
+from agents.engines import EngineFailed, open_engine
+from agents.heartbeat import Heart, WorkerState
+from agents.job_source import JobSource, worker_group
+from agents.painting import Painter
+from agents.views import EndedView, FleetView, PlanView
+from agents.watchdog import Watchdog
+from planner.allocation import may_leave
+from planner.catalog import Catalog, Variant
+from planner.observation import live_workers
+from streams.admin import set_group_timeouts
+from streams.producer import RecordProducer, send_all
+from streams.reading import now_ms
+from streams.settings import Settings
+from streams.store import ImageStore
+
+log = logging.getLogger(__name__)
+
+POLL_S = 0.1
+LOAD_RETRY_S = 5
+SETTLE_MS = 2000  # routes have left a variant this long after the plan that left it (obeyed within a second)
+
+
+class Worker:
+    """One painting process. `run` blocks in the painting thread until `stopping` is set."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        catalog: Catalog,
+        producer: RecordProducer,
+        store: ImageStore,
+        plans: PlanView,
+        ended: EndedView,
+        fleet: FleetView,
+        worker_id: str,
+    ) -> None:
+        self._settings, self._catalog, self._producer, self._store = settings, catalog, producer, store
+        self._plans, self._ended, self._fleet = plans, ended, fleet
+        self._me = WorkerState(worker_id, watchdog=Watchdog(settings.worker.job_limit_s))
+
+    def run(self, stopping: threading.Event) -> None:
+        """Serve until told to stop; the batch in hand is finished first."""
+        self._heart = Heart(self._me, self._producer, self._settings.worker.heartbeat_ms).start()
+        try:
+            while not stopping.is_set():
+                variant = self._wanted()
+                if variant is None:
+                    stopping.wait(POLL_S)
+                else:
+                    self._serve(variant, stopping)
+        finally:
+            self._heart.close()
+
+    def _wanted(self) -> Variant | None:
+        plan = self._plans.plan
+        self._me.plan_version = plan.version if plan else 0
+        name = (plan.allocation.get(self._me.worker_id) if plan else None) or self._settings.worker.variant
+        return self._catalog.level(name) if name else None
+
+    def _serve(self, variant: Variant, stopping: threading.Event) -> None:
+        self._become("loading", variant)
+        try:
+            engine = open_engine(self._settings.worker.engine or variant.engine, variant, self._settings.worker.threads)
+        except EngineFailed as error:
+            log.error("%s", error)
+            self._become("failed", variant, str(error))
+            stopping.wait(LOAD_RETRY_S)
+            return
+        set_group_timeouts(self._settings, [worker_group(self._settings.kafka.prefix, variant.name)])
+        source = JobSource(self._settings, variant.name)
+        self._me.source = source
+        painter = Painter(
+            self._me.worker_id, engine, variant, self._store, self._ended, self._settings.worker.max_attempts
+        )
+        try:
+            self._become("ready", variant)
+            while not stopping.is_set() and not self._serve_once(variant, source, painter):
+                pass
+        finally:
+            self._me.source = None
+            source.close()
+
+    def _serve_once(self, variant: Variant, source: JobSource, painter: Painter) -> bool:
+        """One batch. True when the plan wants another variant here and this one may be left."""
+        wanted = self._wanted()
+        moves = wanted is not None and wanted.name != variant.name
+        if moves and self._may_leave_now(variant):
+            return True
+        plan = self._plans.plan
+        most = plan.batch.get(variant.name, 1) if plan else 1
+        batch = source.take(most, POLL_S)
+        if not batch:
+            return moves and self._has_settled() and source.is_empty()  # the last one leaves an empty topic
+        self._me.batch, self._me.state = len(batch), "draining" if moves else "painting"
+        self._me.watchdog.begin()
+        try:
+            source.begin(batch)
+            send_all(self._producer, painter.answer(batch))
+            source.commit(batch)
+        finally:
+            self._me.watchdog.end()
+        self._me.batch, self._me.state = 0, "draining" if moves else "ready"
+        self._me.painted += len(batch)
+        self._heart.beat_now()
+        return False
+
+    def _may_leave_now(self, variant: Variant) -> bool:
+        plan = self._plans.plan
+        live = live_workers(self._fleet.heartbeats, now_ms(), self._settings.planner.worker_silent_ms)
+        return may_leave(self._me.worker_id, variant.name, plan.allocation if plan else {}, live)
+
+    def _has_settled(self) -> bool:
+        plan = self._plans.plan
+        return plan is not None and now_ms() - plan.created_ms > SETTLE_MS
+
+    def _become(self, state: str, variant: Variant, detail: str = "") -> None:
+        self._me.state, self._me.variant, self._me.detail = state, variant, detail
+        self._heart.beat_now()

@@ -1,0 +1,64 @@
+"""Messages to records: the one way a role addresses, frames and stamps what it writes."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from schemas import topics
+from schemas.avro import Message
+from schemas.messages import Event, GenerateJob, Outcome
+from schemas.record import Headers, Incoming, Outgoing
+from streams import metrics
+from streams.codec import encode
+from streams.headers import stamp
+from streams.poison import dead_letter
+
+
+def outgoing(
+    topic: str,
+    message: Message,
+    *,
+    request_id: str,
+    cause: Headers,
+    role: str,
+    now_ms: int,
+    facts: Mapping[str, object] | None = None,
+    partition: int | None = None,
+) -> Outgoing:
+    """A record that follows from another one (`cause`: that one's headers)."""
+    kind = type(message).__name__
+    headers = stamp(cause, kind=kind, source=role, subject=request_id, time_ms=now_ms, facts=facts)
+    return Outgoing(topic=topic, key=request_id.encode(), value=encode(message), headers=headers, partition=partition)
+
+
+def outcome_record(outcome: Outcome, cause: Headers, now_ms: int) -> Outgoing:
+    """An outcome for the ledger, counted."""
+    metrics.OUTCOMES.labels(outcome.by, outcome.status).inc()
+    return outgoing(
+        topics.OUTCOMES, outcome, request_id=outcome.request_id, cause=cause, role=outcome.by, now_ms=now_ms,
+        facts={"status": outcome.status},
+    )  # fmt: skip
+
+
+def job_record(job: GenerateJob, partition: int | None, cause: Headers, role: str, now_ms: int) -> Outgoing:
+    """A job for one partition of its variant's topic; None: nobody owns one, the key decides."""
+    facts = {"level": job.level, "stage": job.stage, "plan_version": job.plan_version, "worker": job.worker_id}
+    return outgoing(
+        topics.jobs_topic(job.variant, 1).name, job, request_id=job.classified.request.request_id, cause=cause,
+        role=role, now_ms=now_ms, facts=facts, partition=partition,
+    )  # fmt: skip
+
+
+def event_record(request_id: str, kind: str, role: str, now_ms: int, **detail: Any) -> Outgoing:
+    """A note for `watch` and the dashboard."""
+    event = Event(request_id=request_id, kind=kind, at_ms=now_ms, by=role, detail=json.dumps(detail))
+    return outgoing(topics.EVENTS, event, request_id=request_id, cause={}, role=role, now_ms=now_ms)
+
+
+def refused(record: Incoming, outcome: Outcome, error: Exception, now_ms: int) -> Sequence[Outgoing]:
+    """The end of a record that cannot be served: its outcome, and its bytes on the dlq."""
+    metrics.DEAD_LETTERS.labels(outcome.by, type(error).__name__).inc()
+    return [
+        outcome_record(outcome, record.headers, now_ms),
+        dead_letter(record, error=error, role=outcome.by, request_id=outcome.request_id),
+    ]
