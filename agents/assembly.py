@@ -112,9 +112,9 @@ def _run(role: str, settings: Settings, catalog: Catalog, views: _Views, produce
         return Ledger(settings).run
     if role == "planner":
         from agents.planning import PlannerLoop
-        from planner.policies import named
+        from planner.policies import DEFAULT, named
 
-        named(settings.planner.policy)
+        named(settings.planner.policy or DEFAULT)
         return PlannerLoop(settings, catalog, producer, views.plans, views.fleet).run
     from agents.engines import check_models
     from agents.worker import Worker

@@ -37,11 +37,12 @@ class Classifier:
 
     async def on_record(self, record: Incoming) -> Sequence[Outgoing]:
         """A classified request, or why there is none."""
+        subject: str | GenerateRequest = request_id_of(record)
         try:
-            request = decode_request(record)
+            subject = request = decode_request(record)
             check_request(request, self._max_prompt_bytes, now_ms())
         except InvalidRequest as error:
-            outcome = rejected(request_id_of(record), reason=str(error), by=self.role, now_ms=now_ms())
+            outcome = rejected(subject, reason=str(error), by=self.role, now_ms=now_ms())
             return refused(record, outcome, error, now_ms())
         if request.deadline_ms is not None and request.deadline_ms <= now_ms():
             return [self._too_late(request, record)]

@@ -12,7 +12,7 @@ from agents.writing import outgoing
 from planner.catalog import Catalog
 from planner.observation import Observation, WorkerView, class_shares, demand_rps, hardness_shares, live_workers
 from planner.plans import check, publish, same_decision
-from planner.policies import named
+from planner.policies import DEFAULT, named
 from schemas import topics
 from schemas.messages import ClassifiedRequest, Plan
 from schemas.record import Incoming
@@ -66,7 +66,7 @@ class PlannerLoop:
 
     def _plan(self, workers: tuple[WorkerView, ...], now: int) -> None:
         pin = self._plans.pin
-        policy = pin.policy if pin else self._settings.planner.policy
+        policy = pin.policy if pin else self._settings.planner.policy or DEFAULT
         parameters: Mapping[str, float] = pin.parameters if pin else self._settings.planner.parameters
         try:
             plan = self._solved(policy, parameters, self._observation(workers, now))

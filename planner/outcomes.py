@@ -1,7 +1,6 @@
 """How a request ends: outcomes, the one that counts, and the public result."""
 
 import dataclasses
-import hashlib
 import json
 from collections.abc import Container, Iterable
 
@@ -67,17 +66,16 @@ def _ended(status: Status, subject: Subject, reason: str, by: str, policy: str, 
     job = subject if isinstance(subject, GenerateJob) else None
     classified = job.classified if job else subject if isinstance(subject, ClassifiedRequest) else None
     request = classified.request if classified else subject if isinstance(subject, GenerateRequest) else None
-    prompt_sha256 = hashlib.sha256(request.prompt.encode(errors="surrogatepass")).hexdigest() if request else ""
     return Outcome(
         request_id=request.request_id if request else str(subject),
         status=status,
         reason=reason,
         by=by,
         ended_ms=now_ms,
+        request=request,
         classified=classified,
         path=job.path if job else (),
         policy=policy,
-        prompt_sha256=prompt_sha256,
     )
 
 
@@ -96,7 +94,7 @@ def first_of(outcomes: Iterable[Outcome], ended: Container[str]) -> list[Outcome
 def result_of(outcome: Outcome) -> Result:
     """The public, flat record of an outcome. The picture is named only when it is the answer."""
     classified, last = outcome.classified, outcome.path[-1] if outcome.path else None
-    request = classified.request if classified else None
+    request = outcome.request
     image = last.image if last and outcome.status is Status.COMPLETED else None
     return Result(
         request_id=outcome.request_id,
@@ -117,7 +115,7 @@ def result_of(outcome: Outcome) -> Result:
         confidence=last.confidence if last else None,
         threshold=last.threshold if last else None,
         escalated=len(outcome.path) > 1,
-        paint_ms=sum(step.paint_ms for step in outcome.path),
+        paint_ms=round(sum(step.paint_ms / step.batch for step in outcome.path)),
         latency_ms=outcome.ended_ms - request.created_ms if request else None,
         created_ms=request.created_ms if request else None,
         ended_ms=outcome.ended_ms,

@@ -110,10 +110,10 @@ class Outcome:
     reason: str
     by: str  # the role that said it
     ended_ms: int
+    request: GenerateRequest | None = None  # None: it could not be read
     classified: ClassifiedRequest | None = None
     path: tuple[Step, ...] = ()
     policy: str = ""
-    prompt_sha256: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +138,7 @@ class Result:
     confidence: float | None
     threshold: float | None
     escalated: bool
-    paint_ms: int  # worker time of all stages
+    paint_ms: int  # worker time of all stages, a batch's shared equally
     latency_ms: int | None  # created -> ended
     created_ms: int | None
     ended_ms: int
@@ -196,7 +196,7 @@ class Cascade:
     level: str
     next_level: str
     discriminator: str
-    threshold: float  # kept if confidence >= threshold
+    threshold: float  # kept if confidence >= threshold; 1 keeps nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -100,6 +100,8 @@ def decode_request(record: Incoming) -> GenerateRequest:
         kinds, wanted = JSON_TYPES[name]
         if not isinstance(value, kinds) or isinstance(value, bool):
             raise InvalidRequest(f"request field {name!r} must be {wanted}: got {value!r:.80}")
+        if isinstance(value, str) and not _is_unicode(value):
+            raise InvalidRequest(f"request field {name!r} must be valid Unicode: it holds half a surrogate pair")
     if "prompt" not in fields:
         raise InvalidRequest('request field "prompt" is missing: send {"prompt": "a red heart"}')
     named = {"request_id": request_id_of(record), "created_ms": record.timestamp_ms}
@@ -110,7 +112,7 @@ def request_id_of(record: Incoming) -> str:
     """The request a record belongs to, readable or not: its JSON `request_id`, its key, or its own position."""
     try:
         named = _json_object(record.value).get("request_id")
-        if isinstance(named, str) and named:
+        if isinstance(named, str) and named and _is_unicode(named):
             return named
     except InvalidRecord:
         pass  # not JSON: the key decides
@@ -121,9 +123,17 @@ def request_id_of(record: Incoming) -> str:
     return key or request_id_of_record(record.topic, record.partition, record.offset)
 
 
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _json_object(value: bytes | None) -> dict[str, Any]:
     if not value or value[:1] == b"\0":
-        raise InvalidRecord(f"not a JSON object: {(value or b'')[:40]!r}")
+        raise InvalidRecord(f"neither framed Avro nor JSON: {len(value or b'')} bytes {(value or b'')[:40]!r}")
     try:
         parsed = json.loads(value)
     except ValueError as error:  # JSONDecodeError and UnicodeDecodeError

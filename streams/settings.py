@@ -59,7 +59,7 @@ class Worker(Section):
 class Planner(Section):
     """When and with what the planner plans."""
 
-    policy: str = "diffserve-static"
+    policy: str = ""  # "": the default of planner/policies
     period_ms: int = Field(5000, ge=100)
     worker_silent_ms: int = Field(3000, ge=500)  # a worker unheard of for longer is dead
     parameters: dict[str, float] = {}  # of the policy

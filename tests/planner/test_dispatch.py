@@ -32,7 +32,9 @@ def test_pull_waits_until_a_worker_is_idle(loads: list[Load], request_id: str) -
 @pytest.mark.parametrize("kind", ["least-work", "pull", "random"])
 def test_idle_workers_share_requests_evenly_and_a_request_always_gets_the_same(kind: str) -> None:
     chosen = [choose(kind, IDLE, f"r-{i}", 0, 20) for i in range(4000)]
-    assert min(collections.Counter(chosen).values()) > 900
+    counts = collections.Counter(chosen)
+    assert set(counts) == set(IDLE)
+    assert min(counts.values()) > 900
     assert chosen == [choose(kind, IDLE, f"r-{i}", 7, 20) for i in range(4000)]
 
 

@@ -1,6 +1,5 @@
 """How requests end."""
 
-import hashlib
 import json
 import math
 
@@ -68,11 +67,7 @@ def test_a_request_can_end_at_any_stage_of_being_known(build, subject) -> None:
     result = result_of(outcome)
     assert (result.request_id, result.status, result.path) == ("r-1", outcome.status, "[]")
     known = not isinstance(subject, str)
-    assert outcome.prompt_sha256 == (hashlib.sha256(b"a red heart").hexdigest() if known else "")
-
-
-def test_a_prompt_that_is_no_unicode_can_still_be_refused() -> None:
-    assert len(rejected(a_request(prompt="\ud800"), reason="no", **SAID).prompt_sha256) == 64
+    assert (outcome.request is not None) == known
 
 
 OUTCOMES = st.lists(

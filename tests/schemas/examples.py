@@ -46,7 +46,7 @@ EXAMPLES = (
     ),
     Outcome(
         request_id="r-1", status=Status.COMPLETED, reason="kept", by="discriminator", ended_ms=1_700_000_000_460,
-        classified=CLASSIFIED, path=(STEP,), policy="p", prompt_sha256="cd" * 32,
+        request=REQUEST, classified=CLASSIFIED, path=(STEP,), policy="p",
     ),
     Result(
         request_id="r-1", status=Status.COMPLETED, reason="kept", prompt="a red heart", tenant="default",

@@ -80,6 +80,7 @@ def test_the_records_key_names_a_json_request_that_names_itself_not() -> None:
         ({"prompt": 7}, "'prompt' must be a string: got 7"),
         ({"prompt": "x", "sede": 1}, "did you mean 'seed'"),
         ({"prompt": "x", "seed": True}, "'seed' must be an integer"),
+        ({"prompt": "\ud800"}, "'prompt' must be valid Unicode"),
         ({"prompt": "x", "deadline_ms": "soon"}, "'deadline_ms' must be an integer"),
     ],
 )

@@ -1,0 +1,1 @@
+"""Files that deployments need: broker jars, default settings, shipped models."""

@@ -1,0 +1,104 @@
+"""`pochade demo`: the whole pipeline on this machine, once, with pictures to look at."""
+
+import contextlib
+import logging
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from schemas.errors import PochadeError
+
+if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for Kafka's client
+    from replay.demo import Demo
+    from streams.settings import Settings
+
+FILE_OUT = click.Path(dir_okay=False, path_type=Path)
+FILE_IN = click.Path(dir_okay=False, exists=True, path_type=Path)
+
+
+@click.command()
+@click.option("--prompts", type=FILE_IN, help="Text file, one prompt a line (default: ours).")
+@click.option("--count", type=click.IntRange(min=1), help="Requests (default: 24, or one for each prompt or arrival).")
+@click.option("--rate", type=click.FloatRange(min=0, min_open=True), default=4.0, show_default=True, help="Per second.")
+@click.option("--trace", type=FILE_IN, help="CSV with a column arrival_ms, plain or gzip, instead of --rate.")
+@click.option("--policy", metavar="NAME", help="The planner's policy (default: the setting planner.policy).")
+@click.option("--workers", type=click.IntRange(1, 64), default=2, show_default=True, help="Painting processes.")
+@click.option("--engine", metavar="NAME", help="diffusers, or profile: sleeps as measured and draws cards.")
+@click.option("--catalog", metavar="NAME", help="Variants to paint with (default: the setting catalog).")
+@click.option("--report", type=FILE_OUT, help="Where the JSON report goes (default HOME/demo/report.json).")
+@click.option("--gallery", type=FILE_OUT, help="Where the pictures go, as one page (default HOME/demo/gallery.html).")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of prompts, ids and noise.")
+@click.option("--keep", "is_kept", is_flag=True, help="Leave everything running afterwards, until Ctrl-C.")
+@click.pass_obj
+def demo(load: "Callable[[], Settings]", /, rate: float, **asked: Any) -> None:
+    """Run the whole pipeline here: a Kafka broker, all roles, workers that paint, and 24 prompts to begin with.
+
+    Ends with a report and a page of pictures that tells why each one was kept or painted again. Everything that was
+    started is stopped again. Exit status 0 says: nothing lost, nothing twice, every picture decodes.
+
+    \b
+    Examples:
+      pochade demo
+      pochade demo --count 100 --rate 20 --engine profile --catalog profile
+      pochade demo --prompts mine.txt --policy random-split --gallery /tmp/mine.html
+      pochade demo --keep
+    """
+    import psutil
+
+    began_s = psutil.Process().create_time()
+
+    from rich.console import Console
+
+    from replay import summary
+    from replay.demo import Demo, DemoOptions
+    from replay.progress import open_teller
+    from replay.report import verdict
+    from streams import settings
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _leave)
+    console = Console()
+    reports: list[dict[str, Any]] = []
+
+    def on_end(report: dict[str, Any]) -> None:
+        reports.append(report)
+        summary.show(report, run, console)
+
+    with open_teller(console) as teller:
+        run = Demo(load(), settings.load(), DemoOptions(rate_rps=rate, **asked), teller, began_s)
+        _log_to(run.settings.home / "logs" / "demo.log")
+        run.run(on_end, lambda look_after: _keep(run, teller.note, look_after))
+    fault = verdict(reports[0])
+    if fault is not None:
+        raise PochadeError(fault)
+
+
+def _leave(number: int, _frame: object) -> NoReturn:
+    """A signal ends the command like any exception, so that what was started is stopped."""
+    raise SystemExit(128 + number)
+
+
+def _log_to(path: Path) -> None:
+    """What the clients warn of belongs in a file: it would tear the live display."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    layout = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+    logging.basicConfig(filename=path, filemode="w", level=logging.INFO, format=layout, force=True)
+
+
+def _keep(run: "Demo", note: Callable[[str], None], look_after: Callable[[], None]) -> None:
+    """Wait for Ctrl-C beside roles that are looked after."""
+    command = f"pochade --home {run.settings.home} --set kafka.prefix={run.settings.kafka.prefix}"
+    for line in (
+        "everything runs on, until Ctrl-C. In another terminal:",
+        f'  {command} submit "a red heart" --wait',
+        f"  {command} results --since 1h",
+    ):
+        note(line)
+    with contextlib.suppress(KeyboardInterrupt):
+        while True:
+            look_after()
+            time.sleep(0.2)

@@ -1,0 +1,81 @@
+"""The deployment of one demo run: its own topic prefix, and its settings as options for child processes."""
+
+import importlib.metadata
+import platform
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from replay.supervisor import RoleProcess, role_process
+from streams.settings import Settings
+
+PACKAGES = ("pochade", "confluent-kafka", "faust-streaming", "diffusers", "torch", "transformers", "pillow", "numpy")
+SECRET = {"properties"}  # of [kafka]: passwords may be among them
+
+
+def own_deployment(
+    settings: Settings,
+    run: str,
+    *,
+    catalog: str | None = None,
+    engine: str | None = None,
+    policy: str | None = None,
+    workers: int = 1,
+) -> Settings:
+    """The settings of a run: topics of its own beside those of `settings`, and what was asked for."""
+    kafka = settings.kafka
+    changes = {"prefix": f"{kafka.prefix}-demo-{run}", "jobs_partitions": max(kafka.jobs_partitions, workers)}
+    changed: dict[str, Any] = {"home": settings.home.expanduser().resolve(), "kafka": kafka.model_copy(update=changes)}
+    if catalog is not None:
+        changed["catalog"] = catalog
+    if engine is not None:
+        changed["worker"] = settings.worker.model_copy(update={"engine": engine})
+    if policy is not None:
+        changed["planner"] = settings.planner.model_copy(update={"policy": policy})
+    return settings.model_copy(update=changed)
+
+
+def child_options(settings: Settings, inherited: Settings) -> list[str]:
+    """Global options that make a child process see `settings`, given what it `inherited` by environment and TOML."""
+    there = dict(_leaves(inherited.model_dump(mode="json")))
+    wanted = dict(_leaves(settings.model_dump(mode="json")))
+    differing = {key: value for key, value in wanted.items() if there.get(key) != value and key != "home"}
+    options = ["--home", str(settings.home)]
+    for key, value in differing.items():
+        options += ["--set", f"{key}={value}"]
+    return options
+
+
+def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def roles_of(options: Sequence[str], workers: Sequence[str]) -> list[RoleProcess]:
+    """The processes of a small deployment: one for each kind of work, one for each worker."""
+    return [
+        role_process("ledger-planner", ["ledger", "planner"], options, {}),
+        *(role_process(worker, ["worker"], options, {"worker.id": worker}) for worker in workers),
+        role_process("classifier-router", ["classifier", "router"], options, {}),
+        role_process("discriminator", ["discriminator"], options, {}),
+    ]
+
+
+def settings_shown(settings: Settings) -> dict[str, Any]:
+    """The settings for a report, without what may be secret."""
+    shown = settings.model_dump(mode="json")
+    shown["kafka"] = {name: value for name, value in shown["kafka"].items() if name not in SECRET}
+    return shown
+
+
+def versions() -> dict[str, str]:
+    """What ran: Python, the machine, and the packages that matter."""
+    found = {"python": platform.python_version(), "machine": f"{platform.system()} {platform.machine()}"}
+    for package in PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            found[package] = "not installed"
+    return found

@@ -1,0 +1,135 @@
+"""The `pochade` command: finds each room's commands by entry point and loads one only when it is called."""
+
+import importlib.metadata
+import os
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from schemas.errors import PochadeError
+
+if TYPE_CHECKING:  # settings take 0.3 s to load, which --help need not wait for
+    from streams.settings import Settings
+
+ENTRY_POINTS = "pochade.commands"
+
+SUMMARIES = {
+    "up": "Start the embedded broker, or check the configured cluster; create the topics.",
+    "down": "Stop the embedded broker; its data stays.",
+    "status": "Show where the broker is and how it does.",
+    "submit": "Send prompts to be painted.",
+    "results": "Read how requests ended.",
+    "explain": "Tell the way one request went, and why.",
+    "serve": "Run roles: classifier, router, worker, discriminator, ledger, planner.",
+    "plan": "Show, solve or pin the plan.",
+    "demo": "Run the whole pipeline on this machine and show what comes out.",
+}
+
+
+class LazySettings:
+    """The settings of this call, read when a command asks for them: `settings = obj()`."""
+
+    def __init__(self, flags: dict[str, Any], config: str | None) -> None:
+        self._flags, self._config = flags, config
+        self._loaded: Settings | None = None
+
+    def __call__(self) -> "Settings":
+        """Flags, then `POCHADE_*`, then the TOML file.
+
+        Raises:
+            PochadeError: an unknown or invalid setting.
+        """
+        if self._loaded is None:
+            from streams.settings import load
+
+            if self._config is not None:
+                os.environ["POCHADE_CONFIG"] = os.path.abspath(self._config)  # child processes read the same file
+            self._loaded = load(self._flags)
+        return self._loaded
+
+
+class Commands(click.Group):
+    """A group whose commands are entry points; its --help imports none of them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """All names, in the order of the help table, unknown ones after."""
+        known = list(SUMMARIES)
+        return sorted(_entry_points(), key=lambda name: (known.index(name) if name in known else len(known), name))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Load one command.
+
+        Raises:
+            PochadeError: it is registered, but its code cannot be imported.
+        """
+        entry = _entry_points().get(cmd_name)
+        if entry is None:
+            return None
+        try:
+            command = entry.load()
+        except (ImportError, AttributeError) as error:
+            raise PochadeError(f"command {cmd_name!r} cannot be loaded from {entry.value}: {error}") from error
+        assert isinstance(command, click.Command), f"{entry.value} is {type(command)}, not a click command"
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The table of commands from `SUMMARIES`."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, SUMMARIES.get(name, "")) for name in self.list_commands(ctx)])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; an error of ours is one line and exit code 1, not a traceback."""
+        try:
+            return super().invoke(ctx)
+        except PochadeError as error:
+            click.echo(f"error: {error}", err=True)
+            ctx.exit(1)
+
+
+def _entry_points() -> dict[str, importlib.metadata.EntryPoint]:
+    return {entry.name: entry for entry in importlib.metadata.entry_points(group=ENTRY_POINTS)}
+
+
+def nested(assignments: tuple[str, ...]) -> dict[str, Any]:
+    """`("worker.threads=2",)` as `{"worker": {"threads": "2"}}`; what follows the second dot is one key.
+
+    Raises:
+        click.BadParameter: no `=`, or one key is both a value and a section.
+    """
+    flags: dict[str, Any] = {}
+    for assignment in assignments:
+        key, equals, value = assignment.partition("=")
+        if not equals or not key:
+            raise click.BadParameter(f"{assignment!r} is not KEY=VALUE, such as worker.threads=2")
+        *sections, name = key.split(".", 2)  # kafka.properties.security.protocol: the last part has dots of its own
+        inside = flags
+        for section in sections:
+            inside = inside.setdefault(section, {})
+            if not isinstance(inside, dict):
+                raise click.BadParameter(f"{assignment!r}: {section!r} has a value already")
+        inside[name] = value
+    return flags
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="One setting; may be repeated.")
+@click.option("--home", type=click.Path(file_okay=False), help="Folder of this deployment's data (default .pochade).")
+@click.option("--config", type=click.Path(dir_okay=False), help="TOML file of settings (default pochade.toml).")
+@click.version_option(package_name="pochade", message="%(prog)s %(version)s")
+@click.pass_context
+def main(ctx: click.Context, assignments: tuple[str, ...], home: str | None, config: str | None) -> None:
+    """Text-to-image serving on Apache Kafka: each prompt painted by the cheapest model that is good enough for it.
+
+    Settings come from these options, then POCHADE_* variables, then the TOML file.
+
+    \b
+    Examples:
+      pochade demo
+      pochade up
+      pochade --set worker.threads=2 serve worker
+      pochade --config production.toml status
+    """
+    flags = nested(assignments)
+    if home is not None:
+        flags["home"] = home
+    ctx.obj = LazySettings(flags, config)

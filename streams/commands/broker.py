@@ -1,0 +1,108 @@
+"""`pochade up`, `down` and `status`: the broker of this deployment."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from streams import admin, broker
+from streams.settings import Settings
+
+Load = Callable[[], Settings]
+
+
+def _say(line: str) -> None:
+    click.echo(line, err=True)
+
+
+@click.command()
+@click.pass_obj
+def up(load: Load) -> None:
+    """Start the embedded broker and its schema registry, or check the configured cluster; create the topics.
+
+    Safe to repeat: what runs is left alone. The broker is Apache Kafka; it needs Java 17 (or Docker), keeps its data
+    under HOME/kafka and runs until `pochade down`.
+
+    \b
+    Examples:
+      pochade up
+      pochade --home /srv/pochade up
+      POCHADE_KAFKA__BOOTSTRAP_SERVERS=kafka:9092 pochade up
+    """
+    settings = load()
+    address = broker.ensure(settings, _say)
+    created = admin.create_topics(settings)
+    click.echo(f"broker    {address.bootstrap}")
+    if address.registry_url:
+        click.echo(f"registry  {address.registry_url}")
+    click.echo(f"topics    {settings.kafka.prefix}.*: {len(created)} created")
+
+
+@click.command()
+@click.pass_obj
+def down(load: Load) -> None:
+    """Stop the embedded broker and its registry; data and ports stay for the next `up`.
+
+    \b
+    Examples:
+      pochade down
+    """
+    settings = load()
+    if broker.is_foreign(settings):
+        click.echo(f"nothing to stop: the broker is the configured cluster at {settings.kafka.bootstrap_servers}")
+    elif broker.stop(settings):
+        click.echo("stopped")
+    else:
+        click.echo("nothing to stop: no broker runs here")
+
+
+@click.command()
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.pass_obj
+def status(load: Load, output: str) -> None:
+    """Show whether a broker runs, its address, memory and topics, and where its schemas are.
+
+    \b
+    Examples:
+      pochade status
+      pochade status -o json
+    """
+    facts = describe(load())
+    if output == "json":
+        click.echo(json.dumps(facts, indent=2))
+        return
+    table = Table(show_header=False, box=None)
+    for name, value in facts.items():
+        if value is not None:
+            table.add_row(name.replace("_", " "), str(value))
+    Console().print(table)
+
+
+def describe(settings: Settings) -> dict[str, Any]:
+    """What `status` shows; None where it does not apply. `memory_mb` is the broker's resident memory.
+
+    Raises:
+        PochadeError: a configured cluster, or the running broker, does not answer.
+    """
+    address = broker.find(settings)
+    known = broker.record(settings)
+    facts: dict[str, Any] = {
+        "broker": "stopped" if address is None else "configured" if broker.is_foreign(settings) else "running",
+        "bootstrap_servers": address.bootstrap if address else None,
+        "registry_url": None,
+        "topics": None,
+        "pid": None,
+        "memory_mb": None,
+        "home": str(broker.kafka_home(settings).parent),
+    }
+    if address is None:
+        return facts
+    facts["topics"] = len(admin.own_topics(settings))
+    if known is not None and known.broker is not None:
+        facts["pid"] = getattr(known.broker, "pid", None)
+        facts["memory_mb"] = round(known.broker.rss_bytes() / 2**20) or None
+        facts["registry_url"] = address.registry_url if known.registry and known.registry.is_alive() else None
+    return facts

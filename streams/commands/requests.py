@@ -1,0 +1,189 @@
+"""`pochade submit`, `results` and `explain`: ask for pictures, and read what became of them."""
+
+import contextlib
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from schemas.errors import PochadeError
+from schemas.messages import Result, Status
+
+if TYPE_CHECKING:  # the clients take half a second to load, which --help need not wait for
+    from streams.client import RequestClient
+    from streams.settings import Settings
+
+UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+class Ago(click.ParamType):
+    """`90s`, `10m`, `2h` or `7d` as milliseconds."""
+
+    name = "duration"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Milliseconds of the text."""
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", str(value).strip())
+        if match is None:
+            self.fail(f"{value!r} is not a duration: write a number and s, m, h or d, such as 10m", param, ctx)
+        return int(float(match[1]) * UNITS_MS[match[2]])
+
+
+def _deadline_ms(deadline: float | None, deadline_ms: int | None) -> int | None:
+    """Milliseconds from now, from either option."""
+    if deadline is not None and deadline_ms is not None:
+        raise click.UsageError("--deadline and --deadline-ms say the same: give one of them")
+    return deadline_ms if deadline is None else int(deadline * 1000)
+
+
+@click.command()
+@click.argument("prompt")
+@click.option("--wait", "is_waiting", is_flag=True, help="Wait for the result and print it.")
+@click.option("--timeout", type=click.FloatRange(min=0.1), default=120.0, show_default=True, help="Seconds to wait.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Noise seed; the same one paints the same picture.")
+@click.option("--deadline", type=click.FloatRange(min=0.001), help="Seconds from now; later, it is not painted.")
+@click.option("--deadline-ms", type=click.IntRange(min=1), help="The same in milliseconds from now.")
+@click.option("--tenant", default="default", show_default=True, help="On whose account.")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.pass_obj
+def submit(
+    load: "Callable[[], Settings]",
+    prompt: str,
+    is_waiting: bool,
+    timeout: float,
+    seed: int | None,
+    deadline: float | None,
+    deadline_ms: int | None,
+    tenant: str,
+    output: str,
+) -> None:
+    """Send PROMPT to be painted; prints the request's id. With --wait, exit status 0 says COMPLETED, 1 anything else.
+
+    \b
+    Examples:
+      pochade submit "a red heart"
+      pochade submit "a black cat at night" --wait --seed 7
+      pochade submit "three golden stars" --wait --deadline 2.5 -o json
+    """
+    from schemas.ids import new_request_id
+    from schemas.messages import GenerateRequest
+    from streams.reading import now_ms
+
+    left_ms = _deadline_ms(deadline, deadline_ms)
+    with _client(load()) as client:
+        if is_waiting:
+            client.listen()
+        created_ms = now_ms()
+        request = GenerateRequest(
+            request_id=new_request_id(),
+            prompt=prompt,
+            created_ms=created_ms,
+            deadline_ms=None if left_ms is None else created_ms + left_ms,
+            seed=seed,
+            tenant=tenant,
+        )
+        client.submit(request).result(60)
+        if output == "table":
+            click.echo(request.request_id)
+        result = client.wait(request.request_id, timeout) if is_waiting else None
+    _print_ending(request.request_id, result, output)
+    if result is not None and result.status is not Status.COMPLETED:
+        raise SystemExit(1)
+
+
+def _print_ending(request_id: str, result: Result | None, output: str) -> None:
+    from streams.commands import showing
+
+    if output == "json":
+        shown = None if result is None else showing.as_json(result)
+        click.echo(json.dumps({"request_id": request_id, "result": shown}, ensure_ascii=False))
+    elif result is not None:
+        showing.ending(result)
+
+
+@click.command()
+@click.option("--follow", "is_following", is_flag=True, help="Go on with what ends from now on, until Ctrl-C.")
+@click.option("--since", type=Ago(), default="10m", show_default=True, help="How far back to begin.")
+@click.option("-o", "--output", type=click.Choice(["table", "jsonl"]), default="table", show_default=True)
+@click.pass_obj
+def results(load: "Callable[[], Settings]", is_following: bool, since: int, output: str) -> None:
+    """List how requests ended. Where the output is no terminal, the table is tab-separated.
+
+    \b
+    Examples:
+      pochade results
+      pochade results --follow --since 1h
+      pochade results --since 7d -o jsonl | jq .level
+    """
+    from rich.console import Console
+
+    from streams.commands import showing
+    from streams.reading import now_ms
+
+    console = Console()
+    with _client(load()) as client, contextlib.suppress(KeyboardInterrupt):
+        found = client.results(now_ms() - since, is_following=is_following)
+        if output == "jsonl":
+            for result in found:
+                click.echo(json.dumps(showing.as_json(result), ensure_ascii=False))
+        elif console.is_terminal and not is_following:
+            showing.table(sorted(found, key=lambda result: result.ended_ms), console)
+        else:
+            click.echo("\t".join(showing.COLUMNS))
+            for result in found:
+                click.echo(showing.line(result))
+
+
+@click.command()
+@click.argument("request_id", metavar="ID")
+@click.option("--since", type=Ago(), default="1d", show_default=True, help="How far back to look.")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.pass_obj
+def explain(load: "Callable[[], Settings]", request_id: str, since: int, output: str) -> None:
+    """Tell the way the request ID went, and why it ended as it did; everything is in its result record.
+
+    \b
+    Examples:
+      pochade explain 4f7c0f0e-5a63-4a07-8a0c-2f1d0f6f1c55
+      pochade explain demo-0-0007 --since 7d
+      pochade explain demo-0-0007 -o json | jq .why
+    """
+    from rich.console import Console
+
+    from streams.commands import showing
+    from streams.reading import now_ms
+    from streams.story import why
+
+    settings = load()
+    with _client(settings) as client:
+        result = client.find(request_id, max(1, now_ms() - since))
+    if result is None:
+        raise PochadeError(
+            f"no result of request {request_id!r} on {settings.kafka.prefix}.results.v1 within the last "
+            f"{_duration(since)}: it may still be in work (look again), be older (--since 8d is all that is kept), "
+            "or belong to another deployment (--set kafka.prefix=NAME)"
+        )
+    if output == "json":
+        click.echo(json.dumps({**showing.as_json(result), "why": why(result)}, ensure_ascii=False, indent=2))
+    else:
+        showing.explanation(result, Console())
+
+
+def _duration(milliseconds: int) -> str:
+    unit = max((u for u in UNITS_MS if UNITS_MS[u] <= milliseconds), key=lambda u: UNITS_MS[u], default="s")
+    return f"{milliseconds / UNITS_MS[unit]:g}{unit}"
+
+
+@contextlib.contextmanager
+def _client(settings: "Settings") -> "Iterator[RequestClient]":
+    from streams.client import RequestClient
+    from streams.producer import KafkaRecordProducer
+
+    producer = KafkaRecordProducer(settings)
+    try:
+        with RequestClient(settings, producer) as client:
+            yield client
+    finally:
+        producer.close()

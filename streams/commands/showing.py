@@ -1,0 +1,117 @@
+"""How results look on a terminal, and as plain lines where there is none."""
+
+import datetime
+import json
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from schemas.messages import Result, Status, Step
+from streams.story import steps_of, why
+
+COLUMNS = ("ended", "outcome", "level", "confidence", "latency", "request", "prompt")
+COLOURS = {Status.COMPLETED: "green", Status.EXPIRED: "yellow", Status.CANCELLED: "yellow"}
+
+
+def as_json(result: Result) -> dict[str, Any]:
+    """A result with its path as a list rather than as a string of JSON."""
+    return {**asdict(result), "path": json.loads(result.path)}
+
+
+def place_of(uri: str) -> str:
+    """A picture's path for a `file:` URI, else the URI."""
+    parts = urlsplit(uri)
+    return unquote(parts.path) if parts.scheme == "file" else uri
+
+
+def milliseconds(value: int | None) -> str:
+    """`812 ms`, `3.1 s`, or a dash."""
+    if value is None:
+        return "-"
+    return f"{value} ms" if value < 1000 else f"{value / 1000:.1f} s"
+
+
+def score(confidence: float | None, threshold: float | None) -> str:
+    """The confidence against its threshold."""
+    if confidence is None:
+        return "-"
+    limit = "" if threshold is None else f" {'≥' if confidence >= threshold else '<'} {threshold:.2f}"
+    return f"{confidence:.2f}{limit}"
+
+
+def _row(result: Result) -> tuple[str, ...]:
+    ended = datetime.datetime.fromtimestamp(result.ended_ms / 1000).strftime("%H:%M:%S")
+    level = (result.level or "-") + (" (escalated)" if result.escalated else "")
+    scored = score(result.confidence, result.threshold)
+    return ended, result.status, level, scored, milliseconds(result.latency_ms), result.request_id, result.prompt
+
+
+def line(result: Result) -> str:
+    """One result as tab-separated text."""
+    return "\t".join(" ".join(cell.split()) for cell in _row(result))
+
+
+def table(results: Iterable[Result], console: Console) -> None:
+    """All results at once."""
+    grid = Table(box=None, pad_edge=False)
+    for name in COLUMNS:
+        grid.add_column(name, overflow="fold", no_wrap=name not in ("prompt", "request"))
+    for result in results:
+        ended, status, *others = (escape(cell) for cell in _row(result))
+        grid.add_row(ended, f"[{COLOURS.get(result.status, 'red')}]{status}[/]", *others)
+    console.print(grid)
+
+
+def ending(result: Result) -> None:
+    """A result as `submit --wait` tells it."""
+    click.echo(f"{result.status}  {why(result)}")
+    if result.image_uri:
+        click.echo(f"image  {place_of(result.image_uri)}")
+
+
+def explanation(result: Result, console: Console) -> None:
+    """Everything the record tells of one request."""
+    facts = Table(show_header=False, box=None, pad_edge=False)
+    for name, value in _facts(result).items():
+        facts.add_row(f"[dim]{name}[/]", escape(value))
+    console.print(facts)
+    steps = steps_of(result)
+    if steps:
+        console.print()
+        console.print(_path(steps))
+    console.print(f"\n[bold]{escape(why(result))}[/]", highlight=False)
+
+
+def _facts(result: Result) -> dict[str, str]:
+    hardness = "unknown" if result.hardness is None else f"{result.hardness:.2f}"
+    plan = "none" if result.plan_version is None else str(result.plan_version)
+    facts = {
+        "request": result.request_id,
+        "prompt": result.prompt,
+        "tenant": result.tenant,
+        "outcome": str(result.status),
+        "hardness": f"{hardness} (class {result.class_models or 'unknown'})",
+        "policy": f"{result.policy or 'none'}, plan {plan}",
+        "latency": f"{milliseconds(result.latency_ms)}, of which painting {milliseconds(result.paint_ms)}",
+    }
+    if result.image_uri:
+        facts["image"] = f"{place_of(result.image_uri)} ({result.width} x {result.height} px)"
+    return facts
+
+
+def _path(steps: Iterable[Step]) -> Table:
+    grid = Table(box=None, pad_edge=False)
+    for name in ("stage", "level", "worker", "plan", "attempt", "batch", "queue", "paint", "confidence"):
+        grid.add_column(name)
+    for step in steps:
+        numbers = (str(step.plan_version), str(step.attempt), str(step.batch))
+        times = (f"{step.queue_ms} ms", f"{step.paint_ms} ms")
+        scored = score(step.confidence, step.threshold)
+        grid.add_row(str(step.stage), escape(step.level), escape(step.worker_id), *numbers, *times, scored)
+    return grid

@@ -1,0 +1,85 @@
+"""A real Apache Kafka broker for the tests: one a session, started and ended here, on data of its own."""
+
+import contextlib
+import os
+import pathlib
+import uuid
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import pytest
+from tenacity import RetryError, Retrying, retry_if_not_result, stop_after_delay, wait_fixed
+
+from streams import broker, broker_jars, broker_java, broker_record
+from streams.settings import Settings, load
+
+T = TypeVar("T")
+PollUntil = Callable[[Callable[[], T], float, str], T]
+
+PROJECT_KAFKA = pathlib.Path(__file__).resolve().parents[2] / ".pochade" / "kafka"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def only_our_settings() -> Iterator[None]:
+    """No POCHADE_* variable or pochade.toml of whoever runs the tests gets in."""
+    with pytest.MonkeyPatch.context() as patch:
+        for variable in [name for name in os.environ if name.startswith("POCHADE_")]:
+            patch.delenv(variable)
+        yield
+
+
+@pytest.fixture(scope="session")
+def poll_until() -> PollUntil[object]:
+    """`poll_until(condition, timeout_s, what)`: the first true value of `condition()`, or a failed test."""
+
+    def wait(condition: Callable[[], T], timeout_s: float, what: str) -> T:
+        again = Retrying(retry=retry_if_not_result(bool), stop=stop_after_delay(timeout_s), wait=wait_fixed(0.05))
+        try:
+            return again(condition)
+        except RetryError:
+            pytest.fail(f"not within {timeout_s:g} s: {what}")
+
+    return wait
+
+
+@pytest.fixture(scope="session")
+def new_home(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], pathlib.Path]:
+    """Makes empty homes that share the project's jars, so that only the first test run fetches them."""
+    with contextlib.suppress(broker_jars.JavaMissing), broker_record.locked(PROJECT_KAFKA):
+        broker_java.prepare(PROJECT_KAFKA, print)
+
+    def make() -> pathlib.Path:
+        home = tmp_path_factory.mktemp("home")
+        jars = broker_jars.folder(PROJECT_KAFKA)
+        (home / "kafka").mkdir()
+        (home / "kafka" / jars.name).symlink_to(jars)
+        return home
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def broker_home(new_home: Callable[[], pathlib.Path]) -> Iterator[pathlib.Path]:
+    """The home in which the session's broker runs."""
+    home = new_home()
+    settings = load({"home": home})
+    try:
+        broker.ensure(settings)
+        yield home
+    finally:
+        broker.stop(settings)
+        assert broker.find(settings) is None, f"a broker still runs in {home}"
+
+
+@pytest.fixture(scope="session", name="broker")
+def broker_address(broker_home: pathlib.Path) -> broker.Address:
+    """The address of the session's broker."""
+    found = broker.find(load({"home": broker_home}))
+    assert found is not None, "the session's broker died"
+    return found
+
+
+@pytest.fixture
+def settings(broker_home: pathlib.Path) -> Settings:
+    """Settings on the session's broker with topics of their own; none exists yet (`admin.create_topics`)."""
+    return load({"home": broker_home, "kafka": {"prefix": f"t-{uuid.uuid4().hex[:12]}"}})

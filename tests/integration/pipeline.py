@@ -1,0 +1,162 @@
+"""A whole pipeline of real processes on the real broker, each role in its own, for tests that kill them."""
+
+import json
+import pathlib
+import subprocess
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+
+from replay.supervisor import role_process, spawn
+from schemas.ids import new_request_id
+from schemas.messages import GenerateRequest, Heartbeat, Plan, Result
+from schemas.record import Incoming, Outgoing
+from schemas.topics import DLQ, FLEET, PLAN, PLAN_KEY, PROMPTS, RESULTS
+from streams.codec import decode, encode
+from streams.producer import KafkaRecordProducer, send_all
+from streams.reading import Follower, now_ms
+from streams.settings import Settings
+
+ROLES = {
+    "classifier": ["classifier"],
+    "router": ["router"],
+    "worker-1": ["worker"],
+    "worker-2": ["worker"],
+    "discriminator": ["discriminator"],
+    "ledger": ["ledger"],
+    "planner": ["planner"],
+}
+
+
+class Pipeline:
+    """Starts, kills and stops roles; submits prompts; hears results, plans, heartbeats and dead letters."""
+
+    def __init__(self, settings: Settings, logs: pathlib.Path, catalog: str = "profile") -> None:
+        self.settings, self._logs = settings, logs
+        self._options = [
+            "--home", str(settings.home), "--set", f"kafka.prefix={settings.kafka.prefix}",
+            "--set", f"catalog={catalog}", "--set", f"kafka.session_timeout_ms={settings.kafka.session_timeout_ms}",
+        ]  # fmt: skip
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._lock = threading.Lock()
+        self.results: dict[str, list[Result]] = {}
+        self.plans: list[tuple[int, Plan]] = []  # (broker time, plan)
+        self.dead_letters: list[Incoming] = []
+        self.heartbeats: dict[str, tuple[int, Heartbeat]] = {}
+        self.producer = KafkaRecordProducer(settings)
+        self._follower = Follower(settings, [RESULTS, PLAN, DLQ, FLEET], self._hear)
+
+    def _hear(self, record: Incoming) -> None:
+        with self._lock:
+            if record.topic == RESULTS:
+                result = decode(record.value, Result)
+                self.results.setdefault(result.request_id, []).append(result)
+            elif record.topic == DLQ:
+                self.dead_letters.append(record)
+            elif record.topic == FLEET:
+                beat = decode(record.value, Heartbeat)
+                self.heartbeats[beat.worker_id] = (record.timestamp_ms, beat)
+            elif record.key == PLAN_KEY.encode():
+                self.plans.append((record.timestamp_ms, decode(record.value, Plan)))
+
+    def start(self) -> "Pipeline":
+        """Start every role and wait until a plan with both workers is obeyed."""
+        self._follower.start()
+        for name in ROLES:
+            self.start_role(name)
+        self.until(self.is_ready, 60, "plan and workers ready")
+        return self
+
+    def is_ready(self) -> bool:
+        """Both workers serve what the newest plan allocates to them."""
+        with self._lock:
+            serving = {
+                name: beat.variant for name, (_, beat) in self.heartbeats.items() if beat.state in ("ready", "painting")
+            }
+            return bool(self.plans) and self.plans[-1][1].allocation == serving and len(serving) == 2
+
+    def start_role(self, name: str) -> None:
+        """Start one role's process."""
+        own = {"worker.id": name} if name.startswith("worker") else {}
+        process = role_process(name, ROLES[name], self._options, own)
+        child = spawn(process.command, self._logs / f"{name}.log")
+        assert isinstance(child, subprocess.Popen)
+        self._processes[name] = child
+
+    def kill(self, name: str) -> None:
+        """kill -9."""
+        self._processes[name].kill()
+        self._processes[name].wait()
+
+    def heal(self) -> None:
+        """Start again whatever is dead."""
+        for name, process in list(self._processes.items()):
+            if process.poll() is not None:
+                self.start_role(name)
+
+    def submit(self, count: int, rate: float = 40.0) -> list[str]:
+        """Submit prompts at a rate; ids in order."""
+        ids = [new_request_id() for _ in range(count)]
+        begun = time.monotonic()
+        for n, request_id in enumerate(ids):
+            threading.Event().wait(max(0.0, begun + n / rate - time.monotonic()))
+            request = GenerateRequest(request_id=request_id, prompt=f"prompt number {n}", created_ms=now_ms())
+            self.write(encode(request), request_id.encode())
+        return ids
+
+    def write(self, value: bytes | None, key: bytes | None = None) -> None:
+        """Write raw bytes to `prompts`."""
+        send_all(self.producer, [Outgoing(topic=PROMPTS, key=key, value=value)])
+
+    def ended(self, ids: list[str]) -> int:
+        """How many of these have a result."""
+        with self._lock:
+            return sum(request_id in self.results for request_id in ids)
+
+    def wait_all(self, ids: list[str], timeout_s: float = 60) -> list[Result]:
+        """The only result of each; fails when one is lost, repeated or missing in time."""
+        self.until(lambda: self.ended(ids) == len(ids), timeout_s, lambda: f"{self.ended(ids)} of {len(ids)} ended")
+        with self._lock:
+            repeated = {i: len(self.results[i]) for i in ids if len(self.results[i]) != 1}
+            assert not repeated, f"requests with more than one result: {repeated}"
+            return [self.results[i][0] for i in ids]
+
+    def until(self, condition: Callable[[], bool], timeout_s: float, what: "str | Callable[[], str]") -> None:
+        """Poll with a deadline; a failure shows the roles' last words."""
+        end = time.monotonic() + timeout_s
+        while not condition():
+            if time.monotonic() > end:
+                raise AssertionError(
+                    f"not within {timeout_s} s: {what if isinstance(what, str) else what()}\n{self.tails()}"
+                )
+            threading.Event().wait(0.05)
+
+    def tails(self) -> str:
+        """The last lines of each log."""
+        logs = sorted(self._logs.glob("*.log"))
+        return "\n".join(f"--- {log.name}\n" + "\n".join(log.read_text().splitlines()[-6:]) for log in logs)
+
+    def statuses(self, ids: list[str]) -> Counter[str]:
+        """How the ended ones ended."""
+        with self._lock:
+            return Counter(self.results[i][0].status for i in ids if i in self.results)
+
+    def close(self) -> None:
+        """Stop everything; no process is left."""
+        for process in self._processes.values():
+            process.terminate()
+        for process in self._processes.values():
+            try:
+                process.wait(15)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self._follower.close()
+        self.producer.close()
+
+
+def path_of(result: Result) -> list[dict[str, object]]:
+    """The stages of a result."""
+    stages: list[dict[str, object]] = json.loads(result.path)
+    return stages

@@ -1,0 +1,250 @@
+"""The embedded broker through its whole life, and a configured cluster beside it."""
+
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+
+from schemas.errors import PochadeError
+from schemas.topics import DLQ, RESULTS, TABLE
+from streams import admin, broker_probe
+from streams import broker as embedded
+from streams.broker_config import HOST, free_ports
+from streams.broker_process import Process
+from streams.settings import Settings, load
+
+pytestmark = pytest.mark.integration
+
+POCHADE = str(pathlib.Path(sys.executable).with_name("pochade"))
+
+
+@pytest.fixture
+def home(new_home: Callable[[], pathlib.Path]) -> Iterator[pathlib.Path]:
+    """A home of one test, ended after it."""
+    made = new_home()
+    yield made
+    settings = load({"home": made})
+    embedded.stop(settings)
+    assert embedded.find(settings) is None
+
+
+def pochade(home: pathlib.Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    command = [POCHADE, "--home", str(home), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=os.environ | variables, cwd=home)
+
+
+def status(home: pathlib.Path, **variables: str) -> dict[str, Any]:
+    done = pochade(home, "status", "-o", "json", **variables)
+    assert done.returncode == 0, done.stderr
+    told: dict[str, Any] = json.loads(done.stdout)
+    return told
+
+
+def processes(settings: Settings) -> tuple[Process, Process]:
+    """Broker and registry as recorded."""
+    record = embedded.record(settings)
+    assert record is not None
+    assert isinstance(record.broker, Process)
+    assert record.registry is not None
+    return record.broker, record.registry
+
+
+def write(settings: Settings, value: bytes) -> None:
+    producer = Producer({**admin.client_config(settings), "acks": "all"})
+    producer.produce(admin.topic_name(settings, DLQ), value, partition=0)
+    assert producer.flush(30) == 0
+
+
+def read_all(settings: Settings) -> list[bytes]:
+    topic = TopicPartition(admin.topic_name(settings, DLQ), 0, 0)
+    consumer = Consumer({**admin.client_config(settings), "group.id": "reader", "enable.auto.commit": "false"})
+    try:
+        _, end = consumer.get_watermark_offsets(topic, timeout=30)
+        consumer.assign([topic])
+        messages = consumer.consume(end, timeout=30)
+        return [message.value() for message in messages]
+    finally:
+        consumer.close()
+
+
+def test_up_twice_is_one_broker_with_its_topics_and_down_may_be_repeated(home: pathlib.Path) -> None:
+    assert status(home)["broker"] == "stopped"
+    first, second = pochade(home, "up"), pochade(home, "up")
+    assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
+    running = processes(load({"home": home}))
+    assert f"{len(TABLE)} created" in first.stdout
+    assert "0 created" in second.stdout
+    facts = status(home)
+    assert (facts["broker"], facts["topics"], facts["pid"]) == ("running", len(TABLE), running[0].pid)
+    assert 0 < facts["memory_mb"] < 600
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(facts["registry_url"] + "/subjects") as got:
+        assert "pochade.Result" in json.load(got)
+
+    assert pochade(home, "down").stdout == "stopped\n"
+    assert not any(process.is_alive() for process in running)
+    again = pochade(home, "down")
+    assert (again.returncode, again.stdout) == (0, "nothing to stop: no broker runs here\n")
+    assert status(home)["broker"] == "stopped"
+
+
+def test_two_starts_at_once_are_one_broker(home: pathlib.Path) -> None:
+    command = [POCHADE, "--home", str(home), "up"]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=home) for _ in range(2)]
+    told = [process.communicate(timeout=120)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    assert len({re.search(r"broker +(\S+)", text)[1] for text in told}) == 1  # type: ignore[index]
+
+
+def test_a_killed_broker_is_found_dead_and_restarted_on_its_data_and_port(
+    home: pathlib.Path, poll_until: Callable[..., Any]
+) -> None:
+    settings = load({"home": home})
+    address = embedded.ensure(settings)
+    admin.create_topics(settings)
+    write(settings, b"survivor")
+    killed, registry = processes(settings)
+    os.kill(killed.pid, signal.SIGKILL)
+    poll_until(lambda: not killed.is_alive(), 10, "the broker is dead")
+    assert embedded.find(settings) is None
+    with pytest.raises(PochadeError, match="run `pochade up`"):
+        admin.client_config(settings)
+
+    assert embedded.ensure(settings) == address
+    assert not registry.is_alive()  # it has a successor on its port
+    assert processes(settings)[0].pid != killed.pid
+    assert read_all(settings) == [b"survivor"]
+
+
+def test_a_broker_whose_ports_were_taken_meanwhile_comes_back_on_others_with_its_data(home: pathlib.Path) -> None:
+    settings = load({"home": home})
+    before = embedded.ensure(settings)
+    admin.create_topics(settings)
+    write(settings, b"survivor")
+    embedded.stop(settings)
+    with socket.create_server((HOST, int(before.bootstrap.rpartition(":")[2]))):
+        after = embedded.ensure(settings)
+    assert after.bootstrap != before.bootstrap
+    assert read_all(settings) == [b"survivor"]
+
+
+def test_a_dead_registry_is_started_again_beside_the_running_broker(
+    home: pathlib.Path, poll_until: Callable[..., Any]
+) -> None:
+    settings = load({"home": home})
+    embedded.ensure(settings)
+    kept, killed = processes(settings)
+    os.kill(killed.pid, signal.SIGKILL)
+    poll_until(lambda: not killed.is_alive(), 10, "the registry is dead")
+    assert status(home)["registry_url"] is None
+    assert pochade(home, "up").returncode == 0
+    assert processes(settings)[0] == kept
+    assert status(home)["registry_url"] is not None
+
+
+def test_the_broker_survives_the_death_of_the_command_that_started_it(
+    home: pathlib.Path, poll_until: Callable[..., Any]
+) -> None:
+    settings = load({"home": home})
+    command = [POCHADE, "--home", str(home), "up"]
+    starter = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    poll_until(lambda: embedded.find(settings), 60, "the broker's process is recorded")
+    os.killpg(starter.pid, signal.SIGKILL)
+    starter.wait()
+    found = embedded.record(settings)
+    assert found is not None
+    assert found.broker is not None
+    embedded.ensure(settings)
+    assert processes(settings)[0] == found.broker
+
+
+def test_a_configured_cluster_is_used_and_nothing_is_started_or_stopped(
+    broker_home: pathlib.Path, broker: embedded.Address, tmp_path: pathlib.Path
+) -> None:
+    prefix = f"foreign-{os.getpid()}"
+    variables = {"POCHADE_KAFKA__BOOTSTRAP_SERVERS": broker.bootstrap, "POCHADE_KAFKA__PREFIX": prefix}
+    up = pochade(tmp_path, "up", **variables)
+    assert (up.returncode, up.stderr) == (0, "")
+    assert f"{len(TABLE)} created" in up.stdout
+    facts = status(tmp_path, **variables)
+    assert (facts["broker"], facts["bootstrap_servers"]) == ("configured", broker.bootstrap)
+    assert (facts["topics"], facts["pid"], facts["registry_url"]) == (len(TABLE), None, None)
+    assert "nothing to stop" in pochade(tmp_path, "down", **variables).stdout
+    assert list(tmp_path.iterdir()) == []
+    assert status(broker_home)["broker"] == "running"
+
+
+def test_an_unreachable_cluster_is_one_line_with_its_address_within_ten_seconds(tmp_path: pathlib.Path) -> None:
+    address = f"{HOST}:{free_ports().broker}"
+    begun = time.monotonic()
+    done = pochade(tmp_path, "up", POCHADE_KAFKA__BOOTSTRAP_SERVERS=address)
+    assert time.monotonic() - begun < 10
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"error: no Kafka answers at {address} within 5 s")
+    assert "POCHADE_KAFKA__BOOTSTRAP_SERVERS" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("protocol", "reason"),
+    [("SSL", "SSL"), ("SASL_PLAINTEXT", "SASL")],
+)
+def test_a_cluster_that_does_not_let_us_in_says_why(
+    broker: embedded.Address, tmp_path: pathlib.Path, protocol: str, reason: str
+) -> None:
+    properties = {"security.protocol": protocol}
+    if protocol != "SSL":
+        properties |= {"sasl.mechanism": "PLAIN", "sasl.username": "u", "sasl.password": "p"}
+    settings = load({"home": tmp_path, "kafka": {"bootstrap_servers": broker.bootstrap, "properties": properties}})
+    with pytest.raises(broker_probe.Unreachable, match=reason):
+        embedded.ensure(settings)
+
+
+def test_topics_are_created_once_with_the_tables_partitions_and_configuration(settings: Settings) -> None:
+    created = admin.create_topics(settings, ["tiny-light"])
+    assert len(created) == len(TABLE) + 1
+    assert admin.topic_name(settings, "jobs.tiny-light.v1") in created
+    assert admin.create_topics(settings, ["tiny-light"]) == []
+    assert admin.create_topics(settings, ["tiny-light", "tiny-heavy"]) == [
+        admin.topic_name(settings, "jobs.tiny-heavy.v1")
+    ]
+    metadata = broker_probe.probe(admin.client_config(settings), 10).topics
+    for topic in TABLE:
+        assert len(metadata[admin.topic_name(settings, topic.name)].partitions) == topic.partitions
+    assert len(metadata[created[0]].partitions) > 0
+    results = next(topic for topic in TABLE if topic.name == RESULTS)
+    resource = ConfigResource(ResourceType.TOPIC, admin.topic_name(settings, RESULTS))
+    client = AdminClient(admin.client_config(settings))
+    told = client.describe_configs([resource])[resource].result(timeout=15)
+    assert {name: told[name].value for name in results.config} == results.config
+
+
+def test_groups_get_short_timeouts_before_they_exist(settings: Settings, poll_until: Callable[..., Any]) -> None:
+    admin.set_group_timeouts(settings, ["g-one", "g-two"])
+    client = AdminClient(admin.client_config(settings))
+    session_ms = settings.kafka.session_timeout_ms
+    expected = (str(session_ms), str(session_ms // 3))
+
+    def timeouts(group: str) -> tuple[str, str]:
+        resource = ConfigResource(ResourceType.GROUP, group)
+        told = client.describe_configs([resource])[resource].result(timeout=15)
+        return told["consumer.session.timeout.ms"].value, told["consumer.heartbeat.interval.ms"].value
+
+    for group in ("g-one", "g-two"):  # the broker applies what its controller has accepted a moment later
+        poll_until(lambda g=group: timeouts(g) == expected, 10, f"{group} has {expected}")
+
+
+def test_what_the_cluster_refuses_says_what_to_do(settings: Settings) -> None:
+    with pytest.raises(PochadeError, match=r"refused to create topic .*jobs\.not a name.*Grant CREATE"):
+        admin.create_topics(settings, ["not a name"])

@@ -1,0 +1,150 @@
+"""The whole pipeline, every role a process, on the real broker: what goes in comes out once, whoever is killed."""
+
+import json
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+
+from agents.commands.plan import plan as plan_command
+from schemas.messages import Status
+from schemas.topics import jobs_topic
+from streams.admin import create_topics
+from streams.reading import now_ms
+from streams.settings import Settings, load
+from streams.store import open_store
+from tests.integration.pipeline import ROLES, Pipeline, path_of
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def running(broker_home: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
+    settings = load({"home": broker_home, "kafka": {"prefix": "whole", "session_timeout_ms": 3000}})
+    create_topics(settings, ["light", "heavy"])
+    pipeline = Pipeline(settings, tmp_path_factory.mktemp("logs"))
+    try:
+        yield pipeline.start()
+    finally:
+        pipeline.close()
+
+
+@pytest.fixture
+def pipeline(running: Pipeline) -> Pipeline:
+    """The module's pipeline, whole again after whatever the test before did to it."""
+    running.heal()
+    running.until(running.is_ready, 60, "all roles back")
+    return running
+
+
+def test_prompts_become_pictures_and_some_escalate(pipeline: Pipeline) -> None:
+    ids = pipeline.submit(40)
+    results = pipeline.wait_all(ids)
+    assert {r.status for r in results} == {Status.COMPLETED}
+    escalated = [r for r in results if r.escalated]
+    assert escalated, "with f(t) = t and threshold 0.3 some of 40 must escalate"
+    for result in escalated:
+        draft, final = path_of(result)
+        assert (draft["level"], final["level"], result.level) == ("light", "heavy", "heavy")
+        assert float(str(draft["confidence"])) < float(str(draft["threshold"]))
+    kept = [r for r in results if not r.escalated]
+    assert all(r.confidence is not None and r.threshold is not None and r.confidence >= r.threshold for r in kept)
+    store = open_store(pipeline.settings)
+    assert all(store.get(r.image_uri or "")[:4] == b"\x89PNG" for r in results)
+    assert len({r.image_sha256 for r in results}) == len(results)
+
+
+def test_a_plain_json_line_of_any_client_ends_in_results(pipeline: Pipeline) -> None:
+    pipeline.write(json.dumps({"prompt": "a red heart", "request_id": "json-1"}).encode())
+    (result,) = pipeline.wait_all(["json-1"])
+    assert (result.status, result.prompt) == (Status.COMPLETED, "a red heart")
+
+
+@pytest.mark.parametrize("role", list(ROLES))
+def test_no_request_is_lost_or_answered_twice_when_a_role_is_killed(pipeline: Pipeline, role: str) -> None:
+    ids = pipeline.submit(30)
+    pipeline.kill(role)
+    pipeline.start_role(role)
+    ids += pipeline.submit(30)
+    results = pipeline.wait_all(ids, 90)
+    assert {r.status for r in results} == {Status.COMPLETED}
+
+
+def test_the_same_request_sent_twice_has_one_result(pipeline: Pipeline) -> None:
+    for _ in range(3):
+        pipeline.write(b'{"prompt": "again", "request_id": "twice"}', b"twice")
+    others = pipeline.submit(10)
+    pipeline.wait_all(["twice", *others])
+
+
+@pytest.mark.parametrize(
+    ("value", "key", "status", "reason"),
+    [
+        (b'{"prompt": "  "}', b"empty", Status.REJECTED, "must not be empty"),
+        (json.dumps({"prompt": "x" * 100_000}).encode(), b"huge", Status.REJECTED, "at most 8192 bytes"),
+        (b'{"prompt": ', b"broken", Status.FAILED, "neither framed Avro nor JSON"),
+        (b"\x00\x00\x00\x00\x01\xff\xff\xff\xff", b"foreign", Status.FAILED, "do not follow schema 1"),
+        (b"\x00\x00\x00\x12\x67rest", b"unknown-id", Status.FAILED, "unknown schema id 4711"),
+        (b'{"prompt": "x", "sede": 7}', b"misspelt", Status.REJECTED, "did you mean 'seed'"),
+        (None, b"tombstone", Status.FAILED, "neither"),
+    ],
+    ids=lambda v: v.decode() if isinstance(v, bytes) and len(v) < 12 and v.isalpha() else "",
+)
+def test_bad_input_is_answered_kept_and_does_not_stop_the_next(
+    pipeline: Pipeline, value: bytes | None, key: bytes, status: Status, reason: str
+) -> None:
+    pipeline.write(value, key)
+    after = pipeline.submit(1)
+    (result,) = pipeline.wait_all([key.decode()])
+    assert result.status == status
+    assert reason in result.reason
+    assert {r.status for r in pipeline.wait_all(after)} == {Status.COMPLETED}
+    pipeline.until(lambda: any(d.key == key for d in pipeline.dead_letters), 10, "the raw bytes in the dlq")
+    kept = next(d for d in pipeline.dead_letters if d.key == key)
+    assert kept.value == value
+    assert reason in kept.headers["pochade_error_message"].decode()
+
+
+def test_a_deadline_that_has_passed_costs_no_painting(pipeline: Pipeline) -> None:
+    line = {"prompt": "too late", "request_id": "late-1", "deadline_ms": now_ms() - 1}
+    pipeline.write(json.dumps(line).encode())
+    (result,) = pipeline.wait_all(["late-1"])
+    assert (result.status, result.paint_ms, result.path) == (Status.EXPIRED, 0, "[]")
+
+
+def test_a_pinned_policy_is_obeyed_within_a_second_of_its_plan_and_workers_follow(pipeline: Pipeline) -> None:
+    def command(*arguments: str) -> None:
+        plan_command.main(list(arguments), obj=lambda: pipeline.settings, standalone_mode=False)
+
+    command("pin", "clipper-heavy")
+    try:
+        pipeline.until(lambda: pipeline.plans[-1][1].policy == "clipper-heavy", 10, "the pinned plan")
+        written_ms, plan = pipeline.plans[-1]
+        pipeline.until(lambda: now_ms() > written_ms + 1000, 5, "a second after the plan")
+        ids = pipeline.submit(10)
+        results = pipeline.wait_all(ids)
+        assert {r.level for r in results} == {"heavy"}
+        assert {path_of(r)[0]["plan_version"] for r in results} == {plan.version}
+        pipeline.until(pipeline.is_ready, 20, "both workers on the pinned plan's variant")
+        assert set(plan.allocation.values()) == {"heavy"}
+    finally:
+        command("unpin")
+    pipeline.until(lambda: pipeline.plans[-1][1].policy != "clipper-heavy", 10, "the configured policy again")
+    assert {r.status for r in pipeline.wait_all(pipeline.submit(10))} == {Status.COMPLETED}
+    assert jobs_topic("heavy", 1).name == "jobs.heavy.v1"
+
+
+def test_a_router_without_a_plan_waits_and_guesses_nothing(settings: Settings, tmp_path: pathlib.Path) -> None:
+    create_topics(settings, ["light", "heavy"])
+    pipeline = Pipeline(settings, tmp_path)
+    try:
+        pipeline._follower.start()
+        for role in ("classifier", "router", "worker-1", "worker-2", "discriminator", "ledger"):
+            pipeline.start_role(role)
+        ids = pipeline.submit(3)
+        pipeline.until(lambda: len(pipeline.heartbeats) == 2, 30, "workers up")
+        assert pipeline.ended(ids) == 0
+        pipeline.start_role("planner")
+        pipeline.wait_all(ids)
+    finally:
+        pipeline.close()
