@@ -16,7 +16,7 @@ from schemas.errors import PochadeError
 from streams import broker_docker, broker_java, broker_probe, broker_record, registry_server
 from streams.broker_config import Ports, free_ports
 from streams.broker_jars import JavaMissing, Say
-from streams.broker_process import tail
+from streams.broker_process import reasons
 from streams.broker_record import Handle, Record
 from streams.settings import Settings
 
@@ -113,18 +113,25 @@ def stop(settings: Settings) -> bool:
 
 def _running(home: pathlib.Path, say: Say) -> Record:
     known = broker_record.read(home) or Record(cluster_id=_cluster_id(home), ports=free_ports())
-    if known.broker is None or not known.broker.is_alive():
-        if known.registry is not None:
-            known.registry.stop(broker_java.STOP_LIMIT_S)  # so that its port is free and may stay
+    broker, registry = known.broker, known.registry
+    if broker is None or not broker.is_alive():
+        if registry is not None:
+            registry.stop(broker_java.STOP_LIMIT_S)  # so that its port is free and may stay
         if not known.ports.all_free():
             known = replace(known, ports=free_ports())
-        started = _start(home, known.ports, known.cluster_id, say)
-        known = replace(known, broker=started, registry=None)
+        broker, registry = _start(home, known.ports, known.cluster_id, say), None
+        known = replace(known, broker=broker, registry=registry)
         broker_record.write(home, known)  # before it is ready: if we are killed now, it is found
-    if known.registry is None or not known.registry.is_alive():
-        known = replace(known, registry=registry_server.start(known.ports.registry, home / "registry.log"))
+    if registry is None or not registry.is_alive():
+        registry = registry_server.start(known.ports.registry, home / "registry.log")
+        known = replace(known, registry=registry)
         broker_record.write(home, known)
-    _wait_until_ready(home, known)
+    try:
+        _wait_until_ready(home, known.bootstrap, broker)
+    except PochadeError:
+        if not broker.is_alive():  # no registry without a broker
+            registry.stop(broker_java.STOP_LIMIT_S)
+        raise
     registry_server.wait_until_ready(known.registry_url)
     return known
 
@@ -138,16 +145,15 @@ def _start(home: pathlib.Path, ports: Ports, cluster_id: str, say: Say) -> Handl
         return broker_docker.start(home, ports, cluster_id, say)
 
 
-def _wait_until_ready(home: pathlib.Path, known: Record) -> None:
-    assert known.broker is not None, "only called for a started broker"
+def _wait_until_ready(home: pathlib.Path, bootstrap: str, broker: Handle) -> None:
     try:
-        broker_probe.probe(broker_probe.starting_config(known.bootstrap), READY_LIMIT_S, known.broker.is_alive)
+        broker_probe.probe(broker_probe.starting_config(bootstrap), READY_LIMIT_S, broker.is_alive)
     except broker_probe.Unreachable as failure:
-        if known.broker.is_alive():
+        if broker.is_alive():
             raise PochadeError(f"the broker started but is not ready: {failure}; see {home / 'broker.log'}") from None
-        last = tail(home / "broker.log")
-        kind = PortTaken if "Address already in use" in last or "BindException" in last else PochadeError
-        raise kind(f"the broker ended while starting; the end of {home / 'broker.log'}:\n{last}") from None
+        why = reasons(home / "broker.log")
+        kind = PortTaken if "Address already in use" in why or "BindException" in why else PochadeError
+        raise kind(f"the broker ended while starting; {home / 'broker.log'} says:\n{why}") from None
 
 
 def _cluster_id(home: pathlib.Path) -> str:

@@ -52,7 +52,8 @@ def environment(settings: dict[str, str]) -> dict[str, str]:
 def run_command(name: str, ports: Ports, cluster_id: str) -> list[str]:
     """The arguments of `docker` that start the broker."""
     arguments = ["run", "-d", "--name", name, "-p", f"{HOST}:{ports.broker}:{ports.broker}", "-v", f"{name}:{DATA}"]
-    variables = {"CLUSTER_ID": cluster_id, **environment(properties(ports, DATA, listen="0.0.0.0"))}
+    heap = {"KAFKA_HEAP_OPTS": "-Xms64m -Xmx256m"}
+    variables = {"CLUSTER_ID": cluster_id, **heap, **environment(properties(ports, DATA, listen="0.0.0.0"))}
     for key, value in variables.items():
         arguments += ["-e", f"{key}={value}"]
     return [*arguments, IMAGE]

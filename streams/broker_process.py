@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pathlib
+import re
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,9 @@ import psutil
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 SAME_START_S = 2.0  # a process id is not given out twice within this time; clocks are adjusted by less
-LOG_LIMIT_BYTES = 10_000_000  # a log that grew beyond this is begun anew at the next start
+LINE_LIMIT = 300  # characters of a log line in an error message
+
+_CAUSE = re.compile(r"(Caused by: |Error: |Exception in |\S+(Exception|Error): )")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +29,7 @@ class Process:
         with contextlib.suppress(psutil.NoSuchProcess):
             process = psutil.Process(self.pid)
             same = abs(process.create_time() - self.started) < SAME_START_S
-            return same and process.status() != psutil.STATUS_ZOMBIE
+            return bool(same and process.status() != psutil.STATUS_ZOMBIE)
         return False
 
     def rss_bytes(self) -> int:
@@ -52,9 +55,10 @@ def _poll_while(condition: Callable[[], bool], timeout_s: float) -> None:
 
 
 def spawn(command: Sequence[str], log: pathlib.Path) -> Process:
-    """Start `command` in a session of its own, with both outputs appended to `log`."""
-    keep = log.exists() and log.stat().st_size <= LOG_LIMIT_BYTES
-    with open(log, "ab" if keep else "wb") as output:
+    """Start `command` in a session of its own, with both outputs in `log`; the log before that becomes `log`.1."""
+    if log.exists():
+        log.replace(log.with_name(log.name + ".1"))
+    with open(log, "wb") as output:
         child = subprocess.Popen(
             list(command),
             stdin=subprocess.DEVNULL,
@@ -67,8 +71,8 @@ def spawn(command: Sequence[str], log: pathlib.Path) -> Process:
     return Process(child.pid, psutil.Process(child.pid).create_time())
 
 
-def tail(log: pathlib.Path, lines: int = 8) -> str:
-    """The last lines of a log, for an error message."""
-    if not log.exists():
-        return ""
-    return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
+def reasons(log: pathlib.Path, lines: int = 6) -> str:
+    """What a log complains about (errors and their causes, else its last lines), for an error message."""
+    text = log.read_text(errors="replace").splitlines() if log.exists() else []
+    complaints = [line for line in text if " ERROR " in line or " FATAL " in line or _CAUSE.match(line)]
+    return "\n".join(line[:LINE_LIMIT] for line in (complaints or text)[-lines:])

@@ -11,22 +11,26 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from schemas.errors import PochadeError
 from schemas.topics import DLQ, RESULTS, TABLE
-from streams import admin, broker_probe
+from streams import admin, broker_probe, broker_record
 from streams import broker as embedded
-from streams.broker_config import HOST, free_ports
+from streams.broker_config import HOST, Ports, free_ports
 from streams.broker_process import Process
+from streams.broker_record import Record
 from streams.settings import Settings, load
 
 pytestmark = pytest.mark.integration
 
+CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 POCHADE = str(pathlib.Path(sys.executable).with_name("pochade"))
 
 
@@ -71,7 +75,11 @@ def read_all(settings: Settings) -> list[bytes]:
     topic = TopicPartition(admin.topic_name(settings, DLQ), 0, 0)
     consumer = Consumer({**admin.client_config(settings), "group.id": "reader", "enable.auto.commit": "false"})
     try:
-        _, end = consumer.get_watermark_offsets(topic, timeout=30)
+        # a broker that just came back may not lead its partitions yet; unlike reading, this call does not retry
+        patient = Retrying(
+            retry=retry_if_exception_type(KafkaException), stop=stop_after_delay(30), wait=wait_fixed(0.1)
+        )
+        _, end = patient(consumer.get_watermark_offsets, topic, timeout=30)
         consumer.assign([topic])
         messages = consumer.consume(end, timeout=30)
         return [message.value() for message in messages]
@@ -137,6 +145,37 @@ def test_a_broker_whose_ports_were_taken_meanwhile_comes_back_on_others_with_its
         after = embedded.ensure(settings)
     assert after.bootstrap != before.bootstrap
     assert read_all(settings) == [b"survivor"]
+
+
+def test_a_port_that_is_taken_just_before_the_start_is_exchanged(
+    home: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = iter([True])  # the first look sees no listener; later ones see for themselves
+    really = Ports.all_free
+    monkeypatch.setattr(Ports, "all_free", lambda ports: next(looks, None) or really(ports))
+    settings = load({"home": home})
+    with socket.create_server((HOST, 0)) as listener:
+        taken = replace(free_ports(), broker=listener.getsockname()[1])
+        broker_record.write(embedded.kafka_home(settings), Record(cluster_id=CLUSTER_ID, ports=taken))
+        found = embedded.ensure(settings)
+        assert found.bootstrap != f"{HOST}:{taken.broker}"
+
+
+def test_a_broker_that_cannot_start_says_why(home: pathlib.Path) -> None:
+    settings = load({"home": home})
+    embedded.ensure(settings)
+    file = broker_record.path(embedded.kafka_home(settings))
+    forgotten = file.read_text()
+    file.unlink()
+    try:
+        with pytest.raises(PochadeError, match=r"(?s)broker ended while starting.*lock"):  # its data is in use
+            embedded.ensure(settings)
+        left = embedded.record(settings)
+        assert left is not None
+        assert left.registry is not None
+        assert not left.registry.is_alive()  # no registry without a broker
+    finally:
+        file.write_text(forgotten)
 
 
 def test_a_dead_registry_is_started_again_beside_the_running_broker(

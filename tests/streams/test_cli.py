@@ -1,0 +1,129 @@
+"""The command line's frame: lazy commands, settings, errors."""
+
+import pathlib
+import resource
+import subprocess
+import sys
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from schemas.errors import PochadeError
+from streams import cli
+
+POCHADE = str(pathlib.Path(sys.executable).with_name("pochade"))
+
+
+class Entry:
+    """A stand-in for an entry point."""
+
+    def __init__(self, name: str, command: click.Command | Exception) -> None:
+        self.name, self.value, self._command = name, f"somewhere:{name}", command
+
+    def load(self) -> click.Command:
+        if isinstance(self._command, Exception):
+            raise self._command
+        return self._command
+
+
+@click.command()
+@click.pass_obj
+def threads(load: cli.LazySettings) -> None:
+    click.echo(f"threads {load().worker.threads} in {load().home}")
+
+
+@click.command()
+def fails() -> None:
+    raise PochadeError("level must be known: got 'x'")
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> CliRunner:
+    missing = ModuleNotFoundError("No module named 'somewhere'")
+    entries = [Entry("threads", threads), Entry("fails", fails), Entry("gone", missing)]
+    monkeypatch.setattr(cli, "_entry_points", lambda: {entry.name: entry for entry in entries})
+    return CliRunner()
+
+
+def test_help_lists_every_command_even_one_whose_code_is_missing(run: CliRunner) -> None:
+    result = run.invoke(cli.main, ["--help"])
+    assert result.exit_code == 0
+    assert all(name in result.output for name in ("threads", "fails", "gone"))
+
+
+def test_help_loads_no_command_and_no_heavy_library() -> None:
+    code = (
+        "import sys; from streams.cli import main; main(['--help'], standalone_mode=False); "
+        "print('LOADED', [m for m in sys.modules if m.split('.')[0] in ('pydantic', 'torch', 'confluent_kafka')"
+        " or '.commands' in m])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "LOADED []" in done.stdout
+    assert all(name in done.stdout for name in cli.SUMMARIES)
+
+
+def test_help_takes_less_than_half_a_second_of_processor_time() -> None:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([POCHADE, "--help"], capture_output=True, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.5
+
+
+def test_an_error_of_ours_is_one_line_and_exit_code_1(run: CliRunner) -> None:
+    result = run.invoke(cli.main, ["fails"])
+    assert (result.exit_code, result.stderr, result.stdout) == (1, "error: level must be known: got 'x'\n", "")
+
+
+def test_a_command_whose_code_is_missing_says_so(run: CliRunner) -> None:
+    result = run.invoke(cli.main, ["gone"])
+    assert result.exit_code == 1
+    assert "command 'gone' cannot be loaded from somewhere:gone: No module named 'somewhere'" in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [["nonsense"], ["--nonsense"], ["--set", "worker.threads", "threads"]])
+def test_a_wrong_call_is_exit_code_2(run: CliRunner, arguments: list[str]) -> None:
+    assert run.invoke(cli.main, arguments).exit_code == 2
+
+
+def test_settings_come_from_set_home_and_config(run: CliRunner, tmp_path: pathlib.Path) -> None:
+    config = tmp_path / "x.toml"
+    config.write_text('home = "from-file"\n[worker]\nthreads = 5\n')
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("POCHADE_CONFIG", "")  # restored at the end: --config sets it for child processes
+        of_file = run.invoke(cli.main, ["--config", str(config), "threads"])
+        flags = run.invoke(cli.main, ["--config", str(config), "--home", "h", "--set", "worker.threads=2", "threads"])
+    assert of_file.output == "threads 5 in from-file\n"
+    assert flags.output == "threads 2 in h\n"
+
+
+def test_an_unknown_setting_names_the_nearest_one(run: CliRunner) -> None:
+    result = run.invoke(cli.main, ["--set", "worker.thread=2", "threads"])
+    assert result.exit_code == 1
+    assert "did you mean 'worker.threads'?" in result.stderr
+
+
+def test_assignments_nest_two_deep_and_keep_the_dots_of_a_property() -> None:
+    flags = cli.nested(("home=x", "worker.threads=2", "kafka.properties.security.protocol=SSL", "kafka.prefix=a=b"))
+    assert flags == {
+        "home": "x",
+        "worker": {"threads": "2"},
+        "kafka": {"properties": {"security.protocol": "SSL"}, "prefix": "a=b"},
+    }
+
+
+@pytest.mark.parametrize("wrong", ["worker.threads", "=2"])
+def test_an_assignment_without_key_or_value_is_refused(wrong: str) -> None:
+    with pytest.raises(click.BadParameter, match="not KEY=VALUE"):
+        cli.nested((wrong,))
+
+
+def test_a_value_and_a_section_of_one_name_are_refused() -> None:
+    with pytest.raises(click.BadParameter, match="has a value already"):
+        cli.nested(("worker=1", "worker.threads=2"))
+
+
+@pytest.mark.parametrize("command", ["up", "down", "status"])
+def test_the_help_of_a_command_has_examples(command: str) -> None:
+    done = subprocess.run([POCHADE, command, "--help"], capture_output=True, text=True, check=True)
+    assert f"Examples:\n    pochade {command}" in done.stdout
