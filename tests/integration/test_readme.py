@@ -1,0 +1,47 @@
+"""The README's commands, run as they stand: a block that no longer works fails here."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BLOCKS = re.findall(r"^```bash\n(.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S)
+MAKE = [block for block in BLOCKS if block.startswith("make ")]
+BY_HAND = [block for block in BLOCKS if not block.startswith("make ")]
+
+
+def test_the_two_commands_are_targets_that_set_up_and_run() -> None:
+    (block,) = MAKE
+    for command in block.split("\n"):
+        if command:
+            planned = subprocess.run([*command.split(), "-n"], cwd=ROOT, capture_output=True, text=True, check=False)
+            assert planned.returncode == 0, planned.stderr
+            assert "pochade demo" in planned.stdout or "infra/bin/check" in planned.stdout
+
+
+@pytest.mark.integration
+@pytest.mark.timeout(400)
+def test_the_deployment_by_hand_works_block_by_block(new_home: Callable[[], pathlib.Path]) -> None:
+    home = new_home()
+    place = home.parent / f"{home.name}-place"
+    place.mkdir()
+    (place / ".pochade").symlink_to(home)
+    (place / ".venv").symlink_to(ROOT / ".venv") if (ROOT / ".venv").exists() else None
+    body = "\n".join(BY_HAND)
+    if not (ROOT / ".venv").exists():
+        body = body.replace("source .venv/bin/activate\n", "")
+    script = f"set -eu\ntrap 'kill $(jobs -p) 2>/dev/null; wait; pochade down' EXIT\nset -x\n{body}"
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("POCHADE_")}
+    environment["PATH"] = f"{pathlib.Path(sys.executable).parent}:{environment['PATH']}"
+    ran = subprocess.run(
+        ["bash", "-c", script], cwd=place, env=environment, capture_output=True, text=True, timeout=350, check=False
+    )
+    assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-5000:]
+    assert ran.stdout.count("COMPLETED") >= 3
+    assert "clipper-heavy" in ran.stdout
+    assert '"request_id": "mine-1"' in ran.stdout or "mine-1" in ran.stdout
