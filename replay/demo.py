@@ -6,17 +6,15 @@ import pathlib
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Any
 
 from replay import gallery, report
+from replay.demo_options import DemoOptions, due_of
 from replay.deployment import child_options, own_deployment, roles_of, settings_shown, versions
 from replay.driver import Audit, Driver, Due, audit, drive, schedule
 from replay.progress import RunState, Teller
-from replay.prompts import builtin_prompts, read_prompts
 from replay.readiness import PaintedView, Readiness
 from replay.supervisor import Supervisor
-from replay.traces import constant, read_trace
 from schemas.errors import PochadeError
 from schemas.topics import FLEET, IMAGES, PLAN
 from streams import admin, broker
@@ -26,38 +24,9 @@ from streams.reading import Follower
 from streams.settings import Settings
 from streams.store import open_store
 
-DEFAULT_COUNT = 24
 READY_LIMIT_S = 240.0  # five processes load torch at once: 20 s on two cores
 TICK_S = 0.05
 PROBE = "a red heart"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DemoOptions:
-    """What `pochade demo` was asked for; None: the setting or the default."""
-
-    prompts: pathlib.Path | None
-    count: int | None
-    rate_rps: float
-    trace: pathlib.Path | None
-    policy: str | None
-    workers: int
-    engine: str | None
-    catalog: str | None
-    report: pathlib.Path | None
-    gallery: pathlib.Path | None
-    seed: int
-    is_kept: bool
-
-
-def due_of(options: DemoOptions) -> list[Due]:
-    """The requests of a run. Raises PochadeError for a prompt or trace file that is not one."""
-    prompts = read_prompts(options.prompts) if options.prompts else None
-    if options.trace:
-        arrivals = read_trace(options.trace)[: options.count]
-    else:
-        arrivals = constant(options.rate_rps, options.count or (len(prompts) if prompts else DEFAULT_COUNT))
-    return schedule("demo", prompts or builtin_prompts(len(arrivals), options.seed), arrivals, options.seed)
 
 
 class Demo:
@@ -65,7 +34,12 @@ class Demo:
 
     def __init__(self, settings: Settings, inherited: Settings, options: DemoOptions, teller: Teller, began_s: float):
         began = datetime.datetime.fromtimestamp(began_s, datetime.UTC)
-        self._options, self._teller, self._began_s, self._started = options, teller, began_s, began.isoformat()
+        self._options, self._teller, self._began_s, self._started = (
+            options,
+            teller,
+            began_s,
+            began.isoformat(timespec="seconds"),
+        )
         self.settings = own_deployment(
             settings,
             began.strftime("%m%d-%H%M%S"),
@@ -98,9 +72,10 @@ class Demo:
             ready_s = time.time() - self._began_s
             client = self._client(stack)
             probe, driver = (Driver(each, client.submit, _epoch_ms) for each in (self._probe(), due))
-            following = client.follow(lambda result: [each.on_result(result) for each in (probe, driver)])
-            stack.callback(following.close)
-            following.wait_caught_up(60)
+            for each in (probe, driver):
+                following = client.follow(each.on_result)
+                stack.callback(following.close)
+                following.wait_caught_up(60)
             self._warm_up(probe, roles)
             self._drive(driver, roles, painted)
             facts = self._facts(probe, driver, ready, roles, ready_s)

@@ -66,7 +66,8 @@ def card_of(result: Result, store: ImageStore) -> Card:
         except (PochadeError, OSError) as error:
             missing = str(error)
     steps = steps_of(result)
-    drafts = tuple(draft for step in steps[:-1] if (draft := _draft(step, store)))
+    not_kept = steps[:-1] if result.status is Status.COMPLETED else steps
+    drafts = tuple(draft for step in not_kept if (draft := _draft(step, store)))
     judged = next((step for step in reversed(steps) if step.confidence is not None), None)
     return Card(result=result, picture=picture, drafts=drafts, why=why(result), judged=judged, missing=missing)
 

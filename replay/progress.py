@@ -96,7 +96,7 @@ class LiveTeller:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._spinner = Spinner("dots", text="starting")
-        self._bar = Progress(BarColumn(bar_width=36), MofNCompleteColumn(), console=console)
+        self._bar = Progress(BarColumn(bar_width=36, complete_style="green"), MofNCompleteColumn(), console=console)
         self._task: TaskID | None = None
         self._live = Live(self._spinner, console=console, refresh_per_second=12, transient=True)
 

@@ -54,7 +54,8 @@ def demo(load: "Callable[[], Settings]", /, rate: float, **asked: Any) -> None:
     from rich.console import Console
 
     from replay import summary
-    from replay.demo import Demo, DemoOptions
+    from replay.demo import Demo
+    from replay.demo_options import DemoOptions
     from replay.progress import open_teller
     from replay.report import verdict
     from streams import settings

@@ -139,15 +139,17 @@ def results(load: "Callable[[], Settings]", is_following: bool, since: int, outp
 @click.command()
 @click.argument("request_id", metavar="ID")
 @click.option("--since", type=Ago(), default="1d", show_default=True, help="How far back to look.")
+@click.option("--timeout", type=click.FloatRange(min=0), default=0.0, help="Seconds to wait for a result to come.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @click.pass_obj
-def explain(load: "Callable[[], Settings]", request_id: str, since: int, output: str) -> None:
+def explain(load: "Callable[[], Settings]", request_id: str, since: int, timeout: float, output: str) -> None:
     """Tell the way the request ID went, and why it ended as it did; everything is in its result record.
 
     \b
     Examples:
       pochade explain 4f7c0f0e-5a63-4a07-8a0c-2f1d0f6f1c55
       pochade explain demo-0-0007 --since 7d
+      pochade explain mine-1 --timeout 30
       pochade explain demo-0-0007 -o json | jq .why
     """
     from rich.console import Console
@@ -158,7 +160,11 @@ def explain(load: "Callable[[], Settings]", request_id: str, since: int, output:
 
     settings = load()
     with _client(settings) as client:
+        if timeout:
+            client.listen()  # before looking back, so that nothing falls between
         result = client.find(request_id, max(1, now_ms() - since))
+        if result is None and timeout:
+            result = client.wait(request_id, timeout)
     if result is None:
         raise PochadeError(
             f"no result of request {request_id!r} on {settings.kafka.prefix}.results.v1 within the last "

@@ -47,7 +47,7 @@ def score(confidence: float | None, threshold: float | None) -> str:
 
 def _row(result: Result) -> tuple[str, ...]:
     ended = datetime.datetime.fromtimestamp(result.ended_ms / 1000).strftime("%H:%M:%S")
-    level = (result.level or "-") + (" (escalated)" if result.escalated else "")
+    level = (result.level or "-") + (" ↑" if result.escalated else "")
     scored = score(result.confidence, result.threshold)
     return ended, result.status, level, scored, milliseconds(result.latency_ms), result.request_id, result.prompt
 
@@ -61,7 +61,8 @@ def table(results: Iterable[Result], console: Console) -> None:
     """All results at once."""
     grid = Table(box=None, pad_edge=False)
     for name in COLUMNS:
-        grid.add_column(name, overflow="fold", no_wrap=name not in ("prompt", "request"))
+        is_long = name in ("prompt", "request")
+        grid.add_column(name, overflow="fold", no_wrap=not is_long, min_width=12 if is_long else None)
     for result in results:
         ended, status, *others = (escape(cell) for cell in _row(result))
         grid.add_row(ended, f"[{COLOURS.get(result.status, 'red')}]{status}[/]", *others)

@@ -4,6 +4,7 @@ import json
 import pathlib
 import subprocess
 import sys
+from collections.abc import Callable
 
 import psutil
 import pytest
@@ -11,12 +12,17 @@ import pytest
 from replay.supervisor import spawn
 
 pytestmark = pytest.mark.integration
+PollUntil = Callable[[Callable[[], bool], float, str], bool]
 POCHADE = "from streams.cli import main; main(prog_name='pochade')"
 
 
 @pytest.fixture
-def home(tmp_path: pathlib.Path) -> pathlib.Path:
-    return tmp_path / "home"
+def home(new_home: Callable[[], pathlib.Path]) -> pathlib.Path:
+    return new_home()
+
+
+def demo(home: pathlib.Path, *options: str) -> list[str]:
+    return [sys.executable, "-c", POCHADE, "--home", str(home), "demo", "--catalog", "profile", *options]
 
 
 def left_over(home: pathlib.Path) -> list[str]:
@@ -27,20 +33,7 @@ def left_over(home: pathlib.Path) -> list[str]:
 
 @pytest.mark.timeout(300)
 def test_a_demo_paints_everything_once_and_leaves_nothing_running(home: pathlib.Path) -> None:
-    command = [
-        "--home",
-        str(home),
-        "demo",
-        "--engine",
-        "profile",
-        "--catalog",
-        "profile",
-        "--count",
-        "12",
-        "--rate",
-        "8",
-    ]
-    done = subprocess.run([sys.executable, "-c", POCHADE, *command], capture_output=True, text=True, timeout=280)
+    done = subprocess.run(demo(home, "--count", "12", "--rate", "8"), capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stdout + done.stderr
     report = json.loads((home / "demo" / "report.json").read_text())
     assert report["accepted"] == report["outcomes"]["COMPLETED"] == len(report["pictures"]) == 12
@@ -52,12 +45,18 @@ def test_a_demo_paints_everything_once_and_leaves_nothing_running(home: pathlib.
 
 
 @pytest.mark.timeout(120)
-def test_a_demo_that_is_told_to_end_stops_what_it_started(home: pathlib.Path) -> None:
-    log = home.parent / "demo.log"
-    demo = spawn([sys.executable, "-c", POCHADE, "--home", str(home), "demo", "--catalog", "profile"], log)
-    while "waiting for" not in (log.read_text() if log.exists() else ""):
-        assert demo.poll() is None, log.read_text()
-        psutil.Process().cpu_percent(interval=0.1)
-    demo.terminate()
-    assert demo.wait(60) == 128 + 15
+def test_a_demo_that_is_told_to_end_stops_what_it_started(home: pathlib.Path, poll_until: PollUntil) -> None:
+    log = home / "told.log"
+    running = spawn(demo(home), log)
+    poll_until(lambda: "waiting for" in log.read_text(), 60, "roles started")
+    running.terminate()
+    assert running.wait(60) == 128 + 15
+    assert left_over(home) == []
+
+
+@pytest.mark.timeout(120)
+def test_a_policy_that_is_unknown_is_told_and_nothing_stays(home: pathlib.Path) -> None:
+    done = subprocess.run(demo(home, "--policy", "nonsense"), capture_output=True, text=True, timeout=110)
+    assert done.returncode == 1
+    assert "unknown policy 'nonsense'" in done.stderr
     assert left_over(home) == []

@@ -1,0 +1,48 @@
+"""What a demo was asked for, and the requests that follow from it."""
+
+import pathlib
+from dataclasses import dataclass
+
+from replay.driver import Due, schedule
+from replay.prompts import builtin_prompts, read_prompts
+from replay.traces import constant, read_trace
+from schemas.errors import PochadeError
+
+DEFAULT_COUNT = 24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoOptions:
+    """What `pochade demo` was asked for; None: the setting or the default."""
+
+    prompts: pathlib.Path | None
+    count: int | None
+    rate_rps: float
+    trace: pathlib.Path | None
+    policy: str | None
+    workers: int
+    engine: str | None
+    catalog: str | None
+    report: pathlib.Path | None
+    gallery: pathlib.Path | None
+    seed: int
+    is_kept: bool
+
+
+def due_of(options: DemoOptions) -> list[Due]:
+    """The requests of a run. Raises PochadeError for a prompt or trace file that is not one."""
+    prompts = read_prompts(options.prompts) if options.prompts else None
+    if options.trace:
+        arrivals = _first(read_trace(options.trace), options.count, options.trace)
+    else:
+        arrivals = constant(options.rate_rps, options.count or (len(prompts) if prompts else DEFAULT_COUNT))
+    return schedule("demo", prompts or builtin_prompts(len(arrivals), options.seed), arrivals, options.seed)
+
+
+def _first(arrivals: list[float], count: int | None, trace: pathlib.Path) -> list[float]:
+    if count is not None and count > len(arrivals):
+        raise PochadeError(
+            f"--count {count} is more than the {len(arrivals)} arrivals of {trace}: "
+            "leave it away, or give a longer trace"
+        )
+    return arrivals[:count]

@@ -1,0 +1,52 @@
+import dataclasses
+
+import pytest
+
+from schemas.errors import InvalidRecord
+from schemas.messages import Status
+from streams.story import steps_of, why
+from tests.replay.runs import a_result, a_step
+
+
+def test_the_path_of_a_result_is_read_back_as_it_was_written() -> None:
+    path = (a_step(), a_step(stage=1, level="heavy", confidence=None, threshold=None, image=None))
+    assert steps_of(a_result(*path)) == path
+
+
+def test_a_path_that_is_no_path_names_the_request() -> None:
+    with pytest.raises(InvalidRecord, match="r-1"):
+        steps_of(dataclasses.replace(a_result(), path='[{"stage": 0}]'))
+
+
+@pytest.mark.parametrize(
+    ("confidence", "threshold", "says"),
+    [
+        (0.82, 0.55, "kept: confidence 0.82 ≥ 0.55"),
+        (0.55, 0.55, "kept: confidence 0.55 ≥ 0.55"),
+        (0.5549, 0.55, "kept: confidence 0.555 ≥ 0.550"),
+        (0.31, 0.55, "kept although confidence 0.31 < 0.55: there was no time or place for a better one"),
+        (None, 0.55, "kept: not scored, though the threshold was 0.55"),
+        (None, None, "kept: no discriminator watches light"),
+    ],
+)
+def test_a_kept_picture_is_told_by_its_score(confidence: float | None, threshold: float | None, says: str) -> None:
+    assert why(a_result(a_step(confidence=confidence, threshold=threshold))) == says
+
+
+def test_an_escalation_tells_the_rejected_score() -> None:
+    heavy = a_step(stage=1, level="heavy", confidence=None, threshold=None)
+    assert why(a_result(a_step(confidence=0.31), heavy)) == (
+        "escalated: light scored 0.31 < 0.55, painted again on heavy"
+    )
+
+
+def test_an_escalation_within_a_longer_cascade_tells_the_last_verdict_too() -> None:
+    medium = a_step(stage=1, level="medium", confidence=0.9)
+    assert why(a_result(a_step(confidence=0.31), medium)) == (
+        "escalated: light scored 0.31 < 0.55, painted again on medium, kept: confidence 0.90 ≥ 0.55"
+    )
+
+
+@pytest.mark.parametrize("status", [Status.REJECTED, Status.EXPIRED, Status.CANCELLED, Status.FAILED])
+def test_what_was_not_painted_tells_the_reason_of_who_ended_it(status: Status) -> None:
+    assert why(a_result(status=status, reason="because")) == f"{status.lower()}: because"
