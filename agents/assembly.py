@@ -67,22 +67,25 @@ class _Views:
     @property
     def plans(self) -> PlanView:
         if self._plans is None:
-            self._plans = PlanView(self._settings, self._role).start()
-            self._stack.callback(self._plans.close)
+            self._plans = PlanView(self._settings, self._role)
+            self._stack.callback(self._plans.close)  # first: starting may fail
+            self._plans.start()
         return self._plans
 
     @property
     def ended(self) -> EndedView:
         if self._ended is None:
-            self._ended = EndedView(self._settings).start()
+            self._ended = EndedView(self._settings)
             self._stack.callback(self._ended.close)
+            self._ended.start()
         return self._ended
 
     @property
     def fleet(self) -> FleetView:
         if self._fleet is None:
-            self._fleet = FleetView(self._settings).start()
+            self._fleet = FleetView(self._settings)
             self._stack.callback(self._fleet.close)
+            self._fleet.start()
         return self._fleet
 
 

@@ -1,6 +1,7 @@
 """The classifier: `prompts` -> `classified`, with the hardness and class that the prompt alone tells."""
 
 import asyncio
+import dataclasses
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -12,8 +13,8 @@ from schemas import topics
 from schemas.errors import InvalidRequest
 from schemas.messages import ClassifiedRequest, GenerateRequest
 from schemas.record import Delivered, Incoming, Outgoing
-from streams.codec import decode_request, request_id_of
 from streams.reading import now_ms
+from streams.request_codec import decode_request, request_id_of
 
 
 class PromptJudge(Protocol):
@@ -42,6 +43,8 @@ class Classifier:
             subject = request = decode_request(record)
             check_request(request, self._max_prompt_bytes, now_ms())
         except InvalidRequest as error:
+            if isinstance(subject, GenerateRequest):  # what was refused for its length must not travel on whole
+                subject = dataclasses.replace(subject, prompt=subject.prompt[: self._max_prompt_bytes])
             outcome = rejected(subject, reason=str(error), by=self.role, now_ms=now_ms())
             return refused(record, outcome, error, now_ms())
         if request.deadline_ms is not None and request.deadline_ms <= now_ms():
@@ -72,5 +75,9 @@ class Classifier:
 
     def on_error(self, record: Incoming, error: Exception) -> Sequence[Outgoing]:
         """Unreadable records end as FAILED under the id that can be found for them."""
-        outcome = failed(request_id_of(record), reason=str(error), by=self.role, now_ms=now_ms())
+        try:
+            request_id = request_id_of(record)
+        except RecursionError:  # JSON nested deeper than Python goes: the key or the position names it
+            request_id = request_id_of(dataclasses.replace(record, value=None))
+        outcome = failed(request_id, reason=str(error), by=self.role, now_ms=now_ms())
         return refused(record, outcome, error, now_ms())

@@ -18,8 +18,9 @@ from schemas import topics
 from schemas.messages import ImageGenerated, Plan
 from schemas.record import Delivered, Incoming, Outgoing
 from streams import metrics
-from streams.codec import decode, request_id_of
+from streams.codec import decode
 from streams.reading import now_ms
+from streams.request_codec import request_id_of
 from streams.store import ImageStore, StoreUnavailable
 
 

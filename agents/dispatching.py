@@ -26,7 +26,9 @@ class Dispatcher:
     def __init__(self, catalog: Catalog, fleet: FleetView, role: str) -> None:
         self._catalog, self._fleet, self._role = catalog, fleet, role
         self._sent_before: Counter[str] = Counter()
-        self._on_their_way: dict[int, Sent] = {}  # id of a record not yet acknowledged -> its handle in the loads
+        # by id, a record not yet acknowledged (held, so that its id stays its own) and its handle in the loads. A send
+        # that fails is repeated with the same record or ends the process, so nothing is ever taken back
+        self._on_their_way: dict[int, tuple[Outgoing, Sent]] = {}
 
     def level_in_time(self, level: str, deadline_ms: int | None) -> str | None:
         """The level, a cheaper one where only that meets the deadline, or None where none does."""
@@ -75,7 +77,7 @@ class Dispatcher:
 
     def on_delivered(self, record: Outgoing, delivered: Delivered) -> None:
         """A job lies on its partition: heartbeats that have seen its offset count it from now on."""
-        sent = self._on_their_way.pop(id(record), None)
+        _, sent = self._on_their_way.pop(id(record), (None, None))
         if sent is not None:
             self._fleet.acknowledged(sent, delivered.offset)
 
@@ -95,7 +97,7 @@ class Dispatcher:
         if load is not None:
             self._sent_before[job.variant] += 1
             took = run_ms(self._catalog.level(job.level), 1)
-            self._on_their_way[id(record)] = self._fleet.sent(job.variant, load.partition, took, now_ms())
+            self._on_their_way[id(record)] = record, self._fleet.sent(job.variant, load.partition, took, now_ms())
         return record
 
     def _wait_ms(self, loads: Sequence[Load]) -> float:

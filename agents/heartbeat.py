@@ -14,6 +14,7 @@ from agents.writing import outgoing
 from planner.catalog import Variant, run_ms
 from schemas import topics
 from schemas.messages import Heartbeat, OwnedPartition
+from streams import metrics
 from streams.producer import RecordProducer
 from streams.reading import now_ms
 
@@ -63,7 +64,11 @@ class Heart:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            self._beat(self._state.state)
+            try:
+                self._beat(self._state.state)
+            except Exception:  # silence would mean death to the others while this worker holds its partitions
+                log.exception("no heartbeat this time")
+                metrics.FALLBACKS.labels("worker", "heartbeat").inc()
             self._stopping.wait(LEAST_PERIOD_S)
             self._changed.wait(self._period_s)
             self._changed.clear()

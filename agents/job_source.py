@@ -64,6 +64,8 @@ class JobSource:
 
     def _gain(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         for committed in consumer.committed(partitions, timeout=10):
+            if committed.error is not None:  # taking it for "nothing committed" would forget the attempts
+                raise KafkaException(committed.error)
             self._next[committed.partition] = max(0, committed.offset)
             metadata = committed.metadata or ""
             if committed.offset >= 0 and metadata.startswith(METADATA):
@@ -77,7 +79,9 @@ class JobSource:
     def take(self, most: int, timeout_s: float) -> list[Taken]:
         """Up to `most` jobs; one alone while a former owner died over the first of them, so that poison is found."""
         most = 1 if self._prior else most
-        return [self._taken(message) for message in take(self._consumer, most, timeout_s)]
+        messages = take(self._consumer, most, timeout_s)
+        # a partition can be taken away between two messages of a batch: its jobs are the new owner's
+        return [self._taken(message) for message in messages if message.partition() in self._next]
 
     def _taken(self, message: Message) -> Taken:
         record = incoming(message, self._prefix)

@@ -4,24 +4,26 @@ One transactional id a partition. On gaining a partition the ledger fences the f
 of `results` to its end, then serves; results and input offsets commit in one transaction (design, section 7).
 """
 
+import dataclasses
 import logging
 import threading
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from agents.writing import outgoing
-from planner.outcomes import first_of, result_of
+from agents.writing import buried, outgoing
+from planner.outcomes import failed, first_of, result_of
 from schemas import topics
 from schemas.errors import InvalidRecord
 from schemas.messages import Outcome
-from schemas.record import Incoming, Outgoing
+from schemas.record import Headers, Incoming, Outgoing
 from schemas.topics import full_name
 from streams import metrics
 from streams.admin import client_config, set_group_timeouts
-from streams.codec import decode, request_id_of
-from streams.poison import dead_letter
+from streams.codec import decode
+from streams.producer import MOST_BYTES, RecordTooLarge, check_size, size_of
 from streams.reading import incoming, now_ms, poll_batch, take
 from streams.settings import Settings
 
@@ -30,6 +32,7 @@ log = logging.getLogger(__name__)
 ROLE = "ledger"
 BATCH = 1000  # outcomes a transaction: one costs 5 ms however many it holds (measured)
 TRANSACTION_S = 30
+WINDOW_MS = 8 * topics.DAY_MS  # ids are known as long as `results` keeps them: longer than anything upstream
 
 
 class Lane:
@@ -48,8 +51,8 @@ class Lane:
         self._producer.init_transactions(TRANSACTION_S)  # from here on the former owner cannot commit
         self._ended = self._read_ended()
 
-    def _read_ended(self) -> set[str]:
-        """The keys of this partition of `results`, to its end."""
+    def _read_ended(self) -> OrderedDict[str, int]:
+        """The keys of this partition of `results`, to its end, with their times, the oldest first."""
         config = {
             **client_config(self._settings),
             "group.id": f"{self._settings.kafka.prefix}.{ROLE}.recovery",
@@ -59,14 +62,14 @@ class Lane:
             "auto.offset.reset": "earliest",
         }
         consumer = Consumer(config)
-        ended: set[str] = set()
+        ended: OrderedDict[str, int] = OrderedDict()
         try:
             consumer.assign([TopicPartition(full_name(self._settings.kafka.prefix, topics.RESULTS), self.partition, 0)])
             while True:
                 for message in poll_batch(consumer, 10_000, 1):
                     error = message.error()
                     if error is None:
-                        ended.add((message.key() or b"").decode())
+                        ended[(message.key() or b"").decode(errors="replace")] = message.timestamp()[1]
                     elif error.code() == KafkaError._PARTITION_EOF:
                         return ended
                     elif error.fatal() or not error.retriable():
@@ -86,7 +89,12 @@ class Lane:
         past = TopicPartition(source, self.partition, records[-1].offset + 1)
         self._producer.send_offsets_to_transaction([past], group.consumer_group_metadata(), TRANSACTION_S)
         self._producer.commit_transaction(TRANSACTION_S)
-        self._ended |= ids
+        self._remember(ids, now_ms())
+
+    def _remember(self, ids: Iterable[str], now: int) -> None:
+        self._ended.update(dict.fromkeys(ids, now))
+        while self._ended and next(iter(self._ended.values())) < now - WINDOW_MS:
+            self._ended.popitem(last=False)
 
     def _results(self, records: Sequence[Incoming]) -> tuple[list[Outgoing], set[str]]:
         written: list[Outgoing] = []
@@ -95,20 +103,47 @@ class Lane:
             try:
                 outcomes.append((decode(record.value, Outcome), record))
             except InvalidRecord as error:
-                metrics.DEAD_LETTERS.labels(ROLE, type(error).__name__).inc()
-                written.append(dead_letter(record, error=error, role=ROLE, request_id=request_id_of(record)))
+                written.append(_dead_letter(record, error))
         causes = {id(outcome): record for outcome, record in outcomes}
         first = first_of([outcome for outcome, _ in outcomes], self._ended)
         metrics.LEDGER_DUPLICATES.inc(len(outcomes) - len(first))
         for outcome in first:
-            result = result_of(outcome)
-            written.append(
-                outgoing(
-                    topics.RESULTS, result, request_id=result.request_id, cause=causes[id(outcome)].headers, role=ROLE,
-                    now_ms=now_ms(), facts={"status": result.status},
-                )
-            )  # fmt: skip
+            written += _ending(outcome, causes[id(outcome)])
         return written, {outcome.request_id for outcome in first}
+
+
+def _ending(outcome: Outcome, record: Incoming) -> list[Outgoing]:
+    """The result; FAILED, with the outcome on the dlq, where no result can be made of it."""
+    try:
+        return [_result(outcome, record.headers)]
+    except Exception as error:  # numbers out of range, a batch of none, too large: the next must still be served
+        log.exception("outcome %d@%d makes no result", record.partition, record.offset)
+        reason = f"the outcome makes no result: {type(error).__name__}: {str(error)[:500]}"
+        bare = failed(outcome.request_id, reason=reason, by=ROLE, now_ms=now_ms())
+        letter = _dead_letter(record, error)
+        try:
+            return [_result(bare, {}), letter]
+        except RecordTooLarge:  # an id of hundreds of kilobytes, which no role of ours lets through
+            return [letter]
+
+
+def _result(outcome: Outcome, cause: Headers) -> Outgoing:
+    result = result_of(outcome)
+    record = outgoing(
+        topics.RESULTS, result, request_id=result.request_id, cause=cause, role=ROLE, now_ms=now_ms(),
+        facts={"status": result.status},
+    )  # fmt: skip
+    check_size(record)
+    return record
+
+
+def _dead_letter(record: Incoming, error: Exception) -> Outgoing:
+    metrics.DEAD_LETTERS.labels(ROLE, type(error).__name__).inc()
+    name = (record.key or b"").decode(errors="replace")[:100]  # a key may be of any size
+    letter = buried(record, error=error, role=ROLE, request_id=name)
+    if size_of(letter) <= MOST_BYTES:
+        return letter
+    return buried(dataclasses.replace(record, headers={}, key=None), error=error, role=ROLE, request_id=name)
 
 
 class Ledger:
@@ -123,7 +158,7 @@ class Ledger:
         while not stopping.is_set():
             try:
                 self._session(stopping)
-            except KafkaException:
+            except (KafkaException, BufferError):  # BufferError: more waits to be written than the client holds
                 log.exception("the ledger's session ended; beginning again from the last commit")
                 metrics.RESTARTS.labels(ROLE).inc()
                 stopping.wait(0.5)
@@ -164,6 +199,7 @@ class Ledger:
         records = [incoming(message, self._settings.kafka.prefix) for message in messages]
         records.sort(key=lambda r: (r.partition, r.offset))
         for partition, run in groupby(records, key=lambda r: r.partition):
-            if partition in lanes:  # taken away while these were on their way: the new owner reads them
-                metrics.RECORDS.labels(ROLE).inc()
-                lanes[partition].serve(list(run), consumer)
+            if partition in lanes:  # else taken away while these were on their way: the new owner reads them
+                taken = list(run)
+                lanes[partition].serve(taken, consumer)
+                metrics.RECORDS.labels(ROLE).inc(len(taken))

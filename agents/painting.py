@@ -22,8 +22,9 @@ from schemas.ids import seed_of
 from schemas.messages import GenerateJob, ImageGenerated, ImageRef
 from schemas.record import Outgoing
 from streams import metrics
-from streams.codec import decode, request_id_of
+from streams.codec import decode
 from streams.reading import now_ms
+from streams.request_codec import request_id_of
 from streams.store import ImageStore, StoreUnavailable
 
 log = logging.getLogger(__name__)

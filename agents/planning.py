@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from agents.views import FleetView, PlanView
+from agents.views import START_TIMEOUT_S, FleetView, PlanView
 from agents.writing import outgoing
 from planner.catalog import Catalog
 from planner.observation import Observation, WorkerView, class_shares, demand_rps, hardness_shares, live_workers
@@ -40,7 +40,6 @@ class PlannerLoop:
         self._plans, self._fleet = plans, fleet
         self._arrivals: deque[int] = deque(maxlen=100_000)
         self._recent: deque[tuple[float, str]] = deque(maxlen=HISTOGRAM)
-        self._prompts = Follower(settings, [topics.CLASSIFIED], self._on_classified, since_ms=now_ms() - WINDOW_MS)
         self._seen: tuple[Any, ...] = ()
         self._last_ms = 0
 
@@ -51,18 +50,24 @@ class PlannerLoop:
 
     def run(self, stopping: threading.Event) -> None:
         """Plan at once, then on a period and whenever a worker or a pin comes or goes."""
-        self._prompts.start().wait_caught_up(60)
-        while not stopping.is_set():
-            now = now_ms()
-            allocation = self._plans.plan.allocation if self._plans.plan else {}
-            silent_ms = self._settings.planner.worker_silent_ms
-            workers = live_workers(self._fleet.heartbeats, now, silent_ms, allocation)
-            seen = (tuple(w.worker_id for w in workers), self._plans.pin)
-            if seen != self._seen or now - self._last_ms >= self._settings.planner.period_ms:
-                self._seen, self._last_ms = seen, now
-                self._plan(workers, now)
-            stopping.wait(TICK_S)
-        self._prompts.close()
+        self._arrivals.clear()  # a second run reads the window again
+        prompts = Follower(self._settings, [topics.CLASSIFIED], self._on_classified, since_ms=now_ms() - WINDOW_MS)
+        try:
+            prompts.start().wait_caught_up(START_TIMEOUT_S)
+            while not stopping.is_set():
+                self.tick(now_ms())
+                stopping.wait(TICK_S)
+        finally:
+            prompts.close()
+
+    def tick(self, now: int) -> None:
+        """Plan anew when the period is over, or a worker or a pin has come or gone."""
+        allocation = self._plans.plan.allocation if self._plans.plan else {}
+        workers = live_workers(self._fleet.heartbeats, now, self._settings.planner.worker_silent_ms, allocation)
+        seen = (tuple(w.worker_id for w in workers), self._plans.pin)
+        if seen != self._seen or now - self._last_ms >= self._settings.planner.period_ms:
+            self._seen, self._last_ms = seen, now
+            self._plan(workers, now)
 
     def _plan(self, workers: tuple[WorkerView, ...], now: int) -> None:
         pin = self._plans.pin
@@ -102,4 +107,5 @@ class PlannerLoop:
             facts={"policy": plan.policy, "version": plan.version},
         )  # fmt: skip
         send_all(self._producer, [record])
+        self._plans.obey(plan)  # at once: a tick before the view has read it would write its version a second time
         log.info("plan %d by %s: %s", plan.version, plan.policy, plan.reason)

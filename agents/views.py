@@ -15,6 +15,7 @@ from streams.codec import decode
 from streams.reading import Follower, now_ms
 from streams.settings import Settings
 
+FORGET_MS = 600_000  # a worker unheard of for longer leaves the view
 ENDED_WINDOW_MS = 60 * 60 * 1000
 ENDED_MOST = 500_000  # ids kept, about 60 MB; older ends are caught by the ledger
 START_TIMEOUT_S = 60
@@ -36,11 +37,14 @@ class PlanView:
             pin = decode(record.value, Pin) if record.value else None
             self.pin = pin if pin and pin.policy else None
         elif record.key == topics.PLAN_KEY.encode() and record.value:
-            plan = decode(record.value, Plan)
-            if newer(self.plan, plan):
-                self.plan = plan
-                metrics.PLAN_VERSION.labels(self._role).set(plan.version)
-                self.has_plan.set()
+            self.obey(decode(record.value, Plan))
+
+    def obey(self, plan: Plan) -> None:
+        """Take over a plan that lies on the topic, if it is newer."""
+        if newer(self.plan, plan):
+            self.plan = plan
+            metrics.PLAN_VERSION.labels(self._role).set(plan.version)
+            self.has_plan.set()
 
     async def in_force(self) -> Plan:
         """The plan; waits for the first one: nothing is guessed before."""
@@ -97,8 +101,10 @@ class FleetView:
     def on_record(self, record: Incoming) -> None:
         """Take in a heartbeat; the broker's clock says when it was sent."""
         heartbeat = decode(record.value, Heartbeat)
-        with self._lock:
-            self.heartbeats = {**self.heartbeats, heartbeat.worker_id: Seen(heartbeat, record.timestamp_ms)}
+        since_ms = now_ms() - FORGET_MS
+        with self._lock:  # a new dict each time: readers hold the old one
+            heard = {worker: seen for worker, seen in self.heartbeats.items() if seen.seen_ms > since_ms}
+            self.heartbeats = {**heard, heartbeat.worker_id: Seen(heartbeat, record.timestamp_ms)}
             self._loads.on_heartbeat(heartbeat, record.timestamp_ms)
 
     def loads(self, variant: str, at_ms: int) -> list[Load]:

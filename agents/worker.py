@@ -12,6 +12,8 @@ from agents.watchdog import Watchdog
 from planner.allocation import may_leave
 from planner.catalog import Catalog, Variant
 from planner.observation import live_workers
+from schemas.errors import Unknown
+from streams import metrics
 from streams.admin import set_group_timeouts
 from streams.producer import RecordProducer, send_all
 from streams.reading import now_ms
@@ -20,8 +22,9 @@ from streams.store import ImageStore
 
 log = logging.getLogger(__name__)
 
+ROLE = "worker"
 POLL_S = 0.1
-LOAD_RETRY_S = 5
+LOAD_RETRY_S, LOAD_RETRY_MOST_S = 5, 300  # doubled by each failure in a row
 SETTLE_MS = 2000  # routes have left a variant this long after the plan that left it (obeyed within a second)
 
 
@@ -42,6 +45,7 @@ class Worker:
         self._settings, self._catalog, self._producer, self._store = settings, catalog, producer, store
         self._plans, self._ended, self._fleet = plans, ended, fleet
         self._me = WorkerState(worker_id, watchdog=Watchdog(settings.worker.job_limit_s))
+        self._load_retry_s = LOAD_RETRY_S
 
     def run(self, stopping: threading.Event) -> None:
         """Serve until told to stop; the batch in hand is finished first."""
@@ -60,17 +64,21 @@ class Worker:
         plan = self._plans.plan
         self._me.plan_version = plan.version if plan else 0
         name = (plan.allocation.get(self._me.worker_id) if plan else None) or self._settings.worker.variant
-        return self._catalog.level(name) if name else None
+        try:
+            return self._catalog.level(name) if name else None
+        except Unknown as error:  # the planner has another catalog: go on as before, and say so in heartbeats
+            metrics.FALLBACKS.labels(ROLE, "unknown-variant").inc()
+            self._me.detail = str(error)
+            return self._me.variant
 
     def _serve(self, variant: Variant, stopping: threading.Event) -> None:
         self._become("loading", variant)
         try:
             engine = open_engine(self._settings.worker.engine or variant.engine, variant, self._settings.worker.threads)
         except EngineFailed as error:
-            log.error("%s", error)
-            self._become("failed", variant, str(error))
-            stopping.wait(LOAD_RETRY_S)
+            self._wait_after(error, variant, stopping)
             return
+        self._load_retry_s = LOAD_RETRY_S
         set_group_timeouts(self._settings, [worker_group(self._settings.kafka.prefix, variant.name)])
         source = JobSource(self._settings, variant.name)
         self._me.source = source
@@ -118,6 +126,15 @@ class Worker:
         plan = self._plans.plan
         return plan is not None and now_ms() - plan.created_ms > SETTLE_MS
 
-    def _become(self, state: str, variant: Variant, detail: str = "") -> None:
+    def _wait_after(self, error: EngineFailed, variant: Variant, stopping: threading.Event) -> None:
+        """Be failed for a while, then there for a plan again: none names a failed worker, so it would stay so."""
+        log.error("%s; again in %g s", error, self._load_retry_s)
+        metrics.FALLBACKS.labels(ROLE, "load").inc()
+        self._become("failed", variant, str(error))
+        stopping.wait(self._load_retry_s)
+        self._load_retry_s = min(2 * self._load_retry_s, LOAD_RETRY_MOST_S)
+        self._become("starting", None, str(error))
+
+    def _become(self, state: str, variant: Variant | None, detail: str = "") -> None:
         self._me.state, self._me.variant, self._me.detail = state, variant, detail
         self._heart.beat_now()

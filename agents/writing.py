@@ -1,5 +1,6 @@
 """Messages to records: the one way a role addresses, frames and stamps what it writes."""
 
+import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,7 +12,10 @@ from schemas.record import Headers, Incoming, Outgoing
 from streams import metrics
 from streams.codec import encode
 from streams.headers import stamp
-from streams.poison import dead_letter
+from streams.poison import ERROR, dead_letter
+from streams.producer import MOST_BYTES, size_of
+
+CUT_HEADER = 100  # bytes, more than the header takes that tells of a cut
 
 
 def outgoing(
@@ -60,5 +64,16 @@ def refused(record: Incoming, outcome: Outcome, error: Exception, now_ms: int) -
     metrics.DEAD_LETTERS.labels(outcome.by, type(error).__name__).inc()
     return [
         outcome_record(outcome, record.headers, now_ms),
-        dead_letter(record, error=error, role=outcome.by, request_id=outcome.request_id),
+        buried(record, error=error, role=outcome.by, request_id=outcome.request_id),
     ]
+
+
+def buried(record: Incoming, *, error: BaseException, role: str, request_id: str) -> Outgoing:
+    """The dlq record; of a value too long to be written with its error headers the beginning is kept."""
+    letter = dead_letter(record, error=error, role=role, request_id=request_id)
+    if (beyond := size_of(letter) - MOST_BYTES) <= 0:
+        return letter
+    value = letter.value or b""
+    metrics.FALLBACKS.labels(role, "dead-letter-cut").inc()
+    headers = {**letter.headers, f"{ERROR}cut_from_bytes": str(len(value)).encode()}
+    return dataclasses.replace(letter, value=value[: max(0, len(value) - beyond - CUT_HEADER)], headers=headers)

@@ -7,16 +7,20 @@ from schemas.errors import InvalidRequest
 from schemas.messages import GenerateRequest
 
 SEED_LIMIT = 2**63
+MOST_ID = 200  # characters
 AHEAD_MS = 24 * 60 * 60 * 1000  # a creation time further ahead is in another unit, not a clock's error
 
 
 def check_request(request: GenerateRequest, max_prompt_bytes: int, now_ms: int) -> None:
     """Raise InvalidRequest unless the request's values can be served. A deadline in the past is no such fault."""
-    who = f"(request {request.request_id})"
+    who = f"(request {request.request_id[:80]})"
+    if not 0 < len(request.request_id) <= MOST_ID:
+        got = f"got {len(request.request_id)}"
+        raise InvalidRequest(f"request_id must have 1 to {MOST_ID} characters: {got}; omit it and one is made {who}")
     _check_prompt(request.prompt, max_prompt_bytes, who)
     if request.seed is not None and not 0 <= request.seed < SEED_LIMIT:
         raise InvalidRequest(f"seed must be in [0, 2**63): got {request.seed}; choose another or omit it {who}")
-    if request.created_ms > now_ms + AHEAD_MS:
+    if not 0 <= request.created_ms <= now_ms + AHEAD_MS:
         got = f"got {request.created_ms}, now {now_ms}"
         raise InvalidRequest(f"created_ms must be epoch milliseconds, not ahead of now: {got}; check the unit {who}")
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from planner.discriminator import DeferralPoint, Discriminator
+from planner.loading import Loading
 from planner.tables import InvalidCatalog, only, read, require, typed
 from planner.variant import Variant, run_ms
 from schemas.errors import Unknown
@@ -125,9 +126,14 @@ def _variant(name: str, table: Mapping[str, Any]) -> Variant:
     for batch, ms in latencies.items():
         require(batch.isdecimal(), f"{where}: a key of latency_ms", batch, "a batch size", "correct it")
         typed(ms, (int, float), f"{where}: latency_ms at {batch}")
-    return read(
-        Variant, {**table, "name": name, "latency_ms": {int(b): float(ms) for b, ms in latencies.items()}}, where
-    )
+    converted: dict[str, Any] = {
+        "name": name,
+        "latency_ms": {int(b): float(ms) for b, ms in latencies.items()},
+        "honours": tuple(typed(option, (str,), f"{where}: honours") for option in _list(table, "honours")),
+    }
+    if "loading" in table:
+        converted["loading"] = read(Loading, _table(table["loading"], f"{where}: loading"), f"{where}: loading")
+    return read(Variant, {**table, **converted}, where)
 
 
 def _discriminator(name: str, table: Mapping[str, Any]) -> Discriminator:

@@ -35,6 +35,8 @@ def step_of(image: ImageGenerated, confidence: float | None, threshold: float | 
         confidence=None if confidence is None else as_score(confidence),  # JSON has no NaN
         threshold=threshold,
         image=image.image,
+        more=image.more,
+        overridden=job.overridden,
     )
 
 
@@ -47,22 +49,41 @@ def completed(
     return dataclasses.replace(outcome, path=(*image.job.path, step_of(image, confidence, threshold)))
 
 
-def rejected(subject: Subject, *, reason: str, by: str, now_ms: int, policy: str = "") -> Outcome:
-    """The request asks for what is never served."""
-    return _ended(Status.REJECTED, subject, reason, by, policy, now_ms)
+def kept_draft(job: GenerateJob, *, reason: str, by: str, now_ms: int) -> Outcome:
+    """The rejected draft is the answer after all: what was to replace it cannot come in time (design, section 2)."""
+    return _ended(Status.COMPLETED, job, reason, by, "", now_ms)
+
+
+def rejected(
+    subject: Subject, *, reason: str, by: str, now_ms: int, policy: str = "", code: str = "invalid",
+    retry_after_ms: int | None = None,
+) -> Outcome:  # fmt: skip
+    """The request asks for what is never served, or (with `retry_after_ms`) not now."""
+    outcome = _ended(Status.REJECTED, subject, reason, by, policy, now_ms, code)
+    return dataclasses.replace(outcome, retry_after_ms=retry_after_ms)
 
 
 def expired(subject: Subject, *, reason: str, by: str, now_ms: int, policy: str = "") -> Outcome:
     """The request's deadline cannot be met."""
-    return _ended(Status.EXPIRED, subject, reason, by, policy, now_ms)
+    return _ended(Status.EXPIRED, subject, reason, by, policy, now_ms, "deadline")
 
 
-def failed(subject: Subject, *, reason: str, by: str, now_ms: int, policy: str = "") -> Outcome:
+def cancelled(request_id: str, *, reason: str, by: str, now_ms: int) -> Outcome:
+    """Nobody wants it any more."""
+    return _ended(Status.CANCELLED, request_id, reason, by, "", now_ms, "cancelled")
+
+
+def failed(subject: Subject, *, reason: str, by: str, now_ms: int, policy: str = "", code: str = "poison") -> Outcome:
     """The request cannot be read, or not be painted."""
-    return _ended(Status.FAILED, subject, reason, by, policy, now_ms)
+    return _ended(Status.FAILED, subject, reason, by, policy, now_ms, code)
 
 
-def _ended(status: Status, subject: Subject, reason: str, by: str, policy: str, now_ms: int) -> Outcome:
+def is_overdue(deadline_ms: int | None, now_ms: int, grace_ms: int) -> bool:
+    """Whether the ledger itself ends a request that nobody ended by its deadline plus a grace."""
+    return deadline_ms is not None and now_ms > deadline_ms + grace_ms
+
+
+def _ended(status: Status, subject: Subject, reason: str, by: str, policy: str, now_ms: int, code: str = "") -> Outcome:
     job = subject if isinstance(subject, GenerateJob) else None
     classified = job.classified if job else subject if isinstance(subject, ClassifiedRequest) else None
     request = classified.request if classified else subject if isinstance(subject, GenerateRequest) else None
@@ -76,6 +97,7 @@ def _ended(status: Status, subject: Subject, reason: str, by: str, policy: str, 
         classified=classified,
         path=job.path if job else (),
         policy=policy,
+        code=code,
     )
 
 
@@ -120,4 +142,8 @@ def result_of(outcome: Outcome) -> Result:
         created_ms=request.created_ms if request else None,
         ended_ms=outcome.ended_ms,
         path=json.dumps([dataclasses.asdict(step) for step in outcome.path]),
+        image_uris=tuple(each.uri for each in (image, *last.more)) if last and image else (),
+        overridden=last.overridden if last else (),
+        code=outcome.code,
+        retry_after_ms=outcome.retry_after_ms,
     )

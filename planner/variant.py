@@ -3,10 +3,12 @@
 import math
 from dataclasses import dataclass
 
+from planner.loading import PLAIN, Loading
 from planner.tables import is_amount, require
 from schemas.errors import Unknown
 
 ENGINES = ("diffusers", "profile")
+HONOURABLE = ("width", "height", "steps", "guidance", "negative_prompt")
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,8 @@ class Variant:
     latency_ms: dict[int, float]  # batch size -> ms for one call; batch size 1 must be there
     load_ms: float  # until a worker that has nothing resident can paint
     quality: float | None = None  # any one scale for the whole catalog, higher is better
+    honours: tuple[str, ...] = ()  # options it follows instead of its own: of HONOURABLE
+    loading: Loading = PLAIN  # device, precision, files, licence
 
     def __post_init__(self) -> None:
         where = f"variant {self.name!r}:"
@@ -34,6 +38,9 @@ class Variant:
             require(getattr(self, what) >= 1, f"{where} {what}", getattr(self, what), ">= 1", "correct it")
         for what in ("guidance", "load_ms"):
             require(is_amount(getattr(self, what)), f"{where} {what}", getattr(self, what), ">= 0", "correct it")
+        for option in self.honours:
+            if option not in HONOURABLE:
+                raise Unknown("option to honour", option, HONOURABLE)
         judged = self.quality is None or math.isfinite(self.quality)
         require(judged, f"{where} quality", self.quality, "finite", "correct or omit it")
         self._check_latencies(f"{where} latency_ms")

@@ -43,11 +43,17 @@ def _record(kind: type[Message], defined: set[str]) -> Any:
     for field in dataclasses.fields(cast(Any, kind)):
         entry: dict[str, Any] = {"name": field.name, "type": _type(hints[field.name], defined)}
         if field.default is not dataclasses.MISSING:
-            entry["default"] = list(field.default) if isinstance(field.default, tuple) else field.default
+            entry["default"] = _default(field.default)
         elif field.default_factory is not dataclasses.MISSING:
             entry["default"] = field.default_factory()
         fields.append(entry)
     return {"type": "record", "name": kind.__name__, "namespace": NAMESPACE, "fields": fields}
+
+
+def _default(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        return to_avro(cast(type[Message], type(value)))(value)
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _type(hint: Any, defined: set[str]) -> Any:

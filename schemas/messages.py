@@ -19,6 +19,22 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PaintOptions:
+    """How it should be painted. None or empty: as the variant does by default."""
+
+    n: int = 1  # pictures; one job, judged by its worst
+    width: int | None = None  # px
+    height: int | None = None  # px
+    steps: int | None = None  # denoising steps
+    guidance: float | None = None
+    negative_prompt: str = ""
+    model: str = ""  # only this variant will do
+    adapters: tuple[str, ...] = ()  # LoRA names
+    controls: tuple[str, ...] = ()  # ControlNet names
+    strict: bool = False  # REJECTED where a variant would override one of these
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GenerateRequest:
     """What a producer asks for. Public, on `prompts`; also as one plain JSON object with these keys."""
 
@@ -28,6 +44,9 @@ class GenerateRequest:
     deadline_ms: int | None = None  # absolute; None: no deadline
     seed: int | None = None  # None: derived from request_id
     tenant: str = "default"
+    quality: str = "auto"  # low | medium | high | auto: what the plan says
+    tier: str = "standard"  # interactive | standard | batch
+    options: PaintOptions = PaintOptions()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +87,8 @@ class Step:
     confidence: float | None = None  # None: not scored
     threshold: float | None = None  # None: no cascade held for this level
     image: ImageRef | None = None
+    more: tuple[ImageRef, ...] = ()  # the other pictures of n > 1
+    overridden: tuple[str, ...] = ()  # options that the variant could not honour, with what it did instead
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +106,7 @@ class GenerateJob:
     worker_id: str  # the worker it was meant for; "" when the variant had no owner
     routed_ms: int
     path: tuple[Step, ...] = ()  # stages that were rejected before
+    overridden: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +121,7 @@ class ImageGenerated:
     started_ms: int
     painted_ms: int
     stored_ms: int
+    more: tuple[ImageRef, ...] = ()  # the other pictures of n > 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +137,8 @@ class Outcome:
     classified: ClassifiedRequest | None = None
     path: tuple[Step, ...] = ()
     policy: str = ""
+    code: str = ""  # machine-readable: invalid | unhonoured | overloaded | quota | deadline | unserved | poison ...
+    retry_after_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +168,10 @@ class Result:
     created_ms: int | None
     ended_ms: int
     path: str = "[]"  # JSON list of Step: what `explain` shows
+    image_uris: tuple[str, ...] = ()  # all pictures of n > 1, `image_uri` first
+    overridden: tuple[str, ...] = ()  # options the variant could not honour
+    code: str = ""  # why in one word, for machines; "" where COMPLETED
+    retry_after_ms: int | None = None  # REJECTED for now: when it may be worth asking again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,8 +21,11 @@ class Topic:
     config: dict[str, str] = field(default_factory=dict)
 
 
+BROKERS_CLOCK = {"message.timestamp.type": "LogAppendTime"}  # ages are told by one clock, not by each writer's
+
+
 def _kept(days: float) -> dict[str, str]:
-    return {"retention.ms": str(int(days * DAY_MS)), "max.message.bytes": "1048576"}
+    return {"retention.ms": str(int(days * DAY_MS)), "max.message.bytes": "1048576", **BROKERS_CLOCK}
 
 
 FLOW_PARTITIONS = 4  # prompts to results; classified, outcomes and results must agree (ledger)
@@ -61,7 +64,7 @@ TABLE: tuple[Topic, ...] = (
     Topic(
         name=PLAN, record=messages.Plan, key="pipeline, pipeline.pin", partitions=1,
         written_by="planner, plan pin", read_by="everyone",
-        config={"cleanup.policy": "compact", "min.compaction.lag.ms": str(30 * DAY_MS)},
+        config={"cleanup.policy": "compact", "min.compaction.lag.ms": str(30 * DAY_MS), **BROKERS_CLOCK},
     ),
     Topic(
         name=FLEET, record=messages.Heartbeat, key="worker_id", partitions=1,

@@ -3,6 +3,7 @@
 Ids come from the committed `schemas/registry.json`; a reader resolves any version ever written to its own.
 """
 
+import dataclasses
 import functools
 import io
 import json
@@ -13,10 +14,8 @@ from typing import Any, TypeVar
 import fastavro
 
 from schemas.avro import Message, from_avro, subject_of, to_avro
-from schemas.errors import InvalidRecord, InvalidRequest, Unknown
-from schemas.ids import request_id_of_record
-from schemas.messages import GenerateRequest
-from schemas.record import Incoming
+from schemas.errors import InvalidRecord, Unknown
+from schemas.messages import Result
 from schemas.registry import by_id, latest
 
 M = TypeVar("M")
@@ -74,56 +73,41 @@ def _reader(schema_id: int, kind: type[Message]) -> tuple[Any, Any, Callable[[An
     return fastavro.parse_schema(entry.schema), reader, from_avro(kind)
 
 
-JSON_TYPES: dict[str, tuple[tuple[type, ...], str]] = {
-    "request_id": ((str,), "a string"),
-    "prompt": ((str,), "a string"),
-    "created_ms": ((int,), "an integer (epoch milliseconds)"),
-    "deadline_ms": ((int, type(None)), "an integer (epoch milliseconds) or null"),
-    "seed": ((int, type(None)), "an integer or null"),
-    "tenant": ((str,), "a string"),
-}
-
-
-def decode_request(record: Incoming) -> GenerateRequest:
-    """The request in a record of `prompts`: framed Avro, or one JSON object of which only `prompt` is required.
+def encode_result(result: Result, format: str) -> bytes:
+    """A result as `results.format` says: framed Avro, or one flat JSON object (`path` stays a string of JSON).
 
     Raises:
-        InvalidRecord: not readable at all.
-        InvalidRequest: readable JSON with an unknown key or a value of the wrong type.
+        Unknown: another format.
     """
-    if record.value and record.value[0] == 0:
-        return decode(record.value, GenerateRequest)
-    fields = _json_object(record.value)
-    for name, value in fields.items():
-        if name not in JSON_TYPES:
-            raise InvalidRequest(str(Unknown("request field", name, JSON_TYPES)))
-        kinds, wanted = JSON_TYPES[name]
-        if not isinstance(value, kinds) or isinstance(value, bool):
-            raise InvalidRequest(f"request field {name!r} must be {wanted}: got {value!r:.80}")
-        if isinstance(value, str) and not _is_unicode(value):
-            raise InvalidRequest(f"request field {name!r} must be valid Unicode: it holds half a surrogate pair")
-    if "prompt" not in fields:
-        raise InvalidRequest('request field "prompt" is missing: send {"prompt": "a red heart"}')
-    named = {"request_id": request_id_of(record), "created_ms": record.timestamp_ms}
-    return GenerateRequest(**{**named, **fields})
+    if format == "avro":
+        return encode(result)
+    if format == "json":
+        return json.dumps(dataclasses.asdict(result), ensure_ascii=False).encode(errors="replace")
+    raise Unknown("results.format", format, ("avro", "json"))
 
 
-def request_id_of(record: Incoming) -> str:
-    """The request a record belongs to, readable or not: its JSON `request_id`, its key, or its own position."""
+def decode_result(data: bytes | None) -> Result:
+    """The result in a record of `results`, whichever format it was written in; fields of later versions are ignored.
+
+    Raises:
+        InvalidRecord: neither framed Avro nor a JSON object with a result's fields.
+    """
+    if not data or data[0] == 0:
+        return decode(data, Result)
+    fields = json_object(data)
+    known = {field.name: fields[field.name] for field in dataclasses.fields(Result) if field.name in fields}
     try:
-        named = _json_object(record.value).get("request_id")
-        if isinstance(named, str) and named and _is_unicode(named):
-            return named
-    except InvalidRecord:
-        pass  # not JSON: the key decides
-    try:
-        key = (record.key or b"").decode()
-    except UnicodeDecodeError:
-        key = ""
-    return key or request_id_of_record(record.topic, record.partition, record.offset)
+        result: Result = from_avro(Result)({**_OPTIONAL_OF_RESULT, **known})
+    except (KeyError, ValueError, TypeError) as error:
+        raise InvalidRecord(f"JSON is no result: {type(error).__name__} {error}; starts {data[:40]!r}") from error
+    return result
 
 
-def _is_unicode(text: str) -> bool:
+_OPTIONAL_OF_RESULT = {f.name: f.default for f in dataclasses.fields(Result) if f.default is not dataclasses.MISSING}
+
+
+def is_unicode(text: str) -> bool:
+    """Whether the text can be written: half a surrogate pair cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -131,12 +115,13 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def _json_object(value: bytes | None) -> dict[str, Any]:
+def json_object(value: bytes | None) -> dict[str, Any]:
+    """The JSON object in these bytes. Raises InvalidRecord, saying what they are instead."""
     if not value or value[:1] == b"\0":
         raise InvalidRecord(f"neither framed Avro nor JSON: {len(value or b'')} bytes {(value or b'')[:40]!r}")
     try:
         parsed = json.loads(value)
-    except ValueError as error:  # JSONDecodeError and UnicodeDecodeError
+    except (ValueError, RecursionError) as error:  # not JSON, not UTF-8, or nested without end
         raise InvalidRecord(f"neither framed Avro nor JSON: {error}; starts {value[:40]!r}") from error
     if not isinstance(parsed, dict):
         raise InvalidRecord(f"not a JSON object but {type(parsed).__name__}: {value[:40]!r}")

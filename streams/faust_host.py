@@ -6,6 +6,7 @@ the dlq and the next record is served. Results go through the shared idempotent 
 """
 
 import asyncio
+import dataclasses
 import logging
 import os
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ from schemas.record import Delivered, Incoming, Outgoing
 from schemas.topics import full_name
 from streams import metrics
 from streams.admin import client_config
-from streams.producer import DeliveryFailed, RecordProducer
+from streams.producer import DeliveryFailed, RecordProducer, check_size
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -67,11 +68,22 @@ class AgentHost:
 
     async def _decide(self, record: Incoming) -> Sequence[Outgoing]:
         try:
-            return await self._logic.on_record(record)
+            return _writable(await self._logic.on_record(record))
         except Exception as error:
             log.exception("%s cannot serve %s/%d@%d", self._logic.role, record.topic, record.partition, record.offset)
-            metrics.DEAD_LETTERS.labels(self._logic.role, type(error).__name__).inc()
-            return self._logic.on_error(record, error)
+            return self._refusal(record, error)
+
+    def _refusal(self, record: Incoming, error: Exception) -> Sequence[Outgoing]:
+        """What the logic answers to its own failure. A record that breaks that too is shown to it ever barer."""
+        plain = dataclasses.replace(record, headers={})
+        empty = dataclasses.replace(plain, value=None)
+        for shown in (record, plain, empty, dataclasses.replace(empty, key=None)):
+            try:
+                return _writable(self._logic.on_error(shown, error))
+            except Exception:
+                log.exception("%s cannot even refuse it; trying with less of it", self._logic.role)
+                metrics.FALLBACKS.labels(self._logic.role, "refusal").inc()
+        return []
 
     async def _acknowledge(self) -> None:
         while True:
@@ -95,6 +107,12 @@ class AgentHost:
             "%s gives up after %d sends to %s; ending the process", self._logic.role, RESEND_LIMIT, record.topic
         )
         os._exit(70)
+
+
+def _writable(records: Sequence[Outgoing]) -> Sequence[Outgoing]:
+    for record in records:
+        check_size(record)
+    return records
 
 
 def _app(settings: Settings, role: str) -> faust.App:
@@ -132,7 +150,7 @@ def _incoming(event: EventT[Any], prefix: str) -> Incoming:
         topic=message.topic.removeprefix(prefix + "."),
         partition=message.partition,
         offset=message.offset,
-        timestamp_ms=int(message.timestamp * 1000),
+        timestamp_ms=round((message.timestamp or 0) * 1000),
         key=message.key,
         value=message.value,
         headers={name: value or b"" for name, value in pairs},

@@ -3,6 +3,8 @@
 Faust's own producer is not idempotent and hashes keys differently (design, section 2), so the Faust roles use this too.
 """
 
+import logging
+import os
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -16,9 +18,29 @@ from schemas.topics import full_name
 from streams.admin import client_config
 from streams.settings import Settings
 
+log = logging.getLogger(__name__)
+
+MOST_BYTES = 990_000  # key, value and headers of one record; librdkafka refuses 1,000,000 with its own framing
+
 
 class DeliveryFailed(PochadeError):
     """The broker did not take a record within the delivery timeout; it may be sent again."""
+
+
+class RecordTooLarge(DeliveryFailed):
+    """No topic takes a record of this size; sending it again would not help."""
+
+
+def size_of(record: Outgoing) -> int:
+    """Bytes of key, value and headers."""
+    headers = sum(len(name) + len(value) for name, value in record.headers.items())
+    return len(record.key or b"") + len(record.value or b"") + headers
+
+
+def check_size(record: Outgoing) -> None:
+    """Raise RecordTooLarge for what can never be written, before it stands in the way of other records."""
+    if (size := size_of(record)) > MOST_BYTES:
+        raise RecordTooLarge(f"a record for {record.topic} may have {MOST_BYTES} bytes, headers included: got {size}")
 
 
 class RecordProducer(Protocol):
@@ -53,6 +75,7 @@ class KafkaRecordProducer:
 
     def send(self, record: Outgoing) -> Future[Delivered]:
         future: Future[Delivered] = Future()
+        future.set_running_or_notify_cancel()  # a waiter that gives up must not cancel it under the report's feet
         arguments: dict[str, Any] = {} if record.partition is None else {"partition": record.partition}
         while True:
             try:
@@ -68,6 +91,7 @@ class KafkaRecordProducer:
             except BufferError:  # the local queue is full: wait for deliveries rather than grow
                 self.client.poll(0.05)
             except KafkaException as error:
+                _end_if_fatal(error.args[0])
                 future.set_exception(DeliveryFailed(f"cannot write to {record.topic}: {error}"))
                 return future
 
@@ -85,7 +109,15 @@ def _resolve(future: Future[Delivered], record: Outgoing, error: KafkaError | No
     if error is None:
         future.set_result(Delivered(partition=message.partition() or 0, offset=message.offset() or 0))
     else:
+        _end_if_fatal(error)
         future.set_exception(DeliveryFailed(f"{record.topic} did not take a record: {error.str()}"))
+
+
+def _end_if_fatal(error: KafkaError) -> None:
+    """After a fatal error an idempotent producer never writes again: only a new process helps."""
+    if error.fatal():
+        log.critical("the producer cannot go on: %s; ending the process", error.str())
+        os._exit(70)
 
 
 def send_all(producer: RecordProducer, records: Sequence[Outgoing], timeout_s: float = 120) -> list[Delivered]:

@@ -152,9 +152,14 @@ class Follower:
             start = OFFSET_END if self._since_ms is None else OFFSET_BEGINNING
             return [TopicPartition(name, p, start) for p in partitions]
         asked = [TopicPartition(name, p, self._since_ms) for p in partitions]
+        # the ends before the question: OFFSET_END would be looked up later, past what is written in between
+        ends = {p: self._consumer.get_watermark_offsets(TopicPartition(name, p), timeout=10)[1] for p in partitions}
+        starts = self._consumer.offsets_for_times(asked, timeout=10)
+        for tp in starts:
+            if tp.error is not None:
+                raise KafkaException(tp.error)
         return [
-            TopicPartition(name, tp.partition, tp.offset if tp.offset >= 0 else OFFSET_END)
-            for tp in self._consumer.offsets_for_times(asked, timeout=10)
+            TopicPartition(name, tp.partition, tp.offset if tp.offset >= 0 else ends[tp.partition]) for tp in starts
         ]
 
 

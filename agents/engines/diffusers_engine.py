@@ -60,11 +60,11 @@ def load(variant: Variant, threads: int) -> DiffusersEngine:
             pipeline = DiffusionPipeline.from_pretrained(
                 source, torch_dtype=torch.float16 if device == "cuda" else torch.float32
             )
+        if variant.scheduler:
+            scheduler = getattr(importlib.import_module("diffusers"), variant.scheduler)
+            pipeline.scheduler = scheduler.from_config(pipeline.scheduler.config)
+        pipeline.to(device)  # may find no memory
     except Exception as error:  # whatever a broken or missing model leads the libraries to
         raise EngineFailed(f"variant {variant.name!r}: cannot load {variant.model!r}: {error}") from error
-    if variant.scheduler:
-        scheduler = getattr(importlib.import_module("diffusers"), variant.scheduler)
-        pipeline.scheduler = scheduler.from_config(pipeline.scheduler.config)
-    pipeline.to(device)
     pipeline.set_progress_bar_config(disable=True)
     return DiffusersEngine(pipeline, variant)

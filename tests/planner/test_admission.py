@@ -67,3 +67,14 @@ def test_a_level_that_nobody_serves_is_never_in_time() -> None:
     assert level_in_time("heavy", ["middle", "light"], 500, {"light": 20.0}) == "light"
     assert level_in_time("heavy", [], 500, {}) is None
     assert level_in_time("heavy", ["light"], None, {"light": 20.0}) == "heavy"
+
+
+@pytest.mark.parametrize("request_id", ["", "x" * 201])
+def test_an_id_that_many_would_share_or_no_key_could_hold_is_refused(request_id: str) -> None:
+    with pytest.raises(InvalidRequest, match="request_id must have 1 to 200 characters"):
+        check_request(a_request(request_id=request_id), 1000, NOW_MS)
+
+
+def test_a_creation_time_before_the_epoch_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="created_ms"):
+        check_request(a_request(created_ms=-1), 1000, NOW_MS)

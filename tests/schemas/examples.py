@@ -1,4 +1,6 @@
-"""One full value of each message, written out: what the golden bytes of its first schema say."""
+"""Full values of the messages, written out: what the golden bytes of each schema id say."""
+
+import dataclasses
 
 from schemas.messages import (
     Cascade,
@@ -12,6 +14,7 @@ from schemas.messages import (
     ImageRef,
     Outcome,
     OwnedPartition,
+    PaintOptions,
     Pin,
     Plan,
     Result,
@@ -36,7 +39,7 @@ JOB = GenerateJob(
     job_id="j-1", classified=CLASSIFIED, level="heavy", variant="heavy", stage=1, attempt=1, probability=0.75,
     plan_version=3, worker_id="w-2", routed_ms=1_700_000_000_040, path=(STEP,),
 )  # fmt: skip
-EXAMPLES = (
+FIRST = (
     REQUEST,
     CLASSIFIED,
     JOB,
@@ -68,3 +71,28 @@ EXAMPLES = (
         partitions=(OwnedPartition(partition=1, end_offset=9, remaining_ms=40),), painted=5, detail="",
     ),
 )  # fmt: skip
+
+# the same with the fields that came later; ids 11 to 16
+ASKED = dataclasses.replace(
+    REQUEST, quality="high", tier="interactive",
+    options=PaintOptions(
+        n=2, width=64, height=48, steps=9, guidance=1.5, negative_prompt="blur", model="heavy", adapters=("ink",),
+        controls=("edges",), strict=True,
+    ),
+)  # fmt: skip
+JUDGED = dataclasses.replace(CLASSIFIED, request=ASKED)
+STAGE = dataclasses.replace(STEP, more=(IMAGE,), overridden=("steps: 9 -> 1",))
+TASK = dataclasses.replace(JOB, classified=JUDGED, path=(STAGE,), overridden=("width: 64 -> 32",))
+LATER = (
+    ASKED,
+    JUDGED,
+    TASK,
+    dataclasses.replace(FIRST[3], job=TASK, more=(IMAGE, IMAGE)),
+    dataclasses.replace(
+        FIRST[4], request=ASKED, classified=JUDGED, path=(STAGE,), code="overloaded", retry_after_ms=1500
+    ),
+    dataclasses.replace(
+        FIRST[5], image_uris=("file:///a", "file:///b"), overridden=("steps: 9 -> 1",), code="quota", retry_after_ms=9
+    ),
+)
+EXAMPLE_OF = dict(enumerate((*FIRST, *LATER), start=1))  # schema id -> what its golden bytes say

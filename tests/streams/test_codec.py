@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.errors import InvalidRecord, InvalidRequest
-from schemas.messages import Event, GenerateRequest, Plan
+from schemas.messages import Event, GenerateRequest, PaintOptions, Plan
 from schemas.record import Incoming
-from streams.codec import decode, decode_request, encode, request_id_of
+from streams.codec import decode, encode
+from streams.request_codec import decode_request, request_id_of
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=200)
 
@@ -68,6 +69,13 @@ def test_a_plain_json_line_with_a_prompt_is_a_request() -> None:
     assert request.request_id == request_id_of(a_record(b'{"prompt": "a red heart"}'))
 
 
+def test_options_stand_beside_the_other_keys_in_json() -> None:
+    line = b'{"prompt": "x", "quality": "high", "n": 2, "guidance": 3, "adapters": ["ink"], "strict": true}'
+    request = decode_request(a_record(line))
+    assert request.quality == "high"
+    assert request.options == PaintOptions(n=2, guidance=3, adapters=("ink",), strict=True)
+
+
 def test_the_records_key_names_a_json_request_that_names_itself_not() -> None:
     assert decode_request(a_record(b'{"prompt": "x"}', key=b"order-7")).request_id == "order-7"
     assert decode_request(a_record(b'{"prompt": "x", "request_id": "mine"}', key=b"order-7")).request_id == "mine"
@@ -81,7 +89,10 @@ def test_the_records_key_names_a_json_request_that_names_itself_not() -> None:
         ({"prompt": "x", "sede": 1}, "did you mean 'seed'"),
         ({"prompt": "x", "seed": True}, "'seed' must be an integer"),
         ({"prompt": "\ud800"}, "'prompt' must be valid Unicode"),
-        ({"prompt": "x", "deadline_ms": "soon"}, "'deadline_ms' must be an integer"),
+        ({"prompt": "x", "deadline_ms": "soon"}, "'deadline_ms' must be an integer or null"),
+        ({"prompt": "x", "adapters": "ink"}, "'adapters' must be a list of strings"),
+        ({"prompt": "x", "strict": 1}, "'strict' must be true or false"),
+        ({"prompt": "x", "guidance": "high"}, "'guidance' must be a number or null"),
     ],
 )
 def test_wrong_json_fields_are_refused_in_words(fields: dict[str, object], message: str) -> None:

@@ -1,0 +1,77 @@
+"""Loads the diffusers pipeline of a variant: on which device, in which precision, with which weights and scheduler."""
+
+import importlib
+import importlib.resources
+import pathlib
+import warnings
+from typing import Any
+
+import torch
+from diffusers import DiffusionPipeline, UNet2DConditionModel
+from safetensors.torch import load_file
+
+from agents.engines import EngineFailed, model_source
+from planner.catalog import Variant
+from planner.loading import Loading
+
+
+def load_pipeline(variant: Variant) -> Any:
+    """A pipeline on its device, ready to paint. Whatever the libraries raise over a model goes up as it is."""
+    source, loading = model_source(variant.model), variant.loading
+    device, dtype = placement(loading, has_cuda=torch.cuda.is_available())
+    parts = {"unet": _unet(source, loading.unet, dtype)} if loading.unet else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pipeline = DiffusionPipeline.from_pretrained(source, torch_dtype=dtype, variant=loading.files or None, **parts)
+    _set_scheduler(pipeline, variant.scheduler, loading.timestep_spacing)
+    return pipeline.to(device)  # may find no memory
+
+
+def placement(loading: Loading, *, has_cuda: bool) -> tuple[str, torch.dtype]:
+    """Device and precision: what the catalog says, else half precision on CUDA where there is one.
+
+    Raises:
+        EngineFailed: CUDA is wanted and not there.
+    """
+    device = loading.device or ("cuda" if has_cuda else "cpu")
+    on_cuda = device.startswith("cuda")
+    if on_cuda and not has_cuda:
+        raise EngineFailed(
+            f"device {device!r} is not there: torch finds no CUDA device; omit `device` to paint on the CPU"
+        )
+    dtype: torch.dtype = getattr(torch, loading.dtype or ("float16" if on_cuda else "float32"))
+    return device, dtype
+
+
+def _unet(source: str, weights: str, dtype: torch.dtype) -> UNet2DConditionModel:
+    """The model's UNet with other weights; its own are not loaded, nor fetched from the hub."""
+    unet = UNet2DConditionModel.from_config(UNet2DConditionModel.load_config(source, subfolder="unet"))
+    unet.load_state_dict(load_file(weights_file(weights)))
+    return unet.to(dtype)
+
+
+def weights_file(named: str) -> str:
+    """A file under infra/, a file here, or OWNER/REPOSITORY/FILE fetched from the hub once.
+
+    Raises:
+        EngineFailed: neither a file nor such a name.
+    """
+    shipped = pathlib.Path(str(importlib.resources.files("infra"))) / named
+    for path in (shipped, pathlib.Path(named)):
+        if path.is_file():
+            return str(path)
+    owner, _, rest = named.partition("/")
+    repository, _, file = rest.partition("/")
+    if not file or not owner.strip("."):
+        raise EngineFailed(f"unet {named!r} is no file (looked in {shipped} and here) and not OWNER/REPOSITORY/FILE")
+    from huggingface_hub import hf_hub_download
+
+    fetched: str = hf_hub_download(f"{owner}/{repository}", file)
+    return fetched
+
+
+def _set_scheduler(pipeline: Any, name: str, timestep_spacing: str) -> None:
+    if name or timestep_spacing:
+        kind = getattr(importlib.import_module("diffusers"), name) if name else type(pipeline.scheduler)
+        changed = {"timestep_spacing": timestep_spacing} if timestep_spacing else {}
+        pipeline.scheduler = kind.from_config(pipeline.scheduler.config, **changed)

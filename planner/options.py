@@ -1,0 +1,89 @@
+"""What a variant does with a request's options: what it honours, what it overrides, and what that costs."""
+
+from typing import NamedTuple
+
+from planner.variant import Variant, run_ms
+from schemas.errors import InvalidRequest
+from schemas.messages import GenerateRequest, PaintOptions
+
+QUALITIES = ("low", "medium", "high", "auto")
+TIERS = ("interactive", "standard", "batch")
+MOST_STEPS = 200
+MOST_PIXELS = 4096  # a side
+
+
+class Settled(NamedTuple):
+    """How a variant paints a request."""
+
+    n: int
+    width: int
+    height: int
+    steps: int
+    guidance: float
+    negative_prompt: str
+    overridden: tuple[str, ...]  # "steps: 50 -> 8", one an option that is not honoured
+
+
+def check_options(request: GenerateRequest, most_pictures: int) -> None:
+    """Raise InvalidRequest for options that no variant could honour: out of range or misspelt."""
+    options, who = request.options, f"(request {request.request_id})"
+    _one_of("quality", request.quality, QUALITIES, who)
+    _one_of("tier", request.tier, TIERS, who)
+    _in_range("n", options.n, 1, most_pictures, who)
+    _in_range("steps", options.steps, 1, MOST_STEPS, who)
+    _in_range("guidance", options.guidance, 0, 50, who)
+    for name, side in (("width", options.width), ("height", options.height)):
+        _in_range(name, side, 8, MOST_PIXELS, who)
+        if side is not None and side % 8:
+            raise InvalidRequest(f"{name} must be a multiple of 8 px: got {side} {who}")
+
+
+def settle(options: PaintOptions, variant: Variant) -> Settled:
+    """How this variant paints these options; the same wherever it is asked."""
+    asked: dict[str, str | int | float | None] = {
+        "width": options.width,
+        "height": options.height,
+        "steps": options.steps,
+        "guidance": options.guidance,
+        "negative_prompt": options.negative_prompt or None,
+        "model": options.model or None,
+        "adapters": ", ".join(options.adapters) or None,
+        "controls": ", ".join(options.controls) or None,
+    }
+    own: dict[str, str | int | float] = {
+        "width": variant.width,
+        "height": variant.height,
+        "steps": variant.steps,
+        "guidance": variant.guidance,
+        "negative_prompt": "",
+        "model": variant.name,
+        "adapters": "none",
+        "controls": "none",
+    }
+    wants = {name: value for name, value in asked.items() if value is not None and value != own[name]}
+    done = own | {name: value for name, value in wants.items() if name in variant.honours}
+    return Settled(
+        n=options.n,
+        width=int(done["width"]),
+        height=int(done["height"]),
+        steps=int(done["steps"]),
+        guidance=float(done["guidance"]),
+        negative_prompt=str(done["negative_prompt"]),
+        overridden=tuple(f"{name}: {wants[name]} -> {own[name]}" for name in wants if name not in variant.honours),
+    )
+
+
+def job_ms(variant: Variant, options: PaintOptions) -> float:
+    """Predicted ms of a job: all its pictures in one call, scaled by its steps (design, section 2.3)."""
+    settled = settle(options, variant)
+    return run_ms(variant, settled.n) * settled.steps / variant.steps
+
+
+def _one_of(name: str, value: str, known: tuple[str, ...], who: str) -> None:
+    if value not in known:
+        raise InvalidRequest(f"{name} must be one of {', '.join(known)}: got {value!r} {who}")
+
+
+def _in_range(name: str, value: float | None, low: float, high: float, who: str) -> None:
+    if value is not None and not low <= value <= high:
+        raise InvalidRequest(f"{name} must be from {low:g} to {high:g}: got {value} {who}")

@@ -1,0 +1,91 @@
+# ruff: noqa: ARG005  the ports name their arguments
+"""What a role knows besides its input, without a broker; an engine and records to feed it."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from PIL import Image
+
+from agents.engines import PaintTask
+from planner.loads import Load, LoadView, Sent
+from planner.observation import Seen
+from schemas.avro import Message
+from schemas.messages import Heartbeat, Pin, Plan
+from schemas.record import Incoming, Outgoing
+from streams.codec import decode, encode
+
+SILENT_MS = 3000
+
+
+class StubPlans:
+    """`PlanView` of one plan; `in_force` waits while there is none."""
+
+    def __init__(self, plan: Plan | None = None, pin: Pin | None = None) -> None:
+        self.plan, self.pin = plan, pin
+
+    async def in_force(self) -> Plan:
+        while self.plan is None:
+            await asyncio.sleep(0)
+        return self.plan
+
+    def obey(self, plan: Plan) -> None:
+        self.plan = plan
+
+
+class StubFleet:
+    """`FleetView` of the heartbeats that a test tells it."""
+
+    def __init__(self) -> None:
+        self.heartbeats: dict[str, Seen] = {}
+        self._loads = LoadView()
+        self.acknowledged_at: list[int] = []
+
+    def hear(self, heartbeat: Heartbeat, seen_ms: int) -> "StubFleet":
+        self.heartbeats[heartbeat.worker_id] = Seen(heartbeat, seen_ms)
+        self._loads.on_heartbeat(heartbeat, seen_ms)
+        return self
+
+    def loads(self, variant: str, at_ms: int) -> list[Load]:
+        return self._loads.loads(variant, at_ms, SILENT_MS)
+
+    def sent(self, variant: str, partition: int, run_ms: float, at_ms: int) -> Sent:
+        return self._loads.on_sent(variant, partition, None, run_ms, at_ms)
+
+    def acknowledged(self, sent: Sent, offset: int) -> None:
+        self.acknowledged_at.append(offset)
+        self._loads.on_acknowledged(sent, offset)
+
+
+class StubEngine:
+    """Paints a plain card a task; raises when `breaks` says so of a batch; asks should_stop once."""
+
+    def __init__(self, breaks: Callable[[Sequence[PaintTask]], bool] = lambda tasks: False) -> None:
+        self._breaks = breaks
+        self.batches: list[list[str]] = []
+        self.before_stop_is_asked: Callable[[], None] = lambda: None
+
+    def paint(self, tasks: Sequence[PaintTask], should_stop: Callable[[], bool]) -> list[Image.Image] | None:
+        self.batches.append([task.request_id for task in tasks])
+        if self._breaks(tasks):
+            raise ValueError("no such colour")
+        self.before_stop_is_asked()
+        if should_stop():
+            return None
+        return [Image.new("RGB", (4, 4), (task.seed % 256, 0, 0)) for task in tasks]
+
+
+def a_record(message: Message | None = None, **changes: Any) -> Incoming:
+    values: dict[str, Any] = {
+        "topic": "in.v1", "partition": 0, "offset": 7, "timestamp_ms": 1_760_000_000_001, "key": b"r-1",
+        "value": None if message is None else encode(message), "headers": {"x-own": b"travels"},
+    }  # fmt: skip
+    return Incoming(**(values | changes))
+
+
+def read(record: Outgoing, kind: type[Any]) -> Any:
+    return decode(record.value, kind)
+
+
+def topics_of(records: Sequence[Outgoing]) -> list[str]:
+    return [record.topic for record in records]

@@ -1,0 +1,106 @@
+"""The classifier's logic: what it writes for good, late, refused and unreadable prompts."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+
+import pytest
+
+from agents.classifier import Classifier
+from schemas.ids import request_id_of_record
+from schemas.messages import ClassifiedRequest, Outcome, Status
+from schemas.record import Incoming, Outgoing
+from schemas.topics import CLASSIFIED, DLQ, OUTCOMES
+from streams.producer import check_size
+from streams.reading import now_ms
+from tests.agents.stubs import a_record, read, topics_of
+from tests.builders import a_catalog, a_request
+
+
+class Judge:
+    name = "judge-1"
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def classify(self, prompt: str) -> tuple[float, object]:
+        self.seen.append(prompt)
+        return 0.9, None
+
+
+@pytest.fixture
+def judge() -> Judge:
+    return Judge()
+
+
+@pytest.fixture
+def classifier(judge: Judge) -> Classifier:
+    return Classifier(judge, a_catalog(), 100)
+
+
+def served(classifier: Classifier, record: Incoming) -> Sequence[Outgoing]:
+    """What the host would write: the answer, or the answer to the error."""
+    try:
+        return asyncio.run(classifier.on_record(record))
+    except Exception as error:
+        return classifier.on_error(record, error)
+
+
+def test_a_prompt_becomes_a_classified_request_with_hardness_and_class(classifier: Classifier) -> None:
+    (written,) = served(classifier, a_record(a_request()))
+    classified = read(written, ClassifiedRequest)
+    assert (written.topic, written.key, written.headers["x-own"]) == (CLASSIFIED, b"r-1", b"travels")
+    assert (classified.hardness, classified.classes, classified.classifier) == (0.9, {"models": "heavy"}, "judge-1")
+    assert (classified.request, classified.received_ms) == (a_request(), 1_760_000_000_001)
+
+
+def test_a_json_prompt_without_an_id_is_known_by_its_place(classifier: Classifier) -> None:
+    (written,) = served(classifier, a_record(key=None, value=b'{"prompt": "a red heart"}'))
+    assert read(written, ClassifiedRequest).request.request_id == request_id_of_record("in.v1", 0, 7)
+
+
+def test_a_prompt_that_cannot_be_served_is_rejected_and_kept(classifier: Classifier, judge: Judge) -> None:
+    record = a_record(a_request(prompt="  "))
+    outcome, kept = served(classifier, record)
+    said = read(outcome, Outcome)
+    assert (outcome.topic, said.status, said.request_id, said.by) == (OUTCOMES, Status.REJECTED, "r-1", "classifier")
+    assert (kept.topic, kept.value) == (DLQ, record.value)
+    assert not judge.seen
+
+
+def test_a_refused_prompt_of_a_megabyte_leaves_records_that_can_be_written(classifier: Classifier) -> None:
+    value = json.dumps({"request_id": "big", "prompt": "x" * 999_000}).encode()
+    outcome, kept = served(classifier, a_record(key=b"big", value=value))
+    said = read(outcome, Outcome)
+    assert (said.status, said.request_id, said.request.prompt) == (Status.REJECTED, "big", "x" * 100)
+    check_size(outcome)
+    check_size(kept)
+    assert value.startswith(kept.value or b"-")
+    assert kept.headers["pochade_error_cut_from_bytes"] == str(len(value)).encode()
+
+
+def test_a_prompt_past_its_deadline_expires_without_being_judged(classifier: Classifier, judge: Judge) -> None:
+    (outcome,) = served(classifier, a_record(a_request(deadline_ms=now_ms() - 1)))
+    assert read(outcome, Outcome).status is Status.EXPIRED
+    assert not judge.seen
+
+
+def test_an_unreadable_prompt_fails_under_its_key_and_its_bytes_are_kept(classifier: Classifier) -> None:
+    outcome, kept = served(classifier, a_record(value=b"\xff\xfe"))
+    assert (read(outcome, Outcome).status, read(outcome, Outcome).request_id) == (Status.FAILED, "r-1")
+    assert (kept.topic, kept.value, kept.headers["x-own"]) == (DLQ, b"\xff\xfe", b"travels")
+
+
+def test_json_nested_deeper_than_python_goes_is_refused_and_kept(classifier: Classifier) -> None:
+    value = b"[" * 100_000
+    outcome, kept = served(classifier, a_record(value=value))
+    assert (read(outcome, Outcome).status, read(outcome, Outcome).request_id) == (Status.FAILED, "r-1")
+    assert kept.value == value
+
+
+def test_a_judge_that_raises_ends_the_request_as_failed(classifier: Classifier, judge: Judge) -> None:
+    def broken(prompt: str) -> tuple[float, object]:
+        raise KeyError(prompt)
+
+    judge.classify = broken  # type: ignore[method-assign]
+    assert topics_of(served(classifier, a_record(a_request()))) == [OUTCOMES, DLQ]

@@ -1,0 +1,114 @@
+# ruff: noqa: ARG002  the ports name their arguments
+"""The discriminator's logic: keep, escalate, drop."""
+
+import asyncio
+import io
+
+import pytest
+from PIL import Image
+
+from agents.discriminator import Discriminator
+from agents.dispatching import Dispatcher
+from schemas.messages import GenerateJob, GenerateRequest, ImageGenerated, Outcome, Status
+from schemas.topics import EVENTS, OUTCOMES, jobs_topic
+from streams.reading import now_ms
+from streams.store import MemoryImageStore, StoreUnavailable
+from tests.agents.stubs import StubFleet, StubPlans, a_record, read
+from tests.builders import a_catalog, a_classified, a_heartbeat, a_job, a_plan, a_request, an_image, an_image_ref, owned
+
+
+class FixedScorer:
+    def __init__(self, confidence: float) -> None:
+        self._confidence = confidence
+        self.scored = 0
+
+    def score(self, request: GenerateRequest, picture: Image.Image) -> float:
+        self.scored += 1
+        assert picture.mode == "RGB"
+        return self._confidence
+
+
+@pytest.fixture
+def store() -> MemoryImageStore:
+    return MemoryImageStore()
+
+
+def stored_image(store: MemoryImageStore, job: GenerateJob | None = None) -> ImageGenerated:
+    out = io.BytesIO()
+    Image.new("RGB", (2, 2)).save(out, "PNG")
+    return an_image(job, image=an_image_ref(uri=store.put("j-1", out.getvalue())))
+
+
+def a_discriminator(
+    store: MemoryImageStore, scorer: FixedScorer, plans: StubPlans | None = None, ended: set[str] | None = None
+) -> Discriminator:
+    heartbeat = a_heartbeat(worker_id="w-2", variant="heavy", partitions=(owned(3),))
+    dispatcher = Dispatcher(a_catalog(), StubFleet().hear(heartbeat, now_ms()), "discriminator")
+    return Discriminator(plans or StubPlans(a_plan()), ended or set(), dispatcher, store, {"look": scorer})
+
+
+def test_a_confident_picture_completes_its_request(store: MemoryImageStore) -> None:
+    (outcome,) = asyncio.run(
+        a_discriminator(store, FixedScorer(0.8)).on_record(a_record(stored_image(store)))
+    )  # fmt: skip
+    said = read(outcome, Outcome)
+    assert (outcome.topic, said.status, said.path[0].confidence, said.path[0].threshold) == (
+        OUTCOMES, Status.COMPLETED, 0.8, 0.5,
+    )  # fmt: skip
+
+
+def test_a_doubtful_picture_becomes_a_job_on_the_next_level_and_a_preview(store: MemoryImageStore) -> None:
+    image = stored_image(store)
+    job, note = asyncio.run(a_discriminator(store, FixedScorer(0.2)).on_record(a_record(image)))
+    said = read(job, GenerateJob)
+    assert (job.topic, job.partition) == (jobs_topic("heavy", 1).name, 3)
+    assert (said.stage, said.level, said.path[0].image, said.path[0].confidence) == (1, "heavy", image.image, 0.2)
+    assert said.job_id != image.job.job_id
+    assert note.topic == EVENTS
+
+
+def test_without_a_cascade_for_the_level_nothing_is_fetched_or_scored(store: MemoryImageStore) -> None:
+    scorer = FixedScorer(0.0)
+    unstored = an_image(a_job(level="heavy", variant="heavy"))
+    (outcome,) = asyncio.run(a_discriminator(store, scorer).on_record(a_record(unstored)))
+    assert read(outcome, Outcome).status is Status.COMPLETED
+    assert scorer.scored == 0
+
+
+def test_a_doubtful_picture_is_kept_when_no_time_is_left_for_a_better_one(store: MemoryImageStore) -> None:
+    hurried = a_job(a_classified(a_request(deadline_ms=now_ms() + 100)))  # heavy takes 200 ms
+    (outcome,) = asyncio.run(
+        a_discriminator(store, FixedScorer(0.2)).on_record(a_record(stored_image(store, hurried)))
+    )  # fmt: skip
+    assert read(outcome, Outcome).status is Status.COMPLETED
+
+
+def test_a_picture_of_an_ended_request_is_dropped_unscored(store: MemoryImageStore) -> None:
+    scorer = FixedScorer(0.9)
+    discriminator = a_discriminator(store, scorer, ended={"r-1"})
+    assert asyncio.run(discriminator.on_record(a_record(stored_image(store)))) == []
+    assert scorer.scored == 0
+
+
+def test_a_store_that_is_away_for_a_moment_is_waited_for(store: MemoryImageStore) -> None:
+    image, get = stored_image(store), store.get
+    answers = [StoreUnavailable("away")]
+
+    def first_away(uri: str) -> bytes:
+        if answers:
+            raise answers.pop()
+        return get(uri)
+
+    store.get = first_away  # type: ignore[method-assign]
+    (outcome,) = asyncio.run(a_discriminator(store, FixedScorer(0.8)).on_record(a_record(image)))
+    assert read(outcome, Outcome).status is Status.COMPLETED
+
+
+def test_a_picture_that_has_gone_ends_its_request_as_failed_and_is_kept(store: MemoryImageStore) -> None:
+    gone = an_image(image=an_image_ref(uri="memory:ab/gone.png"))
+    discriminator, record = a_discriminator(store, FixedScorer(0.8)), a_record(gone)
+    with pytest.raises(Exception, match=r"memory:ab/gone\.png") as caught:
+        asyncio.run(discriminator.on_record(record))
+    outcome, kept = discriminator.on_error(record, caught.value)
+    assert read(outcome, Outcome).status is Status.FAILED
+    assert kept.value == record.value

@@ -1,0 +1,66 @@
+"""Engines: opened by name, honest about what is missing; the profile engine keeps the profile's time."""
+
+import time
+
+import pytest
+
+from agents.engines import EngineFailed, PaintTask, check_models, model_source, open_engine
+from schemas.errors import Unknown
+from tests.builders import a_catalog, a_variant
+
+
+def a_task(request_id: str = "r-1") -> PaintTask:
+    return PaintTask(request_id=request_id, prompt="a red heart", seed=7, level="light")
+
+
+def test_an_unknown_engine_lists_the_known_ones() -> None:
+    with pytest.raises(Unknown, match=r"diffusers, profile; did you mean 'profile'"):
+        open_engine("profil", a_variant(), 1)
+
+
+def test_the_profile_engine_takes_the_profiles_time_of_the_batch() -> None:
+    engine = open_engine("profile", a_variant(latency_ms={1: 20.0, 4: 60.0}, load_ms=0.0), 1)
+    for batch, least_s in ((1, 0.02), (4, 0.06)):
+        begun = time.monotonic()
+        pictures = engine.paint([a_task(f"r-{n}") for n in range(batch)], lambda: False)
+        assert least_s <= time.monotonic() - begun < least_s + 0.5
+        assert len(pictures or []) == batch
+
+
+def test_the_profile_engine_takes_the_profiles_time_to_load() -> None:
+    begun = time.monotonic()
+    open_engine("profile", a_variant(load_ms=30.0), 1)
+    assert 0.03 <= time.monotonic() - begun < 0.5
+
+
+def test_the_profile_engine_draws_the_same_card_for_the_same_task_in_any_batch() -> None:
+    engine = open_engine("profile", a_variant(latency_ms={1: 1.0}, load_ms=0.0), 1)
+    alone = engine.paint([a_task()], lambda: False)
+    together = engine.paint([a_task("r-2"), a_task()], lambda: False)
+    assert alone is not None
+    assert together is not None
+    assert alone[0].tobytes() == together[1].tobytes() != together[0].tobytes()
+
+
+def test_the_profile_engine_stops_when_nobody_wants_the_batch() -> None:
+    engine = open_engine("profile", a_variant(latency_ms={1: 60_000.0}, load_ms=0.0), 1)
+    assert engine.paint([a_task()], lambda: True) is None
+
+
+@pytest.mark.parametrize("model", ["models/nowhere", "/nowhere", "./nowhere", "../nowhere"])
+def test_a_model_folder_that_is_missing_is_named(model: str) -> None:
+    with pytest.raises(EngineFailed, match=f"model folder '{model}' does not exist"):
+        model_source(model)
+
+
+def test_a_hub_id_is_passed_on_as_it_is() -> None:
+    assert model_source("stabilityai/sdxl-turbo") == "stabilityai/sdxl-turbo"
+
+
+def test_missing_models_are_told_before_any_job_is_taken() -> None:
+    catalog = a_catalog(
+        variants=dict(a_catalog().variants, light=a_variant(engine="diffusers", model="models/nowhere"))
+    )
+    with pytest.raises(EngineFailed, match="nowhere"):
+        check_models(catalog, "")
+    check_models(catalog, "profile")  # which needs none

@@ -1,0 +1,103 @@
+"""Loading models of one's own: device, precision, other weights, other files, as the catalog says."""
+
+import dataclasses
+import pathlib
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from agents import catalogs
+from agents.engines import EngineFailed, PaintTask
+from agents.engines.diffusers_engine import load
+from agents.engines.pipelines import load_pipeline, placement, weights_file
+from planner.catalog import Variant
+from planner.loading import Loading
+
+UNET = "models/{}/unet/diffusion_pytorch_model.safetensors"
+
+
+def light(model: str = "models/light", **loading: str) -> Variant:
+    """The shipped light variant, loaded in another way; on the CPU wherever the tests run."""
+    variant = catalogs.load("tiny").level("light")
+    return dataclasses.replace(variant, model=model, loading=Loading(device="cpu", **loading))
+
+
+@pytest.mark.parametrize(
+    ("loading", "has_cuda", "wanted"),
+    [
+        (Loading(), True, ("cuda", torch.float16)),
+        (Loading(), False, ("cpu", torch.float32)),
+        (Loading(device="cpu"), True, ("cpu", torch.float32)),
+        (Loading(device="cuda:1"), True, ("cuda:1", torch.float16)),
+        (Loading(device="cuda", dtype="bfloat16"), True, ("cuda", torch.bfloat16)),
+        (Loading(dtype="float32"), True, ("cuda", torch.float32)),
+        (Loading(device="mps"), False, ("mps", torch.float32)),
+    ],
+)
+def test_what_the_catalog_leaves_open_is_half_precision_on_cuda_and_single_elsewhere(
+    loading: Loading, has_cuda: bool, wanted: tuple[str, torch.dtype]
+) -> None:
+    assert placement(loading, has_cuda=has_cuda) == wanted
+
+
+def test_a_cuda_device_that_is_not_there_is_said_before_anything_is_loaded() -> None:
+    with pytest.raises(EngineFailed, match=r"device 'cuda:1' is not there.*omit `device`"):
+        placement(Loading(device="cuda:1"), has_cuda=False)
+
+
+def test_a_model_is_loaded_in_the_precision_that_the_catalog_says() -> None:
+    pipeline = load_pipeline(light(dtype="bfloat16"))
+    assert {part.dtype for part in (pipeline.unet, pipeline.vae, pipeline.text_encoder)} == {torch.bfloat16}
+
+
+def test_other_weights_replace_those_of_the_unet_and_nothing_else(tmp_path: pathlib.Path) -> None:
+    own = load_file(weights_file(UNET.format("light")))
+    save_file({name: weights / 2 for name, weights in own.items()}, tmp_path / "half.safetensors")
+    plain, other = load_pipeline(light()), load_pipeline(light(unet=str(tmp_path / "half.safetensors")))
+    name = "conv_in.weight"
+    assert torch.equal(other.unet.state_dict()[name], own[name] / 2)
+    assert torch.equal(plain.unet.state_dict()[name], own[name])
+    encoders = [pipeline.text_encoder.state_dict() for pipeline in (plain, other)]
+    assert all(torch.equal(weights, encoders[1][key]) for key, weights in encoders[0].items())
+
+
+def test_the_unets_own_weights_given_as_other_ones_paint_the_same_picture() -> None:
+    task = PaintTask(request_id="r", prompt="a red heart", seed=1, level="light")
+    pictures = [load(light(unet=unet), 1).paint([task], lambda: False) for unet in ("", UNET.format("light"))]
+    assert pictures[0] is not None
+    assert pictures[1] is not None
+    assert pictures[0][0].tobytes() == pictures[1][0].tobytes()
+
+
+def test_weights_of_another_architecture_fail_the_engine_with_the_variants_name() -> None:
+    with pytest.raises(EngineFailed, match=r"variant 'light': cannot load"):
+        load(light(unet=UNET.format("heavy")), 1)
+
+
+def test_a_distilled_models_timesteps_are_set_on_the_models_own_scheduler_or_a_named_one() -> None:
+    own = load_pipeline(light(timestep_spacing="trailing")).scheduler
+    assert (type(own).__name__, own.config.timestep_spacing) == ("DDIMScheduler", "trailing")
+    named = dataclasses.replace(light(timestep_spacing="trailing"), scheduler="EulerDiscreteScheduler")
+    scheduler = load_pipeline(named).scheduler
+    assert (type(scheduler).__name__, scheduler.config.timestep_spacing) == ("EulerDiscreteScheduler", "trailing")
+
+
+def test_a_model_may_have_only_the_files_that_the_catalog_names(tmp_path: pathlib.Path) -> None:
+    load_pipeline(light()).save_pretrained(tmp_path, variant="fp16")
+    assert load_pipeline(light(str(tmp_path), files="fp16")).unet.dtype == torch.float32
+    with pytest.raises(OSError, match=str(tmp_path)):
+        load_pipeline(light(str(tmp_path)))
+
+
+def test_weights_that_are_no_file_come_from_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, str]] = []
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", lambda *args: asked.append(args) or "/fetched")
+    assert weights_file("ByteDance/SDXL-Lightning/sdxl_lightning_2step_unet.safetensors") == "/fetched"
+    assert asked == [("ByteDance/SDXL-Lightning", "sdxl_lightning_2step_unet.safetensors")]
+
+
+@pytest.mark.parametrize("named", ["/nowhere/unet.safetensors", "../unet/x.safetensors", "unet.safetensors", "a/b"])
+def test_weights_that_are_neither_say_where_was_looked(named: str) -> None:
+    with pytest.raises(EngineFailed, match="looked in"):
+        weights_file(named)

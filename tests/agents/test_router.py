@@ -1,0 +1,97 @@
+"""The router's logic: obeys the plan, drops dead requests, expires what cannot be in time."""
+
+import asyncio
+
+import pytest
+
+from agents.dispatching import Dispatcher
+from agents.router import Router
+from schemas.messages import GenerateJob, Outcome, Route, Status
+from schemas.record import Delivered
+from schemas.topics import DLQ, OUTCOMES, jobs_topic
+from streams.codec import encode
+from streams.reading import now_ms
+from tests.agents.stubs import StubFleet, StubPlans, a_record, read, topics_of
+from tests.builders import a_catalog, a_classified, a_heartbeat, a_plan, a_request, owned
+
+
+@pytest.fixture
+def fleet() -> StubFleet:
+    fleet = StubFleet().hear(a_heartbeat(partitions=(owned(2),)), now_ms())
+    return fleet.hear(a_heartbeat(worker_id="w-2", variant="heavy", partitions=(owned(0),)), now_ms())
+
+
+def a_router(fleet: StubFleet, plans: StubPlans, ended: set[str] | None = None) -> Router:
+    return Router(a_catalog(), plans, ended or set(), Dispatcher(a_catalog(), fleet, "router"))
+
+
+def test_a_request_becomes_a_job_on_the_routes_level_for_the_worker_that_owns_the_partition(fleet: StubFleet) -> None:
+    router = a_router(fleet, StubPlans(a_plan(version=9)))
+    (job,) = asyncio.run(router.on_record(a_record(a_classified())))
+    said = read(job, GenerateJob)
+    assert (job.topic, job.partition, job.key) == (jobs_topic("light", 1).name, 2, b"r-1")
+    assert (said.level, said.worker_id, said.plan_version, said.probability, said.stage) == ("light", "w-1", 9, 1.0, 0)
+
+
+def test_the_same_request_makes_the_same_job_again(fleet: StubFleet) -> None:
+    router = a_router(fleet, StubPlans(a_plan(routes=(Route(levels={"light": 0.5, "heavy": 0.5}),))))
+    first, again = (asyncio.run(router.on_record(a_record(a_classified())))[0] for _ in range(2))
+    assert read(first, GenerateJob).job_id == read(again, GenerateJob).job_id
+    assert first.topic == again.topic
+
+
+def test_a_request_that_has_ended_is_dropped(fleet: StubFleet) -> None:
+    router = a_router(fleet, StubPlans(a_plan()), {"r-1"})
+    assert asyncio.run(router.on_record(a_record(a_classified()))) == []
+
+
+def test_nothing_is_routed_before_there_is_a_plan(fleet: StubFleet) -> None:
+    plans = StubPlans()
+    router = a_router(fleet, plans)
+
+    async def scenario() -> None:
+        routing = asyncio.create_task(router.on_record(a_record(a_classified())))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not routing.done()
+        plans.plan = a_plan()
+        assert len(await routing) == 1
+
+    asyncio.run(scenario())
+
+
+def test_a_deadline_that_only_a_cheaper_level_meets_is_met_by_it(fleet: StubFleet) -> None:
+    router = a_router(fleet, StubPlans(a_plan(routes=(Route(levels={"heavy": 1.0}),))))
+    hurried = a_classified(a_request(deadline_ms=now_ms() + 150))  # heavy takes 200 ms, light 20
+    (job,) = asyncio.run(router.on_record(a_record(hurried)))
+    assert read(job, GenerateJob).level == "light"
+
+
+def test_a_deadline_that_no_level_meets_expires_at_once(fleet: StubFleet) -> None:
+    router = a_router(fleet, StubPlans(a_plan()))
+    (outcome,) = asyncio.run(router.on_record(a_record(a_classified(a_request(deadline_ms=now_ms() + 5)))))
+    assert (outcome.topic, read(outcome, Outcome).status) == (OUTCOMES, Status.EXPIRED)
+
+
+def test_a_level_that_nobody_serves_still_gets_its_job_by_key() -> None:
+    router = a_router(StubFleet(), StubPlans(a_plan()))
+    (job,) = asyncio.run(router.on_record(a_record(a_classified())))
+    assert (job.partition, read(job, GenerateJob).worker_id) == (None, "")
+
+
+def test_the_dispatcher_hears_where_the_job_lies(fleet: StubFleet) -> None:
+    router = a_router(fleet, StubPlans(a_plan()))
+    (job,) = asyncio.run(router.on_record(a_record(a_classified())))
+    router.on_delivered(job, Delivered(partition=2, offset=41))
+    assert fleet.acknowledged_at == [41]
+
+
+def test_a_plan_without_a_route_for_the_request_ends_it_as_failed_and_keeps_it(fleet: StubFleet) -> None:
+    router = a_router(fleet, StubPlans(a_plan(routes=(Route(levels={"light": 1.0}, hardness_to=0.1),))))
+    record = a_record(value=encode(a_classified()))
+    with pytest.raises(Exception, match="no route") as caught:
+        asyncio.run(router.on_record(record))
+    outcome, kept = router.on_error(record, caught.value)
+    assert topics_of([outcome, kept]) == [OUTCOMES, DLQ]
+    assert read(outcome, Outcome).status is Status.FAILED
+    assert kept.value == record.value

@@ -1,0 +1,86 @@
+"""The views take in records of their topics; nothing here reaches a broker."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from agents.views import FORGET_MS, EndedView, FleetView, PlanView
+from schemas.messages import Pin
+from schemas.topics import PIN_KEY, PLAN_KEY
+from streams.reading import now_ms
+from streams.settings import Settings, load
+from tests.agents.stubs import a_record
+from tests.builders import a_heartbeat, a_plan, owned
+
+
+@pytest.fixture
+def settings() -> Settings:
+    return load({"kafka": {"bootstrap_servers": "127.0.0.1:1", "properties": {"log_level": "0"}}})
+
+
+@pytest.fixture
+def plans(settings: Settings) -> Iterator[PlanView]:
+    view = PlanView(settings, "test")
+    yield view
+    view.close()
+
+
+@pytest.fixture
+def fleet(settings: Settings) -> Iterator[FleetView]:
+    view = FleetView(settings)
+    yield view
+    view.close()
+
+
+def test_versions_not_above_our_own_are_ignored(plans: PlanView) -> None:
+    for version, policy in ((2, "first"), (1, "older"), (2, "fenced"), (3, "newer")):
+        plans.on_record(a_record(a_plan(version=version, policy=policy), key=PLAN_KEY.encode()))
+        assert plans.plan is not None
+        assert plans.plan.policy == ("newer" if version == 3 else "first")
+
+
+def test_a_pin_holds_until_it_is_taken_back(plans: PlanView) -> None:
+    for pin, held in ((Pin(policy="a"), "a"), (Pin(policy=""), None), (Pin(policy="b"), "b"), (None, None)):
+        plans.on_record(a_record(pin, key=PIN_KEY.encode()))
+        assert (plans.pin.policy if plans.pin else None) == held
+
+
+def test_a_plan_of_our_own_is_in_force_before_it_is_read(plans: PlanView) -> None:
+    plans.obey(a_plan(version=5))
+    plans.on_record(a_record(a_plan(version=5, policy="another"), key=PLAN_KEY.encode()))
+    assert plans.plan == a_plan(version=5)
+    assert plans.has_plan.is_set()
+
+
+def test_an_ended_request_is_known_by_its_records_key_alone(settings: Settings) -> None:
+    view = EndedView(settings)
+    view.on_record(a_record(value=b"whatever", key=b"r-7"))
+    assert "r-7" in view
+    assert "r-8" not in view
+    view.close()
+
+
+def test_the_oldest_ended_requests_are_forgotten(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agents.views.ENDED_MOST", 3)
+    view = EndedView(settings)
+    for n in range(5):
+        view.on_record(a_record(value=b"", key=b"r-%d" % n))
+    assert [f"r-{n}" in view for n in range(5)] == [False, False, True, True, True]
+    view.close()
+
+
+def test_workers_long_unheard_of_leave_the_fleet(fleet: FleetView) -> None:
+    for worker, seen_ms in (("old", now_ms() - FORGET_MS - 1), ("new", now_ms())):
+        fleet.on_record(a_record(a_heartbeat(worker_id=worker), timestamp_ms=seen_ms))
+    assert fleet.heartbeats.keys() == {"new"}
+
+
+def test_loads_count_own_sends_until_a_heartbeat_has_seen_them(fleet: FleetView) -> None:
+    fleet.on_record(a_record(a_heartbeat(partitions=(owned(2),)), timestamp_ms=now_ms()))
+    sent = fleet.sent("light", 2, 5000.0, now_ms())
+    (load,) = fleet.loads("light", now_ms())
+    assert (load.worker_id, load.partition) == ("w-1", 2)
+    assert load.remaining_ms > 4000
+    fleet.acknowledged(sent, 0)
+    fleet.on_record(a_record(a_heartbeat(partitions=(owned(2, end_offset=1),)), timestamp_ms=now_ms()))
+    assert fleet.loads("light", now_ms())[0].remaining_ms == 0

@@ -1,0 +1,228 @@
+# ruff: noqa: ARG001, ARG002, ARG005  the ports name their arguments
+"""A worker follows the plan from variant to variant, and comes back from whatever fails."""
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from agents import worker as module
+from agents.engines import EngineFailed
+from agents.job_source import Taken
+from agents.worker import Worker
+from schemas.messages import GenerateJob, Heartbeat, ImageGenerated
+from schemas.topics import FLEET, IMAGES
+from streams.memory import MemoryRecordProducer
+from streams.reading import now_ms
+from streams.settings import load
+from streams.store import MemoryImageStore
+from tests.agents.stubs import StubEngine, StubFleet, StubPlans, a_record, read
+from tests.builders import a_catalog, a_classified, a_heartbeat, a_job, a_plan, a_request
+
+LIMIT_S = 10
+
+
+class Queue:
+    """The jobs of one variant; stands in for `JobSource`."""
+
+    def __init__(self) -> None:
+        self.jobs: list[GenerateJob] = []
+        self.log: list[str] = []
+        self.is_open = False
+        self.failure: Exception | None = None
+
+    def take(self, most: int, timeout_s: float) -> list[Taken]:
+        if self.failure is not None:
+            failure, self.failure = self.failure, None
+            raise failure
+        taken, self.jobs = self.jobs[:most], self.jobs[most:]
+        if not taken:
+            threading.Event().wait(0.001)
+        return [Taken(a_record(job), 1) for job in taken]
+
+    def begin(self, batch: list[Taken]) -> None:
+        self.log.append("begin")
+
+    def commit(self, batch: list[Taken]) -> None:
+        self.log.append("commit")
+
+    def owned(self, run_ms: float) -> tuple[()]:
+        return ()
+
+    def is_empty(self) -> bool:
+        return not self.jobs
+
+    def close(self) -> None:
+        self.is_open = False
+
+
+class Shop:
+    """A worker `w-1` in a thread, its queues by variant, and what it may see."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.queues = {"light": Queue(), "heavy": Queue()}
+        self.plans, self.fleet, self.producer = StubPlans(), StubFleet(), MemoryRecordProducer()
+        self.opened: list[str] = []
+        self.load: Callable[[str], None] = lambda variant: None
+        self.stopping = threading.Event()
+        monkeypatch.setattr(module, "set_group_timeouts", lambda *_: None)
+        monkeypatch.setattr(module, "JobSource", self._source)
+        monkeypatch.setattr(module, "open_engine", self._engine)
+        monkeypatch.setattr(module, "POLL_S", 0.001)
+        monkeypatch.setattr(module, "LOAD_RETRY_S", 0.001)
+        settings = load({"worker": {"heartbeat_ms": 50}})
+        self.worker = Worker(
+            settings, a_catalog(), self.producer, MemoryImageStore(), self.plans, set(), self.fleet, "w-1"
+        )  # fmt: skip
+        self._thread: threading.Thread | None = None
+
+    def _source(self, settings: Any, variant: str) -> Queue:
+        self.queues[variant].is_open = True
+        return self.queues[variant]
+
+    def _engine(self, name: str, variant: Any, threads: int) -> StubEngine:
+        self.opened.append(variant.name)
+        self.load(variant.name)
+        return StubEngine()
+
+    def open(self) -> "Shop":
+        self._thread = threading.Thread(target=self.worker.run, args=(self.stopping,))
+        self._thread.start()
+        return self
+
+    def plan(self, variant: str, *, version: int = 1, age_ms: int = 60_000, **allocation: str) -> None:
+        self.plans.plan = a_plan(
+            version=version, created_ms=now_ms() - age_ms, allocation={"w-1": variant, **allocation}, batch={}
+        )  # fmt: skip
+
+    def queue(self, variant: str, *names: str) -> None:
+        self.queues[variant].jobs += [
+            a_job(a_classified(a_request(request_id=name)), variant=variant, level=variant) for name in names
+        ]
+
+    def painted(self) -> list[str]:
+        return [
+            read(record, ImageGenerated).job.classified.request.request_id
+            for record in self.producer.topics.get(IMAGES, [])
+        ]
+
+    def states(self) -> list[tuple[str, str]]:
+        beats = [read(record, Heartbeat) for record in self.producer.topics.get(FLEET, [])]
+        return [(beat.state, beat.variant) for beat in beats]
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        ticks = 0
+        while not condition():
+            ticks += 1
+            assert ticks < LIMIT_S * 500, f"not in time; heartbeats: {self.states()[-5:]}"
+            threading.Event().wait(0.002)
+
+    def close(self) -> None:
+        self.stopping.set()
+        if self._thread is not None:
+            self._thread.join(LIMIT_S)
+            assert not self._thread.is_alive()
+
+
+@pytest.fixture
+def shop(monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
+    shop = Shop(monkeypatch)
+    yield shop
+    shop.close()
+
+
+def test_a_worker_waits_for_a_plan_then_paints_its_variants_jobs(shop: Shop) -> None:
+    shop.queue("light", "a", "b")
+    shop.open().until(lambda: ("starting", "") in shop.states())
+    assert shop.opened == []
+    shop.plan("light")
+    shop.until(lambda: shop.painted() == ["a", "b"])
+    shop.until(lambda: shop.queues["light"].log == ["begin", "commit"] * 2)
+
+
+def test_a_worker_stops_after_the_job_in_hand_and_leaves_its_group(shop: Shop) -> None:
+    shop.plan("light")
+    shop.open().until(lambda: shop.queues["light"].is_open)
+    shop.close()
+    assert not shop.queues["light"].is_open
+    assert shop.states()[-1][0] == "stopped"
+
+
+def test_a_worker_leaves_at_once_when_another_stays(shop: Shop) -> None:
+    shop.plan("light")
+    shop.open().until(lambda: shop.queues["light"].is_open)
+    shop.fleet.hear(a_heartbeat(worker_id="w-1"), now_ms())
+    shop.fleet.hear(a_heartbeat(worker_id="w-2"), now_ms())
+    shop.plan("heavy", version=2, age_ms=0, **{"w-2": "light"})
+    shop.until(lambda: shop.queues["heavy"].is_open)
+    assert not shop.queues["light"].is_open
+
+
+def test_the_last_worker_of_a_variant_drains_it_before_it_leaves(shop: Shop) -> None:
+    shop.plan("light")
+    shop.open().until(lambda: shop.queues["light"].is_open)
+    shop.fleet.hear(a_heartbeat(worker_id="w-1"), now_ms())
+    shop.queue("light", *(f"r-{n}" for n in range(30)))
+    shop.plan("heavy", version=2)
+    shop.until(lambda: shop.queues["heavy"].is_open)
+    assert shop.painted() == [f"r-{n}" for n in range(30)]
+
+
+def test_the_last_worker_stays_while_routes_may_still_send_to_it(shop: Shop) -> None:
+    shop.plan("light")
+    shop.open().until(lambda: shop.queues["light"].is_open)
+    shop.fleet.hear(a_heartbeat(worker_id="w-1"), now_ms())
+    shop.plan("heavy", version=2, age_ms=-60_000)  # published a moment ago, by a clock a minute ahead
+    shop.queue("light", "late")
+    shop.until(lambda: shop.painted() == ["late"])
+    assert shop.opened == ["light"]
+    shop.plan("heavy", version=3)
+    shop.until(lambda: shop.queues["heavy"].is_open)
+
+
+def test_a_model_that_cannot_be_loaded_is_told_and_tried_again(shop: Shop) -> None:
+    failures = [EngineFailed("no memory"), EngineFailed("no memory")]
+
+    def load(variant: str) -> None:
+        if failures:
+            raise failures.pop()
+
+    shop.load = load
+    shop.plan("light")
+    shop.queue("light", "a")
+    shop.open().until(lambda: shop.painted() == ["a"])
+    assert shop.opened == ["light"] * 3
+
+
+def test_a_worker_whose_load_failed_is_there_for_another_plan(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(variant: str) -> None:
+        if variant == "heavy":
+            shop.plans.plan = a_plan(version=2, allocation={})  # no plan names a failed worker
+            raise EngineFailed("no memory")
+
+    shop.load = load
+    shop.plan("heavy")
+    shop.open().until(lambda: shop.opened == ["heavy"])
+    shop.until(lambda: shop.states()[-1] == ("starting", ""))
+    shop.plan("light", version=3)
+    shop.until(lambda: shop.queues["light"].is_open)
+
+
+def test_a_variant_that_the_catalog_lacks_is_told_and_the_work_goes_on(shop: Shop) -> None:
+    shop.plan("light")
+    shop.open().until(lambda: shop.queues["light"].is_open)
+    shop.plan("lihgt", version=2)
+    shop.queue("light", "a")
+    shop.until(lambda: shop.painted() == ["a"])
+    shop.until(lambda: "lihgt" in read(shop.producer.topics[FLEET][-1], Heartbeat).detail)
+
+
+def test_a_worker_can_run_again_after_it_failed(shop: Shop) -> None:
+    shop.plan("light")
+    shop.queues["light"].failure = KeyError("broken")
+    with pytest.raises(KeyError):
+        shop.worker.run(shop.stopping)
+    assert not shop.queues["light"].is_open
+    shop.queue("light", "a")
+    shop.open().until(lambda: shop.painted() == ["a"])

@@ -1,0 +1,44 @@
+"""The real producer keeps the producer's contract on the real broker."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from schemas.record import Delivered, Incoming
+from schemas.topics import EVENTS
+from streams.admin import create_topics
+from streams.producer import KafkaRecordProducer
+from streams.reading import Follower
+from streams.settings import Settings
+from tests.integration.conftest import PollUntil
+from tests.streams.producer_contract import ReadBack, RecordProducerContract, Written
+
+pytestmark = pytest.mark.integration
+
+
+class TestKafkaRecordProducer(RecordProducerContract):
+    @pytest.fixture
+    def producer(self, settings: Settings) -> Iterator[KafkaRecordProducer]:
+        create_topics(settings)
+        producer = KafkaRecordProducer(settings)
+        yield producer
+        producer.close()
+
+    @pytest.fixture
+    def read_back(
+        self, producer: KafkaRecordProducer, settings: Settings, poll_until: PollUntil[object]
+    ) -> Iterator[ReadBack]:
+        assert producer  # which has created the topics
+        found: list[Incoming] = []
+        follower = Follower(settings, [EVENTS], found.append).start()
+
+        def read(count: int) -> list[Written]:
+            poll_until(lambda: len(found) >= count, 30, f"{count} records")
+            written = [
+                Written(Delivered(partition=r.partition, offset=r.offset), r.key, r.value, dict(r.headers))
+                for r in found
+            ]
+            return sorted(written, key=lambda w: (w.at.partition, w.at.offset))
+
+        yield read
+        follower.close()

@@ -1,0 +1,157 @@
+"""Followers on the real broker: the past, then what comes, and nothing stops them."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka import Producer
+
+from schemas.record import Incoming, Outgoing
+from schemas.topics import EVENTS, PLAN, RESULTS
+from streams.admin import client_config, create_topics, topic_name
+from streams.producer import KafkaRecordProducer, send_all
+from streams.reading import Follower, now_ms
+from streams.settings import Settings
+from tests.integration.conftest import PollUntil
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def producer(settings: Settings) -> Iterator[KafkaRecordProducer]:
+    create_topics(settings)
+    producer = KafkaRecordProducer(settings)
+    yield producer
+    producer.close()
+
+
+@contextlib.contextmanager
+def following(
+    settings: Settings, topics: list[str], on_record: Callable[[Incoming], None], since_ms: int | None = 0
+) -> Iterator[Follower]:
+    follower = Follower(settings, topics, on_record, since_ms=since_ms)
+    try:
+        follower.start().wait_caught_up(30)
+        yield follower
+    finally:
+        follower.close()
+
+
+def write(producer: KafkaRecordProducer, *values: bytes, topic: str = EVENTS) -> None:
+    send_all(producer, [Outgoing(topic=topic, key=value, value=value) for value in values], 30)
+
+
+def values(heard: list[Incoming]) -> list[bytes | None]:
+    return sorted(record.value or b"" for record in heard)  # type: ignore[return-value]
+
+
+def test_the_past_is_handed_over_before_it_is_caught_up_and_the_future_after(
+    settings: Settings, producer: KafkaRecordProducer, poll_until: PollUntil[object]
+) -> None:
+    write(producer, *(b"%03d" % n for n in range(100)))
+    heard: list[Incoming] = []
+    with following(settings, [EVENTS], heard.append):
+        assert values(heard) == [b"%03d" % n for n in range(100)]
+        assert {record.topic for record in heard} == {EVENTS}
+        write(producer, b"later")
+        poll_until(lambda: len(heard) == 101, 10, "the record after the past")
+    for partition in range(4):
+        offsets = [record.offset for record in heard if record.partition == partition]
+        assert offsets == list(range(len(offsets)))
+
+
+def test_an_empty_topic_is_caught_up_at_once(settings: Settings, producer: KafkaRecordProducer) -> None:
+    assert producer  # the topics are there
+    heard: list[Incoming] = []
+    with following(settings, [EVENTS, PLAN], heard.append) as follower:
+        assert follower.is_caught_up.is_set()
+    assert heard == []
+
+
+def test_since_a_moment_only_what_is_younger_is_read(
+    settings: Settings, producer: KafkaRecordProducer, poll_until: PollUntil[object]
+) -> None:
+    write(producer, b"old-1", b"old-2", b"old-3")
+    written_ms = now_ms()
+    poll_until(lambda: now_ms() > written_ms + 1, 5, "the next moment")
+    since_ms = now_ms()
+    write(producer, b"young-1", b"young-2")
+    heard: list[Incoming] = []
+    with following(settings, [EVENTS], heard.append, since_ms):
+        assert values(heard) == [b"young-1", b"young-2"]
+
+
+def test_since_a_moment_after_all_records_what_comes_is_read(
+    settings: Settings, producer: KafkaRecordProducer, poll_until: PollUntil[object]
+) -> None:
+    write(producer, b"old")
+    heard: list[Incoming] = []
+    written_ms = now_ms()
+    poll_until(lambda: now_ms() > written_ms, 5, "the next moment")
+    with following(settings, [EVENTS], heard.append, now_ms()):
+        write(producer, b"new")
+        poll_until(lambda: heard, 10, "the new record")
+    assert values(heard) == [b"new"]
+
+
+def test_from_now_on_leaves_out_all_that_is_there(
+    settings: Settings, producer: KafkaRecordProducer, poll_until: PollUntil[object]
+) -> None:
+    write(producer, b"old-1", b"old-2")
+    heard: list[Incoming] = []
+    with following(settings, [EVENTS], heard.append, None):
+        write(producer, b"new")
+        poll_until(lambda: heard, 10, "the new record")
+    assert values(heard) == [b"new"]
+
+
+@pytest.mark.parametrize("end", ["commit", "abort"])
+def test_a_topic_whose_tail_is_a_transactions_marker_is_caught_up(
+    settings: Settings, producer: KafkaRecordProducer, end: str
+) -> None:
+    assert producer  # the topics are there
+    transactional = Producer({**client_config(settings), "transactional.id": f"{settings.kafka.prefix}.tail"})
+    transactional.init_transactions(30)
+    transactional.begin_transaction()
+    for partition in range(4):
+        transactional.produce(topic_name(settings, RESULTS), b"v", partition=partition)
+    transactional.flush(30)
+    (transactional.commit_transaction if end == "commit" else transactional.abort_transaction)(30)
+    heard: list[Incoming] = []
+    with following(settings, [RESULTS], heard.append):
+        assert len(heard) == (4 if end == "commit" else 0)
+
+
+def test_a_record_that_cannot_be_used_does_not_hide_those_behind_it(
+    settings: Settings, producer: KafkaRecordProducer, poll_until: PollUntil[object]
+) -> None:
+    heard: list[bytes | None] = []
+
+    def on_record(record: Incoming) -> None:
+        if record.value == b"bad":
+            raise KeyError("bad")
+        heard.append(record.value)
+
+    send_all(producer, [Outgoing(topic=EVENTS, key=b"k", value=v) for v in (b"a", b"bad", b"b")], 30)
+    with following(settings, [EVENTS], on_record):
+        assert heard == [b"a", b"b"]
+        write(producer, b"bad")
+        write(producer, b"c")
+        poll_until(lambda: b"c" in heard, 10, "the record behind the second bad one")
+
+
+def test_a_topic_that_comes_later_is_followed_when_it_is_there(
+    settings: Settings, poll_until: PollUntil[object]
+) -> None:
+    heard: list[Incoming] = []
+    follower = Follower(settings, [EVENTS], heard.append).start()
+    try:
+        assert not follower.is_caught_up.wait(0.1)
+        create_topics(settings)
+        follower.wait_caught_up(30)
+        producer = KafkaRecordProducer(settings)
+        write(producer, b"first")
+        producer.close()
+        poll_until(lambda: heard, 10, "the first record")
+    finally:
+        follower.close()

@@ -1,0 +1,228 @@
+# ruff: noqa: ARG002  the ports name their arguments
+"""The Faust host's rules, on a scripted stream: acked in order after the acks, nothing escapes, the next is served."""
+
+import asyncio
+import pathlib
+from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import Future
+from types import SimpleNamespace
+
+import pytest
+
+from schemas.record import Delivered, Incoming, Outgoing
+from schemas.topics import DLQ, OUTCOMES, PROMPTS
+from streams import faust_host
+from streams.faust_host import AgentHost
+from streams.memory import MemoryRecordProducer
+from streams.producer import MOST_BYTES, DeliveryFailed
+from streams.settings import load
+
+
+class Echo:
+    """Writes each value to OUTCOMES; a value of b"bad" raises, b"huge" answers with what cannot be written."""
+
+    role, source = "echo", PROMPTS
+
+    def __init__(self) -> None:
+        self.delivered: list[bytes | None] = []
+        self.is_upset_by_values = self.is_upset = False
+
+    async def on_record(self, record: Incoming) -> Sequence[Outgoing]:
+        if record.value == b"bad":
+            raise KeyError("bad")
+        value = b"x" * (MOST_BYTES + 1) if record.value == b"huge" else record.value
+        return [Outgoing(topic=OUTCOMES, key=record.key, value=value, headers=record.headers)]
+
+    def on_delivered(self, record: Outgoing, delivered: Delivered) -> None:
+        self.delivered.append(record.value)
+
+    def on_error(self, record: Incoming, error: Exception) -> Sequence[Outgoing]:
+        if self.is_upset or (self.is_upset_by_values and record.value is not None):
+            raise RecursionError
+        return [Outgoing(topic=DLQ, key=record.key, value=type(error).__name__.encode(), headers=record.headers)]
+
+
+class LateProducer(MemoryRecordProducer):
+    """Acknowledges when told to, or fails as often as told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting: list[tuple[Future[Delivered], Delivered]] = []
+        self.failures = 0
+
+    def send(self, record: Outgoing) -> "Future[Delivered]":
+        place, late = super().send(record).result(), Future[Delivered]()
+        if self.failures:
+            self.failures -= 1
+            late.set_exception(DeliveryFailed("away"))
+        else:
+            self.waiting.append((late, place))
+        return late
+
+    def acknowledge(self, index: int) -> None:
+        future, place = self.waiting[index]
+        future.set_result(place)
+
+
+class Event:
+    def __init__(self, offset: int, value: bytes | None, headers: dict[str, bytes] | None = None) -> None:
+        self.is_acked = False
+        self.message = SimpleNamespace(
+            topic=f"pochade.{PROMPTS}", partition=0, offset=offset, timestamp=1.001, key=b"k%d" % offset, value=value,
+            headers=headers or {},
+        )  # fmt: skip
+
+    def ack(self) -> None:
+        self.is_acked = True
+
+
+class Stream:
+    def __init__(self, events: Sequence[Event]) -> None:
+        self._events = events
+
+    def noack(self) -> "Stream":
+        return self
+
+    async def events(self) -> AsyncIterator[Event]:
+        for event in self._events:
+            yield event
+
+
+def run(logic: Echo, producer: MemoryRecordProducer, events: Sequence[Event], home: pathlib.Path, then=None) -> None:  # type: ignore[no-untyped-def]
+    """Serve the events; `then` is an async check while the acknowledging task runs."""
+
+    async def scenario() -> None:
+        settings = load({"home": home, "kafka": {"bootstrap_servers": "127.0.0.1:1"}})
+        host = AgentHost(settings, logic, producer)
+        acknowledging = asyncio.create_task(host._acknowledge())
+        await host._serve(Stream(events))  # type: ignore[arg-type]
+        if then:
+            await then()
+        else:
+            await until(lambda: all(event.is_acked for event in events))
+        acknowledging.cancel()
+        await asyncio.gather(acknowledging, return_exceptions=True)
+
+    asyncio.run(scenario())
+
+
+async def until(condition, limit_s: float = 5) -> None:  # type: ignore[no-untyped-def]
+    async with asyncio.timeout(limit_s):
+        while not condition():
+            await asyncio.sleep(0)
+
+
+async def settle() -> None:
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
+def test_a_record_is_acked_when_all_that_follows_from_it_is_acknowledged(tmp_path: pathlib.Path) -> None:
+    logic, producer, event = Echo(), LateProducer(), Event(0, b"a")
+
+    async def then() -> None:
+        await settle()
+        assert not event.is_acked
+        producer.acknowledge(0)
+        await until(lambda: event.is_acked)
+
+    run(logic, producer, [event], tmp_path, then)
+    assert logic.delivered == [b"a"]
+
+
+def test_records_are_acked_in_order_whatever_is_acknowledged_first(tmp_path: pathlib.Path) -> None:
+    producer, events = LateProducer(), [Event(0, b"a"), Event(1, b"b")]
+
+    async def then() -> None:
+        producer.acknowledge(1)
+        await settle()
+        assert [event.is_acked for event in events] == [False, False]
+        producer.acknowledge(0)
+        await until(lambda: all(event.is_acked for event in events))
+
+    run(Echo(), producer, events, tmp_path, then)
+
+
+def test_what_raises_is_answered_and_the_next_is_served(tmp_path: pathlib.Path) -> None:
+    producer = MemoryRecordProducer()
+    run(Echo(), producer, [Event(0, b"bad"), Event(1, b"good")], tmp_path)
+    assert [record.value for record in producer.topics[DLQ]] == [b"KeyError"]
+    assert [record.value for record in producer.topics[OUTCOMES]] == [b"good"]
+
+
+def test_an_answer_that_no_topic_takes_is_an_error_of_its_record(tmp_path: pathlib.Path) -> None:
+    producer = MemoryRecordProducer()
+    run(Echo(), producer, [Event(0, b"huge"), Event(1, b"good")], tmp_path)
+    assert [record.value for record in producer.topics[DLQ]] == [b"RecordTooLarge"]
+    assert [record.value for record in producer.topics[OUTCOMES]] == [b"good"]
+
+
+def test_headers_that_make_every_answer_too_large_are_left_behind(tmp_path: pathlib.Path) -> None:
+    producer = MemoryRecordProducer()
+    run(Echo(), producer, [Event(0, b"a", {"h": b"x" * MOST_BYTES})], tmp_path)
+    (kept,) = producer.topics[DLQ]
+    assert (kept.value, kept.headers) == (b"RecordTooLarge", {})
+
+
+def test_a_refusal_that_raises_is_tried_with_less_of_the_record(tmp_path: pathlib.Path) -> None:
+    logic, producer = Echo(), MemoryRecordProducer()
+    logic.is_upset_by_values = True
+    run(logic, producer, [Event(0, b"bad"), Event(1, b"good")], tmp_path)
+    assert [record.key for record in producer.topics[DLQ]] == [b"k0"]
+    assert [record.value for record in producer.topics[OUTCOMES]] == [b"good"]
+
+
+def test_a_record_that_nothing_can_answer_does_not_stand_in_the_way(tmp_path: pathlib.Path) -> None:
+    logic, producer = Echo(), MemoryRecordProducer()
+    logic.is_upset = True
+    run(logic, producer, [Event(0, b"bad"), Event(1, b"good")], tmp_path)
+    assert [record.value for record in producer.topics[OUTCOMES]] == [b"good"]
+
+
+def test_a_failed_delivery_is_written_again_before_the_ack(tmp_path: pathlib.Path) -> None:
+    producer, event = LateProducer(), Event(0, b"a")
+    producer.failures = 2
+
+    async def then() -> None:
+        await until(lambda: producer.waiting)
+        assert not event.is_acked
+        producer.acknowledge(0)
+        await until(lambda: event.is_acked)
+
+    run(Echo(), producer, [event], tmp_path, then)
+    assert len(producer.topics[OUTCOMES]) == 3
+
+
+def test_a_record_that_cannot_be_written_ends_the_process_rather_than_be_lost(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[int] = []
+
+    def end(status: int) -> None:
+        ended.append(status)
+        raise SystemError  # the real one does not return either
+
+    monkeypatch.setattr(faust_host.os, "_exit", end)
+    producer, event = LateProducer(), Event(0, b"a")
+    producer.failures = 99
+
+    async def then() -> None:
+        await until(lambda: ended)
+
+    run(Echo(), producer, [event], tmp_path, then)
+    assert ended == [70]
+    assert not event.is_acked
+
+
+def test_times_are_the_brokers_to_the_millisecond(tmp_path: pathlib.Path) -> None:
+    seen: list[int] = []
+
+    class Clock(Echo):
+        async def on_record(self, record: Incoming) -> Sequence[Outgoing]:
+            seen.append(record.timestamp_ms)
+            return []
+
+    untimed = Event(1, b"b")
+    untimed.message.timestamp = None
+    run(Clock(), MemoryRecordProducer(), [Event(0, b"a"), untimed], tmp_path)
+    assert seen == [1001, 0]

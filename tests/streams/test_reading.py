@@ -1,0 +1,135 @@
+# ruff: noqa: ARG002, ARG005  the client's own names
+"""Batches and starting points, on a scripted consumer."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from schemas.topics import EVENTS
+from streams import reading
+from streams.reading import Follower, incoming, poll_batch, take
+from streams.settings import load
+
+
+class FakeMessage:
+    def __init__(self, value: bytes = b"v", error: int | None = None) -> None:
+        self._value, self._error = value, None if error is None else KafkaError(error)
+
+    def error(self) -> KafkaError | None:
+        return self._error
+
+    def topic(self) -> str:
+        return "pochade.events.v1"
+
+    def partition(self) -> int:
+        return 3
+
+    def offset(self) -> int:
+        return 9
+
+    def timestamp(self) -> tuple[int, int]:
+        return (1, 1234)
+
+    def key(self) -> None:
+        return None
+
+    def value(self) -> bytes:
+        return self._value
+
+    def headers(self) -> list[tuple[str, bytes | None]]:
+        return [("a", b"1"), ("none", None)]
+
+
+class FakeConsumer:
+    """Has messages ready; notes how long each call would have waited."""
+
+    def __init__(self, *ready: FakeMessage) -> None:
+        self.ready, self.waits = list(ready), list[float]()
+
+    def poll(self, timeout: float) -> FakeMessage | None:
+        self.waits.append(timeout)
+        return self.ready.pop(0) if self.ready else None
+
+    def consume(self, most: int, timeout: float) -> list[FakeMessage]:
+        self.waits.append(timeout)
+        taken, self.ready = self.ready[:most], self.ready[most:]
+        return taken
+
+
+def values(messages: list[Any]) -> list[bytes]:
+    return [message.value() for message in messages]
+
+
+def test_a_message_becomes_a_value_without_the_prefix() -> None:
+    record = incoming(FakeMessage(), "pochade")  # type: ignore[arg-type]
+    assert (record.topic, record.partition, record.offset, record.timestamp_ms) == (EVENTS, 3, 9, 1234)
+    assert (record.key, record.value, record.headers) == (None, b"v", {"a": b"1", "none": b""})
+
+
+def test_a_batch_waits_for_its_first_record_only() -> None:
+    consumer = FakeConsumer(*(FakeMessage(b"%d" % n) for n in range(5)))
+    assert values(poll_batch(consumer, 3, 7.0)) == [b"0", b"1", b"2"]  # type: ignore[arg-type]
+    assert consumer.waits == [7.0, 0]
+    assert values(poll_batch(FakeConsumer(), 3, 7.0)) == []  # type: ignore[arg-type]
+
+
+def test_a_batch_of_one_takes_no_second() -> None:
+    consumer = FakeConsumer(FakeMessage(b"0"), FakeMessage(b"1"))
+    assert values(poll_batch(consumer, 1, 0.0)) == [b"0"]  # type: ignore[arg-type]
+    assert len(consumer.ready) == 1
+
+
+def test_what_passes_by_itself_is_left_out() -> None:
+    consumer = FakeConsumer(FakeMessage(b"0"), FakeMessage(error=KafkaError._TRANSPORT), FakeMessage(b"1"))
+    assert values(take(consumer, 3, 0.0)) == [b"0", b"1"]  # type: ignore[arg-type]
+
+
+def test_what_does_not_pass_by_itself_raises() -> None:
+    consumer = FakeConsumer(FakeMessage(b"0"), FakeMessage(error=KafkaError.TOPIC_AUTHORIZATION_FAILED))
+    with pytest.raises(KafkaException):
+        take(consumer, 3, 0.0)  # type: ignore[arg-type]
+
+
+class FakeTopic:
+    """A consumer that knows where a topic with two partitions begins, ends and was at a moment."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        self.asked: list[str] = []
+        self.errors: dict[int, KafkaError] = {}
+
+    def list_topics(self, name: str, timeout: float) -> Any:
+        return SimpleNamespace(topics={name: SimpleNamespace(error=None, partitions={0: None, 1: None})})
+
+    def get_watermark_offsets(self, tp: TopicPartition, timeout: float) -> tuple[int, int]:
+        self.asked.append("ends")
+        return (0, 40 + tp.partition)
+
+    def offsets_for_times(self, asked: list[TopicPartition], timeout: float) -> list[Any]:
+        self.asked.append("times")
+        found = {0: 17, 1: -1}  # partition 1 holds nothing that young
+        return [
+            SimpleNamespace(partition=tp.partition, offset=found[tp.partition], error=self.errors.get(tp.partition))
+            for tp in asked
+        ]
+
+    def close(self) -> None: ...
+
+
+@pytest.fixture
+def follower(monkeypatch: pytest.MonkeyPatch) -> Follower:
+    monkeypatch.setattr(reading, "Consumer", FakeTopic)
+    return Follower(load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}}), [EVENTS], lambda record: None, since_ms=5)
+
+
+def test_a_partition_without_anything_so_young_begins_at_the_end_it_had_before_the_question(follower: Follower) -> None:
+    starts = follower._starts(EVENTS)
+    assert [(tp.partition, tp.offset) for tp in starts] == [(0, 17), (1, 41)]
+    assert follower._consumer.asked == ["ends", "ends", "times"]  # type: ignore[attr-defined]
+
+
+def test_a_partition_whose_place_is_not_told_is_asked_for_again_not_skipped(follower: Follower) -> None:
+    follower._consumer.errors[1] = KafkaError(KafkaError.LEADER_NOT_AVAILABLE)  # type: ignore[attr-defined]
+    with pytest.raises(KafkaException):
+        follower._starts(EVENTS)
