@@ -1,0 +1,140 @@
+"""The one training loop: step, report, checkpoint; starts where the last checkpoint ended."""
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import torch
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+_SAVE_EVERY_S: Final = 60.0
+_LOG_EVERY_S: Final = 20.0  # without a terminal there is no bar, so a line now and then
+
+
+class Stateful(Protocol):
+    """What can be written to a checkpoint: modules and optimizers."""
+
+    def state_dict(self) -> dict[str, Any]: ...
+    def load_state_dict(self, state_dict: Any) -> Any: ...
+
+
+def device() -> torch.device:
+    """CUDA where there is one, else the CPU."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def rate(step: int, steps: int, warm_up: int = 100, flat: float = 0.4, last: float = 0.02) -> float:
+    """Factor on the learning rate: warm-up, flat, then linear down to `last`."""
+    if step < warm_up:
+        return (step + 1) / warm_up
+    done = step / steps
+    return 1.0 if done < flat else max(last, 1 - (1 - last) * (done - flat) / (1 - flat))
+
+
+def set_rate(optimizer: torch.optim.Optimizer, base: float, factor: float) -> None:
+    """Give every parameter group the rate base x factor."""
+    for group in optimizer.param_groups:
+        group["lr"] = base * factor
+
+
+class Averaged:
+    """Exponential moving average of a module's parameters, kept in fp32."""
+
+    def __init__(self, module: torch.nn.Module, decay: float = 0.998) -> None:
+        self.decay = decay
+        self._module = module
+        self._mean = [p.detach().clone() for p in module.parameters()]
+
+    def update(self, step: int) -> None:
+        decay = min(self.decay, (1 + step) / (10 + step))  # a young average forgets its random start quickly
+        torch._foreach_lerp_(self._mean, [p.detach() for p in self._module.parameters()], 1 - decay)
+
+    def copy_to(self, module: torch.nn.Module) -> None:
+        for p, mean in zip(module.parameters(), self._mean, strict=True):
+            p.data.copy_(mean)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"mean": self._mean}
+
+    def load_state_dict(self, state_dict: Any) -> None:
+        for mine, theirs in zip(self._mean, state_dict["mean"], strict=True):
+            mine.copy_(theirs)
+
+
+@dataclass(kw_only=True)
+class Loop:
+    """Run `step(index) -> loss` until `steps`; checkpoints and a JSON of what was measured lie in `folder`."""
+
+    name: str
+    folder: Path
+    steps: int
+    parts: Mapping[str, Stateful]
+    batch: int
+    console: Console = field(default_factory=Console)
+
+    def run(self, step: Callable[[int], torch.Tensor]) -> None:
+        """Train; `step` draws its data from (seed, index) alone, so that a resumed run sees what the first would."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        first, seconds = self._resume()
+        began = saved = logged = time.monotonic()
+        mean = torch.zeros(())
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=self.console, disable=not self.console.is_terminal) as bar:
+            task = bar.add_task(self.name, total=self.steps, completed=first)
+            for index in range(first, self.steps):
+                loss = step(index).detach().float().cpu()
+                mean = loss if index == first else mean.lerp(loss, 0.02)
+                now = time.monotonic()
+                speed = (index + 1 - first) * self.batch / (now - began)
+                bar.update(task, advance=1, description=f"{self.name} loss {mean:.4f} {speed:.0f}/s")
+                if not self.console.is_terminal and now - logged > _LOG_EVERY_S:
+                    logged = now
+                    print(f"{self.name} {index + 1}/{self.steps} loss {mean:.4f} {speed:.0f}/s", flush=True)
+                if now - saved > _SAVE_EVERY_S:
+                    saved = now
+                    self._save(index + 1, seconds + now - began)
+        seconds += time.monotonic() - began
+        self._save(self.steps, seconds)
+        if first < self.steps:
+            self.note(
+                steps=self.steps,
+                samples=self.steps * self.batch,
+                seconds=round(seconds),
+                loss=round(float(mean), 4),
+                device=device().type,
+            )
+
+    def note(self, **facts: object) -> None:
+        """Add measured figures to `<folder>/<name>.json`, from where the model cards take them."""
+        path = self.folder / f"{self.name}.json"
+        known = json.loads(path.read_text()) if path.exists() else {}
+        path.write_text(json.dumps(known | facts, indent=2) + "\n")
+
+    @staticmethod
+    def size(module: torch.nn.Module) -> int:
+        """Number of parameters."""
+        return sum(p.numel() for p in module.parameters())
+
+    @property
+    def _checkpoint(self) -> Path:
+        return self.folder / f"{self.name}.checkpoint"
+
+    def _resume(self) -> tuple[int, float]:
+        if not self._checkpoint.exists():
+            return 0, 0.0
+        state = torch.load(self._checkpoint, map_location=device(), weights_only=True)
+        for name, part in self.parts.items():
+            part.load_state_dict(state[name])
+        self.console.print(f"{self.name}: going on from step {state['step']} of {self.steps}")
+        return state["step"], state["seconds"]
+
+    def _save(self, step: int, seconds: float) -> None:
+        state: dict[str, Any] = {name: part.state_dict() for name, part in self.parts.items()}
+        partial = self._checkpoint.with_suffix(".partial")
+        torch.save(state | {"step": step, "seconds": seconds}, partial)
+        os.replace(partial, self._checkpoint)  # a kill while saving leaves the old one whole

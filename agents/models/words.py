@@ -1,0 +1,92 @@
+"""The words of the tiny world: shapes, colours, backgrounds, and the phrases around them. All typed by hand."""
+
+from typing import Final, TypeAlias
+
+Rgb: TypeAlias = tuple[int, int, int]
+
+# Most common first: frequency falls with rank, so the last ones are the long tail where cheap models fail.
+SHAPES: Final[dict[str, tuple[str, ...]]] = {
+    "circle": ("circle", "disc", "ball"),
+    "heart": ("heart",),
+    "star": ("star",),
+    "house": ("house", "cottage"),
+    "tree": ("tree", "fir"),
+    "cat": ("cat", "kitten"),
+    "moon": ("moon", "crescent"),
+    "fish": ("fish",),
+    "square": ("square", "box"),
+    "boat": ("boat", "ship"),
+    "mushroom": ("mushroom", "toadstool"),
+    "ring": ("ring", "hoop"),
+    "cross": ("cross", "plus"),
+    "bolt": ("bolt", "lightning"),
+}
+IRREGULAR_PLURALS: Final[dict[str, str]] = {
+    "fish": "fish",
+    "box": "boxes",
+    "cross": "crosses",
+    "plus": "pluses",
+    "lightning": "lightnings",
+}
+
+COLOURS: Final[dict[str, tuple[str, ...]]] = {
+    "red": ("red", "crimson"),
+    "blue": ("blue", "azure"),
+    "yellow": ("yellow", "golden"),
+    "green": ("green", "emerald"),
+    "orange": ("orange", "tangerine"),
+    "purple": ("purple", "violet"),
+    "pink": ("pink", "rose"),
+    "black": ("black", "ebony"),
+}
+COLOUR_RGB: Final[dict[str, Rgb]] = {
+    "red": (216, 40, 48),
+    "blue": (36, 92, 224),
+    "yellow": (252, 212, 36),
+    "green": (24, 136, 72),
+    "orange": (248, 124, 20),
+    "purple": (128, 44, 172),
+    "pink": (248, 112, 176),
+    "black": (28, 26, 34),
+}
+
+BACKGROUNDS: Final[dict[str, tuple[str, ...]]] = {
+    "night": ("at night", "in the moonlight"),
+    "sky": ("in the sky", "in the clouds"),
+    "sand": ("on the sand", "on the beach"),
+    "snow": ("in the snow", "in winter"),
+    "grass": ("on the grass", "on a meadow"),
+}
+# (top, bottom, ground band). Night is a bright dusk: dark backgrounds were the hardest to paint well.
+BACKGROUND_RGB: Final[dict[str, tuple[Rgb, Rgb, Rgb]]] = {
+    "plain": ((196, 194, 190), (196, 194, 190), (196, 194, 190)),
+    "night": ((92, 98, 168), (120, 124, 188), (70, 76, 132)),
+    "sky": ((150, 206, 246), (186, 226, 250), (236, 246, 252)),
+    "sand": ((244, 226, 184), (236, 212, 160), (206, 172, 116)),
+    "snow": ((226, 236, 246), (242, 246, 250), (252, 253, 255)),
+    "grass": ((206, 232, 176), (186, 222, 152), (122, 182, 92)),
+}
+
+PREFIXES: Final[tuple[str, ...]] = (
+    "a painting of",
+    "a picture of",
+    "a drawing of",
+    "a sketch of",
+    "an illustration of",
+    "a photo of",
+)
+STYLES: Final[tuple[str, ...]] = (
+    "highly detailed",
+    "trending on artstation",
+    "digital art",
+    "concept art",
+    "oil on canvas",
+    "watercolor",
+    "soft light",
+    "masterpiece",
+    "sharp focus",
+    "by a famous painter",
+    "cinematic",
+    "minimal",
+)
+NUMBERS: Final[dict[int, str]] = {2: "two", 3: "three", 4: "four"}
