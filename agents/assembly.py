@@ -1,33 +1,46 @@
 """Puts the roles of a process together: one producer, one set of views, each role with its collaborators."""
 
 import contextlib
-import logging
 import os
 import socket
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
 
 from agents import catalogs
-from agents.running import Run
+from agents.running import Run, not_alive
 from agents.views import EndedView, FleetView, PlanView
 from planner.catalog import Catalog
+from streams import logs
 from streams.admin import create_topics
 from streams.faust_host import AgentHost
+from streams.health import Health, Probe, served
 from streams.producer import KafkaRecordProducer
 from streams.settings import Settings
 from streams.store import open_store
 
 TORCH_ROLES = {"worker", "discriminator"}
 STREAM_ROLES = {"classifier", "router", "discriminator"}
+PLANNED = {"router", "discriminator"}  # stream roles that serve nothing before they hold a plan
 
 
 @dataclass
 class Process:
     """What a process runs."""
 
+    health: Health
     threaded: dict[str, Run] = field(default_factory=dict)
     hosts: list[AgentHost] = field(default_factory=list)
+
+
+class Threaded(NamedTuple):
+    """A role with a thread of its own."""
+
+    run: Run
+    not_ready: Probe
+    not_alive: Probe = lambda: ""  # besides its thread, which is looked after for every role
 
 
 @contextlib.contextmanager
@@ -37,22 +50,40 @@ def assemble(settings: Settings, roles: frozenset[str]) -> Iterator[Process]:
     Raises:
         PochadeError: a catalog, model folder, broker or setting that is not right, before anything is consumed.
     """
-    set_up_logging()
+    logs.set_up(settings.logs, roles)
     if not roles & TORCH_ROLES:
         sys.modules["torch"] = None  # type: ignore[assignment]  # spaCy's thinc would load it: 4 s and 500 MB for nothing
-    catalog = catalogs.load(settings.catalog)
-    create_topics(settings, sorted(catalog.variants))
+    health = Health(roles)
     with contextlib.ExitStack() as stack:
+        stack.enter_context(served(health, settings.http))
+        catalog = catalogs.load(settings.catalog)
+        create_topics(settings, sorted(catalog.variants))
         producer = KafkaRecordProducer(settings)
         stack.callback(producer.close)
         views = _Views(settings, "+".join(sorted(roles)), stack)
-        process = Process()
+        process = Process(health)
+        probes: dict[str, tuple[Probe, Probe]] = {}
         for role in sorted(roles):
             if role in STREAM_ROLES:
-                process.hosts.append(AgentHost(settings, _logic(role, settings, catalog, views), producer))
+                host = AgentHost(settings, _logic(role, settings, catalog, views), producer)
+                process.hosts.append(host)
+                probes[role] = (partial(_not_ready, role, host, views), host.not_alive)
             else:
-                process.threaded[role] = _run(role, settings, catalog, views, producer)
+                threaded = _threaded(role, settings, catalog, views, producer)
+                process.threaded[role] = threaded.run
+                probes[role] = (threaded.not_ready, partial(_not_alive, role, threaded))
+        for role, (ready, alive) in probes.items():  # all at once: their threads begin when the last is assembled
+            health.watch(role, ready=ready, alive=alive)
         yield process
+
+
+def _not_ready(role: str, host: AgentHost, views: "_Views") -> str:
+    has_plan = role not in PLANNED or views.plans.plan is not None
+    return host.not_ready() or ("" if has_plan else "holds no plan yet")
+
+
+def _not_alive(role: str, threaded: Threaded) -> str:
+    return not_alive(role) or threaded.not_alive()
 
 
 class _Views:
@@ -94,31 +125,40 @@ def _logic(role: str, settings: Settings, catalog: Catalog, views: _Views):  # t
         from agents.classifier import Classifier
         from agents.classify import RuleClassifier
 
-        return Classifier(RuleClassifier.load(), catalog, settings.requests.max_prompt_bytes)
+        return Classifier(RuleClassifier.load(), catalog, settings.requests)
     from agents.dispatching import Dispatcher
 
     dispatcher = Dispatcher(catalog, views.fleet, role)
     if role == "router":
         from agents.router import Router
+        from agents.tenants import Tenants
+        from planner.quotas import Quota
 
-        return Router(catalog, views.plans, views.ended, dispatcher)
+        tenants = Tenants({name: Quota(**limits.model_dump()) for name, limits in settings.tenants.items()})
+        views.ended.on_end = tenants.ended
+        return Router(catalog, views.plans, views.ended, dispatcher, tenants, settings.admission)
     from agents.discriminator import Discriminator
     from agents.scoring import open_scorers
 
-    return Discriminator(views.plans, views.ended, dispatcher, open_store(settings), open_scorers(catalog))
+    store, scorers = open_store(settings), open_scorers(catalog)
+    return Discriminator(catalog, views.plans, views.ended, dispatcher, store, scorers)
 
 
-def _run(role: str, settings: Settings, catalog: Catalog, views: _Views, producer: KafkaRecordProducer) -> Run:
+def _threaded(
+    role: str, settings: Settings, catalog: Catalog, views: _Views, producer: KafkaRecordProducer
+) -> Threaded:
     if role == "ledger":
         from agents.ledger import Ledger
 
-        return Ledger(settings).run
+        ledger = Ledger(settings)
+        return Threaded(ledger.run, ledger.membership.not_ready)
     if role == "planner":
         from agents.planning import PlannerLoop
         from planner.policies import DEFAULT, named
 
         named(settings.planner.policy or DEFAULT)
-        return PlannerLoop(settings, catalog, producer, views.plans, views.fleet).run
+        planner = PlannerLoop(settings, catalog, producer, views.plans, views.fleet)
+        return Threaded(planner.run, planner.not_ready)
     from agents.engines import check_models
     from agents.worker import Worker
 
@@ -126,15 +166,5 @@ def _run(role: str, settings: Settings, catalog: Catalog, views: _Views, produce
     if settings.worker.variant:
         catalog.level(settings.worker.variant)
     worker_id = settings.worker.id or f"{socket.gethostname()}-{os.getpid()}"
-    return Worker(
-        settings, catalog, producer, open_store(settings), views.plans, views.ended, views.fleet, worker_id
-    ).run
-
-
-def set_up_logging() -> None:
-    """One line a message on standard error, with time, level and logger."""
-    logging.basicConfig(
-        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", force=True
-    )
-    for noisy in ("faust", "mode", "aiokafka", "httpx"):
-        logging.getLogger(noisy).setLevel(logging.WARNING)
+    worker = Worker(settings, catalog, producer, open_store(settings), views.plans, views.ended, views.fleet, worker_id)
+    return Threaded(worker.run, worker.not_ready, worker.not_alive)

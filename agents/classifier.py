@@ -8,6 +8,7 @@ from typing import Protocol
 from agents.writing import outcome_record, outgoing, refused
 from planner.admission import check_request
 from planner.catalog import Catalog, classes_of
+from planner.options import check_options
 from planner.outcomes import expired, failed, rejected
 from schemas import topics
 from schemas.errors import InvalidRequest
@@ -15,6 +16,7 @@ from schemas.messages import ClassifiedRequest, GenerateRequest
 from schemas.record import Delivered, Incoming, Outgoing
 from streams.reading import now_ms
 from streams.request_codec import decode_request, request_id_of
+from streams.settings import Requests
 
 
 class PromptJudge(Protocol):
@@ -33,18 +35,19 @@ class Classifier:
     role = "classifier"
     source = topics.PROMPTS
 
-    def __init__(self, judge: PromptJudge, catalog: Catalog, max_prompt_bytes: int) -> None:
-        self._judge, self._catalog, self._max_prompt_bytes = judge, catalog, max_prompt_bytes
+    def __init__(self, judge: PromptJudge, catalog: Catalog, limits: Requests) -> None:
+        self._judge, self._catalog, self._limits = judge, catalog, limits
 
     async def on_record(self, record: Incoming) -> Sequence[Outgoing]:
         """A classified request, or why there is none."""
         subject: str | GenerateRequest = request_id_of(record)
         try:
             subject = request = decode_request(record)
-            check_request(request, self._max_prompt_bytes, now_ms())
+            check_request(request, self._limits.max_prompt_bytes, now_ms())
+            check_options(request, self._limits.max_pictures)
         except InvalidRequest as error:
             if isinstance(subject, GenerateRequest):  # what was refused for its length must not travel on whole
-                subject = dataclasses.replace(subject, prompt=subject.prompt[: self._max_prompt_bytes])
+                subject = dataclasses.replace(subject, prompt=subject.prompt[: self._limits.max_prompt_bytes])
             outcome = rejected(subject, reason=str(error), by=self.role, now_ms=now_ms())
             return refused(record, outcome, error, now_ms())
         if request.deadline_ms is not None and request.deadline_ms <= now_ms():
@@ -61,7 +64,7 @@ class Classifier:
         return [
             outgoing(
                 topics.CLASSIFIED, classified, request_id=request.request_id, cause=record.headers, role=self.role,
-                now_ms=classified.classified_ms, facts={"hardness": f"{hardness:.3f}", "tenant": request.tenant},
+                now_ms=classified.classified_ms, facts=_facts(classified),
             )
         ]  # fmt: skip
 
@@ -81,3 +84,10 @@ class Classifier:
             request_id = request_id_of(dataclasses.replace(record, value=None))
         outcome = failed(request_id, reason=str(error), by=self.role, now_ms=now_ms())
         return refused(record, outcome, error, now_ms())
+
+
+def _facts(classified: ClassifiedRequest) -> dict[str, object]:
+    """Routing facts for the headers; the deadline, so that the ledger finds it without decoding."""
+    request = classified.request
+    facts: dict[str, object] = {"hardness": f"{classified.hardness:.3f}", "tenant": request.tenant}
+    return facts if request.deadline_ms is None else facts | {"deadline_ms": request.deadline_ms}

@@ -12,16 +12,20 @@ from agents.dispatching import Dispatcher
 from agents.scoring import Scorer
 from agents.views import EndedView, PlanView
 from agents.writing import event_record, outcome_record, refused
-from planner.escalation import Escalate, cascade_of, judge
+from planner.catalog import Catalog
+from planner.escalation import Escalate, Keep, Verdict, cascade_of, judge
 from planner.outcomes import completed, failed, step_of
+from planner.wishes import may_escalate
 from schemas import topics
-from schemas.messages import ImageGenerated, Plan
+from schemas.messages import GenerateRequest, ImageGenerated, Plan
 from schemas.record import Delivered, Incoming, Outgoing
 from streams import metrics
 from streams.codec import decode
 from streams.reading import now_ms
 from streams.request_codec import request_id_of
 from streams.store import ImageStore, StoreUnavailable
+
+KEPT_AS_ASKED = "kept as it is: the request asked for this level"
 
 
 class Discriminator:
@@ -31,9 +35,15 @@ class Discriminator:
     source = topics.IMAGES
 
     def __init__(
-        self, plans: PlanView, ended: EndedView, dispatcher: Dispatcher, store: ImageStore, scorers: dict[str, Scorer]
+        self,
+        catalog: Catalog,
+        plans: PlanView,
+        ended: EndedView,
+        dispatcher: Dispatcher,
+        store: ImageStore,
+        scorers: dict[str, Scorer],
     ) -> None:
-        self._plans, self._ended, self._dispatcher = plans, ended, dispatcher
+        self._catalog, self._plans, self._ended, self._dispatcher = catalog, plans, ended, dispatcher
         self._store, self._scorers = store, scorers
 
     async def on_record(self, record: Incoming) -> Sequence[Outgoing]:
@@ -45,11 +55,14 @@ class Discriminator:
             return []
         plan = await self._plans.in_force()
         cascade = cascade_of(plan, image.job.level)
-        confidence, next_ms = None, math.inf
-        if cascade is not None:
-            confidence = await self._score(image, cascade.discriminator)
-            next_ms = self._dispatcher.wait_and_run_ms(cascade.next_level)
-        verdict = judge(plan, image.job.level, confidence, request.deadline_ms, now_ms(), next_ms)
+        confidence: float | None = None
+        verdict: Verdict = Keep(None, KEPT_AS_ASKED)
+        if cascade is None or may_escalate(image.job.classified, self._catalog):
+            next_ms = math.inf
+            if cascade is not None:
+                confidence = await self._score(image, cascade.discriminator)
+                next_ms = self._dispatcher.finish_in_ms(cascade.next_level, request.options)
+            verdict = judge(plan, image.job.level, confidence, request.deadline_ms, now_ms(), next_ms)
         if isinstance(verdict, Escalate):
             return await self._escalated(plan, image, confidence, verdict, record)
         outcome = completed(
@@ -72,10 +85,15 @@ class Discriminator:
         return [placed, note]
 
     async def _score(self, image: ImageGenerated, discriminator: str) -> float:
-        scorer = self._scorers[discriminator]
-        data = await asyncio.to_thread(self._fetch, image.image.uri)
-        with Image.open(io.BytesIO(data)) as picture:
-            return await asyncio.to_thread(scorer.score, image.job.classified.request, picture.convert("RGB"))
+        """The confidence in the worst of the request's pictures."""
+        request, scorer = image.job.classified.request, self._scorers[discriminator]
+        return min(
+            [await asyncio.to_thread(self._score_one, each.uri, request, scorer) for each in (image.image, *image.more)]
+        )
+
+    def _score_one(self, uri: str, request: GenerateRequest, scorer: Scorer) -> float:
+        with Image.open(io.BytesIO(self._fetch(uri))) as picture:
+            return scorer.score(request, picture.convert("RGB"))
 
     @tenacity.retry(
         retry=tenacity.retry_if_exception_type(StoreUnavailable), wait=tenacity.wait_exponential(0.1, max=5)

@@ -3,16 +3,15 @@
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Sequence
 
 from agents.views import FleetView
 from agents.writing import job_record
-from planner.admission import level_in_time, predicted_finish_ms
 from planner.catalog import Catalog, run_ms
 from planner.dispatch import choose
 from planner.loads import Load, Sent
+from planner.options import job_ms, settle
 from schemas import ids
-from schemas.messages import ClassifiedRequest, GenerateJob, Plan, Step
+from schemas.messages import ClassifiedRequest, GenerateJob, PaintOptions, Plan, Step
 from schemas.record import Delivered, Headers, Outgoing
 from streams import metrics
 from streams.reading import now_ms
@@ -30,18 +29,13 @@ class Dispatcher:
         # that fails is repeated with the same record or ends the process, so nothing is ever taken back
         self._on_their_way: dict[int, tuple[Outgoing, Sent]] = {}
 
-    def level_in_time(self, level: str, deadline_ms: int | None) -> str | None:
-        """The level, a cheaper one where only that meets the deadline, or None where none does."""
-        self._catalog.level(level)
-        if deadline_ms is None:
-            return level
-        cheaper = [variant.name for variant in self._catalog.cheaper_than(level)]
-        now = now_ms()
-        finish = {name: predicted_finish_ms(now, 0, self.wait_and_run_ms(name)) for name in (level, *cheaper)}
-        chosen = level_in_time(level, cheaper, deadline_ms, finish)
-        if chosen not in (level, None):
-            metrics.FALLBACKS.labels(self._role, "cheaper-level").inc()
-        return chosen
+    def waits_ms(self) -> dict[str, float]:
+        """Level -> ms until its least loaded worker is free; infinite where nobody serves it."""
+        return {level: self._wait_ms(level) for level in self._catalog.variants}
+
+    def workers(self) -> int:
+        """How many workers take jobs, of any variant."""
+        return sum(len(self._fleet.loads(level, now_ms())) for level in self._catalog.variants)
 
     async def place(
         self,
@@ -67,13 +61,17 @@ class Dispatcher:
             worker_id=load.worker_id if load else "",
             routed_ms=now_ms(),
             path=path,
+            overridden=settle(classified.request.options, self._catalog.level(level)).overridden,
         )
         return self._record(job, load, cause)
 
-    def wait_and_run_ms(self, level: str) -> float:
+    def finish_in_ms(self, level: str, options: PaintOptions) -> float:
         """What a job sent to a level now would take until painted; infinite when nobody serves it."""
-        variant = self._catalog.level(level)
-        return self._wait_ms(self._fleet.loads(variant.name, now_ms())) + run_ms(variant, 1)
+        return self._wait_ms(level) + job_ms(self._catalog.level(level), options)
+
+    def _wait_ms(self, level: str) -> float:
+        loads = self._fleet.loads(self._catalog.level(level).name, now_ms())
+        return min((load.remaining_ms for load in loads), default=math.inf)
 
     def on_delivered(self, record: Outgoing, delivered: Delivered) -> None:
         """A job lies on its partition: heartbeats that have seen its offset count it from now on."""
@@ -96,9 +94,6 @@ class Dispatcher:
         record = job_record(job, load.partition if load else None, cause, self._role, now_ms())
         if load is not None:
             self._sent_before[job.variant] += 1
-            took = run_ms(self._catalog.level(job.level), 1)
+            took = job_ms(self._catalog.level(job.level), job.classified.request.options)
             self._on_their_way[id(record)] = record, self._fleet.sent(job.variant, load.partition, took, now_ms())
         return record
-
-    def _wait_ms(self, loads: Sequence[Load]) -> float:
-        return min((load.remaining_ms for load in loads), default=math.inf)

@@ -35,6 +35,7 @@ class WorkerState:
     detail: str = ""
     batch: int = 0  # pictures being painted now
     source: JobSource | None = None
+    beaten_s: float | None = None  # monotonic seconds of the last heartbeat; None: none yet
     watchdog: Watchdog = field(default_factory=lambda: Watchdog(600))
 
 
@@ -69,6 +70,7 @@ class Heart:
             except Exception:  # silence would mean death to the others while this worker holds its partitions
                 log.exception("no heartbeat this time")
                 metrics.FALLBACKS.labels("worker", "heartbeat").inc()
+            self._state.beaten_s = time.monotonic()
             self._stopping.wait(LEAST_PERIOD_S)
             self._changed.wait(self._period_s)
             self._changed.clear()

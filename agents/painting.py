@@ -5,6 +5,8 @@ import hashlib
 import io
 import logging
 from collections.abc import Sequence
+from itertools import islice
+from typing import NamedTuple
 
 import tenacity
 from PIL.Image import Image
@@ -13,13 +15,14 @@ from agents.engines import Engine, PaintTask
 from agents.job_source import Taken
 from agents.views import EndedView
 from agents.writing import job_record, outcome_record, outgoing, refused
-from planner.admission import can_meet, predicted_finish_ms
-from planner.catalog import Variant, run_ms
-from planner.outcomes import expired, failed
+from planner.admission import SEED_LIMIT, can_meet, predicted_finish_ms
+from planner.options import Settled, job_ms, settle
+from planner.outcomes import expired, failed, kept_draft
+from planner.variant import Variant
 from schemas import topics
 from schemas.errors import PochadeError
 from schemas.ids import seed_of
-from schemas.messages import GenerateJob, ImageGenerated, ImageRef
+from schemas.messages import GenerateJob, ImageGenerated, ImageRef, Outcome
 from schemas.record import Outgoing
 from streams import metrics
 from streams.codec import decode
@@ -36,6 +39,17 @@ class TooManyOwners(PochadeError):
     """A job whose owners died or failed as often as is allowed."""
 
 
+class Painted(NamedTuple):
+    """When a call painted how many jobs."""
+
+    started_ms: int
+    painted_ms: int
+    batch: int
+
+
+Wanted = tuple[Taken, GenerateJob]
+
+
 class Painter:
     """Paints what is still wanted; every record gets an answer."""
 
@@ -48,7 +62,7 @@ class Painter:
     def answer(self, batch: Sequence[Taken]) -> list[Outgoing]:
         """The records to write before the batch may be committed."""
         answers: list[Outgoing] = []
-        wanted: list[tuple[Taken, GenerateJob]] = []
+        wanted: list[Wanted] = []
         for taken in batch:
             try:
                 job = decode(taken.record.value, GenerateJob)
@@ -60,7 +74,7 @@ class Painter:
                 wanted.append((taken, job))
             else:
                 answers += ended
-        return answers + self._paint(wanted)
+        return answers + self._paint_groups(wanted)
 
     def _end_before_painting(self, taken: Taken, job: GenerateJob) -> list[Outgoing] | None:
         request = job.classified.request
@@ -71,60 +85,75 @@ class Painter:
         if attempt > self._max_attempts:
             reason = f"job {job.job_id} ended {attempt - 1} workers; worker.max_attempts is {self._max_attempts}"
             return self._failed(taken, job, TooManyOwners(reason))
-        if not can_meet(request.deadline_ms, predicted_finish_ms(now_ms(), 0, run_ms(self._variant, 1))):
+        took_ms = job_ms(self._variant, request.options)
+        if not can_meet(request.deadline_ms, predicted_finish_ms(now_ms(), 0, took_ms)):
             reason = f"{self._variant.name} would have finished after deadline_ms {request.deadline_ms}"
-            outcome = expired(job, reason=reason, by=ROLE, now_ms=now_ms())
-            return [outcome_record(outcome, taken.record.headers, now_ms())]
+            return [outcome_record(_too_late(job, reason), taken.record.headers, now_ms())]
         return None
 
-    def _paint(self, wanted: Sequence[tuple[Taken, GenerateJob]]) -> list[Outgoing]:
-        if not wanted:
-            return []
+    def _paint_groups(self, wanted: Sequence[Wanted]) -> list[Outgoing]:
+        """Jobs that are painted alike share a call (design, section 2.4)."""
+        groups: dict[Settled, list[Wanted]] = {}
+        for taken, job in wanted:
+            how = settle(job.classified.request.options, self._variant)
+            groups.setdefault(how._replace(n=1, overridden=()), []).append((taken, job))
+        return [record for how, group in groups.items() for record in self._paint(group, how)]
+
+    def _paint(self, wanted: Sequence[Wanted], how: Settled) -> list[Outgoing]:
         started = now_ms()
+        tasks = [task for _, job in wanted for task in _tasks(job)]
         try:
-            pictures = self._engine.paint([_task(job) for _, job in wanted], lambda: self._are_all_dead(wanted))
+            pictures = self._engine.paint(tasks, how, lambda: self._are_all_dead(wanted))
         except Exception as error:  # whatever a model and its libraries raise
             log.exception("painting failed")
             if len(wanted) > 1:  # one of them may be the cause: each alone
-                return [record for pair in wanted for record in self._paint([pair])]
+                return [record for pair in wanted for record in self._paint([pair], how)]
             return self._retry_or_fail(*wanted[0], error)
-        painted = now_ms()
         if pictures is None:
             metrics.DEAD_WORK.labels(ROLE).inc(len(wanted))
             return []
-        pairs = zip(wanted, pictures, strict=True)
-        return [self._picture(taken, job, p, len(wanted), started, painted) for (taken, job), p in pairs]
+        painted = Painted(started, now_ms(), len(wanted))
+        rest = iter(pictures)
+        shares = [list(islice(rest, job.classified.request.options.n)) for _, job in wanted]
+        alive = [(pair, own) for pair, own in zip(wanted, shares, strict=True) if not self._is_dead(pair[1])]
+        metrics.DEAD_WORK.labels(ROLE).inc(len(wanted) - len(alive))
+        return [self._picture(*pair, own, painted) for pair, own in alive]
 
-    def _are_all_dead(self, wanted: Sequence[tuple[Taken, GenerateJob]]) -> bool:
-        return all(job.classified.request.request_id in self._ended for _, job in wanted)
+    def _is_dead(self, job: GenerateJob) -> bool:
+        return job.classified.request.request_id in self._ended
 
-    def _picture(
-        self, taken: Taken, job: GenerateJob, picture: Image, batch: int, started: int, painted: int
-    ) -> Outgoing:
-        data = _png(picture)
-        uri = self._stored(job.job_id, data)
+    def _are_all_dead(self, wanted: Sequence[Wanted]) -> bool:
+        return all(self._is_dead(job) for _, job in wanted)
+
+    def _picture(self, taken: Taken, job: GenerateJob, pictures: Sequence[Image], painted: Painted) -> Outgoing:
+        first, *more = [self._stored(job.job_id, picture) for picture in pictures]
         image = ImageGenerated(
             job=job,
-            image=ImageRef(
-                uri=uri, sha256=hashlib.sha256(data).hexdigest(), width=picture.width, height=picture.height,
-                bytes=len(data),
-            ),
+            image=first,
             worker_id=self._worker_id,
-            batch=batch,
+            batch=painted.batch,
             attempt=max(taken.attempt, job.attempt),
-            started_ms=started,
-            painted_ms=painted,
+            started_ms=painted.started_ms,
+            painted_ms=painted.painted_ms,
             stored_ms=now_ms(),
-        )  # fmt: skip
+            more=tuple(more),
+        )
         return outgoing(
             topics.IMAGES, image, request_id=job.classified.request.request_id, cause=taken.record.headers, role=ROLE,
             now_ms=now_ms(), facts={"worker": self._worker_id, "sha256": image.image.sha256},
         )  # fmt: skip
 
+    def _stored(self, name: str, picture: Image) -> ImageRef:
+        data = _png(picture)
+        return ImageRef(
+            uri=self._put(name, data), sha256=hashlib.sha256(data).hexdigest(), width=picture.width,
+            height=picture.height, bytes=len(data),
+        )  # fmt: skip
+
     @tenacity.retry(
         retry=tenacity.retry_if_exception_type(StoreUnavailable), wait=tenacity.wait_exponential(0.1, max=5)
     )  # an outage of the store is waited out in place; the watchdog bounds it
-    def _stored(self, name: str, data: bytes) -> str:
+    def _put(self, name: str, data: bytes) -> str:
         return self._store.put(name, data)
 
     def _retry_or_fail(self, taken: Taken, job: GenerateJob, error: Exception) -> list[Outgoing]:
@@ -141,10 +170,21 @@ class Painter:
         return list(refused(taken.record, outcome, error, now_ms()))
 
 
-def _task(job: GenerateJob) -> PaintTask:
+def _too_late(job: GenerateJob, reason: str) -> Outcome:
+    """The end of what cannot be painted in time: the draft where there is one, else EXPIRED."""
+    if job.path:
+        return kept_draft(job, reason=f"{reason}; the draft was kept", by=ROLE, now_ms=now_ms())
+    return expired(job, reason=reason, by=ROLE, now_ms=now_ms())
+
+
+def _tasks(job: GenerateJob) -> list[PaintTask]:
+    """One a picture; those of n > 1 have seeds in a row."""
     request = job.classified.request
     seed = seed_of(request.request_id) if request.seed is None else request.seed
-    return PaintTask(request_id=request.request_id, prompt=request.prompt, seed=seed, level=job.level)
+    return [
+        PaintTask(request_id=request.request_id, prompt=request.prompt, seed=(seed + i) % SEED_LIMIT)
+        for i in range(request.options.n)
+    ]
 
 
 def _png(picture: Image) -> bytes:

@@ -48,6 +48,10 @@ class PlannerLoop:
         self._arrivals.append(classified.received_ms)
         self._recent.append((classified.hardness, classified.classes.get("models", "")))
 
+    def not_ready(self) -> str:
+        """Why it does not plan yet; any thread may ask."""
+        return "" if self._last_ms else "reads the prompts of late"
+
     def run(self, stopping: threading.Event) -> None:
         """Plan at once, then on a period and whenever a worker or a pin comes or goes."""
         self._arrivals.clear()  # a second run reads the window again

@@ -3,18 +3,22 @@
 from collections.abc import Sequence
 
 from agents.dispatching import Dispatcher
+from agents.tenants import Tenants
 from agents.views import EndedView, PlanView
 from agents.writing import outcome_record, refused
+from planner.backlog import limit_ms
 from planner.catalog import Catalog
-from planner.outcomes import expired, failed
-from planner.routing import choose_level
+from planner.options import job_ms
+from planner.outcomes import expired, failed, rejected
+from planner.placement import Place, TurnedAway, decide
 from schemas import topics
-from schemas.messages import ClassifiedRequest
+from schemas.messages import ClassifiedRequest, Outcome, Plan, Status
 from schemas.record import Delivered, Incoming, Outgoing
 from streams import metrics
 from streams.codec import decode
 from streams.reading import now_ms
 from streams.request_codec import request_id_of
+from streams.settings import Admission
 
 
 class Router:
@@ -23,27 +27,54 @@ class Router:
     role = "router"
     source = topics.CLASSIFIED
 
-    def __init__(self, catalog: Catalog, plans: PlanView, ended: EndedView, dispatcher: Dispatcher) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        plans: PlanView,
+        ended: EndedView,
+        dispatcher: Dispatcher,
+        tenants: Tenants,
+        limits: Admission,
+    ) -> None:
         self._catalog, self._plans, self._ended, self._dispatcher = catalog, plans, ended, dispatcher
+        self._tenants, self._limits = tenants, limits
 
     async def on_record(self, record: Incoming) -> Sequence[Outgoing]:
-        """A job, an expiry, or nothing for a request that has ended."""
+        """A job, an early end, or nothing for a request that has ended."""
         classified = decode(record.value, ClassifiedRequest)
         request = classified.request
         if request.request_id in self._ended:
             metrics.DEAD_WORK.labels(self.role).inc()
             return []
         plan = await self._plans.in_force()
-        choice = choose_level(plan, request.request_id, classified.hardness, classified.classes)
-        level = self._dispatcher.level_in_time(choice.level, request.deadline_ms)
-        if level is None:
-            reason = f"no level would have met deadline_ms {request.deadline_ms}: it was {now_ms()} when routed"
-            outcome = expired(classified, reason=reason, by=self.role, now_ms=now_ms(), policy=plan.policy)
-            return [outcome_record(outcome, record.headers, now_ms())]
+        fate = self._fate(plan, classified)
+        if isinstance(fate, TurnedAway):
+            return [outcome_record(self._end(fate, classified, plan), record.headers, now_ms())]
+        if fate.is_lowered:
+            metrics.FALLBACKS.labels(self.role, "cheaper-level").inc()
         job = await self._dispatcher.place(
-            plan, classified, level, probability=choice.probability, cause=record.headers
+            plan, classified, fate.level, probability=fate.probability, cause=record.headers
         )
         return [job]
+
+    def _fate(self, plan: Plan, classified: ClassifiedRequest) -> Place | TurnedAway:
+        """The planner's decision, then the tenant's rights: a request that is refused anyway takes no tokens."""
+        request, limits = classified.request, self._limits
+        most_ms = limit_ms(limits.max_backlog_s, request.tier, limits.interactive_headroom)
+        fate = decide(plan, classified, self._catalog, self._dispatcher.waits_ms(), now_ms(), most_ms)
+        if isinstance(fate, TurnedAway):
+            return fate
+        work_ms = job_ms(self._catalog.level(fate.level), request.options)
+        allowed_ms = 1000 * limits.max_backlog_s * max(1, self._dispatcher.workers())
+        return self._tenants.refuse(request, work_ms, allowed_ms, now_ms()) or fate
+
+    def _end(self, fate: TurnedAway, classified: ClassifiedRequest, plan: Plan) -> Outcome:
+        if fate.status is Status.EXPIRED:
+            return expired(classified, reason=fate.reason, by=self.role, now_ms=now_ms(), policy=plan.policy)
+        return rejected(
+            classified, reason=fate.reason, by=self.role, now_ms=now_ms(), policy=plan.policy, code=fate.code,
+            retry_after_ms=fate.retry_after_ms,
+        )  # fmt: skip
 
     def on_delivered(self, record: Outgoing, delivered: Delivered) -> None:
         """Tell the dispatcher where its jobs lie."""

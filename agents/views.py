@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 
 from planner.loads import Load, LoadView, Sent
 from planner.observation import Seen
@@ -10,7 +11,7 @@ from planner.plans import newer
 from schemas import topics
 from schemas.messages import Heartbeat, Pin, Plan
 from schemas.record import Incoming
-from streams import metrics
+from streams import logs, metrics
 from streams.codec import decode
 from streams.reading import Follower, now_ms
 from streams.settings import Settings
@@ -50,6 +51,7 @@ class PlanView:
         """The plan; waits for the first one: nothing is guessed before."""
         while self.plan is None:
             await asyncio.to_thread(self.has_plan.wait, 1)
+        logs.obeying(self.plan.version)
         return self.plan
 
     def start(self) -> "PlanView":
@@ -67,11 +69,14 @@ class EndedView:
 
     def __init__(self, settings: Settings) -> None:
         self._ids: OrderedDict[str, None] = OrderedDict()
+        self.on_end: Callable[[str], None] = lambda _request_id: None
         self._follower = Follower(settings, [topics.RESULTS], self.on_record, since_ms=now_ms() - ENDED_WINDOW_MS)
 
     def on_record(self, record: Incoming) -> None:
         """The key is enough: nothing is decoded."""
-        self._ids[(record.key or b"").decode()] = None
+        request_id = (record.key or b"").decode(errors="replace")
+        self._ids[request_id] = None
+        self.on_end(request_id)
         if len(self._ids) > ENDED_MOST:
             self._ids.popitem(last=False)
 

@@ -32,6 +32,11 @@ class Watchdog:
         if self._armed is not None:
             self._armed.cancel()
 
+    def is_overdue(self) -> bool:
+        """A job runs for longer than it may, and the process has not ended over it."""
+        since = self.since
+        return since is not None and time.monotonic() - since > self._limit_s
+
     def _hang(self) -> None:
         log.critical("a job took longer than worker.job_limit_s = %g; ending the process", self._limit_s)
         self._bite()

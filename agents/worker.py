@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 
 from agents.engines import EngineFailed, open_engine
 from agents.heartbeat import Heart, WorkerState
@@ -13,7 +14,7 @@ from planner.allocation import may_leave
 from planner.catalog import Catalog, Variant
 from planner.observation import live_workers
 from schemas.errors import Unknown
-from streams import metrics
+from streams import logs, metrics
 from streams.admin import set_group_timeouts
 from streams.producer import RecordProducer, send_all
 from streams.reading import now_ms
@@ -25,6 +26,8 @@ log = logging.getLogger(__name__)
 ROLE = "worker"
 POLL_S = 0.1
 LOAD_RETRY_S, LOAD_RETRY_MOST_S = 5, 300  # doubled by each failure in a row
+SERVING = ("ready", "painting", "draining")
+NO_BEAT_S = 30  # a heartbeat's thread that is silent for longer has died or hangs
 SETTLE_MS = 2000  # routes have left a variant this long after the plan that left it (obeyed within a second)
 
 
@@ -59,6 +62,23 @@ class Worker:
                     self._serve(variant, stopping)
         finally:
             self._heart.close()
+
+    def not_ready(self) -> str:
+        """Why it takes no jobs yet; any thread may ask."""
+        me = self._me
+        if me.state in SERVING:
+            return ""
+        if me.variant is None:
+            return f"waits for a plan that names {me.worker_id}"
+        return f"{me.variant.name} is {me.state}{me.detail and ': '}{me.detail}"
+
+    def not_alive(self) -> str:
+        """Why only a new process helps; any thread may ask."""
+        if self._me.watchdog.is_overdue():
+            return f"a job takes longer than worker.job_limit_s = {self._settings.worker.job_limit_s:g}"
+        beaten_s = self._me.beaten_s
+        is_silent = beaten_s is not None and time.monotonic() - beaten_s > NO_BEAT_S
+        return f"no heartbeat for {NO_BEAT_S} s" if is_silent else ""
 
     def _wanted(self) -> Variant | None:
         plan = self._plans.plan
@@ -107,9 +127,10 @@ class Worker:
         self._me.batch, self._me.state = len(batch), "draining" if moves else "painting"
         self._me.watchdog.begin()
         try:
-            source.begin(batch)
-            send_all(self._producer, painter.answer(batch))
-            source.commit(batch)
+            with logs.serving(*(taken.record for taken in batch), plan_version=self._me.plan_version):
+                source.begin(batch)
+                send_all(self._producer, painter.answer(batch))
+                source.commit(batch)
         finally:
             self._me.watchdog.end()
         self._me.batch, self._me.state = 0, "draining" if moves else "ready"

@@ -20,9 +20,18 @@ SUMMARIES = {
     "submit": "Send prompts to be painted.",
     "results": "Read how requests ended.",
     "explain": "Tell the way one request went, and why.",
+    "watch": "Follow requests live until they have ended.",
+    "cancel": "End a request before it is painted.",
+    "fetch": "Get the picture of a request.",
     "serve": "Run roles: classifier, router, worker, discriminator, ledger, planner.",
     "plan": "Show, solve or pin the plan.",
+    "topics": "List, create and check the topics.",
+    "dlq": "See what could not be served, and send it again.",
+    "gc": "Delete old pictures.",
+    "config": "Show where each setting comes from, and check them.",
+    "doctor": "Check the deployment, and say what to do.",
     "demo": "Run the whole pipeline on this machine and show what comes out.",
+    "bench": "Measure the pipeline against a baseline in the same run.",
 }
 
 
@@ -30,7 +39,7 @@ class LazySettings:
     """The settings of this call, read when a command asks for them: `settings = obj()`."""
 
     def __init__(self, flags: dict[str, Any], config: str | None) -> None:
-        self._flags, self._config = flags, config
+        self.flags, self._config = flags, config
         self._loaded: Settings | None = None
 
     def __call__(self) -> "Settings":
@@ -44,7 +53,7 @@ class LazySettings:
 
             if self._config is not None:
                 os.environ["POCHADE_CONFIG"] = os.path.abspath(self._config)  # child processes read the same file
-            self._loaded = load(self._flags)
+            self._loaded = load(self.flags)
         return self._loaded
 
 

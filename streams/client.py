@@ -10,10 +10,10 @@ from types import TracebackType
 from typing import Protocol
 
 from schemas.errors import InvalidRecord, PochadeError
-from schemas.messages import GenerateRequest, Result
+from schemas.messages import GenerateRequest, Outcome, Result, Status
 from schemas.record import Delivered, Incoming, Outgoing
-from schemas.topics import PROMPTS, RESULTS
-from streams.codec import decode, encode
+from schemas.topics import OUTCOMES, PROMPTS, RESULTS
+from streams.codec import decode_result, encode
 from streams.headers import stamp
 from streams.producer import RecordProducer
 from streams.reading import Follower, now_ms
@@ -78,6 +78,18 @@ class RequestClient:
         key = request.request_id.encode()
         return self._producer.send(Outgoing(topic=PROMPTS, key=key, value=encode(request), headers=headers))
 
+    def cancel(self, request_id: str, reason: str) -> Future[Delivered]:
+        """Write a CANCELLED outcome; the request ends so unless it had ended, or somebody's outcome came before."""
+        now = self._clock_ms()
+        outcome = Outcome(
+            request_id=request_id, status=Status.CANCELLED, reason=reason, by="cancel", ended_ms=now, code="cancelled"
+        )
+        facts = {"status": outcome.status}
+        headers = stamp({}, kind="Outcome", source="cancel", subject=request_id, time_ms=now, facts=facts)
+        return self._producer.send(
+            Outgoing(topic=OUTCOMES, key=request_id.encode(), value=encode(outcome), headers=headers)
+        )
+
     def listen(self, timeout_s: float = READ_TIMEOUT_S) -> None:
         """Begin to keep results for `wait`. Raises PochadeError when the broker does not answer in time."""
         if self._listening is None:
@@ -85,7 +97,7 @@ class RequestClient:
         self._listening.wait_caught_up(timeout_s)
 
     def _keep(self, record: Incoming) -> None:
-        result = decode(record.value, Result)
+        result = decode_result(record.value)
         with self._arrived:
             self._results.setdefault(result.request_id, result)
             if len(self._results) > KEPT_RESULTS:
@@ -122,11 +134,11 @@ class RequestClient:
             reading.wait_caught_up(READ_TIMEOUT_S)
         finally:
             reading.close()
-        return decode(found[0], Result) if found else None
+        return decode_result(found[0]) if found else None
 
     def follow(self, on_result: Callable[[Result], None], since_ms: int = 0) -> Following:
         """Hand over results in a thread, those since a moment (0: all that are kept) and what comes, until closed."""
-        return self._open(self._settings, lambda record: on_result(decode(record.value, Result)), since_ms)
+        return self._open(self._settings, lambda record: on_result(decode_result(record.value)), since_ms)
 
     def results(self, since_ms: int = 0, *, is_following: bool = False) -> Iterator[Result]:
         """Results since a moment (0: all that are kept), in each partition's order; for ever if following.
@@ -169,6 +181,6 @@ def _decoded(inbox: "queue.SimpleQueue[Incoming]", wait_s: float) -> Iterator[Re
             return
         wait_s = 0.0
         try:
-            yield decode(record.value, Result)
+            yield decode_result(record.value)
         except InvalidRecord as error:
             log.warning("results %d/%d is not a Result: %s", record.partition, record.offset, error)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from schemas.record import Headers
 
+DEADLINE = "pochade_deadline_ms"  # on classified requests that have one: the ledger need not decode the rest
 FACT = "pochade_"  # prefix of routing facts: pochade_level, pochade_plan_version ...
 
 

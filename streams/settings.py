@@ -7,7 +7,7 @@
 import os
 import pathlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
@@ -42,6 +42,22 @@ class Requests(Section):
     """What a request may ask for."""
 
     max_prompt_bytes: int = Field(8192, ge=1)
+    max_pictures: int = Field(8, ge=1)  # n of one request
+
+
+class Admission(Section):
+    """How much work may wait."""
+
+    max_backlog_s: float = Field(60, gt=0)  # predicted wait at the least loaded worker; beyond it: REJECTED, ask later
+    interactive_headroom: float = Field(0.2, ge=0, lt=1)  # of it that only the tier `interactive` may use
+
+
+class Tenant(Section):
+    """What one tenant may have; those not named here share without limits of their own."""
+
+    rate_rps: float = Field(0, ge=0)  # pictures a second; 0: unlimited
+    burst: float = Field(10, ge=1)  # pictures at once after a silence
+    weight: float = Field(1, gt=0)  # of its share when more than half of the allowed backlog waits
 
 
 class Worker(Section):
@@ -69,6 +85,37 @@ class Store(Section):
     """Where pictures go."""
 
     folder: str = ""  # "": HOME/images
+    url: str = ""  # s3://BUCKET/PREFIX; "": the folder. Credentials: boto3's own chain, never here
+    s3_endpoint_url: str = ""  # of a server that is not Amazon's
+    s3_region: str = ""  # "": boto3's own chain
+    retention_days: float = Field(30, gt=0)  # `pochade gc` deletes pictures that are older
+
+
+class Results(Section):
+    """How the ledger writes `results`."""
+
+    format: Literal["avro", "json"] = "avro"  # json: one plain JSON object a record, for readers without a registry
+
+
+class Ledger(Section):
+    """When the ledger ends requests itself."""
+
+    grace_s: float = Field(2, ge=0)  # after a deadline, for whoever is about to end it
+
+
+class Http(Section):
+    """Where a process tells how it is: /livez, /readyz, /metrics."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(0, ge=-1, le=65535)  # 0: a free one, logged at start, so that roles can share a machine; -1: none
+
+
+class Logs(Section):
+    """What is written to standard error."""
+
+    format: Literal["text", "json"] = "text"
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    prompts: Literal["hash", "clear"] = "hash"  # what a person asked for is theirs
 
 
 class Settings(BaseSettings):
@@ -82,9 +129,16 @@ class Settings(BaseSettings):
     catalog: str = "tiny"  # a name under infra/catalogs, or a file
     kafka: Kafka = Kafka()
     requests: Requests = Requests()
+    admission: Admission = Admission()
+    tenants: dict[str, Tenant] = {}
     worker: Worker = Worker()
     planner: Planner = Planner()
     store: Store = Store()
+    results: Results = Results()
+    ledger: Ledger = Ledger()
+    http: Http = Http()
+    logs: Logs = Logs()
+    drain_s: float = Field(30, gt=0)  # between SIGTERM and the end, for the work in hand
 
     @classmethod
     def settings_customise_sources(
@@ -96,10 +150,10 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Flags, then environment, then TOML."""
-        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, _config_file())
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, config_file())
 
 
-def _config_file() -> pathlib.Path:
+def config_file() -> pathlib.Path:
     named = os.environ.get("POCHADE_CONFIG")
     if named and not pathlib.Path(named).is_file():
         raise InvalidSettings(f"POCHADE_CONFIG names {named}, which is not a file: create it or unset the variable")

@@ -1,32 +1,51 @@
 """The object store: bytes under write-once keys that carry the content's hash, so what a result names never changes."""
 
 import hashlib
-import os
 import pathlib
 import re
-import tempfile
-from typing import Protocol
-from urllib.parse import unquote, urlsplit
+import time
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
 
 from schemas.errors import PochadeError
-from streams.settings import Settings
+from streams.settings import InvalidSettings, Settings
 
 SAFE = re.compile(r"[^A-Za-z0-9._-]")
+KEY = re.compile(r"[0-9a-f]{2}/[A-Za-z0-9._-]*-[0-9a-f]{16}\.[A-Za-z0-9]+")  # what `key_of` makes
 
 
 class StoreUnavailable(PochadeError):
-    """The store cannot be reached or is full: a reason to wait, not to drop."""
+    """The store cannot be reached, or does not take or give anything now: a reason to wait, not to drop."""
+
+
+class Stored(NamedTuple):
+    """An object of a store."""
+
+    uri: str
+    modified_ms: int  # epoch ms
+    bytes: int
 
 
 class ImageStore(Protocol):
-    """Keeps pictures. `put` of the same bytes under the same name is one object, however often it happens."""
+    """Keeps pictures; any thread may ask. Every method raises StoreUnavailable, which its callers wait out.
+
+    A URI that is not one of this store's is refused with PochadeError.
+    """
 
     def put(self, name: str, data: bytes, extension: str = "png") -> str:
-        """Store bytes; the returned URI names exactly these bytes for ever. Raises StoreUnavailable."""
+        """Store bytes; the URI names exactly these bytes for ever. Repeating it changes nothing."""
         ...
 
     def get(self, uri: str) -> bytes:
-        """The bytes of a URI. Raises PochadeError if it is not one of this store's or has gone."""
+        """The bytes of a URI. Raises PochadeError if they have gone."""
+        ...
+
+    def list(self, older_than_ms: int) -> Iterator[Stored]:
+        """What was written before this moment (epoch ms), in no order; half-written leftovers of a crash too."""
+        ...
+
+    def delete(self, uri: str) -> None:
+        """Remove an object for good; one that has gone already is fine."""
         ...
 
 
@@ -36,53 +55,51 @@ def key_of(name: str, data: bytes, extension: str) -> str:
     return f"{digest[:2]}/{SAFE.sub('_', name)[:80]}-{digest[:16]}.{extension}"
 
 
-class FolderImageStore:
-    """`ImageStore` in a folder; `file://` URIs. A write appears whole or not at all."""
-
-    def __init__(self, folder: pathlib.Path) -> None:
-        self._folder = folder.resolve()
-
-    def put(self, name: str, data: bytes, extension: str = "png") -> str:
-        path = self._folder / key_of(name, data, extension)
-        if path.exists():
-            return path.as_uri()
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as draft:
-                draft.write(data)
-            os.replace(draft.name, path)
-        except OSError as error:
-            raise StoreUnavailable(f"cannot write {path}: {error.strerror}; free space or set store.folder") from error
-        return path.as_uri()
-
-    def get(self, uri: str) -> bytes:
-        parts = urlsplit(uri)
-        path = pathlib.Path(unquote(parts.path))
-        if parts.scheme != "file" or not path.resolve().is_relative_to(self._folder):
-            raise PochadeError(f"{uri} is not a picture of the store at {self._folder}")
-        try:
-            return path.read_bytes()
-        except FileNotFoundError:
-            raise PochadeError(f"{uri} has gone: it was collected or the folder was moved") from None
-
-
 class MemoryImageStore:
     """Shipped stand-in for tests; `memory:` URIs."""
 
     def __init__(self) -> None:
-        self._objects: dict[str, bytes] = {}
+        self._objects: dict[str, tuple[bytes, int]] = {}  # uri -> (data, epoch ms)
 
     def put(self, name: str, data: bytes, extension: str = "png") -> str:
         uri = f"memory:{key_of(name, data, extension)}"
-        self._objects.setdefault(uri, data)
+        self._objects.setdefault(uri, (data, time.time_ns() // 1_000_000))
         return uri
 
     def get(self, uri: str) -> bytes:
+        self._refuse_foreign(uri)
         if uri not in self._objects:
-            raise PochadeError(f"{uri} is not in this store")
-        return self._objects[uri]
+            raise PochadeError(f"{uri} has gone: it is not in this store")
+        return self._objects[uri][0]
+
+    def list(self, older_than_ms: int) -> Iterator[Stored]:
+        for uri, (data, modified_ms) in list(self._objects.items()):
+            if modified_ms < older_than_ms:
+                yield Stored(uri, modified_ms, len(data))
+
+    def delete(self, uri: str) -> None:
+        self._refuse_foreign(uri)
+        self._objects.pop(uri, None)
+
+    def _refuse_foreign(self, uri: str) -> None:
+        if not uri.startswith("memory:"):
+            raise PochadeError(f"{uri} is not a picture of this store: its URIs start with memory:")
 
 
 def open_store(settings: Settings) -> ImageStore:
-    """The store that the settings name."""
-    return FolderImageStore(pathlib.Path(settings.store.folder or settings.home / "images"))
+    """The store that the settings name: `store.url`, else a folder.
+
+    Raises:
+        InvalidSettings: both are named, or a URL that is none.
+        StoreUnavailable, PochadeError: S3 cannot be reached, or does not let us in.
+    """
+    store = settings.store
+    if not store.url:
+        from streams.store_folder import FolderImageStore
+
+        return FolderImageStore(pathlib.Path(store.folder or settings.home / "images"))
+    if store.folder:
+        raise InvalidSettings(f"store.url {store.url!r} and store.folder {store.folder!r} are both set: unset one")
+    from streams.store_s3 import S3ImageStore  # boto3: 0.3 s that nobody else needs
+
+    return S3ImageStore.open(store.url, store.s3_endpoint_url, store.s3_region)

@@ -1,6 +1,7 @@
 """A result in words: its path, and one sentence that tells why it ended as it did. From the result record alone."""
 
 import json
+from dataclasses import MISSING, fields
 from typing import cast
 
 from schemas.avro import from_avro
@@ -15,15 +16,18 @@ VERBS = {
 }
 
 
+DEFAULTS = {field.name: field.default for field in fields(Step) if field.default is not MISSING}
+
+
 def steps_of(result: Result) -> tuple[Step, ...]:
-    """The stages a request went through, first one first.
+    """The stages a request went through, first one first; fields that an older release did not write have defaults.
 
     Raises:
         InvalidRecord: `path` is not the JSON list of Step it should be.
     """
     convert = from_avro(Step)
     try:
-        return tuple(cast(Step, convert(entry)) for entry in json.loads(result.path))
+        return tuple(cast(Step, convert({**DEFAULTS, **entry})) for entry in json.loads(result.path))
     except (ValueError, TypeError, KeyError) as error:
         raise InvalidRecord(
             f"path of the result of {result.request_id} is not a list of Step: {type(error).__name__} {error}: "

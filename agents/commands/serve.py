@@ -13,7 +13,14 @@ ROLES = ("classifier", "router", "worker", "discriminator", "ledger", "planner")
 def serve(obj: LazySettings, roles: tuple[str, ...]) -> None:
     """Run roles in this process until SIGTERM: classifier, router, worker, discriminator, ledger, planner."""
     from agents.assembly import assemble
+    from agents.draining import Drain
     from agents.running import run_process
 
-    with assemble(obj(), frozenset(roles)) as process:
-        run_process(process.threaded, process.hosts)
+    settings = obj()
+    with Drain(settings.drain_s) as drain, assemble(settings, frozenset(roles)) as process:
+
+        def stop() -> None:
+            process.health.stop()
+            drain.begin()
+
+        run_process(process.threaded, process.hosts, stop)

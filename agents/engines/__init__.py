@@ -10,6 +10,7 @@ from typing import Protocol
 from PIL.Image import Image
 
 from planner.catalog import Catalog, Variant
+from planner.options import Settled
 from schemas.errors import PochadeError, Unknown
 
 
@@ -24,7 +25,6 @@ class PaintTask:
     request_id: str
     prompt: str
     seed: int
-    level: str
 
 
 ShouldStop = Callable[[], bool]  # asked between denoising steps; True: nobody wants any of the batch
@@ -33,12 +33,16 @@ ShouldStop = Callable[[], bool]  # asked between denoising steps; True: nobody w
 class Engine(Protocol):
     """Paints with one loaded variant."""
 
-    def paint(self, tasks: Sequence[PaintTask], should_stop: ShouldStop) -> list[Image] | None:
-        """One RGB picture a task, in order; None when stopped. The same task gives the same picture."""
+    def paint(self, tasks: Sequence[PaintTask], how: Settled, should_stop: ShouldStop) -> list[Image] | None:
+        """One RGB picture a task, in order; None when stopped. The same task and `how` give the same picture."""
         ...
 
 
-ENGINES = {"profile": "agents.engines.profile", "diffusers": "agents.engines.diffusers_engine"}
+ENGINES = {
+    "profile": "agents.engines.profile",
+    "chaos": "agents.engines.chaos",
+    "diffusers": "agents.engines.diffusers_engine",
+}
 
 
 def check_models(catalog: Catalog, engine: str) -> None:

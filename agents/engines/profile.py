@@ -9,6 +9,7 @@ from PIL import Image, ImageDraw
 
 from agents.engines import PaintTask, ShouldStop
 from planner.catalog import Variant, run_ms
+from planner.options import Settled
 from schemas.ids import draw
 
 TICK_S = 0.02  # how often a sleeping job asks whether it is still wanted
@@ -20,8 +21,9 @@ class ProfileEngine:
     def __init__(self, variant: Variant) -> None:
         self._variant = variant
 
-    def paint(self, tasks: Sequence[PaintTask], should_stop: ShouldStop) -> list[Image.Image] | None:
-        end = time.monotonic() + run_ms(self._variant, len(tasks)) / 1000
+    def paint(self, tasks: Sequence[PaintTask], how: Settled, should_stop: ShouldStop) -> list[Image.Image] | None:
+        took_ms = run_ms(self._variant, len(tasks)) * how.steps / self._variant.steps
+        end = time.monotonic() + took_ms / 1000
         while (left := end - time.monotonic()) > 0:
             if should_stop():
                 return None

@@ -2,33 +2,18 @@
 
 import contextlib
 import json
-import re
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from schemas.errors import PochadeError
 from schemas.messages import Result, Status
+from streams.commands.opening import client as _client
+from streams.commands.options import Ago, duration
 
 if TYPE_CHECKING:  # the clients take half a second to load, which --help need not wait for
-    from streams.client import RequestClient
     from streams.settings import Settings
-
-UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-
-
-class Ago(click.ParamType):
-    """`90s`, `10m`, `2h` or `7d` as milliseconds."""
-
-    name = "duration"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Milliseconds of the text."""
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", str(value).strip())
-        if match is None:
-            self.fail(f"{value!r} is not a duration: write a number and s, m, h or d, such as 10m", param, ctx)
-        return int(float(match[1]) * UNITS_MS[match[2]])
 
 
 def _deadline_ms(deadline: float | None, deadline_ms: int | None) -> int | None:
@@ -39,8 +24,14 @@ def _deadline_ms(deadline: float | None, deadline_ms: int | None) -> int | None:
 
 
 @click.command()
-@click.argument("prompt")
-@click.option("--wait", "is_waiting", is_flag=True, help="Wait for the result and print it.")
+@click.argument("prompt", required=False)
+@click.option(
+    "--file",
+    "file",
+    type=click.File(encoding="utf-8"),
+    help="One JSON request or plain prompt a line; - is standard input.",
+)
+@click.option("--wait", "is_waiting", is_flag=True, help="Wait for the result and print it; with --file, a summary.")
 @click.option("--timeout", type=click.FloatRange(min=0.1), default=120.0, show_default=True, help="Seconds to wait.")
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Noise seed; the same one paints the same picture.")
 @click.option("--deadline", type=click.FloatRange(min=0.001), help="Seconds from now; later, it is not painted.")
@@ -50,7 +41,8 @@ def _deadline_ms(deadline: float | None, deadline_ms: int | None) -> int | None:
 @click.pass_obj
 def submit(
     load: "Callable[[], Settings]",
-    prompt: str,
+    prompt: str | None,
+    file: TextIO | None,
     is_waiting: bool,
     timeout: float,
     seed: int | None,
@@ -59,19 +51,30 @@ def submit(
     tenant: str,
     output: str,
 ) -> None:
-    """Send PROMPT to be painted; prints the request's id. With --wait, exit status 0 says COMPLETED, 1 anything else.
+    """Send PROMPT, or every line of --file, to be painted; prints the ids. With --wait, exit status 0 says COMPLETED.
+
+    A JSON line is an object with the keys of a request, of which only "prompt" is required; what it does not give comes
+    from the options. If a line is wrong, nothing is sent.
 
     \b
     Examples:
       pochade submit "a red heart"
       pochade submit "a black cat at night" --wait --seed 7
       pochade submit "three golden stars" --wait --deadline 2.5 -o json
+      pochade submit --file prompts.jsonl --wait
     """
     from schemas.ids import new_request_id
     from schemas.messages import GenerateRequest
     from streams.reading import now_ms
 
     left_ms = _deadline_ms(deadline, deadline_ms)
+    if (prompt is None) == (file is None):
+        raise click.UsageError("give either PROMPT or --file")
+    if file is not None or prompt is None:
+        from streams.commands.submitting import submit_file
+
+        submit_file(load(), file, left_ms, seed, tenant, timeout if is_waiting else None, output)
+        return
     with _client(load()) as client:
         if is_waiting:
             client.listen()
@@ -168,28 +171,10 @@ def explain(load: "Callable[[], Settings]", request_id: str, since: int, timeout
     if result is None:
         raise PochadeError(
             f"no result of request {request_id!r} on {settings.kafka.prefix}.results.v1 within the last "
-            f"{_duration(since)}: it may still be in work (look again), be older (--since 8d is all that is kept), "
+            f"{duration(since)}: it may still be in work (look again), be older (--since 8d is all that is kept), "
             "or belong to another deployment (--set kafka.prefix=NAME)"
         )
     if output == "json":
         click.echo(json.dumps({**showing.as_json(result), "why": why(result)}, ensure_ascii=False, indent=2))
     else:
         showing.explanation(result, Console())
-
-
-def _duration(milliseconds: int) -> str:
-    unit = max((u for u in UNITS_MS if UNITS_MS[u] <= milliseconds), key=lambda u: UNITS_MS[u], default="s")
-    return f"{milliseconds / UNITS_MS[unit]:g}{unit}"
-
-
-@contextlib.contextmanager
-def _client(settings: "Settings") -> "Iterator[RequestClient]":
-    from streams.client import RequestClient
-    from streams.producer import KafkaRecordProducer
-
-    producer = KafkaRecordProducer(settings)
-    try:
-        with RequestClient(settings, producer) as client:
-            yield client
-    finally:
-        producer.close()

@@ -10,6 +10,7 @@ from PIL import Image
 from agents.engines import PaintTask
 from planner.loads import Load, LoadView, Sent
 from planner.observation import Seen
+from planner.options import Settled
 from schemas.avro import Message
 from schemas.messages import Heartbeat, Pin, Plan
 from schemas.record import Incoming, Outgoing
@@ -63,9 +64,13 @@ class StubEngine:
     def __init__(self, breaks: Callable[[Sequence[PaintTask]], bool] = lambda tasks: False) -> None:
         self._breaks = breaks
         self.batches: list[list[str]] = []
+        self.hows: list[Settled] = []
         self.before_stop_is_asked: Callable[[], None] = lambda: None
 
-    def paint(self, tasks: Sequence[PaintTask], should_stop: Callable[[], bool]) -> list[Image.Image] | None:
+    def paint(
+        self, tasks: Sequence[PaintTask], how: Settled, should_stop: Callable[[], bool]
+    ) -> list[Image.Image] | None:
+        self.hows.append(how)
         self.batches.append([task.request_id for task in tasks])
         if self._breaks(tasks):
             raise ValueError("no such colour")

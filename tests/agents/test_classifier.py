@@ -13,6 +13,7 @@ from schemas.record import Incoming, Outgoing
 from schemas.topics import CLASSIFIED, DLQ, OUTCOMES
 from streams.producer import check_size
 from streams.reading import now_ms
+from streams.settings import Requests
 from tests.agents.stubs import a_record, read, topics_of
 from tests.builders import a_catalog, a_request
 
@@ -35,7 +36,7 @@ def judge() -> Judge:
 
 @pytest.fixture
 def classifier(judge: Judge) -> Classifier:
-    return Classifier(judge, a_catalog(), 100)
+    return Classifier(judge, a_catalog(), Requests(max_prompt_bytes=100))
 
 
 def served(classifier: Classifier, record: Incoming) -> Sequence[Outgoing]:

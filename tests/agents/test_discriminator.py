@@ -2,6 +2,7 @@
 """The discriminator's logic: keep, escalate, drop."""
 
 import asyncio
+import dataclasses
 import io
 
 import pytest
@@ -44,7 +45,7 @@ def a_discriminator(
 ) -> Discriminator:
     heartbeat = a_heartbeat(worker_id="w-2", variant="heavy", partitions=(owned(3),))
     dispatcher = Dispatcher(a_catalog(), StubFleet().hear(heartbeat, now_ms()), "discriminator")
-    return Discriminator(plans or StubPlans(a_plan()), ended or set(), dispatcher, store, {"look": scorer})
+    return Discriminator(a_catalog(), plans or StubPlans(a_plan()), ended or set(), dispatcher, store, {"look": scorer})
 
 
 def test_a_confident_picture_completes_its_request(store: MemoryImageStore) -> None:
@@ -112,3 +113,23 @@ def test_a_picture_that_has_gone_ends_its_request_as_failed_and_is_kept(store: M
     outcome, kept = discriminator.on_error(record, caught.value)
     assert read(outcome, Outcome).status is Status.FAILED
     assert kept.value == record.value
+
+
+def test_several_pictures_are_judged_by_the_worst(store: MemoryImageStore) -> None:
+    class Varying(FixedScorer):
+        def score(self, request: GenerateRequest, picture: Image.Image) -> float:
+            super().score(request, picture)
+            return [0.9, 0.1, 0.8][self.scored - 1]
+
+    image = stored_image(store)
+    three = dataclasses.replace(image, more=(image.image, image.image))
+    job, _ = asyncio.run(a_discriminator(store, Varying(0)).on_record(a_record(three)))
+    assert read(job, GenerateJob).path[0].confidence == 0.1
+
+
+def test_a_request_of_low_quality_is_kept_unscored(store: MemoryImageStore) -> None:
+    scorer = FixedScorer(0.0)
+    image = stored_image(store, a_job(a_classified(a_request(quality="low"))))
+    (outcome,) = asyncio.run(a_discriminator(store, scorer).on_record(a_record(image)))
+    assert read(outcome, Outcome).status is Status.COMPLETED
+    assert scorer.scored == 0

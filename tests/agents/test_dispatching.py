@@ -7,7 +7,7 @@ import pytest
 
 from agents.dispatching import Dispatcher
 from schemas.errors import Unknown
-from schemas.messages import GenerateJob
+from schemas.messages import GenerateJob, PaintOptions
 from schemas.record import Delivered, Outgoing
 from streams.reading import now_ms
 from tests.agents.stubs import StubFleet, read
@@ -41,10 +41,10 @@ def test_round_robin_takes_turns(dispatcher: Dispatcher) -> None:
 
 
 def test_own_sends_lengthen_the_wait(dispatcher: Dispatcher) -> None:
-    before = dispatcher.wait_and_run_ms("light")
+    before = dispatcher.finish_in_ms("light", PaintOptions())
     for n in range(20):
         placed(dispatcher, f"r-{n}")
-    assert dispatcher.wait_and_run_ms("light") > before + 100  # ten jobs of 20 ms each
+    assert dispatcher.finish_in_ms("light", PaintOptions()) > before + 100  # ten jobs of 20 ms each
 
 
 def test_a_job_that_a_heartbeat_has_counted_is_not_counted_twice(dispatcher: Dispatcher, fleet: StubFleet) -> None:
@@ -53,7 +53,7 @@ def test_a_job_that_a_heartbeat_has_counted_is_not_counted_twice(dispatcher: Dis
         dispatcher.on_delivered(record, Delivered(partition=record.partition or 0, offset=n))
     for worker, partition in (("w-1", 0), ("w-2", 1)):
         fleet.hear(a_heartbeat(worker_id=worker, partitions=(owned(partition, end_offset=20),)), now_ms())
-    assert dispatcher.wait_and_run_ms("light") == pytest.approx(20)
+    assert dispatcher.finish_in_ms("light", PaintOptions()) == pytest.approx(20)
 
 
 def test_a_record_of_somebody_else_is_ignored(dispatcher: Dispatcher, fleet: StubFleet) -> None:
@@ -62,7 +62,7 @@ def test_a_record_of_somebody_else_is_ignored(dispatcher: Dispatcher, fleet: Stu
 
 
 def test_a_level_that_nobody_serves_is_never_finished(dispatcher: Dispatcher) -> None:
-    assert dispatcher.wait_and_run_ms("heavy") == math.inf
+    assert dispatcher.finish_in_ms("heavy", PaintOptions()) == math.inf
 
 
 def test_pull_waits_until_a_worker_is_idle(fleet: StubFleet) -> None:
@@ -81,10 +81,6 @@ def test_pull_waits_until_a_worker_is_idle(fleet: StubFleet) -> None:
     assert read(asyncio.run(scenario()), GenerateJob).worker_id == "w-2"
 
 
-def test_without_a_deadline_a_level_is_taken_served_or_not(dispatcher: Dispatcher) -> None:
-    assert dispatcher.level_in_time("heavy", None) == "heavy"
-
-
 def test_a_level_of_another_catalog_is_refused_by_name(dispatcher: Dispatcher) -> None:
     with pytest.raises(Unknown, match="ligth"):
-        dispatcher.level_in_time("ligth", None)
+        dispatcher.finish_in_ms("ligth", PaintOptions())

@@ -5,12 +5,16 @@ import time
 import pytest
 
 from agents.engines import EngineFailed, PaintTask, check_models, model_source, open_engine
+from planner.options import settle
 from schemas.errors import Unknown
+from schemas.messages import PaintOptions
 from tests.builders import a_catalog, a_variant
+
+HOW = settle(PaintOptions(), a_variant())
 
 
 def a_task(request_id: str = "r-1") -> PaintTask:
-    return PaintTask(request_id=request_id, prompt="a red heart", seed=7, level="light")
+    return PaintTask(request_id=request_id, prompt="a red heart", seed=7)
 
 
 def test_an_unknown_engine_lists_the_known_ones() -> None:
@@ -22,7 +26,7 @@ def test_the_profile_engine_takes_the_profiles_time_of_the_batch() -> None:
     engine = open_engine("profile", a_variant(latency_ms={1: 20.0, 4: 60.0}, load_ms=0.0), 1)
     for batch, least_s in ((1, 0.02), (4, 0.06)):
         begun = time.monotonic()
-        pictures = engine.paint([a_task(f"r-{n}") for n in range(batch)], lambda: False)
+        pictures = engine.paint([a_task(f"r-{n}") for n in range(batch)], HOW, lambda: False)
         assert least_s <= time.monotonic() - begun < least_s + 0.5
         assert len(pictures or []) == batch
 
@@ -35,8 +39,8 @@ def test_the_profile_engine_takes_the_profiles_time_to_load() -> None:
 
 def test_the_profile_engine_draws_the_same_card_for_the_same_task_in_any_batch() -> None:
     engine = open_engine("profile", a_variant(latency_ms={1: 1.0}, load_ms=0.0), 1)
-    alone = engine.paint([a_task()], lambda: False)
-    together = engine.paint([a_task("r-2"), a_task()], lambda: False)
+    alone = engine.paint([a_task()], HOW, lambda: False)
+    together = engine.paint([a_task("r-2"), a_task()], HOW, lambda: False)
     assert alone is not None
     assert together is not None
     assert alone[0].tobytes() == together[1].tobytes() != together[0].tobytes()
@@ -44,7 +48,7 @@ def test_the_profile_engine_draws_the_same_card_for_the_same_task_in_any_batch()
 
 def test_the_profile_engine_stops_when_nobody_wants_the_batch() -> None:
     engine = open_engine("profile", a_variant(latency_ms={1: 60_000.0}, load_ms=0.0), 1)
-    assert engine.paint([a_task()], lambda: True) is None
+    assert engine.paint([a_task()], HOW, lambda: True) is None
 
 
 @pytest.mark.parametrize("model", ["models/nowhere", "/nowhere", "./nowhere", "../nowhere"])

@@ -2,19 +2,21 @@
 """What a worker answers to its jobs: a picture, a retry, an outcome, or nothing for dead work."""
 
 import io
+from typing import Any
 
 import pytest
 from PIL import Image
 
 from agents.job_source import Taken
 from agents.painting import Painter
+from planner.outcomes import result_of, step_of
 from schemas.ids import seed_of
-from schemas.messages import GenerateJob, ImageGenerated, Outcome, Status
+from schemas.messages import GenerateJob, ImageGenerated, Outcome, PaintOptions, Status
 from schemas.topics import DLQ, IMAGES, OUTCOMES, jobs_topic
 from streams.reading import now_ms
 from streams.store import MemoryImageStore, StoreUnavailable
 from tests.agents.stubs import StubEngine, a_record, read, topics_of
-from tests.builders import a_classified, a_job, a_request, a_variant
+from tests.builders import a_classified, a_job, a_request, a_variant, an_image
 
 JOBS = jobs_topic("light", 1).name
 
@@ -27,8 +29,8 @@ class Studio:
         self.painter = Painter("w-9", self.engine, a_variant(), self.store, self.ended, max_attempts)
 
 
-def taken(request_id: str = "r-1", attempt: int = 1, *, deadline_ms: int | None = None) -> Taken:
-    request = a_request(request_id=request_id, deadline_ms=deadline_ms)
+def taken(request_id: str = "r-1", attempt: int = 1, **asked: Any) -> Taken:
+    request = a_request(request_id=request_id, **asked)
     return Taken(a_record(a_job(a_classified(request)), key=request_id.encode()), attempt)
 
 
@@ -101,10 +103,11 @@ def test_a_job_of_an_ended_request_is_dropped_unpainted() -> None:
     assert studio.engine.batches == [["alive"]]
 
 
-def test_a_batch_stops_only_when_all_of_it_are_dead() -> None:
+def test_a_batch_goes_on_for_its_living_members_and_drops_the_dead_ones_picture() -> None:
     studio = Studio()
     studio.engine.before_stop_is_asked = lambda: studio.ended.add("a")
-    assert topics_of(studio.painter.answer([taken("a"), taken("b")])) == [IMAGES, IMAGES]
+    (written,) = studio.painter.answer([taken("a"), taken("b")])
+    assert (written.topic, written.key) == (IMAGES, b"b")
     studio = Studio()
     studio.engine.before_stop_is_asked = lambda: studio.ended.update({"a", "b"})
     assert studio.painter.answer([taken("a"), taken("b")]) == []
@@ -134,3 +137,38 @@ def test_a_store_that_is_away_for_a_moment_is_waited_for() -> None:
 
     studio.store.put = first_away  # type: ignore[method-assign, assignment]
     assert topics_of(studio.painter.answer([taken()])) == [IMAGES]
+
+
+def test_n_pictures_of_one_request_are_one_call_with_seeds_in_a_row_and_one_record() -> None:
+    studio = Studio()
+    (written,) = studio.painter.answer([taken(seed=5, options=PaintOptions(n=3))])
+    said = read(written, ImageGenerated)
+    assert studio.engine.batches == [["r-1"] * 3]
+    colours = []
+    for image in (said.image, *said.more):
+        with Image.open(io.BytesIO(studio.store.get(image.uri))) as picture:
+            colours.append(picture.getpixel((0, 0))[0])
+    assert colours == [5, 6, 7]
+
+
+def test_jobs_that_are_painted_differently_do_not_share_a_call() -> None:
+    variant = a_variant(honours=("steps",))
+    studio = Studio()
+    studio.painter = Painter("w-9", studio.engine, variant, studio.store, studio.ended, 3)
+    options = PaintOptions(steps=9)
+    written = studio.painter.answer([taken("a"), taken("b", options=options), taken("c")])
+    assert studio.engine.batches == [["a", "c"], ["b"]]
+    assert [how.steps for how in studio.engine.hows] == [variant.steps, 9]
+    assert sorted(record.key or b"" for record in written) == [b"a", b"b", b"c"]
+
+
+def test_an_escalated_job_that_is_too_late_answers_with_its_draft() -> None:
+    studio = Studio()
+    draft = step_of(an_image(), 0.2, 0.5)
+    late = a_classified(a_request(deadline_ms=now_ms() + 1))
+    job = a_job(late, stage=1, path=(draft,))
+    (written,) = studio.painter.answer([Taken(a_record(job), 1)])
+    result = result_of(read(written, Outcome))
+    assert (result.status, result.image_uri) == (Status.COMPLETED, draft.image.uri if draft.image else None)
+    assert "the draft was kept" in result.reason
+    assert studio.engine.batches == []

@@ -13,6 +13,8 @@ from agents.engines.diffusers_engine import load
 from agents.engines.pipelines import load_pipeline, placement, weights_file
 from planner.catalog import Variant
 from planner.loading import Loading
+from planner.options import settle
+from schemas.messages import PaintOptions
 
 UNET = "models/{}/unet/diffusion_pytorch_model.safetensors"
 
@@ -63,8 +65,9 @@ def test_other_weights_replace_those_of_the_unet_and_nothing_else(tmp_path: path
 
 
 def test_the_unets_own_weights_given_as_other_ones_paint_the_same_picture() -> None:
-    task = PaintTask(request_id="r", prompt="a red heart", seed=1, level="light")
-    pictures = [load(light(unet=unet), 1).paint([task], lambda: False) for unet in ("", UNET.format("light"))]
+    task = PaintTask(request_id="r", prompt="a red heart", seed=1)
+    how = settle(PaintOptions(), light())
+    pictures = [load(light(unet=unet), 1).paint([task], how, lambda: False) for unet in ("", UNET.format("light"))]
     assert pictures[0] is not None
     assert pictures[1] is not None
     assert pictures[0][0].tobytes() == pictures[1][0].tobytes()

@@ -6,11 +6,14 @@ import pytest
 
 from agents.dispatching import Dispatcher
 from agents.router import Router
-from schemas.messages import GenerateJob, Outcome, Route, Status
+from agents.tenants import Tenants
+from planner.quotas import Quota
+from schemas.messages import GenerateJob, Outcome, PaintOptions, Route, Status
 from schemas.record import Delivered
 from schemas.topics import DLQ, OUTCOMES, jobs_topic
 from streams.codec import encode
 from streams.reading import now_ms
+from streams.settings import Admission
 from tests.agents.stubs import StubFleet, StubPlans, a_record, read, topics_of
 from tests.builders import a_catalog, a_classified, a_heartbeat, a_plan, a_request, owned
 
@@ -21,8 +24,15 @@ def fleet() -> StubFleet:
     return fleet.hear(a_heartbeat(worker_id="w-2", variant="heavy", partitions=(owned(0),)), now_ms())
 
 
-def a_router(fleet: StubFleet, plans: StubPlans, ended: set[str] | None = None) -> Router:
-    return Router(a_catalog(), plans, ended or set(), Dispatcher(a_catalog(), fleet, "router"))
+def a_router(
+    fleet: StubFleet,
+    plans: StubPlans,
+    ended: set[str] | None = None,
+    tenants: Tenants | None = None,
+    limits: Admission | None = None,
+) -> Router:
+    dispatcher = Dispatcher(a_catalog(), fleet, "router")
+    return Router(a_catalog(), plans, ended or set(), dispatcher, tenants or Tenants({}), limits or Admission())
 
 
 def test_a_request_becomes_a_job_on_the_routes_level_for_the_worker_that_owns_the_partition(fleet: StubFleet) -> None:
@@ -95,3 +105,48 @@ def test_a_plan_without_a_route_for_the_request_ends_it_as_failed_and_keeps_it(f
     assert topics_of([outcome, kept]) == [OUTCOMES, DLQ]
     assert read(outcome, Outcome).status is Status.FAILED
     assert kept.value == record.value
+
+
+def test_what_the_level_cannot_honour_stands_on_the_job(fleet: StubFleet) -> None:
+    router = a_router(fleet, StubPlans(a_plan()))
+    (job,) = asyncio.run(router.on_record(a_record(a_classified(a_request(options=PaintOptions(steps=50))))))
+    assert read(job, GenerateJob).overridden == ("steps: 50 -> 2",)
+
+
+def test_under_strict_it_is_rejected_with_a_code(fleet: StubFleet) -> None:
+    router = a_router(fleet, StubPlans(a_plan()))
+    strict = a_request(options=PaintOptions(steps=50, strict=True))
+    (written,) = asyncio.run(router.on_record(a_record(a_classified(strict))))
+    said = read(written, Outcome)
+    assert (written.topic, said.status, said.code) == (OUTCOMES, Status.REJECTED, "unhonoured")
+
+
+def test_over_the_allowed_backlog_a_request_is_rejected_with_the_time_to_come_back() -> None:
+    busy = StubFleet().hear(a_heartbeat(partitions=(owned(0, 9, 9_000),)), now_ms())
+    router = a_router(busy, StubPlans(a_plan()), limits=Admission(max_backlog_s=5, interactive_headroom=0))
+    (written,) = asyncio.run(router.on_record(a_record(a_classified())))
+    said = read(written, Outcome)
+    assert (said.status, said.code) == (Status.REJECTED, "overloaded")
+    assert said.retry_after_ms is not None
+    assert 3_000 < said.retry_after_ms <= 4_000
+
+
+def test_a_tenant_beyond_its_rate_is_rejected_and_the_others_are_served(fleet: StubFleet) -> None:
+    tenants = Tenants({"greedy": Quota(rate_rps=0.1, burst=1)})
+    router = a_router(fleet, StubPlans(a_plan()), tenants=tenants)
+
+    def route(request_id: str, tenant: str) -> str:
+        record = a_record(a_classified(a_request(request_id=request_id, tenant=tenant)))
+        return asyncio.run(router.on_record(record))[0].topic
+
+    assert route("a", "greedy") == jobs_topic("light", 1).name
+    assert route("b", "greedy") == OUTCOMES
+    assert route("c", "modest") == jobs_topic("light", 1).name
+
+
+def test_a_refused_request_takes_no_tokens(fleet: StubFleet) -> None:
+    tenants = Tenants({"default": Quota(rate_rps=0.1, burst=1)})
+    router = a_router(fleet, StubPlans(a_plan()), tenants=tenants)
+    strict = a_request(request_id="a", options=PaintOptions(steps=50, strict=True))
+    assert asyncio.run(router.on_record(a_record(a_classified(strict))))[0].topic == OUTCOMES
+    assert asyncio.run(router.on_record(a_record(a_classified())))[0].topic == jobs_topic("light", 1).name

@@ -13,7 +13,7 @@ from schemas.ids import new_request_id
 from schemas.messages import GenerateRequest, Heartbeat, Plan, Result
 from schemas.record import Incoming, Outgoing
 from schemas.topics import DLQ, FLEET, PLAN, PLAN_KEY, PROMPTS, RESULTS
-from streams.codec import decode, encode
+from streams.codec import decode, decode_result, encode
 from streams.producer import KafkaRecordProducer, send_all
 from streams.reading import Follower, now_ms
 from streams.settings import Settings
@@ -36,7 +36,8 @@ class Pipeline:
         self.settings, self._logs = settings, logs
         self._options = [
             "--home", str(settings.home), "--set", f"kafka.prefix={settings.kafka.prefix}",
-            "--set", f"catalog={catalog}", "--set", f"kafka.session_timeout_ms={settings.kafka.session_timeout_ms}",
+            "--set", f"results.format={settings.results.format}", "--set", f"catalog={catalog}",
+            "--set", f"kafka.session_timeout_ms={settings.kafka.session_timeout_ms}",
         ]  # fmt: skip
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._lock = threading.Lock()
@@ -50,7 +51,7 @@ class Pipeline:
     def _hear(self, record: Incoming) -> None:
         with self._lock:
             if record.topic == RESULTS:
-                result = decode(record.value, Result)
+                result = decode_result(record.value)
                 self.results.setdefault(result.request_id, []).append(result)
             elif record.topic == DLQ:
                 self.dead_letters.append(record)

@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from agents.ledger import WINDOW_MS, Lane, Ledger
+from agents.lane import WINDOW_MS, Lane
+from agents.ledger import Ledger
 from schemas.messages import Outcome, Result, Status
 from schemas.record import Incoming, Outgoing
 from schemas.topics import DLQ, OUTCOMES, RESULTS

@@ -148,3 +148,35 @@ def test_a_router_without_a_plan_waits_and_guesses_nothing(settings: Settings, t
         pipeline.wait_all(ids)
     finally:
         pipeline.close()
+
+
+def test_a_request_for_a_variant_that_nobody_serves_ends_expired_at_its_deadline(pipeline: Pipeline) -> None:
+    def command(*arguments: str) -> None:
+        plan_command.main(list(arguments), obj=lambda: pipeline.settings, standalone_mode=False)
+
+    command("pin", "clipper-light")
+    try:
+        pipeline.until(lambda: set(pipeline.plans[-1][1].allocation.values()) == {"light"}, 10, "all on light")
+        pipeline.until(pipeline.is_ready, 20, "both workers on light")
+        deadline = now_ms() + 2000
+        pipeline.write(
+            json.dumps({"prompt": "x", "request_id": "unserved", "model": "heavy", "deadline_ms": deadline}).encode()
+        )
+        (result,) = pipeline.wait_all(["unserved"])
+        assert (result.status, result.code, result.paint_ms) == (Status.EXPIRED, "deadline", 0)
+        assert deadline < result.ended_ms < deadline + 8000
+        assert "nobody had ended it" in result.reason
+    finally:
+        command("unpin")
+
+
+def test_options_are_honoured_or_named_and_n_pictures_are_one_request(pipeline: Pipeline) -> None:
+    asked = {"prompt": "x", "request_id": "many", "n": 3, "steps": 50, "quality": "low", "adapters": ["ink"]}
+    pipeline.write(json.dumps(asked).encode())
+    pipeline.write(json.dumps({**asked, "request_id": "strict", "strict": True}).encode())
+    many, strict = pipeline.wait_all(["many", "strict"])
+    assert (many.status, many.level, len(set(many.image_uris)), many.image_uris[0]) == (
+        Status.COMPLETED, "light", 3, many.image_uri,
+    )  # fmt: skip
+    assert [told.split(":")[0] for told in many.overridden] == ["steps", "adapters"]
+    assert (strict.status, strict.code) == (Status.REJECTED, "unhonoured")

@@ -35,7 +35,7 @@ def test_the_deployment_by_hand_works_block_by_block(new_home: Callable[[], path
     body = "\n".join(BY_HAND)
     if not (ROOT / ".venv").exists():
         body = body.replace("source .venv/bin/activate\n", "")
-    script = f"set -eu\ntrap 'kill $(jobs -p) 2>/dev/null; wait; pochade down' EXIT\nset -x\n{body}"
+    script = f"set -eu\ntrap 'kill $(jobs -p) 2>/dev/null || true; wait; pochade down' EXIT\nset -x\n{body}"
     environment = {name: value for name, value in os.environ.items() if not name.startswith("POCHADE_")}
     environment["PATH"] = f"{pathlib.Path(sys.executable).parent}:{environment['PATH']}"
     ran = subprocess.run(
@@ -44,4 +44,5 @@ def test_the_deployment_by_hand_works_block_by_block(new_home: Callable[[], path
     assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-5000:]
     assert ran.stdout.count("COMPLETED") >= 3
     assert "clipper-heavy" in ran.stdout
-    assert '"request_id": "mine-1"' in ran.stdout or "mine-1" in ran.stdout
+    assert {"mine-1 COMPLETED", "mine-2 COMPLETED"} <= {" ".join(line.split()[:2]) for line in ran.stdout.splitlines()}
+    assert (place / ".pochade" / "cat.png").read_bytes()[:4] == b"\x89PNG"

@@ -56,7 +56,7 @@ def test_a_request_without_a_picture_says_what_became_of_it() -> None:
 
 
 def test_a_picture_that_has_gone_is_told_not_hidden() -> None:
-    assert "is not in this store" in page_of(MemoryImageStore(), a_result(a_step()))
+    assert "is not a picture of this store" in page_of(MemoryImageStore(), a_result(a_step()))
 
 
 def test_the_draft_of_a_request_that_failed_later_is_shown() -> None:

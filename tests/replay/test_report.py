@@ -73,7 +73,7 @@ def test_a_picture_whose_bytes_are_not_those_of_its_result_is_told() -> None:
 
 def test_a_picture_that_has_gone_is_told() -> None:
     _, broken = open_pictures([a_result(a_step())], MemoryImageStore())
-    assert "not in this store" in broken[0]
+    assert "is not a picture of this store" in broken[0]
 
 
 def test_a_lost_request_and_a_second_result_fail_the_run() -> None:

@@ -123,7 +123,13 @@ def test_a_value_and_a_section_of_one_name_are_refused() -> None:
         cli.nested(("worker=1", "worker.threads=2"))
 
 
-@pytest.mark.parametrize("command", ["up", "down", "status"])
+COMMANDS = ["up", "down", "status", "submit", "results", "explain", "watch", "cancel", "fetch", "gc", "doctor"]
+COMMANDS += [f"dlq {verb}" for verb in ("ls", "show", "redrive")]
+COMMANDS += [f"topics {verb}" for verb in ("list", "create", "describe", "diff")]
+COMMANDS += [f"config {verb}" for verb in ("show", "validate")]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_the_help_of_a_command_has_examples(command: str) -> None:
-    done = subprocess.run([POCHADE, command, "--help"], capture_output=True, text=True, check=True)
-    assert f"Examples:\n    pochade {command}" in done.stdout
+    done = CliRunner().invoke(cli.main, [*command.split(), "--help"], prog_name="pochade")
+    assert f"Examples:\n    pochade {command}" in done.output

@@ -1,4 +1,5 @@
 import dataclasses
+import json
 
 import pytest
 
@@ -50,3 +51,11 @@ def test_an_escalation_within_a_longer_cascade_tells_the_last_verdict_too() -> N
 @pytest.mark.parametrize("status", [Status.REJECTED, Status.EXPIRED, Status.CANCELLED, Status.FAILED])
 def test_what_was_not_painted_tells_the_reason_of_who_ended_it(status: Status) -> None:
     assert why(a_result(status=status, reason="because")) == f"{status.lower()}: because"
+
+
+def test_a_path_that_an_older_release_wrote_can_still_be_told() -> None:
+    result = a_result(a_step())
+    (step,) = json.loads(result.path)
+    old = {name: value for name, value in step.items() if name in ("stage", "level", "worker_id", "plan_version")}
+    old |= {"queue_ms": 1, "paint_ms": 2, "batch": 1, "attempt": 1}
+    assert steps_of(dataclasses.replace(result, path=json.dumps([old])))[0].level == "light"

@@ -1,0 +1,31 @@
+"""The `chaos` engine: `profile`, but a prompt may break it. For tests of what a job that kills its worker does."""
+
+import os
+from collections.abc import Sequence
+
+from PIL.Image import Image
+
+from agents.engines import PaintTask, ShouldStop, profile
+from planner.options import Settled
+from planner.variant import Variant
+
+EXIT, RAISE = "!exit", "!raise"  # a prompt that begins so ends the process, or raises
+
+
+class ChaosEngine:
+    """Paints as `profile` does what does not ask for trouble."""
+
+    def __init__(self, engine: profile.ProfileEngine) -> None:
+        self._engine = engine
+
+    def paint(self, tasks: Sequence[PaintTask], how: Settled, should_stop: ShouldStop) -> list[Image] | None:
+        if any(task.prompt.startswith(EXIT) for task in tasks):
+            os._exit(66)
+        if any(task.prompt.startswith(RAISE) for task in tasks):
+            raise RuntimeError("the prompt asked for it")
+        return self._engine.paint(tasks, how, should_stop)
+
+
+def load(variant: Variant, threads: int) -> ChaosEngine:
+    """As `profile`."""
+    return ChaosEngine(profile.load(variant, threads))

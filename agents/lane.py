@@ -1,0 +1,168 @@
+"""One partition of the ledger: its transactional producer, the ids that have ended in it, and how results are made."""
+
+import dataclasses
+import logging
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+
+from agents.writing import buried, outgoing
+from planner.outcomes import expired, failed, first_of, result_of
+from schemas import topics
+from schemas.errors import InvalidRecord
+from schemas.messages import ClassifiedRequest, Outcome
+from schemas.record import Headers, Incoming, Outgoing
+from schemas.topics import full_name
+from streams import logs, metrics
+from streams.admin import client_config
+from streams.codec import decode, encode_result
+from streams.producer import MOST_BYTES, RecordTooLarge, check_size, size_of
+from streams.reading import now_ms, poll_batch
+from streams.settings import Settings
+
+log = logging.getLogger(__name__)
+
+ROLE = "ledger"
+TRANSACTION_S = 30
+WINDOW_MS = 8 * topics.DAY_MS  # ids are known as long as `results` keeps them: longer than anything upstream
+
+
+class Lane:
+    """One partition: its own transactional producer, and the ids that have ended in it."""
+
+    def __init__(self, settings: Settings, partition: int) -> None:
+        self._settings, self.partition = settings, partition
+        self._format = settings.results.format
+        self._producer = Producer(
+            {
+                **client_config(settings),
+                "transactional.id": f"{settings.kafka.prefix}.{ROLE}.{partition}",
+                "transaction.timeout.ms": TRANSACTION_S * 1000,
+                "linger.ms": 1,
+            }
+        )
+        self._producer.init_transactions(TRANSACTION_S)  # from here on the former owner cannot commit
+        self._ended = self._read_ended()
+
+    def _read_ended(self) -> OrderedDict[str, int]:
+        """The keys of this partition of `results`, to its end, with their times, the oldest first."""
+        config = {
+            **client_config(self._settings),
+            "group.id": f"{self._settings.kafka.prefix}.{ROLE}.recovery",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "earliest",
+        }
+        consumer = Consumer(config)
+        ended: OrderedDict[str, int] = OrderedDict()
+        try:
+            consumer.assign([TopicPartition(full_name(self._settings.kafka.prefix, topics.RESULTS), self.partition, 0)])
+            while True:
+                for message in poll_batch(consumer, 10_000, 1):
+                    error = message.error()
+                    if error is None:
+                        ended[(message.key() or b"").decode(errors="replace")] = message.timestamp()[1]
+                    elif error.code() == KafkaError._PARTITION_EOF:
+                        return ended
+                    elif error.fatal() or not error.retriable():
+                        raise KafkaException(error)
+        finally:
+            consumer.close()
+
+    def serve(self, records: Sequence[Incoming], group: Consumer) -> None:
+        """Write the results of a run of outcomes and commit past them, in one transaction."""
+        written, ids = self._results(records)
+        self._begin(written)
+        source = full_name(self._settings.kafka.prefix, topics.OUTCOMES)
+        past = TopicPartition(source, self.partition, records[-1].offset + 1)
+        self._producer.send_offsets_to_transaction([past], group.consumer_group_metadata(), TRANSACTION_S)
+        self._producer.commit_transaction(TRANSACTION_S)
+        self._remember(ids, now_ms())
+
+    def expire(self, overdue: Sequence[Incoming]) -> int:
+        """End what nobody ended by its deadline; how many there were. Outcomes that still come are too late."""
+        open_ones = [record for record in overdue if (record.key or b"").decode(errors="replace") not in self._ended]
+        ends = [(outcome, record) for record in open_ones if (outcome := _overdue(record)) is not None]
+        if ends:
+            written = [each for outcome, record in ends for each in _ending(outcome, record, self._format)]
+            self._begin(written)
+            self._producer.commit_transaction(TRANSACTION_S)
+            self._remember([outcome.request_id for outcome, _ in ends], now_ms())
+        return len(ends)
+
+    def _begin(self, written: Sequence[Outgoing]) -> None:
+        self._producer.begin_transaction()
+        for record in written:
+            name = full_name(self._settings.kafka.prefix, record.topic)
+            where = {"partition": self.partition} if record.topic == topics.RESULTS else {}
+            self._producer.produce(name, record.value, record.key, headers=list(record.headers.items()), **where)
+
+    def _remember(self, ids: Iterable[str], now: int) -> None:
+        self._ended.update(dict.fromkeys(ids, now))
+        while self._ended and next(iter(self._ended.values())) < now - WINDOW_MS:
+            self._ended.popitem(last=False)
+
+    def _results(self, records: Sequence[Incoming]) -> tuple[list[Outgoing], set[str]]:
+        written: list[Outgoing] = []
+        outcomes: list[tuple[Outcome, Incoming]] = []
+        for record in records:
+            try:
+                outcomes.append((decode(record.value, Outcome), record))
+            except InvalidRecord as error:
+                written.append(_dead_letter(record, error))
+        causes = {id(outcome): record for outcome, record in outcomes}
+        first = first_of([outcome for outcome, _ in outcomes], self._ended)
+        metrics.LEDGER_DUPLICATES.inc(len(outcomes) - len(first))
+        for outcome in first:
+            written += _ending(outcome, causes[id(outcome)], self._format)
+        return written, {outcome.request_id for outcome in first}
+
+
+def _overdue(record: Incoming) -> Outcome | None:
+    """The end of a classified request whose deadline has passed; None for bytes that are none of ours."""
+    try:
+        classified = decode(record.value, ClassifiedRequest)
+    except InvalidRecord:
+        log.warning("%s %d@%d is no classified request", record.topic, record.partition, record.offset)
+        return None
+    reason = f"nobody had ended it by deadline_ms {classified.request.deadline_ms}"
+    return expired(classified, reason=reason, by=ROLE, now_ms=now_ms())
+
+
+def _ending(outcome: Outcome, record: Incoming, format: str) -> list[Outgoing]:
+    """The result; FAILED, with the outcome on the dlq, where no result can be made of it."""
+    try:
+        return [_result(outcome, record.headers, format)]
+    except Exception as error:  # numbers out of range, a batch of none, too large: the next must still be served
+        with logs.serving(record):
+            log.exception("outcome %d@%d makes no result", record.partition, record.offset)
+        reason = f"the outcome makes no result: {type(error).__name__}: {str(error)[:500]}"
+        bare = failed(outcome.request_id, reason=reason, by=ROLE, now_ms=now_ms())
+        letter = _dead_letter(record, error)
+        try:
+            return [_result(bare, {}, format), letter]
+        except RecordTooLarge:  # an id of hundreds of kilobytes, which no role of ours lets through
+            return [letter]
+
+
+def _result(outcome: Outcome, cause: Headers, format: str) -> Outgoing:
+    result = result_of(outcome)
+    record = outgoing(
+        topics.RESULTS, result, request_id=result.request_id, cause=cause, role=ROLE, now_ms=now_ms(),
+        facts={"status": result.status},
+    )  # fmt: skip
+    if format != "avro":
+        record = dataclasses.replace(record, value=encode_result(result, format))
+    check_size(record)
+    return record
+
+
+def _dead_letter(record: Incoming, error: Exception) -> Outgoing:
+    metrics.DEAD_LETTERS.labels(ROLE, type(error).__name__).inc()
+    name = (record.key or b"").decode(errors="replace")[:100]  # a key may be of any size
+    letter = buried(record, error=error, role=ROLE, request_id=name)
+    if size_of(letter) <= MOST_BYTES:
+        return letter
+    return buried(dataclasses.replace(record, headers={}, key=None), error=error, role=ROLE, request_id=name)

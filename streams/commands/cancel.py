@@ -1,0 +1,74 @@
+"""`pochade cancel`: a request is ended before it is painted."""
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import click
+
+from schemas.messages import Result, Status
+from streams.commands import opening
+from streams.commands.options import SHOWN, Ago
+
+if TYPE_CHECKING:
+    from streams.settings import Settings
+
+
+@click.command()
+@click.argument("request_id", metavar="ID")
+@click.option("--wait", "is_waiting", is_flag=True, help="Tell what it ended as.")
+@click.option("--timeout", type=click.FloatRange(min=0.1), default=30.0, show_default=True, help="Seconds to wait.")
+@click.option(
+    "--since", type=Ago(), default="1d", show_default=True, help="With --wait: how far back to look for an end."
+)
+@click.option("--reason", default="asked for by a client", show_default=True, help="Kept in the result.")
+@SHOWN
+@click.pass_obj
+def cancel(
+    load: "Callable[[], Settings]",
+    request_id: str,
+    is_waiting: bool,
+    timeout: float,
+    since: int,
+    reason: str,
+    output: str,
+) -> None:
+    """End the request ID as CANCELLED, unless it has ended: the first outcome counts, and it drops all work on it.
+
+    A queued job never starts, a running one stops within one step. An ID that nobody has sent yet is cancelled in
+    advance. With --wait, exit status 0 says CANCELLED, and 1 that it had ended otherwise before.
+
+    \b
+    Examples:
+      pochade cancel 4f7c0f0e-5a63-4a07-8a0c-2f1d0f6f1c55
+      pochade cancel mine-1 --wait
+      pochade cancel mine-1 --wait --reason "the user closed the page" -o json
+    """
+    from streams.reading import now_ms
+
+    was_ended = False
+    with opening.client(load()) as client:
+        result: Result | None = None
+        if is_waiting:
+            client.listen()  # before looking back, so that nothing falls between
+            result = client.find(request_id, max(1, now_ms() - since))
+            was_ended = result is not None
+        if result is None:
+            client.cancel(request_id, reason).result(60)
+            result = client.wait(request_id, timeout) if is_waiting else None
+    if output == "json":
+        shown = {"request_id": request_id, "status": result and str(result.status), "reason": result and result.reason}
+        click.echo(json.dumps({**shown, "had_ended": was_ended}, ensure_ascii=False))
+    else:
+        click.echo(_words(request_id, result, was_ended))
+    if result is not None and result.status is not Status.CANCELLED:
+        raise SystemExit(1)
+
+
+def _words(request_id: str, result: Result | None, was_ended: bool) -> str:
+    if result is None:
+        return f"{request_id}: cancelling; `pochade explain {request_id}` tells how it ended"
+    if result.status is Status.CANCELLED:
+        return f"{request_id}: CANCELLED{' before' if was_ended else ''} ({result.reason})"
+    when = "had ended" if was_ended else "ended first"
+    return f"{request_id}: {when} as {result.status}, and keeps that end"

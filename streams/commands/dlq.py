@@ -1,0 +1,185 @@
+"""`pochade dlq ls | show | redrive`: what could not be served."""
+
+import datetime
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from schemas.errors import PochadeError
+from streams.commands import listing, opening
+from streams.commands.options import LISTED, SHOWN, Ago
+
+if TYPE_CHECKING:
+    from streams.letters import Letter
+    from streams.settings import Settings
+
+COLUMNS = ("position", "at", "error", "role", "topic", "request_id", "redriven", "message")
+SHOWN_BYTES = 4096
+SINCE = click.option("--since", type=Ago(), default="7d", show_default=True, help="How far back to look.")
+CLASS = click.option("--class", "error", metavar="C", help="Only letters of this error class, such as InvalidRecord.")
+
+
+@click.group()
+def dlq() -> None:
+    """Dead letters: records that could not be served, kept with the reason for 30 days.
+
+    \b
+    Examples:
+      pochade dlq ls --since 1h
+      pochade dlq show 0@17
+      pochade dlq redrive --class StoreUnavailable --rate 5 --dry-run
+    """
+
+
+@dlq.command()
+@CLASS
+@SINCE
+@LISTED
+@click.pass_obj
+def ls(load: "Callable[[], Settings]", error: str | None, since: int, output: str) -> None:
+    """List dead letters, the oldest first; POSITION is what `show` and `redrive` take.
+
+    \b
+    Examples:
+      pochade dlq ls
+      pochade dlq ls --class InvalidRecord --since 1h -o jsonl | jq -r .message
+    """
+    from streams import letter_box
+
+    listing.show([_row(letter) for letter in letter_box.letters(load(), since, error)], COLUMNS, output)
+
+
+@dlq.command()
+@click.argument("position", metavar="PARTITION@OFFSET")
+@SHOWN
+@click.pass_obj
+def show(load: "Callable[[], Settings]", position: str, output: str) -> None:
+    """Show one dead letter: why it is here, its headers, and its raw bytes as hexadecimal and text.
+
+    \b
+    Examples:
+      pochade dlq show 0@17
+      pochade dlq show 0@17 -o json | jq -r .value_hex | xxd -r -p > record.bin
+    """
+    from schemas.topics import DLQ
+    from streams import snapshot
+    from streams.letters import letter_of
+
+    letter = letter_of(snapshot.one(load(), DLQ, *_parsed(position)))
+    value = letter.record.value or b""
+    facts = {
+        **_row(letter),
+        "read_at": f"{letter.topic} {letter.partition}@{letter.offset}",
+        "key": None if letter.record.key is None else letter.record.key.decode(errors="replace"),
+        "headers": {name: data.decode(errors="replace") for name, data in letter.record.headers.items()},
+        "bytes": None if letter.record.value is None else len(value),
+    }
+    if output == "json":
+        whole = {"value_hex": value.hex(), "value_text": value.decode(errors="replace")}
+        listing.show([{**facts, **whole}], [], "jsonl")
+        return
+    headers = facts.pop("headers")
+    for name, fact in [*facts.items(), *((f"header {n}", h) for n, h in headers.items())]:
+        click.echo(f"{name:<12}  {fact}")
+    click.echo("\n" + "\n".join(listing.hex_lines(value[:SHOWN_BYTES])))
+    if len(value) > SHOWN_BYTES:
+        click.echo(f"... {len(value) - SHOWN_BYTES} bytes more: -o json has all")
+
+
+@dlq.command()
+@click.argument("positions", metavar="[PARTITION@OFFSET]...", nargs=-1)
+@CLASS
+@click.option("--rate", type=click.FloatRange(min=0.01), default=10.0, show_default=True, help="Records a second.")
+@click.option("--dry-run", is_flag=True, help="Only tell what would be sent.")
+@SINCE
+@LISTED
+@click.pass_obj
+def redrive(
+    load: "Callable[[], Settings]",
+    positions: tuple[str, ...],
+    error: str | None,
+    rate: float,
+    dry_run: bool,
+    since: int,
+    output: str,
+) -> None:
+    """Send dead letters again: those at the positions, else all of --since (and of --class).
+
+    Key, value and headers are the original ones, without the error headers and with the count `pochade_redriven`; they
+    go to the topic they came from. But a request that has ended is dead everywhere, so if it has (it mostly ended as
+    FAILED), its request goes to `prompts` as a NEW request, ID-redrive-N: watch that one. N is the first number that
+    has not ended, so redriving twice while the first is in work makes one request, and nothing is sent once a redrive
+    has COMPLETED. Deadlines stay: one that has passed ends as EXPIRED. Letters stay on the dlq. Exit status 1 if any
+    could not be sent again.
+
+    \b
+    Examples:
+      pochade dlq redrive 0@17
+      pochade dlq redrive --class EngineFailed --since 2h --rate 5
+      pochade dlq redrive --dry-run -o jsonl
+    """
+    from streams import letter_box
+    from streams.letters import NothingToDo, NotRedrivable, again, base_id
+    from streams.reading import now_ms
+
+    settings = load()
+    letters = letter_box.letters(settings, since, error)
+    if positions:
+        wanted = {"{}@{}".format(*_parsed(position)) for position in positions}
+        letters = [letter for letter in letters if letter.position in wanted]
+        if missing := wanted - {letter.position for letter in letters}:
+            raise PochadeError(f"no dead letter at {', '.join(sorted(missing))} that fits --since and --class")
+    ended = letter_box.ended(settings, {base_id(letter.request_id) for letter in letters}) if letters else {}
+    rows: list[dict[str, Any]] = []
+    refused = 0
+    sent: set[tuple[str, bytes | None]] = set()
+    with opening.producer(settings) as producer, _progress(letters) as shown:
+        begun_ms = now_ms()
+        for number, letter in enumerate(shown):
+            try:
+                record = again(letter, ended)
+                if (record.topic, record.key) in sent and letter.request_id in ended:
+                    raise NothingToDo("the same request as a letter before")
+            except (NotRedrivable, NothingToDo) as reason:
+                refused += isinstance(reason, NotRedrivable)
+                rows.append({"position": letter.position, "sent": False, "to": None, "reason": str(reason)})
+                continue
+            sent.add((record.topic, record.key))
+            if not dry_run:
+                threading.Event().wait(max(0.0, number / rate - (now_ms() - begun_ms) / 1000))
+                producer.send(record).result(60)
+            key = (record.key or b"").decode(errors="replace")
+            rows.append({"position": letter.position, "sent": not dry_run, "to": record.topic, "request_id": key})
+    listing.show(rows, ("position", "sent", "to", "request_id", "reason"), output)
+    done, said = len([row for row in rows if row["to"]]), "would be sent" if dry_run else "sent"
+    skipped = len(rows) - done - refused
+    click.echo(f"{done} {said}, {skipped} need not be, {refused} cannot be sent again", err=True)
+    if refused:
+        raise SystemExit(1)
+
+
+def _progress(letters: "list[Letter]") -> Any:
+    return click.progressbar(
+        letters, label="redriving", file=click.get_text_stream("stderr"), hidden=not _is_terminal()
+    )
+
+
+def _is_terminal() -> bool:
+    return click.get_text_stream("stderr").isatty()
+
+
+def _parsed(position: str) -> tuple[int, int]:
+    partition, at, offset = position.partition("@")
+    if not (at and partition.isdecimal() and offset.isdecimal()):
+        raise click.BadParameter(f"{position!r} is not PARTITION@OFFSET, such as 0@17 (`pochade dlq ls` lists them)")
+    return int(partition), int(offset)
+
+
+def _row(letter: "Letter") -> dict[str, Any]:
+    at = datetime.datetime.fromtimestamp(letter.record.timestamp_ms / 1000).astimezone()
+    return {
+        "position": letter.position, "at": at.isoformat(timespec="seconds"), "error": letter.error, "role": letter.role,
+        "topic": letter.topic, "request_id": letter.request_id, "redriven": letter.redriven, "message": letter.message,
+    }  # fmt: skip

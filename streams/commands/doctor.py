@@ -1,0 +1,52 @@
+"""`pochade doctor`: whether this deployment can serve, and what to do where it cannot."""
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from streams.commands.options import LISTED
+
+if TYPE_CHECKING:
+    from streams.checks import Check
+    from streams.settings import Settings
+
+COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
+
+
+@click.command()
+@LISTED
+@click.pass_obj
+def doctor(load: "Callable[[], Settings]", output: str) -> None:
+    """Check settings, disk, models, the broker and its features, topics, rights, clocks, workers, plan, dead letters.
+
+    A verdict each: ok, warn, or fail with what to do. Exit status 1 if anything fails. It joins a group and begins a
+    transaction of its own, and makes a topic PREFIX.doctor-* for a moment; nothing else is changed.
+
+    \b
+    Examples:
+      pochade doctor
+      pochade doctor -o jsonl | jq 'select(.verdict != "ok")'
+    """
+    from streams.commands import listing
+    from streams.examination import examine
+
+    found = []
+    for check in examine(load()):
+        found.append(check)
+        if output == "table":
+            _say(check)
+    if output != "table":
+        listing.show([asdict(check) for check in found], [], output)
+    count = {verdict: sum(check.verdict == verdict for check in found) for verdict in COLOURS}
+    click.echo(", ".join(f"{number} {verdict}" for verdict, number in count.items()), err=True)
+    if count["fail"]:
+        raise SystemExit(1)
+
+
+def _say(check: "Check") -> None:
+    verdict = click.style(f"{check.verdict:<4}", fg=COLOURS[check.verdict])  # echo drops it where there is no terminal
+    click.echo(f"{verdict}  {check.name:<18}{check.found}")
+    if check.do:
+        click.echo(f"{'':24}-> {check.do}")

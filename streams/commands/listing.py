@@ -1,0 +1,51 @@
+"""Rows of a command: a table on a terminal, tab-separated lines elsewhere, or JSON."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+
+def show(
+    rows: Sequence[Mapping[str, Any]], columns: Sequence[str], output: str, colours: Mapping[str, str] = {}
+) -> None:
+    """Print rows. A table has `columns` only, JSON all keys; `colours` is of whole cells on a terminal."""
+    if output == "json":
+        click.echo(json.dumps([*rows], ensure_ascii=False, indent=2))
+    elif output == "jsonl":
+        for row in rows:
+            click.echo(json.dumps(row, ensure_ascii=False))
+    elif click.get_text_stream("stdout").isatty():
+        _table(rows, columns, colours)
+    else:
+        click.echo("\t".join(columns))
+        for row in rows:
+            click.echo("\t".join(_cell(row.get(name)) for name in columns))
+
+
+def hex_lines(data: bytes) -> list[str]:
+    """As `xxd` shows it: offset, sixteen bytes, text."""
+    return [
+        f"{at:08x}  {data[at : at + 16].hex(' '):<47}  "
+        + "".join(chr(byte) if 32 <= byte < 127 else "." for byte in data[at : at + 16])
+        for at in range(0, len(data), 16)
+    ]
+
+
+def _cell(value: Any) -> str:
+    return "-" if value is None else " ".join(str(value).split())
+
+
+def _table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], colours: Mapping[str, str]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table(box=None, pad_edge=False)
+    for name in columns:
+        grid.add_column(name, overflow="fold")
+    for row in rows:
+        cells = [_cell(row.get(name)) for name in columns]
+        grid.add_row(*(Text(cell, style=colours.get(cell, "")) for cell in cells))
+    Console().print(grid)

@@ -1,0 +1,31 @@
+"""Options that several commands share."""
+
+import re
+
+import click
+
+UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+LISTED = click.option(
+    "-o", "--output", type=click.Choice(["table", "json", "jsonl"]), default="table", show_default=True
+)
+SHOWN = click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+
+
+class Ago(click.ParamType):
+    """`90s`, `10m`, `2h` or `7d` as milliseconds."""
+
+    name = "duration"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Milliseconds of the text."""
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", str(value).strip())
+        if match is None:
+            self.fail(f"{value!r} is not a duration: write a number and s, m, h or d, such as 10m", param, ctx)
+        return int(float(match[1]) * UNITS_MS[match[2]])
+
+
+def duration(milliseconds: float) -> str:
+    """`1.5d`, `10m`: the greatest unit that fits."""
+    unit = max((u for u in UNITS_MS if UNITS_MS[u] <= milliseconds), key=lambda u: UNITS_MS[u], default="s")
+    return f"{milliseconds / UNITS_MS[unit]:.3g}{unit}"

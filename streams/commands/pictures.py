@@ -1,0 +1,143 @@
+"""`pochade fetch` and `gc`: pictures out of the store, and old ones out of the way."""
+
+import os
+import pathlib
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from schemas.errors import PochadeError
+from schemas.messages import Status
+from streams.commands import listing, opening
+from streams.commands.options import LISTED, UNITS_MS, Ago, duration
+
+if TYPE_CHECKING:
+    from streams.collecting import Garbage
+    from streams.settings import Settings
+    from streams.store import ImageStore, Stored
+
+
+@click.command()
+@click.argument("request_id", metavar="ID")
+@click.option(
+    "-o", "--output", "target", required=True, metavar="FILE", help="Where to write it; - is standard output."
+)
+@click.option("--number", type=click.IntRange(1), default=1, show_default=True, help="Which of n pictures.")
+@click.option("--since", type=Ago(), default="8d", show_default=True, help="How far back to look for its result.")
+@click.pass_obj
+def fetch(load: "Callable[[], Settings]", request_id: str, target: str, number: int, since: int) -> None:
+    """Write the picture of the completed request ID to a file, from whichever store the settings name.
+
+    \b
+    Examples:
+      pochade fetch mine-1 -o heart.png
+      pochade fetch demo-0-0007 -o - | display
+      pochade fetch mine-2 --number 2 -o second.png
+    """
+    from streams.reading import now_ms
+    from streams.store import open_store
+
+    settings = load()
+    with opening.client(settings) as client:
+        result = client.find(request_id, max(1, now_ms() - since))
+    if result is None:
+        raise PochadeError(
+            f"no result of request {request_id!r} within the last {duration(since)}: it may still be in work "
+            f"(`pochade watch {request_id}`), or belong to another deployment (--set kafka.prefix=NAME)"
+        )
+    if result.status is not Status.COMPLETED or not result.image_uri:
+        raise PochadeError(f"request {request_id} has no picture: it ended as {result.status}: {result.reason}")
+    pictures = result.image_uris or (result.image_uri,)
+    if number > len(pictures):
+        raise PochadeError(f"request {request_id} has {len(pictures)} pictures: got --number {number}")
+    data = open_store(settings).get(pictures[number - 1])
+    if target == "-":
+        click.get_binary_stream("stdout").write(data)
+        return
+    path = pathlib.Path(target)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f".{path.name}.{os.getpid()}")
+        draft.write_bytes(data)
+        draft.replace(path)
+    except OSError as error:
+        raise PochadeError(f"cannot write {path}: {error.strerror}") from error
+    click.echo(f"{path}  {result.width} x {result.height} px, {len(data)} bytes", err=True)
+
+
+@click.command()
+@click.option("--older-than", type=Ago(), help="Delete pictures older than this (default: store.retention_days).")
+@click.option("--orphans", "with_orphans", is_flag=True, help="Also those older than 1h that no request names.")
+@click.option("--dry-run", is_flag=True, help="Only tell what would be deleted.")
+@LISTED
+@click.pass_obj
+def gc(load: "Callable[[], Settings]", older_than: int | None, with_orphans: bool, dry_run: bool, output: str) -> None:
+    """Delete stored pictures past their retention; prints counts and bytes.
+
+    Orphans are what crashed or repeated work left: older than an hour, named by no result (drafts of escalated requests
+    are named) and by no request in work, in this and every other deployment on the cluster. Where `results` no longer
+    reaches back, nobody can tell: those wait for the retention. Not for a store that several clusters share.
+
+    \b
+    Examples:
+      pochade gc --dry-run
+      pochade gc --older-than 7d --orphans
+      pochade gc --orphans -o json
+    """
+    from streams.collecting import choose
+    from streams.reading import now_ms
+    from streams.store import open_store
+
+    settings = load()
+    retention = older_than if older_than is not None else settings.store.retention_days * UNITS_MS["d"]
+    store = open_store(settings)
+    now = now_ms()
+    stored = list(store.list(now))  # before the records, so that a picture named meanwhile is known
+    needed, kept_ms = _needed(settings) if with_orphans else (None, 0.0)
+    garbage = choose(stored, now, retention, needed, kept_ms)
+    if not dry_run:
+        _delete(store, garbage)
+    rows = [_row("old", garbage.old, dry_run)]
+    if with_orphans:
+        rows.append(_row("orphans", garbage.orphans, dry_run))
+    rows.append(_row("kept", tuple(set(stored) - {*garbage.old, *garbage.orphans}), True))
+    listing.show(rows, ("pictures", "count", "bytes", "deleted"), output)
+
+
+def _needed(settings: "Settings") -> tuple[set[str], float]:
+    """URIs that are still named, and how far back (ms) the results that name them reach."""
+    from schemas.topics import IMAGES, RESULTS
+    from streams import cluster, snapshot
+    from streams.collecting import Mentions
+
+    mentions = Mentions()
+
+    def add(record: Any) -> bool:
+        mentions.add(record)
+        return False
+
+    kept_ms = []
+    for deployment in cluster.deployments(settings):  # such as demos: they share the store
+        kept_ms += [found.retention_ms for name, found in cluster.topics(deployment).items() if name == RESULTS]
+        for topic in (IMAGES, RESULTS):  # in this order: whose result is there now was in work before
+            snapshot.past(deployment, [topic], keep=add)
+    if mentions.unreadable:
+        raise PochadeError(
+            f"{mentions.unreadable} records of images and results cannot be read, so orphans cannot be told: upgrade "
+            "this command to the version of the roles, or run it without --orphans"
+        )
+    return mentions.needed(), min(kept_ms, default=0.0)
+
+
+def _delete(store: "ImageStore", garbage: "Garbage") -> None:
+    doomed = [*garbage.old, *garbage.orphans]
+    stderr = click.get_text_stream("stderr")
+    with click.progressbar(doomed, label="deleting", file=stderr, hidden=not stderr.isatty()) as shown:
+        for picture in shown:
+            store.delete(picture.uri)
+
+
+def _row(kind: str, pictures: "Sequence[Stored]", is_kept: bool) -> dict[str, Any]:
+    size = sum(picture.bytes for picture in pictures)
+    return {"pictures": kind, "count": len(pictures), "bytes": size, "deleted": not is_kept}

@@ -1,0 +1,148 @@
+"""`pochade topics list | create | describe | diff`: the topic table against the cluster."""
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from schemas.errors import Unknown
+from schemas.topics import TABLE, Topic, full_name
+from streams.commands import listing
+from streams.commands.options import LISTED, SHOWN, duration
+
+if TYPE_CHECKING:
+    from streams.cluster import Found
+    from streams.settings import Settings
+
+VARIANTS = click.option(
+    "--variant", "variants", multiple=True, metavar="NAME", help="With a job topic for this variant; may be repeated."
+)
+
+
+@click.group()
+def topics() -> None:
+    """The deployment's topics: what the table in schemas/topics.py wants, and what the cluster has.
+
+    \b
+    Examples:
+      pochade topics list
+      pochade topics create --variant light --variant heavy
+      pochade topics diff
+    """
+
+
+@topics.command("list")
+@LISTED
+@click.pass_obj
+def list_topics(load: "Callable[[], Settings]", output: str) -> None:
+    """List the topics that exist, with partitions, copies and retention.
+
+    \b
+    Examples:
+      pochade topics list
+      pochade topics list -o jsonl | jq -r .topic
+    """
+    from streams import cluster
+
+    settings = load()
+    rows = [_row(found, settings.kafka.prefix) for found in cluster.topics(settings).values()]
+    listing.show(rows, ("topic", "partitions", "replicas", "kept", "key", "written_by", "read_by"), output)
+
+
+@topics.command()
+@VARIANTS
+@click.option("--dry-run", is_flag=True, help="Only tell what would be created.")
+@LISTED
+@click.pass_obj
+def create(load: "Callable[[], Settings]", variants: tuple[str, ...], dry_run: bool, output: str) -> None:
+    """Create what is missing; what exists stays as it is. Roles do this at their start, for their catalog's variants.
+
+    \b
+    Examples:
+      pochade topics create
+      pochade topics create --variant light --variant heavy --dry-run
+    """
+    from streams import admin
+    from streams.topic_diff import expected
+
+    settings = load()
+    if dry_run:
+        there = set(admin.own_topics(settings))
+        names = [full_name(settings.kafka.prefix, t.name) for t in expected(variants, settings.kafka.jobs_partitions)]
+        created = [name for name in names if name not in there]
+    else:
+        created = admin.create_topics(settings, variants)
+    listing.show([{"topic": name, "created": not dry_run} for name in created], ("topic", "created"), output)
+    click.echo(f"{len(created)} {'would be created' if dry_run else 'created'}", err=True)
+
+
+@topics.command()
+@click.argument("name")
+@SHOWN
+@click.pass_obj
+def describe(load: "Callable[[], Settings]", name: str, output: str) -> None:
+    """Show one topic: partitions, copies, who writes and reads it, and its whole configuration.
+
+    \b
+    Examples:
+      pochade topics describe results.v1
+      pochade topics describe pochade.results.v1 -o json | jq .config
+    """
+    from streams import cluster
+
+    settings = load()
+    found = cluster.topics(settings)
+    short = name.removeprefix(settings.kafka.prefix + ".")
+    if short not in found:
+        raise Unknown("topic", name, found)
+    facts = {**_row(found[short], settings.kafka.prefix), "config": dict(sorted(found[short].config.items()))}
+    if output == "json":
+        listing.show([facts], [], "jsonl")
+        return
+    config = facts.pop("config")
+    for key, value in [*facts.items(), *config.items()]:
+        click.echo(f"{key:<40}  {value}")
+
+
+@topics.command()
+@VARIANTS
+@LISTED
+@click.pass_obj
+def diff(load: "Callable[[], Settings]", variants: tuple[str, ...], output: str) -> None:
+    """Hold the table against the cluster; exit status 1 when something differs, with what to do about it.
+
+    Job topics are those that exist and those of --variant; they want kafka.jobs_partitions or more.
+
+    \b
+    Examples:
+      pochade topics diff
+      pochade topics diff --variant light --variant heavy -o json
+    """
+    from streams import cluster
+    from streams.topic_diff import differences, expected, variants_of
+
+    settings = load()
+    found = cluster.topics(settings)
+    wanted = expected([*variants, *variants_of(found)], settings.kafka.jobs_partitions)
+    differing = differences(wanted, found, settings.kafka.prefix)
+    listing.show([asdict(each) for each in differing], ("topic", "what", "wanted", "found", "do"), output)
+    click.echo(f"{len(wanted)} topics wanted, {len(differing)} differences", err=True)
+    if differing:
+        raise SystemExit(1)
+
+
+def _row(found: "Found", prefix: str) -> dict[str, Any]:
+    table: dict[str, Topic] = {topic.name: topic for topic in TABLE}
+    entry = table.get(found.name)
+    is_job = found.name.startswith("jobs.")
+    kept = "for ever" if found.retention_ms == float("inf") else duration(found.retention_ms)
+    return {
+        "topic": full_name(prefix, found.name),
+        "partitions": found.partitions,
+        "replicas": found.replicas,
+        "kept": "newest of each key" if found.config.get("cleanup.policy") == "compact" else kept,
+        "key": entry.key if entry else "request_id" if is_job else None,
+        "written_by": entry.written_by if entry else "router, discriminator" if is_job else None,
+        "read_by": entry.read_by if entry else "the variant's workers" if is_job else None,
+    }

@@ -1,0 +1,115 @@
+"""`pochade watch`: what happens to requests, as it happens."""
+
+import contextlib
+import datetime
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from schemas.errors import PochadeError
+from streams.commands.options import Ago
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from streams.settings import Settings
+    from streams.watching import Note, Watch
+
+SHOWN_ROWS = 30  # requests in the live table, those with the newest notes
+
+
+@click.command()
+@click.argument("request_ids", metavar="[ID]...", nargs=-1)
+@click.option("--since", type=Ago(), help="How far back to begin (default: 10m with IDs, from now on without).")
+@click.option("--timeout", type=click.FloatRange(min=0), default=0.0, help="Seconds to watch at most; 0: no limit.")
+@click.option("-o", "--output", type=click.Choice(["table", "jsonl"]), default="table", show_default=True)
+@click.pass_obj
+def watch(
+    load: "Callable[[], Settings]", request_ids: tuple[str, ...], since: int | None, timeout: float, output: str
+) -> None:
+    """Show events and results of requests live: those given, until all have ended, or everybody's until Ctrl-C.
+
+    A live table on a terminal, one tab-separated line a note elsewhere. A request that ended before --since is not
+    seen: look with `pochade explain ID`. Exit status 1 if --timeout passes first.
+
+    \b
+    Examples:
+      pochade watch
+      pochade watch 4f7c0f0e-5a63-4a07-8a0c-2f1d0f6f1c55
+      pochade watch mine-1 mine-2 --timeout 60 -o jsonl
+      pochade watch --since 1h -o jsonl | jq 'select(.kind == "escalated")'
+    """
+    from schemas.topics import EVENTS, RESULTS
+    from streams import snapshot
+    from streams.reading import now_ms
+    from streams.watching import Watch
+
+    if since is None and request_ids:
+        since = 600_000
+    watched = Watch(request_ids)
+    records = snapshot.live(load(), [EVENTS, RESULTS], since_ms=None if since is None else now_ms() - since)
+    deadline = time.monotonic() + timeout if timeout else None
+    with contextlib.suppress(KeyboardInterrupt), contextlib.closing(records), _shower(output) as show:
+        for record in records:
+            note = None if record is None else watched.take(record)
+            if note is not None:
+                show(note)
+            if watched.is_finished:
+                break
+            if deadline is not None and time.monotonic() > deadline:
+                raise _timed_out(watched, timeout)
+    if watched.unreadable:
+        click.echo(f"{watched.unreadable} records could not be read and were passed over", err=True)
+
+
+def _timed_out(watched: "Watch", timeout: float) -> PochadeError:
+    if not watched.waits_for:
+        return PochadeError(f"the --timeout of {timeout:g} s has passed")
+    return PochadeError(
+        f"not ended within {timeout:g} s: {', '.join(watched.waits_for)}; they may still be in work (watch on), or "
+        "have ended before --since (`pochade explain ID`)"
+    )
+
+
+@contextlib.contextmanager
+def _shower(output: str) -> "Iterator[Callable[[Note], None]]":
+    if output == "jsonl":
+        yield lambda note: click.echo(json.dumps(asdict(note), ensure_ascii=False))
+    elif not click.get_text_stream("stdout").isatty():
+        yield lambda note: click.echo("\t".join(" ".join(cell.split()) for cell in _cells(note)))
+    else:
+        from rich.live import Live
+
+        newest: dict[str, Note] = {}
+        with Live(_table(newest), refresh_per_second=8) as shown:
+
+            def show(note: "Note") -> None:
+                newest.pop(note.request_id, None)  # to the end
+                newest[note.request_id] = note
+                if len(newest) > SHOWN_ROWS:
+                    del newest[next(iter(newest))]
+                shown.update(_table(newest))
+
+            yield show
+
+
+def _cells(note: "Note") -> tuple[str, ...]:
+    at = datetime.datetime.fromtimestamp(note.at_ms / 1000).strftime("%H:%M:%S.%f")[:-3]
+    return at, note.request_id, note.kind, note.by, note.words()
+
+
+def _table(newest: "dict[str, Note]") -> "Table":
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table(box=None, pad_edge=False)
+    for name in ("at", "request", "last", "by", "detail"):
+        grid.add_column(name, overflow="fold")
+    for note in newest.values():
+        style = "" if note.kind != "ended" else "green" if note.detail.get("status") == "COMPLETED" else "yellow"
+        grid.add_row(*(Text(cell, style=style) for cell in _cells(note)))
+    return grid

@@ -1,0 +1,137 @@
+"""Gathers the facts for `doctor`, one step after the other; a step that cannot be taken is a verdict, not an end."""
+
+import pathlib
+import shutil
+from collections.abc import Callable, Iterator
+
+from schemas.errors import PochadeError
+from schemas.messages import Heartbeat, Plan
+from schemas.record import Incoming
+from schemas.topics import DLQ, FLEET, PLAN, PLAN_KEY, RESULTS, TABLE
+from streams import admin, broker_probe, checks, cluster, snapshot
+from streams.catalog_file import missing_models, read_catalog
+from streams.checks import Check, fail, ok, warn
+from streams.codec import decode
+from streams.librdkafka import check_properties
+from streams.reading import now_ms
+from streams.settings import Settings
+from streams.store import open_store
+from streams.topic_diff import differences, expected, variants_of
+
+READ_S = 15.0
+HOUR_MS = 3_600_000
+CONNECT = "pochade up, or check kafka.bootstrap_servers and, for TLS or a password, kafka.properties"
+
+
+def examine(settings: Settings) -> Iterator[Check]:
+    """All checks, in the order in which they depend on each other."""
+    yield _checked(
+        "settings", lambda: _settings(settings), "correct it; `pochade config show` tells where it comes from"
+    )
+    yield from _disks(settings)
+    yield _checked("store", lambda: _store(settings), "correct store.*, or the rights of who runs this")
+    yield _checked("models", lambda: _models(settings), "correct the catalog")
+    reached = _checked("broker", lambda: _broker(settings), CONNECT)
+    yield reached
+    if reached.verdict is checks.Verdict.FAIL:
+        return  # everything else asks it
+    yield from _features(settings)
+    yield from _topics(settings)
+    yield from _traffic(settings)
+
+
+def _checked(name: str, look: Callable[[], Check], do: str) -> Check:
+    try:
+        return look()
+    except PochadeError as error:
+        return fail(name, str(error), do)
+
+
+def _settings(settings: Settings) -> Check:
+    check_properties(settings)
+    return ok("settings", "valid, librdkafka's properties too")
+
+
+def _models(settings: Settings) -> Check:
+    return checks.check_models(missing_models(read_catalog(settings.catalog), settings.worker.engine), settings.catalog)
+
+
+def _store(settings: Settings) -> Check:
+    open_store(settings)
+    return ok("store", settings.store.url or f"the folder {settings.store.folder or settings.home / 'images'}")
+
+
+def _disks(settings: Settings) -> Iterator[Check]:
+    home = settings.home.expanduser().resolve()
+    yield _disk("disk of home", home)
+    folder = pathlib.Path(settings.store.folder or home / "images").expanduser().resolve()
+    if not settings.store.url and not folder.is_relative_to(home):
+        yield _disk("disk of the store", folder)
+
+
+def _disk(name: str, folder: pathlib.Path) -> Check:
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    return checks.check_disk(name, str(folder), shutil.disk_usage(there).free)
+
+
+def _broker(settings: Settings) -> Check:
+    config = admin.client_config(settings)
+    metadata = broker_probe.probe(config, admin.ANSWER_LIMIT_S)
+    return ok("broker", f"{config['bootstrap.servers']} answers: {len(metadata.brokers)} brokers")
+
+
+def _features(settings: Settings) -> Iterator[Check]:
+    if RESULTS not in cluster.topics(settings):
+        return  # there is nothing to try them on
+    why = cluster.has_consumer_protocol(settings, RESULTS)
+    name, old = "consumer groups", "run Kafka 4.0 or newer, and allow READ on the groups PREFIX.*"
+    yield ok(name, "group.protocol=consumer works (KIP-848)") if not why else fail(name, why, old)
+    why = cluster.has_transactions(settings)
+    rights = "the ledger needs transactions: allow WRITE on the transactional ids PREFIX.*"
+    yield ok("transactions", "can be begun") if not why else fail("transactions", why, rights)
+
+
+def _topics(settings: Settings) -> Iterator[Check]:
+    found = cluster.topics(settings)
+    wanted = expected(variants_of(found), settings.kafka.jobs_partitions)
+    yield checks.check_topics(differences(wanted, found, settings.kafka.prefix))
+    yield checks.check_joined(found)
+    yield checks.check_retention(found)
+    names = {*found, *(topic.name for topic in TABLE)}
+    yield checks.check_denied(cluster.denied(settings, sorted(names)))
+
+
+def _traffic(settings: Settings) -> Iterator[Check]:
+    found = cluster.topics(settings)
+    now = now_ms()
+    beats = _beats(_read(settings, FLEET, now - HOUR_MS)) if FLEET in found else []
+    workers, live = checks.check_workers(beats, settings.planner.worker_silent_ms, now)
+    yield workers
+    yield from checks.check_jobs(found, live)
+    yield _clocks(settings, beats)
+    yield checks.check_plan(_plan(_read(settings, PLAN, 0)) if PLAN in found else None, now)
+    yield checks.check_letters(len(_read(settings, DLQ, now - HOUR_MS)) if DLQ in found else 0)
+
+
+def _clocks(settings: Settings, beats: list[tuple[int, Heartbeat]]) -> Check:
+    try:
+        skew_ms = cluster.clock_skew_ms(settings)
+    except PochadeError as error:
+        return warn(
+            "clocks", str(error), "allow CREATE, WRITE and DELETE on PREFIX.doctor-*, or compare clocks yourself"
+        )
+    return checks.check_clocks(skew_ms, beats, now_ms())
+
+
+def _read(settings: Settings, topic: str, since_ms: int) -> list[Incoming]:
+    return snapshot.past(settings, [topic], since_ms=since_ms, timeout_s=READ_S)
+
+
+def _beats(records: list[Incoming]) -> list[tuple[int, Heartbeat]]:
+    newest = {record.key: record for record in records if record.value}
+    return [(record.timestamp_ms, decode(record.value, Heartbeat)) for record in newest.values()]
+
+
+def _plan(records: list[Incoming]) -> Plan | None:
+    plans = [decode(r.value, Plan) for r in records if r.key == PLAN_KEY.encode() and r.value]
+    return max(plans, key=lambda plan: plan.version, default=None)

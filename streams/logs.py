@@ -1,0 +1,135 @@
+"""Log lines for people (text) or machines (JSON), with the record being served, and no prompt in clear.
+
+Source of the fields: Kubernetes' collectors and Loki want one JSON object a line with a time and a level.
+"""
+
+import contextlib
+import datetime
+import hashlib
+import json
+import logging
+import os
+import sys
+from collections.abc import Collection, Iterator
+from contextvars import ContextVar
+from typing import Any
+
+from schemas.errors import InvalidRecord, InvalidRequest
+from schemas.record import Incoming
+from streams.request_codec import request_id_of
+from streams.settings import Logs
+
+OWN_HANDLERS = {"TRANSFORMERS_VERBOSITY": "error", "DIFFUSERS_VERBOSITY": "error", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+NOISY = ("faust", "mode", "aiokafka", "httpx", "boto3", "botocore", "urllib3", "s3transfer")  # WARNING at least
+CITING = (InvalidRecord, InvalidRequest)  # their messages show what was sent
+WITHHELD = "(the message cites what was sent, which is on the dlq; logs.prompts=clear shows it here)"
+
+_served: ContextVar[tuple[Incoming, ...]] = ContextVar("served", default=())
+_plan_version: ContextVar[int | None] = ContextVar("plan_version", default=None)
+_shows_prompts = False
+
+
+def set_up(settings: Logs, roles: Collection[str]) -> None:
+    """Log to standard error as the settings say; called once, before anything is logged."""
+    global _shows_prompts
+    _shows_prompts = settings.prompts == "clear"
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter(sorted(roles)) if settings.format == "json" else TextFormatter())
+    logging.basicConfig(level=settings.level.upper(), handlers=[handler], force=True)
+    logging.captureWarnings(True)
+    for name, value in OWN_HANDLERS.items():  # these libraries would write between our lines, when they are loaded
+        os.environ.setdefault(name, value)
+    for name in NOISY:
+        logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLogger().level))
+
+
+@contextlib.contextmanager
+def serving(*records: Incoming, plan_version: int | None = None) -> Iterator[None]:
+    """What is logged in the block, by this thread or task, is about these records."""
+    before, version = _served.set(records), _plan_version.set(plan_version)
+    try:
+        yield
+    finally:
+        _plan_version.reset(version)
+        _served.reset(before)
+
+
+def obeying(plan_version: int) -> None:
+    """The record being served is decided under this plan."""
+    _plan_version.set(plan_version)
+
+
+def context() -> dict[str, Any]:
+    """request_id (one for each record), topic, partition, offset, plan_version; what is not known is left out.
+
+    Computed when a line is logged, not when a record is begun: most records log nothing.
+    """
+    records, version = _served.get(), _plan_version.get()
+    fields: dict[str, Any] = {}
+    if records:
+        ids = [request_id_of(record) for record in records]
+        fields |= {"request_id": ids[0] if len(ids) == 1 else ids, "topic": records[0].topic}
+        fields |= {"partition": records[0].partition, "offset": records[0].offset}
+    return fields | ({} if version is None else {"plan_version": version})
+
+
+def logged_prompt(prompt: str) -> str:
+    """How a prompt may stand in a log line: the same twelve digits for the same prompt, or, if allowed, itself."""
+    return prompt if _shows_prompts else f"sha256:{hashlib.sha256(prompt.encode()).hexdigest()[:12]}"
+
+
+class TextFormatter(logging.Formatter):
+    """One line a message: time, level, logger, message, [context]; a traceback below it."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  the base class names it
+        record.message = _withheld(record.message, *_errors_of(record))
+        fields = " ".join(f"{name}={value}" for name, value in context().items())
+        return super().formatMessage(record) + (f" [{fields}]" if fields else "")
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802
+        return _withheld(super().formatException(ei), ei[1])
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a message and nothing else on its line; a traceback is the field `exception`."""
+
+    def __init__(self, roles: Collection[str]) -> None:
+        super().__init__()
+        self._roles = list(roles)
+
+    def format(self, record: logging.LogRecord) -> str:
+        moment = datetime.datetime.fromtimestamp(record.created, datetime.UTC)
+        line: dict[str, Any] = {
+            "ts": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": _withheld(record.getMessage(), *_errors_of(record)),
+            "roles": self._roles,
+            **context(),
+        }
+        if record.exc_info and record.exc_info[1]:
+            line["exception"] = _withheld(self.formatException(record.exc_info), record.exc_info[1])
+        return json.dumps(line, ensure_ascii=False, default=str)
+
+
+def _errors_of(record: logging.LogRecord) -> list[BaseException]:
+    """The errors that a message may quote: its arguments, and the one being handled."""
+    arguments = record.args if isinstance(record.args, tuple) else ()
+    handled = [record.exc_info[1]] if record.exc_info and record.exc_info[1] else []
+    return [argument for argument in arguments if isinstance(argument, BaseException)] + handled
+
+
+def _withheld(text: str, *errors: BaseException | None) -> str:
+    """The text without the messages of errors that cite what was sent, all their causes included."""
+    if _shows_prompts:
+        return text
+    for first in errors:
+        error = first
+        while error is not None:
+            if isinstance(error, CITING) and str(error):
+                text = text.replace(str(error), WITHHELD)
+            error = error.__cause__ or error.__context__
+    return text

@@ -1,0 +1,61 @@
+"""Where each setting comes from: a flag, the environment, the TOML file or its default; secrets are never told."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_settings import EnvSettingsSource, TomlConfigSettingsSource
+
+from streams.settings import PREFIX, Settings, config_file
+
+SECRET = re.compile(r"password|secret|key|token|jaas", re.IGNORECASE)
+HIDDEN = "(hidden)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """One setting."""
+
+    name: str  # kafka.prefix, kafka.properties.security.protocol
+    value: Any  # HIDDEN for a secret
+    origin: str  # flag | environment | toml | default
+    where: str  # the variable's or the file's name, else ""
+
+
+def origins(settings: Settings, flags: Mapping[str, Any]) -> list[Origin]:
+    """Every setting with its origin, in the order of their declaration."""
+    file = config_file()
+    sources = (
+        ("flag", set(_names(flags))),
+        ("environment", set(_names(EnvSettingsSource(Settings)()))),
+        ("toml", set(_names(TomlConfigSettingsSource(Settings, file)()))),
+    )
+    told = []
+    for name, value in _leaves(settings.model_dump(mode="json")):
+        origin = next((origin for origin, names in sources if name in names), "default")
+        where = {"environment": PREFIX + name.upper().replace(".", "__"), "toml": str(file)}.get(origin, "")
+        told.append(Origin(name=name, value=shown(name, value), origin=origin, where=where))
+    return told
+
+
+def shown(name: str, value: Any) -> Any:
+    """The value, or HIDDEN if the last part of its name tells a secret; an empty one has nothing to hide."""
+    is_secret = bool(SECRET.search(name.removeprefix("kafka.properties.")))
+    return HIDDEN if is_secret and value not in ("", None, {}) else value
+
+
+def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in tree.items():
+        if isinstance(value, dict) and value:
+            yield from _leaves(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def _names(tree: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    for name, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from _names(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name

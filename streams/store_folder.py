@@ -1,0 +1,76 @@
+"""`ImageStore` in a folder: the default, and enough wherever all roles share a disk."""
+
+import contextlib
+import os
+import pathlib
+import tempfile
+from collections.abc import Iterator
+from urllib.parse import unquote, urlsplit
+
+from schemas.errors import PochadeError
+from streams.store import Stored, StoreUnavailable, key_of
+
+SPREAD = "[0-9a-f][0-9a-f]"  # the folders that keys begin with: nothing else in the folder is ours
+
+
+class FolderImageStore:
+    """`file://` URIs. A write appears whole or not at all."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self._folder = folder.resolve()
+
+    def put(self, name: str, data: bytes, extension: str = "png") -> str:
+        path = self._folder / key_of(name, data, extension)
+        with self._available("write", path):
+            if not path.exists():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                _write_whole(path, data)
+        return path.as_uri()
+
+    def get(self, uri: str) -> bytes:
+        path = self._path(uri)
+        with self._available("read", path):
+            try:
+                return path.read_bytes()
+            except FileNotFoundError:
+                raise PochadeError(f"{uri} has gone: it was collected or the folder was moved") from None
+
+    def list(self, older_than_ms: int) -> Iterator[Stored]:
+        with self._available("list", self._folder):
+            for path in self._folder.glob(f"{SPREAD}/*"):
+                with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
+                    seen = path.stat()
+                    modified_ms = seen.st_mtime_ns // 1_000_000
+                    if modified_ms < older_than_ms:
+                        yield Stored(path.as_uri(), modified_ms, seen.st_size)
+
+    def delete(self, uri: str) -> None:
+        path = self._path(uri)
+        with self._available("delete", path):
+            path.unlink(missing_ok=True)
+
+    def _path(self, uri: str) -> pathlib.Path:
+        parts = urlsplit(uri)
+        path = pathlib.Path(unquote(parts.path))
+        if parts.scheme != "file" or not path.resolve().is_relative_to(self._folder):
+            raise PochadeError(f"{uri} is not a picture of the store at {self._folder}")
+        return path
+
+    @contextlib.contextmanager
+    def _available(self, what: str, path: pathlib.Path) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            advice = "free space, or let this user in, or set store.folder"
+            raise StoreUnavailable(f"cannot {what} {path}: {error.strerror}; {advice}") from error
+
+
+def _write_whole(path: pathlib.Path, data: bytes) -> None:
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as draft:
+        try:
+            draft.write(data)
+            draft.flush()
+            os.replace(draft.name, path)
+        except OSError:
+            os.unlink(draft.name)  # each retry on a full disk would leave one more
+            raise

@@ -1,0 +1,61 @@
+"""The shipped models on a CUDA device in half precision; skipped where there is none."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from agents import catalogs
+from agents.engines import Engine, PaintTask
+from agents.engines.diffusers_engine import load
+from planner.catalog import Variant
+from planner.loading import Loading
+from planner.options import settle
+from schemas.messages import PaintOptions
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no CUDA device here")
+
+LEVELS = ("light", "heavy")
+PROMPTS = ("a red heart", "a yellow star above a blue boat at night")
+NEAR, FAR = 4, 24  # of 255, a pixel's mean difference: the same picture; two pictures (seen: below 1, and 80)
+
+
+def level(name: str, device: str = "cuda", dtype: str = "float16") -> Variant:
+    return dataclasses.replace(catalogs.load("tiny").level(name), loading=Loading(device=device, dtype=dtype))
+
+
+def painted(variant: Variant, engine: Engine) -> list[np.ndarray]:
+    tasks = [PaintTask(request_id=f"r-{n}", prompt=p, seed=n) for n, p in enumerate(PROMPTS)]
+    pictures = engine.paint(tasks, settle(PaintOptions(), variant), lambda: False)
+    assert pictures is not None
+    return [np.asarray(picture, dtype=np.float32) for picture in pictures]
+
+
+@pytest.mark.parametrize("name", LEVELS)
+def test_the_whole_pipeline_lies_on_the_device_in_half_precision(name: str) -> None:
+    pipeline = load(level(name), 1)._pipeline
+    for part in (pipeline.unet, pipeline.vae, pipeline.text_encoder):
+        weights = next(part.parameters())
+        assert (weights.device.type, weights.dtype) == ("cuda", torch.float16)
+
+
+@pytest.mark.parametrize("name", LEVELS)
+def test_half_precision_on_cuda_paints_what_single_precision_paints_on_the_cpu(name: str) -> None:
+    half_precision, single_precision = level(name), level(name, "cpu", "float32")
+    on_cuda = painted(half_precision, load(half_precision, 1))
+    on_cpu = painted(single_precision, load(single_precision, 1))
+    for half, single in zip(on_cuda, on_cpu, strict=True):
+        assert np.abs(half - single).mean() < NEAR
+    assert np.abs(on_cuda[0] - on_cuda[1]).mean() > FAR, "both prompts gave one picture"
+
+
+def test_the_same_task_gives_the_same_picture_again() -> None:
+    variant = level("light")
+    engine = load(variant, 1)
+    first, second = painted(variant, engine), painted(variant, engine)
+    assert all(np.array_equal(one, other) for one, other in zip(first, second, strict=True))
+
+
+def test_nothing_said_in_the_catalog_uses_the_device() -> None:
+    assert load(level("light", device="", dtype=""), 1)._pipeline.unet.device.type == "cuda"

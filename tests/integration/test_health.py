@@ -1,0 +1,124 @@
+"""Health, metrics and logs of real processes: not ready before a plan, ready with one, one JSON object a line."""
+
+import contextlib
+import json
+import pathlib
+import socket
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from replay.supervisor import role_process, spawn
+from schemas.messages import GenerateRequest
+from schemas.record import Outgoing
+from schemas.topics import PROMPTS
+from streams.admin import create_topics
+from streams.codec import encode
+from streams.producer import KafkaRecordProducer, send_all
+from streams.settings import Settings
+from tests.integration.conftest import PollUntil
+
+pytestmark = pytest.mark.integration
+
+DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+SECRET = "a portrait of my neighbour"
+
+
+class Process:
+    """One `pochade serve` process with JSON logs and its health on a port of its own."""
+
+    def __init__(self, settings: Settings, roles: list[str], folder: pathlib.Path) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self._address = f"http://127.0.0.1:{probe.getsockname()[1]}"
+        options = ["--home", str(settings.home), "--set", f"kafka.prefix={settings.kafka.prefix}"]
+        own = {"http.port": self._address.rpartition(":")[2], "logs.format": "json", "catalog": "profile"}
+        self.log = folder / f"{'-'.join(roles)}.log"
+        child = spawn(role_process("-".join(roles), roles, options, own).command, self.log)
+        assert isinstance(child, subprocess.Popen)
+        self.child = child
+
+    def ask(self, path: str) -> tuple[int, str]:
+        """Status and body; 0 while nobody listens."""
+        try:
+            with DIRECT.open(self._address + path, timeout=5) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+        except OSError:
+            return 0, ""
+
+    def unready(self) -> dict[str, str] | None:
+        """Why which role is not ready; None while nobody listens."""
+        _, body = self.ask("/readyz")
+        reasons: dict[str, str] | None = json.loads(body)["reasons"] if body else None
+        return reasons
+
+    def lines(self) -> list[dict[str, object]]:
+        return [json.loads(line) for line in self.log.read_text().splitlines()]
+
+    def stop(self) -> int:
+        self.child.terminate()
+        try:
+            return self.child.wait(40)
+        except subprocess.TimeoutExpired:
+            self.child.kill()
+            return self.child.wait()
+
+
+Start = Callable[..., Process]
+
+
+@pytest.fixture
+def start(settings: Settings, tmp_path: pathlib.Path) -> Iterator[Start]:
+    create_topics(settings, ["light", "heavy"])
+    with contextlib.ExitStack() as stack:
+
+        def start(*roles: str) -> Process:
+            process = Process(settings, list(roles), tmp_path)
+            stack.callback(process.stop)
+            return process
+
+        yield start
+
+
+def test_a_router_is_alive_but_not_ready_before_it_holds_a_plan(start: Start, poll_until: PollUntil[object]) -> None:
+    router = start("router")
+    poll_until(lambda: router.unready() == {"router": "holds no plan yet"}, 60, "the router waits for a plan")
+    assert router.ask("/livez")[0] == 200
+    planner = start("planner")
+    poll_until(lambda: planner.ask("/readyz")[0] == 200, 60, "the planner is ready")
+    poll_until(lambda: router.ask("/readyz")[0] == 200, 10, "the router is ready")
+    assert "pochade_plan_version" in router.ask("/metrics")[1]
+
+
+def test_every_role_in_one_process_becomes_ready_and_serves(
+    start: Start, settings: Settings, poll_until: PollUntil[object]
+) -> None:
+    whole = start("classifier", "router", "worker", "discriminator", "ledger", "planner")
+    poll_until(lambda: whole.ask("/livez")[0] == 200, 60, "it listens")
+    poll_until(lambda: whole.ask("/readyz")[0] == 200, 60, "all roles are ready")
+    producer = KafkaRecordProducer(settings)
+    good = encode(GenerateRequest(request_id="r-good", prompt=SECRET, created_ms=1))
+    bad = f"{SECRET}, not JSON".encode()
+    send_all(producer, [Outgoing(topic=PROMPTS, key=b"r", value=value) for value in (good, bad)])
+    producer.close()
+    poll_until(lambda: any(line.get("exception") for line in whole.lines()), 30, "the unreadable record is logged")
+    assert whole.stop() == 0
+    [refused] = [line for line in whole.lines() if line.get("exception")]
+    assert (refused["topic"], refused["level"]) == (PROMPTS, "error")
+    assert refused["roles"] == ["classifier", "discriminator", "ledger", "planner", "router", "worker"]
+    assert refused["request_id"] == "r"
+    assert SECRET not in whole.log.read_text()
+
+
+def test_a_process_without_trouble_logs_nothing_but_news_each_line_json(
+    start: Start, poll_until: PollUntil[object]
+) -> None:
+    ledger = start("ledger")
+    poll_until(lambda: ledger.ask("/readyz")[0] == 200, 60, "the ledger is ready")
+    assert ledger.stop() == 0
+    assert {line["level"] for line in ledger.lines()} == {"info"}

@@ -1,0 +1,198 @@
+"""The verbs of a deployment, each as a person calls it, on the real broker, with results as JSON."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from schemas.messages import GenerateJob, Status
+from schemas.topics import DLQ, IMAGES, RESULTS, full_name, jobs_topic
+from streams import snapshot
+from streams.admin import client_config, create_topics
+from streams.client import RequestClient
+from streams.codec import decode
+from streams.settings import Settings, load
+from tests.integration.pipeline import Pipeline
+
+pytestmark = pytest.mark.integration
+
+POCHADE = str(pathlib.Path(sys.executable).with_name("pochade"))
+
+
+@pytest.fixture(scope="module")
+def running(broker_home: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
+    kafka = {"prefix": "verbs", "session_timeout_ms": 3000}
+    settings = load({"home": broker_home, "kafka": kafka, "results": {"format": "json"}, "catalog": "profile"})
+    create_topics(settings, ["light", "heavy"])
+    pipeline = Pipeline(settings, tmp_path_factory.mktemp("logs"))
+    try:
+        yield pipeline.start()
+    finally:
+        pipeline.close()
+
+
+@pytest.fixture
+def pipeline(running: Pipeline) -> Pipeline:
+    """The module's pipeline, whole again after whatever the test before did to it."""
+    running.heal()
+    running.until(running.is_ready, 60, "all roles back")
+    return running
+
+
+def pochade(settings: Settings, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    options = [
+        "--home",
+        str(settings.home),
+        "--set",
+        f"kafka.prefix={settings.kafka.prefix}",
+        "--set",
+        "catalog=profile",
+    ]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("POCHADE_")}
+    return subprocess.run(
+        [POCHADE, *options, *arguments], capture_output=True, text=True, timeout=100, env=environment, check=False
+    )
+
+
+def rows(done: "subprocess.CompletedProcess[str]") -> list[dict[str, object]]:
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def queued(settings: Settings, request_id: str) -> tuple[str, int, int] | None:
+    """Variant, partition and offset of the request's job."""
+    for variant in ("light", "heavy"):
+        for record in snapshot.past(settings, [jobs_topic(variant, 1).name]):
+            if decode(record.value, GenerateJob).classified.request.request_id == request_id:
+                return variant, record.partition, record.offset
+    return None
+
+
+def is_passed(settings: Settings, variant: str, partition: int, offset: int) -> bool:
+    """Whether the variant's workers have committed past this job."""
+    prefix = settings.kafka.prefix
+    consumer = Consumer({**client_config(settings), "group.id": f"{prefix}.worker.{variant}"})
+    try:
+        asked = TopicPartition(full_name(prefix, jobs_topic(variant, 1).name), partition)
+        (committed,) = consumer.committed([asked], timeout=10)
+        return bool(committed.offset > offset)
+    finally:
+        consumer.close()
+
+
+def test_a_queued_job_of_a_cancelled_request_never_starts(pipeline: Pipeline) -> None:
+    settings = pipeline.settings
+    for worker in ("worker-1", "worker-2"):
+        pipeline.kill(worker)
+    (request_id,) = pipeline.submit(1)
+    pipeline.until(lambda: queued(settings, request_id) is not None, 30, "the job on its topic")
+    done = pochade(settings, "cancel", request_id, "--wait", "-o", "json")
+    assert (done.returncode, rows(done)[0]["status"]) == (0, "CANCELLED")
+    where = queued(settings, request_id)
+    assert where is not None
+    pipeline.heal()
+    pipeline.until(lambda: is_passed(settings, *where), 60, "the workers past the job")
+    assert not snapshot.past(settings, [IMAGES], keep=lambda record: record.key == request_id.encode())
+    (result,) = pipeline.wait_all([request_id])
+    assert (result.status, result.reason) == (Status.CANCELLED, "asked for by a client")
+
+
+def test_a_request_that_is_cancelled_while_its_worker_is_killed_ends_cancelled_once(pipeline: Pipeline) -> None:
+    ids = pipeline.submit(150, rate=10_000)
+    pipeline.until(lambda: pipeline.ended(ids) > 0, 30, "the first picture")
+    RequestClient(pipeline.settings, pipeline.producer).cancel(ids[-1], "killed with its worker").result(30)
+    for worker in ("worker-1", "worker-2"):
+        pipeline.kill(worker)
+    pipeline.heal()
+    *others, last = pipeline.wait_all(ids)
+    assert (last.status, last.code) == (Status.CANCELLED, "cancelled")
+    assert {result.status for result in others} == {Status.COMPLETED}
+
+
+def test_a_request_that_has_ended_is_not_cancelled(pipeline: Pipeline) -> None:
+    (result,) = pipeline.wait_all(pipeline.submit(1))
+    done = pochade(pipeline.settings, "cancel", result.request_id, "--wait")
+    assert done.returncode == 1
+    assert "had ended as COMPLETED, and keeps that end" in done.stdout
+
+
+def test_a_file_is_submitted_watched_and_fetched(pipeline: Pipeline, tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "prompts.jsonl"
+    file.write_text('a red heart\n{"prompt": "two cats", "request_id": "file-2", "seed": 3}\n')
+    sent = pochade(pipeline.settings, "submit", "--file", str(file), "--wait")
+    assert (sent.returncode, "2 COMPLETED" in sent.stderr) == (0, True)
+    first, second = sent.stdout.split()
+    assert second == "file-2"
+    watched = pochade(pipeline.settings, "watch", first, second, "--timeout", "30", "-o", "jsonl")
+    assert watched.returncode == 0
+    assert {row["request_id"] for row in rows(watched) if row["kind"] == "ended"} == {first, second}
+    target = tmp_path / "x.png"
+    assert pochade(pipeline.settings, "fetch", second, "-o", str(target)).returncode == 0
+    assert target.read_bytes()[:4] == b"\x89PNG"
+    explained = pochade(pipeline.settings, "explain", second, "-o", "json")
+    assert json.loads(explained.stdout)["prompt"] == "two cats"
+
+
+def test_the_ledger_writes_results_as_json_when_told_to(pipeline: Pipeline) -> None:
+    (request_id,) = pipeline.submit(1)
+    pipeline.wait_all([request_id])
+    (record,) = snapshot.past(pipeline.settings, [RESULTS], keep=lambda each: each.key == request_id.encode())
+    assert json.loads(record.value or b"")["status"] == "COMPLETED"
+
+
+def test_a_dead_letter_is_listed_shown_and_sent_again_as_a_new_request(pipeline: Pipeline) -> None:
+    pipeline.write(b'{"prompt": ', b"broken-1")
+    pipeline.wait_all(["broken-1"])
+    pipeline.until(lambda: any(each.key == b"broken-1" for each in pipeline.dead_letters), 10, "the letter")
+    (letter,) = [
+        row for row in rows(pochade(pipeline.settings, "dlq", "ls", "-o", "jsonl")) if row["request_id"] == "broken-1"
+    ]
+    assert (letter["error"], letter["role"], letter["redriven"]) == ("InvalidRecord", "classifier", 0)
+    position = str(letter["position"])
+    shown = json.loads(pochade(pipeline.settings, "dlq", "show", position, "-o", "json").stdout)
+    assert bytes.fromhex(shown["value_hex"]) == b'{"prompt": '
+    done = pochade(pipeline.settings, "dlq", "redrive", position, "-o", "jsonl")
+    assert (done.returncode, rows(done)[0]["request_id"]) == (0, "broken-1-redrive-1")
+    (again,) = pipeline.wait_all(["broken-1-redrive-1"])
+    assert again.status == Status.FAILED
+    records = snapshot.past(pipeline.settings, [DLQ], keep=lambda each: each.key == b"broken-1-redrive-1")
+    assert [(each.value, each.headers["pochade_redriven"]) for each in records] == [(b'{"prompt": ', b"1")]
+
+
+def test_a_position_that_is_not_there_tells_those_that_are(pipeline: Pipeline) -> None:
+    done = pochade(pipeline.settings, "dlq", "show", "0@999999")
+    assert done.returncode == 1
+    assert "has no record 0@999999: it holds 0@0 to before" in done.stderr
+
+
+def test_topics_are_as_the_table_says_and_a_missing_one_is_told(pipeline: Pipeline) -> None:
+    settings = pipeline.settings
+    assert len(rows(pochade(settings, "topics", "list", "-o", "jsonl"))) == 11
+    assert pochade(settings, "topics", "diff").returncode == 0
+    done = pochade(settings, "topics", "diff", "--variant", "other", "-o", "jsonl")
+    assert done.returncode == 1
+    assert [row["do"] for row in rows(done)] == ["pochade topics create --variant other"]
+    told = json.loads(pochade(settings, "topics", "describe", "results.v1", "-o", "json").stdout)
+    assert (told["partitions"], told["config"]["retention.ms"]) == (4, "691200000")
+
+
+def test_doctor_finds_nothing_wrong_with_a_pipeline_that_serves(pipeline: Pipeline) -> None:
+    done = pochade(pipeline.settings, "doctor", "-o", "jsonl")
+    told = {str(row["name"]): row for row in rows(done)}
+    assert done.returncode == 0, done.stdout
+    names = ("broker", "consumer groups", "transactions", "topics", "equal partitions", "retention", "rights", "clocks")
+    assert {name: told[name]["verdict"] for name in names} == dict.fromkeys(names, "ok")
+    assert "2 live" in str(told["workers"]["found"])
+    assert told["plan"]["verdict"] == "ok"
+
+
+def test_orphans_are_told_without_touching_what_any_deployment_names(pipeline: Pipeline) -> None:
+    pipeline.wait_all(pipeline.submit(2))
+    done = pochade(pipeline.settings, "gc", "--orphans", "--dry-run", "-o", "jsonl")
+    told = {str(row["pictures"]): row for row in rows(done)}
+    assert (done.returncode, told["orphans"]["count"], told["old"]["count"]) == (0, 0, 0)
+    assert int(str(told["kept"]["count"])) >= 2

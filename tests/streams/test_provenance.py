@@ -1,0 +1,92 @@
+"""`config show` and `validate`: where settings come from, what is hidden, and what librdkafka refuses."""
+
+import json
+import pathlib
+
+import pytest
+from click.testing import CliRunner, Result
+
+from schemas.errors import PochadeError
+from streams.cli import main
+from streams.librdkafka import check_properties
+from streams.provenance import HIDDEN, origins
+from streams.settings import load
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def pochade(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments)
+
+
+def test_every_setting_tells_where_it_comes_from(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pochade.toml").write_text("[worker]\nthreads = 3\nheartbeat_ms = 100\n[planner]\npolicy = 'x'\n")
+    monkeypatch.setenv("POCHADE_WORKER__HEARTBEAT_MS", "200")
+    monkeypatch.setenv("POCHADE_KAFKA__PREFIX", "mine")
+    flags = {"kafka": {"prefix": "flag"}}
+    told = {each.name: each for each in origins(load(flags), flags)}
+    assert (told["kafka.prefix"].value, told["kafka.prefix"].origin) == ("flag", "flag")
+    beat = told["worker.heartbeat_ms"]
+    assert (beat.value, beat.origin, beat.where) == (200, "environment", "POCHADE_WORKER__HEARTBEAT_MS")
+    assert (told["worker.threads"].value, told["worker.threads"].origin) == (3, "toml")
+    assert told["worker.threads"].where.endswith("pochade.toml")
+    assert (told["catalog"].value, told["catalog"].origin) == ("tiny", "default")
+
+
+@pytest.mark.parametrize(
+    "name", ["sasl.password", "ssl.key.pem", "sasl.oauthbearer.client.secret", "sasl.jaas.config", "some.Token"]
+)
+def test_secrets_are_hidden_in_every_output(name: str) -> None:
+    for output in ("table", "json", "jsonl"):
+        done = pochade("--set", f"kafka.properties.{name}=hush-hush", "config", "show", "-o", output)
+        assert done.exit_code == 0
+        assert "hush" not in done.output
+        assert HIDDEN in done.output
+
+
+def test_what_is_no_secret_is_shown() -> None:
+    done = pochade("--set", "kafka.properties.security.protocol=SSL", "config", "show", "--changed", "-o", "jsonl")
+    (row,) = [json.loads(line) for line in done.output.splitlines()]
+    assert (row["name"], row["value"], row["origin"]) == ("kafka.properties.security.protocol", "SSL", "flag")
+
+
+@pytest.mark.parametrize(
+    ("properties", "says"),
+    [
+        ({"no.such.thing": "1"}, r"kafka\.properties\.no\.such\.thing: librdkafka has no such property"),
+        ({"security.protocol": "SASL_SLL"}, r"kafka\.properties\.security\.protocol: librdkafka refuses it"),
+        ({"socket.timeout.ms": "many"}, r"kafka\.properties\.socket\.timeout\.ms"),
+    ],
+)
+def test_a_property_that_librdkafka_refuses_is_named(properties: dict[str, str], says: str) -> None:
+    with pytest.raises(PochadeError, match=says):
+        check_properties(load({"kafka": {"properties": properties}}))
+
+
+def test_good_properties_pass() -> None:
+    check_properties(
+        load({"kafka": {"properties": {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "u",
+                                       "sasl.password": "p", "queued.min.messages": "1"}}})
+    )  # fmt: skip
+
+
+def test_a_refusal_never_tells_a_value() -> None:
+    with pytest.raises(PochadeError) as refusal:
+        check_properties(load({"kafka": {"properties": {"security.protocol": "hush-hush"}}}))
+    assert "hush" not in str(refusal.value)
+
+
+def test_validate_tells_all_that_is_wrong_and_fails() -> None:
+    done = pochade("--set", "kafka.properties.nonsense=1", "--set", "catalog=tinny", "config", "validate")
+    assert done.exit_code == 1
+    assert "kafka.properties.nonsense" in done.output
+    assert "did you mean 'tiny'" in done.output
+    assert pochade("--set", "worker.thread=1", "config", "validate").exit_code == 1
+
+
+def test_valid_settings_are_said_to_be_so() -> None:
+    done = pochade("config", "validate", "-o", "json")
+    assert (done.exit_code, json.loads(done.output)) == (0, {"valid": True, "errors": []})
