@@ -15,7 +15,7 @@ from agents.views import EndedView, FleetView, PlanView
 from planner.catalog import Catalog
 from streams import logs
 from streams.admin import create_topics
-from streams.faust_host import AgentHost
+from streams.faust_host import AgentHost, StreamLogic
 from streams.health import Health, Probe, served
 from streams.producer import KafkaRecordProducer
 from streams.settings import Settings
@@ -65,9 +65,10 @@ def assemble(settings: Settings, roles: frozenset[str]) -> Iterator[Process]:
         probes: dict[str, tuple[Probe, Probe]] = {}
         for role in sorted(roles):
             if role in STREAM_ROLES:
-                host = AgentHost(settings, _logic(role, settings, catalog, views), producer)
-                process.hosts.append(host)
-                probes[role] = (partial(_not_ready, role, host, views), host.not_alive)
+                for logic in _logics(role, settings, catalog, views):
+                    host = AgentHost(settings, logic, producer)
+                    process.hosts.append(host)
+                    probes[logic.role] = (partial(_not_ready, role, host, views), host.not_alive)
             else:
                 threaded = _threaded(role, settings, catalog, views, producer)
                 process.threaded[role] = threaded.run
@@ -120,12 +121,14 @@ class _Views:
         return self._fleet
 
 
-def _logic(role: str, settings: Settings, catalog: Catalog, views: _Views):  # type: ignore[no-untyped-def]
+def _logics(role: str, settings: Settings, catalog: Catalog, views: _Views) -> list[StreamLogic]:
     if role == "classifier":
+        from agents.batch_lane import BatchClassifier
         from agents.classifier import Classifier
         from agents.classify import RuleClassifier
 
-        return Classifier(RuleClassifier.load(), catalog, settings.requests)
+        classifier = Classifier(RuleClassifier.load(), catalog, settings.requests)
+        return [classifier, BatchClassifier(classifier, catalog, views.fleet, views.ended)]
     from agents.dispatching import Dispatcher
 
     dispatcher = Dispatcher(catalog, views.fleet, role)
@@ -136,12 +139,12 @@ def _logic(role: str, settings: Settings, catalog: Catalog, views: _Views):  # t
 
         tenants = Tenants({name: Quota(**limits.model_dump()) for name, limits in settings.tenants.items()})
         views.ended.on_end = tenants.ended
-        return Router(catalog, views.plans, views.ended, dispatcher, tenants, settings.admission)
+        return [Router(catalog, views.plans, views.ended, dispatcher, tenants, settings.admission)]
     from agents.discriminator import Discriminator
     from agents.scoring import open_scorers
 
     store, scorers = open_store(settings), open_scorers(catalog)
-    return Discriminator(catalog, views.plans, views.ended, dispatcher, store, scorers)
+    return [Discriminator(catalog, views.plans, views.ended, dispatcher, store, scorers)]
 
 
 def _threaded(

@@ -18,6 +18,8 @@ from streams.reading import now_ms
 from streams.request_codec import decode_request, request_id_of
 from streams.settings import Requests
 
+TIER = "pochade_tier"
+
 
 class PromptJudge(Protocol):
     """What tells a prompt's hardness."""
@@ -37,8 +39,15 @@ class Classifier:
 
     def __init__(self, judge: PromptJudge, catalog: Catalog, limits: Requests) -> None:
         self._judge, self._catalog, self._limits = judge, catalog, limits
+        self._judging = asyncio.Lock()
 
     async def on_record(self, record: Incoming) -> Sequence[Outgoing]:
+        """What `classified` says; a request of the batch tier goes to its own lane first, whoever sent it here."""
+        written = await self.classified(record)
+        is_batch = any(each.headers.get(TIER) == b"batch" for each in written if each.topic == topics.CLASSIFIED)
+        return [_to_batch_lane(record)] if is_batch else written
+
+    async def classified(self, record: Incoming) -> Sequence[Outgoing]:
         """A classified request, or why there is none."""
         subject: str | GenerateRequest = request_id_of(record)
         try:
@@ -52,7 +61,8 @@ class Classifier:
             return refused(record, outcome, error, now_ms())
         if request.deadline_ms is not None and request.deadline_ms <= now_ms():
             return [self._too_late(request, record)]
-        hardness, _ = await asyncio.to_thread(self._judge.classify, request.prompt)
+        async with self._judging:  # spaCy serves one thread at a time; the batch lane judges here too
+            hardness, _ = await asyncio.to_thread(self._judge.classify, request.prompt)
         classified = ClassifiedRequest(
             request=request,
             hardness=hardness,
@@ -89,5 +99,16 @@ class Classifier:
 def _facts(classified: ClassifiedRequest) -> dict[str, object]:
     """Routing facts for the headers; the deadline, so that the ledger finds it without decoding."""
     request = classified.request
-    facts: dict[str, object] = {"hardness": f"{classified.hardness:.3f}", "tenant": request.tenant}
+    facts: dict[str, object] = {
+        "hardness": f"{classified.hardness:.3f}",
+        "tenant": request.tenant,
+        "tier": request.tier,
+    }
     return facts if request.deadline_ms is None else facts | {"deadline_ms": request.deadline_ms}
+
+
+def _to_batch_lane(record: Incoming) -> Outgoing:
+    """The record as it came, with its id as key where it had none: its own position is that of this topic."""
+    return Outgoing(
+        topic=topics.PROMPTS_BATCH, key=request_id_of(record).encode(), value=record.value, headers=record.headers
+    )

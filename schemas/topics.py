@@ -29,7 +29,8 @@ def _kept(days: float) -> dict[str, str]:
 
 
 FLOW_PARTITIONS = 4  # prompts to results; classified, outcomes and results must agree (ledger)
-PROMPTS, CLASSIFIED, IMAGES = "prompts.v1", "classified.v1", "images.v1"
+PROMPTS, PROMPTS_BATCH = "prompts.v1", "prompts.batch.v1"
+CLASSIFIED, IMAGES = "classified.v1", "images.v1"
 OUTCOMES, RESULTS, EVENTS = "outcomes.v1", "results.v1", "events.v1"
 PLAN, FLEET, DLQ = "plan.v1", "fleet.v1", "dlq.v1"
 
@@ -40,6 +41,10 @@ TABLE: tuple[Topic, ...] = (
     Topic(
         name=PROMPTS, record=messages.GenerateRequest, key="request_id", partitions=FLOW_PARTITIONS,
         written_by="producers, gateway, replay", read_by="classifier", config=_kept(7),
+    ),
+    Topic(
+        name=PROMPTS_BATCH, record=messages.GenerateRequest, key="request_id", partitions=FLOW_PARTITIONS,
+        written_by="producers, classifier", read_by="classifier, while workers have nothing waiting", config=_kept(7),
     ),
     Topic(
         name=CLASSIFIED, record=messages.ClassifiedRequest, key="request_id", partitions=FLOW_PARTITIONS,

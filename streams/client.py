@@ -12,7 +12,7 @@ from typing import Protocol
 from schemas.errors import InvalidRecord, PochadeError
 from schemas.messages import GenerateRequest, Outcome, Result, Status
 from schemas.record import Delivered, Incoming, Outgoing
-from schemas.topics import OUTCOMES, PROMPTS, RESULTS
+from schemas.topics import OUTCOMES, PROMPTS, PROMPTS_BATCH, RESULTS
 from streams.codec import decode_result, encode
 from streams.headers import stamp
 from streams.producer import RecordProducer
@@ -76,7 +76,8 @@ class RequestClient:
             {}, kind="GenerateRequest", source="client", subject=request.request_id, time_ms=self._clock_ms()
         )
         key = request.request_id.encode()
-        return self._producer.send(Outgoing(topic=PROMPTS, key=key, value=encode(request), headers=headers))
+        lane = PROMPTS_BATCH if request.tier == "batch" else PROMPTS
+        return self._producer.send(Outgoing(topic=lane, key=key, value=encode(request), headers=headers))
 
     def cancel(self, request_id: str, reason: str) -> Future[Delivered]:
         """Write a CANCELLED outcome; the request ends so unless it had ended, or somebody's outcome came before."""

@@ -1,5 +1,6 @@
 """Requests as producers write them: framed Avro, or one flat JSON object of which only `prompt` is required."""
 
+import dataclasses
 import typing
 from typing import Any
 
@@ -12,6 +13,7 @@ from streams.codec import decode, is_unicode, json_object
 OPTIONS = typing.get_type_hints(PaintOptions)
 HINTS = {**typing.get_type_hints(GenerateRequest), **OPTIONS}  # options stand beside the other keys in JSON
 del HINTS["options"]
+NO_ID = ("request_id", "")  # as good as none
 WORDS: dict[Any, str] = {
     str: "a string",
     int: "an integer",
@@ -30,12 +32,13 @@ def decode_request(record: Incoming) -> GenerateRequest:
         InvalidRequest: readable JSON with an unknown key or a value of the wrong type.
     """
     if record.value and record.value[0] == 0:
-        return decode(record.value, GenerateRequest)
+        request = decode(record.value, GenerateRequest)
+        return request if request.request_id else dataclasses.replace(request, request_id=request_id_of(record))
     fields = {name: _checked(name, value) for name, value in json_object(record.value).items()}
     if "prompt" not in fields:
         raise InvalidRequest('request field "prompt" is missing: send {"prompt": "a red heart"}')
     own: dict[str, Any] = {"request_id": request_id_of(record), "created_ms": record.timestamp_ms}
-    own |= {name: value for name, value in fields.items() if name not in OPTIONS}
+    own |= {name: value for name, value in fields.items() if name not in OPTIONS and (name, value) != NO_ID}
     options = PaintOptions(**{name: value for name, value in fields.items() if name in OPTIONS})
     return GenerateRequest(**own, options=options)
 

@@ -6,7 +6,7 @@ import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from replay.supervisor import role_process, spawn
 from schemas.ids import new_request_id
@@ -32,12 +32,15 @@ ROLES = {
 class Pipeline:
     """Starts, kills and stops roles; submits prompts; hears results, plans, heartbeats and dead letters."""
 
-    def __init__(self, settings: Settings, logs: pathlib.Path, catalog: str = "profile") -> None:
+    def __init__(
+        self, settings: Settings, logs: pathlib.Path, catalog: str = "profile", extra: Sequence[str] = ()
+    ) -> None:
         self.settings, self._logs = settings, logs
         self._options = [
             "--home", str(settings.home), "--set", f"kafka.prefix={settings.kafka.prefix}",
             "--set", f"results.format={settings.results.format}", "--set", f"catalog={catalog}",
             "--set", f"kafka.session_timeout_ms={settings.kafka.session_timeout_ms}",
+            *(part for each in extra for part in ("--set", each)),
         ]  # fmt: skip
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._lock = threading.Lock()

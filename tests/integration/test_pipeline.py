@@ -180,3 +180,37 @@ def test_options_are_honoured_or_named_and_n_pictures_are_one_request(pipeline: 
     )  # fmt: skip
     assert [told.split(":")[0] for told in many.overridden] == ["steps", "adapters"]
     assert (strict.status, strict.code) == (Status.REJECTED, "unhonoured")
+
+
+def test_a_batch_request_is_painted_when_there_is_room(pipeline: Pipeline) -> None:
+    others = pipeline.submit(20)
+    pipeline.write(b'{"prompt": "no hurry", "request_id": "batch-1", "tier": "batch"}')
+    (result,) = pipeline.wait_all(["batch-1"])
+    assert result.status == Status.COMPLETED
+    pipeline.wait_all(others)
+
+
+def test_a_job_that_kills_every_worker_it_meets_ends_failed_with_the_fleet_alive(
+    settings: Settings, tmp_path: pathlib.Path
+) -> None:
+    create_topics(settings, ["light", "heavy"])
+    pipeline = Pipeline(settings, tmp_path, extra=("worker.engine=chaos", "kafka.session_timeout_ms=2000"))
+    try:
+        pipeline.start()
+        pipeline.write(b'{"prompt": "!exit", "request_id": "killer"}')
+        pipeline.write(b'{"prompt": "!raise", "request_id": "raiser"}')
+        ids = pipeline.submit(10)
+
+        def is_over() -> bool:
+            pipeline.heal()  # what an orchestrator does with a dead worker
+            return pipeline.ended(["killer", "raiser", *ids]) == 12
+
+        pipeline.until(is_over, 90, "the killer's end, and everybody else's")
+        killer, raiser, *others = pipeline.wait_all(["killer", "raiser", *ids])
+        assert (killer.status, raiser.status) == (Status.FAILED, Status.FAILED)
+        assert "ended 3 workers" in killer.reason
+        assert "the prompt asked for it" in raiser.reason
+        assert {r.status for r in others} == {Status.COMPLETED}
+        pipeline.until(lambda: {d.key for d in pipeline.dead_letters} >= {b"killer", b"raiser"}, 10, "both in the dlq")
+    finally:
+        pipeline.close()

@@ -69,6 +69,12 @@ def test_a_plain_json_line_with_a_prompt_is_a_request() -> None:
     assert request.request_id == request_id_of(a_record(b'{"prompt": "a red heart"}'))
 
 
+def test_an_empty_id_is_as_good_as_none() -> None:
+    request = GenerateRequest(request_id="", prompt="x", created_ms=1)
+    assert decode_request(a_record(encode(request), key=b"order-7")).request_id == "order-7"
+    assert decode_request(a_record(b'{"prompt": "x", "request_id": ""}', key=b"order-7")).request_id == "order-7"
+
+
 def test_options_stand_beside_the_other_keys_in_json() -> None:
     line = b'{"prompt": "x", "quality": "high", "n": 2, "guidance": 3, "adapters": ["ink"], "strict": true}'
     request = decode_request(a_record(line))

@@ -1,0 +1,51 @@
+"""The batch lane: `prompts.batch` waits on its topic and is classified while workers have nothing waiting."""
+
+import asyncio
+from collections.abc import Sequence
+
+from agents.classifier import Classifier
+from agents.views import EndedView, FleetView
+from planner.catalog import Catalog, run_ms
+from planner.lanes import Occupation, batch_may_pass
+from schemas import topics
+from schemas.record import Delivered, Incoming, Outgoing
+from streams.reading import now_ms
+from streams.request_codec import request_id_of
+
+LOOK_S = 0.05
+
+
+class BatchClassifier:
+    """`StreamLogic` of the lane: the classifier behind a gate."""
+
+    role = "classifier-batch"
+    source = topics.PROMPTS_BATCH
+
+    def __init__(self, classifier: Classifier, catalog: Catalog, fleet: FleetView, ended: EndedView) -> None:
+        self._classifier, self._catalog, self._fleet, self._ended = classifier, catalog, fleet, ended
+        self._in_flight: set[str] = set()
+
+    async def on_record(self, record: Incoming) -> Sequence[Outgoing]:
+        """What the classifier says, when it is this record's turn."""
+        while not self._is_open():
+            await asyncio.sleep(LOOK_S)
+        written = await self._classifier.classified(record)
+        if any(each.topic == topics.CLASSIFIED for each in written):
+            self._in_flight.add(request_id_of(record))
+        return written
+
+    def _is_open(self) -> bool:
+        self._in_flight = {request_id for request_id in self._in_flight if request_id not in self._ended}
+        workers = [
+            Occupation(load.remaining_ms, run_ms(variant, 1))
+            for variant in self._catalog.variants.values()
+            for load in self._fleet.loads(variant.name, now_ms())
+        ]
+        return batch_may_pass(workers, len(self._in_flight))
+
+    def on_delivered(self, record: Outgoing, delivered: Delivered) -> None:
+        """Nothing to remember."""
+
+    def on_error(self, record: Incoming, error: Exception) -> Sequence[Outgoing]:
+        """As the classifier."""
+        return self._classifier.on_error(record, error)

@@ -1,0 +1,76 @@
+"""The batch lane waits for room, whoever's requests take it."""
+
+import asyncio
+
+import pytest
+
+from agents.batch_lane import BatchClassifier
+from agents.classifier import Classifier
+from schemas.record import Incoming
+from schemas.topics import CLASSIFIED, OUTCOMES, PROMPTS_BATCH
+from streams.reading import now_ms
+from streams.settings import Requests
+from tests.agents.stubs import StubFleet, a_record
+from tests.agents.test_classifier import Judge
+from tests.builders import a_catalog, a_heartbeat, a_request, owned
+
+
+@pytest.fixture
+def fleet() -> StubFleet:
+    return StubFleet()
+
+
+def a_lane(fleet: StubFleet, ended: set[str]) -> BatchClassifier:
+    return BatchClassifier(Classifier(Judge(), a_catalog(), Requests()), a_catalog(), fleet, ended)
+
+
+def a_batch_record(request_id: str = "r-1", prompt: str = "a red heart") -> Incoming:
+    return a_record(a_request(request_id=request_id, prompt=prompt, tier="batch"), key=request_id.encode())
+
+
+def test_a_request_waits_while_work_waits_and_passes_when_there_is_room(fleet: StubFleet) -> None:
+    fleet.hear(a_heartbeat(partitions=(owned(0, 1, 60_000),)), now_ms())
+    lane = a_lane(fleet, set())
+
+    async def scenario() -> str:
+        passing = asyncio.create_task(lane.on_record(a_batch_record()))
+        _, waiting = await asyncio.wait([passing], timeout=0.15)
+        assert waiting, "it passed though a minute of work waited"
+        fleet.hear(a_heartbeat(partitions=(owned(0, 1, 0),)), now_ms())
+        return (await asyncio.wait_for(passing, 5))[0].topic
+
+    assert asyncio.run(scenario()) == CLASSIFIED
+
+
+def test_no_more_are_on_their_way_than_there_are_workers(fleet: StubFleet) -> None:
+    fleet.hear(a_heartbeat(), now_ms())
+    ended: set[str] = set()
+    lane = a_lane(fleet, ended)
+
+    async def scenario() -> None:
+        assert await asyncio.wait_for(lane.on_record(a_batch_record("first")), 5)
+        second = asyncio.create_task(lane.on_record(a_batch_record("second")))
+        _, waiting = await asyncio.wait([second], timeout=0.15)
+        assert waiting
+        ended.add("first")
+        assert await asyncio.wait_for(second, 5)
+
+    asyncio.run(scenario())
+
+
+def test_a_refused_request_takes_no_room(fleet: StubFleet) -> None:
+    fleet.hear(a_heartbeat(), now_ms())
+    lane = a_lane(fleet, set())
+
+    async def scenario() -> list[str]:
+        refused = await asyncio.wait_for(lane.on_record(a_batch_record("empty", " ")), 5)
+        served = await asyncio.wait_for(lane.on_record(a_batch_record("full")), 5)
+        return [refused[0].topic, served[0].topic]
+
+    assert asyncio.run(scenario()) == [OUTCOMES, CLASSIFIED]
+
+
+def test_a_batch_request_sent_to_the_ordinary_prompts_is_moved_to_its_lane_as_it_came() -> None:
+    record = a_batch_record()
+    (moved,) = asyncio.run(Classifier(Judge(), a_catalog(), Requests()).on_record(record))
+    assert (moved.topic, moved.key, moved.value) == (PROMPTS_BATCH, b"r-1", record.value)
