@@ -56,7 +56,16 @@ def _request(text: str, now_ms: int, defaults: dict[str, Any]) -> GenerateReques
             given = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise InvalidRecord(f"not JSON: {error}; a plain prompt may not begin with a brace") from None
-    fields = {"request_id": new_request_id(), "created_ms": now_ms, **defaults, **given}
+    return request_of({**defaults, **given}, now_ms)
+
+
+def request_of(fields: dict[str, Any], now_ms: int) -> GenerateRequest:
+    """A request from its JSON fields, with an id and a creation time where it names none.
+
+    Raises:
+        InvalidRequest: an unknown field, or a value of the wrong type.
+    """
+    fields = {"request_id": new_request_id(), "created_ms": now_ms, **fields}
     value = json.dumps(fields).encode()  # the rules of `prompts` are applied where they are
     return decode_request(Incoming(topic=PROMPTS, partition=0, offset=0, timestamp_ms=now_ms, key=None, value=value))
 

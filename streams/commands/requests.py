@@ -3,7 +3,7 @@
 import contextlib
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -11,6 +11,7 @@ from schemas.errors import PochadeError
 from schemas.messages import Result, Status
 from streams.commands.opening import client as _client
 from streams.commands.options import Ago, duration
+from streams.commands.wishes import fields_of, wishes
 
 if TYPE_CHECKING:  # the clients take half a second to load, which --help need not wait for
     from streams.settings import Settings
@@ -33,23 +34,22 @@ def _deadline_ms(deadline: float | None, deadline_ms: int | None) -> int | None:
 )
 @click.option("--wait", "is_waiting", is_flag=True, help="Wait for the result and print it; with --file, a summary.")
 @click.option("--timeout", type=click.FloatRange(min=0.1), default=120.0, show_default=True, help="Seconds to wait.")
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Noise seed; the same one paints the same picture.")
 @click.option("--deadline", type=click.FloatRange(min=0.001), help="Seconds from now; later, it is not painted.")
 @click.option("--deadline-ms", type=click.IntRange(min=1), help="The same in milliseconds from now.")
-@click.option("--tenant", default="default", show_default=True, help="On whose account.")
+@wishes
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @click.pass_obj
 def submit(
     load: "Callable[[], Settings]",
+    /,
     prompt: str | None,
     file: TextIO | None,
     is_waiting: bool,
     timeout: float,
-    seed: int | None,
     deadline: float | None,
     deadline_ms: int | None,
-    tenant: str,
     output: str,
+    **asked: Any,
 ) -> None:
     """Send PROMPT, or every line of --file, to be painted; prints the ids. With --wait, exit status 0 says COMPLETED.
 
@@ -61,32 +61,27 @@ def submit(
       pochade submit "a red heart"
       pochade submit "a black cat at night" --wait --seed 7
       pochade submit "three golden stars" --wait --deadline 2.5 -o json
+      pochade submit "a blue boat" --quality high -n 4 --steps 12 --strict
       pochade submit --file prompts.jsonl --wait
     """
-    from schemas.ids import new_request_id
-    from schemas.messages import GenerateRequest
+    from streams.prompt_file import request_of
     from streams.reading import now_ms
 
     left_ms = _deadline_ms(deadline, deadline_ms)
+    fields = fields_of(asked)
     if (prompt is None) == (file is None):
         raise click.UsageError("give either PROMPT or --file")
     if file is not None or prompt is None:
         from streams.commands.submitting import submit_file
 
-        submit_file(load(), file, left_ms, seed, tenant, timeout if is_waiting else None, output)
+        submit_file(load(), file, left_ms, fields, timeout if is_waiting else None, output)
         return
     with _client(load()) as client:
         if is_waiting:
             client.listen()
-        created_ms = now_ms()
-        request = GenerateRequest(
-            request_id=new_request_id(),
-            prompt=prompt,
-            created_ms=created_ms,
-            deadline_ms=None if left_ms is None else created_ms + left_ms,
-            seed=seed,
-            tenant=tenant,
-        )
+        now = now_ms()
+        fields |= {} if left_ms is None else {"deadline_ms": now + left_ms}
+        request = request_of({**fields, "prompt": prompt}, now)
         client.submit(request).result(60)
         if output == "table":
             click.echo(request.request_id)

@@ -23,8 +23,7 @@ def submit_file(
     settings: "Settings",
     file: TextIO | None,
     left_ms: int | None,
-    seed: int | None,
-    tenant: str,
+    fields: dict[str, Any],
     timeout: float | None,
     output: str,
 ) -> None:
@@ -38,9 +37,7 @@ def submit_file(
 
     assert file is not None
     now = now_ms()
-    defaults: dict[str, Any] = {"tenant": tenant}
-    defaults |= {} if seed is None else {"seed": seed}
-    defaults |= {} if left_ms is None else {"deadline_ms": now + left_ms}
+    defaults = fields if left_ms is None else {**fields, "deadline_ms": now + left_ms}
     try:
         requests = requests_in(
             file, file.name, now_ms=now, max_prompt_bytes=settings.requests.max_prompt_bytes, defaults=defaults
