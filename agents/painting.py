@@ -4,7 +4,7 @@ import dataclasses
 import hashlib
 import io
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from PIL.Image import Image
 from agents.engines import Engine, PaintTask
 from agents.job_source import Taken
 from agents.views import EndedView
-from agents.writing import job_record, outcome_record, outgoing, refused
+from agents.writing import event_record, job_record, outcome_record, outgoing, refused
 from planner.admission import SEED_LIMIT, can_meet, predicted_finish_ms
 from planner.options import Settled, job_ms, settle
 from planner.outcomes import expired, failed, kept_draft
@@ -54,9 +54,16 @@ class Painter:
     """Paints what is still wanted; every record gets an answer."""
 
     def __init__(
-        self, worker_id: str, engine: Engine, variant: Variant, store: ImageStore, ended: EndedView, max_attempts: int
+        self,
+        worker_id: str,
+        engine: Engine,
+        variant: Variant,
+        store: ImageStore,
+        ended: EndedView,
+        max_attempts: int,
+        note: Callable[[Outgoing], object] = lambda _note: None,
     ) -> None:
-        self._worker_id, self._engine, self._variant = worker_id, engine, variant
+        self._worker_id, self._engine, self._variant, self._note = worker_id, engine, variant, note
         self._store, self._ended, self._max_attempts = store, ended, max_attempts
 
     def answer(self, batch: Sequence[Taken]) -> list[Outgoing]:
@@ -101,6 +108,10 @@ class Painter:
 
     def _paint(self, wanted: Sequence[Wanted], how: Settled) -> list[Outgoing]:
         started = now_ms()
+        for _, job in wanted:  # best effort: nobody waits for it
+            request_id = job.classified.request.request_id
+            told = {"level": job.level, "worker": self._worker_id, "stage": job.stage, "steps": how.steps}
+            self._note(event_record(request_id, "started", ROLE, started, **told))
         tasks = [task for _, job in wanted for task in _tasks(job)]
         try:
             pictures = self._engine.paint(tasks, how, lambda: self._are_all_dead(wanted))

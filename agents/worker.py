@@ -103,8 +103,9 @@ class Worker:
         source = JobSource(self._settings, variant.name)
         self._me.source = source
         painter = Painter(
-            self._me.worker_id, engine, variant, self._store, self._ended, self._settings.worker.max_attempts
-        )
+            self._me.worker_id, engine, variant, self._store, self._ended, self._settings.worker.max_attempts,
+            note=self._producer.send,
+        )  # fmt: skip
         try:
             self._become("ready", variant)
             while not stopping.is_set() and not self._serve_once(variant, source, painter):

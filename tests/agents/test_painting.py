@@ -11,8 +11,8 @@ from agents.job_source import Taken
 from agents.painting import Painter
 from planner.outcomes import result_of, step_of
 from schemas.ids import seed_of
-from schemas.messages import GenerateJob, ImageGenerated, Outcome, PaintOptions, Status
-from schemas.topics import DLQ, IMAGES, OUTCOMES, jobs_topic
+from schemas.messages import Event, GenerateJob, ImageGenerated, Outcome, PaintOptions, Status
+from schemas.topics import DLQ, EVENTS, IMAGES, OUTCOMES, jobs_topic
 from streams.reading import now_ms
 from streams.store import MemoryImageStore, StoreUnavailable
 from tests.agents.stubs import StubEngine, a_record, read, topics_of
@@ -172,3 +172,12 @@ def test_an_escalated_job_that_is_too_late_answers_with_its_draft() -> None:
     assert (result.status, result.image_uri) == (Status.COMPLETED, draft.image.uri if draft.image else None)
     assert "the draft was kept" in result.reason
     assert studio.engine.batches == []
+
+
+def test_the_beginning_of_painting_is_told_to_who_watches() -> None:
+    studio, notes = Studio(), []
+    studio.painter = Painter("w-9", studio.engine, a_variant(), studio.store, studio.ended, 3, note=notes.append)
+    studio.painter.answer([taken("a"), taken("b")])
+    assert [(note.topic, note.key, read(note, Event).kind) for note in notes] == [
+        (EVENTS, b"a", "started"), (EVENTS, b"b", "started"),
+    ]  # fmt: skip

@@ -104,3 +104,18 @@ def test_weights_that_are_no_file_come_from_the_hub(monkeypatch: pytest.MonkeyPa
 def test_weights_that_are_neither_say_where_was_looked(named: str) -> None:
     with pytest.raises(EngineFailed, match="looked in"):
         weights_file(named)
+
+
+def test_a_picture_that_nobody_wants_any_more_stops_within_one_step() -> None:
+    heavy = dataclasses.replace(catalogs.load("tiny").level("heavy"), loading=Loading(device="cpu"))
+    engine, asked = load(heavy, 1), []
+
+    def after_the_second_step() -> bool:
+        asked.append(True)
+        return len(asked) >= 2
+
+    task = PaintTask(request_id="r", prompt="a red heart", seed=1)
+    how = settle(PaintOptions(), heavy)
+    assert engine.paint([task], how, after_the_second_step) is None
+    assert len(asked) == 2 < heavy.steps
+    assert engine.paint([task], how, lambda: False) is not None, "the next job is painted"
