@@ -73,7 +73,8 @@ def _write_settings(kafka_home: pathlib.Path, ports: Ports, data: pathlib.Path) 
 def _format(java: str, jars: pathlib.Path, kafka_home: pathlib.Path, cluster_id: str) -> None:
     if (kafka_home / "data" / "meta.properties").exists():  # the last file that formatting writes
         return
-    arguments = ["format", "--ignore-formatted", "-t", cluster_id, "-c", str(kafka_home / "server.properties")]
+    arguments = ["format", "--ignore-formatted", f"--cluster-id={cluster_id}"]
+    arguments += ["-c", str(kafka_home / "server.properties")]  # an id may begin with a dash: hence the `=`
     tool = command(java, jars, kafka_home, "kafka.tools.StorageTool", *arguments)
     done = subprocess.run(tool, capture_output=True, text=True, timeout=FORMAT_LIMIT_S)
     if done.returncode != 0:

@@ -15,8 +15,8 @@ _USE = """```python
 from diffusers import DiffusionPipeline
 
 pipeline = DiffusionPipeline.from_pretrained("infra/models/{name}")
-pipeline("a red heart above a golden star at night", height=32, width=32,
-         num_inference_steps={steps}, guidance_scale={guidance}).images[0]
+prompt = "a red heart above a golden star at night"
+pipeline(prompt, height=32, width=32, num_inference_steps={steps}, guidance_scale={guidance}).images[0]
 ```"""
 
 _DATA = """Trained from scratch on pictures that `agents/models/renderer.py` draws and captions that

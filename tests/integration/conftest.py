@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 import pytest
+from confluent_kafka.admin import AdminClient
 from tenacity import RetryError, Retrying, retry_if_not_result, stop_after_delay, wait_fixed
 
-from streams import broker, broker_jars, broker_java, broker_record
+from streams import admin, broker, broker_jars, broker_java, broker_record
 from streams.settings import Settings, load
 
 T = TypeVar("T")
@@ -80,6 +81,10 @@ def broker_address(broker_home: pathlib.Path) -> broker.Address:
 
 
 @pytest.fixture
-def settings(broker_home: pathlib.Path) -> Settings:
-    """Settings on the session's broker with topics of their own; none exists yet (`admin.create_topics`)."""
-    return load({"home": broker_home, "kafka": {"prefix": f"t-{uuid.uuid4().hex[:12]}"}})
+def settings(broker_home: pathlib.Path) -> Iterator[Settings]:
+    """Settings on the session's broker with topics of their own; none exists yet, and none is left in the end."""
+    own = load({"home": broker_home, "kafka": {"prefix": f"t-{uuid.uuid4().hex[:12]}"}})
+    yield own
+    if names := admin.own_topics(own):
+        for deleted in AdminClient(admin.client_config(own)).delete_topics(names).values():
+            deleted.result(15)

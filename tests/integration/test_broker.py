@@ -287,3 +287,8 @@ def test_groups_get_short_timeouts_before_they_exist(settings: Settings, poll_un
 def test_what_the_cluster_refuses_says_what_to_do(settings: Settings) -> None:
     with pytest.raises(PochadeError, match=r"refused to create topic .*jobs\.not a name.*Grant CREATE"):
         admin.create_topics(settings, ["not a name"])
+
+
+def test_a_cluster_id_that_begins_with_a_dash_is_no_option(home: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker, "_cluster_id", lambda _home: "-8bTq1mKQeqS7o5V0lH3xA")
+    assert broker.ensure(load({"home": home})).bootstrap

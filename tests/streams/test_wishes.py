@@ -21,7 +21,7 @@ def test_what_was_given_becomes_a_request_that_reads() -> None:
     assert request.request_id
 
 
-@pytest.mark.parametrize("size", ["64", "x48", "64x", "axb", "64×48"])
+@pytest.mark.parametrize("size", ["64", "x48", "64x", "axb", "64:48"])
 def test_a_size_that_is_none_is_a_usage_error(size: str) -> None:
     with pytest.raises(click.BadParameter, match="WIDTHxHEIGHT"):
         fields_of({"size": size})
