@@ -86,5 +86,6 @@ def settings(broker_home: pathlib.Path) -> Iterator[Settings]:
     own = load({"home": broker_home, "kafka": {"prefix": f"t-{uuid.uuid4().hex[:12]}"}})
     yield own
     if names := admin.own_topics(own):
-        for deleted in AdminClient(admin.client_config(own)).delete_topics(names).values():
+        client = AdminClient(admin.client_config(own))  # must live until the answers are here
+        for deleted in client.delete_topics(names).values():
             deleted.result(15)

@@ -290,5 +290,5 @@ def test_what_the_cluster_refuses_says_what_to_do(settings: Settings) -> None:
 
 
 def test_a_cluster_id_that_begins_with_a_dash_is_no_option(home: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(broker, "_cluster_id", lambda _home: "-8bTq1mKQeqS7o5V0lH3xA")
-    assert broker.ensure(load({"home": home})).bootstrap
+    monkeypatch.setattr(embedded, "_cluster_id", lambda _home: "-8bTq1mKQeqS7o5V0lH3xA")
+    assert embedded.ensure(load({"home": home})).bootstrap
