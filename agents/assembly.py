@@ -19,7 +19,7 @@ from streams.faust_host import AgentHost, StreamLogic
 from streams.health import Health, Probe, served
 from streams.producer import KafkaRecordProducer
 from streams.settings import Settings
-from streams.store import open_store
+from streams.stores import open_store
 
 TORCH_ROLES = {"worker", "discriminator"}
 STREAM_ROLES = {"classifier", "router", "discriminator"}

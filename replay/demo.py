@@ -22,7 +22,7 @@ from streams.client import RequestClient
 from streams.producer import KafkaRecordProducer
 from streams.reading import Follower
 from streams.settings import Settings
-from streams.store import open_store
+from streams.stores import open_store
 
 READY_LIMIT_S = 240.0  # five processes load torch at once: 20 s on two cores
 TICK_S = 0.05

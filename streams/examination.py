@@ -15,7 +15,7 @@ from streams.codec import decode
 from streams.librdkafka import check_properties
 from streams.reading import now_ms
 from streams.settings import Settings
-from streams.store import open_store
+from streams.stores import open_store
 from streams.topic_diff import differences, expected, variants_of
 
 READ_S = 15.0

@@ -1,14 +1,12 @@
 """The object store: bytes under write-once keys that carry the content's hash, so what a result names never changes."""
 
 import hashlib
-import pathlib
 import re
 import time
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 from schemas.errors import PochadeError
-from streams.settings import InvalidSettings, Settings
 
 SAFE = re.compile(r"[^A-Za-z0-9._-]")
 KEY = re.compile(r"[0-9a-f]{2}/[A-Za-z0-9._-]*-[0-9a-f]{16}\.[A-Za-z0-9]+")  # what `key_of` makes
@@ -84,22 +82,3 @@ class MemoryImageStore:
     def _refuse_foreign(self, uri: str) -> None:
         if not uri.startswith("memory:"):
             raise PochadeError(f"{uri} is not a picture of this store: its URIs start with memory:")
-
-
-def open_store(settings: Settings) -> ImageStore:
-    """The store that the settings name: `store.url`, else a folder.
-
-    Raises:
-        InvalidSettings: both are named, or a URL that is none.
-        StoreUnavailable, PochadeError: S3 cannot be reached, or does not let us in.
-    """
-    store = settings.store
-    if not store.url:
-        from streams.store_folder import FolderImageStore
-
-        return FolderImageStore(pathlib.Path(store.folder or settings.home / "images"))
-    if store.folder:
-        raise InvalidSettings(f"store.url {store.url!r} and store.folder {store.folder!r} are both set: unset one")
-    from streams.store_s3 import S3ImageStore  # boto3: 0.3 s that nobody else needs
-
-    return S3ImageStore.open(store.url, store.s3_endpoint_url, store.s3_region)

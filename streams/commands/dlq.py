@@ -1,7 +1,6 @@
 """`pochade dlq ls | show | redrive`: what could not be served."""
 
 import datetime
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -121,8 +120,8 @@ def redrive(
       pochade dlq redrive --dry-run -o jsonl
     """
     from streams import letter_box
-    from streams.letters import NothingToDo, NotRedrivable, again, base_id
-    from streams.reading import now_ms
+    from streams.letters import base_id
+    from streams.redriving import redriven
 
     settings = load()
     letters = letter_box.letters(settings, since, error)
@@ -132,26 +131,10 @@ def redrive(
         if missing := wanted - {letter.position for letter in letters}:
             raise PochadeError(f"no dead letter at {', '.join(sorted(missing))} that fits --since and --class")
     ended = letter_box.ended(settings, {base_id(letter.request_id) for letter in letters}) if letters else {}
-    rows: list[dict[str, Any]] = []
-    refused = 0
-    sent: set[tuple[str, bytes | None]] = set()
     with opening.producer(settings) as producer, _progress(letters) as shown:
-        begun_ms = now_ms()
-        for number, letter in enumerate(shown):
-            try:
-                record = again(letter, ended)
-                if (record.topic, record.key) in sent and letter.request_id in ended:
-                    raise NothingToDo("the same request as a letter before")
-            except (NotRedrivable, NothingToDo) as reason:
-                refused += isinstance(reason, NotRedrivable)
-                rows.append({"position": letter.position, "sent": False, "to": None, "reason": str(reason)})
-                continue
-            sent.add((record.topic, record.key))
-            if not dry_run:
-                threading.Event().wait(max(0.0, number / rate - (now_ms() - begun_ms) / 1000))
-                producer.send(record).result(60)
-            key = (record.key or b"").decode(errors="replace")
-            rows.append({"position": letter.position, "sent": not dry_run, "to": record.topic, "request_id": key})
+        send = None if dry_run else lambda record: producer.send(record).result(60)
+        rows = list(redriven(shown, ended, send, rate))
+    refused = len([row for row in rows if row.get("refused")])
     listing.show(rows, ("position", "sent", "to", "request_id", "reason"), output)
     done, said = len([row for row in rows if row["to"]]), "would be sent" if dry_run else "sent"
     skipped = len(rows) - done - refused

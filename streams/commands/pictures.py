@@ -36,7 +36,7 @@ def fetch(load: "Callable[[], Settings]", request_id: str, target: str, number: 
       pochade fetch mine-2 --number 2 -o second.png
     """
     from streams.reading import now_ms
-    from streams.store import open_store
+    from streams.stores import open_store
 
     settings = load()
     with opening.client(settings) as client:
@@ -87,7 +87,7 @@ def gc(load: "Callable[[], Settings]", older_than: int | None, with_orphans: boo
     """
     from streams.collecting import choose
     from streams.reading import now_ms
-    from streams.store import open_store
+    from streams.stores import open_store
 
     settings = load()
     retention = older_than if older_than is not None else settings.store.retention_days * UNITS_MS["d"]

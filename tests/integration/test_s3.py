@@ -9,7 +9,8 @@ import pytest
 from schemas.messages import Status
 from streams.admin import create_topics
 from streams.settings import Settings, load
-from streams.store import StoreUnavailable, open_store
+from streams.store import StoreUnavailable
+from streams.stores import open_store
 from tests.integration.pipeline import Pipeline
 from tests.streams.s3_server import s3_server, set_up_credentials
 

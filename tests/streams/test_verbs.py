@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from schemas.messages import GenerateRequest, Outcome, Status
 from schemas.record import Incoming, Outgoing
 from schemas.topics import DLQ, IMAGES, OUTCOMES, PROMPTS, RESULTS
-from streams import cluster, snapshot, store
+from streams import cluster, snapshot, stores
 from streams.cli import main
 from streams.client import RequestClient
 from streams.cluster import Found
@@ -42,7 +42,7 @@ class Deployment:
         monkeypatch.setattr(snapshot, "one", self._one)
         monkeypatch.setattr(opening, "client", self._client)
         monkeypatch.setattr(opening, "producer", self._producer)
-        monkeypatch.setattr(store, "open_store", lambda _: self.store)
+        monkeypatch.setattr(stores, "open_store", lambda _: self.store)
         monkeypatch.setattr(cluster, "deployments", lambda settings: [settings])
         kept = Found(name=RESULTS, partitions=4, replicas=1, config={"retention.ms": str(8 * DAY_MS)})
         monkeypatch.setattr(cluster, "topics", lambda _: {RESULTS: kept})
