@@ -1,14 +1,13 @@
 """Places a request on a level: the router's and the discriminator's shared hand, on top of `planner/` decisions."""
 
 import asyncio
-import math
 from collections import Counter
 
-from agents.views import FleetView
+from agents.views import FleetView, Loads
 from agents.writing import job_record
 from planner.catalog import Catalog, run_ms
 from planner.dispatch import choose
-from planner.loads import Load, Sent
+from planner.loads import Load, Sent, shortest_ms
 from planner.options import job_ms, settle
 from schemas import ids
 from schemas.messages import ClassifiedRequest, GenerateJob, PaintOptions, Plan, Step
@@ -29,13 +28,9 @@ class Dispatcher:
         # that fails is repeated with the same record or ends the process, so nothing is ever taken back
         self._on_their_way: dict[int, tuple[Outgoing, Sent]] = {}
 
-    def waits_ms(self) -> dict[str, float]:
-        """Level -> ms until its least loaded worker is free; infinite where nobody serves it."""
-        return {level: self._wait_ms(level) for level in self._catalog.variants}
-
-    def workers(self) -> int:
-        """How many workers take jobs, of any variant."""
-        return sum(len(self._fleet.loads(level, now_ms())) for level in self._catalog.variants)
+    def look(self) -> Loads:
+        """Who serves which level now, and what lies before them: one look a request."""
+        return self._fleet.all_loads(self._catalog.variants, now_ms())
 
     async def place(
         self,
@@ -46,9 +41,10 @@ class Dispatcher:
         probability: float,
         cause: Headers,
         path: tuple[Step, ...] = (),
+        seen: Loads | None = None,
     ) -> Outgoing:
-        """The job's record, for the worker that the plan's dispatch names."""
-        load = await self._worker(plan, level, classified.request.request_id)
+        """The job's record, for the worker that the plan's dispatch names. `seen`: what `look` just told."""
+        load = await self._worker(plan, level, classified.request.request_id, (seen or {}).get(level))
         job = GenerateJob(
             job_id=ids.job_id(classified.request.request_id, len(path), level),
             classified=classified,
@@ -67,11 +63,8 @@ class Dispatcher:
 
     def finish_in_ms(self, level: str, options: PaintOptions) -> float:
         """What a job sent to a level now would take until painted; infinite when nobody serves it."""
-        return self._wait_ms(level) + job_ms(self._catalog.level(level), options)
-
-    def _wait_ms(self, level: str) -> float:
-        loads = self._fleet.loads(self._catalog.level(level).name, now_ms())
-        return min((load.remaining_ms for load in loads), default=math.inf)
+        variant = self._catalog.level(level)
+        return shortest_ms(self._fleet.loads(variant.name, now_ms())) + job_ms(variant, options)
 
     def on_delivered(self, record: Outgoing, delivered: Delivered) -> None:
         """A job lies on its partition: heartbeats that have seen its offset count it from now on."""
@@ -79,14 +72,16 @@ class Dispatcher:
         if sent is not None:
             self._fleet.acknowledged(sent, delivered.offset)
 
-    async def _worker(self, plan: Plan, level: str, request_id: str) -> Load | None:
+    async def _worker(self, plan: Plan, level: str, request_id: str, seen: list[Load] | None) -> Load | None:
         """Who gets it; None when nobody serves the level, so that the job waits on its topic for a worker to come."""
         variant = self._catalog.level(level)
-        while loads := self._fleet.loads(variant.name, now_ms()):
+        loads = self._fleet.loads(variant.name, now_ms()) if seen is None else seen
+        while loads:
             load = choose(plan.dispatch, loads, request_id, self._sent_before[variant.name], run_ms(variant, 1))
             if load is not None:
                 return load
             await asyncio.sleep(PULL_WAIT_S)
+            loads = self._fleet.loads(variant.name, now_ms())
         metrics.FALLBACKS.labels(self._role, "no-owner").inc()
         return None
 

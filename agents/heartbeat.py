@@ -33,7 +33,7 @@ class WorkerState:
     plan_version: int = 0
     painted: int = 0
     detail: str = ""
-    batch: int = 0  # pictures being painted now
+    in_hand_ms: float = 0.0  # what the jobs taken will take
     source: JobSource | None = None
     beaten_s: float | None = None  # monotonic seconds of the last heartbeat; None: none yet
     watchdog: Watchdog = field(default_factory=lambda: Watchdog(600))
@@ -99,7 +99,7 @@ class Heart:
             return ()
         if since is None or not owned:
             return owned
-        left = run_ms(variant, max(me.batch, 1)) - (time.monotonic() - since) * 1000
-        first = owned[0]  # the batch in hand delays every partition; one of them carries it
+        left = me.in_hand_ms - (time.monotonic() - since) * 1000
+        first = owned[0]  # the work in hand delays every partition; one of them carries it
         remaining_ms = first.remaining_ms + max(0, round(left))
         return (dataclasses.replace(first, remaining_ms=remaining_ms), *owned[1:])

@@ -39,7 +39,7 @@ class Lane:
                 **client_config(settings),
                 "transactional.id": f"{settings.kafka.prefix}.{ROLE}.{partition}",
                 "transaction.timeout.ms": TRANSACTION_S * 1000,
-                "linger.ms": 1,
+                "linger.ms": 0,
             }
         )
         self._producer.init_transactions(TRANSACTION_S)  # from here on the former owner cannot commit

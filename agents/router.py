@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 from agents.dispatching import Dispatcher
 from agents.tenants import Tenants
-from agents.views import EndedView, PlanView
+from agents.views import EndedView, Loads, PlanView
 from agents.writing import outcome_record, refused
 from planner.backlog import limit_ms
 from planner.catalog import Catalog
+from planner.loads import shortest_ms
 from planner.options import job_ms
 from planner.outcomes import expired, failed, rejected
 from planner.placement import Place, TurnedAway, decide
@@ -47,25 +48,27 @@ class Router:
             metrics.DEAD_WORK.labels(self.role).inc()
             return []
         plan = await self._plans.in_force()
-        fate = self._fate(plan, classified)
+        seen = self._dispatcher.look()
+        fate = self._fate(plan, classified, seen)
         if isinstance(fate, TurnedAway):
             return [outcome_record(self._end(fate, classified, plan), record.headers, now_ms())]
         if fate.is_lowered:
             metrics.FALLBACKS.labels(self.role, "cheaper-level").inc()
         job = await self._dispatcher.place(
-            plan, classified, fate.level, probability=fate.probability, cause=record.headers
+            plan, classified, fate.level, probability=fate.probability, cause=record.headers, seen=seen
         )
         return [job]
 
-    def _fate(self, plan: Plan, classified: ClassifiedRequest) -> Place | TurnedAway:
+    def _fate(self, plan: Plan, classified: ClassifiedRequest, seen: Loads) -> Place | TurnedAway:
         """The planner's decision, then the tenant's rights: a request that is refused anyway takes no tokens."""
         request, limits = classified.request, self._limits
         most_ms = limit_ms(limits.max_backlog_s, request.tier, limits.interactive_headroom)
-        fate = decide(plan, classified, self._catalog, self._dispatcher.waits_ms(), now_ms(), most_ms)
+        waits_ms = {level: shortest_ms(loads) for level, loads in seen.items()}
+        fate = decide(plan, classified, self._catalog, waits_ms, now_ms(), most_ms)
         if isinstance(fate, TurnedAway):
             return fate
         work_ms = job_ms(self._catalog.level(fate.level), request.options)
-        allowed_ms = 1000 * limits.max_backlog_s * max(1, self._dispatcher.workers())
+        allowed_ms = 1000 * limits.max_backlog_s * max(1, sum(len(loads) for loads in seen.values()))
         return self._tenants.refuse(request, work_ms, allowed_ms, now_ms()) or fate
 
     def _end(self, fate: TurnedAway, classified: ClassifiedRequest, plan: Plan) -> Outcome:

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from planner.loads import Load, LoadView, Sent
 from planner.observation import Seen
@@ -20,6 +20,9 @@ FORGET_MS = 600_000  # a worker unheard of for longer leaves the view
 ENDED_WINDOW_MS = 60 * 60 * 1000
 ENDED_MOST = 500_000  # ids kept, about 60 MB; older ends are caught by the ledger
 START_TIMEOUT_S = 60
+
+
+Loads = dict[str, list[Load]]  # variant -> its live workers
 
 
 class PlanView:
@@ -116,6 +119,11 @@ class FleetView:
         """The live workers of a variant with the work before them."""
         with self._lock:
             return self._loads.loads(variant, at_ms, self._silent_ms)
+
+    def all_loads(self, variants: Iterable[str], at_ms: int) -> Loads:
+        """The same for several variants, at one moment."""
+        with self._lock:
+            return {variant: self._loads.loads(variant, at_ms, self._silent_ms) for variant in variants}
 
     def sent(self, variant: str, partition: int, run_ms: float, at_ms: int) -> Sent:
         """Remember a job of our own until a heartbeat has counted it."""

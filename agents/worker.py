@@ -3,20 +3,23 @@
 import logging
 import threading
 import time
+from collections.abc import Sequence
+from concurrent.futures import Future
 
 from agents.engines import EngineFailed, open_engine
 from agents.heartbeat import Heart, WorkerState
-from agents.job_source import JobSource, worker_group
+from agents.job_source import JobSource, Taken, worker_group
 from agents.painting import Painter
 from agents.views import EndedView, FleetView, PlanView
 from agents.watchdog import Watchdog
 from planner.allocation import may_leave
-from planner.catalog import Catalog, Variant
+from planner.catalog import Catalog, Variant, run_ms
 from planner.observation import live_workers
 from schemas.errors import Unknown
+from schemas.record import Delivered
 from streams import logs, metrics
 from streams.admin import set_group_timeouts
-from streams.producer import RecordProducer, send_all
+from streams.producer import RecordProducer
 from streams.reading import now_ms
 from streams.settings import Settings
 from streams.store import ImageStore
@@ -25,6 +28,8 @@ log = logging.getLogger(__name__)
 
 ROLE = "worker"
 POLL_S = 0.1
+WINDOW_MS = 200  # of work is taken at once: a quick variant pays for acks and commits once a window, a slow one a job
+DELIVERY_S = 120
 LOAD_RETRY_S, LOAD_RETRY_MOST_S = 5, 300  # doubled by each failure in a row
 SERVING = ("ready", "painting", "draining")
 NO_BEAT_S = 30  # a heartbeat's thread that is silent for longer has died or hangs
@@ -115,29 +120,42 @@ class Worker:
             source.close()
 
     def _serve_once(self, variant: Variant, source: JobSource, painter: Painter) -> bool:
-        """One batch. True when the plan wants another variant here and this one may be left."""
+        """One window of work. True when the plan wants another variant here and this one may be left."""
         wanted = self._wanted()
         moves = wanted is not None and wanted.name != variant.name
         if moves and self._may_leave_now(variant):
             return True
         plan = self._plans.plan
         most = plan.batch.get(variant.name, 1) if plan else 1
-        batch = source.take(most, POLL_S)
-        if not batch:
+        calls = max(1, int(WINDOW_MS / run_ms(variant, most)))
+        window = source.take(most * calls, POLL_S)
+        if not window:
             return moves and self._has_settled() and source.is_empty()  # the last one leaves an empty topic
-        self._me.batch, self._me.state = len(batch), "draining" if moves else "painting"
+        batches = [window[i : i + most] for i in range(0, len(window), most)]
+        self._me.in_hand_ms = sum(run_ms(variant, len(batch)) for batch in batches)
+        self._me.state = "draining" if moves else "painting"
         self._me.watchdog.begin()
         try:
-            with logs.serving(*(taken.record for taken in batch), plan_version=self._me.plan_version):
-                source.begin(batch)
-                send_all(self._producer, painter.answer(batch))
-                source.commit(batch)
+            self._paint(window, batches, source, painter)
         finally:
             self._me.watchdog.end()
-        self._me.batch, self._me.state = 0, "draining" if moves else "ready"
-        self._me.painted += len(batch)
+        self._me.in_hand_ms, self._me.state = 0.0, "draining" if moves else "ready"
+        self._me.painted += len(window)
         self._heart.beat_now()
         return False
+
+    def _paint(
+        self, window: Sequence[Taken], batches: Sequence[Sequence[Taken]], source: JobSource, painter: Painter
+    ) -> None:
+        """Each batch in a call; pictures are on their way while the next is painted, and then all is committed."""
+        source.begin(window)
+        on_their_way: list[Future[Delivered]] = []
+        for batch in batches:
+            with logs.serving(*(taken.record for taken in batch), plan_version=self._me.plan_version):
+                on_their_way += [self._producer.send(record) for record in painter.answer(batch)]
+        for future in on_their_way:
+            future.result(DELIVERY_S)
+        source.commit(window)
 
     def _may_leave_now(self, variant: Variant) -> bool:
         plan = self._plans.plan

@@ -1,6 +1,8 @@
 """What each worker still has to do, as one sender sees it: heartbeats plus the sender's own sends since."""
 
+import math
 from collections import defaultdict, deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -21,6 +23,11 @@ class Load(NamedTuple):
     worker_id: str
     partition: int  # of the variant's job topic
     remaining_ms: float
+
+
+def shortest_ms(loads: Iterable[Load]) -> float:
+    """The wait until the least loaded worker is free; infinite where there is none."""
+    return min((load.remaining_ms for load in loads), default=math.inf)
 
 
 @dataclass(slots=True)

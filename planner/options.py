@@ -10,6 +10,7 @@ QUALITIES = ("low", "medium", "high", "auto")
 TIERS = ("interactive", "standard", "batch")
 MOST_STEPS = 200
 MOST_PIXELS = 4096  # a side
+AS_IT_IS = PaintOptions()
 
 
 class Settled(NamedTuple):
@@ -40,6 +41,9 @@ def check_options(request: GenerateRequest, most_pictures: int) -> None:
 
 def settle(options: PaintOptions, variant: Variant) -> Settled:
     """How this variant paints these options; the same wherever it is asked."""
+    if options == AS_IT_IS:  # most requests; the router asks several times a record
+        own = variant.width, variant.height, variant.steps, variant.guidance
+        return Settled(1, *own, negative_prompt="", overridden=())
     asked: dict[str, str | int | float | None] = {
         "width": options.width,
         "height": options.height,
@@ -50,7 +54,7 @@ def settle(options: PaintOptions, variant: Variant) -> Settled:
         "adapters": ", ".join(options.adapters) or None,
         "controls": ", ".join(options.controls) or None,
     }
-    own: dict[str, str | int | float] = {
+    does: dict[str, str | int | float] = {
         "width": variant.width,
         "height": variant.height,
         "steps": variant.steps,
@@ -60,8 +64,8 @@ def settle(options: PaintOptions, variant: Variant) -> Settled:
         "adapters": "none",
         "controls": "none",
     }
-    wants = {name: value for name, value in asked.items() if value is not None and value != own[name]}
-    done = own | {name: value for name, value in wants.items() if name in variant.honours}
+    wants = {name: value for name, value in asked.items() if value is not None and value != does[name]}
+    done = does | {name: value for name, value in wants.items() if name in variant.honours}
     return Settled(
         n=options.n,
         width=int(done["width"]),
@@ -69,7 +73,7 @@ def settle(options: PaintOptions, variant: Variant) -> Settled:
         steps=int(done["steps"]),
         guidance=float(done["guidance"]),
         negative_prompt=str(done["negative_prompt"]),
-        overridden=tuple(f"{name}: {wants[name]} -> {own[name]}" for name in wants if name not in variant.honours),
+        overridden=tuple(f"{name}: {wants[name]} -> {does[name]}" for name in wants if name not in variant.honours),
     )
 
 

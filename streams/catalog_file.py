@@ -14,7 +14,7 @@ def read_catalog(name: str) -> dict[str, Any]:
     Raises:
         Unknown, PochadeError: there is none, it is not TOML, or has no variant.
     """
-    text = _text(name)
+    text = text_of(name)
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -24,7 +24,8 @@ def read_catalog(name: str) -> dict[str, Any]:
     return tables
 
 
-def _text(name: str) -> str:
+def text_of(name: str) -> str:
+    """The TOML text of a shipped catalog (a name) or of a file of the user's. Raises Unknown, PochadeError."""
     if "/" in name or name.endswith(".toml"):
         try:
             return pathlib.Path(name).read_text()

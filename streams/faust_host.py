@@ -116,7 +116,9 @@ class AgentHost:
     async def _delivered(self, record: Outgoing, future: Future[Delivered]) -> None:
         for _ in range(RESEND_LIMIT):
             try:
-                self._logic.on_delivered(record, await asyncio.wrap_future(future))
+                # a report that is already here must not cost a turn of the loop
+                delivered = future.result() if future.done() else await asyncio.wrap_future(future)
+                self._logic.on_delivered(record, delivered)
                 return
             except DeliveryFailed:
                 log.exception("%s writes a record again", self._logic.role)

@@ -23,6 +23,10 @@ log = logging.getLogger(__name__)
 MOST_BYTES = 990_000  # key, value and headers of one record; librdkafka refuses 1,000,000 with its own framing
 
 
+BUSY = 8  # records on their way from which senders are at it, and serve most reports
+BUSY_PAUSE_S = 0.004
+
+
 class DeliveryFailed(PochadeError):
     """The broker did not take a record within the delivery timeout; it may be sent again."""
 
@@ -58,7 +62,7 @@ class RecordProducer(Protocol):
 class KafkaRecordProducer:
     """`RecordProducer` on librdkafka, with a thread that serves delivery reports."""
 
-    def __init__(self, settings: Settings, *, linger_ms: int = 1, extra: dict[str, Any] | None = None) -> None:
+    def __init__(self, settings: Settings, *, linger_ms: int = 0, extra: dict[str, Any] | None = None) -> None:
         self._prefix = settings.kafka.prefix
         config: dict[str, Any] = {
             **client_config(settings),
@@ -87,6 +91,7 @@ class KafkaRecordProducer:
                     on_delivery=lambda error, message: _resolve(future, record, error, message),
                     **arguments,
                 )
+                self.client.poll(0)  # a busy sender serves the reports itself: no second thread for the lock to go to
                 return future
             except BufferError:  # the local queue is full: wait for deliveries rather than grow
                 self.client.poll(0.05)
@@ -97,7 +102,11 @@ class KafkaRecordProducer:
 
     def _serve_reports(self) -> None:
         while not self._stopping.is_set():
-            self.client.poll(0.1)
+            if len(self.client) > BUSY:
+                self._stopping.wait(BUSY_PAUSE_S)
+                self.client.poll(0)
+            else:
+                self.client.poll(0.1)
 
     def close(self) -> None:
         self.client.flush(30)

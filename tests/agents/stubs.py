@@ -2,7 +2,7 @@
 """What a role knows besides its input, without a broker; an engine and records to feed it."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from PIL import Image
@@ -49,6 +49,9 @@ class StubFleet:
 
     def loads(self, variant: str, at_ms: int) -> list[Load]:
         return self._loads.loads(variant, at_ms, SILENT_MS)
+
+    def all_loads(self, variants: Iterable[str], at_ms: int) -> dict[str, list[Load]]:
+        return {variant: self.loads(variant, at_ms) for variant in variants}
 
     def sent(self, variant: str, partition: int, run_ms: float, at_ms: int) -> Sent:
         return self._loads.on_sent(variant, partition, None, run_ms, at_ms)

@@ -29,5 +29,5 @@ def test_an_unknown_name_lists_the_shipped_ones() -> None:
 
 
 def test_a_file_that_is_not_there_is_named() -> None:
-    with pytest.raises(PochadeError, match=r"nowhere/mine\.toml does not exist"):
+    with pytest.raises(PochadeError, match=r"nowhere/mine\.toml cannot be read"):
         catalogs.load("nowhere/mine.toml")

@@ -93,7 +93,7 @@ def test_positions_that_cannot_be_had_leave_a_heartbeat_without_them() -> None:
 def test_the_batch_in_hand_counts_once_on_top_of_what_waits() -> None:
     producer = Listening()
     state = WorkerState(
-        "w-1", variant=a_variant(latency_ms={1: 60_000.0}), source=FixedSource(owned(0, 9, 100), owned(1, 4)), batch=1
+        "w-1", variant=a_variant(), source=FixedSource(owned(0, 9, 100), owned(1, 4)), in_hand_ms=60_000
     )
     state.watchdog.begin()
     heart = Heart(state, producer, 60_000).start()

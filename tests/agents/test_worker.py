@@ -138,7 +138,14 @@ def test_a_worker_waits_for_a_plan_then_paints_its_variants_jobs(shop: Shop) -> 
     assert shop.opened == []
     shop.plan("light")
     shop.until(lambda: shop.painted() == ["a", "b"])
-    shop.until(lambda: shop.queues["light"].log == ["begin", "commit"] * 2)
+    shop.until(lambda: shop.queues["light"].log == ["begin", "commit"])
+
+
+def test_a_slow_variant_takes_one_job_at_a_time(shop: Shop) -> None:
+    shop.queue("heavy", "a", "b")
+    shop.plan("heavy")
+    shop.open().until(lambda: shop.queues["heavy"].log == ["begin", "commit"] * 2)
+    assert shop.painted() == ["a", "b"]
 
 
 def test_a_worker_stops_after_the_job_in_hand_and_leaves_its_group(shop: Shop) -> None:

@@ -1,0 +1,1 @@
+"""Benchmarks: one question a file, each with its baseline in the same run."""

@@ -1,0 +1,118 @@
+"""`pochade bench overhead | worker | router | ledger`: one question each, with its baseline in the same run."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from schemas.errors import PochadeError
+
+if TYPE_CHECKING:  # loaded when a bench runs: --help need not wait for Kafka's client
+    from replay.bench.site import Site
+    from streams.settings import Settings
+
+OUTPUT = click.option(
+    "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True, help="JSON: one line."
+)
+COUNT = click.IntRange(min=10)
+REPEATS = click.option("--repeats", type=click.IntRange(1, 20), default=3, show_default=True, help="Runs of each side.")
+
+
+@click.group()
+def bench() -> None:
+    """Measure the pipeline against a baseline in the same run, on a broker that lives as long as the bench.
+
+    Measure on a quiet machine: the report tells how busy it was. Exit status 1: a record was lost.
+
+    \b
+    Examples:
+      pochade bench overhead
+      pochade bench worker --heavy 12 --light 200
+      pochade bench router --kill -o json
+      pochade bench ledger --existing 1000000
+    """
+
+
+@bench.command()
+@click.option("--count", type=COUNT, default=200, show_default=True, help="Requests to each side.")
+@click.option("--rate", type=click.FloatRange(0.1, 20), default=5.0, show_default=True, help="Per second, each side.")
+@click.option("--warm-up", type=click.IntRange(min=1), default=20, show_default=True, help="Requests before.")
+@OUTPUT
+@click.pass_obj
+def overhead(load: "Callable[[], Settings]", /, output: str, **asked: Any) -> None:
+    """How much the pipeline adds to painting, against a skeleton of it whose handlers only copy."""
+    from replay.bench.overhead import run
+
+    _measure("overhead", lambda site: run(site, **asked), load(), asked, output)
+
+
+@bench.command()
+@click.option("--light", type=click.IntRange(min=0), default=200, show_default=True, help="Pictures a round; 0: none.")
+@click.option("--heavy", type=click.IntRange(min=0), default=15, show_default=True, help="Pictures a round; 0: none.")
+@REPEATS
+@OUTPUT
+@click.pass_obj
+def worker(load: "Callable[[], Settings]", light: int, heavy: int, repeats: int, output: str) -> None:
+    """How much of a bare diffusers loop's throughput a worker keeps, on one core and one thread."""
+    from replay.bench.worker import run
+
+    counts = {name: count for name, count in (("light", light), ("heavy", heavy)) if count}
+    asked = {"light": light, "heavy": heavy, "repeats": repeats}
+    _measure("worker", lambda site: run(site, counts=counts, repeats=repeats), load(), asked, output)
+
+
+@bench.command()
+@click.option("--count", type=COUNT, default=20_000, show_default=True, help="Records a run.")
+@REPEATS
+@click.option("--kill", "is_killed", is_flag=True, help="One run more, with kill -9 half way.")
+@OUTPUT
+@click.pass_obj
+def router(load: "Callable[[], Settings]", /, output: str, **asked: Any) -> None:
+    """How many records a second one router places, against a hop that only copies."""
+    from replay.bench.router import run
+
+    _measure("router", lambda site: run(site, **asked), load(), asked, output)
+
+
+@bench.command()
+@click.option("--count", type=COUNT, default=20_000, show_default=True, help="Outcomes a run.")
+@click.option("--existing", type=COUNT, default=100_000, show_default=True, help="Results there before a restart.")
+@REPEATS
+@OUTPUT
+@click.pass_obj
+def ledger(load: "Callable[[], Settings]", /, output: str, **asked: Any) -> None:
+    """How many outcomes a second one ledger ends, and how soon it serves again after a restart."""
+    from replay.bench.ledger import run
+
+    _measure("ledger", lambda site: run(site, **asked), load(), asked, output)
+
+
+def _measure(
+    name: str, run: "Callable[[Site], dict[str, Any]]", settings: "Settings", asked: Mapping[str, Any], output: str
+) -> None:
+    import signal
+
+    from replay.bench.figures import Conditions
+    from replay.bench.site import open_site
+    from replay.commands.demo import _leave
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _leave)
+    conditions = Conditions()
+    with open_site(settings) as site:
+        measured = run(site)
+        report = {"bench": name, "asked": dict(asked), **measured, **conditions.told(site.settings)}
+    click.echo(json.dumps(report) if output == "json" else "\n".join(_lines(report)))
+    if measured.get("lost"):
+        raise PochadeError(f"{measured['lost']} records were lost")
+
+
+def _lines(report: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """Aligned `name value` lines; versions and settings are only in the JSON."""
+    lines = []
+    for name, value in report.items():
+        if prefix or name not in ("versions", "settings"):
+            nested = isinstance(value, Mapping)
+            lines += _lines(value, f"{prefix}{name}.") if nested else [f"{prefix + name:<44}{value}"]
+    return lines

@@ -1,0 +1,73 @@
+"""Each bench runs from beginning to end and tells its figures; what they are is not judged here."""
+
+import json
+import pathlib
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from streams import admin, broker, broker_probe
+from streams.settings import Settings, load
+
+pytestmark = pytest.mark.integration
+QUICK = ["--set", "kafka.session_timeout_ms=2000"]
+POCHADE = "from streams.cli import main; main(prog_name='pochade')"
+
+
+def told(home: pathlib.Path, options: list[str], *asked: str) -> dict[str, Any]:
+    """The JSON of one bench."""
+    command = [sys.executable, "-c", POCHADE, "--home", str(home), *options, "bench", *asked, "-o", "json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=170)
+    assert done.returncode == 0, done.stdout + done.stderr
+    report: dict[str, Any] = json.loads(done.stdout)
+    assert report["bench"] == asked[0]
+    assert report["machine"]["cores"] >= 1
+    assert report["versions"]["confluent-kafka"]
+    assert all({"limit", "met"} == set(target) for target in report["targets"].values())
+    return report
+
+
+@pytest.fixture
+def there(broker: broker.Address, broker_home: pathlib.Path) -> tuple[pathlib.Path, list[str]]:
+    """The session's broker as a configured cluster, where a bench deletes its topics."""
+    return broker_home, [
+        "--set",
+        f"kafka.bootstrap_servers={broker.bootstrap}",
+        "--set",
+        "kafka.prefix=t-bench",
+        *QUICK,
+    ]
+
+
+def test_overhead_is_told_with_its_baseline(there: tuple[pathlib.Path, list[str]]) -> None:
+    report = told(*there, "overhead", "--count", "10", "--rate", "10", "--warm-up", "1")
+    assert report["lost"] == 0
+    assert {"p50", "p99"} <= set(report["overhead_ms"]) & set(report["baseline_ms"])
+    assert report["ratio_p50"] == pytest.approx(report["overhead_ms"]["p50"] / report["baseline_ms"]["p50"], rel=0.01)
+
+
+def test_a_worker_is_told_beside_a_bare_loop(there: tuple[pathlib.Path, list[str]]) -> None:
+    light = told(*there, "worker", "--light", "4", "--heavy", "0", "--repeats", "1")["variants"]["light"]
+    assert light["worker_per_s"]["median"] > 0
+    assert light["baseline_per_s"]["repeats"] == 2
+
+
+def test_a_ledger_is_told_and_leaves_no_topics_on_a_configured_cluster(there: tuple[pathlib.Path, list[str]]) -> None:
+    report = told(*there, "ledger", "--count", "200", "--existing", "500", "--repeats", "1")
+    assert (report["lost"], report["duplicates"]) == (0, 0)
+    assert report["outcomes_per_s"]["median"] > 0
+    assert report["recovery"]["first_result_after_s"] > 0
+    home, _ = there
+    topics = broker_probe.probe(admin.client_config(load({"home": home})), 10).topics
+    assert [name for name in topics if name.startswith("t-bench-")] == []
+
+
+def test_a_killed_router_loses_nothing_and_the_benchs_own_broker_ends(new_home: Callable[[], pathlib.Path]) -> None:
+    home = new_home()
+    report = told(home, QUICK, "router", "--count", "400", "--repeats", "1", "--kill")
+    assert report["lost"] == report["killed"]["lost"] == 0
+    assert report["records_per_s"]["median"] > 0
+    assert broker.find(Settings(home=home)) is None
