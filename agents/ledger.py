@@ -24,6 +24,7 @@ from streams.settings import Settings
 
 log = logging.getLogger(__name__)
 
+SESSION_ENDS = (KafkaException, BufferError)  # BufferError: more waits to be written than the client holds
 BATCH = 1000  # outcomes a transaction: one costs 5 ms however many it holds (measured)
 
 
@@ -49,7 +50,7 @@ class Ledger:
     def _try_session(self, stopping: threading.Event) -> None:
         try:
             self._session(stopping)
-        except (KafkaException, BufferError):  # BufferError: more waits to be written than the client holds
+        except SESSION_ENDS:
             log.exception("the ledger's session ended; beginning again from the last commit")
             metrics.RESTARTS.labels(ROLE).inc()
             stopping.wait(0.5)
@@ -111,7 +112,7 @@ class Ledger:
     def _expired(self, lane: Lane, overdue: list[Incoming]) -> int:
         try:
             return lane.expire(overdue)
-        except KafkaException:  # the next session tries again
+        except SESSION_ENDS:  # the next session tries again
             for record in overdue:
                 self._open.on_record(record)
             raise

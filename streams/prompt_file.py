@@ -63,8 +63,10 @@ def request_of(fields: dict[str, Any], now_ms: int) -> GenerateRequest:
     """A request from its JSON fields, with an id and a creation time where it names none.
 
     Raises:
-        InvalidRequest: an unknown field, or a value of the wrong type.
+        InvalidRequest: an unknown field, a value of the wrong type, or an empty id.
     """
+    if fields.get("request_id") == "":  # on the topic its position would name it; here there is none
+        raise InvalidRequest("request_id must not be empty: leave it out to have one made")
     fields = {"request_id": new_request_id(), "created_ms": now_ms, **fields}
     value = json.dumps(fields).encode()  # the rules of `prompts` are applied where they are
     return decode_request(Incoming(topic=PROMPTS, partition=0, offset=0, timestamp_ms=now_ms, key=None, value=value))
@@ -76,7 +78,5 @@ def _check(request: GenerateRequest, max_prompt_bytes: int, first_line: dict[str
         raise InvalidRequest('the prompt must not be empty: write one, such as {"prompt": "a red heart"}')
     if size > max_prompt_bytes:
         raise InvalidRequest(f"a prompt may have at most {max_prompt_bytes} bytes: got {size}; shorten it")
-    if not request.request_id:
-        raise InvalidRequest("request_id must not be empty: leave it out to have one made")
     if request.request_id in first_line:
         raise InvalidRequest(f"request_id {request.request_id!r} is that of line {first_line[request.request_id]} too")

@@ -3,6 +3,7 @@
 import click
 import pytest
 
+from schemas.errors import InvalidRequest
 from streams.commands.wishes import fields_of
 from streams.prompt_file import request_of
 
@@ -19,6 +20,11 @@ def test_what_was_given_becomes_a_request_that_reads() -> None:
     assert (request.quality, options.n, options.adapters, options.strict) == ("high", 2, ("ink",), True)
     assert (options.width, options.height, options.guidance) == (64, 48, 1.5)
     assert request.request_id
+
+
+def test_an_empty_id_would_be_everybodys_and_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="request_id must not be empty"):
+        request_of({"prompt": "a red heart", "request_id": ""}, 5)
 
 
 @pytest.mark.parametrize("size", ["64", "x48", "64x", "axb", "64:48"])
