@@ -18,8 +18,6 @@ from streams.reading import now_ms
 from streams.request_codec import decode_request, request_id_of
 from streams.settings import Requests
 
-TIER = "pochade_tier"
-
 
 class PromptJudge(Protocol):
     """What tells a prompt's hardness."""
@@ -43,12 +41,18 @@ class Classifier:
 
     async def on_record(self, record: Incoming) -> Sequence[Outgoing]:
         """What `classified` says; a request of the batch tier goes to its own lane first, whoever sent it here."""
-        written = await self.classified(record)
-        is_batch = any(each.headers.get(TIER) == b"batch" for each in written if each.topic == topics.CLASSIFIED)
-        return [_to_batch_lane(record)] if is_batch else written
+        checked = self._checked(record)
+        if isinstance(checked, GenerateRequest) and checked.tier == "batch":
+            return [_to_batch_lane(record)]
+        return await self._classified(checked, record) if isinstance(checked, GenerateRequest) else checked
 
     async def classified(self, record: Incoming) -> Sequence[Outgoing]:
-        """A classified request, or why there is none."""
+        """A classified request of whatever tier, or why there is none."""
+        checked = self._checked(record)
+        return await self._classified(checked, record) if isinstance(checked, GenerateRequest) else checked
+
+    def _checked(self, record: Incoming) -> GenerateRequest | Sequence[Outgoing]:
+        """The request if it can be served, else how it ends."""
         subject: str | GenerateRequest = request_id_of(record)
         try:
             subject = request = decode_request(record)
@@ -61,6 +65,9 @@ class Classifier:
             return refused(record, outcome, error, now_ms())
         if request.deadline_ms is not None and request.deadline_ms <= now_ms():
             return [self._too_late(request, record)]
+        return request
+
+    async def _classified(self, request: GenerateRequest, record: Incoming) -> Sequence[Outgoing]:
         async with self._judging:  # spaCy serves one thread at a time; the batch lane judges here too
             hardness, _ = await asyncio.to_thread(self._judge.classify, request.prompt)
         classified = ClassifiedRequest(
@@ -88,11 +95,7 @@ class Classifier:
 
     def on_error(self, record: Incoming, error: Exception) -> Sequence[Outgoing]:
         """Unreadable records end as FAILED under the id that can be found for them."""
-        try:
-            request_id = request_id_of(record)
-        except RecursionError:  # JSON nested deeper than Python goes: the key or the position names it
-            request_id = request_id_of(dataclasses.replace(record, value=None))
-        outcome = failed(request_id, reason=str(error), by=self.role, now_ms=now_ms())
+        outcome = failed(request_id_of(record), reason=str(error), by=self.role, now_ms=now_ms())
         return refused(record, outcome, error, now_ms())
 
 

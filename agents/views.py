@@ -117,8 +117,7 @@ class FleetView:
 
     def loads(self, variant: str, at_ms: int) -> list[Load]:
         """The live workers of a variant with the work before them."""
-        with self._lock:
-            return self._loads.loads(variant, at_ms, self._silent_ms)
+        return self.all_loads((variant,), at_ms)[variant]
 
     def all_loads(self, variants: Iterable[str], at_ms: int) -> Loads:
         """The same for several variants, at one moment."""

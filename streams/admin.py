@@ -14,7 +14,7 @@ from confluent_kafka.admin import (
 )
 
 from schemas.errors import PochadeError
-from schemas.topics import TABLE, Topic, jobs_topic
+from schemas.topics import TABLE, Topic, full_name, jobs_topic
 from streams import broker, broker_probe
 from streams.settings import Settings
 
@@ -33,7 +33,7 @@ def client_config(settings: Settings) -> dict[str, str]:
 
 def topic_name(settings: Settings, name: str) -> str:
     """A topic of the table, as this deployment calls it."""
-    return f"{settings.kafka.prefix}.{name}"
+    return full_name(settings.kafka.prefix, name)
 
 
 def own_topics(settings: Settings) -> list[str]:

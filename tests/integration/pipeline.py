@@ -1,18 +1,20 @@
 """A whole pipeline of real processes on the real broker, each role in its own, for tests that kill them."""
 
+import contextlib
 import json
 import pathlib
 import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from replay.supervisor import role_process, spawn
 from schemas.ids import new_request_id
 from schemas.messages import GenerateRequest, Heartbeat, Plan, Result
 from schemas.record import Incoming, Outgoing
 from schemas.topics import DLQ, FLEET, PLAN, PLAN_KEY, PROMPTS, RESULTS
+from streams.admin import create_topics
 from streams.codec import decode, decode_result, encode
 from streams.producer import KafkaRecordProducer, send_all
 from streams.reading import Follower, now_ms
@@ -158,6 +160,17 @@ class Pipeline:
                 process.wait()
         self._follower.close()
         self.producer.close()
+
+
+@contextlib.contextmanager
+def running_pipeline(settings: Settings, logs: pathlib.Path) -> Iterator[Pipeline]:
+    """A pipeline on its own topics, from ready to stopped."""
+    create_topics(settings, ["light", "heavy"])
+    pipeline = Pipeline(settings, logs)
+    try:
+        yield pipeline.start()
+    finally:
+        pipeline.close()
 
 
 def path_of(result: Result) -> list[dict[str, object]]:

@@ -9,10 +9,9 @@ import pytest
 from schemas.messages import Status
 from schemas.record import Outgoing
 from schemas.topics import PROMPTS
-from streams.admin import create_topics
 from streams.producer import send_all
 from streams.settings import load
-from tests.integration.pipeline import Pipeline
+from tests.integration.pipeline import Pipeline, running_pipeline
 
 pytestmark = pytest.mark.integration
 
@@ -20,12 +19,8 @@ pytestmark = pytest.mark.integration
 @pytest.fixture(scope="module")
 def pipeline(broker_home: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
     settings = load({"home": broker_home, "kafka": {"prefix": "hostile", "session_timeout_ms": 3000}})
-    create_topics(settings, ["light", "heavy"])
-    pipeline = Pipeline(settings, tmp_path_factory.mktemp("logs"))
-    try:
-        yield pipeline.start()
-    finally:
-        pipeline.close()
+    with running_pipeline(settings, tmp_path_factory.mktemp("logs")) as pipeline:
+        yield pipeline
 
 
 def line(**fields: object) -> bytes:

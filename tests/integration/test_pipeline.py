@@ -13,7 +13,7 @@ from streams.admin import create_topics
 from streams.reading import now_ms
 from streams.settings import Settings, load
 from streams.stores import open_store
-from tests.integration.pipeline import ROLES, Pipeline, path_of
+from tests.integration.pipeline import ROLES, Pipeline, path_of, running_pipeline
 
 pytestmark = pytest.mark.integration
 
@@ -21,12 +21,8 @@ pytestmark = pytest.mark.integration
 @pytest.fixture(scope="module")
 def running(broker_home: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
     settings = load({"home": broker_home, "kafka": {"prefix": "whole", "session_timeout_ms": 3000}})
-    create_topics(settings, ["light", "heavy"])
-    pipeline = Pipeline(settings, tmp_path_factory.mktemp("logs"))
-    try:
-        yield pipeline.start()
-    finally:
-        pipeline.close()
+    with running_pipeline(settings, tmp_path_factory.mktemp("logs")) as pipeline:
+        yield pipeline
 
 
 @pytest.fixture

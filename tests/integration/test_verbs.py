@@ -13,11 +13,11 @@ from confluent_kafka import Consumer, TopicPartition
 from schemas.messages import GenerateJob, Status
 from schemas.topics import DLQ, IMAGES, RESULTS, TABLE, full_name, jobs_topic
 from streams import snapshot
-from streams.admin import client_config, create_topics
+from streams.admin import client_config
 from streams.client import RequestClient
 from streams.codec import decode
 from streams.settings import Settings, load
-from tests.integration.pipeline import Pipeline
+from tests.integration.pipeline import Pipeline, running_pipeline
 
 pytestmark = pytest.mark.integration
 
@@ -28,12 +28,8 @@ POCHADE = str(pathlib.Path(sys.executable).with_name("pochade"))
 def running(broker_home: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
     kafka = {"prefix": "verbs", "session_timeout_ms": 3000}
     settings = load({"home": broker_home, "kafka": kafka, "results": {"format": "json"}, "catalog": "profile"})
-    create_topics(settings, ["light", "heavy"])
-    pipeline = Pipeline(settings, tmp_path_factory.mktemp("logs"))
-    try:
-        yield pipeline.start()
-    finally:
-        pipeline.close()
+    with running_pipeline(settings, tmp_path_factory.mktemp("logs")) as pipeline:
+        yield pipeline
 
 
 @pytest.fixture
