@@ -14,10 +14,12 @@ from agents.views import EndedView, PlanView
 from agents.writing import event_record, outcome_record, refused
 from planner.catalog import Catalog
 from planner.escalation import Escalate, Keep, Verdict, cascade_of, judge
+from planner.options import settle
 from planner.outcomes import completed, failed, step_of
+from planner.paint_over import begins_at
 from planner.wishes import may_escalate
 from schemas import topics
-from schemas.messages import GenerateRequest, ImageGenerated, Plan
+from schemas.messages import Cascade, GenerateRequest, ImageGenerated, Plan
 from schemas.record import Delivered, Incoming, Outgoing
 from streams import metrics
 from streams.codec import decode
@@ -57,14 +59,15 @@ class Discriminator:
         cascade = cascade_of(plan, image.job.level)
         confidence: float | None = None
         verdict: Verdict = Keep(None, KEPT_AS_ASKED)
+        step = 0 if cascade is None else self._begins_at(cascade, image)
         if cascade is None or may_escalate(image.job.classified, self._catalog):
             next_ms = math.inf
             if cascade is not None:
                 confidence = await self._score(image, cascade.discriminator)
-                next_ms = self._dispatcher.finish_in_ms(cascade.next_level, request.options)
+                next_ms = self._dispatcher.finish_in_ms(cascade.next_level, request.options, step)
             verdict = judge(plan, image.job.level, confidence, request.deadline_ms, now_ms(), next_ms)
         if isinstance(verdict, Escalate):
-            return await self._escalated(plan, image, confidence, verdict, record)
+            return await self._escalated(plan, image, confidence, verdict, step, record)
         outcome = completed(
             image, confidence, verdict.threshold, reason=verdict.reason, by=self.role, policy=plan.policy,
             now_ms=now_ms(),
@@ -72,17 +75,32 @@ class Discriminator:
         return [outcome_record(outcome, record.headers, now_ms())]
 
     async def _escalated(
-        self, plan: Plan, image: ImageGenerated, confidence: float | None, verdict: Escalate, record: Incoming
+        self,
+        plan: Plan,
+        image: ImageGenerated,
+        confidence: float | None,
+        verdict: Escalate,
+        step: int,
+        record: Incoming,
     ) -> Sequence[Outgoing]:
         """The same request as a job on the next level; the draft stays on its path and is shown as a preview."""
         job = image.job
         path = (*job.path, step_of(image, confidence, verdict.threshold))
         placed = await self._dispatcher.place(
-            plan, job.classified, verdict.next_level, probability=job.probability, cause=record.headers, path=path
-        )
-        detail = {"from": job.level, "to": verdict.next_level, "preview": image.image.uri}
+            plan, job.classified, verdict.next_level, probability=job.probability, cause=record.headers, path=path,
+            paint_over_step=step,
+        )  # fmt: skip
+        detail = {
+            "from": job.level, "to": verdict.next_level, "preview": image.image.uri, "paint_over_step": step
+        }  # fmt: skip
         note = event_record(job.classified.request.request_id, "escalated", self.role, now_ms(), **detail)
         return [placed, note]
+
+    def _begins_at(self, cascade: Cascade, image: ImageGenerated) -> int:
+        """The step of the next level from which it would paint over this picture; 0: on a blank."""
+        variant = self._catalog.level(cascade.next_level)
+        how = settle(image.job.classified.request.options, variant)
+        return begins_at(cascade.paint_over_step, variant, how, (image.image, *image.more))
 
     async def _score(self, image: ImageGenerated, discriminator: str) -> float:
         """The confidence in the worst of the request's pictures."""

@@ -41,9 +41,13 @@ class Dispatcher:
         probability: float,
         cause: Headers,
         path: tuple[Step, ...] = (),
+        paint_over_step: int = 0,
         seen: Loads | None = None,
     ) -> Outgoing:
-        """The job's record, for the worker that the plan's dispatch names. `seen`: what `look` just told."""
+        """The job's record, for the worker that the plan's dispatch names. `seen`: what `look` just told.
+
+        `paint_over_step`: at which of the job's steps it begins, with the last picture of `path`; 0: on a blank.
+        """
         load = await self._worker(plan, level, classified.request.request_id, (seen or {}).get(level))
         job = GenerateJob(
             job_id=ids.job_id(classified.request.request_id, len(path), level),
@@ -58,13 +62,14 @@ class Dispatcher:
             routed_ms=now_ms(),
             path=path,
             overridden=settle(classified.request.options, self._catalog.level(level)).overridden,
+            paint_over_step=paint_over_step,
         )
         return self._record(job, load, cause)
 
-    def finish_in_ms(self, level: str, options: PaintOptions) -> float:
+    def finish_in_ms(self, level: str, options: PaintOptions, paint_over_step: int = 0) -> float:
         """What a job sent to a level now would take until painted; infinite when nobody serves it."""
         variant = self._catalog.level(level)
-        return shortest_ms(self._fleet.loads(variant.name, now_ms())) + job_ms(variant, options)
+        return shortest_ms(self._fleet.loads(variant.name, now_ms())) + job_ms(variant, options, paint_over_step)
 
     def on_delivered(self, record: Outgoing, delivered: Delivered) -> None:
         """A job lies on its partition: heartbeats that have seen its offset count it from now on."""
@@ -89,6 +94,6 @@ class Dispatcher:
         record = job_record(job, load.partition if load else None, cause, self._role, now_ms())
         if load is not None:
             self._sent_before[job.variant] += 1
-            took = job_ms(self._catalog.level(job.level), job.classified.request.options)
+            took = job_ms(self._catalog.level(job.level), job.classified.request.options, job.paint_over_step)
             self._on_their_way[id(record)] = record, self._fleet.sent(job.variant, load.partition, took, now_ms())
         return record

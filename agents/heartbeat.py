@@ -34,6 +34,7 @@ class WorkerState:
     painted: int = 0
     detail: str = ""
     in_hand_ms: float = 0.0  # what the jobs taken will take
+    pace: float = 1.0  # what its jobs of late took, over what the variant takes by itself
     source: JobSource | None = None
     beaten_s: float | None = None  # monotonic seconds of the last heartbeat; None: none yet
     watchdog: Watchdog = field(default_factory=lambda: Watchdog(600))
@@ -93,7 +94,7 @@ class Heart:
         if source is None or variant is None:
             return ()
         try:
-            owned = source.owned(run_ms(variant, 1))
+            owned = source.owned(run_ms(variant, 1) * me.pace)
         except (KafkaException, RuntimeError) as error:  # closing, or the broker is away: the next beat tells
             log.debug("no positions for this heartbeat: %s", error)
             return ()

@@ -1,38 +1,37 @@
 """One batch of jobs on a loaded engine: from records to the pictures, outcomes and retries that answer them."""
 
 import dataclasses
-import hashlib
-import io
 import logging
 from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-import tenacity
 from PIL.Image import Image
 
-from agents.engines import Engine, PaintTask
+from agents.engines import CannotPaintOver, Engine
 from agents.job_source import Taken
+from agents.pictures import NoDraft, Pictures
 from agents.views import EndedView
+from agents.wanted import Wanted, grouped
 from agents.writing import event_record, job_record, outcome_record, outgoing, refused
-from planner.admission import SEED_LIMIT, can_meet, predicted_finish_ms
-from planner.options import Settled, job_ms, settle
+from planner.admission import can_meet, predicted_finish_ms
+from planner.options import settle, settled_ms
 from planner.outcomes import expired, failed, kept_draft
-from planner.variant import Variant
+from planner.variant import Variant, run_ms
 from schemas import topics
 from schemas.errors import PochadeError
-from schemas.ids import seed_of
-from schemas.messages import GenerateJob, ImageGenerated, ImageRef, Outcome
+from schemas.messages import GenerateJob, ImageGenerated, Outcome
 from schemas.record import Outgoing
 from streams import metrics
 from streams.codec import decode
 from streams.reading import now_ms
 from streams.request_codec import request_id_of
-from streams.store import ImageStore, StoreUnavailable
+from streams.store import ImageStore
 
 log = logging.getLogger(__name__)
 
 ROLE = "worker"
+PACE_OVER = 16  # jobs: how many back the pace remembers
 
 
 class TooManyOwners(PochadeError):
@@ -45,9 +44,6 @@ class Painted(NamedTuple):
     started_ms: int
     painted_ms: int
     batch: int
-
-
-Wanted = tuple[Taken, GenerateJob]
 
 
 class Painter:
@@ -64,7 +60,8 @@ class Painter:
         note: Callable[[Outgoing], object] = lambda _note: None,
     ) -> None:
         self._worker_id, self._engine, self._variant, self._note = worker_id, engine, variant, note
-        self._store, self._ended, self._max_attempts = store, ended, max_attempts
+        self._pictures, self._ended, self._max_attempts = Pictures(store), ended, max_attempts
+        self.pace = 1.0  # predicted time of its jobs of late over the variant's own: options and drafts change it
 
     def answer(self, batch: Sequence[Taken]) -> list[Outgoing]:
         """The records to write before the batch may be committed."""
@@ -76,99 +73,107 @@ class Painter:
             except PochadeError as error:
                 answers += self._failed(taken, None, error)
                 continue
-            ended = self._end_before_painting(taken, job)
+            each = Wanted(taken, job, settle(job.classified.request.options, self._variant, job.paint_over_step))
+            ended = self._end_unpainted(each)
             if ended is None:
-                wanted.append((taken, job))
+                each = self._with_drafts(each)
+                ended = self._end_too_late(each)
+            if ended is None:
+                wanted.append(each)
             else:
                 answers += ended
-        return answers + self._paint_groups(wanted)
+        return answers + [record for group in grouped(wanted) for record in self._paint(group)]
 
-    def _end_before_painting(self, taken: Taken, job: GenerateJob) -> list[Outgoing] | None:
-        request = job.classified.request
-        if request.request_id in self._ended:
+    def _end_unpainted(self, wanted: Wanted) -> list[Outgoing] | None:
+        taken, job, attempt = wanted.taken, wanted.job, wanted.attempt
+        if self._is_dead(job):
             metrics.DEAD_WORK.labels(ROLE).inc()
             return []
-        attempt = max(taken.attempt, job.attempt)
         if attempt > self._max_attempts:
             reason = f"job {job.job_id} ended {attempt - 1} workers; worker.max_attempts is {self._max_attempts}"
             return self._failed(taken, job, TooManyOwners(reason))
-        took_ms = job_ms(self._variant, request.options)
-        if not can_meet(request.deadline_ms, predicted_finish_ms(now_ms(), 0, took_ms)):
-            reason = f"{self._variant.name} would have finished after deadline_ms {request.deadline_ms}"
-            return [outcome_record(_too_late(job, reason), taken.record.headers, now_ms())]
         return None
 
-    def _paint_groups(self, wanted: Sequence[Wanted]) -> list[Outgoing]:
-        """Jobs that are painted alike share a call (design, section 2.4)."""
-        groups: dict[Settled, list[Wanted]] = {}
-        for taken, job in wanted:
-            how = settle(job.classified.request.options, self._variant)
-            groups.setdefault(how._replace(n=1, overridden=()), []).append((taken, job))
-        return [record for how, group in groups.items() for record in self._paint(group, how)]
+    def _end_too_late(self, wanted: Wanted) -> list[Outgoing] | None:
+        request = wanted.job.classified.request
+        took_ms = settled_ms(self._variant, wanted.how)
+        self.pace += (took_ms / run_ms(self._variant, 1) - self.pace) / PACE_OVER
+        if not can_meet(request.deadline_ms, predicted_finish_ms(now_ms(), 0, took_ms)):
+            reason = f"{self._variant.name} would have finished after deadline_ms {request.deadline_ms}"
+            return [outcome_record(_too_late(wanted.job, reason), wanted.taken.record.headers, now_ms())]
+        return None
 
-    def _paint(self, wanted: Sequence[Wanted], how: Settled) -> list[Outgoing]:
-        started = now_ms()
-        for _, job in wanted:  # best effort: nobody waits for it
-            request_id = job.classified.request.request_id
-            told = {"level": job.level, "worker": self._worker_id, "stage": job.stage, "steps": how.steps}
-            self._note(event_record(request_id, "started", ROLE, started, **told))
-        tasks = [task for _, job in wanted for task in _tasks(job)]
+    def _with_drafts(self, wanted: Wanted) -> Wanted:
+        """The job with the drafts that it paints over, or on a blank where that cannot be."""
+        if not wanted.job.paint_over_step:
+            return wanted
         try:
-            pictures = self._engine.paint(tasks, how, lambda: self._are_all_dead(wanted))
+            if not wanted.how.paint_over_step:
+                raise NoDraft("steps", f"step {wanted.job.paint_over_step} of {wanted.how.steps} leaves none to take")
+            if wanted.attempt > 1:
+                raise NoDraft("retry", "an earlier attempt did not end well")
+            return wanted._replace(drafts=self._pictures.drafts(wanted.job, wanted.how))
+        except NoDraft as error:
+            return _on_blank(wanted, error.kind, error)
+
+    def _paint(self, wanted: Sequence[Wanted]) -> list[Outgoing]:
+        """One call for jobs that are painted alike."""
+        started, how = now_ms(), wanted[0].how
+        for each in wanted:  # best effort: nobody waits for it
+            self._note(self._started(each, started))
+        tasks = [task for each in wanted for task in each.tasks()]
+        try:
+            pictures = self._engine.paint(tasks, how, lambda: all(self._is_dead(each.job) for each in wanted))
+        except CannotPaintOver as error:
+            return self._paint([_on_blank(each, "engine", error) for each in wanted])
         except Exception as error:  # whatever a model and its libraries raise
             log.exception("painting failed")
             if len(wanted) > 1:  # one of them may be the cause: each alone
-                return [record for pair in wanted for record in self._paint([pair], how)]
-            return self._retry_or_fail(*wanted[0], error)
+                return [record for each in wanted for record in self._paint([each])]
+            return self._retry_or_fail(wanted[0], error)
         if pictures is None:
             metrics.DEAD_WORK.labels(ROLE).inc(len(wanted))
             return []
         painted = Painted(started, now_ms(), len(wanted))
         rest = iter(pictures)
-        shares = [list(islice(rest, job.classified.request.options.n)) for _, job in wanted]
-        alive = [(pair, own) for pair, own in zip(wanted, shares, strict=True) if not self._is_dead(pair[1])]
+        shares = [list(islice(rest, each.how.n)) for each in wanted]
+        alive = [(each, own) for each, own in zip(wanted, shares, strict=True) if not self._is_dead(each.job)]
         metrics.DEAD_WORK.labels(ROLE).inc(len(wanted) - len(alive))
-        return [self._picture(*pair, own, painted) for pair, own in alive]
+        metrics.PAINTED.labels("draft" if how.paint_over_step else "blank").inc(len(wanted))
+        return [self._picture(each, own, painted) for each, own in alive]
+
+    def _started(self, wanted: Wanted, at_ms: int) -> Outgoing:
+        job, how = wanted.job, wanted.how
+        return event_record(
+            job.classified.request.request_id, "started", ROLE, at_ms, level=job.level, worker=self._worker_id,
+            stage=job.stage, steps=how.steps, paint_over_step=how.paint_over_step,
+        )  # fmt: skip
 
     def _is_dead(self, job: GenerateJob) -> bool:
         return job.classified.request.request_id in self._ended
 
-    def _are_all_dead(self, wanted: Sequence[Wanted]) -> bool:
-        return all(self._is_dead(job) for _, job in wanted)
-
-    def _picture(self, taken: Taken, job: GenerateJob, pictures: Sequence[Image], painted: Painted) -> Outgoing:
-        first, *more = [self._stored(job.job_id, picture) for picture in pictures]
+    def _picture(self, wanted: Wanted, pictures: Sequence[Image], painted: Painted) -> Outgoing:
+        taken, job = wanted.taken, wanted.job
+        first, *more = [self._pictures.keep(job.job_id, picture) for picture in pictures]
         image = ImageGenerated(
             job=job,
             image=first,
             worker_id=self._worker_id,
             batch=painted.batch,
-            attempt=max(taken.attempt, job.attempt),
+            attempt=wanted.attempt,
             started_ms=painted.started_ms,
             painted_ms=painted.painted_ms,
             stored_ms=now_ms(),
             more=tuple(more),
+            paint_over_step=wanted.how.paint_over_step,
         )
         return outgoing(
             topics.IMAGES, image, request_id=job.classified.request.request_id, cause=taken.record.headers, role=ROLE,
             now_ms=now_ms(), facts={"worker": self._worker_id, "sha256": image.image.sha256},
         )  # fmt: skip
 
-    def _stored(self, name: str, picture: Image) -> ImageRef:
-        data = _png(picture)
-        return ImageRef(
-            uri=self._put(name, data), sha256=hashlib.sha256(data).hexdigest(), width=picture.width,
-            height=picture.height, bytes=len(data),
-        )  # fmt: skip
-
-    @tenacity.retry(
-        retry=tenacity.retry_if_exception_type(StoreUnavailable), wait=tenacity.wait_exponential(0.1, max=5)
-    )  # an outage of the store is waited out in place; the watchdog bounds it
-    def _put(self, name: str, data: bytes) -> str:
-        return self._store.put(name, data)
-
-    def _retry_or_fail(self, taken: Taken, job: GenerateJob, error: Exception) -> list[Outgoing]:
-        attempt = max(taken.attempt, job.attempt)
+    def _retry_or_fail(self, wanted: Wanted, error: Exception) -> list[Outgoing]:
+        taken, job, attempt = wanted.taken, wanted.job, wanted.attempt
         if attempt >= self._max_attempts:
             return self._failed(taken, job, error)
         metrics.FALLBACKS.labels(ROLE, "retry").inc()
@@ -188,17 +193,7 @@ def _too_late(job: GenerateJob, reason: str) -> Outcome:
     return expired(job, reason=reason, by=ROLE, now_ms=now_ms())
 
 
-def _tasks(job: GenerateJob) -> list[PaintTask]:
-    """One a picture; those of n > 1 have seeds in a row."""
-    request = job.classified.request
-    seed = seed_of(request.request_id) if request.seed is None else request.seed
-    return [
-        PaintTask(request_id=request.request_id, prompt=request.prompt, seed=(seed + i) % SEED_LIMIT)
-        for i in range(request.options.n)
-    ]
-
-
-def _png(picture: Image) -> bytes:
-    out = io.BytesIO()
-    picture.save(out, "PNG")
-    return out.getvalue()
+def _on_blank(wanted: Wanted, kind: str, why: Exception) -> Wanted:
+    metrics.FALLBACKS.labels(ROLE, f"paint-over-{kind}").inc()
+    log.warning("%s is painted on a blank, not over its draft: %s", wanted.job.classified.request.request_id, why)
+    return wanted.on_blank()

@@ -132,7 +132,7 @@ class Worker:
         if not window:
             return moves and self._has_settled() and source.is_empty()  # the last one leaves an empty topic
         batches = [window[i : i + most] for i in range(0, len(window), most)]
-        self._me.in_hand_ms = sum(run_ms(variant, len(batch)) for batch in batches)
+        self._me.in_hand_ms = painter.pace * sum(run_ms(variant, len(batch)) for batch in batches)
         self._me.state = "draining" if moves else "painting"
         self._me.watchdog.begin()
         try:
@@ -141,6 +141,7 @@ class Worker:
             self._me.watchdog.end()
         self._me.in_hand_ms, self._me.state = 0.0, "draining" if moves else "ready"
         self._me.painted += len(window)
+        self._me.pace = painter.pace
         self._heart.beat_now()
         return False
 
@@ -177,4 +178,5 @@ class Worker:
 
     def _become(self, state: str, variant: Variant | None, detail: str = "") -> None:
         self._me.state, self._me.variant, self._me.detail = state, variant, detail
+        self._me.pace = 1.0
         self._heart.beat_now()

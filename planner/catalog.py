@@ -6,18 +6,20 @@ Levels are variants; reuse levels join them with approximate caching.
 import math
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
+from planner.classifier import Classifier, check_classifiers
 from planner.discriminator import DeferralPoint, Discriminator
 from planner.loading import Loading
+from planner.paint_over import fault
 from planner.tables import InvalidCatalog, only, read, require, typed
 from planner.variant import Variant, run_ms
 from schemas.errors import Unknown
 
 __all__ = [
-    "Catalog", "Cut", "DeferralPoint", "Discriminator", "InvalidCatalog", "Pair", "Variant", "classes_of", "parse",
-    "run_ms",
+    "Catalog", "Classifier", "Cut", "DeferralPoint", "Discriminator", "InvalidCatalog", "Pair", "Variant", "classes_of",
+    "parse", "run_ms",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -29,6 +31,7 @@ class Pair(NamedTuple):
     light: str
     heavy: str
     discriminator: str
+    paint_over_step: int = 0  # of heavy's steps, where it begins with light's picture; 0: on a blank
 
 
 class Cut(NamedTuple):
@@ -47,18 +50,28 @@ class Catalog:
     discriminators: dict[str, Discriminator]
     cascades: tuple[Pair, ...]  # the first is the one that two-level policies use
     class_cuts: dict[str, tuple[Cut, ...]]  # strategy -> cuts ascending to 1.0
+    classifiers: dict[str, Classifier] = field(default_factory=dict)  # the first tells hardness; none: shipped rules
 
     def __post_init__(self) -> None:
         require(bool(self.variants), f"catalog {self.name!r}", 0, "of one variant or more", "add [variants.NAME]")
         for pair in self.cascades:
             self.level(pair.light), self.level(pair.heavy), self.discriminator(pair.discriminator)
             require(pair.light != pair.heavy, "a cascade", tuple(pair), "between two levels", "name another heavy")
+            wrong = fault(pair.paint_over_step, self.level(pair.light), self.level(pair.heavy))
+            if wrong:
+                raise InvalidCatalog(f"cascade from {pair.light} to {pair.heavy}: {wrong}")
         for strategy, cuts in self.class_cuts.items():
             for cut in cuts:
                 self.level(cut.level)
             bounds = [cut.hardness for cut in cuts]
             ascends = bounds == sorted(set(bounds)) and bounds[:1] > [0.0] and bounds[-1:] == [1.0]
             require(ascends, f"classes of {strategy!r}", bounds, "ascending from above 0 to 1.0", "correct the cuts")
+        check_classifiers(self.classifiers.values(), self.level)
+
+    def classes(self, strategy: str) -> frozenset[str]:
+        """The levels that may be named as a prompt's class under a strategy; none where nobody names any."""
+        learned = next((c.levels for c in self.classifiers.values() if c.strategy == strategy), ())
+        return frozenset(learned) or frozenset(cut.level for cut in self.class_cuts.get(strategy, ()))
 
     def level(self, name: str) -> Variant:
         """The variant that paints a level. Raises Unknown with the known ones."""
@@ -90,7 +103,7 @@ class Catalog:
 
 
 def classes_of(catalog: Catalog, hardness: float) -> dict[str, str]:
-    """strategy -> the level believed optimal for a prompt of this hardness in [0, 1]. Source: ARGUS 3.2, by cuts."""
+    """strategy -> the level believed optimal at a hardness in [0, 1], by cuts: where no classifier predicts it."""
     return {
         strategy: next((cut.level for cut in cuts if hardness < cut.hardness), cuts[-1].level)
         for strategy, cuts in catalog.class_cuts.items()
@@ -108,7 +121,7 @@ def parse(text: str, name: str) -> Catalog:
         root = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InvalidCatalog(f"catalog {name!r} is not TOML: {error}") from None
-    only(root, ("variants", "discriminators", "cascades", "classes"), f"catalog {name!r}")
+    only(root, ("variants", "discriminators", "cascades", "classes", "classifiers"), f"catalog {name!r}")
     return Catalog(
         name=name,
         variants={n: _variant(n, table) for n, table in _tables(root, "variants")},
@@ -117,6 +130,7 @@ def parse(text: str, name: str) -> Catalog:
         class_cuts={
             strategy: _cuts(cuts, strategy) for strategy, cuts in _table(root.get("classes", {}), "classes").items()
         },
+        classifiers={n: _classifier(n, table) for n, table in _tables(root, "classifiers")},
     )
 
 
@@ -140,6 +154,12 @@ def _discriminator(name: str, table: Mapping[str, Any]) -> Discriminator:
     where = f"discriminator {name!r}"
     points = [read(DeferralPoint, _table(p, where), f"{where}: deferral") for p in _list(table, "deferral")]
     return read(Discriminator, {**table, "name": name, "deferral": tuple(points)}, where)
+
+
+def _classifier(name: str, table: Mapping[str, Any]) -> Classifier:
+    where = f"classifier {name!r}"
+    levels = tuple(typed(level, (str,), f"{where}: levels") for level in _list(table, "levels"))
+    return read(Classifier, {**table, "name": name, "levels": levels}, where)
 
 
 def _cuts(cuts: Any, strategy: str) -> tuple[Cut, ...]:

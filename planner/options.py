@@ -23,6 +23,7 @@ class Settled(NamedTuple):
     guidance: float
     negative_prompt: str
     overridden: tuple[str, ...]  # "steps: 50 -> 8", one an option that is not honoured
+    paint_over_step: int = 0  # of `steps`: skipped, as a draft is painted over; 0: begun on a blank
 
 
 def check_options(request: GenerateRequest, most_pictures: int) -> None:
@@ -39,11 +40,15 @@ def check_options(request: GenerateRequest, most_pictures: int) -> None:
             raise InvalidRequest(f"{name} must be a multiple of 8 px: got {side} {who}")
 
 
-def settle(options: PaintOptions, variant: Variant) -> Settled:
-    """How this variant paints these options; the same wherever it is asked."""
+def settle(options: PaintOptions, variant: Variant, paint_over_step: int = 0) -> Settled:
+    """How this variant paints these options; the same wherever it is asked.
+
+    A `paint_over_step` that leaves no step to take counts as 0: a sender's catalog had more steps.
+    """
     if options == AS_IT_IS:  # most requests; the router asks several times a record
         own = variant.width, variant.height, variant.steps, variant.guidance
-        return Settled(1, *own, negative_prompt="", overridden=())
+        step = paint_over_step if paint_over_step < variant.steps else 0
+        return Settled(1, *own, negative_prompt="", overridden=(), paint_over_step=step)
     asked: dict[str, str | int | float | None] = {
         "width": options.width,
         "height": options.height,
@@ -74,13 +79,21 @@ def settle(options: PaintOptions, variant: Variant) -> Settled:
         guidance=float(done["guidance"]),
         negative_prompt=str(done["negative_prompt"]),
         overridden=tuple(f"{name}: {wants[name]} -> {does[name]}" for name in wants if name not in variant.honours),
+        paint_over_step=paint_over_step if paint_over_step < int(done["steps"]) else 0,
     )
 
 
-def job_ms(variant: Variant, options: PaintOptions) -> float:
-    """Predicted ms of a job: all its pictures in one call, scaled by its steps (design, section 2.3)."""
-    settled = settle(options, variant)
-    return run_ms(variant, settled.n) * settled.steps / variant.steps
+def job_ms(variant: Variant, options: PaintOptions, paint_over_step: int = 0) -> float:
+    """Predicted ms of a job: all its pictures in one call, scaled by the steps it takes (design, section 2.3).
+
+    `paint_over_step`: how many of the job's steps are skipped.
+    """
+    return settled_ms(variant, settle(options, variant, paint_over_step))
+
+
+def settled_ms(variant: Variant, how: Settled) -> float:
+    """The same of options that are settled already."""
+    return run_ms(variant, how.n) * (how.steps - how.paint_over_step) / variant.steps
 
 
 def _one_of(name: str, value: str, known: tuple[str, ...], who: str) -> None:

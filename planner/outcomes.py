@@ -37,6 +37,7 @@ def step_of(image: ImageGenerated, confidence: float | None, threshold: float | 
         image=image.image,
         more=image.more,
         overridden=job.overridden,
+        paint_over_step=image.paint_over_step,
     )
 
 

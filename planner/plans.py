@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from planner.catalog import Catalog
 from planner.dispatch import KINDS
+from planner.paint_over import fault
 from planner.policies.draft import Draft
 from schemas.errors import InvalidPlan, Unknown
 from schemas.messages import Cascade, Plan, Route
@@ -50,7 +51,7 @@ def newer(current: Plan | None, candidate: Plan) -> bool:
 def check(plan: Plan, catalog: Catalog) -> None:
     """Raise InvalidPlan, saying what is wrong, unless the plan is whole and fits the catalog."""
     try:
-        _check_routes(plan.routes, {cut.level for cut in catalog.class_cuts.get(plan.strategy, ())}, catalog)
+        _check_routes(plan.routes, catalog.classes(plan.strategy), catalog)
         _check_cascades(plan.cascades, catalog)
         for variant in (*plan.allocation.values(), *plan.batch):
             catalog.level(variant)
@@ -96,6 +97,8 @@ def _check_cascades(cascades: Iterable[Cascade], catalog: Catalog) -> None:
         catalog.level(cascade.level), catalog.level(cascade.next_level), catalog.discriminator(cascade.discriminator)
         told = f"threshold after {cascade.level} must be in [0, 1]: got {cascade.threshold}"
         _require(0 <= cascade.threshold <= 1, told)
+        wrong = fault(cascade.paint_over_step, catalog.level(cascade.level), catalog.level(cascade.next_level))
+        _require(not wrong, f"cascade from {cascade.level} to {cascade.next_level}: {wrong}")
         _require(cascade.level not in follow, f"there must be one cascade a level: got two for {cascade.level}")
         follow[cascade.level] = cascade.next_level
     for start in follow:

@@ -42,8 +42,9 @@ def read(kind: type[T], table: Mapping[str, Any], where: str) -> T:
     """
     hints = typing.get_type_hints(kind)
     only(table, hints, where)
+    defaults: Mapping[str, Any] = getattr(kind, "_field_defaults", vars(kind))  # a named tuple's class holds all names
     for name in hints:
-        require(name in table or hasattr(kind, name), f"{where}: {name}", None, "given", f"add `{name} = ...`")
+        require(name in table or name in defaults, f"{where}: {name}", None, "given", f"add `{name} = ...`")
         if name in table and hints[name] in SCALARS:
             typed(table[name], SCALARS[hints[name]], f"{where}: {name}")
     return kind(**table)

@@ -14,6 +14,7 @@ from replay.driver import Audit
 from schemas.errors import PochadeError
 from schemas.messages import Plan, Result, Status
 from streams.store import ImageStore
+from streams.story import steps_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +93,7 @@ def build(audit: Audit, pictures: Sequence[Picture], broken: Sequence[str], fact
         "lost": len(audit.lost),
         "duplicates": audit.duplicates,
         "escalated": sum(result.escalated for result in audit.results),
+        "painted_over": sum(any(step.paint_over_step for step in steps_of(result)) for result in audit.results),
         "by_level": dict(Counter(result.level or "unknown" for result in completed)),
         "latency_ms": percentiles(latencies, (50, 95, 99)),
         "plan_versions": [plan.version for plan in facts.plans],

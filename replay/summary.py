@@ -20,7 +20,7 @@ def rows(report: Mapping[str, Any]) -> dict[str, str]:
         "outcomes": _counts(report["outcomes"]),
         "lost / duplicates": f"{report['lost']} / {report['duplicates']}",
         "by level": _counts(report["by_level"]),
-        "escalated": str(report["escalated"]),
+        "escalated": f"{report['escalated']}, {report['painted_over']} of them over the draft",
         "latency": latency,
         "first picture": "none" if first is None else f"{first:.1f} s after the command began",
         "policy": ", ".join(report["policies"]) + f" (plan {', '.join(map(str, report['plan_versions']))})",

@@ -89,6 +89,7 @@ class Step:
     image: ImageRef | None = None
     more: tuple[ImageRef, ...] = ()  # the other pictures of n > 1
     overridden: tuple[str, ...] = ()  # options that the variant could not honour, with what it did instead
+    paint_over_step: int = 0  # steps skipped, as it began with the draft of the stage before; 0: with a blank
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +108,7 @@ class GenerateJob:
     routed_ms: int
     path: tuple[Step, ...] = ()  # stages that were rejected before
     overridden: tuple[str, ...] = ()
+    paint_over_step: int = 0  # of this job's steps: begin there, with the pictures of path[-1]; 0: with a blank
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +124,7 @@ class ImageGenerated:
     painted_ms: int
     stored_ms: int
     more: tuple[ImageRef, ...] = ()  # the other pictures of n > 1
+    paint_over_step: int = 0  # where it really began: 0 where the draft could not be painted over
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,12 +223,17 @@ class Route:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cascade:
-    """Pictures of `level` below `threshold` are painted again on `next_level`. Source: DiffServe 3.1, HADIS 3.3."""
+    """Pictures of `level` below `threshold` are painted again on `next_level`. Source: DiffServe 3.1, HADIS 3.3.
+
+    With `paint_over_step` K the rejected draft, noised to step K of the next level's steps N, is where that level
+    begins, so that K of its steps are skipped: image-to-image at strength (N - K) / N. Source: SDEdit; here ours.
+    """
 
     level: str
     next_level: str
     discriminator: str
     threshold: float  # kept if confidence >= threshold; 1 keeps nothing
+    paint_over_step: int = 0  # [0, steps of next_level), of its own number of steps; 0: paint on a blank
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

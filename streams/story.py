@@ -44,12 +44,18 @@ def why(result: Result) -> str:
         return f"completed by {result.level or 'an unknown level'}: the result carries no path"
     if not before:
         return _verdict(last)
-    again = f"escalated: {_rejections([step for step in before if step])}, painted again on {last.level}"
+    again = f"escalated: {_rejections([step for step in before if step])}, {_begun(last)}"
     return again if last.threshold is None else f"{again}, {_verdict(last)}"
 
 
 def _rejections(steps: list[Step]) -> str:
     return ", then ".join(f"{step.level} scored {_against(step, '<')}" for step in steps)
+
+
+def _begun(step: Step) -> str:
+    if step.paint_over_step:
+        return f"painted over on {step.level} from step {step.paint_over_step}"
+    return f"painted again on {step.level}"
 
 
 def _verdict(step: Step) -> str:

@@ -10,7 +10,7 @@ import click
 from streams.cli import LazySettings
 
 if TYPE_CHECKING:
-    from schemas.messages import Pin, Plan
+    from schemas.messages import Cascade, Pin, Plan
     from streams.settings import Settings
 
 READ_S = 15
@@ -131,7 +131,7 @@ def _write_pin(settings: "Settings", policy: str, parameters: dict[str, float]) 
 
 def _print_plan(shown: "Plan", pin: "Pin | None") -> None:
     routes = [f"{_where(route)} -> {_shares(route.levels)}" for route in shown.routes]
-    cascades = [f"{c.level} -> {c.next_level} if {c.discriminator} < {c.threshold:.3f}" for c in shown.cascades]
+    cascades = [_cascade(cascade) for cascade in shown.cascades]
     expected = shown.expected
     _table(
         ["plan", str(shown.version)],
@@ -146,6 +146,11 @@ def _print_plan(shown: "Plan", pin: "Pin | None") -> None:
             ["expected", json.dumps(asdict(expected)) if expected else "nothing said"],
         ],
     )
+
+
+def _cascade(cascade: "Cascade") -> str:
+    over = f", over the draft from step {cascade.paint_over_step}" if cascade.paint_over_step else ""
+    return f"{cascade.level} -> {cascade.next_level} if {cascade.discriminator} < {cascade.threshold:.3f}{over}"
 
 
 def _where(route: Any) -> str:

@@ -18,6 +18,10 @@ class EngineFailed(PochadeError):
     """A variant cannot be loaded here: what is missing and what to do."""
 
 
+class CannotPaintOver(PochadeError):
+    """An engine that can paint on a blank only."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaintTask:
     """One picture to paint."""
@@ -25,6 +29,7 @@ class PaintTask:
     request_id: str
     prompt: str
     seed: int
+    over: Image | None = None  # where how.paint_over_step > 0: the draft, RGB, of the size it is painted in
 
 
 ShouldStop = Callable[[], bool]  # asked between denoising steps; True: nobody wants any of the batch
@@ -34,7 +39,13 @@ class Engine(Protocol):
     """Paints with one loaded variant."""
 
     def paint(self, tasks: Sequence[PaintTask], how: Settled, should_stop: ShouldStop) -> list[Image] | None:
-        """One RGB picture a task, in order; None when stopped. The same task and `how` give the same picture."""
+        """One RGB picture a task, in order; None when stopped. The same task and `how` give the same picture.
+
+        With `how.paint_over_step` K > 0 each task has a draft, which is noised to step K, and goes on from there.
+
+        Raises:
+            CannotPaintOver: K > 0, and what is loaded cannot begin with a picture.
+        """
         ...
 
 

@@ -1,14 +1,17 @@
 """The `diffusers` engine: any folder or hub id that `DiffusionPipeline.from_pretrained` reads, on CPU or CUDA."""
 
+import inspect
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import torch
+from diffusers import AutoPipelineForImage2Image
 from diffusers.utils import logging as diffusers_logging
 from PIL.Image import Image
 from transformers.utils import logging as transformers_logging
 
-from agents.engines import EngineFailed, PaintTask, ShouldStop
+from agents.engines import CannotPaintOver, EngineFailed, PaintTask, ShouldStop
 from agents.engines.pipelines import load_pipeline
 from planner.catalog import Variant
 from planner.options import Settled
@@ -19,30 +22,62 @@ class DiffusersEngine:
 
     def __init__(self, pipeline: Any, variant: Variant) -> None:
         self._pipeline, self._variant = pipeline, variant
+        self._over_drafts: Any = None  # the same model as an image-to-image pipeline, made when it is first needed
 
     def paint(self, tasks: Sequence[PaintTask], how: Settled, should_stop: ShouldStop) -> list[Image] | None:
         was_stopped = False
+        pipeline, begin = self._beginning(tasks, how)
 
-        def after_step(pipeline: Any, _step: int, _timestep: Any, tensors: dict[str, Any]) -> dict[str, Any]:
+        def after_step(running: Any, _step: int, _timestep: Any, tensors: dict[str, Any]) -> dict[str, Any]:
             nonlocal was_stopped
             if should_stop():
-                was_stopped = pipeline._interrupt = True
+                was_stopped = running._interrupt = True
             return tensors
 
         # one generator a picture, on the CPU: the same seed starts from the same noise in any batch, on any device
         generators = [torch.Generator("cpu").manual_seed(task.seed) for task in tasks]
         with torch.inference_mode():
-            images: list[Image] = self._pipeline(
+            images: list[Image] = pipeline(
                 prompt=[task.prompt for task in tasks],
                 negative_prompt=[how.negative_prompt] * len(tasks),
                 num_inference_steps=how.steps,
                 guidance_scale=how.guidance,
-                width=how.width,
-                height=how.height,
                 generator=generators,
                 callback_on_step_end=after_step,
+                **begin,
             ).images
         return None if was_stopped else images
+
+    def _beginning(self, tasks: Sequence[PaintTask], how: Settled) -> tuple[Any, dict[str, Any]]:
+        """The pipeline to call, and what it begins with: an empty picture of a size, or the drafts."""
+        size = {"width": how.width, "height": how.height}
+        if not how.paint_over_step:
+            return self._pipeline, size
+        if self._over_drafts is None:
+            self._over_drafts = _image_to_image(self._pipeline)
+        takes = inspect.signature(self._over_drafts.__call__).parameters  # some know the size from the picture alone
+        begin = {name: value for name, value in size.items() if name in takes}
+        strength = strength_of(how.paint_over_step, how.steps)
+        return self._over_drafts, {**begin, "image": [task.over for task in tasks], "strength": strength}
+
+
+def strength_of(paint_over_step: int, steps: int) -> float:
+    """The `strength` with which an image-to-image pipeline skips exactly so many of the steps.
+
+    Stable Diffusion's take int(steps * strength) steps, which rounding makes one too few for some (15 of 22, for one).
+    """
+    strength = (steps - paint_over_step) / steps
+    return strength if int(steps * strength) == steps - paint_over_step else math.nextafter(strength, 1)
+
+
+def _image_to_image(pipeline: Any) -> Any:
+    """The pipeline's own components in the image-to-image pipeline that diffusers has for it: no memory, no loading."""
+    try:
+        over_drafts = AutoPipelineForImage2Image.from_pipe(pipeline)
+    except ValueError as error:  # no such pipeline for this kind of model
+        raise CannotPaintOver(f"{type(pipeline).__name__} cannot begin with a picture: {error}") from error
+    over_drafts.set_progress_bar_config(disable=True)
+    return over_drafts
 
 
 def load(variant: Variant, threads: int) -> DiffusersEngine:

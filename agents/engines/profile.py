@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from PIL import Image, ImageDraw
 
 from agents.engines import PaintTask, ShouldStop
-from planner.catalog import Variant, run_ms
-from planner.options import Settled
+from planner.catalog import Variant
+from planner.options import Settled, settled_ms
 from schemas.ids import draw
 
 TICK_S = 0.02  # how often a sleeping job asks whether it is still wanted
@@ -22,13 +22,13 @@ class ProfileEngine:
         self._variant = variant
 
     def paint(self, tasks: Sequence[PaintTask], how: Settled, should_stop: ShouldStop) -> list[Image.Image] | None:
-        took_ms = run_ms(self._variant, len(tasks)) * how.steps / self._variant.steps
+        took_ms = settled_ms(self._variant, how._replace(n=len(tasks)))
         end = time.monotonic() + took_ms / 1000
         while (left := end - time.monotonic()) > 0:
             if should_stop():
                 return None
             time.sleep(min(left, TICK_S))
-        return [_card(task, self._variant) for task in tasks]
+        return [_card(task, self._variant, how) for task in tasks]
 
 
 def load(variant: Variant, threads: int) -> ProfileEngine:  # noqa: ARG001  every engine's loader takes both
@@ -37,10 +37,11 @@ def load(variant: Variant, threads: int) -> ProfileEngine:  # noqa: ARG001  ever
     return ProfileEngine(variant)
 
 
-def _card(task: PaintTask, variant: Variant) -> Image.Image:
+def _card(task: PaintTask, variant: Variant, how: Settled) -> Image.Image:
     hue = draw(task.request_id, "card")
     paper = tuple(int(255 * c) for c in colorsys.hsv_to_rgb(hue, 0.25, 0.95))
-    card = Image.new("RGB", (192, 128), paper)
-    text = "\n".join([f"{variant.name} · seed {task.seed}", *textwrap.wrap(task.prompt[:120], 28)])
+    card = Image.new("RGB", (how.width, how.height), paper)
+    over = [f"over its draft from step {how.paint_over_step}"] if task.over else []
+    text = "\n".join([f"{variant.name} · seed {task.seed}", *over, *textwrap.wrap(task.prompt[:120], 28)])
     ImageDraw.Draw(card).multiline_text((8, 8), text, fill=(40, 40, 40))
     return card

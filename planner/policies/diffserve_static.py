@@ -19,11 +19,20 @@ from planner.policies.shares import Flow, constant, expected
 from planner.variant import throughput_rps
 from schemas.messages import Cascade
 
-PARAMETERS = {  # besides `threshold`, whose default is the catalog's
+PARAMETERS = {
     "peak_rps": Parameter(0, 0, 1e9),  # requests a second; 0: the highest peak that the workers carry
     "overprovision": Parameter(1.05, 0.01, 100),  # lambda. Source: DiffServe 3.3
     "batch": BATCH,
 }
+
+
+def _parameters(pair: Pair, catalog: Catalog) -> dict[str, Parameter]:
+    """The defaults of these two are the catalog's."""
+    most_steps = catalog.level(pair.heavy).steps - 1
+    return PARAMETERS | {
+        "threshold": Parameter(catalog.discriminator(pair.discriminator).threshold, 0, 1),
+        "paint_over_step": Parameter(pair.paint_over_step, 0, most_steps, is_whole=True),
+    }
 
 
 @dataclass(frozen=True)
@@ -38,13 +47,15 @@ class Stages:
 def plan(
     observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
 ) -> Draft:
-    """The static cascade over the catalog's first pair. Parameters: peak_rps, threshold, overprovision, batch."""
+    """The static cascade over the catalog's first pair. Parameters: those of `_parameters`."""
     del memory  # constant in time
-    pair = catalog.pair()
+    offered = catalog.pair()
+    settings = settle(parameters, _parameters(offered, catalog))
+    pair = offered._replace(paint_over_step=int(settings["paint_over_step"]))
     discriminator = catalog.discriminator(pair.discriminator)
-    settings = settle(parameters, PARAMETERS | {"threshold": Parameter(discriminator.threshold, 0, 1)})
     peak_rps, batch = settings["overprovision"] * settings["peak_rps"], int(settings["batch"])
-    speeds = throughput_rps(catalog.level(pair.light), batch), throughput_rps(catalog.level(pair.heavy), batch)
+    light_rps = throughput_rps(catalog.level(pair.light), batch)
+    speeds = light_rps, throughput_rps(catalog.level(pair.heavy), batch, pair.paint_over_step)
     n_workers, wanted = len(observation.workers), settings["threshold"]
     if peak_rps > 0:
         stages = carry(peak_rps, *speeds, n_workers, discriminator, wanted)
@@ -99,13 +110,16 @@ def _stages(counts: Mapping[str, int], threshold: float) -> Stages:
 
 
 def _draft(stages: Stages, pair: Pair, seen: Observation, catalog: Catalog, batch: int, reason: str) -> Draft:
-    light, heavy, name = pair
+    light, heavy, name, step = pair
     deferred = deferred_share(catalog.discriminator(name), stages.threshold)
     counts = {light: stages.light, heavy: stages.heavy}
-    flow = Flow({light: 1.0, heavy: deferred}, {light: 1 - deferred, heavy: deferred}, heavy)
+    flow = Flow({light: 1.0, heavy: deferred}, {light: 1 - deferred, heavy: deferred}, heavy, {heavy: step})
+    cascade = Cascade(
+        level=light, next_level=heavy, discriminator=name, threshold=stages.threshold, paint_over_step=step
+    )
     return Draft(
         routes=constant({light: 1.0}),
-        cascades=(Cascade(level=light, next_level=heavy, discriminator=name, threshold=stages.threshold),),
+        cascades=(cascade,),
         allocation=assign(counts, seen.workers),
         batch={light: batch, heavy: batch},
         expected=expected(flow, counts, catalog, batch, seen.demand_rps),

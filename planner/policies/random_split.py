@@ -26,7 +26,7 @@ def plan(
     wanted = _wanted(catalog.cheapest().name, catalog.best().name, share)
     shares = _servable(wanted, n_workers)
     flow = Flow(painted=shares, kept=shares, heavy=catalog.best().name)
-    counts = split(work_of(shares, catalog, batch), n_workers)
+    counts = split(work_of(flow, catalog, batch), n_workers)
     short = "" if shares == wanted else "; one worker cannot serve both levels, so all requests go to the first"
     return Draft(
         routes=constant(shares),

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from planner.catalog import Catalog
 from planner.variant import run_ms
@@ -16,11 +16,15 @@ class Flow:
     painted: dict[str, float]  # level -> share of requests it paints
     kept: dict[str, float]  # level -> share of requests answered with its picture
     heavy: str  # the level whose kept share is the plan's heavy share
+    paint_over: dict[str, int] = field(default_factory=dict)  # level -> its steps skipped, as it paints over drafts
 
 
-def work_of(painted: Mapping[str, float], catalog: Catalog, batch: int) -> dict[str, float]:
+def work_of(flow: Flow, catalog: Catalog, batch: int) -> dict[str, float]:
     """level -> worker milliseconds per request, from the share of requests painted on each level."""
-    return {level: share * run_ms(catalog.level(level), batch) / batch for level, share in painted.items()}
+    return {
+        level: share * run_ms(catalog.level(level), batch, flow.paint_over.get(level, 0)) / batch
+        for level, share in flow.painted.items()
+    }
 
 
 def constant(shares: Mapping[str, float]) -> tuple[Route, ...]:
@@ -35,7 +39,7 @@ def expected(flow: Flow, counts: Mapping[str, int], catalog: Catalog, batch: int
     having one, so that the number stays finite. `quality` is what a random split at these shares would reach: a
     discriminator worth its name beats it (facts/peers.md 0.8).
     """
-    busy = {level: demand_rps * ms / 1000 for level, ms in work_of(flow.painted, catalog, batch).items()}
+    busy = {level: demand_rps * ms / 1000 for level, ms in work_of(flow, catalog, batch).items()}
     return Expected(
         demand_rps=demand_rps,
         utilization=max(workers / max(1, counts.get(level, 0)) for level, workers in busy.items()),

@@ -108,11 +108,12 @@ def _facts(result: Result) -> dict[str, str]:
 
 def _path(steps: Iterable[Step]) -> Table:
     grid = Table(box=None, pad_edge=False)
-    for name in ("stage", "level", "worker", "plan", "attempt", "batch", "queue", "paint", "confidence"):
+    for name in ("stage", "level", "over", "worker", "plan", "attempt", "batch", "queue", "paint", "confidence"):
         grid.add_column(name)
     for step in steps:
         numbers = (str(step.plan_version), str(step.attempt), str(step.batch))
         times = (f"{step.queue_ms} ms", f"{step.paint_ms} ms")
         scored = score(step.confidence, step.threshold)
-        grid.add_row(str(step.stage), escape(step.level), escape(step.worker_id), *numbers, *times, scored)
+        over = f"step {step.paint_over_step}" if step.paint_over_step else "-"  # of the draft before, from which step
+        grid.add_row(str(step.stage), escape(step.level), over, escape(step.worker_id), *numbers, *times, scored)
     return grid

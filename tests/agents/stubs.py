@@ -62,7 +62,10 @@ class StubFleet:
 
 
 class StubEngine:
-    """Paints a plain card a task; raises when `breaks` says so of a batch; asks should_stop once."""
+    """Paints a plain card a task; raises when `breaks` says so of a batch; asks should_stop once.
+
+    Red is the seed; green, where there is a draft, that of the draft plus the step.
+    """
 
     def __init__(self, breaks: Callable[[Sequence[PaintTask]], bool] = lambda tasks: False) -> None:
         self._breaks = breaks
@@ -80,7 +83,15 @@ class StubEngine:
         self.before_stop_is_asked()
         if should_stop():
             return None
-        return [Image.new("RGB", (4, 4), (task.seed % 256, 0, 0)) for task in tasks]
+        return [Image.new("RGB", (4, 4), (task.seed % 256, _green(task, how), 0)) for task in tasks]
+
+
+def _green(task: PaintTask, how: Settled) -> int:
+    if task.over is None:
+        return 0
+    pixel = task.over.getpixel((0, 0))
+    assert isinstance(pixel, tuple)
+    return int(pixel[1]) + how.paint_over_step
 
 
 def a_record(message: Message | None = None, **changes: Any) -> Incoming:

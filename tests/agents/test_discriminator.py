@@ -4,18 +4,30 @@
 import asyncio
 import dataclasses
 import io
+import json
 
 import pytest
 from PIL import Image
 
 from agents.discriminator import Discriminator
 from agents.dispatching import Dispatcher
-from schemas.messages import GenerateJob, GenerateRequest, ImageGenerated, Outcome, Status
+from schemas.messages import Event, GenerateJob, GenerateRequest, ImageGenerated, Outcome, Status
 from schemas.topics import EVENTS, OUTCOMES, jobs_topic
 from streams.reading import now_ms
 from streams.store import MemoryImageStore, StoreUnavailable
 from tests.agents.stubs import StubFleet, StubPlans, a_record, read
-from tests.builders import a_catalog, a_classified, a_heartbeat, a_job, a_plan, a_request, an_image, an_image_ref, owned
+from tests.builders import (
+    a_cascade,
+    a_catalog,
+    a_classified,
+    a_heartbeat,
+    a_job,
+    a_plan,
+    a_request,
+    an_image,
+    an_image_ref,
+    owned,
+)
 
 
 class FixedScorer:
@@ -38,6 +50,9 @@ def stored_image(store: MemoryImageStore, job: GenerateJob | None = None) -> Ima
     out = io.BytesIO()
     Image.new("RGB", (2, 2)).save(out, "PNG")
     return an_image(job, image=an_image_ref(uri=store.put("j-1", out.getvalue())))
+
+
+OVER = StubPlans(a_plan(cascades=(a_cascade(paint_over_step=24),)))  # of heavy's 25 steps: 8 of its 200 ms are left
 
 
 def a_discriminator(
@@ -66,6 +81,35 @@ def test_a_doubtful_picture_becomes_a_job_on_the_next_level_and_a_preview(store:
     assert (said.stage, said.level, said.path[0].image, said.path[0].confidence) == (1, "heavy", image.image, 0.2)
     assert said.job_id != image.job.job_id
     assert note.topic == EVENTS
+
+
+@pytest.mark.parametrize(("plans", "step"), [(StubPlans(a_plan()), 0), (OVER, 24)])
+def test_the_job_on_the_next_level_says_from_which_step_it_paints_over_the_draft(
+    store: MemoryImageStore, plans: StubPlans, step: int
+) -> None:
+    discriminator = a_discriminator(store, FixedScorer(0.2), plans)
+    job, note = asyncio.run(discriminator.on_record(a_record(stored_image(store))))
+    assert read(job, GenerateJob).paint_over_step == step
+    assert json.loads(read(note, Event).detail)["paint_over_step"] == step
+
+
+def test_a_draft_of_another_size_than_the_next_level_paints_is_not_painted_over(store: MemoryImageStore) -> None:
+    small = an_image(image=an_image_ref(uri=stored_image(store).image.uri, width=16))
+    job, _ = asyncio.run(a_discriminator(store, FixedScorer(0.2), OVER).on_record(a_record(small)))
+    assert read(job, GenerateJob).paint_over_step == 0
+
+
+@pytest.mark.parametrize(("plans", "level"), [(StubPlans(a_plan()), "light"), (OVER, "heavy")])
+def test_a_draft_goes_on_where_only_painting_over_it_is_in_time(
+    store: MemoryImageStore, plans: StubPlans, level: str
+) -> None:
+    hurried = a_job(a_classified(a_request(deadline_ms=now_ms() + 190)))
+    written = asyncio.run(
+        a_discriminator(store, FixedScorer(0.2), plans).on_record(a_record(stored_image(store, hurried)))
+    )
+    assert [record.topic for record in written] == (
+        [OUTCOMES] if level == "light" else [jobs_topic("heavy", 1).name, EVENTS]
+    )
 
 
 def test_without_a_cascade_for_the_level_nothing_is_fetched_or_scored(store: MemoryImageStore) -> None:

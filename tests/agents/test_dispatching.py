@@ -5,6 +5,7 @@ import math
 
 import pytest
 
+from agents import dispatching
 from agents.dispatching import Dispatcher
 from schemas.errors import Unknown
 from schemas.messages import GenerateJob, PaintOptions
@@ -45,6 +46,25 @@ def test_own_sends_lengthen_the_wait(dispatcher: Dispatcher) -> None:
     for n in range(20):
         placed(dispatcher, f"r-{n}")
     assert dispatcher.finish_in_ms("light", PaintOptions()) > before + 100  # ten jobs of 20 ms each
+
+
+def test_a_job_that_skips_steps_is_counted_with_what_is_left(
+    dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = now_ms()
+    monkeypatch.setattr(dispatching, "now_ms", lambda: now)
+    assert dispatcher.finish_in_ms("light", PaintOptions(), 1) == pytest.approx(10)  # one of two steps of 20 ms
+    for n in range(20):
+        place = dispatcher.place(
+            a_plan(),
+            a_classified(a_request(request_id=f"r-{n}")),
+            "light",
+            probability=1.0,
+            cause={},
+            paint_over_step=1,
+        )
+        assert read(asyncio.run(place), GenerateJob).paint_over_step == 1
+    assert dispatcher.finish_in_ms("light", PaintOptions()) == pytest.approx(120)  # ten jobs of 10 ms, and itself
 
 
 def test_a_job_that_a_heartbeat_has_counted_is_not_counted_twice(dispatcher: Dispatcher, fleet: StubFleet) -> None:

@@ -1,8 +1,10 @@
 """Engines: opened by name, honest about what is missing; the profile engine keeps the profile's time."""
 
+import dataclasses
 import time
 
 import pytest
+from PIL import Image
 
 from agents.engines import EngineFailed, PaintTask, check_models, model_source, open_engine
 from planner.options import settle
@@ -44,6 +46,17 @@ def test_the_profile_engine_draws_the_same_card_for_the_same_task_in_any_batch()
     assert alone is not None
     assert together is not None
     assert alone[0].tobytes() == together[1].tobytes() != together[0].tobytes()
+
+
+def test_the_profile_engine_takes_less_time_for_what_is_skipped_and_draws_at_the_size_asked() -> None:
+    engine, begun = (
+        open_engine("profile", a_variant(latency_ms={1: 60_000.0}, load_ms=0.0, steps=1000), 1),
+        time.monotonic(),
+    )
+    how = settle(PaintOptions(), a_variant(steps=1000, width=96), 999)
+    (card,) = engine.paint([dataclasses.replace(a_task(), over=Image.new("RGB", (96, 32)))], how, lambda: False) or []
+    assert 0.06 <= time.monotonic() - begun < 5
+    assert card.size == (96, 32)
 
 
 def test_the_profile_engine_stops_when_nobody_wants_the_batch() -> None:

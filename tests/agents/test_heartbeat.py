@@ -103,3 +103,16 @@ def test_the_batch_in_hand_counts_once_on_top_of_what_waits() -> None:
     first, second = producer.beats[0].partitions
     assert 50_000 < first.remaining_ms <= 60_100
     assert (second.remaining_ms, second.end_offset) == (0, 4)
+
+
+def test_jobs_that_wait_are_counted_at_the_pace_of_those_of_late() -> None:
+    class OneWaits(FixedSource):
+        def owned(self, run_ms: float) -> tuple[OwnedPartition, ...]:
+            return (owned(0, 1, round(run_ms)),)
+
+    producer = Listening()
+    state = WorkerState("w-1", variant=a_variant(), source=OneWaits(), pace=0.5)  # light takes 20 ms by itself
+    heart = Heart(state, producer, 60_000).start()
+    assert producer.heard.acquire(timeout=5)
+    heart.close()
+    assert producer.beats[0].partitions[0].remaining_ms == 10

@@ -11,7 +11,7 @@ from agents import worker as module
 from agents.engines import EngineFailed
 from agents.job_source import Taken
 from agents.worker import Worker
-from schemas.messages import GenerateJob, Heartbeat, ImageGenerated
+from schemas.messages import GenerateJob, Heartbeat, ImageGenerated, PaintOptions
 from schemas.topics import FLEET, IMAGES
 from streams.memory import MemoryRecordProducer
 from streams.reading import now_ms
@@ -31,6 +31,7 @@ class Queue:
         self.log: list[str] = []
         self.is_open = False
         self.failure: Exception | None = None
+        self.counted_ms = 0.0  # what a heartbeat counts for a job that waits
 
     def take(self, most: int, timeout_s: float) -> list[Taken]:
         if self.failure is not None:
@@ -48,6 +49,7 @@ class Queue:
         self.log.append("commit")
 
     def owned(self, run_ms: float) -> tuple[()]:
+        self.counted_ms = run_ms
         return ()
 
     def is_empty(self) -> bool:
@@ -146,6 +148,15 @@ def test_a_slow_variant_takes_one_job_at_a_time(shop: Shop) -> None:
     shop.plan("heavy")
     shop.open().until(lambda: shop.queues["heavy"].log == ["begin", "commit"] * 2)
     assert shop.painted() == ["a", "b"]
+
+
+def test_waiting_jobs_are_counted_as_those_of_late_took_and_anew_on_another_variant(shop: Shop) -> None:
+    four_pictures = a_classified(a_request(options=PaintOptions(n=4)))
+    shop.queues["light"].jobs += [a_job(four_pictures)] * 100
+    shop.plan("light")
+    shop.open().until(lambda: shop.queues["light"].counted_ms > 40)  # 44 ms each; light takes 20 for one picture
+    shop.plan("heavy", version=2)
+    shop.until(lambda: shop.queues["heavy"].counted_ms == 200)
 
 
 def test_a_worker_stops_after_the_job_in_hand_and_leaves_its_group(shop: Shop) -> None:

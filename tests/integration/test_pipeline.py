@@ -130,6 +130,27 @@ def test_a_pinned_policy_is_obeyed_within_a_second_of_its_plan_and_workers_follo
     assert jobs_topic("heavy", 1).name == "jobs.heavy.v1"
 
 
+def test_a_rejected_picture_is_painted_over_from_the_plans_step_and_the_result_says_so(pipeline: Pipeline) -> None:
+    painted_with = pipeline.settings.model_copy(update={"catalog": "profile"})
+
+    def command(*arguments: str) -> None:
+        plan_command.main(list(arguments), obj=lambda: painted_with, standalone_mode=False)
+
+    command("pin", "diffserve-static", "--parameter", "paint_over_step=10")
+    try:
+        pipeline.until(
+            lambda: [c.paint_over_step for c in pipeline.plans[-1][1].cascades] == [10], 10, "the pinned plan"
+        )
+        written_ms, _ = pipeline.plans[-1]
+        pipeline.until(lambda: now_ms() > written_ms + 1000, 5, "a second after the plan")
+        escalated = [path_of(r) for r in pipeline.wait_all(pipeline.submit(30)) if r.escalated]
+        assert escalated
+        assert {(draft["paint_over_step"], final["paint_over_step"]) for draft, final in escalated} == {(0, 10)}
+    finally:
+        command("unpin")
+    pipeline.until(lambda: pipeline.plans[-1][1].cascades[0].paint_over_step == 0, 10, "the configured plan again")
+
+
 def test_a_router_without_a_plan_waits_and_guesses_nothing(settings: Settings, tmp_path: pathlib.Path) -> None:
     create_topics(settings, ["light", "heavy"])
     pipeline = Pipeline(settings, tmp_path)

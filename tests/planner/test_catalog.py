@@ -23,7 +23,7 @@ def changed(old: str, new: str) -> Catalog:
 @pytest.mark.parametrize("name", ["tiny", "profile"])
 def test_shipped_catalogs_have_a_cascade_from_the_cheapest_to_the_best(name: str) -> None:
     catalog = parse((FOLDER / f"{name}.toml").read_text(), name)
-    assert catalog.pair() == Pair(catalog.cheapest().name, catalog.best().name, "look")
+    assert catalog.pair()[:3] == (catalog.cheapest().name, catalog.best().name, "look")
     assert set(classes_of(catalog, 0.0).values()) == {catalog.cheapest().name}
 
 
@@ -59,6 +59,9 @@ def test_an_unknown_level_names_the_nearest_known_one() -> None:
         ("hardness = 1.0", "hardness = 0.9", "ascending from above 0 to 1.0"),
         ("hardness = 0.7", "hardness = 0", "ascending"),
         ('heavy = "heavy"', 'heavy = "light"', "between two levels"),
+        ('heavy = "heavy"\n', "", "a cascade: heavy must be given"),
+        ('heavy = "heavy"', 'heavy = "heavy"\npaint_over_step = 25', r"in \[0, 25\), the steps of heavy: got 25"),
+        ('heavy = "heavy"', 'heavy = "heavy"\npaint_over_step = 1.5', "paint_over_step must be a whole number"),
         ("[variants.light]", '[variants.light]\nname = "x"', "the table's own name counts"),
         ("[variants.light]", "[variants.light", "is not TOML"),
         ('engine = "profile"', 'engine = "diffusers"', "model must be named"),
@@ -67,6 +70,16 @@ def test_an_unknown_level_names_the_nearest_known_one() -> None:
 def test_an_impossible_catalog_is_refused_with_what_the_value_and_the_limit(old: str, new: str, told: str) -> None:
     with pytest.raises(InvalidCatalog, match=told):
         changed(old, new)
+
+
+def test_a_cascade_may_skip_steps_of_the_heavy_level_between_levels_of_one_size() -> None:
+    assert changed('heavy = "heavy"', 'heavy = "heavy"\npaint_over_step = 24').pair().paint_over_step == 24
+    assert parse(PROFILE, "profile").pair().paint_over_step == 0
+    with pytest.raises(InvalidCatalog, match="light paints 64 x 32 px and heavy 32 x 32"):
+        a_catalog(
+            variants=a_catalog().variants | {"light": a_variant(width=64)},
+            cascades=(Pair("light", "heavy", "look", 3),),
+        )
 
 
 def test_an_unknown_engine_names_the_known_ones() -> None:

@@ -48,6 +48,19 @@ def test_a_jobs_time_grows_with_pictures_and_honoured_steps() -> None:
     assert job_ms(FIXED, PaintOptions(steps=20)) == job_ms(FIXED, PaintOptions())
 
 
+def test_a_job_that_skips_steps_takes_as_much_less() -> None:
+    one = job_ms(FREE, PaintOptions())
+    assert job_ms(FREE, PaintOptions(), 4) == pytest.approx(0.6 * one)
+    assert job_ms(FREE, PaintOptions(steps=20), 8) == pytest.approx(1.2 * one)
+
+
+@pytest.mark.parametrize("options", [PaintOptions(), PaintOptions(n=2), PaintOptions(steps=10)])
+def test_a_step_to_begin_at_that_the_variant_does_not_have_counts_as_none(options: PaintOptions) -> None:
+    assert settle(options, FREE, 9).paint_over_step == 9
+    assert settle(options, FREE, 10).paint_over_step == 0
+    assert job_ms(FREE, options, 10) == job_ms(FREE, options)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

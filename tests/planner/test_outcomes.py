@@ -26,6 +26,11 @@ def test_a_step_tells_where_the_time_went() -> None:
     assert (DRAFT.level, DRAFT.confidence, DRAFT.threshold, DRAFT.image) == ("light", 0.2, 0.5, an_image_ref())
 
 
+def test_a_step_tells_where_the_painting_really_began() -> None:
+    blank, over = (an_image(a_job(paint_over_step=3), paint_over_step=step) for step in (0, 3))
+    assert [step_of(image, None, None).paint_over_step for image in (blank, over)] == [0, 3]
+
+
 def test_clocks_that_disagree_never_make_a_negative_time() -> None:
     step = step_of(an_image(started_ms=NOW_MS + 9, painted_ms=NOW_MS + 8), None, None)
     assert (step.queue_ms, step.paint_ms) == (0, 0)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.catalog import DeferralPoint
+from planner.catalog import DeferralPoint, Pair
 from planner.plans import check, publish
 from planner.policies import DEFAULT, POLICIES, Draft, InvalidParameter, named
 from planner.policies.diffserve_static import balance, carry
@@ -104,6 +104,19 @@ def test_diffserve_static_takes_the_catalog_s_threshold_and_splits_by_the_work()
     assert draft.cascades[0].threshold == 0.3
     assert counts(draft) == {"light": 2, "heavy": 6}
     assert draft.expected.heavy_share == pytest.approx(0.3)
+
+
+def test_diffserve_static_paints_over_from_the_catalog_s_step_and_needs_fewer_workers_for_it() -> None:
+    catalog = a_catalog(cascades=(Pair("light", "heavy", "look", 20),))  # of 25: heavy .3 x 40 ms instead of .3 x 200
+    blank, over, told_not_to = (
+        named("diffserve-static")(an_observation(8), of, {}, parameters)
+        for of, parameters in ((a_catalog(), {}), (catalog, {}), (catalog, {"paint_over_step": 0}))
+    )
+    assert over.cascades[0].paint_over_step == 20
+    assert (counts(blank), counts(over)) == ({"light": 2, "heavy": 6}, {"light": 5, "heavy": 3})
+    assert blank.expected.utilization == pytest.approx(10 * 0.3 * 0.2 / 6)
+    assert over.expected.utilization == pytest.approx(10 * 0.3 * 0.04 / 3)
+    assert told_not_to == blank
 
 
 def test_diffserve_static_does_not_follow_the_demand() -> None:

@@ -5,6 +5,7 @@ import pytest
 
 from replay.driver import Audit, audit
 from replay.report import Picture, RunFacts, build, identical_pictures, open_pictures, percentiles, verdict
+from replay.summary import rows
 from schemas.messages import Result, Status
 from streams.store import MemoryImageStore
 from tests.builders import a_plan, an_image_ref
@@ -42,6 +43,16 @@ def test_a_report_counts_outcomes_levels_and_escalations() -> None:
     assert report["pictures"][0]["width"] == 32
     assert verdict(report) is None
     json.dumps(report)
+
+
+def test_a_report_counts_what_was_painted_over_its_draft() -> None:
+    over = a_step(stage=1, level="heavy", confidence=None, threshold=None, paint_over_step=3, image=None)
+    drafted = [a_result(a_step(confidence=0.3), over, request_id=name) for name in ("a", "b")]
+    report = report_of(
+        [*drafted, an_escalated_result(MemoryImageStore(), request_id="c")], MemoryImageStore(), list("abc")
+    )
+    assert (report["escalated"], report["painted_over"]) == (3, 2)
+    assert rows(report)["escalated"] == "3, 2 of them over the draft"
 
 
 def test_latency_is_that_of_completed_requests_only() -> None:

@@ -95,4 +95,15 @@ LATER = (
         FIRST[5], image_uris=("file:///a", "file:///b"), overridden=("steps: 9 -> 1",), code="quota", retry_after_ms=9
     ),
 )
-EXAMPLE_OF = dict(enumerate((*FIRST, *LATER), start=1))  # schema id -> what its golden bytes say
+# the same over a draft; ids 17 to 20
+OVER = dataclasses.replace(TASK, path=(dataclasses.replace(STAGE, paint_over_step=1),), paint_over_step=3)
+PAINTED_OVER = (
+    OVER,
+    dataclasses.replace(LATER[3], job=OVER, paint_over_step=3),
+    dataclasses.replace(LATER[4], path=(dataclasses.replace(STAGE, paint_over_step=3),)),
+    dataclasses.replace(
+        FIRST[7], cascades=(Cascade(level="light", next_level="heavy", discriminator="look", threshold=0.5,
+                                    paint_over_step=3),),
+    ),
+)  # fmt: skip
+EXAMPLE_OF = dict(enumerate((*FIRST, *LATER, *PAINTED_OVER), start=1))  # schema id -> what its golden bytes say

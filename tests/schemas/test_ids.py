@@ -31,3 +31,9 @@ def test_a_record_without_an_id_gets_the_same_one_at_every_reading() -> None:
 def test_a_job_id_is_a_function_of_request_stage_and_level() -> None:
     assert ids.job_id("r", 0, "light") == ids.job_id("r", 0, "light")
     assert len({ids.job_id("r", s, level) for s in (0, 1) for level in ("light", "heavy")}) == 4
+
+
+def test_the_noise_for_painting_over_is_repeatable_and_never_that_of_the_draft() -> None:
+    seeds = {ids.paint_over_seed(seed, stage) for seed in (7, 8, 2**63 - 1) for stage in (1, 2)}
+    assert len(seeds | {7, 8}) == 8
+    assert ids.paint_over_seed(7, 1) == ids.paint_over_seed(7, 1) < 2**31

@@ -51,7 +51,7 @@ class Deployment:
 
 @pytest.fixture
 def deployment(monkeypatch: pytest.MonkeyPatch) -> Deployment:
-    heavy = a_step(stage=1, level="heavy", worker_id="w-2", confidence=None, threshold=None)
+    heavy = a_step(stage=1, level="heavy", worker_id="w-2", confidence=None, threshold=None, paint_over_step=3)
     escalated = a_result(a_step(confidence=0.31), heavy, request_id="r-2", prompt="two [cats]\nand a tab\t.")
     return Deployment(monkeypatch, a_result(a_step(), request_id="r-1"), escalated)
 
@@ -114,7 +114,9 @@ def test_explain_tells_every_step_and_why() -> None:
     assert "0.31 < 0.55" in told
     assert "two [cats]" in told
     assert "w-2" in told
-    assert "escalated: light scored 0.31 < 0.55, painted again on heavy" in told
+    assert "escalated: light scored 0.31 < 0.55, painted over on heavy from step 3" in told
+    (light, heavy) = (line.split() for line in told.splitlines() if line.startswith(("0 ", "1 ")))
+    assert (light[:4], heavy[:5]) == (["0", "light", "-", "w-1"], ["1", "heavy", "step", "3", "w-2"])
 
 
 @pytest.mark.usefixtures("deployment")

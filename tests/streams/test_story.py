@@ -41,6 +41,13 @@ def test_an_escalation_tells_the_rejected_score() -> None:
     )
 
 
+def test_an_escalation_over_the_draft_tells_from_which_step() -> None:
+    heavy = a_step(stage=1, level="heavy", confidence=None, threshold=None, paint_over_step=3)
+    assert why(a_result(a_step(confidence=0.31), heavy)) == (
+        "escalated: light scored 0.31 < 0.55, painted over on heavy from step 3"
+    )
+
+
 def test_an_escalation_within_a_longer_cascade_tells_the_last_verdict_too() -> None:
     medium = a_step(stage=1, level="medium", confidence=0.9)
     assert why(a_result(a_step(confidence=0.31), medium)) == (
