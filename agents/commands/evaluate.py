@@ -1,0 +1,111 @@
+"""`pochade evaluate`: paint fresh prompts with every level and tell what is gained where, with intervals."""
+
+import json
+import os
+import pathlib
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from streams.cli import LazySettings
+
+if TYPE_CHECKING:
+    from agents.evaluation.painting_evaluation import Study
+
+RESAMPLES, QUICK_RESAMPLES = 1000, 100  # behind every interval
+SHIPPED = pathlib.Path(__file__).resolve().parents[2] / "infra"
+
+
+@click.command(epilog="Example: pochade evaluate --seed 41 --count 1000 --report build/evaluation")
+@click.option("--seed", type=click.IntRange(0), required=True, help="Of the prompts and of the noise.")
+@click.option("--count", type=click.IntRange(8), default=1000, show_default=True, help="Fresh prompts, natural mix.")
+@click.option(
+    "--report",
+    type=click.Path(path_type=pathlib.Path, file_okay=False),
+    required=True,
+    help="Folder for evaluate.json, report.html, sample sheets and what was observed.",
+)
+@click.option("--catalog", "name", default="tiny", show_default=True, help="Shipped catalog or TOML file.")
+@click.option(
+    "--models",
+    type=click.Path(path_type=pathlib.Path, file_okay=False),
+    default=SHIPPED / "models",
+    help="Where all that the catalog calls models/... lies, and the scorer; default infra/models.",
+)
+@click.option("--quick", is_flag=True, help="A few prompts: whether all works, in a minute or two.")
+@click.option("--jobs", type=click.IntRange(1), help="Processes that paint; default one a core, one on CUDA.")
+@click.option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Of each process, on a CPU.")
+@click.option(
+    "--notes",
+    type=click.Path(exists=True, dir_okay=False, path_type=pathlib.Path),
+    help="JSON: name of a verdict -> why its number was not reached.",
+)
+@click.pass_obj
+def evaluate(
+    obj: LazySettings, seed: int, count: int, report: pathlib.Path, name: str, models: pathlib.Path, quick: bool,
+    jobs: int | None, threads: int, notes: pathlib.Path | None,
+) -> None:  # fmt: skip
+    """Paint fresh prompts with every level of a catalog and hold every ranker, cascade and start step against them.
+
+    Levels by difficulty, quality against heavy share for every discriminator and classifier, painting over drafts and
+    reuse of neighbours from every step, FID beside facts; with intervals. Use a seed that nobody trained or calibrated
+    on. Painted parts are kept in REPORT/.cache: run the same command again to go on after an interruption.
+    """
+    import time
+
+    from agents import catalogs
+    from agents.evaluation.painting_evaluation import Examination
+    from agents.evaluation.painting_scope import relocated, scope
+    from agents.evaluation.painting_workshop import Workshop
+    from agents.evaluation.profiling_machine import usual_jobs
+
+    del obj  # needs no settings
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")  # what importing it warns of would break up the bars
+    begun = time.monotonic()
+    wanted = scope(relocated(catalogs.load(name), models), models, seed, count, is_quick=quick, threads=threads)
+    workshop = Workshop(report / ".cache", jobs=jobs or usual_jobs(), threads=threads)
+    study = Examination(wanted, workshop).run()
+    resamples = QUICK_RESAMPLES if quick else RESAMPLES
+    summary = _save(study, report, resamples, json.loads(notes.read_text()) if notes else {})
+    _save_run(study, report, time.monotonic() - begun)
+    _tell(summary, study, report)
+
+
+def _save(study: "Study", folder: pathlib.Path, resamples: int, notes: dict[str, str]) -> dict[str, Any]:
+    """evaluate.json, report.html, the sheets, and the observations both were made of."""
+    from agents.evaluation import report, storage
+    from agents.evaluation.intervals import Resampling
+    from agents.evaluation.summary import summarise
+
+    storage.save(study.evaluation, folder)
+    summary = summarise(study.evaluation, Resampling(seed=study.evaluation.seed, resamples=resamples), notes)
+    (folder / "evaluate.json").write_text(json.dumps(summary, indent=1) + "\n")
+    (folder / "report.html").write_text(report.render(study.evaluation, summary, study.grids, study.missing))
+    for number, grid in enumerate(study.grids, 1):
+        grid.image.save(folder / f"samples-{number}.png")
+    return summary
+
+
+def _save_run(study: "Study", folder: pathlib.Path, took_s: float) -> None:
+    """run.json: by whom and on what, how long this run took, and what could not be looked at."""
+    from agents.evaluation.profiling_machine import provenance
+
+    run = {**provenance(), "took_s": round(took_s, 1), "missing": list(study.missing)}
+    (folder / "run.json").write_text(json.dumps(run, indent=1) + "\n")
+
+
+def _tell(summary: dict[str, Any], study: "Study", folder: pathlib.Path) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("number", "wanted", "got", "")
+    for verdict in summary["verdicts"]:
+        got = verdict["got"]
+        table.add_row(
+            verdict["name"], verdict["wanted"], "not measured" if got is None else f"{got:.3f}",
+            "reached" if verdict["met"] else "not reached",
+        )  # fmt: skip
+    Console().print(table)
+    for line in study.missing:
+        click.echo(f"missing: {line}", err=True)
+    click.echo(f"{folder / 'report.html'}")

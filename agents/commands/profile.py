@@ -1,0 +1,159 @@
+"""`pochade profile`: measure what a catalog's levels take and give, for the planner, the simulator and the catalog."""
+
+import os
+import pathlib
+from typing import TYPE_CHECKING
+
+import click
+
+from streams.cli import LazySettings
+
+if TYPE_CHECKING:
+    from agents.evaluation.painting_sweeps import Asked
+    from agents.evaluation.profiling_run import Found, Wanted
+    from planner.catalog import Catalog
+    from planner.profiles import Profile
+
+SHIPPED = pathlib.Path(__file__).resolve().parents[2] / "infra"
+
+
+@click.command(epilog="Example: pochade profile --catalog my.toml --out build/profiles --levels light,heavy")
+@click.option("--catalog", "name", help="Shipped catalog or TOML file; the configured one if left out.")
+@click.option("--out", type=click.Path(path_type=pathlib.Path, file_okay=False), help="Folder; default infra/profiles.")
+@click.option("--prompts", "count", type=click.IntRange(4), default=1000, show_default=True, help="To calibrate on.")
+@click.option(
+    "--prompt-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=pathlib.Path),
+    help="Prompts of yours, one a line, instead of captions of the tiny world.",
+)
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
+@click.option("--levels", help="Only these, separated by commas.")
+@click.option("--batches", default="1,2,4,8", show_default=True, help="Pictures a call, separated by commas.")
+@click.option("--scorer", default="", help="Folder or hub id of a CLIP that judges pictures instead of their facts.")
+@click.option(
+    "--models",
+    type=click.Path(path_type=pathlib.Path, file_okay=False),
+    default=SHIPPED / "models",
+    help="Where all that the catalog calls models/... lies, and the scorer; default infra/models.",
+)
+@click.option("--no-quality", is_flag=True, help="Times and memory only.")
+@click.option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Of one call, on a CPU.")
+@click.option("--jobs", type=click.IntRange(1), help="Processes that paint; timing always has the machine to itself.")
+@click.option(
+    "--budget",
+    type=click.IntRange(1),
+    default=60,
+    show_default=True,
+    help="Seconds after which the repeats of one batch size end.",
+)
+@click.option("--write", is_flag=True, help="Write the figures into the catalog's file; comments stay.")
+@click.pass_obj
+def profile(
+    obj: LazySettings, name: str | None, out: pathlib.Path | None, count: int, prompt_file: pathlib.Path | None,
+    seed: int, levels: str | None, batches: str, scorer: str, models: pathlib.Path, no_quality: bool, threads: int,
+    jobs: int | None, budget: int, write: bool,
+) -> None:  # fmt: skip
+    """Measure every level of a catalog: loading, memory, latency by batch size, quality by prompt, confidences.
+
+    Writes CATALOG.json and CATALOG-quality.npz, which the planner and the simulator read, and prints the lines for the
+    catalog. What is done is kept (OUT/.cache, else the deployment's folder): run the same command again to go on after
+    an interruption. On a CPU with one thread latency is CPU time, so that other work on the machine does not count;
+    elsewhere it is the time that passes.
+    """
+    from agents import catalogs
+    from agents.evaluation.painting_scope import relocated
+    from agents.evaluation.profiling_machine import usual_jobs
+    from agents.evaluation.profiling_run import Wanted, run
+
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")  # what importing it warns of would break up the bars
+    catalog_name = name or obj().catalog
+    catalog = relocated(catalogs.load(catalog_name), models)
+    wanted = Wanted(
+        catalog=catalog,
+        levels=_levels(catalog, levels),
+        asked=_asked(prompt_file, seed, count),
+        batches=_batches(batches),
+        models=models,
+        seed=seed,
+        scorer=scorer,
+        is_painting=not no_quality,
+        threads=threads,
+        budget_s=budget,
+    )
+    folder = out or SHIPPED / "profiles"
+    kept = out / ".cache" if out else pathlib.Path(obj().home) / "profiling"
+    found = run(wanted, kept, jobs or usual_jobs())
+    named = catalog.name if not levels else "-".join([catalog.name, *wanted.levels])  # a part replaces no whole
+    measured = _save(wanted, found, folder, named)
+    _tell(measured, found, folder / f"{named}.json")
+    if write:
+        _write(catalog_name, measured)
+
+
+def _levels(catalog: "Catalog", asked: str | None) -> tuple[str, ...]:
+    """The named levels, or all. Raises Unknown."""
+    return tuple(catalog.level(name).name for name in _parts(asked)) if asked else tuple(catalog.variants)
+
+
+def _parts(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _batches(text: str) -> tuple[int, ...]:
+    """Rising batch sizes, 1 always among them."""
+    try:
+        sizes = {int(part) for part in _parts(text)}
+    except ValueError:
+        raise click.BadParameter(f"--batches {text!r} is not numbers with commas, such as 1,2,4,8") from None
+    if any(size < 1 for size in sizes):
+        raise click.BadParameter(f"--batches {text!r}: a batch has one picture or more")
+    return tuple(sorted(sizes | {1}))
+
+
+def _asked(file: pathlib.Path | None, seed: int, count: int) -> "Asked":
+    """Prompts with seeds: captions of the tiny world, or the first lines of a file."""
+    from dataclasses import replace
+
+    from agents.evaluation.painting_scope import fresh
+    from schemas.errors import PochadeError
+
+    asked = fresh(seed, "profile", count)
+    if file is None:
+        return asked
+    lines = tuple(line.strip() for line in file.read_text(encoding="utf-8").splitlines() if line.strip())[:count]
+    if len(lines) < 4:
+        raise PochadeError(f"{file} must hold four prompts or more, one a line: got {len(lines)}")
+    return replace(asked.first(len(lines)), prompts=lines)
+
+
+def _save(wanted: "Wanted", found: "Found", folder: pathlib.Path, named: str) -> "Profile":
+    from agents.evaluation.profiling_file import profile_of, render, save_table
+    from agents.evaluation.profiling_machine import provenance
+
+    measured = profile_of(wanted, found)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{named}.json").write_text(render(measured, provenance(), found.missing))
+    if found.painted:
+        save_table(wanted, found, folder / f"{named}-quality.npz")
+    return measured
+
+
+def _tell(measured: "Profile", found: "Found", file: pathlib.Path) -> None:
+    from agents.evaluation.profiling_catalog import snippet
+
+    click.echo(f"\n# measured; {file}\n{snippet(measured)}")
+    for name, level in found.measured.items():
+        for batch, why in level.failed.items():
+            click.echo(f"not measured: {name}, {batch} pictures a call: {why}", err=True)
+    for line in found.missing:
+        click.echo(f"not measured: {line}", err=True)
+
+
+def _write(catalog: str, measured: "Profile") -> None:
+    from agents.evaluation.profiling_catalog import updated
+    from streams.catalog_file import text_of
+
+    is_file = "/" in catalog or catalog.endswith(".toml")
+    file = pathlib.Path(catalog) if is_file else SHIPPED / "catalogs" / f"{catalog}.toml"
+    file.write_text(updated(text_of(catalog), measured))
+    click.echo(f"written into {file}")

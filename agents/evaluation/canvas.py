@@ -1,0 +1,106 @@
+"""Drawing: the look that all plots share, and a figure as SVG text that is the same for the same data."""
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+INK, SOFT, LINE, PAPER = "#2b2722", "#7d756a", "#e6dfd3", "#fffdf9"
+HUES = ("#4c7a6b", "#b0683c", "#5a6aa0", "#8b5a84", "#9a8a2c", "#3f8fa3", "#a5453c", "#6b6b6b")
+Corner = Literal["upper left", "lower left", "lower right"]
+_LOOK: Any = {  # the keys' own type is a list of several hundred literals
+    "font.family": "sans-serif",
+    "font.sans-serif": ["Segoe UI", "Helvetica Neue", "Noto Sans", "DejaVu Sans", "Arial", "sans-serif"],
+    "font.size": 9.5,
+    "text.color": INK,
+    "axes.titlesize": 10.5,
+    "axes.titlelocation": "left",
+    "axes.titlepad": 10,
+    "axes.labelcolor": SOFT,
+    "axes.edgecolor": LINE,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.facecolor": "none",
+    "grid.color": LINE,
+    "grid.linewidth": 0.7,
+    "xtick.color": SOFT,
+    "ytick.color": SOFT,
+    "xtick.major.size": 0,
+    "ytick.major.size": 0,
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+    "lines.linewidth": 1.8,
+    "svg.fonttype": "none",  # text stays text
+    "svg.hashsalt": "pochade",
+}
+
+
+def panels(titles: Sequence[str], width: float = 10.8, height: float = 3.7) -> tuple[Figure, list[Axes]]:
+    """A row of plots, one for each title, in inches."""
+    with mpl.rc_context(_LOOK):
+        figure = Figure(figsize=(width, height), layout="constrained", facecolor="none")
+        axes = figure.subplots(1, len(titles), squeeze=False)[0]
+        for at, title in zip(axes, titles, strict=True):
+            at.set_title(title)
+        return figure, list(axes)
+
+
+def svg(figure: Figure) -> str:
+    """The figure's markup, without a date."""
+    out = io.StringIO()
+    with mpl.rc_context(_LOOK):
+        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+    return out.getvalue()
+
+
+def series(at: int) -> dict[str, Any]:
+    """The look of the at-th line: after eight the colours come again, in another dash."""
+    return {"color": HUES[at % len(HUES)], "linestyle": ("-", (0, (4, 1.5)), (0, (1, 1)))[at // len(HUES) % 3]}
+
+
+def marker(at: int) -> str:
+    """The shape of the at-th point, which changes where the colours come again."""
+    return "osD"[at // len(HUES) % 3]
+
+
+def legend(axes: Axes, where: Corner) -> None:
+    """A quiet legend."""
+    with mpl.rc_context(_LOOK):
+        axes.legend(loc=where, handlelength=1.8, labelcolor=INK)
+
+
+def legend_below(figure: Figure, axes: Axes, columns: int = 5) -> None:
+    """One legend for several panels, under them, from the lines of one."""
+    handles, labels = axes.get_legend_handles_labels()
+    with mpl.rc_context(_LOOK):
+        figure.legend(
+            handles,
+            labels,
+            loc="outside lower center",
+            ncols=min(columns, len(labels)),
+            handlelength=1.8,
+            labelcolor=INK,
+        )
+
+
+def gaps(values: Sequence[float | None]) -> list[float]:
+    """For drawing: nothing is drawn where nothing was measured."""
+    return [float("nan") if value is None else value for value in values]
+
+
+def with_bars(
+    axes: Axes, x: Sequence[float], rows: Sequence[Mapping[str, Any]], label: str, look: Mapping[str, Any]
+) -> None:
+    """A line through estimates (`value`, `ci`) with their intervals as bars."""
+    value = gaps([row["value"] for row in rows])
+    low, high = (gaps([row["ci"][end] for row in rows]) for end in (0, 1))
+    below = [max(v - end, 0) if end == end else 0 for v, end in zip(value, low, strict=True)]
+    above = [max(end - v, 0) if end == end else 0 for v, end in zip(value, high, strict=True)]
+    axes.errorbar(
+        x, value, yerr=[below, above], label=label, marker="o", markersize=4, elinewidth=1, capsize=0, **look,
+    )  # fmt: skip

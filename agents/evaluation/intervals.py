@@ -1,0 +1,99 @@
+"""Intervals by resampling prompts: whatever is compared is computed on the same resampled prompts, so it is paired."""
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resampling:
+    """How intervals are drawn; the same values give the same intervals."""
+
+    seed: int
+    resamples: int = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A figure and its two-sided 95 % interval; nan where there is nothing to estimate it from."""
+
+    value: float
+    low: float
+    high: float
+
+    def fields(self, name: str, interval: str = "") -> dict[str, Any]:
+        """`{name: value, name_ci: [low, high]}`, the second under `interval` if given."""
+        return {name: self.value, interval or f"{name}_ci": [self.low, self.high]}
+
+
+NOTHING = Estimate(math.nan, math.nan, math.nan)
+
+
+@dataclass(frozen=True, slots=True)
+class Resampled:
+    """Several figures of one set of prompts, with what each became in every resample."""
+
+    value: np.ndarray  # [figures]
+    replicates: np.ndarray  # [figures, resamples]
+
+    def estimate(self, figure: int) -> Estimate:
+        """One figure, with its percentile interval."""
+        return _percentile(self.value[figure], self.replicates[figure])
+
+    def difference(self, figure: int, other: int) -> Estimate:
+        """`figure` minus `other`, paired."""
+        return _percentile(self.value[figure] - self.value[other], self.replicates[figure] - self.replicates[other])
+
+
+def _percentile(value: float, replicates: np.ndarray) -> Estimate:
+    tail = 50 * (1 - CONFIDENCE)
+    low, high = np.percentile(
+        replicates, [tail, 100 - tail]
+    )  # one nan replicate makes both nan: undefined, and said so
+    return Estimate(float(value), float(low), float(high))
+
+
+def resampled(statistic: Callable[[np.ndarray], np.ndarray], count: int, how: Resampling) -> Resampled:
+    """Bootstrap of `statistic(rows) -> [figures]`, where rows are int [count] out of 0..count-1, with repetitions.
+
+    Raises ValueError for fewer than two prompts.
+    """
+
+    def batch(rows: np.ndarray, axis: int = -1) -> np.ndarray:  # [..., count] -> [figures, ...]
+        del axis  # always the last
+        return np.moveaxis(np.apply_along_axis(statistic, -1, rows), -1, 0)
+
+    rows = np.arange(count)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", stats.DegenerateDataWarning)  # an undefined figure is told by its nan
+        drawn = stats.bootstrap(
+            (rows,), batch, method="percentile", n_resamples=how.resamples, rng=np.random.default_rng(how.seed)
+        )
+    return Resampled(statistic(rows), drawn.bootstrap_distribution)
+
+
+def mean(values: np.ndarray, how: Resampling) -> Estimate:
+    """Of values [n], with a bootstrap percentile interval; a set of equal values gives an interval of no width."""
+    if len(values) < 2:
+        return Estimate(float(values.mean()), math.nan, math.nan) if len(values) else NOTHING
+    values = np.asarray(values, float)
+    drawn = stats.bootstrap(
+        (values,), np.mean, method="percentile", n_resamples=how.resamples, rng=np.random.default_rng(how.seed)
+    )
+    return Estimate(float(values.mean()), float(drawn.confidence_interval.low), float(drawn.confidence_interval.high))
+
+
+def proportion(held: np.ndarray) -> Estimate:
+    """Of bool [n], with Wilson's interval, which keeps its width at 0 and 1 where a bootstrap has none."""
+    if not len(held):
+        return NOTHING
+    result = stats.binomtest(int(held.sum()), len(held))
+    interval = result.proportion_ci(CONFIDENCE, method="wilson")
+    return Estimate(float(held.mean()), float(interval.low), float(interval.high))

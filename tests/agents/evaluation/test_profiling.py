@@ -1,0 +1,201 @@
+"""Profiling: what is measured of a level, and how it becomes a profile, a table and lines of a catalog."""
+
+import json
+import pathlib
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from agents.commands.profile import profile
+from agents.engines import open_engine
+from agents.evaluation import profiling, profiling_run
+from agents.evaluation.profiling import Measured, Timing, clock_of, timed
+from agents.evaluation.profiling_catalog import snippet, updated
+from agents.evaluation.profiling_file import deferral
+from planner.catalog import parse as parse_catalog
+from planner.loading import Loading
+from planner.profiles import parse
+from planner.prompt_table import prompt_table
+from schemas.errors import PochadeError
+from streams.cli import LazySettings
+from tests.agents.evaluation.painted import CATALOG, a_catalog_file, a_level, no_rules_to_load
+from tests.planner.test_profiles import LEVEL, a_profile_file, parsed
+
+__all__ = ["no_rules_to_load"]  # a fixture
+
+TIMING = Timing(ms=5.0, low_ms=4.0, high_ms=7.0, cpu_ms=4.5, wall_ms=5.0, repeats=9)
+
+
+def a_measured(**changes: Any) -> Measured:
+    values: dict[str, Any] = {
+        "clock": "wall", "cold_load_ms": 900.0, "load_ms": 90.0, "memory_bytes": 1000, "cuda_bytes": 0,
+        "calls": {1: TIMING, 2: TIMING}, "failed": {8: "out of memory"},
+    }  # fmt: skip
+    return Measured(**values | changes)
+
+
+def run_profile(folder: pathlib.Path, *options: str) -> str:
+    catalog = a_catalog_file(folder)
+    told = CliRunner().invoke(
+        profile,
+        ["--catalog", str(catalog), "--out", str(folder), "--prompts", "12", "--jobs", "1", "--batches", "1,2",
+         "--models", str(folder / "none"), *options],
+        obj=LazySettings({}, None), catch_exceptions=False,
+    )  # fmt: skip
+    assert told.exit_code == 0, told.output
+    return told.output
+
+
+def test_a_call_is_timed_by_the_clock_that_counts() -> None:
+    level = a_level(latency_ms={1: 30.0})
+    found = timed(open_engine("profile", level, 1), level, 1, "wall", budget_s=600)
+    assert found.ms == found.wall_ms >= 30
+    assert found.low_ms <= found.ms <= found.high_ms
+    assert found.cpu_ms < found.wall_ms, "it sleeps"
+    assert found.repeats == profiling.REPEATS
+
+
+def test_repeats_end_when_their_time_is_spent_but_not_before_there_are_three() -> None:
+    level = a_level(latency_ms={1: 5.0})
+    assert timed(open_engine("profile", level, 1), level, 1, "wall", budget_s=0).repeats == profiling.FEWEST
+
+
+@pytest.mark.parametrize(
+    ("engine", "device", "threads", "clock"),
+    [
+        ("diffusers", "cpu", 1, "cpu"),
+        ("diffusers", "cpu", 2, "wall"),
+        ("diffusers", "cuda", 1, "wall"),
+        ("profile", "", 1, "wall"),
+    ],
+)
+def test_cpu_time_counts_where_one_thread_of_a_cpu_paints(
+    engine: str, device: str, threads: int, clock: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(profiling, "_is_on_cuda", lambda variant: variant.loading.device == "cuda")  # needs torch
+    level = a_level(engine=engine, model="m" * (engine == "diffusers"), loading=Loading(device=device))
+    assert clock_of(level, threads) == clock
+
+
+def test_a_batch_that_finds_no_memory_is_told_and_smaller_ones_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_memory_for_four(engine: object, variant: object, batch: int, *rest: object) -> Timing:  # noqa: ARG001
+        if batch >= 4:
+            raise RuntimeError("out of memory\nof 16 GiB")
+        return TIMING
+
+    monkeypatch.setattr(profiling, "timed", no_memory_for_four)
+    found = profiling.measure(a_level(), [8, 1, 2, 4], 1, 1)
+    assert set(found.calls) == {1, 2}
+    assert found.failed == {4: "out of memory"}
+    with pytest.raises(PochadeError, match="paints no picture here"):
+        profiling.measure(a_level(), [4], 1, 1)
+
+
+def test_the_deferral_curve_is_the_share_below_each_threshold() -> None:
+    curve = dict(deferral(np.array([0.1, 0.3, 0.3, np.nan, 0.9])))
+    assert (curve[0.0], curve[0.3], curve[0.35], curve[0.95], curve[1.0]) == (0.0, 0.25, 0.75, 1.0, 1.0)
+    assert deferral(np.array([np.nan])) == ()
+
+
+def test_written_figures_replace_the_old_ones_and_every_comment_stays() -> None:
+    cascade = a_profile_file()["cascades"][0] | {"chosen_k": 3}
+    levels = {"light": LEVEL | {"latency_ms": {"1": 12.3, "2": 11.0}}, "heavy": LEVEL}
+    quick = parsed(levels=levels, cascades=[cascade])
+    text = updated(CATALOG, quick)
+    catalog = parse_catalog(text, "small")
+    assert catalog.level("light").latency_ms == {1: 12.3, 2: 12.3}, "larger batches never take less"
+    assert catalog.level("light").quality == 0.8
+    assert catalog.level("middle") == parse_catalog(CATALOG, "small").level("middle")
+    assert catalog.discriminator("look").deferral[0] == (0.5, 0.25)
+    assert catalog.pair().paint_over_step == 3
+    for comment in ("# a catalog for tests", "# draws"):
+        assert comment in text
+
+
+def test_a_catalog_without_the_level_is_not_written_into() -> None:
+    with pytest.raises(PochadeError, match=r"no \[variants.heavy\]"):
+        updated("[variants.light]\nsteps = 1\n", parsed(cascades=[]))
+
+
+def test_the_snippet_can_be_pasted_into_a_catalog() -> None:
+    import tomllib
+
+    tables = tomllib.loads(snippet(parsed()))
+    assert tables["variants"]["light"] == {"latency_ms": {"1": 10.0, "4": 25.5}, "load_ms": 200, "quality": 0.8}
+    assert tables["discriminators"]["look"]["latency_ms"] == 2.5
+
+
+@pytest.mark.usefixtures("no_rules_to_load")
+def test_profile_writes_files_that_the_planner_reads_and_goes_on_where_it_was(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timed_levels: list[str] = []
+
+    def instead_of_a_process(variant: Any, wanted: Any) -> Measured:  # noqa: ARG001
+        timed_levels.append(variant.name)
+        return a_measured()
+
+    monkeypatch.setattr(profiling_run, "_in_new_process", instead_of_a_process)
+    told = run_profile(tmp_path, "--write")
+    written = (tmp_path / "small.toml").read_text()
+    assert parse_catalog(written, "small").level("heavy").latency_ms == {1: 5.0, 2: 5.0}
+    assert "# a catalog for tests" in written
+    run_profile(tmp_path)  # of the catalog as it was
+    assert timed_levels == ["light", "middle", "heavy"], "the second run has it already"
+    assert "not measured: light, 8 pictures a call: out of memory" in told
+
+    measured = parse((tmp_path / "small.json").read_text(), "small.json")
+    assert (measured.catalog, measured.prompts) == ("small", 12)
+    assert measured.levels["heavy"].latency_ms == {1: 5.0, 2: 5.0}
+    assert measured.levels["heavy"].spread_ms[1] == 3.0
+    (cascade,) = measured.cascades
+    assert [start.k for start in cascade.paint_over] == [1, 2, 3]
+    assert cascade.deferral[-1].deferred == 1.0
+    assert json.loads((tmp_path / "small.json").read_text())["command"].startswith("pochade")
+
+    with np.load(tmp_path / "small-quality.npz") as arrays:
+        table = prompt_table(dict(arrays), "small-quality.npz")
+    assert table.levels == ("light", "middle", "heavy")
+    assert table.quality.shape == (12, 3)
+    assert not np.isnan(table.quality).any()
+    assert table.judged == ("look: light > heavy",)
+    assert table.over_quality.shape == (6, 3)
+
+
+@pytest.mark.usefixtures("no_rules_to_load")
+def test_prompts_outside_the_grammar_get_times_and_confidences_and_no_quality(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(profiling_run, "_in_new_process", lambda variant, wanted: a_measured())  # noqa: ARG005
+    prompts = tmp_path / "prompts.txt"
+    prompts.write_text("an old lighthouse\na robot barista\n\nmisty mountains\na tiny house\n")
+    run_profile(tmp_path, "--prompt-file", str(prompts), "--levels", "light,heavy")
+    measured = parse((tmp_path / "small-light-heavy.json").read_text(), "small.json")
+    assert measured.prompts == 4
+    assert set(measured.levels) == {"light", "heavy"}
+    assert measured.levels["light"].quality is None
+    assert measured.cascades[0].deferral
+
+
+@pytest.mark.usefixtures("no_rules_to_load")
+def test_without_quality_nothing_but_times_is_measured(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profiling_run, "_in_new_process", lambda variant, wanted: a_measured())  # noqa: ARG005
+    run_profile(tmp_path, "--no-quality")
+    measured = parse((tmp_path / "small.json").read_text(), "small.json")
+    assert measured.levels["light"].load_ms == 90.0
+    assert measured.cascades == ()
+    assert not (tmp_path / "small-quality.npz").exists()
+
+
+def test_a_level_is_timed_in_a_process_of_its_own(tmp_path: pathlib.Path) -> None:
+    catalog = parse_catalog(CATALOG, "small")
+    wanted = profiling_run.Wanted(
+        catalog=catalog, levels=("light",), asked=profiling_run.Asked(prompts=(), seeds=()), batches=(1, 2),
+        models=tmp_path, seed=0, budget_s=0.0,
+    )  # fmt: skip
+    found = profiling_run.time_levels(wanted, tmp_path)["light"]
+    assert set(found.calls) == {1, 2}
+    assert found.cold_load_ms > 0
+    assert profiling_run.time_levels(wanted, tmp_path)["light"] == found
