@@ -1,22 +1,42 @@
 """What a prompt asks for, slot by slot: a small head on the text encoder's states. The discriminator uses it too."""
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import torch
 from torch import nn
 
-from agents.models.layout import SLOTS
-from agents.models.words import BACKGROUND_RGB, COLOURS, SHAPES
+from agents.world.layout import SLOTS
+from agents.world.words import BACKGROUND_RGB, COLOURS, SHAPES, SIZES
 
-SLOT_NAMES: Final = tuple(SLOTS)
-NONE: Final = 0  # label of an empty slot; shapes and colours count from 1
+SLOT_NAMES: Final = SLOTS
+NONE: Final = 0  # label of an empty slot; everything else counts from 1
 SHAPE_LABELS: Final = {name: number for number, name in enumerate(SHAPES, start=1)}
 COLOUR_LABELS: Final = {name: number for number, name in enumerate(COLOURS, start=1)}
+UNLIKE_LABELS: Final = {name: number + len(COLOURS) for name, number in COLOUR_LABELS.items()}  # any colour but this
+SIZE_LABELS: Final = {name: number for number, name in enumerate(("", *SIZES), start=1)}
 BACKGROUND_LABELS: Final = {name: number for number, name in enumerate(BACKGROUND_RGB)}  # 0 is plain
+
+SLOT_FEATURES: Final = (len(SHAPES) + 1) + (2 * len(COLOURS) + 1) + (len(SIZES) + 2)
+SCENE_FEATURES: Final = len(BACKGROUND_RGB) + len(SHAPES) + 1
+
+
+class Asked(NamedTuple):
+    """Logits of what is asked for."""
+
+    shape: torch.Tensor  # [n, 19, 21]
+    colour: torch.Tensor  # [n, 19, 21]: none, the ten colours, the ten that are ruled out
+    size: torch.Tensor  # [n, 19, 4]
+    background: torch.Tensor  # [n, 6]
+    absent: torch.Tensor  # [n, 21]: none, or the shape that must not be seen
+
+    def features(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Probabilities: slots [n, 19, 46] and the scene as a whole [n, 27]."""
+        slots = [part.softmax(-1) for part in (self.shape, self.colour, self.size)]
+        return torch.cat(slots, -1), torch.cat([self.background.softmax(-1), self.absent.softmax(-1)], -1)
 
 
 class CaptionReader(nn.Module):
-    """Ten queries (nine slots and the background) cross-attend to the tokens."""
+    """One query a slot and one for the scene cross-attend to the tokens."""
 
     def __init__(self, width: int = 128, heads: int = 4) -> None:
         super().__init__()
@@ -24,12 +44,17 @@ class CaptionReader(nn.Module):
         self.attention = nn.MultiheadAttention(width, heads, batch_first=True)
         self.mix = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, width), nn.GELU())
         self.shape = nn.Linear(width, len(SHAPES) + 1)
-        self.colour = nn.Linear(width, len(COLOURS) + 1)
+        self.colour = nn.Linear(width, 2 * len(COLOURS) + 1)
+        self.size = nn.Linear(width, len(SIZES) + 2)
         self.background = nn.Linear(width, len(BACKGROUND_RGB))
+        self.absent = nn.Linear(width, len(SHAPES) + 1)
 
-    def forward(self, states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Token states [n, tokens, width] -> logits of shape [n, 9, 15], colour [n, 9, 9], background [n, 6]."""
+    def forward(self, states: torch.Tensor) -> Asked:
+        """Token states [n, tokens, width] -> what is asked for."""
         queries = self.queries.expand(len(states), -1, -1)
         read, _ = self.attention(queries, states, states, need_weights=False)
         read = self.mix(read + queries)
-        return self.shape(read[:, :-1]), self.colour(read[:, :-1]), self.background(read[:, -1])
+        slots, scene = read[:, :-1], read[:, -1]
+        return Asked(
+            self.shape(slots), self.colour(slots), self.size(slots), self.background(scene), self.absent(scene)
+        )

@@ -1,154 +1,125 @@
-"""Model cards, written from what was measured (measured.json) and noted in training (training.json), nothing else."""
+"""Model cards of every folder below `models`, from what training noted and what was measured; nothing else.
 
-import json
-from pathlib import Path
-from typing import Any
-
-_FRONT = """---
-license: apache-2.0
-library_name: {library}
-tags: [pochade, procedural, tiny]
----
+Read are <models>/training.json (the notes of training), <models>/evaluate.json (`pochade evaluate`) and
+<models>/../profiles/tiny.json (`pochade profile`); what is not there is left out.
 """
 
-_USE = """```python
-from diffusers import DiffusionPipeline
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
 
-pipeline = DiffusionPipeline.from_pretrained("infra/models/{name}")
-prompt = "a red heart above a golden star at night"
-pipeline(prompt, height=32, width=32, num_inference_steps={steps}, guidance_scale={guidance}).images[0]
-```"""
+from agents.models.card_tables import figures_of, figures_table, training_table
+from agents.models.card_texts import DATA, FRONT, KINDS, Kind
+from agents.models.family import CATALOG, VARIANTS, folder_of
 
-_DATA = """Trained from scratch on pictures that `agents/models/renderer.py` draws and captions that
-`agents/models/world.py` writes: 32 x 32 px, one to four objects of 14 shapes and 8 colours (the frequencies of both
-fall with rank), five named backgrounds; plus sentences of everyday prompt words.
-No picture, text or weight of anybody else was used."""
+CARD: Final = "README.md"
+NOTES: Final = "training.json"
+_BOOKKEEPING: Final = ("is_finished", "made_from")  # of the work folder, not of the model
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What the cards are written from; empty where a file is not there."""
+
+    notes: Mapping[str, Any]  # training -> its note
+    evaluated: Mapping[str, Any]  # evaluate.json
+    profiled: Mapping[str, Any]  # a catalog's profile
+
+    @classmethod
+    def read(cls, models: Path) -> "Sources":
+        return cls(
+            _json(models / NOTES),
+            _json(models / "evaluate.json"),
+            _json(models.parent / "profiles" / "tiny.json"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A folder that gets a card."""
+
+    folder: Path
+    kind: Kind
+    name: str
+    trainings: tuple[str, ...]  # notes, the parts it stands on first
+
+
+def collect_notes(work: Path, models: Path, **more: object) -> None:
+    """Merge the notes of the work folder into <models>/training.json; what is noted there of other parts stays."""
+    found = {}
+    for path in sorted(work.glob("*.json")):
+        note = json.loads(path.read_text())
+        if isinstance(note, dict):
+            found[path.stem] = {key: value for key, value in note.items() if key not in _BOOKKEEPING}
+    models.mkdir(parents=True, exist_ok=True)
+    (models / NOTES).write_text(json.dumps(_json(models / NOTES) | found | more, indent=2) + "\n")
 
 
 def write_cards(models: Path) -> None:
-    """Write README.md into the folder of every variant and of the discriminator, from the JSON files beside them."""
-    measured = json.loads((models / "measured.json").read_text())
-    notes_path = models / "training.json"
-    notes = json.loads(notes_path.read_text()) if notes_path.exists() else {}
-    for name, figures in measured["variants"].items():
-        (models / name / "README.md").write_text(_variant_card(name, figures, notes, measured["seed"]))
-    if "discriminator" in measured:
-        card = _discriminator_card(measured["discriminator"], notes.get("discriminator", {}), measured["seed"])
-        (models / "discriminator" / "README.md").write_text(card)
+    """Write README.md into every model folder below `models`."""
+    sources = Sources.read(models)
+    for subject in subjects(models, sources.notes):
+        (subject.folder / CARD).write_text(card(subject, sources))
 
 
-def _trained(notes: dict[str, Any], names: list[str]) -> str:
-    rows = ["| part | seed | parameters | samples | training | end |", "| --- | --- | --- | --- | --- | --- |"]
-    for name in names:
-        note = notes.get(name)
-        if not note:
-            continue
-        ends = ("loss", "round_trip", "round_trip_noise_03", "scenes_read")
-        end = ", ".join(f"{key} {note[key]}" for key in ends if key in note)
-        spent = f"{note.get('seconds', 0) / 60:.0f} min on a shared {note.get('device', 'cpu')} core"
-        cells = (name, note.get("seed", ""), note.get("parameters", ""), note.get("samples", ""), spent, end)
-        rows.append(f"| {' | '.join(map(str, cells))} |")
-    return "\n".join(rows)
+def subjects(models: Path, notes: Mapping[str, Any]) -> Iterator[Subject]:
+    """Every model folder that is there."""
+    unets = notes.get("assemble", {}).get("unets", {})
+    shared = ("autoencoder", "decoder", "text_encoder")
+    for index in sorted(models.glob("*/model_index.json")):
+        name = index.parent.name
+        unet = unets.get(name, f"unet_{name}")
+        base = notes.get(unet, {}).get("base", "")
+        yield Subject(index.parent, KINDS["pipeline"], name, (*shared, *([base] if base else []), unet))
+    for pattern, kind, training in (
+        ("loras/*", "lora", "lora_{}"),
+        ("controlnet", "controlnet", "controlnet"),
+        ("discriminators/*", "discriminator", "discriminator_{}"),
+        ("classifiers/*", "classifier", "predictor_{}"),
+        ("classifiers/rules", "rules", "rules"),
+        ("scorer", "scorer", "scorer"),
+    ):
+        for folder in sorted(path for path in models.glob(pattern) if path.is_dir()):
+            if (kind, folder.name) != ("classifier", "rules"):
+                yield Subject(folder, KINDS[kind], folder.name, (training.format(folder.name),))
 
 
-def _variant_card(name: str, figures: dict[str, Any], notes: dict[str, Any], seed: int) -> str:
-    by = figures["all_facts_by_objects"]
-    unet = notes.get("variants", {}).get(name, "")
-    quality = "\n".join(
-        f"| {number} | {row['all_facts']:.3f} | {row['standard_error']:.3f} | {row['n']} |"
-        for number, row in by.items()
-    )
-    times = " | ".join(f"{figures['latency_ms'][batch]}" for batch in figures["latency_ms"])
-    return f"""{_FRONT.format(library="diffusers")}
-# Pochade {name}
-
-The {name} variant of the tiny family: steps {figures["steps"]}, guidance {figures["guidance"]}, 32 x 32 px.
-
-{_USE.format(name=name, steps=figures["steps"], guidance=figures["guidance"])}
-
-## Training
-
-{_DATA}
-One run with one seed; the run-to-run spread is unknown.
-
-{_trained(notes, ["autoencoder", "decoder", "text_encoder", *(["unet_S"] if unet == "unet_S1" else []), unet])}
-
-## Measured
-
-By `python -m agents.models.evaluate` (seed {seed}) on fresh prompts; a picture
-counts if *every* fact its prompt states holds.
-
-| objects | all facts right | standard error | n |
-| --- | --- | --- | --- |
-{quality}
-
-All together {figures["all_facts"]:.3f}; share of single facts {figures["quality"]:.4f}
-(standard error {figures["quality_standard_error"]:.4f}).
-
-| batch | {" | ".join(figures["latency_ms"])} |
-| --- | {" | ".join("---" for _ in figures["latency_ms"])} |
-| ms of CPU time a call, one thread | {times} |
-
-Loading took {figures["load_s"]} s.
-
-## Limits
-
-It knows its grammar. Other prompts give whatever of their words it knows, or a scene of its own.
-Facts do not measure sharpness.
-"""
+def card(subject: Subject, sources: Sources) -> str:
+    """The text of a card."""
+    kind = subject.kind
+    parts = [FRONT.format(library=kind.library), f"# Pochade {kind.title.format(name=subject.name)}\n", kind.what]
+    shown = next((level for name, level in VARIANTS.items() if _is_of(name, subject)), CATALOG.best())
+    parts.append(kind.use.format(name=subject.name, steps=shown.steps, guidance=shown.guidance))
+    trained = training_table(sources.notes, subject.trainings)
+    parts.append(f"## Training\n\n{DATA}" + (f"\n\n{trained}" if trained else ""))
+    if measured := "\n\n".join(_measured(subject, sources)):
+        parts.append(f"## Measured\n\n{measured}")
+    parts.append(f"## Limits\n\n{kind.limits}")
+    return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
-def _three(figures: dict[str, Any], what: str) -> str:
-    return " / ".join(str(figures[f"{what}_{case}"]) for case in ("light", "at_threshold", "heavy"))
+def _measured(subject: Subject, sources: Sources) -> Iterator[str]:
+    """Paragraphs of figures, each with where they come from."""
+    own = subject.trainings[-1]
+    for note in (own, f"{own}_held_out"):
+        if rows := figures_table({"value": figures_of(sources.notes.get(note, {}))}):
+            yield f"When it was trained, on fresh prompts:\n\n{rows}"
+    for verb, source in (("evaluate", sources.evaluated), ("profile", sources.profiled)):
+        figures = source.get(subject.kind.measured, {})
+        columns = {name: figures[name] for name in figures if _is_of(name, subject)}
+        if rows := figures_table(columns):
+            yield f"By `pochade {verb}`, seed {source.get('seed')}, {source.get('prompts')} fresh prompts:\n\n{rows}"
 
 
-def _discriminator_card(figures: dict[str, Any], note: dict[str, Any], seed: int) -> str:
-    curve = figures["deferral_curve"]
-    recovered = " / ".join(str(value) for value in figures["recovery"].values())
-    rows = "\n".join(f"| {point['threshold']:.2f} | {point['deferred']:.3f} |" for point in curve)
-    return f"""{_FRONT.format(library="torch")}
-# Pochade discriminator
+def _is_of(measured: str, subject: Subject) -> bool:
+    """Whether a level is painted with the subject's folder; any other part is measured under its own name."""
+    if subject.kind is not KINDS["pipeline"]:
+        return measured == subject.name
+    return measured in VARIANTS and folder_of(VARIANTS[measured]).name == subject.name
 
-Confidence in [0, 1] that a picture shows everything its prompt states. It reads the prompt with the
-family's frozen text encoder and the picture with a small CNN, and compares them slot by slot.
-Recommended threshold: **{figures["threshold"]}**.
 
-```python
-from pathlib import Path
-from agents.models.discriminator import Discriminator
-
-judge = Discriminator.load(Path("infra/models/discriminator"))
-judge.score([picture], ["a red heart above a golden star at night"])  # uint8 [h, w, 3], any size
-```
-
-## Training
-
-{note.get("pictures", "")} light and heavy pictures labelled by the fact checker, and rendered pictures
-with right and nearly right captions; {note.get("samples", "")} samples (seed {note.get("seed", "")})
-in {note.get("seconds", 0) / 60:.0f} min on a shared core; {note.get("parameters", "")} trained parameters.
-Confidences were calibrated (scale and shift) on held-out light pictures.
-Outside the grammar the label is graded: how clear the picture is, and whether it shows the words of this world
-that the prompt contains.
-
-## Measured
-
-By `python -m agents.models.evaluate` (seed {seed}) on {figures["n"]} fresh prompts
-of the natural mix, light pictures against heavy ones.
-
-| what | value |
-| --- | --- |
-| AUC, light pictures | {figures["auc"]} |
-| AUC, heavy pictures | {figures["auc_heavy"]} |
-| Brier score | {figures["brier"]} |
-| escalated at the threshold | {figures["deferred_at_threshold"]} |
-| all facts right: light / cascade at the threshold / heavy | {_three(figures, "all_facts")} |
-| share of facts: light / cascade / heavy | {_three(figures, "quality")} |
-| recovery (0 random, 1 oracle) at 30 / 50 / 70 % escalated | {recovered} |
-| CPU time to score one picture, one thread | {figures["latency_ms"]} ms |
-
-Deferral curve f(t), the share of light pictures with a confidence below t:
-
-| t | f(t) |
-| --- | --- |
-{rows}
-"""
+def _json(path: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    return content

@@ -1,21 +1,18 @@
-"""The shipped variants: which folder, how many steps, how much guidance."""
+"""The shipped variants: folder, steps, guidance and measured times, as `infra/catalogs/tiny.toml` states them."""
 
-from dataclasses import dataclass
+import importlib.resources
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-FOLDER: Final = Path("infra/models")  # relative to the repository's root
+from agents import catalogs
+from planner.catalog import Catalog, Variant
+
+CATALOG: Final[Catalog] = catalogs.load("tiny")
+VARIANTS: Final[Mapping[str, Variant]] = CATALOG.variants
+FOLDER: Final = Path(str(importlib.resources.files("infra"))) / "models"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """How a variant is sampled; chosen by measuring, see infra/models/measured.json."""
-
-    steps: int
-    guidance: float  # 1.0 is without guidance: half the work of every step
-
-
-VARIANTS: Final[dict[str, Setting]] = {
-    "light": Setting(steps=1, guidance=1.0),
-    "heavy": Setting(steps=8, guidance=2.0),
-}
+def folder_of(variant: Variant, models: Path = FOLDER) -> Path:
+    """A variant's folder below `models`: its name in the catalog is relative to infra/."""
+    return models / Path(variant.model).name

@@ -1,6 +1,7 @@
 """What the eight rule features count, on the real tagger (loaded once)."""
 
 import csv
+import dataclasses
 import pathlib
 import statistics
 import time
@@ -13,8 +14,9 @@ from hypothesis import strategies as st
 
 from agents.classify import RuleClassifier, shipped_reference
 from agents.features import FeatureExtractor
-from agents.models import world
-from planner.hardness import DEFAULT_WEIGHTS, FEATURES, PromptFeatures
+from agents.hardness_reference import reference_prompts
+from agents.world import scenes
+from planner.hardness import DEFAULT_WEIGHTS, FEATURES, RULES, InvalidReference, PromptFeatures
 
 SHARED = pathlib.Path(__file__).parents[2].parent / "shared" / "data"
 needs_shared = pytest.mark.skipif(not SHARED.exists(), reason=f"published data not at {SHARED}")
@@ -79,8 +81,10 @@ def test_each_sign_of_a_script_without_spaces_is_a_word(extractor: FeatureExtrac
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(prompt=st.text(st.characters(), max_size=600))
 def test_any_text_at_all_gets_a_hardness(classifier: RuleClassifier, prompt: str) -> None:
-    hardness, features = classifier.classify(prompt)
+    hardness, classes, features = classifier.classify(prompt)
     assert 0 <= hardness <= 1
+    assert classes == {}
+    assert isinstance(features, PromptFeatures)
     assert min(getattr(features, name) for name in FEATURES) >= 0
 
 
@@ -108,18 +112,28 @@ def _thread_ms(work: Callable[[str], object], text: str) -> float:
 def test_more_objects_in_a_caption_are_harder_on_average(classifier: RuleClassifier, seed: int) -> None:
     rng = np.random.default_rng(seed)
     means = [
-        statistics.mean(classifier.classify(world.sample(rng, objects).caption)[0] for _ in range(60))
+        statistics.mean(classifier.classify(scenes.sample(rng, objects).caption)[0] for _ in range(60))
         for objects in (1, 2, 3, 4)
     ]
     assert means == sorted(means)
     assert means[3] - means[0] > 0.25
 
 
+def test_the_reference_of_another_score_is_refused(extractor: FeatureExtractor) -> None:
+    for changes in ({"version": "hadis-rules/1"}, {"weights": {}}):
+        other = dataclasses.replace(shipped_reference(), **changes)  # type: ignore[arg-type]
+        with pytest.raises(InvalidReference, match="rebuild"):
+            RuleClassifier(extractor, other)
+
+
 def test_the_shipped_reference_was_made_with_this_release(classifier: RuleClassifier) -> None:
     reference = shipped_reference()
-    assert reference.version == classifier.name
+    assert reference.version == classifier.name == RULES
     assert reference.weights == DEFAULT_WEIGHTS
-    assert reference.n == 4000
+    prompts = reference_prompts()
+    assert reference.n == len(prompts)
+    ranks = sorted(classifier.classify(prompt)[0] for prompt in prompts[::31])
+    assert ranks == pytest.approx([(i + 0.5) / len(ranks) for i in range(len(ranks))], abs=0.12)
 
 
 @needs_shared
@@ -127,7 +141,7 @@ def test_user_prompts_spread_over_the_scale_and_are_harder_than_captions(classif
     lines = (SHARED / "prompts/diffusiondb.txt").read_text().splitlines()[-300:]
     users = [classifier.classify(line)[0] for line in lines]
     rng = np.random.default_rng(5)
-    captions = [classifier.classify(world.sample(rng).caption)[0] for _ in range(300)]
+    captions = [classifier.classify(scenes.sample(rng).caption)[0] for _ in range(300)]
     assert statistics.stdev(users + captions) > 0.2
     assert statistics.median(users) > statistics.median(captions)
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.models import world
+from agents.world import captions
 from replay.prompts import InvalidPrompts, builtin_prompts, read_prompts
 from replay.traces import InvalidTrace, constant, poisson, read_trace
 
@@ -129,9 +129,9 @@ def test_a_missing_prompt_file_says_what_to_do(tmp_path: pathlib.Path) -> None:
 
 def test_our_prompts_are_all_pictures_the_tiny_world_can_paint() -> None:
     ours = set(builtin_prompts(1000))
-    scenes = {prompt: world.parse(prompt) for prompt in ours}
+    scenes = {prompt: captions.parse(prompt) for prompt in ours}
     assert [prompt for prompt, scene in scenes.items() if scene is None] == []
-    assert {len(scene.objects) for scene in scenes.values() if scene} == {1, 2, 3, 4}
+    assert {len(scene.objects) for scene in scenes.values() if scene} == {1, 2, 3, 4, 5, 6}
     assert len(ours) > 50
 
 

@@ -1,1 +1,1 @@
-"""One script per trained artefact; `python -m agents.models.training.all` runs them in order."""
+"""One module a step of training, each with `train(work, models, seed)`; `plan` lists them, `crew` runs them."""

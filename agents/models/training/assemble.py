@@ -2,8 +2,8 @@
 
 import json
 from pathlib import Path
+from typing import Final
 
-import click
 import torch
 from diffusers import StableDiffusionPipeline
 from diffusers.models.autoencoders.autoencoder_tiny import AutoencoderTiny
@@ -11,6 +11,36 @@ from diffusers.models.unets.unet_2d_condition import UNet2DConditionModel
 from transformers import CLIPTextModel, CLIPTokenizer
 
 from agents.models.training.networks import build_scheduler
+
+# Folder -> its UNet in the work folder. Adapters and the ControlNet are for `middle` and written by their own training.
+FOLDERS: Final[dict[str, str]] = {
+    "light": "unet_XS",
+    "middle": "unet_S",
+    "heavy": "unet_L",
+    "chalk": "unet_chalk",
+    "woodcut": "unet_woodcut",
+}
+
+
+def train(work: Path, models: Path, seed: int) -> None:  # noqa: ARG001 - nothing here is drawn by chance
+    """Write every folder of the family; the parts must have been trained."""
+    family(work, models)
+
+
+def family(work: Path, models: Path) -> None:
+    """Write all of `FOLDERS` below `models`; notes their sizes in <work>/assemble.json.
+
+    Raises FileNotFoundError, before anything is written, if a UNet is missing.
+    """
+    missing = [unet for unet in FOLDERS.values() if not (work / unet).is_dir()]
+    if missing:
+        raise FileNotFoundError(f"not trained yet in {work}: {', '.join(missing)}; run `pochade train family` first")
+    for name, unet in FOLDERS.items():
+        assemble(work, unet, models / name)
+    path = work / "assemble.json"
+    known = json.loads(path.read_text()) if path.exists() else {}
+    sizes = {name: sum(p.stat().st_size for p in (models / name).rglob("*") if p.is_file()) for name in FOLDERS}
+    path.write_text(json.dumps(known | {"unets": FOLDERS, "bytes": sizes}, indent=2) + "\n")
 
 
 def assemble(work: Path, unet: str, folder: Path) -> None:
@@ -29,10 +59,10 @@ def assemble(work: Path, unet: str, folder: Path) -> None:
         requires_safety_checker=False,
     )
     pipeline.save_pretrained(folder, safe_serialization=True)
-    _tidy(folder)
+    tidy(folder)
 
 
-def _tidy(folder: Path) -> None:
+def tidy(folder: Path) -> None:
     """Drop where parts were loaded from (a path of the training machine), and a setting the loader warns about."""
     for path in folder.rglob("*.safetensors"):
         path.chmod(0o644)  # safetensors writes for the owner alone; a container may run as somebody else
@@ -43,31 +73,3 @@ def _tidy(folder: Path) -> None:
             unwanted.add("block_out_channels")  # written by the saver, derived again by the class
         if isinstance(content, dict) and unwanted & content.keys():
             path.write_text(json.dumps({k: v for k, v in content.items() if k not in unwanted}, indent=2) + "\n")
-
-
-def collect_notes(work: Path, models: Path, **more: object) -> None:
-    """Merge what the training scripts measured into <models>/training.json, for the cards."""
-    path = models / "training.json"
-    notes = json.loads(path.read_text()) if path.exists() else {}
-    for note in sorted(work.glob("*.json")):
-        notes[note.stem] = json.loads(note.read_text())
-    path.write_text(json.dumps(notes | more, indent=2) + "\n")
-
-
-@click.command(epilog="Example: python -m agents.models.training.assemble --light XS --heavy L --work build/models")
-@click.option("--work", type=click.Path(path_type=Path), default=Path("build/models"), show_default=True)
-@click.option("--out", type=click.Path(path_type=Path), default=Path("infra/models"), show_default=True)
-@click.option("--light", default="XS", show_default=True, help="UNet of the light variant: XS, S, or S1 (distilled).")
-@click.option("--heavy", default="L", show_default=True, help="UNet of the heavy variant.")
-def main(work: Path, out: Path, light: str, heavy: str) -> None:
-    """Write the light and heavy folders from the trained parts."""
-    for name, size in (("light", light), ("heavy", heavy)):
-        assemble(work, f"unet_{size}", out / name)
-        click.echo(
-            f"{out / name}: {sum(p.stat().st_size for p in (out / name).rglob('*') if p.is_file()) / 1e6:.1f} MB"
-        )
-    collect_notes(work, out, variants={"light": f"unet_{light}", "heavy": f"unet_{heavy}"})
-
-
-if __name__ == "__main__":
-    main()

@@ -3,7 +3,7 @@
 import json
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -13,7 +13,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 _SAVE_EVERY_S: Final = 60.0
-_LOG_EVERY_S: Final = 20.0  # without a terminal there is no bar, so a line now and then
+_LOG_EVERY_S: Final = 5.0  # without a terminal there is no bar, so a line now and then
+_scale = 1.0  # of this process, which trains one thing and ends
 
 
 class Stateful(Protocol):
@@ -28,8 +29,22 @@ def device() -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
+def set_scale(scale: float) -> None:
+    """From now on train for this share of all steps and pictures: a quick look at whether everything runs."""
+    global _scale
+    if not 0 < scale <= 1:
+        raise ValueError(f"scale must be above 0 and at most 1: got {scale}")
+    _scale = scale
+
+
+def scaled(count: int, least: int = 2) -> int:
+    """How many of `count` pictures, prompts or repeats this process should take; the loop scales its steps itself."""
+    return max(min(count, least), round(count * _scale))
+
+
 def rate(step: int, steps: int, warm_up: int = 100, flat: float = 0.4, last: float = 0.02) -> float:
     """Factor on the learning rate: warm-up, flat, then linear down to `last`."""
+    steps, warm_up = scaled(steps), scaled(warm_up)
     if step < warm_up:
         return (step + 1) / warm_up
     done = step / steps
@@ -40,6 +55,18 @@ def set_rate(optimizer: torch.optim.Optimizer, base: float, factor: float) -> No
     """Give every parameter group the rate base x factor."""
     for group in optimizer.param_groups:
         group["lr"] = base * factor
+
+
+def descend(
+    loss: torch.Tensor, optimizer: torch.optim.Optimizer, clip: Iterable[torch.nn.Parameter] | None = None
+) -> torch.Tensor:
+    """One step of the optimizer down the loss, which is returned; gradients of `clip` are cut to a norm of 1."""
+    optimizer.zero_grad()
+    loss.backward()  # type: ignore[no-untyped-call]
+    if clip is not None:
+        torch.nn.utils.clip_grad_norm_(clip, 1.0)
+    optimizer.step()
+    return loss
 
 
 class Averaged:
@@ -77,6 +104,9 @@ class Loop:
     batch: int
     console: Console = field(default_factory=Console)
 
+    def __post_init__(self) -> None:
+        self.steps = scaled(self.steps)
+
     def run(self, step: Callable[[int], torch.Tensor]) -> None:
         """Train; `step` draws its data from (seed, index) alone, so that a resumed run sees what the first would."""
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -92,22 +122,24 @@ class Loop:
                 now = time.monotonic()
                 speed = (index + 1 - first) * self.batch / (now - began)
                 bar.update(task, advance=1, description=f"{self.name} loss {mean:.4f} {speed:.0f}/s")
-                if not self.console.is_terminal and now - logged > _LOG_EVERY_S:
+                is_last = index + 1 == self.steps
+                if not self.console.is_terminal and (is_last or now - logged > _LOG_EVERY_S):
                     logged = now
                     print(f"{self.name} {index + 1}/{self.steps} loss {mean:.4f} {speed:.0f}/s", flush=True)
                 if now - saved > _SAVE_EVERY_S:
                     saved = now
                     self._save(index + 1, seconds + now - began)
+        if first >= self.steps:
+            return
         seconds += time.monotonic() - began
+        self.note(
+            steps=self.steps,
+            samples=self.steps * self.batch,
+            seconds=round(seconds),
+            loss=round(float(mean), 4),
+            device=device().type,
+        )
         self._save(self.steps, seconds)
-        if first < self.steps:
-            self.note(
-                steps=self.steps,
-                samples=self.steps * self.batch,
-                seconds=round(seconds),
-                loss=round(float(mean), 4),
-                device=device().type,
-            )
 
     def note(self, **facts: object) -> None:
         """Add measured figures to `<folder>/<name>.json`, from where the model cards take them."""

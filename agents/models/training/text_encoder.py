@@ -1,28 +1,34 @@
 """Train tokenizer and text encoder: token states from which every slot's shape and colour can be read; then frozen."""
 
 from pathlib import Path
+from typing import Final
 
-import click
 import numpy as np
 import torch
 from safetensors.torch import save_file
 from torch.nn import functional
 from transformers import CLIPTextConfig, CLIPTextModel, CLIPTokenizer
 
-from agents.models import world
 from agents.models.caption_reader import (
     BACKGROUND_LABELS,
     COLOUR_LABELS,
     NONE,
     SHAPE_LABELS,
+    SIZE_LABELS,
     SLOT_NAMES,
+    UNLIKE_LABELS,
+    Asked,
     CaptionReader,
 )
-from agents.models.training import junk, tokenizer
-from agents.models.training.loop import Loop, device, rate, set_rate
+from agents.models.training import tokenizer
+from agents.models.training.loop import Loop, descend, device, rate, scaled, set_rate
+from agents.world import junk, scenes
+from agents.world.layout import MOST_OBJECTS
 
-_RATE = 1.5e-3
-_IGNORED = -100  # cross_entropy's own mark for "no target"
+STEPS: Final = 1400
+BATCH: Final = 192
+_RATE: Final = 1.5e-3
+_IGNORED: Final = -100  # cross_entropy's own mark for "no target"
 
 
 def build(words: CLIPTokenizer) -> CLIPTextModel:
@@ -44,20 +50,31 @@ def build(words: CLIPTokenizer) -> CLIPTextModel:
 
 
 def tokens(words: CLIPTokenizer, prompts: list[str]) -> torch.Tensor:
-    """int64 [n, 40], padded and cut as the pipeline does."""
+    """int64 [n, 48], padded and cut as the pipeline does."""
     encoded = words(prompts, padding="max_length", max_length=tokenizer.LENGTH, truncation=True, return_tensors="pt")
     return torch.as_tensor(encoded["input_ids"])
 
 
-def labels(scene: world.Scene | None) -> np.ndarray:
-    """int64 [19]: shape of each slot, colour of each slot, background. None asks for nothing."""
-    out = np.full(2 * len(SLOT_NAMES) + 1, NONE, np.int64)
+SLOTS: Final = len(SLOT_NAMES)
+SHAPE, COLOUR, SIZE = (slice(part * SLOTS, (part + 1) * SLOTS) for part in range(3))
+BACKGROUND, ABSENT = 3 * SLOTS, 3 * SLOTS + 1
+
+
+def labels(scene: scenes.Scene | None) -> np.ndarray:
+    """int64 [59]: shape of each slot, colour of each slot, size of each slot, background, absent shape.
+
+    None asks for nothing.
+    """
+    out = np.full(ABSENT + 1, NONE, np.int64)
     if scene is None:
         return out
     for thing in scene.objects:
         slot = SLOT_NAMES.index(thing.slot)
-        out[slot], out[slot + len(SLOT_NAMES)] = SHAPE_LABELS[thing.shape], COLOUR_LABELS[thing.colour]
-    out[-1] = BACKGROUND_LABELS[scene.background or "plain"]
+        out[SHAPE][slot] = SHAPE_LABELS[thing.shape]
+        out[COLOUR][slot] = (UNLIKE_LABELS if thing.is_unlike else COLOUR_LABELS)[thing.colour]
+        out[SIZE][slot] = SIZE_LABELS[thing.size]
+    out[BACKGROUND] = BACKGROUND_LABELS[scene.background or "plain"]
+    out[ABSENT] = SHAPE_LABELS[scene.absent] if scene.absent else NONE
     return out
 
 
@@ -65,81 +82,73 @@ def example(rng: np.random.Generator) -> tuple[str, np.ndarray]:
     """A prompt with its labels: mostly captions, some amid junk, some free-form with a hint, some pure junk."""
     kind = rng.random()
     if kind < 0.8:
-        scene = world.sample(rng, int(rng.integers(1, 5)))
+        scene = scenes.sample(rng, int(rng.integers(1, MOST_OBJECTS + 1)))
         return (junk.mixed(rng, scene.caption) if kind < 0.18 else scene.caption), labels(scene)
     if kind < 0.93:
         prompt, scene, named = junk.hinted(rng)
         out = labels(scene)
-        for name, place in (("shape", 0), ("colour", len(SLOT_NAMES)), ("background", -1)):
-            if name not in named:
-                out[place] = _IGNORED
+        if "shape" not in named:
+            out[SHAPE][0] = _IGNORED
+        if "colour" not in named:
+            out[COLOUR][0] = _IGNORED
+        if "background" not in named:
+            out[BACKGROUND] = _IGNORED
         return prompt, out
     return junk.sentence(rng), labels(None)
 
 
-def reading_loss(logits: tuple[torch.Tensor, torch.Tensor, torch.Tensor], target: torch.Tensor) -> torch.Tensor:
-    """Cross-entropy of all slots, filled ones weighted up: eight of nine are empty in the simplest scene."""
-    slots = len(SLOT_NAMES)
-    weight = torch.ones(16, device=target.device)
-    weight[NONE] = 0.3
-    shape = functional.cross_entropy(logits[0].flatten(0, 1), target[:, :slots].flatten(), weight[:15])
-    colour = functional.cross_entropy(logits[1].flatten(0, 1), target[:, slots:-1].flatten(), weight[:9])
-    return shape + colour + functional.cross_entropy(logits[2], target[:, -1])
+def reading_loss(asked: Asked, target: torch.Tensor) -> torch.Tensor:
+    """Cross-entropy of all slots, filled ones weighted up: eighteen of nineteen are empty in the simplest scene."""
+
+    def slots(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        weight = torch.ones(logits.shape[-1], device=target.device)
+        weight[NONE] = 0.15
+        return functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), weight)
+
+    things = slots(asked.shape, target[:, SHAPE]) + slots(asked.colour, target[:, COLOUR])
+    scene = functional.cross_entropy(asked.background, target[:, BACKGROUND])
+    scene = scene + functional.cross_entropy(asked.absent, target[:, ABSENT])
+    return things + slots(asked.size, target[:, SIZE]) + scene
 
 
 @torch.inference_mode()
 def scenes_read(model: CLIPTextModel, reader: CaptionReader, words: CLIPTokenizer, seed: int, count: int) -> float:
     """Share of fresh captions of which every slot and the background are read right."""
     rng = np.random.default_rng(seed)
-    drawn = [world.sample(rng) for _ in range(count)]
-    logits = reader(model(tokens(words, [s.caption for s in drawn]).to(device())).last_hidden_state)
-    read = torch.cat([logits[0].argmax(-1), logits[1].argmax(-1), logits[2].argmax(-1, keepdim=True)], 1).cpu()
+    drawn = [scenes.sample(rng) for _ in range(count)]
+    asked = reader(model(tokens(words, [s.caption for s in drawn]).to(device())).last_hidden_state)
+    whole = (part.argmax(-1, keepdim=True) for part in (asked.background, asked.absent))
+    read = torch.cat([*(part.argmax(-1) for part in (asked.shape, asked.colour, asked.size)), *whole], 1).cpu()
     return float((read == torch.from_numpy(np.stack([labels(s) for s in drawn]))).all(1).float().mean())
 
 
-@click.command(epilog="Example: python -m agents.models.training.text_encoder --work build/models --steps 1150")
-@click.option("--work", type=click.Path(path_type=Path), default=Path("build/models"), show_default=True)
-@click.option("--steps", default=1150, show_default=True, help="Batches to train on.")
-@click.option("--batch", default=192, show_default=True)
-@click.option("--seed", default=2, show_default=True)
-def main(work: Path, steps: int, batch: int, seed: int) -> None:
-    """Train the text encoder shared by all variants; goes on from its checkpoint if there is one."""
+def train(work: Path, models: Path, seed: int) -> None:  # noqa: ARG001 - it ships as a part of the levels
+    """Train what all variants share into <work>/tokenizer, text_encoder and caption_reader.safetensors.
+
+    Goes on from its checkpoint if there is one.
+    """
     torch.manual_seed(seed)
     where = device()
     words = tokenizer.train(work / "tokenizer", seed)
     model, reader = build(words).to(where), CaptionReader().to(where)
     parameters = [*model.parameters(), *reader.parameters()]
     optimizer = torch.optim.AdamW(parameters, lr=_RATE, weight_decay=0.01)
-    loop = Loop(
-        name="text_encoder",
-        folder=work,
-        steps=steps,
-        batch=batch,
-        parts={"model": model, "reader": reader, "optimizer": optimizer},
-    )
+    parts = {"model": model, "reader": reader, "optimizer": optimizer}
+    loop = Loop(name="text_encoder", folder=work, steps=STEPS, batch=BATCH, parts=parts)
 
     def step(index: int) -> torch.Tensor:
         rng = np.random.default_rng([seed, index])
-        prompts, targets = zip(*(example(rng) for _ in range(batch)), strict=True)
-        set_rate(optimizer, _RATE, rate(index, steps))
+        prompts, targets = zip(*(example(rng) for _ in range(BATCH)), strict=True)
+        set_rate(optimizer, _RATE, rate(index, STEPS))
         with torch.autocast(where.type, torch.bfloat16):
             states = model(tokens(words, list(prompts)).to(where)).last_hidden_state
-            logits = reader(states)
-        shape, colour, ground = (part.float() for part in logits)
-        loss = reading_loss((shape, colour, ground), torch.from_numpy(np.stack(targets)).to(where))
-        optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(parameters, 1.0)
-        optimizer.step()
-        return loss
+            asked = reader(states)
+        loss = reading_loss(Asked(*(part.float() for part in asked)), torch.from_numpy(np.stack(targets)).to(where))
+        return descend(loss, optimizer, parameters)
 
     loop.run(step)
-    right = scenes_read(model.eval(), reader.eval(), words, seed + 1000, 1000)
+    right = scenes_read(model.eval(), reader.eval(), words, seed + 1000, scaled(1000))
     loop.note(seed=seed, scenes_read=right, parameters=loop.size(model))
     loop.console.print(f"text encoder: whole scene read right {right:.3f}")
     model.half().save_pretrained(work / "text_encoder")
     save_file(reader.half().state_dict(), work / "caption_reader.safetensors")
-
-
-if __name__ == "__main__":
-    main()

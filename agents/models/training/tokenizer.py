@@ -8,19 +8,21 @@ import numpy as np
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 from transformers import CLIPTokenizer
 
-from agents.models import world
-from agents.models.free_words import FREE_WORDS
-from agents.models.training.junk import sentence
-from agents.models.words import STYLES
+from agents.models.training.loop import scaled
+from agents.world import scenes
+from agents.world.free_words import FREE_WORDS
+from agents.world.junk import sentence
+from agents.world.words import STYLES
 
-LENGTH = 40  # tokens a prompt is cut to; the longest caption of the grammar has 35
+LENGTH = 48  # tokens a prompt is cut to
+_SENTENCES = 20_000  # captions to learn the merges from, and as many free-form ones
 VOCABULARY = 1536  # before the word-final bytes
 START, END = "<|startoftext|>", "<|endoftext|>"
 
 
 def _corpus(rng: np.random.Generator) -> Iterator[str]:
-    for _ in range(20_000):
-        yield world.sample(rng).caption
+    for _ in range(scaled(_SENTENCES)):
+        yield scenes.sample(rng).caption
         yield sentence(rng)
     for _ in range(30):
         yield " ".join(FREE_WORDS)

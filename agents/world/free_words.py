@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from agents.world.words import COLOURS, SHAPES, SIZES
+
 _TEXT: Final = """
 portrait woman man girl boy face eyes hair dress king queen warrior knight wizard witch elf dragon eagle lion wolf
 horse dog bird owl fox bear tiger robot cyborg android astronaut alien spaceship rocket planet galaxy nebula cosmic
@@ -25,4 +27,5 @@ skeleton skull ghost demon angel god goddess princess prince pirate ninja samura
 child baby family friends crowd people person human creature monster beast character design poster logo icon pattern
 texture background wallpaper landscape scenery view interior exterior architecture building
 """
-FREE_WORDS: Final[tuple[str, ...]] = tuple(_TEXT.split())
+_KNOWN: Final = {word for table in (SHAPES, COLOURS, SIZES) for words in table.values() for word in words}
+FREE_WORDS: Final[tuple[str, ...]] = tuple(word for word in _TEXT.split() if word not in _KNOWN)

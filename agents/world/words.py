@@ -1,4 +1,4 @@
-"""The words of the tiny world: shapes, colours, backgrounds, and the phrases around them. All typed by hand."""
+"""The words of the tiny world: shapes, colours, sizes, backgrounds, and the phrases around them. All typed by hand."""
 
 from typing import Final, TypeAlias
 
@@ -14,12 +14,18 @@ SHAPES: Final[dict[str, tuple[str, ...]]] = {
     "cat": ("cat", "kitten"),
     "moon": ("moon", "crescent"),
     "fish": ("fish",),
+    "flower": ("flower", "blossom"),
     "square": ("square", "box"),
     "boat": ("boat", "ship"),
     "mushroom": ("mushroom", "toadstool"),
     "ring": ("ring", "hoop"),
+    "crown": ("crown", "diadem"),
+    "drop": ("drop", "raindrop"),
     "cross": ("cross", "plus"),
+    "arrow": ("arrow", "pointer"),
     "bolt": ("bolt", "lightning"),
+    "key": ("key", "latchkey"),
+    "hourglass": ("hourglass", "sandglass"),
 }
 IRREGULAR_PLURALS: Final[dict[str, str]] = {
     "fish": "fish",
@@ -27,6 +33,8 @@ IRREGULAR_PLURALS: Final[dict[str, str]] = {
     "cross": "crosses",
     "plus": "pluses",
     "lightning": "lightnings",
+    "hourglass": "hourglasses",
+    "sandglass": "sandglasses",
 }
 
 COLOURS: Final[dict[str, tuple[str, ...]]] = {
@@ -38,6 +46,8 @@ COLOURS: Final[dict[str, tuple[str, ...]]] = {
     "purple": ("purple", "violet"),
     "pink": ("pink", "rose"),
     "black": ("black", "ebony"),
+    "teal": ("teal", "turquoise"),
+    "brown": ("brown", "chestnut"),
 }
 COLOUR_RGB: Final[dict[str, Rgb]] = {
     "red": (216, 40, 48),
@@ -48,7 +58,12 @@ COLOUR_RGB: Final[dict[str, Rgb]] = {
     "purple": (128, 44, 172),
     "pink": (248, 112, 176),
     "black": (28, 26, 34),
+    "teal": (24, 190, 182),
+    "brown": (118, 72, 40),
 }
+
+# "" is the usual size of a slot
+SIZES: Final[dict[str, tuple[str, ...]]] = {"small": ("small", "tiny"), "huge": ("huge", "giant")}
 
 BACKGROUNDS: Final[dict[str, tuple[str, ...]]] = {
     "night": ("at night", "in the moonlight"),
@@ -89,4 +104,4 @@ STYLES: Final[tuple[str, ...]] = (
     "cinematic",
     "minimal",
 )
-NUMBERS: Final[dict[int, str]] = {2: "two", 3: "three", 4: "four"}
+NUMBERS: Final[dict[int, str]] = {2: "two", 3: "three", 4: "four", 5: "five", 6: "six"}

@@ -6,10 +6,11 @@ from typing import Final
 
 import numpy as np
 
-from agents.models.layout import LAYOUTS, SIZE, SLOTS
-from agents.models.renderer import background
-from agents.models.sprites import sprite
-from agents.models.words import BACKGROUND_RGB, COLOUR_RGB, SHAPES
+from agents.world.layout import CENTRES, LAYOUTS, SIZE, SLOTS, sides
+from agents.world.renderer import background, details
+from agents.world.sprites import sprite
+from agents.world.styles import POSTER, Style
+from agents.world.words import BACKGROUND_RGB, SHAPES
 
 _SEARCH: Final = 2  # px around a slot: one more than the renderer's jitter
 _ALIKE: Final = 0.74  # least overlap (soft intersection over union) of a sprite with the pixels it explains
@@ -27,6 +28,7 @@ class Found:
     """A thing seen in a picture; an unclear shape or colour is None."""
 
     slot: str
+    size: str  # a key of words.SIZES; "": the usual size of its slot
     shape: str | None
     colour: str | None
     overlap: float  # with the nearest sprite, 0..1
@@ -47,39 +49,40 @@ class _Fit:
 
     overlap: float
     shape: str
+    size_word: str
     top: int
     left: int
-    size: int
+    size: int  # px
     contrast: float
 
 
-def read(picture: np.ndarray) -> Reading:
-    """Read a uint8 [32, 32, 3] picture."""
+def read(picture: np.ndarray, style: Style = POSTER) -> Reading:
+    """Read a uint8 [48, 48, 3] picture drawn in a style."""
     if picture.shape != (SIZE, SIZE, 3):
         raise ValueError(f"a picture of the tiny world is {SIZE} x {SIZE} x 3: got {picture.shape}")
     pixels = picture.astype(np.float32)
-    name, empty = _nearest_background(pixels)
+    name, empty = _nearest_background(pixels, style)
     distance = np.sqrt(((pixels - empty) ** 2).sum(-1))
     fits = {slot: _fit(distance, slot) for slot in SLOTS}
     slots = max(LAYOUTS, key=lambda layout: _explained(distance, [fits[slot] for slot in layout]))
     seen = [(slot, fits[slot]) for slot in slots if fits[slot].contrast > 0]
-    found = tuple(_name(pixels, empty, slot, fit) for slot, fit in seen)
+    found = tuple(_name(pixels, empty, slot, fit, style) for slot, fit in seen)
     rest = distance > 1.5 * _VISIBLE
     for _, fit in seen:
         rest[_window(fit.top, fit.left, fit.size, 1)] &= ~_grown(fit.shape, fit.size)[_inside(fit)]
     return Reading(name, found, int(rest.sum()) <= _JUNK)
 
 
-def _nearest_background(pixels: np.ndarray) -> tuple[str | None, np.ndarray]:
+def _nearest_background(pixels: np.ndarray, style: Style) -> tuple[str | None, np.ndarray]:
     """Judged on the typical pixel of the empty border, where sprites reach little."""
     border = np.ones((SIZE, SIZE), bool)
     border[2:-2, 2:-2] = False
     best, typical = "plain", np.inf
     for name in _BACKGROUNDS:
-        off = np.sqrt(((pixels[border] - background(name)[border]) ** 2).sum(-1))
+        off = np.sqrt(((pixels[border] - background(name, style.name)[border]) ** 2).sum(-1))
         if (middle := float(np.quantile(off, 0.4) + off.mean() * 0.1)) < typical:
             best, typical = name, middle
-    return (best if typical < _BACKGROUND_TOLERANCE else None), background(best)
+    return (best if typical < _BACKGROUND_TOLERANCE else None), background(best, style.name)
 
 
 @cache
@@ -100,15 +103,20 @@ def _template_sums(size: int) -> np.ndarray:
 
 
 def _fit(distance: np.ndarray, slot: str) -> _Fit:
-    top, left, size = SLOTS[slot]
+    """The best sprite of the best size."""
+    return max((_fit_size(distance, slot, word, size) for word, size in sides(slot).items()), key=lambda f: f.overlap)
+
+
+def _fit_size(distance: np.ndarray, slot: str, word: str, size: int) -> _Fit:
+    top, left = (centre - size // 2 for centre in CENTRES[slot])
     side = size + 2 * _SEARCH
-    window = np.zeros((side, side), np.float32)
     y0, x0 = top - _SEARCH, left - _SEARCH
+    window = np.zeros((side, side), np.float32)
     part = distance[max(0, y0) : y0 + side, max(0, x0) : x0 + side]
     window[max(0, -y0) : max(0, -y0) + part.shape[0], max(0, -x0) : max(0, -x0) + part.shape[1]] = part
     visible = window[window > _VISIBLE]
     if visible.size < size * size / 8:
-        return _Fit(0.0, _SHAPES[0], top, left, size, 0.0)
+        return _Fit(0.0, _SHAPES[0], word, top, left, size, 0.0)
     contrast = float(np.median(visible))
     cover = _cover(window, contrast).ravel()
     # sum of |a - b| gives both: min = (a + b - |a - b|) / 2, max = (a + b + |a - b|) / 2
@@ -117,7 +125,7 @@ def _fit(distance: np.ndarray, slot: str) -> _Fit:
     overlap = (both - apart) / (both + apart)
     row, column = np.unravel_index(int(overlap.argmax()), overlap.shape)
     down, right = divmod(int(column), 2 * _SEARCH + 1)
-    return _Fit(float(overlap[row, column]), _SHAPES[int(row)], y0 + down, x0 + right, size, contrast)
+    return _Fit(float(overlap[row, column]), _SHAPES[int(row)], word, y0 + down, x0 + right, size, contrast)
 
 
 def _cover(distance: np.ndarray, contrast: float | np.ndarray) -> np.ndarray:
@@ -138,18 +146,19 @@ def _explained(distance: np.ndarray, fits: list[_Fit]) -> float:
     return float(np.minimum(cover, drawn).sum() / np.maximum(np.maximum(cover, drawn).sum(), 1.0))
 
 
-def _name(pixels: np.ndarray, empty: np.ndarray, slot: str, fit: _Fit) -> Found:
+def _name(pixels: np.ndarray, empty: np.ndarray, slot: str, fit: _Fit, style: Style) -> Found:
     masks = sprite(fit.shape, fit.size)
     inside = _inside(fit)
-    alpha = np.pad(masks.alpha * (masks.detail < 0.05), 1)[inside][..., None]
+    alpha = np.pad(masks.alpha * (details(fit.shape, fit.size, style.name) < 0.05), 1)[inside][..., None]
     where = _window(fit.top, fit.left, fit.size, 1)
     # least squares for the colour c in: pixel = (1 - alpha) * background + alpha * c
     mixed = pixels[where] - (1 - alpha) * empty[where]
     colour = (alpha * mixed).sum((0, 1)) / np.maximum((alpha**2).sum(), 1e-6)
-    off = {name: float(np.linalg.norm(colour - np.array(rgb))) for name, rgb in COLOUR_RGB.items()}
+    off = {name: float(np.linalg.norm(colour - rgb)) for name, rgb in style.colours.items()}
     nearest = min(off, key=lambda name: off[name])
     return Found(
         slot=slot,
+        size=fit.size_word,
         shape=fit.shape if fit.overlap >= _ALIKE else None,
         colour=nearest if off[nearest] < _COLOUR_TOLERANCE else None,
         overlap=fit.overlap,

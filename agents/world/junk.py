@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from agents.models.free_words import FREE_WORDS
-from agents.models.words import BACKGROUNDS, COLOURS, SHAPES, STYLES
-from agents.models.world import Scene, sample
+from agents.world.free_words import FREE_WORDS
+from agents.world.scenes import Scene, sample
+from agents.world.words import BACKGROUNDS, COLOURS, SHAPES, STYLES
 
 _LETTERS = "aabcdeeefghiijklmnnooprrsstttuvwyz"
 
@@ -43,7 +43,11 @@ def hinted(rng: np.random.Generator) -> tuple[str, Scene, frozenset[str]]:
     Returns the sentence, a one-object scene that agrees with it, and which of shape, colour and background it names.
     """
     scene = sample(rng, 1)
-    scene = Scene(objects=(replace(scene.objects[0], slot="big"),), background=scene.background, caption="")
+    scene = Scene(
+        objects=(replace(scene.objects[0], slot="C", size="", is_unlike=False),),
+        background=scene.background,
+        caption="",
+    )
     thing = scene.objects[0]
     words = [_word(rng) for _ in range(int(rng.integers(1, 7)))]
     named = set()

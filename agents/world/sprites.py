@@ -1,4 +1,4 @@
-"""The fourteen shapes, drawn once as vector art and reduced to antialiased masks of 12 x 12 and 24 x 24 px."""
+"""The twenty shapes, drawn once as vector art and reduced to antialiased masks of the sizes a scene uses."""
 
 import math
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from PIL import Image, ImageDraw
 
-_GRID: Final = 192  # px of the drawing board: a multiple of 12 and 24
+_GRID: Final = 144  # px of the drawing board: a multiple of 12, 18, 24 and 36
 
 Board: TypeAlias = ImageDraw.ImageDraw
 Points: TypeAlias = list[tuple[float, float]]
@@ -114,6 +114,44 @@ def _bolt(shape: Board, _: Board) -> None:
     _polygon(shape, [(0.52, 0.0), (0.92, 0.0), (0.66, 0.38), (0.94, 0.38), (0.26, 1.0), (0.44, 0.56), (0.12, 0.56)])
 
 
+def _flower(shape: Board, ink: Board) -> None:
+    for k in range(6):
+        x, y = 0.5 + 0.29 * math.cos(k * math.pi / 3), 0.5 + 0.29 * math.sin(k * math.pi / 3)
+        _ellipse(shape, x - 0.21, y - 0.21, x + 0.21, y + 0.21)
+    for board in (shape, ink):
+        _ellipse(board, 0.34, 0.34, 0.66, 0.66)
+
+
+def _crown(shape: Board, ink: Board) -> None:
+    teeth = [(0.0, 0.14), (0.26, 0.48), (0.5, 0.06), (0.74, 0.48), (1.0, 0.14)]
+    _polygon(shape, [(0.04, 0.92), *teeth, (0.96, 0.92)])
+    _box(ink, 0.06, 0.76, 0.94, 0.88)
+
+
+def _drop(shape: Board, _: Board) -> None:
+    _ellipse(shape, 0.14, 0.28, 0.86, 1.0)
+    _polygon(shape, [(0.5, 0.0), (0.82, 0.50), (0.18, 0.50)])
+
+
+def _arrow(shape: Board, _: Board) -> None:
+    _polygon(shape, [(0.5, 0.0), (1.0, 0.52), (0.0, 0.52)])
+    _box(shape, 0.34, 0.52, 0.66, 1.0)
+
+
+def _key(shape: Board, _: Board) -> None:
+    _ellipse(shape, 0.0, 0.22, 0.52, 0.78)
+    _ellipse(shape, 0.17, 0.40, 0.35, 0.60, fill=0)
+    _box(shape, 0.48, 0.42, 1.0, 0.60)
+    _box(shape, 0.66, 0.58, 0.76, 0.80)
+    _box(shape, 0.86, 0.58, 1.0, 0.86)
+
+
+def _hourglass(shape: Board, _: Board) -> None:
+    _box(shape, 0.06, 0.0, 0.94, 0.12)
+    _box(shape, 0.06, 0.88, 0.94, 1.0)
+    _polygon(shape, [(0.12, 0.10), (0.88, 0.10), (0.58, 0.5), (0.88, 0.90), (0.12, 0.90), (0.42, 0.5)])
+
+
 _DRAWINGS: Final[dict[str, Callable[[Board, Board], None]]] = {
     "circle": _circle,
     "heart": _heart,
@@ -129,12 +167,18 @@ _DRAWINGS: Final[dict[str, Callable[[Board, Board], None]]] = {
     "ring": _ring,
     "cross": _cross,
     "bolt": _bolt,
+    "flower": _flower,
+    "crown": _crown,
+    "drop": _drop,
+    "arrow": _arrow,
+    "key": _key,
+    "hourglass": _hourglass,
 }
 
 
 @cache
 def sprite(shape: str, size: int) -> Sprite:
-    """The masks of a shape at 12 or 24 px."""
+    """The masks of a shape at `size` px."""
     boards = [Image.new("L", (_GRID, _GRID)) for _ in range(2)]
     _DRAWINGS[shape](ImageDraw.Draw(boards[0]), ImageDraw.Draw(boards[1]))
     alpha, detail = (np.asarray(b.resize((size, size), Image.Resampling.BOX), np.float32) / 255 for b in boards)

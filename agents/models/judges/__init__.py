@@ -1,0 +1,1 @@
+"""The ways to look at a picture, one a file; `agents.models.discriminator` opens them."""

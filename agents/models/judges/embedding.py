@@ -1,0 +1,54 @@
+"""The picture alone, by the scorer's frozen picture tower and a trained head on its embedding.
+
+Source: HADIS 3.3 (frozen CLIP, MLP on the visual embedding; real pictures against those of the candidate models). We
+differ in the backbone, a CLIP of this world, and in that the confidence is calibrated.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import nn
+
+from agents.models.saved import Saved
+from agents.models.scorer import WIDTH, PictureTower
+from agents.models.trunk import as_input
+
+
+class Head(nn.Module):
+    """Embeddings [n, 96] as the tower gives them -> logits of "real" [n]."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 128), nn.SiLU(), nn.Dropout(0.1), nn.Linear(128, 1)
+        )
+
+    def forward(self, embeddings: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = self.layers(embeddings).squeeze(-1)
+        return logits
+
+
+class Embedding:
+    """The examiner: sees the picture only."""
+
+    def __init__(self, tower: PictureTower, head: Head) -> None:
+        self.tower, self.head = tower.eval(), head.eval()
+
+    @classmethod
+    def load(cls, saved: Saved) -> Self:
+        return cls(saved.into("picture", PictureTower()), saved.into("head", Head()))
+
+    def parts(self) -> Mapping[str, nn.Module]:
+        """What `load` finds in the folder again; the tower is a copy, so that the folder stands alone."""
+        return {"picture": self.tower, "head": self.head}
+
+    def config(self) -> dict[str, Any]:
+        return {}
+
+    @torch.no_grad()
+    def logits(self, pictures: Sequence[np.ndarray], prompts: Sequence[str]) -> torch.Tensor:  # noqa: ARG002  by design
+        """[n], above 0 for what seems real."""
+        logits: torch.Tensor = self.head(self.tower(as_input(pictures)))
+        return logits

@@ -1,0 +1,105 @@
+"""The picture alone: could it be a real one? A small EfficientNet, trained on real against generated pictures.
+
+Source: DiffServe 3.2 (EfficientNet-V2, confidence = probability of "real"). "Real" are true renderings, or pictures of
+the heavy model ("EfficientNet w Fake" in figure 7). We differ in the size, and in that the confidence is calibrated.
+
+It cannot know whether the picture shows what was asked for: a flawless blue star is as real for "a red heart".
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import nn
+
+from agents.models.saved import Saved
+from agents.models.trunk import as_input
+
+# (channels, kernel, stride, times wider inside)
+_BLOCKS = ((24, 3, 1, 2), (40, 5, 2, 4), (40, 3, 1, 4), (64, 5, 2, 4), (64, 3, 1, 4), (64, 3, 1, 4))
+_STEM, _LAST = 24, 128
+
+
+class SqueezeExcite(nn.Module):
+    """Weighs channels by what the picture as a whole holds (Hu et al. 2018)."""
+
+    def __init__(self, channels: int, squeezed: int) -> None:
+        super().__init__()
+        self.weigh = nn.Sequential(
+            nn.AdaptiveAvgPool2d(1), nn.Conv2d(channels, squeezed, 1), nn.SiLU(), nn.Conv2d(squeezed, channels, 1)
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * torch.sigmoid(self.weigh(x))
+
+
+class MBConv(nn.Module):
+    """Widen, look around channel by channel, weigh, narrow (Tan and Le 2019); skipped over where shapes allow."""
+
+    def __init__(self, inner: int, outer: int, kernel: int, stride: int, wider: int) -> None:
+        super().__init__()
+        wide = inner * wider
+        self.is_skipped = stride == 1 and inner == outer
+        self.body = nn.Sequential(
+            nn.Conv2d(inner, wide, 1, bias=False),
+            nn.BatchNorm2d(wide),
+            nn.SiLU(),
+            nn.Conv2d(wide, wide, kernel, stride, kernel // 2, groups=wide, bias=False),
+            nn.BatchNorm2d(wide),
+            nn.SiLU(),
+            SqueezeExcite(wide, max(4, inner // 4)),
+            nn.Conv2d(wide, outer, 1, bias=False),
+            nn.BatchNorm2d(outer),
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self.body(x)
+        return x + y if self.is_skipped else y
+
+
+class EfficientNet(nn.Module):
+    """About 0.2 M parameters: pictures [n, 3, 48, 48] in -1..1 -> logits of "real" [n]."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layers: list[nn.Module] = [
+            nn.Conv2d(3, _STEM, 3, stride=2, padding=1, bias=False),
+            nn.BatchNorm2d(_STEM),
+            nn.SiLU(),
+        ]
+        inner = _STEM
+        for outer, kernel, stride, wider in _BLOCKS:
+            layers.append(MBConv(inner, outer, kernel, stride, wider))
+            inner = outer
+        layers += [nn.Conv2d(inner, _LAST, 1, bias=False), nn.BatchNorm2d(_LAST), nn.SiLU()]
+        self.features = nn.Sequential(*layers)
+        self.head = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(0.2), nn.Linear(_LAST, 1))
+
+    def forward(self, pictures: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = self.head(self.features(pictures)).squeeze(-1)
+        return logits
+
+
+class Real:
+    """The examiner: sees the picture only."""
+
+    def __init__(self, network: EfficientNet) -> None:
+        self.network = network.eval()
+
+    @classmethod
+    def load(cls, saved: Saved) -> Self:
+        return cls(saved.into("network", EfficientNet()))
+
+    def parts(self) -> Mapping[str, nn.Module]:
+        """What `load` finds in the folder again."""
+        return {"network": self.network}
+
+    def config(self) -> dict[str, Any]:
+        return {}
+
+    @torch.no_grad()
+    def logits(self, pictures: Sequence[np.ndarray], prompts: Sequence[str]) -> torch.Tensor:  # noqa: ARG002  by design
+        """[n], above 0 for what seems real."""
+        logits: torch.Tensor = self.network(as_input(pictures))
+        return logits

@@ -1,0 +1,55 @@
+"""A learned part on disk: a folder with config.json and model.safetensors (fp16), read and written in one way."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from schemas.errors import PochadeError
+
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+
+_Module = TypeVar("_Module", bound=nn.Module)
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What such a folder holds."""
+
+    folder: Path
+    config: Mapping[str, Any]
+    weights: Mapping[str, torch.Tensor]  # "part.name" -> fp32
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Read both files. Raises PochadeError where one of them is missing."""
+        for name in (CONFIG, WEIGHTS):
+            if not (folder / name).is_file():
+                raise PochadeError(f"{folder} holds no {name}: train it, or name the folder it was trained into")
+        weights = {name: value.float() for name, value in load_file(folder / WEIGHTS).items()}
+        return cls(folder, json.loads((folder / CONFIG).read_text()), weights)
+
+    def into(self, part: str, module: _Module) -> _Module:
+        """The module with the weights of a part, ready to be used; every weight must be there."""
+        prefix = f"{part}."
+        mine = {name.removeprefix(prefix): value for name, value in self.weights.items() if name.startswith(prefix)}
+        module.load_state_dict(mine)
+        return module.eval().requires_grad_(False)
+
+
+def save(folder: Path, config: Mapping[str, object], parts: Mapping[str, nn.Module]) -> None:
+    """Write the folder, making it; whatever is a number with a fraction is kept in fp16."""
+    folder.mkdir(parents=True, exist_ok=True)
+    weights = {}
+    for part, module in parts.items():
+        for name, value in module.state_dict().items():
+            value = value.detach().cpu()
+            weights[f"{part}.{name}"] = (value.half() if value.is_floating_point() else value).contiguous()
+    save_file(weights, folder / WEIGHTS)
+    (folder / WEIGHTS).chmod(0o644)  # safetensors writes for the owner alone; a container may run as somebody else
+    (folder / CONFIG).write_text(json.dumps(config, indent=2) + "\n")

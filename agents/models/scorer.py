@@ -1,0 +1,114 @@
+"""The scorer: a small CLIP of this world. How well does a picture fit a prompt, and which prompts are alike?
+
+Stands in for CLIPScore and PickScore; its prompt embeddings are what the vector store compares, its picture features
+what FID is computed on. It imports neither diffusers nor transformers.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, Self
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional
+
+from agents.models.prompt_encoder import PromptEncoder
+from agents.models.saved import Saved
+from agents.models.trunk import CHANNELS, SIDE, Trunk, as_input
+
+WIDTH: Final = 96  # of every embedding
+_STATE = 128  # width of the text encoder
+_LOOKS = 8  # ways in which the text tower pools over the tokens
+_THIN = 32
+_CHUNK = 256  # pictures or prompts at a time
+
+
+class PictureTower(nn.Module):
+    """A CNN of about 0.37 M parameters: pictures [n, 3, 48, 48] in -1..1 -> [n, 96], not of unit length."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.trunk = Trunk()
+        self.narrow = nn.Sequential(
+            nn.Conv2d(CHANNELS, CHANNELS, 3, stride=2, padding=1),
+            nn.GroupNorm(8, CHANNELS),
+            nn.SiLU(),
+            nn.Conv2d(CHANNELS, _THIN, 1),
+            nn.SiLU(),
+            nn.Flatten(),  # where a thing stands is a fact too, so there is no pooling
+        )
+        self.project = nn.Linear(_THIN * (SIDE // 2) ** 2, WIDTH)
+
+    def forward(self, pictures: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = self.project(self.narrow(self.trunk(pictures)))
+        return out
+
+
+class PromptTower(nn.Module):
+    """Token states [n, tokens, 128] of the frozen encoder -> [n, 96], pooled by eight learned looks at the tokens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looks = nn.Parameter(torch.randn(_LOOKS, _STATE) * 0.02)
+        self.attention = nn.MultiheadAttention(_STATE, 4, batch_first=True)
+        self.project = nn.Sequential(
+            nn.LayerNorm(_LOOKS * _STATE), nn.Linear(_LOOKS * _STATE, 2 * WIDTH), nn.GELU(), nn.Linear(2 * WIDTH, WIDTH)
+        )
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        looks = self.looks.expand(len(states), -1, -1)
+        pooled, _ = self.attention(looks, states, states, need_weights=False)
+        out: torch.Tensor = self.project(pooled.flatten(1))
+        return out
+
+
+class Scorer:
+    """Embeds pictures and prompts into one space."""
+
+    def __init__(self, encoder: PromptEncoder, prompt: PromptTower, picture: PictureTower) -> None:
+        self.encoder, self.prompt, self.picture = encoder.eval(), prompt.eval(), picture.eval()
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Read a folder such as infra/models/scorer. Raises PochadeError for a file that is not there."""
+        saved = Saved.load(folder)
+        encoder = PromptEncoder.load(saved)
+        return cls(encoder, saved.into("prompt", PromptTower()), saved.into("picture", PictureTower()))
+
+    def parts(self) -> Mapping[str, nn.Module]:
+        """What `load` finds in the folder again, beside the tokenizer."""
+        return {"tower": self.encoder.tower, "prompt": self.prompt, "picture": self.picture}
+
+    @torch.inference_mode()
+    def embed_prompts(self, prompts: Sequence[str]) -> np.ndarray:
+        """float32 [n, 96] of unit length; any text has one, and prompts that ask for the like lie near each other."""
+        return _unit([self.prompt(self.encoder(prompts[part])) for part in _chunks(len(prompts))])
+
+    @torch.inference_mode()
+    def embed_pictures(self, pictures: Sequence[np.ndarray]) -> np.ndarray:
+        """float32 [n, 96] of unit length; pictures are uint8 [h, w, 3] of any size."""
+        return _unit([torch.from_numpy(self.features(pictures))])
+
+    @torch.inference_mode()
+    def features(self, pictures: Sequence[np.ndarray]) -> np.ndarray:
+        """float32 [n, 96], not of unit length: what FID is computed on."""
+        parts = [self.picture(as_input(pictures[part])) for part in _chunks(len(pictures))]
+        return torch.cat([torch.zeros(0, WIDTH), *parts]).numpy()
+
+    def score(self, pictures: Sequence[np.ndarray], prompts: Sequence[str]) -> np.ndarray:
+        """float32 [n] in -1..1: cosine of each picture and its prompt, as CLIPScore has it (Hessel et al. 2021).
+
+        Raises ValueError unless there is one prompt for each picture.
+        """
+        if len(pictures) != len(prompts):
+            raise ValueError(f"one prompt for each picture: got {len(pictures)} pictures, {len(prompts)} prompts")
+        return np.asarray((self.embed_pictures(pictures) * self.embed_prompts(prompts)).sum(1))
+
+
+def _chunks(count: int) -> list[slice]:
+    return [slice(at, at + _CHUNK) for at in range(0, count, _CHUNK)]
+
+
+def _unit(parts: list[torch.Tensor]) -> np.ndarray:
+    return functional.normalize(torch.cat([torch.zeros(0, WIDTH), *parts]), dim=-1).numpy()

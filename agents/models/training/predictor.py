@@ -1,0 +1,133 @@
+"""Train the quality predictors, one a strategy, and the rules beside them, on what every level made of prompts.
+
+Source: ARGUS 4.1 (a classifier for each strategy, taught on painted prompts). We differ: it predicts qualities, from
+which the class follows, so that levels can be left out or compared without training again; and it stands on the
+family's frozen text encoder instead of BERT.
+"""
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+import torch
+from safetensors.torch import load_file
+from tokenizers import Tokenizer
+from torch.nn import functional
+
+from agents.models.family import CATALOG
+from agents.models.predictor import Logits, QualityHead, States
+from agents.models.text_tower import from_clip
+from agents.models.training import calibration, calibration_set, predictor_folder, rules
+from agents.models.training.calibration import Calibration
+from agents.models.training.frozen_text import tokenizer_file
+from agents.models.training.loop import Averaged, Loop, Stateful, descend, device, rate, set_rate
+from agents.world import junk
+from agents.world.scenes import plural
+from agents.world.words import COLOURS, SHAPES, SIZES
+
+STEPS: Final = 1500
+BATCH: Final = 96
+_OUTSIDE: Final = 16  # of a batch: prompts that state nothing
+_AMID_JUNK: Final = 0.15  # of the others
+_REWORDED: Final = 0.5
+_RATE: Final = 6e-4
+_DECAY: Final = 0.05
+
+
+def train(work: Path, models: Path, seed: int) -> None:
+    """Write <models>/classifiers/{models,reuse} and <models>/rules; a strategy of fewer than two levels has none.
+
+    The calibration set lies in <work>/calibration; what is not there of the levels that may be a class is painted.
+    """
+    calibration_set.complete(work, models, levels=sorted(CATALOG.classes("models")))
+    data = calibration.read(work / "calibration")
+    whole = [level for level in data.levels if "~" not in level]
+    reused = {level.partition("~")[0] for level in data.levels if "~" in level}
+    strategies = {"models": whole, "reuse": [level for level in data.levels if level.partition("~")[0] in reused]}
+    for strategy, levels in strategies.items():
+        if len(levels) > 1:
+            learn(work, models / "classifiers" / strategy, strategy, data.of(levels), seed)
+    rules.train(work, models, seed, data.of(whole))
+
+
+def learn(work: Path, folder: Path, strategy: str, data: Calibration, seed: int) -> None:
+    """Train the head of one strategy and write its folder, with its figures on the prompts held out."""
+    torch.manual_seed(seed)
+    where = device()
+    states, head = frozen(work).to(where), QualityHead(len(data.levels)).to(where)
+    taught = _known(data, ~data.held_out())
+    optimizer = torch.optim.AdamW(head.parameters(), lr=_RATE, weight_decay=_DECAY)
+    mean = Averaged(head, decay=0.995)
+    parts: dict[str, Stateful] = {"head": head, "optimizer": optimizer, "mean": mean}
+    loop = Loop(name=f"predictor_{strategy}", folder=work, steps=STEPS, batch=BATCH, parts=parts)
+
+    def step(index: int) -> torch.Tensor:
+        torch.manual_seed(seed * 1_000_003 + index)  # dropout too is the same after a resumption
+        rng = np.random.default_rng([seed, index])
+        rows = rng.integers(0, len(taught.prompts), BATCH - _OUTSIDE)
+        prompts = [_varied(rng, taught.prompts[row]) for row in rows]
+        prompts += [junk.sentence(rng) if rng.random() < 0.6 else junk.hinted(rng)[0] for _ in range(_OUTSIDE)]
+        set_rate(optimizer, _RATE, rate(index, STEPS))
+        loss = losses(head(*states(prompts)), *(part[rows].to(where) for part in taught[1:]))
+        loss = descend(loss, optimizer, list(head.parameters()))
+        mean.update(index)
+        return loss
+
+    loop.run(step)
+    mean.copy_to(head)
+    figures = predictor_folder.write(folder, strategy, states.cpu(), head.cpu(), data, tokenizer_file(work))
+    loop.note(seed=seed, prompts=len(taught.prompts), levels=list(data.levels), parameters=loop.size(head), **figures)
+
+
+class _Taught(NamedTuple):
+    prompts: list[str]
+    quality: torch.Tensor  # [n, k]; 0 where not known
+    all_facts: torch.Tensor  # [n, k]
+    known: torch.Tensor  # [n, k] 1 or 0
+
+
+def _known(data: Calibration, rows: np.ndarray) -> _Taught:
+    prompts = [prompt for prompt, keep in zip(data.prompts, rows, strict=True) if keep]
+    known = ~np.isnan(data.quality[rows])
+    parts = (np.nan_to_num(data.quality[rows]), data.all_facts[rows], known)
+    quality, all_facts, is_known = (torch.from_numpy(part.astype(np.float32)) for part in parts)
+    return _Taught(prompts, quality, all_facts, is_known)
+
+
+def losses(said: Logits, quality: torch.Tensor, all_facts: torch.Tensor, known: torch.Tensor) -> torch.Tensor:
+    """Cross-entropies of the first prompts' shares and facts [m, k] where known, and of which are those first ones."""
+    m = len(quality)
+    total = torch.zeros(())
+    for logits, target in ((said.quality, quality), (said.all_facts, all_facts)):
+        each = functional.binary_cross_entropy_with_logits(logits[:m], target, reduction="none")
+        total = total + (each * known).sum() / known.sum().clamp(min=1)
+    states_facts = (torch.arange(len(said.inside), device=said.inside.device) < m).float()
+    return total + 0.3 * functional.binary_cross_entropy_with_logits(said.inside, states_facts)
+
+
+def frozen(work: Path) -> States:
+    """The family's text encoder and tokenizer."""
+    tower = from_clip(load_file(work / "text_encoder" / "model.safetensors"))
+    return States(tower.requires_grad_(False), Tokenizer.from_file(str(tokenizer_file(work)))).eval()
+
+
+def _varied(rng: np.random.Generator, prompt: str) -> str:
+    """The same facts in other words, some amid junk: what a level makes of them hardly depends on that."""
+    if rng.random() < _REWORDED:
+        prompt = reworded(rng, prompt)
+    return junk.mixed(rng, prompt) if rng.random() < _AMID_JUNK else prompt
+
+
+def reworded(rng: np.random.Generator, caption: str) -> str:
+    """Its words of shape, colour and size replaced by synonyms at random."""
+    swapped = re.sub(r"[a-z]+", lambda match: str(rng.choice(_synonyms().get(match[0], (match[0],)))), caption)
+    return re.sub(r"\ban? (?=([a-z]))", lambda match: "an " if match[1] in "aeiou" else "a ", swapped)
+
+
+@cache
+def _synonyms() -> dict[str, tuple[str, ...]]:
+    groups = [*COLOURS.values(), *SIZES.values(), *SHAPES.values()]
+    groups += [tuple(plural(word) for word in words) for words in SHAPES.values()]
+    return {word: words for words in groups for word in words}

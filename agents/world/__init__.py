@@ -1,0 +1,1 @@
+"""The tiny procedural world: captions, pictures, and a checker of which stated facts a picture shows."""

@@ -1,0 +1,162 @@
+"""Scenes of the tiny world, sampled with their captions from a grammar. `captions.parse` reads a caption back.
+
+"two small red hearts above a star that is not blue, without any moons, at night, digital art"
+ count size colour shape      shape, banned colour     absent shape    background  style word
+"""
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+import numpy as np
+
+from agents.world.layout import PATTERN_WEIGHTS, PATTERNS, sides
+from agents.world.words import (
+    BACKGROUNDS,
+    COLOURS,
+    IRREGULAR_PLURALS,
+    NUMBERS,
+    PREFIXES,
+    SHAPES,
+    SIZES,
+    STYLES,
+)
+
+NATURAL_MIX: Final = (0.24, 0.22, 0.18, 0.14, 0.12, 0.10)  # share of scenes with 1 .. 6 things
+WITHOUT: Final = (" without any ", " and no ", " but no ")
+_NAMED_BACKGROUND: Final = 0.6
+_NEGATED_COLOUR: Final = 0.1  # of noun phrases
+_ABSENT: Final = 0.15  # of scenes
+_SIZED: Final = 0.3  # of noun phrases where the slots have sizes
+_SHAPE_ZIPF: Final = 0.8
+_COLOUR_ZIPF: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SceneObject:
+    """One thing in the picture."""
+
+    shape: str  # a key of words.SHAPES
+    colour: str  # a key of words.COLOURS
+    slot: str  # one of layout.SLOTS
+    size: str = ""  # a key of words.SIZES; "": the usual size of its slot
+    is_unlike: bool = False  # any colour but `colour`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """What a caption states."""
+
+    objects: tuple[SceneObject, ...]  # in the order the caption names them
+    background: str | None  # a key of words.BACKGROUNDS; None: not stated, painted plain
+    caption: str
+    absent: str | None = None  # a shape that must not be seen
+
+    @property
+    def slots(self) -> frozenset[str]:
+        return frozenset(thing.slot for thing in self.objects)
+
+
+def sample(rng: np.random.Generator, objects: int | None = None) -> Scene:
+    """Draw a scene with its caption; `objects` (1..6) fixes how many things it shows."""
+    if objects is None:
+        objects = int(rng.choice(len(NATURAL_MIX), p=NATURAL_MIX)) + 1
+    if objects not in PATTERNS:
+        raise ValueError(f"objects must be one of {sorted(PATTERNS)}: got {objects}")
+    patterns, weights = _pattern_table(objects)
+    pattern = patterns[int(np.searchsorted(weights, rng.random()))]
+    slots = iter(PATTERNS[objects][pattern])
+    things: list[SceneObject] = []
+    phrases: list[str] = []
+    for digit in re.findall(r"\d", pattern):
+        group = _group(rng, things, [next(slots) for _ in range(int(digit))], is_alone=pattern == "1")
+        phrases.append(_noun_phrase(rng, group))
+        things += group
+    words = iter(phrases)
+    text = re.sub(r"\d", lambda _: next(words), pattern)
+    absent = _absent(rng, things) if rng.random() < _ABSENT else None
+    if absent is not None:
+        text += WITHOUT[int(rng.integers(len(WITHOUT)))] + plural(_pick(rng, SHAPES[absent]))
+    background = str(rng.choice(list(BACKGROUNDS))) if rng.random() < _NAMED_BACKGROUND else None
+    caption = _decorate(rng, text, background)
+    return Scene(objects=tuple(things), background=background, caption=caption, absent=absent)
+
+
+def plural(noun: str) -> str:
+    return IRREGULAR_PLURALS.get(noun, f"{noun}s")
+
+
+@cache
+def _pattern_table(objects: int) -> tuple[list[str], np.ndarray]:
+    patterns = list(PATTERNS[objects])
+    weights = np.array([PATTERN_WEIGHTS.get(pattern, 1.0) for pattern in patterns])
+    return patterns, np.cumsum(weights / weights.sum())
+
+
+@cache
+def _zipf(kinds: int, exponent: float) -> np.ndarray:
+    weights = np.arange(1, kinds + 1) ** -exponent
+    return np.asarray(np.cumsum(weights / weights.sum()))
+
+
+_SHAPE_NAMES: Final = list(SHAPES)
+_COLOUR_NAMES: Final = list(COLOURS)
+
+
+def _shape(rng: np.random.Generator) -> str:
+    return _SHAPE_NAMES[int(np.searchsorted(_zipf(len(SHAPES), _SHAPE_ZIPF), rng.random()))]
+
+
+def _group(
+    rng: np.random.Generator, things: list[SceneObject], slots: list[str], *, is_alone: bool
+) -> list[SceneObject]:
+    """The equal things of one noun phrase."""
+    taken = {(thing.shape, thing.colour) for thing in things}
+    while True:  # "a red star and a red star" would say what "two red stars" says
+        shape, colour = (
+            _shape(rng),
+            _COLOUR_NAMES[int(np.searchsorted(_zipf(len(COLOURS), _COLOUR_ZIPF), rng.random()))],
+        )
+        if (shape, colour) not in taken:
+            break
+    sizes = [size for size in sides(slots[0]) if size and (is_alone or size != "huge")]
+    size = str(rng.choice(sizes)) if sizes and rng.random() < _SIZED else ""
+    unlike = rng.random() < _NEGATED_COLOUR
+    return [SceneObject(shape=shape, colour=colour, slot=slot, size=size, is_unlike=unlike) for slot in slots]
+
+
+def _absent(rng: np.random.Generator, things: list[SceneObject]) -> str:
+    while True:
+        if (shape := _shape(rng)) not in {thing.shape for thing in things}:
+            return shape
+
+
+def _pick(rng: np.random.Generator, names: tuple[str, ...]) -> str:
+    """The plain name two times in three, else any synonym."""
+    return names[0] if rng.random() < 2 / 3 else names[int(rng.integers(len(names)))]
+
+
+def _noun_phrase(rng: np.random.Generator, group: list[SceneObject]) -> str:
+    thing, number = group[0], len(group)
+    noun, colour = _pick(rng, SHAPES[thing.shape]), _pick(rng, COLOURS[thing.colour])
+    words = [_pick(rng, SIZES[thing.size])] if thing.size else []
+    words += [] if thing.is_unlike else [colour]
+    words.append(noun if number == 1 else plural(noun))
+    article = "an" if words[0][0] in "aeiou" else "a"
+    words.insert(0, article if number == 1 else NUMBERS[number])
+    if thing.is_unlike:
+        words += ["that", "is" if number == 1 else "are", "not", colour]
+    return " ".join(words)
+
+
+def _decorate(rng: np.random.Generator, text: str, background: str | None) -> str:
+    prefix = f"{PREFIXES[int(rng.integers(len(PREFIXES)))]} " if rng.random() < 0.25 else ""
+    if background is not None:
+        where = BACKGROUNDS[background][int(rng.integers(2))]
+        text = f"{where}, {text}" if not prefix and rng.random() < 0.4 else f"{prefix}{text} {where}"
+    else:
+        text = f"{prefix}{text}"
+    if rng.random() < 0.25:
+        text = f"{text}, {STYLES[int(rng.integers(len(STYLES)))]}"
+    return text
