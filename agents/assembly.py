@@ -125,9 +125,9 @@ def _logics(role: str, settings: Settings, catalog: Catalog, views: _Views) -> l
     if role == "classifier":
         from agents.batch_lane import BatchClassifier
         from agents.classifier import Classifier
-        from agents.classify import RuleClassifier
+        from agents.classify import open_judge
 
-        classifier = Classifier(RuleClassifier.load(), catalog, settings.requests)
+        classifier = Classifier(open_judge(catalog), catalog, settings.requests)
         return [classifier, BatchClassifier(classifier, catalog, views.fleet, views.ended)]
     from agents.dispatching import Dispatcher
 

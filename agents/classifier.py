@@ -3,8 +3,8 @@
 import asyncio
 import dataclasses
 from collections.abc import Sequence
-from typing import Protocol
 
+from agents.classify import PromptJudge
 from agents.writing import outcome_record, outgoing, refused
 from planner.admission import check_request
 from planner.catalog import Catalog, classes_of
@@ -17,16 +17,6 @@ from schemas.record import Delivered, Incoming, Outgoing
 from streams.reading import now_ms
 from streams.request_codec import decode_request, request_id_of
 from streams.settings import Requests
-
-
-class PromptJudge(Protocol):
-    """What tells a prompt's hardness."""
-
-    name: str  # with its version
-
-    def classify(self, prompt: str) -> tuple[float, object]:
-        """Hardness in [0, 1], a quantile on the reference prompts, and what it was judged on."""
-        ...
 
 
 class Classifier:
@@ -68,12 +58,12 @@ class Classifier:
         return request
 
     async def _classified(self, request: GenerateRequest, record: Incoming) -> Sequence[Outgoing]:
-        async with self._judging:  # spaCy serves one thread at a time; the batch lane judges here too
-            hardness, _ = await asyncio.to_thread(self._judge.classify, request.prompt)
+        async with self._judging:  # one thread at a time; the batch lane judges here too
+            judged = await asyncio.to_thread(self._judge.classify, request.prompt)
         classified = ClassifiedRequest(
             request=request,
-            hardness=hardness,
-            classes=classes_of(self._catalog, hardness),
+            hardness=judged.hardness,
+            classes=classes_of(self._catalog, judged.hardness) | judged.classes,
             classifier=self._judge.name,
             received_ms=record.timestamp_ms,
             classified_ms=now_ms(),

@@ -1,47 +1,48 @@
-"""Rebuild `planner/hardness_reference.json`: `python -m agents.hardness_reference --prompts FILE --count N`.
+"""Rebuild `planner/hardness_reference.json`, the one of catalogs without a trained classifier.
 
-Half of the reference are the first N prompts of FILE (one a line), half N captions of the tiny world. Only figures are
-stored, never prompt text.
+    python -m agents.hardness_reference
+
+Every reference is made of the same prompts, which `reference_prompts` draws again: two thirds are captions of the tiny
+world, the rest captions amid everyday prompt words and sentences of such words alone. Only figures are stored.
 """
 
-import argparse
 import pathlib
+from typing import Final
 
 import numpy as np
 
 import planner.hardness
-from agents.classify import RuleClassifier
 from agents.features import FeatureExtractor
-from agents.models import world
-from planner.hardness import build_reference
-from schemas.errors import PochadeError
+from agents.world import junk, scenes
+from planner.hardness import DEFAULT_WEIGHTS, RULES, Reference, build_reference, raw_score
 
-CAPTION_SEED = 20261121
+SEED: Final = 20261121
+COUNT: Final = 3000
+DESCRIPTION: Final = f"{COUNT} prompts of seed {SEED}: captions, one in six amid free words, and one in six free words"
 
 
-def reference_prompts(prompts: pathlib.Path, count: int) -> list[str]:
-    """`count` lines of the file and as many captions. Raises: PochadeError if the file has too few."""
-    lines = [line.strip() for line in prompts.read_text(encoding="utf-8").splitlines() if line.strip()][:count]
-    if len(lines) < count:
-        raise PochadeError(f"{prompts} has {len(lines)} prompts, {count} were asked for: lower --count")
-    rng = np.random.default_rng(CAPTION_SEED)
-    return lines + [world.sample(rng).caption for _ in range(count)]
+def reference_prompts() -> list[str]:
+    """The same every time, as long as the world's words and chances are."""
+    rng = np.random.default_rng(SEED)
+    return [_prompt(rng, number % 6) for number in range(COUNT)]
+
+
+def _prompt(rng: np.random.Generator, kind: int) -> str:
+    if kind == 0:
+        return junk.sentence(rng)
+    caption = scenes.sample(rng).caption
+    return junk.mixed(rng, caption) if kind == 1 else caption
+
+
+def rules_reference(extractor: FeatureExtractor, weights: dict[str, float], version: str = RULES) -> Reference:
+    """The rules' reference with these weights; takes seconds."""
+    features = [extractor.extract(prompt) for prompt in reference_prompts()]
+    return build_reference(version, DESCRIPTION, [raw_score(each, weights) for each in features], weights)
 
 
 def main() -> None:
     """Write the reference beside `planner/hardness.py`."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--prompts", type=pathlib.Path, required=True, help="one prompt a line (DiffusionDB)")
-    parser.add_argument("--count", type=int, default=2000, help="prompts from the file, and as many captions")
-    arguments = parser.parse_args()
-    prompts = reference_prompts(arguments.prompts, arguments.count)
-    extractor = FeatureExtractor()
-    reference = build_reference(
-        RuleClassifier.name,
-        f"{arguments.count} captions of the tiny world (seed {CAPTION_SEED}) and the first {arguments.count} prompts "
-        f"of {arguments.prompts.name}",
-        (extractor.extract(prompt) for prompt in prompts),
-    )
+    reference = rules_reference(FeatureExtractor(), DEFAULT_WEIGHTS)
     target = pathlib.Path(planner.hardness.__file__).with_name("hardness_reference.json")
     target.write_text(reference.render())
     print(f"{target}: {reference.n} prompts, median score {reference.quantiles[50]:.3f}")

@@ -30,12 +30,12 @@ class ProfileScorer:
 
 
 class LearnedScorer:
-    """The shipped prompt-aware discriminator."""
+    """A trained discriminator of any kind, as the config.json in its folder says."""
 
     def __init__(self, folder: pathlib.Path) -> None:
-        from agents.models.discriminator import Discriminator  # torch: only where a picture is judged
+        from agents.models.discriminator import load_discriminator  # torch: only where a picture is judged
 
-        self._model = Discriminator.load(folder)
+        self._model = load_discriminator(folder)
 
     def score(self, request: GenerateRequest, picture: Image) -> float:
         return float(self._model.score([np.asarray(picture)], [request.prompt])[0])

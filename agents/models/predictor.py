@@ -5,20 +5,27 @@ It imports neither diffusers nor transformers, so a role that only classifies st
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 import torch
-from tokenizers import Tokenizer
 from torch import nn
 
-from agents.models.prompt_encoder import TOKENIZER
+from agents.models.caption_reader import SCENE_FEATURES, SLOT_FEATURES, SLOT_NAMES, CaptionReader
+from agents.models.prompt_encoder import PromptEncoder
 from agents.models.saved import Saved
-from agents.models.text_tower import TextTower, token_ids
 
-_WIDTH: Final = 128  # of the text tower's states
-_QUERIES: Final = 4
+_WIDTH: Final = 64
+_STATES: Final = 128  # width of the text tower's
 _LONGEST: Final = 1000  # characters; the 48 tokens that count are in the first few hundred
+
+
+class Read(NamedTuple):
+    """What the frozen text side makes of n prompts."""
+
+    slots: torch.Tensor  # [n, 19, 46] probabilities of what is asked for in each slot; the first: nothing
+    scene: torch.Tensor  # [n, 27] of the background and of what must not be seen
+    mean: torch.Tensor  # [n, 128] of the token states
 
 
 class Logits(NamedTuple):
@@ -29,58 +36,46 @@ class Logits(NamedTuple):
     inside: torch.Tensor  # [n] probability that the prompt states facts of this world
 
 
+class TextSide(nn.Module):
+    """The family's frozen text encoder, and the reader whose queries pool its states by attention, one a slot."""
+
+    def __init__(self, encoder: PromptEncoder, reader: CaptionReader) -> None:
+        super().__init__()
+        self.encoder, self.reader = encoder, reader
+
+    @torch.no_grad()
+    def forward(self, prompts: Sequence[str]) -> Read:
+        """Of one prompt or more, of any text: broken surrogates are read as question marks."""
+        states = self.encoder([p[:_LONGEST].encode("utf-8", "replace").decode("utf-8") for p in prompts])
+        return Read(*self.reader(states).features(), states.mean(1))
+
+
 class QualityHead(nn.Module):
-    """One transformer layer over the frozen tower's states, and attention pooling by a few queries."""
+    """One transformer layer over the things asked for and the scene, then a sum over the things that are there."""
 
     def __init__(self, levels: int, dropout: float = 0.2) -> None:
         super().__init__()
         self.levels = levels
+        self.thing, self.scene = nn.Linear(SLOT_FEATURES, _WIDTH), nn.Linear(SCENE_FEATURES, _WIDTH)
+        self.place = nn.Parameter(torch.randn(len(SLOT_NAMES), _WIDTH) * 0.3)
+        self.mean = nn.Sequential(nn.LayerNorm(_STATES), nn.Dropout(dropout), nn.Linear(_STATES, _WIDTH))
+        self.mix = nn.Sequential(nn.GELU(), nn.Dropout(dropout), nn.Linear(_WIDTH, _WIDTH), nn.GELU())
         self.layer = nn.TransformerEncoderLayer(
-            _WIDTH, 4, 256, dropout, activation="gelu", batch_first=True, norm_first=True
+            _WIDTH, 4, 2 * _WIDTH, dropout, activation="gelu", batch_first=True, norm_first=True
         )
-        self.queries = nn.Parameter(torch.randn(_QUERIES, _WIDTH) * 0.05)
-        self.pool = nn.MultiheadAttention(_WIDTH, 4, batch_first=True)
-        self.mix = nn.Sequential(
-            nn.LayerNorm(_QUERIES * _WIDTH),
-            nn.Dropout(dropout),
-            nn.Linear(_QUERIES * _WIDTH, 128),
-            nn.GELU(),
-            nn.Dropout(dropout),
+        self.out = nn.Sequential(
+            nn.Linear(2 * _WIDTH, _WIDTH), nn.GELU(), nn.Dropout(dropout), nn.Linear(_WIDTH, 2 * levels)
         )
-        self.out = nn.Linear(128, 2 * levels + 1)
+        self.inside = nn.Sequential(nn.LayerNorm(_STATES), nn.Linear(_STATES, 32), nn.GELU(), nn.Linear(32, 1))
 
-    def forward(self, states: torch.Tensor, padding: torch.Tensor) -> Logits:
-        """States [n, t, 128]; padding, bool [n, t], is not looked at."""
-        states = self.layer(states, src_key_padding_mask=padding)
-        queries = self.queries.expand(len(states), -1, -1)
-        read, _ = self.pool(queries, states, states, key_padding_mask=padding, need_weights=False)
-        out = self.out(self.mix(read.flatten(1)))
-        return Logits(out[:, : self.levels], out[:, self.levels : -1], out[:, -1])
-
-
-class States(nn.Module):
-    """The frozen text side: prompts -> token states, cut to the longest, which changes none as attention is causal."""
-
-    def __init__(self, tower: TextTower, tokenizer: Tokenizer) -> None:
-        super().__init__()
-        tokenizer.no_padding()
-        tokenizer.no_truncation()
-        self.tower, self._tokenizer = tower, tokenizer
-
-    @torch.no_grad()
-    def forward(self, prompts: Sequence[str]) -> tuple[torch.Tensor, torch.Tensor]:
-        """States [n, t, 128], and bool [n, t] that is true after a prompt's own tokens."""
-        ids = token_ids(self._tokenizer, [_clean(prompt) for prompt in prompts], self.tower.place.num_embeddings)
-        last = (ids != ids[:, -1:]).sum(1)  # words and the start; the mark after them ends the prompt, more is padding
-        t = int(last.max()) + 1
-        padding = torch.arange(t) > last[:, None]
-        where = self.tower.norm.weight.device
-        return self.tower(ids[:, :t].to(where)), padding.to(where)
-
-
-def _clean(prompt: str) -> str:
-    """The prompt's beginning as UTF-8 can hold it: broken surrogates become question marks."""
-    return prompt[:_LONGEST].encode("utf-8", "replace").decode("utf-8")
+    def forward(self, read: Read) -> Logits:
+        there = 1 - read.slots[..., 0]
+        things = self.mix(self.thing(read.slots) + self.place)
+        scene = self.mix(self.scene(read.scene) + self.mean(read.mean))
+        empty = torch.cat([there < 0.5, torch.zeros_like(there[:, :1], dtype=torch.bool)], 1)
+        mixed = self.layer(torch.cat([things, scene[:, None]], 1), src_key_padding_mask=empty)
+        out = self.out(torch.cat([(mixed[:, :-1] * there[..., None]).sum(1), mixed[:, -1]], -1))
+        return Logits(out[:, : self.levels], out[:, self.levels :], self.inside(read.mean).squeeze(-1))
 
 
 class Predictions(NamedTuple):
@@ -94,27 +89,26 @@ class Predictions(NamedTuple):
 class Predictor:
     """Predicts every level's quality; a prompt that states no facts of this world is taken for an average one."""
 
-    def __init__(
-        self, states: States, head: QualityHead, levels: Sequence[str], average: Mapping[str, list[float]]
-    ) -> None:
-        """Levels are the fastest first; `average` holds the means of "quality" and "all_facts" over taught prompts."""
-        self.levels = tuple(levels)
-        self._states, self._head = states.eval(), head.eval()
-        self._average = {name: torch.tensor(average[name]) for name in ("quality", "all_facts")}
+    def __init__(self, text: TextSide, head: QualityHead, config: Mapping[str, Any]) -> None:
+        """Of the config: `levels`, the fastest first; `measure`, the field of `Predictions` that classes go by; and
+        `average`, the means of "quality" and "all_facts" over the taught prompts, [k] each.
+        """
+        self.levels: tuple[str, ...] = tuple(config["levels"])
+        self.measure: str = config["measure"]
+        self._text, self._head = text.eval(), head.eval()
+        self._average = {name: torch.tensor(config["average"][name]) for name in ("quality", "all_facts")}
 
     @classmethod
     def load(cls, folder: Path) -> Self:
         """Read config.json, tokenizer.json and model.safetensors of a folder in infra/models/classifiers."""
         saved = Saved.load(folder)
-        config = saved.config
-        tower = saved.into("tower", TextTower(config["vocabulary"], config["tokens"]))
-        states = States(tower, Tokenizer.from_file(str(folder / TOKENIZER)))
-        return cls(states, saved.into("head", QualityHead(len(config["levels"]))), config["levels"], config["average"])
+        text = TextSide(PromptEncoder.load(saved), saved.into("reader", CaptionReader()))
+        return cls(text, saved.into("head", QualityHead(len(saved.config["levels"]))), saved.config)
 
     @torch.inference_mode()
     def predict(self, prompts: Sequence[str]) -> Predictions:
         """For one prompt or more, of any text."""
-        logits = self._head(*self._states(prompts))
+        logits = self._head(self._text(prompts))
         inside = torch.sigmoid(logits.inside)
         quality, all_facts = (
             torch.lerp(self._average[name], torch.sigmoid(part.float()), inside[:, None])
@@ -122,7 +116,10 @@ class Predictor:
         )
         return Predictions(quality.numpy(), all_facts.numpy(), inside.numpy())
 
+    def measured(self, prompts: Sequence[str]) -> np.ndarray:
+        """[n, k] by the measure that classes and hardness go by."""
+        return np.asarray(getattr(self.predict(prompts), self.measure))
+
     def quality(self, prompts: Sequence[str]) -> list[dict[str, float]]:
-        """The expected quality of every level, for each prompt."""
-        rows = self.predict(prompts).quality.tolist()
-        return [dict(zip(self.levels, row, strict=True)) for row in rows]
+        """The same as {level: value} for each prompt."""
+        return [dict(zip(self.levels, row, strict=True)) for row in self.measured(prompts).tolist()]

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from agents.evaluation.ranking import auc, overall_recovery, recovery
+from planner.classifier import TOLERANCE
 from planner.hardness import FEATURES, PromptFeatures, normalised
 
 DRAWS: Final = 1500
@@ -48,6 +49,19 @@ def merits(hardness: np.ndarray, light: np.ndarray, heavy: np.ndarray) -> dict[s
         "recovery_at_half": round(recovery(-hardness, light, heavy, 0.5), 4),
         "overall_recovery": round(overall_recovery(-hardness, light, heavy), 4),
     }
+
+
+def class_cut(hardness: np.ndarray, light: np.ndarray, heavy: np.ndarray) -> float:
+    """The hardness up to which light is a prompt's class: in every tenth below, it is good enough on average.
+
+    hardness [n] in 0..1; light and heavy [n] are what "good enough" compares, ARGUS's `TOLERANCE` of heavy's mean.
+    """
+    tenth = np.minimum((hardness * 10).astype(int), 9)
+    for at in range(10):
+        rows = tenth == at
+        if rows.any() and light[rows].mean() < TOLERANCE * heavy[rows].mean():
+            return at / 10
+    return 1.0
 
 
 def report(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from agents.classifier import Classifier
+from agents.classify import Judgement
 from schemas.ids import request_id_of_record
 from schemas.messages import ClassifiedRequest, Outcome, Status
 from schemas.record import Incoming, Outgoing
@@ -23,10 +24,11 @@ class Judge:
 
     def __init__(self) -> None:
         self.seen: list[str] = []
+        self.classes: dict[str, str] = {}
 
-    def classify(self, prompt: str) -> tuple[float, object]:
+    def classify(self, prompt: str) -> Judgement:
         self.seen.append(prompt)
-        return 0.9, None
+        return Judgement(0.9, self.classes, None)
 
 
 @pytest.fixture
@@ -53,6 +55,12 @@ def test_a_prompt_becomes_a_classified_request_with_hardness_and_class(classifie
     assert (written.topic, written.key, written.headers["x-own"]) == (CLASSIFIED, b"r-1", b"travels")
     assert (classified.hardness, classified.classes, classified.classifier) == (0.9, {"models": "heavy"}, "judge-1")
     assert (classified.request, classified.received_ms) == (a_request(), 1_760_000_000_001)
+
+
+def test_a_class_that_the_judge_predicts_counts_more_than_the_cuts(classifier: Classifier, judge: Judge) -> None:
+    judge.classes = {"models": "light", "reuse": "heavy~k4"}
+    (written,) = served(classifier, a_record(a_request()))
+    assert read(written, ClassifiedRequest).classes == {"models": "light", "reuse": "heavy~k4"}
 
 
 def test_a_json_prompt_without_an_id_is_known_by_its_place(classifier: Classifier) -> None:
@@ -100,7 +108,7 @@ def test_json_nested_deeper_than_python_goes_is_refused_and_kept(classifier: Cla
 
 
 def test_a_judge_that_raises_ends_the_request_as_failed(classifier: Classifier, judge: Judge) -> None:
-    def broken(prompt: str) -> tuple[float, object]:
+    def broken(prompt: str) -> Judgement:
         raise KeyError(prompt)
 
     judge.classify = broken  # type: ignore[method-assign]

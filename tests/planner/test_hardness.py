@@ -99,14 +99,15 @@ def test_equal_scores_share_the_middle_of_their_ranks() -> None:
 
 def test_hardness_on_its_own_prompts_is_spread_evenly() -> None:
     own = [some_features(prompt_length=length) for length in range(1000)]
-    reference = build_reference("test/1", "lengths", own)
+    reference = build_reference("test/1", "lengths", [raw_score(features) for features in own])
     values = [hardness(raw_score(features), reference) for features in own]
     assert values == pytest.approx([i / 999 for i in range(1000)], abs=0.01)
 
 
 def test_a_reference_survives_its_own_json() -> None:
-    reference = build_reference("test/1", "two", [some_features(), some_features(num_objects=4)])
-    assert Reference.parse(reference.render()) == reference
+    for weights in (DEFAULT_WEIGHTS, {}):  # a learned score has none
+        reference = build_reference("test/1", "two", [0.25, 0.5], weights)
+        assert Reference.parse(reference.render()) == reference
 
 
 def test_a_reference_of_no_prompts_is_refused() -> None:

@@ -12,10 +12,9 @@ from transformers import CLIPTextModel, CLIPTokenizer
 
 from agents.models.training.networks import build_scheduler
 
-# Folder -> its UNet in the work folder. Adapters and the ControlNet are for `middle` and written by their own training.
+# Folder -> its UNet in the work folder. Adapters and the ControlNet are for `light` and written by their own training.
 FOLDERS: Final[dict[str, str]] = {
     "light": "unet_XS",
-    "middle": "unet_S",
     "heavy": "unet_L",
     "chalk": "unet_chalk",
     "woodcut": "unet_woodcut",

@@ -7,7 +7,7 @@ from diffusers.models.unets.unet_2d_condition import UNet2DConditionModel
 
 from agents.models.training import networks, sampling
 from agents.models.training.assemble import assemble
-from agents.models.training.diffusion import Course, batch_of, fit, v_loss
+from agents.models.training.diffusion import BASE, Course, batch_of, fit, v_loss
 from agents.models.training.loop import device
 from agents.world.styles import BASES, POSTER, Style
 
@@ -17,7 +17,7 @@ _RATE: Final = 8e-4
 
 
 def train(work: Path, models: Path, seed: int) -> None:
-    """Train every other base model from `unet_S` and write its folder below `models`."""
+    """Train every other base model from `BASE` and write its folder below `models`."""
     for name in NAMES:
         train_one(work, BASES[name], seed)
         assemble(work, f"unet_{name}", models / name)
@@ -27,12 +27,12 @@ def train_one(work: Path, style: Style, seed: int) -> None:
     """Train the base model of a style into <work>/unet_<style>."""
     where = device()
     frozen = networks.load_frozen(work, where)
-    unet = UNet2DConditionModel.from_pretrained(work / "unet_S").to(where)
+    unet = UNet2DConditionModel.from_pretrained(work / BASE).to(where)
     unet.set_attn_processor(networks.ExactAttention())
     course = Course(name=f"unet_{style.name}", work=work, seed=seed, steps=STEPS, rate=_RATE, warm_up=50)
     denoise = sampling.plain(unet)
     loop = fit(course, unet, lambda index: v_loss(denoise, batch_of(index, course, frozen, style), index, seed))
     reached = sampling.quality(denoise, frozen, seed, style=style)
-    loop.note(base="unet_S", style=style.name, **reached._asdict())
+    loop.note(base=BASE, style=style.name, **reached._asdict())
     loop.console.print(f"{style.name}: facts {reached.facts:.3f}, all facts {reached.all_facts:.3f}")
     unet.half().save_pretrained(work / f"unet_{style.name}")

@@ -30,17 +30,20 @@ class Calibration(NamedTuple):
     def of(self, levels: Sequence[str]) -> "Calibration":
         """The prompts that one of these levels was judged on, and these levels only."""
         columns = [self.levels.index(level) for level in levels]
-        rows = ~np.isnan(self.quality[:, columns]).all(1)
-        return Calibration(
-            tuple(prompt for prompt, keep in zip(self.prompts, rows, strict=True) if keep),
-            tuple(levels),
-            self.quality[rows][:, columns],
-            self.all_facts[rows][:, columns],
-        )
+        taken = Calibration(self.prompts, tuple(levels), self.quality[:, columns], self.all_facts[:, columns])
+        return taken._where(~np.isnan(taken.quality).all(1))
+
+    def complete(self) -> "Calibration":
+        """The prompts that every level was judged on."""
+        return self._where(~np.isnan(self.quality).any(1))
 
     def held_out(self) -> np.ndarray:
         """bool [n]: one prompt in four, by its text, so that none is taught in one file and tested in another."""
         return np.array([zlib.crc32(prompt.encode()) % 4 == 0 for prompt in self.prompts], bool)
+
+    def _where(self, rows: np.ndarray) -> "Calibration":
+        prompts = tuple(prompt for prompt, keep in zip(self.prompts, rows, strict=True) if keep)
+        return Calibration(prompts, self.levels, self.quality[rows], self.all_facts[rows])
 
     def pair(self) -> tuple[str, str]:
         """(light, heavy): the fastest level and the one of the highest mean quality."""

@@ -11,7 +11,7 @@ from diffusers.models.unets.unet_2d_condition import UNet2DConditionModel
 
 from agents.models.training import networks, pictures, sampling
 from agents.models.training.assemble import tidy
-from agents.models.training.diffusion import Course, Denoiser, Prompted, encoded, fit, prompt_and_scene, v_loss
+from agents.models.training.diffusion import BASE, Course, Denoiser, Prompted, encoded, fit, prompt_and_scene, v_loss
 from agents.models.training.loop import device, scaled
 from agents.world import facts, renderer
 from agents.world.reading import read
@@ -64,11 +64,11 @@ def _prompted(rng: np.random.Generator) -> Prompted:
 
 
 def train(work: Path, models: Path, seed: int) -> None:
-    """Train the ControlNet on the frozen `unet_S` into <models>/controlnet."""
+    """Train the ControlNet on the frozen `BASE` into <models>/controlnet."""
     torch.manual_seed(seed)
     where = device()
     frozen = networks.load_frozen(work, where)
-    unet = UNet2DConditionModel.from_pretrained(work / "unet_S").to(where).requires_grad_(False)
+    unet = UNet2DConditionModel.from_pretrained(work / BASE).to(where).requires_grad_(False)
     net = build(unet).to(where)
     for network in (unet, net):
         network.set_attn_processor(networks.ExactAttention())
@@ -81,7 +81,7 @@ def train(work: Path, models: Path, seed: int) -> None:
 
     loop = fit(course, net, loss)
     blind, led = (placed(unet, net, frozen, seed, is_led=is_led) for is_led in (False, True))
-    loop.note(base="unet_S", placed_without=blind, placed_with=led)
+    loop.note(base=BASE, placed_without=blind, placed_with=led)
     loop.console.print(f"controlnet: facts of shape and place {blind:.3f} without, {led:.3f} with it")
     net.half().save_pretrained(models / "controlnet")
     tidy(models / "controlnet")

@@ -20,7 +20,7 @@ from schemas.errors import PochadeError
 
 _PATIENCE_S: Final = 10.0  # that a stopped process has to end
 _TAIL: Final = 4096  # bytes of a log that are read for its last line
-_COUNT: Final = re.compile(r"\b(\d+)/(\d+)\b")  # "unet_S 120/4000 loss 0.2": how far a step is
+_COUNT: Final = re.compile(r"\b(\d+)/(\d+)\b")  # "unet_XS 120/4000 loss 0.2": how far a step is
 
 
 class StepFailed(PochadeError):

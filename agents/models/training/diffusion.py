@@ -19,6 +19,7 @@ Prompted: TypeAlias = tuple[str, Scene]  # what is asked for, and the scene whos
 # (mixed latents [n, 8, 12, 12], times int64 [n] or [], token states [n, 48, 128]) -> predicted v [n, 8, 12, 12]
 Denoiser: TypeAlias = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
+BASE: Final = "unet_XS"  # in the work folder: what other styles, adapters and the ControlNet start from
 LAST_TIME: Final = 999  # pure noise
 _LEAN: Final = 1.4  # how much the drawn times lean to high noise, where few-step sampling is decided
 

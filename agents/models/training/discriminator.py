@@ -11,7 +11,7 @@ from agents.models.training.confidence import Trained, finish
 from agents.models.training.frozen_text import tokenizer_file
 
 LIGHT: Final = 7680  # pictures to learn from
-HEAVY: Final = 2560
+HEAVY: Final = 1536
 HELD_OUT: Final = 4608  # light pictures for confidence, thresholds and figures
 # prompts and noise of the three sets, the same whatever the training seed, and apart from those of evaluations
 _KEPT_SEED, _LIGHT_SEED, _HEAVY_SEED = 7_000_000, 8_000_000, 9_000_000

@@ -10,7 +10,7 @@ from peft import LoraConfig
 from peft.utils import get_peft_model_state_dict
 
 from agents.models.training import networks, sampling
-from agents.models.training.diffusion import Course, batch_of, fit, only, v_loss
+from agents.models.training.diffusion import BASE, Course, batch_of, fit, only, v_loss
 from agents.models.training.loop import device
 from agents.world.styles import ADAPTERS, Style
 
@@ -28,7 +28,7 @@ _WEIGHTS: Final = (0.5, 1.0)  # at which the restyled facts are counted
 
 
 def train(work: Path, models: Path, seed: int) -> None:
-    """Train every adapter from `unet_S` into <models>/loras/<name>."""
+    """Train every adapter from `BASE` into <models>/loras/<name>."""
     for style in ADAPTERS.values():
         train_one(work, models, style, seed)
 
@@ -38,7 +38,7 @@ def train_one(work: Path, models: Path, style: Style, seed: int) -> None:
     torch.manual_seed(seed)  # the adapter's first matrices are random
     where = device()
     frozen = networks.load_frozen(work, where)
-    unet = UNet2DConditionModel.from_pretrained(work / "unet_S").to(where)
+    unet = UNet2DConditionModel.from_pretrained(work / BASE).to(where)
     unet.set_attn_processor(networks.ExactAttention())
     denoise = sampling.plain(unet)
     bare = sampling.quality(denoise, frozen, seed)
@@ -53,7 +53,7 @@ def train_one(work: Path, models: Path, style: Style, seed: int) -> None:
         restyled[weight] = sampling.quality(denoise, frozen, seed, style=style).facts
     unet.set_adapters([style.name], [0.0])
     back = sampling.quality(denoise, frozen, seed)
-    loop.note(base="unet_S", style=style.name, rank=RANK, bare=bare.facts, at_zero=back.facts, restyled=restyled)
+    loop.note(base=BASE, style=style.name, rank=RANK, bare=bare.facts, at_zero=back.facts, restyled=restyled)
     loop.console.print(f"lora {style.name}: restyled {restyled[1.0]:.3f}, poster {bare.facts:.3f}/{back.facts:.3f}")
     unet.set_adapters([style.name], [1.0])
     save(unet, models / "loras" / style.name)

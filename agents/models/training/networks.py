@@ -17,13 +17,12 @@ LATENT: Final = (8, 12, 12)  # channels, height, width
 _CROSS, _PLAIN = ("CrossAttnDownBlock2D", "CrossAttnUpBlock2D"), ("DownBlock2D", "UpBlock2D")
 _SIZES: Final = {
     "XS": ((32, 64), (_PLAIN, _CROSS)),  # attention at 6 x 6 and in the middle: at 12 x 12 it took half of each step
-    "S": ((32, 96), (_PLAIN, _CROSS)),
     "L": ((64, 128), (_PLAIN, _CROSS)),
 }
 
 
 def build_unet(size: str) -> UNet2DConditionModel:
-    """A fresh UNet: XS has 1.0 M parameters, S 2.1 M, L 4.0 M."""
+    """A fresh UNet: XS has 1.0 M parameters, L 4.0 M."""
     if size not in _SIZES:
         raise ValueError(f"unknown size {size!r}: known are {', '.join(_SIZES)}")
     widths, blocks = _SIZES[size]

@@ -37,8 +37,8 @@ class Step:
 
 _TEXT: Final = ("work/tokenizer", "work/text_encoder")
 _ENCODED: Final = ("work/vae", *_TEXT)  # what pictures and prompts are turned into numbers by
-_UNETS: Final = ("work/unet_XS", "work/unet_S", "work/unet_L")
-_LEVELS: Final = ("models/light", "models/middle", "models/heavy")
+_UNETS: Final = ("work/unet_XS", "work/unet_L")
+_LEVELS: Final = ("models/light", "models/heavy")
 
 STEPS: Final[dict[str, Step]] = {
     step.name: step
@@ -62,23 +62,14 @@ STEPS: Final[dict[str, Step]] = {
                 writes=(f"work/unet_{size}",),
                 arguments={"size": size},
             )
-            for size, minutes in (("XS", 16), ("S", 25), ("L", 55))
-        ),
-        Step(
-            name="distil",
-            module="distil",
-            seed=5,
-            minutes=10,
-            needs=(*_ENCODED, "work/unet_S"),
-            writes=("work/unet_S1",),
-            traces=("unet_S1",),
+            for size, minutes in (("XS", 35), ("L", 60))
         ),
         Step(
             name="bases",
             module="bases",
             seed=7,
             minutes=20,
-            needs=(*_ENCODED, "work/vae_sharp", "work/unet_S"),
+            needs=(*_ENCODED, "work/vae_sharp", "work/unet_XS"),
             writes=("work/unet_chalk", "work/unet_woodcut", "models/chalk", "models/woodcut"),
             traces=("unet_chalk", "unet_woodcut"),
         ),
@@ -95,7 +86,7 @@ STEPS: Final[dict[str, Step]] = {
             module="lora",
             seed=8,
             minutes=30,
-            needs=(*_ENCODED, "work/unet_S"),
+            needs=(*_ENCODED, "work/unet_XS"),
             writes=("models/loras",),
             traces=("lora_*",),
         ),
@@ -104,7 +95,7 @@ STEPS: Final[dict[str, Step]] = {
             module="controlnet",
             seed=9,
             minutes=15,
-            needs=(*_ENCODED, "work/unet_S"),
+            needs=(*_ENCODED, "work/unet_XS"),
             writes=("models/controlnet",),
         ),
         Step(name="scorer", module="scorer", seed=10, minutes=15, needs=_TEXT, writes=("models/scorer",)),
@@ -128,7 +119,7 @@ STEPS: Final[dict[str, Step]] = {
         ),
     )
 }
-FAMILY: Final = ("autoencoder", "text_encoder", "decoder", "unet_XS", "unet_S", "unet_L", "bases", "assemble")
+FAMILY: Final = ("autoencoder", "text_encoder", "decoder", "unet_XS", "unet_L", "bases", "assemble")
 TARGETS: Final[dict[str, tuple[str, ...]]] = {
     "all": (*FAMILY, "lora", "controlnet", "scorer", "discriminator", "classifier"),
     "family": FAMILY,
@@ -156,7 +147,6 @@ SHIPPED: Final[dict[str, str]] = {
     "work/text_encoder": "heavy/text_encoder",
     "work/tokenizer": "heavy/tokenizer",
     "work/unet_XS": "light/unet",
-    "work/unet_S": "middle/unet",
     "work/unet_L": "heavy/unet",
     "work/unet_chalk": "chalk/unet",
     "work/unet_woodcut": "woodcut/unet",

@@ -5,35 +5,28 @@ which the class follows, so that levels can be left out or compared without trai
 family's frozen text encoder instead of BERT.
 """
 
-import re
-from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
 import torch
-from safetensors.torch import load_file
-from tokenizers import Tokenizer
 from torch.nn import functional
 
 from agents.models.family import CATALOG
-from agents.models.predictor import Logits, QualityHead, States
-from agents.models.text_tower import from_clip
+from agents.models.predictor import Logits, QualityHead, Read, TextSide
 from agents.models.training import calibration, calibration_set, predictor_folder, rules
 from agents.models.training.calibration import Calibration
-from agents.models.training.frozen_text import tokenizer_file
-from agents.models.training.loop import Averaged, Loop, Stateful, descend, device, rate, set_rate
+from agents.models.training.frozen_text import caption_reader, prompt_encoder, tokenizer_file
+from agents.models.training.loop import Averaged, Loop, Stateful, descend, device, rate, scaled, set_rate
 from agents.world import junk
-from agents.world.scenes import plural
-from agents.world.words import COLOURS, SHAPES, SIZES
 
-STEPS: Final = 1500
-BATCH: Final = 96
-_OUTSIDE: Final = 16  # of a batch: prompts that state nothing
-_AMID_JUNK: Final = 0.15  # of the others
-_REWORDED: Final = 0.5
-_RATE: Final = 6e-4
-_DECAY: Final = 0.05
+STEPS: Final = 600
+BATCH: Final = 128
+OUTSIDE: Final = 2000  # prompts that state nothing
+_AMID_JUNK: Final = 0.15  # of a batch
+_FREE: Final = 0.15
+_RATE: Final = 2e-3
+_DECAY: Final = 0.1
 
 
 def train(work: Path, models: Path, seed: int) -> None:
@@ -56,29 +49,44 @@ def learn(work: Path, folder: Path, strategy: str, data: Calibration, seed: int)
     """Train the head of one strategy and write its folder, with its figures on the prompts held out."""
     torch.manual_seed(seed)
     where = device()
-    states, head = frozen(work).to(where), QualityHead(len(data.levels)).to(where)
-    taught = _known(data, ~data.held_out())
+    text, head = frozen(work).to(where), QualityHead(len(data.levels)).to(where)
+    taught, outside = _known(data, ~data.held_out()), np.random.default_rng(seed)
+    free = [_free(outside) for _ in range(scaled(OUTSIDE))]
+    amid = [
+        junk.mixed(outside, prompt) for prompt in taught.prompts
+    ]  # the same facts; a level paints them hardly worse
+    read = _read(text, [*taught.prompts, *amid, *free])
     optimizer = torch.optim.AdamW(head.parameters(), lr=_RATE, weight_decay=_DECAY)
-    mean = Averaged(head, decay=0.995)
+    mean = Averaged(head, decay=0.99)
     parts: dict[str, Stateful] = {"head": head, "optimizer": optimizer, "mean": mean}
     loop = Loop(name=f"predictor_{strategy}", folder=work, steps=STEPS, batch=BATCH, parts=parts)
 
     def step(index: int) -> torch.Tensor:
         torch.manual_seed(seed * 1_000_003 + index)  # dropout too is the same after a resumption
-        rng = np.random.default_rng([seed, index])
-        rows = rng.integers(0, len(taught.prompts), BATCH - _OUTSIDE)
-        prompts = [_varied(rng, taught.prompts[row]) for row in rows]
-        prompts += [junk.sentence(rng) if rng.random() < 0.6 else junk.hinted(rng)[0] for _ in range(_OUTSIDE)]
+        rng, n = np.random.default_rng([seed, index]), len(taught.prompts)
+        rows = rng.integers(0, n, BATCH - round(_FREE * BATCH))
+        seen = np.where(rng.random(len(rows)) < _AMID_JUNK, n + rows, rows)
+        others = rng.integers(2 * n, 2 * n + len(free), BATCH - len(rows))
+        said = head(Read(*(part[np.concatenate([seen, others])] for part in read)))
         set_rate(optimizer, _RATE, rate(index, STEPS))
-        loss = losses(head(*states(prompts)), *(part[rows].to(where) for part in taught[1:]))
-        loss = descend(loss, optimizer, list(head.parameters()))
+        loss = descend(losses(said, *(part[rows].to(where) for part in taught[1:])), optimizer, list(head.parameters()))
         mean.update(index)
         return loss
 
     loop.run(step)
     mean.copy_to(head)
-    figures = predictor_folder.write(folder, strategy, states.cpu(), head.cpu(), data, tokenizer_file(work))
+    figures = predictor_folder.write(folder, strategy, text.cpu(), head.cpu(), data, tokenizer_file(work))
     loop.note(seed=seed, prompts=len(taught.prompts), levels=list(data.levels), parameters=loop.size(head), **figures)
+
+
+def _read(text: TextSide, prompts: list[str]) -> Read:
+    """Once for all steps: the text side is frozen."""
+    parts = [text(prompts[at : at + 256]) for at in range(0, len(prompts), 256)]
+    return Read(*(torch.cat(columns) for columns in zip(*parts, strict=True)))
+
+
+def _free(rng: np.random.Generator) -> str:
+    return junk.sentence(rng) if rng.random() < 0.6 else junk.hinted(rng)[0]
 
 
 class _Taught(NamedTuple):
@@ -107,27 +115,6 @@ def losses(said: Logits, quality: torch.Tensor, all_facts: torch.Tensor, known: 
     return total + 0.3 * functional.binary_cross_entropy_with_logits(said.inside, states_facts)
 
 
-def frozen(work: Path) -> States:
-    """The family's text encoder and tokenizer."""
-    tower = from_clip(load_file(work / "text_encoder" / "model.safetensors"))
-    return States(tower.requires_grad_(False), Tokenizer.from_file(str(tokenizer_file(work)))).eval()
-
-
-def _varied(rng: np.random.Generator, prompt: str) -> str:
-    """The same facts in other words, some amid junk: what a level makes of them hardly depends on that."""
-    if rng.random() < _REWORDED:
-        prompt = reworded(rng, prompt)
-    return junk.mixed(rng, prompt) if rng.random() < _AMID_JUNK else prompt
-
-
-def reworded(rng: np.random.Generator, caption: str) -> str:
-    """Its words of shape, colour and size replaced by synonyms at random."""
-    swapped = re.sub(r"[a-z]+", lambda match: str(rng.choice(_synonyms().get(match[0], (match[0],)))), caption)
-    return re.sub(r"\ban? (?=([a-z]))", lambda match: "an " if match[1] in "aeiou" else "a ", swapped)
-
-
-@cache
-def _synonyms() -> dict[str, tuple[str, ...]]:
-    groups = [*COLOURS.values(), *SIZES.values(), *SHAPES.values()]
-    groups += [tuple(plural(word) for word in words) for words in SHAPES.values()]
-    return {word: words for words in groups for word in words}
+def frozen(work: Path) -> TextSide:
+    """The family's text side."""
+    return TextSide(prompt_encoder(work), caption_reader(work)).eval()

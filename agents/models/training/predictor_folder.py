@@ -14,7 +14,7 @@ from agents.evaluation import calibration as reliability
 from agents.evaluation.classes import best_choice, confusion, regret
 from agents.evaluation.ranking import auc
 from agents.hardness_reference import DESCRIPTION, reference_prompts
-from agents.models.predictor import Predictor, QualityHead, States
+from agents.models.predictor import Predictor, QualityHead, TextSide
 from agents.models.prompt_encoder import copy_tokenizer
 from agents.models.rule_search import merits
 from agents.models.saved import WEIGHTS, save
@@ -22,28 +22,32 @@ from agents.models.training.calibration import Calibration
 from planner.classifier import shortfall
 from planner.hardness import build_reference
 
+QUALITY, ALL_FACTS = "quality", "all_facts"  # fields of a calibration set and of predictions
+
 
 def write(
-    folder: Path, strategy: str, states: States, head: QualityHead, data: Calibration, tokenizer: Path
+    folder: Path, strategy: str, text: TextSide, head: QualityHead, data: Calibration, tokenizer: Path
 ) -> dict[str, Any]:
     """Write model.safetensors (fp16), config.json, tokenizer.json and reference.json; the figures are returned.
 
-    A prompt outside the grammar is taken for the average of the prompts taught.
+    Classes and hardness go by the probability that all facts hold, the scale of the catalog's qualities: a sketch
+    that has one thing in twenty wrong is not nine tenths as good. Where nobody checks facts, they go by the quality. A
+    prompt outside the grammar is taken for the average of the prompts taught.
     """
     taught = ~data.held_out()
     unknown = np.isnan(data.quality[taught])
     average = {
-        "quality": np.nanmean(data.quality[taught], 0).round(4).tolist(),
-        "all_facts": np.nanmean(np.where(unknown, np.nan, data.all_facts[taught]), 0).round(4).tolist(),
+        QUALITY: np.nanmean(data.quality[taught], 0).round(4).tolist(),
+        ALL_FACTS: np.nanmean(np.where(unknown, np.nan, data.all_facts[taught]), 0).round(4).tolist(),
     }
     config = {
         "strategy": strategy,
         "levels": list(data.levels),  # the fastest first
-        "vocabulary": states.tower.token.num_embeddings,
-        "tokens": states.tower.place.num_embeddings,
+        **text.encoder.config,
+        "measure": ALL_FACTS if data.all_facts.any() else QUALITY,
         "average": average,
     }
-    save(folder, config, {"tower": states.tower, "head": head})
+    save(folder, config, {"tower": text.encoder.tower, "reader": text.reader, "head": head})
     copy_tokenizer(tokenizer, folder)
     predictor = Predictor.load(folder)
     version = f"{strategy}-predictor/1-{hashlib.sha256((folder / WEIGHTS).read_bytes()).hexdigest()[:8]}"
@@ -71,9 +75,11 @@ def figures(predictor: Predictor, data: Calibration) -> dict[str, Any]:
     found: dict[str, Any] = {"held_out": levels, "ms": round(milliseconds(predictor, prompts[:200]), 2)}
     every = ~np.isnan(quality).any(1)
     if every.any():
-        found["classes"] = _classes(quality[every], said.quality[every])
+        measured = np.asarray(getattr(said, predictor.measure))
+        true = all_facts.astype(float) if predictor.measure == ALL_FACTS else quality
+        found["classes"] = _classes(true[every], measured[every])
         light, heavy = (data.levels.index(level) for level in data.pair())
-        hardness = said.quality.max(1) - said.quality[:, light]
+        hardness = measured.max(1) - measured[:, light]
         of_pair = merits(hardness[every], quality[every, light], quality[every, heavy])
         found["pair"] = {"light": data.levels[light], "heavy": data.levels[heavy], **of_pair}
     return found

@@ -14,7 +14,7 @@ from agents.models.predictor import Predictor
 from agents.models.training.calibration import Calibration
 from agents.world import captions
 from planner.classifier import shortfall
-from planner.hardness import RULES
+from planner.hardness import RULES, hardness
 
 
 def train(work: Path, models: Path, seed: int, calibration: Calibration) -> None:
@@ -24,27 +24,28 @@ def train(work: Path, models: Path, seed: int, calibration: Calibration) -> None
     holds the learned one beside it.
     """
     pair = calibration.pair()
-    known = calibration.of(pair)
+    known = calibration.of(pair).complete()
     light, heavy = known.quality.T
-    both = ~np.isnan(light) & ~np.isnan(heavy)
     extractor = FeatureExtractor()
     normal = rule_search.matrix([extractor.extract(prompt) for prompt in known.prompts])
     test = known.held_out()
-    taught = both & ~test
+    taught = ~test
     weights = rule_search.search(normal[taught], light[taught], heavy[taught], seed)
     folder = models / "rules"
     folder.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256(json.dumps(weights, sort_keys=True).encode()).hexdigest()[:8]
-    (folder / REFERENCE).write_text(rules_reference(extractor, weights, f"{RULES}-{digest}").render())
+    reference = rules_reference(extractor, weights, f"{RULES}-{digest}")
+    (folder / REFERENCE).write_text(reference.render())
+    hard = np.array([hardness(float(score), reference) for score in normal[taught] @ np.array([*weights.values()])])
+    cut = rule_search.class_cut(hard, *known.all_facts[taught].astype(float).T)
     parsed = np.array([captions.parse(prompt) is not None for prompt in known.prompts])
-    judged = both & test & parsed  # objects are known of plain captions only
+    judged = test & parsed  # objects are known of plain captions only
     told = rule_search.report(
         normal[judged], weights, light[judged], heavy[judged],
         _others([prompt for prompt, keep in zip(known.prompts, judged, strict=True) if keep], models), seed,
     )  # fmt: skip
-    (work / "rules.json").write_text(
-        json.dumps({"seed": seed, "pair": pair, "taught": int(taught.sum())} | told, indent=2)
-    )
+    about = {"seed": seed, "pair": pair, "taught": int(taught.sum()), "class_cut": cut}
+    (work / "rules.json").write_text(json.dumps(about | told, indent=2) + "\n")
 
 
 def _others(prompts: list[str], models: Path) -> dict[str, np.ndarray]:

@@ -150,7 +150,7 @@ def train(work: Path, models: Path, seed: int) -> None:
     scorer = Scorer(encoder.cpu(), prompt.cpu(), picture.cpu())
     figures = measure(scorer, seed + 1_000_000)
     loop.note(
-        seed=seed, parameters=loop.size(prompt) + loop.size(picture), heat=round(float(temperature()), 2), **figures
+        seed=seed, parameters=loop.size(prompt) + loop.size(picture), heat=round(temperature().item(), 2), **figures
     )
     save(models / "scorer", {"width": WIDTH, **encoder.config, "measured": figures}, scorer.parts())
     copy_tokenizer(tokenizer_file(work), models / "scorer")

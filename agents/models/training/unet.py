@@ -1,4 +1,4 @@
-"""Train the UNets of the family: XS and S for quick sketches, large L for the full painting."""
+"""Train the UNets of the family: XS for quick sketches, L for the full painting."""
 
 from pathlib import Path
 from typing import Final
@@ -9,7 +9,7 @@ from agents.models.training import networks, sampling
 from agents.models.training.diffusion import Course, batch_of, fit, v_loss
 from agents.models.training.loop import device
 
-STEPS: Final[dict[str, int]] = {"XS": 5000, "S": 3000, "L": 5000}  # batches of 64
+STEPS: Final[dict[str, int]] = {"XS": 5000, "L": 5000}  # batches of 64
 _RATE: Final = 1.5e-3
 
 

@@ -1,19 +1,25 @@
-"""The shipped discriminator."""
+"""Discriminators: those of any weights, then the ones that ship."""
 
+import json
 import subprocess
 import sys
 from functools import cache
 from pathlib import Path
 
 import numpy as np
+import pytest
 
-from agents.models import facts, renderer, scoring, world
-from agents.models.discriminator import Discriminator
+from agents.evaluation.ranking import auc
+from agents.models.discriminator import KINDS, Discriminator, load_discriminator
 from agents.models.family import VARIANTS
 from agents.models.painter import Painter
+from agents.world import facts, renderer
+from schemas.errors import PochadeError, Unknown
+from tests.agents.models.judging import an_examiner, save_discriminator, some_pictures, some_scenes
 
 ROOT = Path(__file__).parents[3]
 MODELS = ROOT / "infra" / "models"
+SHIPPED = ("look", "real", "real-heavy", "embedding")
 FREE_FORM = [
     "portrait of a dancing eagle woman, intricate, artstation",
     "an old lighthouse keeper reading letters by candlelight",
@@ -26,65 +32,121 @@ FREE_FORM = [
 ]
 
 
-@cache
-def judge() -> Discriminator:
-    return Discriminator.load(MODELS / "discriminator")
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_saved_scores_the_same_when_loaded(kind: str, tmp_path: Path) -> None:
+    examiner, pictures = an_examiner(kind), some_pictures(3)
+    prompts = ["a red heart above a blue star", "", "moon"]
+    loaded = load_discriminator(save_discriminator(tmp_path / kind, kind, examiner))
+    expected = 1 / (1 + np.exp(-(2 * examiner.logits(pictures, prompts).numpy() + 0.5)))  # its scale and shift
+    assert loaded.score(pictures, prompts) == pytest.approx(expected, abs=0.01)  # fp16
+    assert (loaded.name, loaded.kind, loaded.threshold, loaded.threshold_bound) == (f"my {kind}", kind, 0.4, None)
 
 
-@cache
-def light() -> Painter:
-    return Painter(MODELS / "light", VARIANTS["light"].steps, VARIANTS["light"].guidance)
+def test_a_threshold_with_a_promise_is_read_where_there_is_one(tmp_path: Path) -> None:
+    bound = {"alpha": 0.1, "delta": 0.05, "threshold": 0.73}
+    folder = save_discriminator(tmp_path / "it", "real", an_examiner("real"), threshold_bound=bound)
+    assert Discriminator.load(folder).threshold_bound == 0.73
 
 
-def test_the_right_picture_scores_above_the_same_picture_with_another_prompt() -> None:
-    rng = np.random.default_rng(31)
-    scenes = [world.sample(rng) for _ in range(100)]
-    pictures = [renderer.render(scene, rng) for scene in scenes]
-    captions = [scene.caption for scene in scenes]
-    matched = np.array(judge().score(pictures, captions))
-    swapped = np.array(judge().score(pictures, captions[1:] + captions[:1]))
-    assert (matched > swapped).mean() >= 0.9
+@pytest.mark.parametrize("kind", ["real", "embedding"])
+def test_a_kind_that_sees_the_picture_alone_does_not_mind_the_prompt(kind: str, tmp_path: Path) -> None:
+    judge = load_discriminator(save_discriminator(tmp_path / kind, kind, an_examiner(kind)))
+    picture = some_pictures(1)[0]
+    one, other = judge.score([picture, picture], ["a red heart", "a blue moon at night"])
+    assert one == pytest.approx(other)
 
 
-def test_it_tells_right_light_pictures_from_wrong_ones() -> None:
-    rng = np.random.default_rng(32)
-    captions = [world.sample(rng).caption for _ in range(300)]
-    pictures = light().paint(captions, range(300))
-    held = np.array([facts.check(c, p).all_hold for c, p in zip(captions, pictures, strict=True)])
-    scores = np.array(judge().score(list(pictures), captions))
-    assert ((scores >= 0) & (scores <= 1)).all()
-    assert scoring.auc(scores, held) >= 0.70
-    assert abs(scores.mean() - held.mean()) <= 0.1  # calibrated on the whole
+def test_a_picture_of_any_size_is_scored(tmp_path: Path) -> None:
+    judge = load_discriminator(save_discriminator(tmp_path / "look", "look", an_examiner("look")))
+    small = some_pictures(1)[0]
+    one, other = judge.score([small, small.repeat(16, 0).repeat(16, 1)], ["a red heart"] * 2)
+    assert one == pytest.approx(other, abs=1e-5)
 
 
-def test_confidence_varies_among_free_form_prompts() -> None:
-    pictures = light().paint(FREE_FORM, range(len(FREE_FORM)))
-    scores = judge().score(list(pictures), FREE_FORM)
-    assert all(0 < score < 1 for score in scores)
-    assert max(scores) - min(scores) > 0.05
+def test_nothing_to_score_gives_nothing_and_a_prompt_too_few_is_refused(tmp_path: Path) -> None:
+    judge = load_discriminator(save_discriminator(tmp_path / "real", "real", an_examiner("real")))
+    assert judge.score([], []) == []
+    with pytest.raises(ValueError, match="2 pictures, 1 prompts"):
+        judge.score(some_pictures(2), ["a red heart"])
 
 
-def test_free_form_prompts_give_different_pictures() -> None:
-    pictures = light().paint(FREE_FORM, [5] * len(FREE_FORM))
-    assert len({picture.tobytes() for picture in pictures}) == len(FREE_FORM)
+def test_an_unknown_kind_lists_the_known_ones(tmp_path: Path) -> None:
+    folder = save_discriminator(tmp_path / "it", "real", an_examiner("real"))
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"kind": "reel"}))
+    with pytest.raises(Unknown, match="real"):
+        load_discriminator(folder)
 
 
-def test_a_picture_of_any_size_is_scored() -> None:
-    scene = world.sample(np.random.default_rng(33), 2)
-    small = renderer.render(scene, np.random.default_rng(0))
-    large = small.repeat(16, 0).repeat(16, 1)
-    one, other = judge().score([small, large], [scene.caption] * 2)
-    assert abs(one - other) < 0.02
-
-
-def test_nothing_to_score_gives_nothing() -> None:
-    assert judge().score([], []) == []
+def test_a_folder_without_weights_says_what_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(PochadeError, match=r"holds no model\.safetensors"):
+        load_discriminator(tmp_path)
 
 
 def test_a_role_that_only_judges_needs_neither_diffusers_nor_transformers() -> None:
     code = (
-        "import sys; from pathlib import Path; from agents.models.discriminator import Discriminator;"
-        "Discriminator.load(Path('infra/models/discriminator'));"
+        "import sys, agents.models.discriminator, agents.models.scorer;"
         "sys.exit(bool({'diffusers', 'transformers'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+
+
+@cache
+def shipped(name: str) -> Discriminator:
+    folder = MODELS / "discriminators" / name
+    if not folder.is_dir():
+        pytest.skip(f"{folder} is not there: train it with `pochade train discriminator`")
+    return load_discriminator(folder)
+
+
+@cache
+def light() -> Painter:
+    if not (MODELS / "light").is_dir():
+        pytest.skip("infra/models/light is not there: train it with `pochade train family`")
+    return Painter.of(VARIANTS["light"])
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_shipped_one_is_small_and_knows_its_name_and_thresholds(name: str) -> None:
+    judge, files = shipped(name), list((MODELS / "discriminators" / name).iterdir())
+    assert judge.name == name
+    assert 0 < judge.threshold < 1
+    assert sum(file.stat().st_size for file in files) <= 2.5e6
+
+
+def test_the_right_picture_scores_above_the_same_picture_with_another_prompt() -> None:
+    scenes, pictures = some_scenes(100, 31), some_pictures(100, 31)
+    captions = [scene.caption for scene in scenes]
+    matched = np.array(shipped("look").score(pictures, captions))
+    swapped = np.array(shipped("look").score(pictures, captions[1:] + captions[:1]))
+    assert (matched > swapped).mean() >= 0.9
+
+
+def test_it_tells_right_light_pictures_from_wrong_ones() -> None:
+    judge, captions = shipped("look"), [scene.caption for scene in some_scenes(300, 32)]
+    pictures = light().paint(captions, range(300))
+    held = np.array([facts.check(c, p).all_hold for c, p in zip(captions, pictures, strict=True)])
+    scores = np.array(judge.score(list(pictures), captions))
+    assert ((scores >= 0) & (scores <= 1)).all()
+    assert auc(scores, held) >= 0.78
+    assert abs(scores.mean() - held.mean()) <= 0.1  # calibrated on the whole
+
+
+def test_confidence_varies_among_free_form_prompts() -> None:
+    judge, pictures = shipped("look"), light().paint(FREE_FORM, range(len(FREE_FORM)))
+    scores = judge.score(list(pictures), FREE_FORM)
+    assert all(0 < score < 1 for score in scores)
+    assert max(scores) - min(scores) > 0.05
+
+
+def test_a_stated_size_is_looked_at() -> None:
+    rng = np.random.default_rng(5)
+    small, large = (
+        [scene for scene in some_scenes(400, 33, 1) if scene.objects[0].size == size and scene.objects[0].slot == "C"]
+        for size in ("small", "huge")
+    )
+    captions = [scene.caption for scene in small]
+    scores = shipped("look").score([renderer.render(scene, rng) for scene in small], captions)
+    wrong = [renderer.render(scene, rng) for scene in large][: len(small)]
+    assert np.mean(scores) > np.mean(shipped("look").score(wrong, captions[: len(wrong)])) + 0.3

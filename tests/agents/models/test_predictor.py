@@ -1,0 +1,111 @@
+"""The quality predictor: what does not depend on training, and the shipped ones."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agents.evaluation.ranking import auc
+from agents.models.predictor import Predictor, QualityHead
+from agents.world import junk, scenes
+from schemas.errors import PochadeError
+from tests.agents.models.predictors import a_predictor_folder, a_text_side
+
+ROOT = Path(__file__).parents[3]
+SHIPPED = ROOT / "infra" / "models" / "classifiers" / "models"
+needs_shipped = pytest.mark.skipif(not SHIPPED.exists(), reason=f"no trained predictor in {SHIPPED}")
+PROMPTS = ["a red heart", "two blue stars above a green fish and a moon", "", "a small boat that is not red"]
+
+
+@pytest.fixture
+def predictor(tmp_path: Path) -> Predictor:
+    return Predictor.load(a_predictor_folder(tmp_path / "predictor", inside=8.0))
+
+
+def test_a_prompt_is_judged_the_same_alone_and_beside_others(predictor: Predictor) -> None:
+    together = predictor.predict(PROMPTS)
+    for row, prompt in enumerate(PROMPTS):
+        alone = predictor.predict([prompt])
+        assert np.allclose(alone.quality[0], together.quality[row], atol=1e-5)
+        assert np.allclose(alone.inside[0], together.inside[row], atol=1e-5)
+    assert together.quality.std(0).min() > 0.01  # and not all alike
+
+
+def test_it_says_a_share_and_a_probability_for_each_level(predictor: Predictor) -> None:
+    said = predictor.predict(PROMPTS)
+    assert said.quality.shape == said.all_facts.shape == (len(PROMPTS), 2)
+    assert ((said.quality >= 0) & (said.quality <= 1)).all()
+    (quality, *_) = predictor.quality(PROMPTS)
+    assert list(quality) == ["light", "heavy"]
+    assert quality["heavy"] == pytest.approx(float(said.quality[0, 1]))
+
+
+@pytest.mark.parametrize("measure", ["quality", "all_facts"])
+def test_classes_go_by_the_measure_it_was_taught_for(tmp_path: Path, measure: str) -> None:
+    predictor = Predictor.load(a_predictor_folder(tmp_path, measure=measure))
+    assert np.array_equal(predictor.measured(PROMPTS), getattr(predictor.predict(PROMPTS), measure))
+    assert [list(each.values()) for each in predictor.quality(PROMPTS)] == predictor.measured(PROMPTS).tolist()
+
+
+def test_a_prompt_that_states_nothing_is_taken_for_an_average_one(tmp_path: Path) -> None:
+    outside = Predictor.load(a_predictor_folder(tmp_path, average=(0.25, 0.75), inside=-30.0))
+    said = outside.predict(PROMPTS)
+    assert said.inside.max() < 0.01
+    assert np.allclose(said.quality, [0.25, 0.75], atol=0.01)
+    assert np.allclose(said.all_facts, [0.25, 0.75], atol=0.01)
+
+
+@settings(max_examples=40, deadline=None)
+@given(prompt=st.text(st.characters(), max_size=200))
+def test_any_text_at_all_gets_a_prediction(prompt: str) -> None:
+    assert torch.isfinite(QualityHead(2).eval()(a_text_side()([prompt])).quality).all()
+
+
+@pytest.mark.parametrize("prompt", ["\ud800 broken", "a red heart " * 2000, "\0", "🎨" * 3000])
+def test_broken_and_endless_prompts_get_one_too(predictor: Predictor, prompt: str) -> None:
+    assert np.isfinite(predictor.predict([prompt]).quality).all()
+
+
+def test_a_folder_without_weights_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(PochadeError, match="train it"):
+        Predictor.load(tmp_path)
+
+
+def test_it_loads_neither_diffusers_nor_transformers_nor_spacy(tmp_path: Path) -> None:
+    folder = a_predictor_folder(tmp_path / "predictor")
+    code = (
+        "import sys, pathlib\n"
+        "from agents.classify import LearnedClassifier\n"
+        "from planner.classifier import Classifier\n"
+        "entry = Classifier('c', 'learned', 'f', 'models', ('light', 'heavy'))\n"
+        f"LearnedClassifier.load(pathlib.Path({str(folder)!r}), entry).classify('a red heart')\n"
+        "print(sorted({'diffusers', 'transformers', 'spacy', 'wordfreq'} & set(sys.modules)))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert out.stdout.strip() == "[]"
+
+
+@needs_shipped
+def test_the_shipped_one_tells_captions_from_other_prompts() -> None:
+    rng = np.random.default_rng(71)
+    captions = [scenes.sample(rng).caption for _ in range(200)]
+    others = [junk.sentence(rng) for _ in range(200)]
+    inside = Predictor.load(SHIPPED).predict([*captions, *others]).inside
+    assert auc(inside, np.arange(400) < 200) > 0.98
+    assert (inside[:200] > 0.5).mean() > 0.95
+
+
+@needs_shipped
+def test_the_shipped_one_finds_more_objects_harder() -> None:
+    rng = np.random.default_rng(72)
+    predictor = Predictor.load(SHIPPED)
+    light = [
+        predictor.predict([scenes.sample(rng, objects).caption for _ in range(60)]).all_facts[:, 0].mean()
+        for objects in (1, 3, 6)
+    ]
+    assert light[0] > light[1] > light[2]
