@@ -43,7 +43,7 @@ def rank(
             rankers.missing.append(f"classes of classifier {name}: {', '.join(others)} are not painted here")
             classifiers[name] = Classifier(ms=ms)
             continue
-        predicted = predictor.predict(test[0]).quality.T
+        predicted = predictor.measured(test[0]).T
         best = best_choice(predicted, np.array([costs[level] for level in known]))
         classifiers[name] = Classifier(ms=ms, levels=known, predicted=best)
     found = {name: _pair(rankers, light, heavy, test, calibration, by_rules) for name, (light, heavy) in pairs.items()}
@@ -67,7 +67,7 @@ def _pair(
             at = [predictor.levels.index(level) for level in (light, heavy)]
             benefits[name], learned[name] = (
                 predicted[:, at[0]] - predicted[:, at[1]]
-                for predicted in (predictor.predict(prompts).quality for prompts, _ in (test, calibration))
+                for predicted in (predictor.measured(prompts) for prompts, _ in (test, calibration))
             )
         else:
             rankers.missing.append(f"classifier {name} between {light} and {heavy}: it knows {predictor.levels}")

@@ -114,7 +114,7 @@ STEPS: Final[dict[str, Step]] = {
             seed=11,
             minutes=50,
             needs=(*_TEXT, *_LEVELS, "models/scorer"),
-            writes=("models/classifiers",),
+            writes=("models/classifiers", "models/rules"),
             traces=("predictor_*", "rules", "calibration/*", "calibration/pictures/*"),
         ),
     )

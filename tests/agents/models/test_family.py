@@ -60,11 +60,11 @@ def test_another_seed_paints_another_picture(name: str) -> None:
 
 
 def test_heavy_gets_nearly_every_prompt_of_one_or_two_objects_right() -> None:
-    assert right(HEAVY, (1, 2), 50).mean() >= 0.9  # 0.95 on a thousand; three standard errors of a hundred below it
+    assert right(HEAVY, (1, 2), 50).mean() >= 0.85  # about .94 on many; three standard errors of a hundred below it
 
 
 def test_light_is_clearly_behind_heavy_on_many_objects() -> None:
-    light, heavy = (right(name, (MOST_OBJECTS - 1, MOST_OBJECTS), 30).astype(float) for name in (LIGHT, HEAVY))
+    light, heavy = (right(name, (MOST_OBJECTS - 1, MOST_OBJECTS), 50).astype(float) for name in (LIGHT, HEAVY))
     gap = heavy - light
     assert gap.mean() > 3 * gap.std(ddof=1) / len(gap) ** 0.5
 
