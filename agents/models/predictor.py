@@ -47,7 +47,8 @@ class TextSide(nn.Module):
     def forward(self, prompts: Sequence[str]) -> Read:
         """Of one prompt or more, of any text: broken surrogates are read as question marks."""
         states = self.encoder([p[:_LONGEST].encode("utf-8", "replace").decode("utf-8") for p in prompts])
-        return Read(*self.reader(states).features(), states.mean(1))
+        slots, scene = self.reader(states).features()
+        return Read(slots, scene, states.mean(1))
 
 
 class QualityHead(nn.Module):
