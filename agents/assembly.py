@@ -43,6 +43,12 @@ class Threaded(NamedTuple):
     not_alive: Probe = lambda: ""  # besides its thread, which is looked after for every role
 
 
+def needs_torch(roles: frozenset[str], catalog: Catalog) -> bool:
+    """Whether a process of these roles loads a model: it paints, judges pictures, or predicts from prompts."""
+    predicts = any(classifier.engine == "learned" for classifier in catalog.classifiers.values())
+    return bool(roles & TORCH_ROLES) or (predicts and "classifier" in roles)
+
+
 @contextlib.contextmanager
 def assemble(settings: Settings, roles: frozenset[str]) -> Iterator[Process]:
     """Open the clients that these roles need, and close them in the end.
@@ -51,12 +57,12 @@ def assemble(settings: Settings, roles: frozenset[str]) -> Iterator[Process]:
         PochadeError: a catalog, model folder, broker or setting that is not right, before anything is consumed.
     """
     logs.set_up(settings.logs, roles)
-    if not roles & TORCH_ROLES:
-        sys.modules["torch"] = None  # type: ignore[assignment]  # spaCy's thinc would load it: 4 s and 500 MB for nothing
     health = Health(roles)
     with contextlib.ExitStack() as stack:
         stack.enter_context(served(health, settings.http))
         catalog = catalogs.load(settings.catalog)
+        if not needs_torch(roles, catalog):
+            sys.modules["torch"] = None  # type: ignore[assignment]  # spaCy's thinc would load it: 4 s, 500 MB for nothing
         create_topics(settings, sorted(catalog.variants))
         producer = KafkaRecordProducer(settings)
         stack.callback(producer.close)
