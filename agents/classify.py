@@ -12,9 +12,9 @@ from planner.catalog import Classifier as ClassifierEntry
 from planner.classifier import fastest_good, shortfall
 from planner.hardness import RULES, InvalidReference, Reference, hardness, raw_score
 from schemas.errors import PochadeError
+from streams.shipped import INFRA
 
 REFERENCE: Final = "reference.json"  # in a classifier's folder
-INFRA: Final = pathlib.Path(str(importlib.resources.files("infra")))
 
 
 class Judgement(NamedTuple):

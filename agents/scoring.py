@@ -1,6 +1,5 @@
 """Discriminators behind one port, opened by the name that the catalog gives them."""
 
-import importlib.resources
 import pathlib
 from typing import Protocol
 
@@ -12,6 +11,7 @@ from planner.catalog import Discriminator as DiscriminatorEntry
 from schemas.errors import PochadeError, Unknown
 from schemas.ids import draw
 from schemas.messages import GenerateRequest
+from streams.shipped import INFRA
 
 
 class Scorer(Protocol):
@@ -33,9 +33,9 @@ class LearnedScorer:
     """A trained discriminator of any kind, as the config.json in its folder says."""
 
     def __init__(self, folder: pathlib.Path) -> None:
-        from agents.models.discriminator import load_discriminator  # torch: only where a picture is judged
+        from agents.models.discriminator import Discriminator  # torch: only where a picture is judged
 
-        self._model = load_discriminator(folder)
+        self._model = Discriminator.load(folder)
 
     def score(self, request: GenerateRequest, picture: Image) -> float:
         return float(self._model.score([np.asarray(picture)], [request.prompt])[0])
@@ -55,7 +55,7 @@ def _open(entry: DiscriminatorEntry) -> Scorer:
         return ProfileScorer()
     if entry.engine != "learned":
         raise Unknown("discriminator engine", entry.engine, ["learned", "profile"])
-    folder = pathlib.Path(str(importlib.resources.files("infra"))) / entry.folder
+    folder = INFRA / entry.folder
     if not folder.is_dir():
         raise PochadeError(f"discriminator {entry.name!r}: folder {folder} does not exist: train it or fix the catalog")
     return LearnedScorer(folder)

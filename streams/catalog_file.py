@@ -1,11 +1,11 @@
 """A catalog's tables as they stand in its TOML file: for clients, which may not ask `planner` what they mean."""
 
-import importlib.resources
 import pathlib
 import tomllib
 from typing import Any
 
 from schemas.errors import PochadeError, Unknown
+from streams.shipped import INFRA
 
 
 def read_catalog(name: str) -> dict[str, Any]:
@@ -24,18 +24,23 @@ def read_catalog(name: str) -> dict[str, Any]:
     return tables
 
 
+def file_of(name: str) -> pathlib.Path:
+    """The file of a shipped catalog (a name), or the user's. Raises Unknown for a name that none ships by."""
+    if "/" in name or name.endswith(".toml"):
+        return pathlib.Path(name)
+    shipped = {path.stem: path for path in (INFRA / "catalogs").glob("*.toml")}
+    if name not in shipped:
+        raise Unknown("catalog", name, shipped)
+    return shipped[name]
+
+
 def text_of(name: str) -> str:
     """The TOML text of a shipped catalog (a name) or of a file of the user's. Raises Unknown, PochadeError."""
-    if "/" in name or name.endswith(".toml"):
-        try:
-            return pathlib.Path(name).read_text()
-        except (OSError, UnicodeDecodeError) as error:
-            raise PochadeError(f"catalog file {name} cannot be read: {error}; correct the setting `catalog`") from None
-    shipped = importlib.resources.files("infra").joinpath("catalogs")
-    known = {entry.name.removesuffix(".toml") for entry in shipped.iterdir() if entry.name.endswith(".toml")}
-    if name not in known:
-        raise Unknown("catalog", name, known)
-    return shipped.joinpath(f"{name}.toml").read_text()
+    file = file_of(name)
+    try:
+        return file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise PochadeError(f"catalog file {name} cannot be read: {error}; correct the setting `catalog`") from None
 
 
 def missing_models(tables: dict[str, Any], engine: str) -> list[str]:
@@ -57,6 +62,6 @@ def missing_models(tables: dict[str, Any], engine: str) -> list[str]:
 
 
 def _is_missing(folder: str) -> bool:
-    shipped = pathlib.Path(str(importlib.resources.files("infra"))) / folder
+    shipped = INFRA / folder
     looks_local = folder.startswith(("models/", "/", "./", "../")) or not folder
     return looks_local and not (folder and (shipped.is_dir() or pathlib.Path(folder).is_dir()))

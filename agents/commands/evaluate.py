@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from streams.cli import LazySettings
+from streams.shipped import MODELS
 
 if TYPE_CHECKING:
     from agents.evaluation.painting_evaluation import Study
 
 RESAMPLES, QUICK_RESAMPLES = 1000, 100  # behind every interval
-SHIPPED = pathlib.Path(__file__).resolve().parents[2] / "infra"
 
 
 @click.command(epilog="Example: pochade evaluate --seed 41 --count 1000 --report build/evaluation")
@@ -29,7 +29,7 @@ SHIPPED = pathlib.Path(__file__).resolve().parents[2] / "infra"
 @click.option(
     "--models",
     type=click.Path(path_type=pathlib.Path, file_okay=False),
-    default=SHIPPED / "models",
+    default=MODELS,
     help="Where all that the catalog calls models/... lies, and the scorer; default infra/models.",
 )
 @click.option("--quick", is_flag=True, help="A few prompts: whether all works, in a minute or two.")
@@ -80,7 +80,8 @@ def _save(study: "Study", folder: pathlib.Path, resamples: int, notes: dict[str,
     storage.save(study.evaluation, folder)
     summary = summarise(study.evaluation, Resampling(seed=study.evaluation.seed, resamples=resamples), notes)
     (folder / "evaluate.json").write_text(json.dumps(summary, indent=1) + "\n")
-    (folder / "report.html").write_text(report.render(study.evaluation, summary, study.grids, study.missing))
+    page = report.render(study.evaluation, summary, study.grids, study.missing)
+    (folder / "report.html").write_text(page, encoding="utf-8")
     for number, grid in enumerate(study.grids, 1):
         grid.image.save(folder / f"samples-{number}.png")
     return summary

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 import click
 
 from streams.cli import LazySettings
+from streams.shipped import INFRA, MODELS
 
 if TYPE_CHECKING:
     from agents.evaluation.painting_sweeps import Asked
     from agents.evaluation.profiling_run import Found, Wanted
     from planner.catalog import Catalog
     from planner.profiles import Profile
-
-SHIPPED = pathlib.Path(__file__).resolve().parents[2] / "infra"
 
 
 @click.command(epilog="Example: pochade profile --catalog my.toml --out build/profiles --levels light,heavy")
@@ -33,7 +32,7 @@ SHIPPED = pathlib.Path(__file__).resolve().parents[2] / "infra"
 @click.option(
     "--models",
     type=click.Path(path_type=pathlib.Path, file_okay=False),
-    default=SHIPPED / "models",
+    default=MODELS,
     help="Where all that the catalog calls models/... lies, and the scorer; default infra/models.",
 )
 @click.option("--no-quality", is_flag=True, help="Times and memory only.")
@@ -80,7 +79,7 @@ def profile(
         threads=threads,
         budget_s=budget,
     )
-    folder = out or SHIPPED / "profiles"
+    folder = out or INFRA / "profiles"
     kept = out / ".cache" if out else pathlib.Path(obj().home) / "profiling"
     found = run(wanted, kept, jobs or usual_jobs())
     named = catalog.name if not levels else "-".join([catalog.name, *wanted.levels])  # a part replaces no whole
@@ -151,9 +150,8 @@ def _tell(measured: "Profile", found: "Found", file: pathlib.Path) -> None:
 
 def _write(catalog: str, measured: "Profile") -> None:
     from agents.evaluation.profiling_catalog import updated
-    from streams.catalog_file import text_of
+    from streams.catalog_file import file_of, text_of
 
-    is_file = "/" in catalog or catalog.endswith(".toml")
-    file = pathlib.Path(catalog) if is_file else SHIPPED / "catalogs" / f"{catalog}.toml"
+    file = file_of(catalog)
     file.write_text(updated(text_of(catalog), measured))
     click.echo(f"written into {file}")

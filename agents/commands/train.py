@@ -71,12 +71,13 @@ def train(
     from agents.models.training.board import Board
     from agents.models.training.crew import Places
     from agents.models.training.ledger import Ledger
-    from agents.models.training.session import SHIPPED, run
+    from agents.models.training.session import run
+    from streams.shipped import MODELS
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     at_once = processes or min(SIDE_BY_SIDE, cores)
     places = Places(processes=at_once, threads=max(1, cores // at_once), device=device)
-    folders = Folders(work=work, models=models or (SHIPPED if scale == 1 else work / "models"))
+    folders = Folders(work=work, models=models or (MODELS if scale == 1 else work / "models"))
     with Board(Console(), scale) as board:
         run(target, Ledger(folders, seed, scale), places, board, again=again)
     click.echo(f"{target}: trained; models are in {folders.models}, parts and logs in {folders.work}")

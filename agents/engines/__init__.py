@@ -1,7 +1,6 @@
 """Ways to paint behind one port; `open_engine` knows them by name and imports only the one it opens."""
 
 import importlib
-import importlib.resources
 import pathlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from PIL.Image import Image
 from planner.catalog import Catalog, Variant
 from planner.options import Settled
 from schemas.errors import PochadeError, Unknown
+from streams.shipped import INFRA
 
 
 class EngineFailed(PochadeError):
@@ -65,7 +65,7 @@ def check_models(catalog: Catalog, engine: str) -> None:
 
 def model_source(model: str) -> str:
     """What `from_pretrained` is given: a shipped folder under infra/, a local folder, or a hub id as it is."""
-    shipped = pathlib.Path(str(importlib.resources.files("infra"))) / model
+    shipped = INFRA / model
     if shipped.is_dir():
         return str(shipped)
     looks_local = model.startswith(("models/", "/", "./", "../"))

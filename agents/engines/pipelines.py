@@ -1,7 +1,6 @@
 """Loads the diffusers pipeline of a variant: on which device, in which precision, with which weights and scheduler."""
 
 import importlib
-import importlib.resources
 import pathlib
 import warnings
 from typing import Any
@@ -13,6 +12,7 @@ from safetensors.torch import load_file
 from agents.engines import EngineFailed, model_source
 from planner.catalog import Variant
 from planner.loading import Loading
+from streams.shipped import INFRA
 
 
 def load_pipeline(variant: Variant) -> Any:
@@ -56,7 +56,7 @@ def weights_file(named: str) -> str:
     Raises:
         EngineFailed: neither a file nor such a name.
     """
-    shipped = pathlib.Path(str(importlib.resources.files("infra"))) / named
+    shipped = INFRA / named
     for path in (shipped, pathlib.Path(named)):
         if path.is_file():
             return str(path)

@@ -1,6 +1,6 @@
 """Who ranks pictures and prompts: the discriminators, classifiers and scorer that are found; who is missing is told.
 
-Looked for: the catalog's discriminators; MODELS/discriminator and MODELS/discriminators/NAME; MODELS/classifiers/NAME;
+Looked for: the catalog's discriminators; MODELS/discriminators/NAME; MODELS/classifiers/NAME;
 MODELS/scorer; and HADIS's rules, as searched for this family (MODELS/rules) or as they come.
 """
 
@@ -101,7 +101,7 @@ def _discriminators(catalog: Catalog, models: Path) -> Iterator[tuple[str, Path 
         seen.add(folder.resolve())
         yield entry.name, None if entry.engine == "profile" else folder
     taken = set(catalog.discriminators)
-    for folder in [*_folders(models / "discriminators"), models / "discriminator"]:
+    for folder in _folders(models / "discriminators"):
         if (folder / "config.json").exists() and folder.resolve() not in seen:
             yield folder.name if folder.name not in taken else f"{folder.name} of {models.name}", folder
 

@@ -34,6 +34,9 @@ def rank(
     by_rules = tuple(
         np.array([rankers.rules.classify(prompt).hardness for prompt in prompts]) for prompts, _ in (test, calibration)
     )
+    predicted = {
+        name: (one.measured(test[0]), one.measured(calibration[0])) for name, one in rankers.predictors.items()
+    }
     classifiers = {RULES: Classifier(ms=per_prompt_ms(rankers.rules.classify, test[0]))}
     for name, predictor in rankers.predictors.items():
         known = tuple(level for level in predictor.levels if level in costs)
@@ -43,16 +46,19 @@ def rank(
             rankers.missing.append(f"classes of classifier {name}: {', '.join(others)} are not painted here")
             classifiers[name] = Classifier(ms=ms)
             continue
-        predicted = predictor.measured(test[0]).T
-        best = best_choice(predicted, np.array([costs[level] for level in known]))
+        best = best_choice(predicted[name][0].T, np.array([costs[level] for level in known]))
         classifiers[name] = Classifier(ms=ms, levels=known, predicted=best)
-    found = {name: _pair(rankers, light, heavy, test, calibration, by_rules) for name, (light, heavy) in pairs.items()}
+    found = {
+        name: _pair(rankers, light, heavy, test, calibration, by_rules, predicted)
+        for name, (light, heavy) in pairs.items()
+    }
     return Ranked(hardness=rankers.hardness(test[0]), classifiers=classifiers, pairs=found)
 
 
 def _pair(
-    rankers: Rankers, light: str, heavy: str, test: Seen, calibration: Seen, by_rules: tuple[np.ndarray, ...]
-) -> Pair:
+    rankers: Rankers, light: str, heavy: str, test: Seen, calibration: Seen, by_rules: tuple[np.ndarray, ...],
+    predicted: Mapping[str, tuple[np.ndarray, np.ndarray]],
+) -> Pair:  # fmt: skip
     judged, held_out = dict[str, Judged](), dict[str, np.ndarray]()
     for name in rankers.discriminators:
         scores = [_scores(rankers, name, *seen) for seen in ((test, light), (test, heavy), (calibration, light))]
@@ -60,15 +66,12 @@ def _pair(
             judged[name], held_out[name] = Judged(light=scores[0], heavy=scores[1]), scores[2]  # type: ignore[arg-type,assignment]
     if not judged:
         rankers.discriminators[DRAWN] = drawn
-        return _pair(rankers, light, heavy, test, calibration, by_rules)
+        return _pair(rankers, light, heavy, test, calibration, by_rules, predicted)
     benefits, learned = {RULES: -by_rules[0]}, dict[str, np.ndarray]()
     for name, predictor in rankers.predictors.items():
         if {light, heavy} <= set(predictor.levels):
             at = [predictor.levels.index(level) for level in (light, heavy)]
-            benefits[name], learned[name] = (
-                predicted[:, at[0]] - predicted[:, at[1]]
-                for predicted in (predictor.measured(prompts) for prompts, _ in (test, calibration))
-            )
+            benefits[name], learned[name] = (made[:, at[0]] - made[:, at[1]] for made in predicted[name])
         else:
             rankers.missing.append(f"classifier {name} between {light} and {heavy}: it knows {predictor.levels}")
     seen = calibration[1]

@@ -75,6 +75,3 @@ class Discriminator:
     def confidence(self, logits: torch.Tensor) -> torch.Tensor:
         """What logits [n] of the examiner mean as probabilities [n]."""
         return torch.sigmoid(logits * self._scale + self._shift)
-
-
-load_discriminator = Discriminator.load

@@ -1,16 +1,16 @@
 """The shipped variants: folder, steps, guidance and measured times, as `infra/catalogs/tiny.toml` states them."""
 
-import importlib.resources
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from agents import catalogs
 from planner.catalog import Catalog, Variant
+from streams.shipped import MODELS
 
 CATALOG: Final[Catalog] = catalogs.load("tiny")
 VARIANTS: Final[Mapping[str, Variant]] = CATALOG.variants
-FOLDER: Final = Path(str(importlib.resources.files("infra"))) / "models"
+FOLDER: Final = MODELS
 
 
 def folder_of(variant: Variant, models: Path = FOLDER) -> Path:

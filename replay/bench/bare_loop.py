@@ -1,6 +1,5 @@
 """The bare loop's process as its caller sees it."""
 
-import importlib.resources
 import json
 import os
 import pathlib
@@ -12,6 +11,7 @@ from types import TracebackType
 from planner.catalog import Variant
 from schemas.errors import PochadeError
 from schemas.messages import GenerateRequest
+from streams.shipped import INFRA
 
 
 class BareLoop:
@@ -51,7 +51,7 @@ class BareLoop:
 
 
 def _order(variant: Variant, requests: Sequence[GenerateRequest], core: int) -> dict[str, object]:
-    shipped = pathlib.Path(str(importlib.resources.files("infra"))) / variant.model
+    shipped = INFRA / variant.model
     call = {
         "num_inference_steps": variant.steps, "guidance_scale": variant.guidance,
         "width": variant.width, "height": variant.height,

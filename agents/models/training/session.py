@@ -2,12 +2,11 @@
 
 import contextlib
 import fcntl
-import importlib.resources
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Final, Protocol
+from typing import Protocol
 
 from agents.models import cards
 from agents.models.training.crew import Crew, Places, Watcher
@@ -15,8 +14,7 @@ from agents.models.training.ledger import Ledger
 from agents.models.training.plan import steps_of
 from agents.models.training.recipe import copy_parts, recipe
 from schemas.errors import PochadeError
-
-SHIPPED: Final = Path(str(importlib.resources.files("infra"))) / "models"
+from streams.shipped import MODELS
 
 
 class Reporter(Watcher, Protocol):
@@ -40,7 +38,7 @@ def run(target: str, ledger: Ledger, places: Places, reporter: Reporter, *, agai
     folders = ledger.folders
     folders.work.mkdir(parents=True, exist_ok=True)
     with _alone(folders.work), _stoppable():
-        needed = recipe(target, folders, SHIPPED)
+        needed = recipe(target, folders, MODELS)
         copy_parts(needed.copies, folders, reporter.say)
         own = frozenset(step.name for step in steps_of(target)) if again else frozenset()
         try:

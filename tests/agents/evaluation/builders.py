@@ -1,5 +1,6 @@
 """A made-up evaluation, in which light fails on hard prompts and every ranker sees it through noise."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -112,3 +113,9 @@ def an_evaluation(count: int = 400, seed: int = 3, **changes: Any) -> Evaluation
         "reuse": {"stored latents": a_sweep(rng, levels["large"], rows, 0.04)},
     }
     return Evaluation(**(values | changes))
+
+
+def with_the_pair_alone(whole: Evaluation) -> Evaluation:
+    """The same, with nothing measured beyond the levels and the pairs."""
+    levels = {name: replace(level, features=None) for name, level in whole.levels.items()}
+    return replace(whole, levels=levels, true_features=None, paint_over={}, reuse={}, chosen_k=None)

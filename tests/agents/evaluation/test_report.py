@@ -11,7 +11,7 @@ from PIL import Image
 from agents.evaluation.intervals import Resampling
 from agents.evaluation.report import Grid, figure_text, interval_text, points_text, render
 from agents.evaluation.summary import summarise
-from tests.agents.evaluation.builders import an_evaluation
+from tests.agents.evaluation.builders import an_evaluation, with_the_pair_alone
 
 HOW = Resampling(seed=1, resamples=20)
 WHOLE = an_evaluation(80)
@@ -78,14 +78,7 @@ def test_the_same_evaluation_gives_the_same_page() -> None:
 
 
 def test_what_was_not_measured_leaves_no_empty_section() -> None:
-    bare = replace(
-        WHOLE,
-        levels={name: replace(level, features=None) for name, level in WHOLE.levels.items()},
-        true_features=None,
-        paint_over={},
-        reuse={},
-        chosen_k=None,
-    )
+    bare = with_the_pair_alone(WHOLE)
     text = render(bare, summarise(bare, HOW))
     assert not {"Starting late", "Samples"} & set(Page(text).headings)
     assert "not measured" in text

@@ -14,7 +14,7 @@ from agents.evaluation.observations import Evaluation, Judged, Pair
 from agents.evaluation.ranking import auc, recovery
 from agents.evaluation.summary import schema, summarise
 from schemas.errors import Unknown
-from tests.agents.evaluation.builders import an_evaluation
+from tests.agents.evaluation.builders import an_evaluation, with_the_pair_alone
 
 HOW = Resampling(seed=1, resamples=30)
 WHOLE = an_evaluation()
@@ -56,14 +56,7 @@ def test_a_summary_keeps_to_the_schema_through_json() -> None:
 
 
 def test_a_summary_with_nothing_measured_beyond_the_pair_keeps_to_it_too() -> None:
-    bare = replace(
-        WHOLE,
-        levels={name: replace(level, features=None) for name, level in WHOLE.levels.items()},
-        true_features=None,
-        paint_over={},
-        reuse={},
-        chosen_k=None,
-    )
+    bare = with_the_pair_alone(WHOLE)
     found = summarise(bare, HOW)
     Draft202012Validator(schema()).validate(found)
     assert found["levels"]["tiny"]["fid"] is None

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from agents.evaluation.ranking import auc
-from agents.models.discriminator import KINDS, Discriminator, load_discriminator
+from agents.models.discriminator import KINDS, Discriminator
 from agents.models.family import VARIANTS
 from agents.models.painter import Painter
 from agents.world import facts, renderer
@@ -36,7 +36,7 @@ FREE_FORM = [
 def test_what_is_saved_scores_the_same_when_loaded(kind: str, tmp_path: Path) -> None:
     examiner, pictures = an_examiner(kind), some_pictures(3)
     prompts = ["a red heart above a blue star", "", "moon"]
-    loaded = load_discriminator(save_discriminator(tmp_path / kind, kind, examiner))
+    loaded = Discriminator.load(save_discriminator(tmp_path / kind, kind, examiner))
     expected = 1 / (1 + np.exp(-(2 * examiner.logits(pictures, prompts).numpy() + 0.5)))  # its scale and shift
     assert loaded.score(pictures, prompts) == pytest.approx(expected, abs=0.01)  # fp16
     assert (loaded.name, loaded.kind, loaded.threshold, loaded.threshold_bound) == (f"my {kind}", kind, 0.4, None)
@@ -50,21 +50,21 @@ def test_a_threshold_with_a_promise_is_read_where_there_is_one(tmp_path: Path) -
 
 @pytest.mark.parametrize("kind", ["real", "embedding"])
 def test_a_kind_that_sees_the_picture_alone_does_not_mind_the_prompt(kind: str, tmp_path: Path) -> None:
-    judge = load_discriminator(save_discriminator(tmp_path / kind, kind, an_examiner(kind)))
+    judge = Discriminator.load(save_discriminator(tmp_path / kind, kind, an_examiner(kind)))
     picture = some_pictures(1)[0]
     one, other = judge.score([picture, picture], ["a red heart", "a blue moon at night"])
     assert one == pytest.approx(other)
 
 
 def test_a_picture_of_any_size_is_scored(tmp_path: Path) -> None:
-    judge = load_discriminator(save_discriminator(tmp_path / "look", "look", an_examiner("look")))
+    judge = Discriminator.load(save_discriminator(tmp_path / "look", "look", an_examiner("look")))
     small = some_pictures(1)[0]
     one, other = judge.score([small, small.repeat(16, 0).repeat(16, 1)], ["a red heart"] * 2)
     assert one == pytest.approx(other, abs=1e-5)
 
 
 def test_nothing_to_score_gives_nothing_and_a_prompt_too_few_is_refused(tmp_path: Path) -> None:
-    judge = load_discriminator(save_discriminator(tmp_path / "real", "real", an_examiner("real")))
+    judge = Discriminator.load(save_discriminator(tmp_path / "real", "real", an_examiner("real")))
     assert judge.score([], []) == []
     with pytest.raises(ValueError, match="2 pictures, 1 prompts"):
         judge.score(some_pictures(2), ["a red heart"])
@@ -75,13 +75,13 @@ def test_an_unknown_kind_lists_the_known_ones(tmp_path: Path) -> None:
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"kind": "reel"}))
     with pytest.raises(Unknown, match="real"):
-        load_discriminator(folder)
+        Discriminator.load(folder)
 
 
 def test_a_folder_without_weights_says_what_is_missing(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(PochadeError, match=r"holds no model\.safetensors"):
-        load_discriminator(tmp_path)
+        Discriminator.load(tmp_path)
 
 
 def test_a_role_that_only_judges_needs_neither_diffusers_nor_transformers() -> None:
@@ -97,7 +97,7 @@ def shipped(name: str) -> Discriminator:
     folder = MODELS / "discriminators" / name
     if not folder.is_dir():
         pytest.skip(f"{folder} is not there: train it with `pochade train discriminator`")
-    return load_discriminator(folder)
+    return Discriminator.load(folder)
 
 
 @cache

@@ -16,6 +16,7 @@ from agents.models.training.ledger import Ledger
 from agents.models.training.plan import TARGETS, Folders
 from schemas.errors import PochadeError
 from streams import cli
+from streams.shipped import MODELS
 
 Call = dict[str, Any]
 POCHADE = str(Path(sys.executable).with_name("pochade"))
@@ -47,7 +48,7 @@ def test_a_plain_call_trains_into_the_shipped_models(calls: list[Call], tmp_path
     assert train("lora", "--work", str(tmp_path)).exit_code == 0
     (call,) = calls
     assert (call["target"], call["again"], call["ledger"].scale, call["ledger"].seed) == ("lora", False, 1.0, 0)
-    assert call["ledger"].folders == Folders(work=tmp_path, models=session.SHIPPED)
+    assert call["ledger"].folders == Folders(work=tmp_path, models=MODELS)
     assert call["places"].processes in (1, 2)
 
 
