@@ -138,7 +138,8 @@ class _Study:
             confidence = self._rankers.confidences(pair.discriminator, list(pictures), prompts)
             ms = per_prompt_ms(lambda text: judge([pictures[0]], [text]), prompts) if confidence is not None else 0.0
         swept = self._swept(f"over {pair.light}", pair.heavy, pictures, self._rows(pair.heavy), is_fresh=True)
-        chosen = choose_k(swept, Resampling(seed=self._wanted.seed)) if swept is not None else None
+        hardness = self._rankers.hardness(prompts)
+        chosen = choose_k(swept, hardness, Resampling(seed=self._wanted.seed)) if swept is not None else None
         return CascadeFound(pair=pair, confidence=confidence, confidence_ms=ms, sweep=swept, chosen_k=chosen or 0)
 
     def _reuse(self, level: str) -> dict[str, Sweep]:

@@ -36,15 +36,19 @@ def blank(sweep: Sweep, how: Resampling) -> dict[str, Any]:
     }
 
 
-def choose_k(sweep: Sweep, how: Resampling, tolerance: float = TOLERANCE) -> int | None:
+def choose_k(sweep: Sweep, hardness: np.ndarray, how: Resampling, tolerance: float = TOLERANCE) -> int | None:
     """The largest K up to which every K is shown to lose at most `tolerance`, of a sweep over calibration prompts.
 
-    A K passes if the interval of (quality - blank) lies above -tolerance. They are tested from the smallest upwards
-    until the first fails, so that the confidence holds for the K returned. None if that is the first: paint blank.
+    A K passes if the interval of (quality - blank) lies above -tolerance, and no quarter of the prompts by `hardness`
+    [n] loses more than that on average: most drafts that are painted over are of the hardest. They are tested from the
+    smallest upwards until the first fails, so that the confidence holds for the K returned. None: paint blank.
     """
+    quarter = quarters(hardness)[sweep.rows]
     chosen = None
     for k, quality in zip(sweep.k, sweep.quality, strict=True):
-        if not mean(quality - sweep.blank_quality, how).low >= -tolerance:  # nan fails as well
+        above = quality - sweep.blank_quality
+        worst = min(float(above[quarter == q].mean()) for q in np.unique(quarter))
+        if not (mean(above, how).low >= -tolerance and worst >= -tolerance):  # nan fails as well
             return chosen
         chosen = int(k)
     return chosen

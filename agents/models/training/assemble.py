@@ -10,12 +10,13 @@ from diffusers.models.autoencoders.autoencoder_tiny import AutoencoderTiny
 from diffusers.models.unets.unet_2d_condition import UNet2DConditionModel
 from transformers import CLIPTextModel, CLIPTokenizer
 
-from agents.models.training.networks import build_scheduler
+from agents.models.training.networks import autoencoder_of, build_scheduler
 
 # Folder -> its UNet in the work folder. Adapters and the ControlNet are for `light` and written by their own training.
 FOLDERS: Final[dict[str, str]] = {
     "light": "unet_XS",
-    "heavy": "unet_L",
+    "middle": "unet_L",
+    "heavy": "unet_XL",
     "chalk": "unet_chalk",
     "woodcut": "unet_woodcut",
 }
@@ -45,9 +46,8 @@ def family(work: Path, models: Path) -> None:
 def assemble(work: Path, unet: str, folder: Path) -> None:
     """Write `folder` with the named UNet of the work folder, in fp16."""
     half = torch.float16
-    sharp = work / "vae_sharp"  # the same encoder with a decoder trained for longer
     pipeline = StableDiffusionPipeline(
-        vae=AutoencoderTiny.from_pretrained(sharp if sharp.exists() else work / "vae", torch_dtype=half),
+        vae=AutoencoderTiny.from_pretrained(autoencoder_of(work), torch_dtype=half),
         text_encoder=CLIPTextModel.from_pretrained(work / "text_encoder", dtype=half),
         tokenizer=CLIPTokenizer.from_pretrained(work / "tokenizer"),
         unet=UNet2DConditionModel.from_pretrained(work / unet, torch_dtype=half),

@@ -15,25 +15,23 @@ from agents.models.training.text_encoder import tokens
 LATENT: Final = (8, 12, 12)  # channels, height, width
 
 _CROSS, _PLAIN = ("CrossAttnDownBlock2D", "CrossAttnUpBlock2D"), ("DownBlock2D", "UpBlock2D")
-_SIZES: Final = {
-    "XS": ((32, 64), (_PLAIN, _CROSS)),  # attention at 6 x 6 and in the middle: at 12 x 12 it took half of each step
-    "L": ((64, 128), (_PLAIN, _CROSS)),
-}
+_BLOCKS: Final = (_PLAIN, _CROSS)  # attention at 6 x 6 and in the middle: at 12 x 12 it took half of each step
+_SIZES: Final = {"XS": ((32, 64), 1), "L": ((64, 128), 1), "XL": ((64, 128), 3)}  # widths, layers per block
 
 
 def build_unet(size: str) -> UNet2DConditionModel:
-    """A fresh UNet: XS has 1.0 M parameters, L 4.0 M."""
+    """A fresh UNet: XS has 1.0 M parameters, L 4.0 M, XL 7.6 M."""
     if size not in _SIZES:
         raise ValueError(f"unknown size {size!r}: known are {', '.join(_SIZES)}")
-    widths, blocks = _SIZES[size]
+    widths, layers = _SIZES[size]
     return UNet2DConditionModel(
         sample_size=LATENT[1],
         in_channels=LATENT[0],
         out_channels=LATENT[0],
         block_out_channels=widths,
-        down_block_types=tuple(down for down, _ in blocks),
-        up_block_types=tuple(up for _, up in reversed(blocks)),
-        layers_per_block=1,
+        down_block_types=tuple(down for down, _ in _BLOCKS),
+        up_block_types=tuple(up for _, up in reversed(_BLOCKS)),
+        layers_per_block=layers,
         cross_attention_dim=128,
         attention_head_dim=4,  # in this class that is the number of heads
         norm_num_groups=16,
@@ -54,6 +52,12 @@ def build_scheduler() -> DDIMScheduler:
     )
 
 
+def autoencoder_of(work: Path) -> Path:
+    """Where the best autoencoder lies: the same encoder, with the decoder that was trained for longer if it is there."""
+    sharp = work / "vae_sharp"
+    return sharp if sharp.is_dir() else work / "vae"
+
+
 class Frozen(NamedTuple):
     """What every UNet of the family is trained on top of."""
 
@@ -64,7 +68,7 @@ class Frozen(NamedTuple):
 
 def load_frozen(work: Path, where: torch.device) -> Frozen:
     """Autoencoder, text encoder and tokenizer from the work folder, in fp32, without gradients."""
-    vae = AutoencoderTiny.from_pretrained(work / "vae").to(where).eval().requires_grad_(False)
+    vae = AutoencoderTiny.from_pretrained(autoencoder_of(work)).to(where).eval().requires_grad_(False)
     text = CLIPTextModel.from_pretrained(work / "text_encoder", dtype=torch.float32).to(where).eval()
     return Frozen(vae, text.requires_grad_(False), CLIPTokenizer.from_pretrained(work / "tokenizer"))
 

@@ -37,8 +37,8 @@ class Step:
 
 _TEXT: Final = ("work/tokenizer", "work/text_encoder")
 _ENCODED: Final = ("work/vae", *_TEXT)  # what pictures and prompts are turned into numbers by
-_UNETS: Final = ("work/unet_XS", "work/unet_L")
-_LEVELS: Final = ("models/light", "models/heavy")
+_UNETS: Final = ("work/unet_XS", "work/unet_L", "work/unet_XL")
+_LEVELS: Final = ("models/light", "models/middle", "models/heavy")
 
 STEPS: Final[dict[str, Step]] = {
     step.name: step
@@ -58,11 +58,11 @@ STEPS: Final[dict[str, Step]] = {
                 module="unet",
                 seed=3,
                 minutes=minutes,
-                needs=_ENCODED,
+                needs=(*_ENCODED, *forerunner),
                 writes=(f"work/unet_{size}",),
                 arguments={"size": size},
             )
-            for size, minutes in (("XS", 35), ("L", 60))
+            for size, minutes, forerunner in (("XS", 35, ()), ("L", 60, ()), ("XL", 60, ("work/unet_L",)))
         ),
         Step(
             name="bases",
@@ -86,7 +86,7 @@ STEPS: Final[dict[str, Step]] = {
             module="lora",
             seed=8,
             minutes=30,
-            needs=(*_ENCODED, "work/unet_XS"),
+            needs=(*_ENCODED, "work/vae_sharp", "work/unet_XS"),
             writes=("models/loras",),
             traces=("lora_*",),
         ),
@@ -95,7 +95,7 @@ STEPS: Final[dict[str, Step]] = {
             module="controlnet",
             seed=9,
             minutes=15,
-            needs=(*_ENCODED, "work/unet_XS"),
+            needs=(*_ENCODED, "work/vae_sharp", "work/unet_XS"),
             writes=("models/controlnet",),
         ),
         Step(name="scorer", module="scorer", seed=10, minutes=15, needs=_TEXT, writes=("models/scorer",)),
@@ -104,7 +104,7 @@ STEPS: Final[dict[str, Step]] = {
             module="discriminator",
             seed=6,
             minutes=50,
-            needs=(*_TEXT, "work/caption_reader.safetensors", "models/light", "models/heavy", "models/scorer"),
+            needs=(*_TEXT, "work/caption_reader.safetensors", *_LEVELS, "models/scorer"),
             writes=("models/discriminators",),
             traces=("discriminator_*",),
         ),
@@ -119,7 +119,7 @@ STEPS: Final[dict[str, Step]] = {
         ),
     )
 }
-FAMILY: Final = ("autoencoder", "text_encoder", "decoder", "unet_XS", "unet_L", "bases", "assemble")
+FAMILY: Final = ("autoencoder", "text_encoder", "decoder", "unet_XS", "unet_L", "unet_XL", "bases", "assemble")
 TARGETS: Final[dict[str, tuple[str, ...]]] = {
     "all": (*FAMILY, "lora", "controlnet", "scorer", "discriminator", "classifier"),
     "family": FAMILY,
@@ -147,7 +147,8 @@ SHIPPED: Final[dict[str, str]] = {
     "work/text_encoder": "heavy/text_encoder",
     "work/tokenizer": "heavy/tokenizer",
     "work/unet_XS": "light/unet",
-    "work/unet_L": "heavy/unet",
+    "work/unet_L": "middle/unet",
+    "work/unet_XL": "heavy/unet",
     "work/unet_chalk": "chalk/unet",
     "work/unet_woodcut": "woodcut/unet",
 }

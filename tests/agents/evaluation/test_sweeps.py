@@ -8,6 +8,7 @@ from agents.evaluation.observations import Sweep
 from agents.evaluation.sweeps import choose_k, points
 
 HOW = Resampling(seed=1, resamples=200)
+RISING = np.linspace(0, 1, 500)  # hardness
 
 
 def a_sweep(*losses: float, count: int = 500) -> Sweep:
@@ -26,19 +27,27 @@ def a_sweep(*losses: float, count: int = 500) -> Sweep:
 
 
 def test_the_largest_step_that_surely_loses_little_is_chosen() -> None:
-    assert choose_k(a_sweep(0.0, 0.002, 0.008, 0.05), HOW) == 30
+    assert choose_k(a_sweep(0.0, 0.002, 0.008, 0.05), RISING, HOW) == 30
 
 
 def test_a_step_whose_loss_is_small_but_not_surely_so_is_not_chosen() -> None:
-    assert choose_k(a_sweep(0.0, 0.019, count=200), HOW) == 10
+    assert choose_k(a_sweep(0.0, 0.019, count=200), RISING[:200], HOW) == 10
 
 
 def test_the_search_ends_at_the_first_step_that_fails() -> None:
-    assert choose_k(a_sweep(0.0, 0.2, 0.0), HOW) == 10
+    assert choose_k(a_sweep(0.0, 0.2, 0.0), RISING, HOW) == 10
 
 
 def test_where_even_the_first_step_fails_one_paints_blank() -> None:
-    assert choose_k(a_sweep(0.1, 0.0), HOW) is None
+    assert choose_k(a_sweep(0.1, 0.0), RISING, HOW) is None
+
+
+def test_a_step_that_loses_much_on_the_hardest_prompts_alone_is_not_chosen() -> None:
+    sweep = a_sweep(0.0, 0.0)
+    hit = np.flatnonzero(RISING > 0.75)[::8]
+    sweep.quality[1, hit] = 0.75  # .03 of the hardest quarter, less than .01 of all
+    assert choose_k(sweep, RISING, HOW) == 10
+    assert choose_k(sweep, np.random.default_rng(1).permutation(RISING), HOW) == 20, "spread over all it would pass"
 
 
 def test_rows_tell_quality_work_and_the_loss_against_blank() -> None:

@@ -140,5 +140,5 @@ def test_every_step_of_the_models_can_be_trained_from_nothing(tmp_path: Path, mo
     assert all(ledger.is_finished(step) for step in steps)  # and no later one has spoilt an earlier one's artefacts
     collect_notes(folders.work, folders.models)
     write_cards(folders.models)
-    assert "| unet_L | 3 |" in (folders.models / "heavy" / "README.md").read_text()
+    assert "| unet_XL | 3 |" in (folders.models / "heavy" / "README.md").read_text()
     assert (folders.models / "loras" / "mint" / "README.md").exists()
