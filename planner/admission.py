@@ -39,18 +39,18 @@ def _check_prompt(prompt: str, max_bytes: int, who: str) -> None:
         raise InvalidRequest(f"prompt must be at most {max_bytes} bytes of UTF-8: got {size}; shorten it {who}")
 
 
-def predicted_finish_ms(now_ms: int, wait_ms: float, run_ms: float) -> float:
+def predicted_finish_ms(now_ms: float, wait_ms: float, run_ms: float) -> float:
     """When a job sent now is painted, epoch ms; infinity when `wait_ms` is (no worker serves it)."""
     return now_ms + wait_ms + run_ms
 
 
-def can_meet(deadline_ms: int | None, finish_ms: float) -> bool:
+def can_meet(deadline_ms: float | None, finish_ms: float) -> bool:
     """Whether the finish is in time; without a deadline any finish is."""
     return deadline_ms is None or finish_ms <= deadline_ms
 
 
 def level_in_time(
-    wanted: str, cheaper: Sequence[str], deadline_ms: int | None, finish_ms: Mapping[str, float]
+    wanted: str, cheaper: Sequence[str], deadline_ms: float | None, finish_ms: Mapping[str, float]
 ) -> str | None:
     """The wanted level if it finishes in time, else the first of the cheaper ones that does, else None: EXPIRED.
 

@@ -3,103 +3,26 @@
 Levels are variants; reuse levels join them with approximate caching.
 """
 
-import math
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
-from planner.classifier import Classifier, check_classifiers
+from planner.catalog_value import Catalog, Cut, Pair
+from planner.classifier import Classifier
+from planner.curves import CascadeCurves, PairRow, SharePoint
 from planner.discriminator import DeferralPoint, Discriminator
 from planner.loading import Loading
-from planner.paint_over import fault
-from planner.tables import InvalidCatalog, only, read, require, typed
+from planner.profiles import Start
+from planner.tables import InvalidCatalog, only, read, require, rows, typed
 from planner.variant import Variant, run_ms
-from schemas.errors import Unknown
 
 __all__ = [
     "Catalog", "Classifier", "Cut", "DeferralPoint", "Discriminator", "InvalidCatalog", "Pair", "Variant", "classes_of",
     "parse", "run_ms",
 ]  # fmt: skip
 
-T = TypeVar("T")
-
-
-class Pair(NamedTuple):
-    """A cascade the catalog offers: pictures of `light` that are not good enough are painted again by `heavy`."""
-
-    light: str
-    heavy: str
-    discriminator: str
-    paint_over_step: int = 0  # of heavy's steps, where it begins with light's picture; 0: on a blank
-
-
-class Cut(NamedTuple):
-    """A class by hardness: `level` is believed optimal from the cut before up to this one."""
-
-    level: str
-    hardness: float  # upper bound, exclusive, but 1.0 includes 1.0
-
-
-@dataclass(frozen=True)
-class Catalog:
-    """All there is to plan with. Refuses names that it does not hold."""
-
-    name: str
-    variants: dict[str, Variant]
-    discriminators: dict[str, Discriminator]
-    cascades: tuple[Pair, ...]  # the first is the one that two-level policies use
-    class_cuts: dict[str, tuple[Cut, ...]]  # strategy -> cuts ascending to 1.0
-    classifiers: dict[str, Classifier] = field(default_factory=dict)  # the first tells hardness; none: shipped rules
-
-    def __post_init__(self) -> None:
-        require(bool(self.variants), f"catalog {self.name!r}", 0, "of one variant or more", "add [variants.NAME]")
-        for pair in self.cascades:
-            self.level(pair.light), self.level(pair.heavy), self.discriminator(pair.discriminator)
-            require(pair.light != pair.heavy, "a cascade", tuple(pair), "between two levels", "name another heavy")
-            wrong = fault(pair.paint_over_step, self.level(pair.light), self.level(pair.heavy))
-            if wrong:
-                raise InvalidCatalog(f"cascade from {pair.light} to {pair.heavy}: {wrong}")
-        for strategy, cuts in self.class_cuts.items():
-            for cut in cuts:
-                self.level(cut.level)
-            bounds = [cut.hardness for cut in cuts]
-            ascends = bounds == sorted(set(bounds)) and bounds[:1] > [0.0] and bounds[-1:] == [1.0]
-            require(ascends, f"classes of {strategy!r}", bounds, "ascending from above 0 to 1.0", "correct the cuts")
-        check_classifiers(self.classifiers.values(), self.level)
-
-    def classes(self, strategy: str) -> frozenset[str]:
-        """The levels that may be named as a prompt's class under a strategy; none where nobody names any."""
-        learned = next((c.levels for c in self.classifiers.values() if c.strategy == strategy), ())
-        return frozenset(learned) or frozenset(cut.level for cut in self.class_cuts.get(strategy, ()))
-
-    def level(self, name: str) -> Variant:
-        """The variant that paints a level. Raises Unknown with the known ones."""
-        return _known(self.variants, "level", name)
-
-    def discriminator(self, name: str) -> Discriminator:
-        """A discriminator. Raises Unknown with the known ones."""
-        return _known(self.discriminators, "discriminator", name)
-
-    def pair(self) -> Pair:
-        """The cascade that two-level policies use. Raises InvalidCatalog when there is none."""
-        if not self.cascades:
-            raise InvalidCatalog(f"catalog {self.name!r} has no cascade: add [[cascades]] or use a policy without one")
-        return self.cascades[0]
-
-    def cheapest(self) -> Variant:
-        """The variant with the shortest call for one picture."""
-        return min(self.variants.values(), key=lambda v: (run_ms(v, 1), v.name))
-
-    def best(self) -> Variant:
-        """The variant of the highest quality; unmeasured ones come last, the slower one wins a tie."""
-        return max(self.variants.values(), key=lambda v: (-math.inf if v.quality is None else v.quality, run_ms(v, 1)))
-
-    def cheaper_than(self, level: str) -> list[Variant]:
-        """The variants with a shorter call than this level's, the longest first: what to fall back to."""
-        limit = run_ms(self.level(level), 1)
-        cheaper = [v for v in self.variants.values() if run_ms(v, 1) < limit]
-        return sorted(cheaper, key=lambda v: (-run_ms(v, 1), v.name))
+_TABLES: Final = ("variants", "discriminators", "cascades", "classes", "classifiers", "scale", "reuse")
+_MEASURED: Final = ("quality", "random_quality", "settings")  # keys of a cascade that are not the pair's own
 
 
 def classes_of(catalog: Catalog, hardness: float) -> dict[str, str]:
@@ -121,17 +44,43 @@ def parse(text: str, name: str) -> Catalog:
         root = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InvalidCatalog(f"catalog {name!r} is not TOML: {error}") from None
-    only(root, ("variants", "discriminators", "cascades", "classes", "classifiers"), f"catalog {name!r}")
+    only(root, _TABLES, f"catalog {name!r}")
+    offered = [_offered(_table(item, "a cascade")) for item in _list(root, "cascades")]
     return Catalog(
         name=name,
         variants={n: _variant(n, table) for n, table in _tables(root, "variants")},
         discriminators={n: _discriminator(n, table) for n, table in _tables(root, "discriminators")},
-        cascades=tuple(read(Pair, _table(item, "a cascade"), "a cascade") for item in _list(root, "cascades")),
+        cascades=tuple(cascade.pair for cascade in offered),
         class_cuts={
             strategy: _cuts(cuts, strategy) for strategy, cuts in _table(root.get("classes", {}), "classes").items()
         },
         classifiers={n: _classifier(n, table) for n, table in _tables(root, "classifiers")},
+        scale=typed(root.get("scale", "facts"), (str,), "scale"),
+        curves={cascade.pair.key: cascade.curves for cascade in offered if any(cascade.curves)},
+        pair_rows=tuple(row for cascade in offered for row in cascade.settings),
+        reuse={
+            level: rows(Start, starts, f"reuse.{level}")
+            for level, starts in _table(root.get("reuse", {}), "reuse").items()
+        },
     )
+
+
+class _Offered(NamedTuple):
+    """A [[cascades]] table: the pair, and what was measured of it."""
+
+    pair: Pair
+    curves: CascadeCurves
+    settings: tuple[PairRow, ...]
+
+
+def _offered(table: Mapping[str, Any]) -> _Offered:
+    pair = read(Pair, {key: value for key, value in table.items() if key not in _MEASURED}, "a cascade")
+    where, ends = f"cascade from {pair.light} to {pair.heavy}", {"light": pair.light, "heavy": pair.heavy}
+    curves = CascadeCurves(
+        judged=rows(SharePoint, table.get("quality", []), f"{where}: quality"),
+        random=rows(SharePoint, table.get("random_quality", []), f"{where}: random_quality"),
+    )
+    return _Offered(pair, curves, rows(PairRow, table.get("settings", []), f"{where}: settings", ends))
 
 
 def _variant(name: str, table: Mapping[str, Any]) -> Variant:
@@ -152,8 +101,8 @@ def _variant(name: str, table: Mapping[str, Any]) -> Variant:
 
 def _discriminator(name: str, table: Mapping[str, Any]) -> Discriminator:
     where = f"discriminator {name!r}"
-    points = [read(DeferralPoint, _table(p, where), f"{where}: deferral") for p in _list(table, "deferral")]
-    return read(Discriminator, {**table, "name": name, "deferral": tuple(points)}, where)
+    points = rows(DeferralPoint, table.get("deferral", []), f"{where}: deferral")
+    return read(Discriminator, {**table, "name": name, "deferral": points}, where)
 
 
 def _classifier(name: str, table: Mapping[str, Any]) -> Classifier:
@@ -186,9 +135,3 @@ def _table(value: Any, where: str) -> dict[str, Any]:
 def _list(table: Mapping[str, Any], key: str) -> list[Any]:
     items: list[Any] = typed(table.get(key, []), (list,), key)
     return items
-
-
-def _known(entries: Mapping[str, T], kind: str, name: str) -> T:
-    if name not in entries:
-        raise Unknown(kind, name, entries)
-    return entries[name]

@@ -1,8 +1,11 @@
 """A discriminator and its deferral curve f(t): the share of pictures with a confidence below t (DiffServe 3.3)."""
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
+
+import numpy as np
 
 from planner.tables import is_amount, is_share, require
 from schemas.errors import Unknown
@@ -15,6 +18,9 @@ class DeferralPoint(NamedTuple):
 
     threshold: float  # t, [0, 1]
     deferred: float  # f(t), [0, 1]
+
+
+Curve = tuple[DeferralPoint, ...]  # thresholds ascending
 
 
 @dataclass(frozen=True)
@@ -48,7 +54,7 @@ class Discriminator:
 
 def deferred_share(discriminator: Discriminator, threshold: float) -> float:
     """f(t): linear between the measured points, f(0) = 0, f(1) = 1 (at 1 every picture is painted again)."""
-    for left, right in _segments(discriminator):
+    for left, right in _segments(discriminator.deferral):
         if threshold < right.threshold:
             along = (threshold - left.threshold) / (right.threshold - left.threshold)
             return left.deferred + along * (right.deferred - left.deferred)
@@ -57,14 +63,21 @@ def deferred_share(discriminator: Discriminator, threshold: float) -> float:
 
 def highest_threshold(discriminator: Discriminator, share: float) -> float:
     """The highest t with f(t) <= share (share >= 0): what a heavy level that can take this share allows."""
-    for left, right in _segments(discriminator):
+    for left, right in _segments(discriminator.deferral):
         if share < right.deferred:
             along = (share - left.deferred) / (right.deferred - left.deferred)
             return left.threshold + along * (right.threshold - left.threshold)
     return 1.0
 
 
-def _segments(discriminator: Discriminator) -> list[tuple[DeferralPoint, DeferralPoint]]:
-    inner = [point for point in discriminator.deferral if 0 < point.threshold < 1]
+def shares_below(curve: Curve, thresholds: Sequence[float]) -> tuple[float, ...]:
+    """f(t) of any curve at many thresholds at once."""
+    inner = [point for point in curve if 0 < point.threshold < 1]
+    known = [0.0, *(point.threshold for point in inner), 1.0], [0.0, *(point.deferred for point in inner), 1.0]
+    return tuple(np.interp(thresholds, *known).tolist())
+
+
+def _segments(curve: Curve) -> list[tuple[DeferralPoint, DeferralPoint]]:
+    inner = [point for point in curve if 0 < point.threshold < 1]
     points = [DeferralPoint(0.0, 0.0), *inner, DeferralPoint(1.0, 1.0)]
     return list(itertools.pairwise(points))

@@ -6,7 +6,7 @@ from planner.loads import Load, LoadView, Sent
 from schemas.errors import Unknown
 from schemas.ids import draw
 
-__all__ = ["KINDS", "Load", "LoadView", "Sent", "choose"]
+__all__ = ["KINDS", "Load", "LoadView", "Sent", "choose", "pick"]
 
 SALT = "dispatch"
 
@@ -19,38 +19,46 @@ def choose(kind: str, loads: Sequence[Load], request_id: str, sent_before: int, 
     Raises Unknown for a kind that is not in KINDS.
     """
     del run_ms  # adds the same to every worker's finish until workers differ (resident components)
+    at = pick(kind, [load.remaining_ms for load in loads], 0.0, request_id, sent_before)
+    return None if at is None else loads[at]
+
+
+def pick(kind: str, free_at_ms: Sequence[float], now_ms: float, request_id: str, sent_before: int) -> int | None:
+    """The same of the times at which the workers are free, on the clock of `now_ms`: which of them, by its place."""
     if kind not in KINDS:
         raise Unknown("dispatch", kind, KINDS)
-    return KINDS[kind](loads, request_id, sent_before) if loads else None
+    return KINDS[kind](free_at_ms, now_ms, request_id, sent_before) if free_at_ms else None
 
 
-def _least_work(loads: Sequence[Load], request_id: str, sent_before: int) -> Load | None:
+def _least_work(free_at_ms: Sequence[float], now_ms: float, request_id: str, sent_before: int) -> int | None:
     del sent_before
-    least = min(load.remaining_ms for load in loads)
-    return _any_of([load for load in loads if load.remaining_ms == least], request_id)
+    first = max(now_ms, min(free_at_ms))
+    return _any_of([at for at, free_ms in enumerate(free_at_ms) if free_ms <= first], request_id)
 
 
-def _round_robin(loads: Sequence[Load], request_id: str, sent_before: int) -> Load | None:
-    del request_id
-    return loads[sent_before % len(loads)]
+def _round_robin(free_at_ms: Sequence[float], now_ms: float, request_id: str, sent_before: int) -> int | None:
+    del now_ms, request_id
+    return sent_before % len(free_at_ms)
 
 
-def _random(loads: Sequence[Load], request_id: str, sent_before: int) -> Load | None:
+def _random(free_at_ms: Sequence[float], now_ms: float, request_id: str, sent_before: int) -> int | None:
+    del now_ms, sent_before
+    return _any_of(range(len(free_at_ms)), request_id)
+
+
+def _pull(free_at_ms: Sequence[float], now_ms: float, request_id: str, sent_before: int) -> int | None:
     del sent_before
-    return _any_of(loads, request_id)
+    return _any_of([at for at, free_ms in enumerate(free_at_ms) if free_ms <= now_ms], request_id)
 
 
-def _pull(loads: Sequence[Load], request_id: str, sent_before: int) -> Load | None:
-    del sent_before
-    return _any_of([load for load in loads if load.remaining_ms <= 0], request_id)
-
-
-def _any_of(loads: Sequence[Load], request_id: str) -> Load | None:
+def _any_of(places: Sequence[int], request_id: str) -> int | None:
     """One by the request's dice, so that ties spread and a repeated decision comes out the same."""
-    return loads[int(draw(request_id, SALT) * len(loads))] if loads else None
+    if len(places) <= 1:
+        return places[0] if places else None
+    return places[int(draw(request_id, SALT) * len(places))]
 
 
-KINDS: dict[str, Callable[[Sequence[Load], str, int], Load | None]] = {
+KINDS: dict[str, Callable[[Sequence[float], float, str, int], int | None]] = {
     "least-work": _least_work,
     "pull": _pull,
     "random": _random,

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 
+from planner.admission import can_meet
 from schemas.messages import Cascade, Plan
 
 
@@ -46,13 +47,18 @@ def judge(
         return Keep(None, f"no cascade for {level}")
     score, threshold = as_score(confidence), cascade.threshold
     told = f"confidence {score:.3f}" if score == confidence else f"confidence {confidence} counts as 0"
-    if score >= threshold and threshold < 1:
+    if keeps(cascade, score):
         return Keep(threshold, f"{told} >= threshold {threshold:.3f}")
     doubt = f"{told} < threshold {threshold:.3f}" if score < threshold else f"{told}, threshold 1 keeps nothing"
-    if deadline_ms is not None and now_ms + wait_and_run_next_ms > deadline_ms:
+    if deadline_ms is not None and not can_meet(deadline_ms, now_ms + wait_and_run_next_ms):
         late = f"{cascade.next_level} would need {wait_and_run_next_ms:.0f} ms of {deadline_ms - now_ms}"
         return Keep(threshold, f"{doubt}, but no time left: {late}")
     return Escalate(cascade.next_level, threshold, doubt)
+
+
+def keeps(cascade: Cascade, score: float) -> bool:
+    """Whether a picture of this confidence is good enough, time apart; a threshold of 1 keeps nothing."""
+    return score >= cascade.threshold and cascade.threshold < 1
 
 
 def as_score(confidence: float | None) -> float:

@@ -2,19 +2,22 @@
 
 import math
 from collections import defaultdict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from planner.allocation import SERVING
+from planner.lineup import Lineup, LoadedWorker
 from planner.observation import GONE
 from schemas.messages import Heartbeat
 
 FORGET_MS = 600_000  # a worker unheard of for longer leaves the view
+LOOK_MS = FORGET_MS // 10  # how often the view looks for such workers
 UNACKNOWLEDGED_MS = 300_000  # librdkafka gives a send up by then (message.timeout.ms)
 MOST_SENDS = 2048  # remembered per partition; beyond it, a partition without an owner only looks emptier
 
 Key = tuple[str, int]  # (variant, partition)
+Owned = tuple[int, int, float]  # (partition, end offset, remaining ms), as in `OwnedPartition`
 
 
 class Load(NamedTuple):
@@ -35,19 +38,8 @@ class Sent:
     """A job the sender wrote; its handle until the broker has acknowledged it."""
 
     run_ms: float
-    at_ms: int
+    at_ms: float
     offset: int | None  # None: not acknowledged yet; -1: failed
-
-
-@dataclass(slots=True)
-class _Worker:
-    variant: str
-    state: str
-    seen_ms: int
-    partitions: list[int]
-    backlog_ms: float  # of all its partitions, at `at_ms`
-    at_ms: int
-    turn: int  # which of its partitions is next: spread, so that a new worker takes over a fair part
 
 
 class LoadView:
@@ -59,41 +51,38 @@ class LoadView:
     """
 
     def __init__(self) -> None:
-        self._workers: dict[str, _Worker] = {}
+        self._workers: dict[str, LoadedWorker] = {}
         self._owners: dict[Key, str] = {}
         self._sends: defaultdict[Key, deque[Sent]] = defaultdict(lambda: deque(maxlen=MOST_SENDS))
+        self._lineups: dict[str, Lineup] = {}
+        self._look_ms = -math.inf
 
-    def on_heartbeat(self, heartbeat: Heartbeat, seen_ms: int) -> None:
+    def on_heartbeat(self, heartbeat: Heartbeat, seen_ms: float) -> None:
         """Take over what a worker says of itself. O(its partitions + own sends since the last one)."""
-        before = self._workers.get(heartbeat.worker_id)
-        self._release(heartbeat.worker_id)
-        self._forget(seen_ms)
-        if heartbeat.state in GONE:
-            self._workers.pop(heartbeat.worker_id, None)
-            return
-        backlog_ms = 0.0
-        for owned in heartbeat.partitions:
-            key = (heartbeat.variant, owned.partition)
-            self._take(key, heartbeat.worker_id)
-            backlog_ms += owned.remaining_ms + self._pending_ms(key, owned.end_offset, seen_ms)
-        self._workers[heartbeat.worker_id] = _Worker(
-            variant=heartbeat.variant,
-            state=heartbeat.state,
-            seen_ms=seen_ms,
-            partitions=[owned.partition for owned in heartbeat.partitions],
-            backlog_ms=backlog_ms,
-            at_ms=seen_ms,
-            turn=before.turn if before else 0,
-        )
+        owned = [(each.partition, each.end_offset, float(each.remaining_ms)) for each in heartbeat.partitions]
+        self.hear(heartbeat.worker_id, heartbeat.variant, heartbeat.state, owned, seen_ms)
 
-    def on_sent(self, variant: str, partition: int, offset: int | None, run_ms: float, now_ms: int) -> Sent:
+    def hear(self, worker_id: str, variant: str, state: str, owned: Sequence[Owned], seen_ms: float) -> None:
+        """The same of a heartbeat's parts."""
+        self._forget(seen_ms)
+        worker = self._workers.get(worker_id)
+        partitions = [partition for partition, _, _ in owned]
+        if worker is None or (worker.variant, worker.state, worker.partitions) != (variant, state, partitions):
+            worker = self._changed(worker, worker_id, variant, state, partitions)
+        if worker is None:
+            return
+        worker.seen_ms = seen_ms
+        if worker.lineup is None:  # it may have been silent
+            self._dissolve(variant)
+        worker.load(sum(ms + self._pending_ms((variant, p), end, seen_ms) for p, end, ms in owned), seen_ms)
+
+    def on_sent(self, variant: str, partition: int, offset: int | None, run_ms: float, now_ms: float) -> Sent:
         """Count an own send; `offset` None until `on_acknowledged` tells it. O(1)."""
         sent = Sent(run_ms, now_ms, offset)
         self._sends[variant, partition].append(sent)
         worker = self._workers.get(self._owners.get((variant, partition), ""))
         if worker:
-            worker.backlog_ms = _remaining_ms(worker, now_ms) + run_ms
-            worker.at_ms = now_ms
+            worker.load(worker.remaining_ms(now_ms) + run_ms, now_ms)
             worker.turn += 1
         return sent
 
@@ -105,21 +94,60 @@ class LoadView:
         """The job was not written: it counts no more from the next heartbeat on."""
         sent.offset = -1
 
-    def loads(self, variant: str, now_ms: int, silent_ms: int) -> list[Load]:
+    def loads(self, variant: str, now_ms: float, silent_ms: float) -> list[Load]:
         """The workers that take new jobs of a variant: serving, owning a partition, heard of in time. O(workers)."""
+        lineup = self.lineup(variant, now_ms, silent_ms)
         return [
-            Load(worker_id, worker.partitions[worker.turn % len(worker.partitions)], _remaining_ms(worker, now_ms))
-            for worker_id, worker in self._workers.items()
+            Load(worker.worker_id, lineup.partition(place), worker.remaining_ms(now_ms))
+            for place, worker in enumerate(lineup.workers)
+        ]
+
+    def lineup(self, variant: str, now_ms: float, silent_ms: float) -> Lineup:
+        """The same as it is kept, until who takes jobs changes: O(1), else O(workers)."""
+        lineup = self._lineups.get(variant)
+        if lineup is None or now_ms > lineup.until_ms or lineup.silent_ms != silent_ms:
+            lineup = self._lined_up(variant, now_ms, silent_ms)
+        return lineup
+
+    def _lined_up(self, variant: str, now_ms: float, silent_ms: float) -> Lineup:
+        self._dissolve(variant)
+        workers = [
+            worker
+            for worker in self._workers.values()
             if worker.variant == variant
             and worker.partitions
             and worker.state in SERVING
             and now_ms - worker.seen_ms <= silent_ms
         ]
+        until_ms = min((worker.seen_ms for worker in workers), default=math.inf) + silent_ms
+        self._lineups[variant] = Lineup(until_ms, silent_ms, workers)
+        return self._lineups[variant]
+
+    def _dissolve(self, variant: str) -> None:
+        lineup = self._lineups.pop(variant, None)
+        if lineup is not None:
+            lineup.dissolve()
+
+    def _changed(
+        self, worker: LoadedWorker | None, worker_id: str, variant: str, state: str, partitions: list[int]
+    ) -> LoadedWorker | None:
+        """The worker as it is now; None: it is gone."""
+        self._release(worker_id)
+        if state in GONE:
+            self._workers.pop(worker_id, None)
+            return None
+        for partition in partitions:
+            self._take((variant, partition), worker_id)
+        turn = worker.turn if worker else 0
+        self._dissolve(variant)
+        self._workers[worker_id] = LoadedWorker(worker_id, variant, state, 0, partitions, 0.0, 0, turn)
+        return self._workers[worker_id]
 
     def _take(self, key: Key, worker_id: str) -> None:
         other = self._workers.get(self._owners.get(key, ""))
         if other and key[1] in other.partitions:
             other.partitions.remove(key[1])
+            self._dissolve(other.variant)
         self._owners[key] = worker_id
 
     def _release(self, worker_id: str) -> None:
@@ -128,25 +156,27 @@ class LoadView:
             for partition in worker.partitions:
                 self._owners.pop((worker.variant, partition), None)
             worker.partitions = []
+            self._dissolve(worker.variant)
 
-    def _forget(self, now_ms: int) -> None:
+    def _forget(self, now_ms: float) -> None:
+        if now_ms < self._look_ms:
+            return
+        self._look_ms = now_ms + LOOK_MS
         for worker_id in [w for w, worker in self._workers.items() if now_ms - worker.seen_ms > FORGET_MS]:
             self._release(worker_id)
             del self._workers[worker_id]
 
-    def _pending_ms(self, key: Key, end_offset: int, now_ms: int) -> float:
-        sends = self._sends[key]
+    def _pending_ms(self, key: Key, end_offset: int, now_ms: float) -> float:
+        sends = self._sends.get(key)
+        if not sends:
+            return 0.0
         kept = [sent for sent in sends if _is_pending(sent, end_offset, now_ms)]
         sends.clear()
         sends.extend(kept)
         return sum(sent.run_ms for sent in kept)
 
 
-def _is_pending(sent: Sent, end_offset: int, now_ms: int) -> bool:
+def _is_pending(sent: Sent, end_offset: int, now_ms: float) -> bool:
     if sent.offset is None:
         return now_ms - sent.at_ms <= UNACKNOWLEDGED_MS
     return sent.offset >= end_offset
-
-
-def _remaining_ms(worker: _Worker, now_ms: int) -> float:
-    return max(0.0, worker.backlog_ms - max(0, now_ms - worker.at_ms))

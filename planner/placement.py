@@ -1,10 +1,10 @@
 """A request's fate at the router: the level it is painted on, or how it ends instead."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from planner.admission import level_in_time, predicted_finish_ms
+from planner.admission import can_meet, level_in_time, predicted_finish_ms
 from planner.backlog import Refused, admit
 from planner.catalog import Catalog
 from planner.options import job_ms, settle
@@ -50,36 +50,50 @@ def decide(
     waits: a worker may come, and the ledger ends it at its deadline. Raises InvalidPlan where no route fits.
     Source: design, section 2.3; predictive drop from DiffServe 4.1.
     """
-    wish = wished(plan, classified, catalog)
-    lower = [variant.name for variant in catalog.cheaper_than(wish.level)] if wish.may_go_lower else []
-    admitted = admit(wish.level, lower, wait_ms, most_backlog_ms)
-    if isinstance(admitted, Refused):
-        return TurnedAway(Status.REJECTED, admitted.code, admitted.reason, admitted.retry_after_ms)
-    level = _in_time(admitted.level, lower, classified, catalog, wait_ms, now_ms)
+    request, wish = classified.request, wished(plan, classified, catalog)
+
+    def lower(level: str) -> list[str]:
+        return [variant.name for variant in catalog.cheaper_than(level)] if wish.may_go_lower else []
+
+    def run_ms(level: str) -> float:
+        return job_ms(catalog.level(level), request.options)
+
+    level = first_fit(wish.level, lower, wait_ms, run_ms, request.deadline_ms, now_ms, most_backlog_ms)
+    if isinstance(level, Refused):
+        return TurnedAway(Status.REJECTED, level.code, level.reason, level.retry_after_ms)
     if level is None:
-        late = f"no level would have met deadline_ms {classified.request.deadline_ms}: it was {now_ms} when routed"
+        late = f"no level would have met deadline_ms {request.deadline_ms}: it was {now_ms} when routed"
         return TurnedAway(Status.EXPIRED, DEADLINE, late)
-    overridden = settle(classified.request.options, catalog.level(level)).overridden
-    if overridden and classified.request.options.strict:
+    overridden = settle(request.options, catalog.level(level)).overridden
+    if overridden and request.options.strict:
         told = f"{level} does not honour {'; '.join(overridden)}; drop strict, or ask for what it does"
         return TurnedAway(Status.REJECTED, UNHONOURED, told)
     return Place(level, wish.probability, overridden, is_lowered=level != wish.level)
 
 
-def _in_time(
-    level: str,
-    lower: list[str],
-    classified: ClassifiedRequest,
-    catalog: Catalog,
+def first_fit(
+    wanted: str,
+    lower: Callable[[str], Sequence[str]],
     wait_ms: Mapping[str, float],
-    now_ms: int,
-) -> str | None:
-    request = classified.request
-    candidates = (level, *lower)
+    run_ms: Callable[[str], float],
+    deadline_ms: float | None,
+    now_ms: float,
+    most_backlog_ms: float,
+) -> str | Refused | None:
+    """The wanted level, or a lower one where its backlog or the deadline asks for it; None: none is in time.
+
+    `lower` tells the levels that may stand in for one, the dearest first, `run_ms` what the job takes on a level.
+    Both are asked only for what the wanted level cannot answer.
+    """
+    wait = wait_ms[wanted]
+    if wait <= most_backlog_ms and can_meet(deadline_ms, predicted_finish_ms(now_ms, wait, run_ms(wanted))):
+        return wanted
+    cheaper = lower(wanted)
+    admitted = admit(wanted, cheaper, wait_ms, most_backlog_ms)
+    if isinstance(admitted, Refused):
+        return admitted
+    candidates = (admitted.level, *cheaper)
     if all(math.isinf(wait_ms[name]) for name in candidates):
-        return level
-    finish = {
-        name: predicted_finish_ms(now_ms, wait_ms[name], job_ms(catalog.level(name), request.options))
-        for name in candidates
-    }
-    return level_in_time(level, lower, request.deadline_ms, finish)
+        return admitted.level
+    finish = {name: predicted_finish_ms(now_ms, wait_ms[name], run_ms(name)) for name in candidates}
+    return level_in_time(admitted.level, cheaper, deadline_ms, finish)

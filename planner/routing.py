@@ -25,6 +25,8 @@ def choose_level(plan: Plan, request_id: str, hardness: float, classes: Mapping[
     """
     route = _route(plan, hardness, classes.get(plan.strategy, ""))
     levels = sorted(item for item in route.levels.items() if item[1] > 0)
+    if len(levels) == 1:
+        return Choice(*levels[0])
     drawn, below = draw(request_id, SALT), 0.0
     for level, probability in levels:
         below += probability

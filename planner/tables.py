@@ -50,6 +50,22 @@ def read(kind: type[T], table: Mapping[str, Any], where: str) -> T:
     return kind(**table)
 
 
+def rows(kind: type[T], value: Any, where: str, known: Mapping[str, Any] | None = None) -> tuple[T, ...]:
+    """`kind`s from a TOML array whose items are tables, or arrays of the fields in their order.
+
+    `known` are fields that all of them share and that the items leave out. Raises as `read` does.
+    """
+    shared = known or {}
+    names = [name for name in typing.get_type_hints(kind) if name not in shared]
+    found = []
+    for at, item in enumerate(typed(value, (list,), where)):
+        if isinstance(item, list):
+            require(len(item) <= len(names), f"{where}[{at}]", item, f"at most {len(names)} values", "shorten it")
+            item = dict(zip(names, item, strict=False))
+        found.append(read(kind, {**typed(item, (dict,), f"{where}[{at}]"), **shared}, f"{where}[{at}]"))
+    return tuple(found)
+
+
 def only(table: Mapping[str, Any], known: Iterable[str], where: str) -> None:
     """Raise Unknown for the first key of `table` that is not known."""
     names = list(known)

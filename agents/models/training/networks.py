@@ -53,7 +53,7 @@ def build_scheduler() -> DDIMScheduler:
 
 
 def autoencoder_of(work: Path) -> Path:
-    """Where the best autoencoder lies: the same encoder, with the decoder that was trained for longer if it is there."""
+    """Where the best autoencoder lies: the one encoder, with the decoder trained for longer if it is there."""
     sharp = work / "vae_sharp"
     return sharp if sharp.is_dir() else work / "vae"
 
