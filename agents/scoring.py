@@ -8,6 +8,7 @@ from PIL.Image import Image
 
 from planner.catalog import Catalog
 from planner.catalog import Discriminator as DiscriminatorEntry
+from planner.discriminator import highest_threshold
 from schemas.errors import PochadeError, Unknown
 from schemas.ids import draw
 from schemas.messages import GenerateRequest
@@ -23,10 +24,13 @@ class Scorer(Protocol):
 
 
 class ProfileScorer:
-    """Confidence without looking: a uniform draw of the request, so that f(t) = t. For load tests."""
+    """Confidence without looking, drawn by request, so that a share f(t) of all lies below t. For load tests."""
+
+    def __init__(self, entry: DiscriminatorEntry) -> None:
+        self._entry = entry
 
     def score(self, request: GenerateRequest, picture: Image) -> float:  # noqa: ARG002  the port's shape
-        return draw(request.request_id, "confidence")
+        return highest_threshold(self._entry, draw(request.request_id, "confidence"))
 
 
 class LearnedScorer:
@@ -52,7 +56,7 @@ def open_scorers(catalog: Catalog) -> dict[str, Scorer]:
 
 def _open(entry: DiscriminatorEntry) -> Scorer:
     if entry.engine == "profile":
-        return ProfileScorer()
+        return ProfileScorer(entry)
     if entry.engine != "learned":
         raise Unknown("discriminator engine", entry.engine, ["learned", "profile"])
     folder = INFRA / entry.folder

@@ -7,9 +7,9 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from planner.catalog_value import Catalog, Cut, Pair
+from planner.catalogs.curves import CascadeCurves, PairRow, SharePoint
+from planner.catalogs.value import Catalog, Cut, Pair
 from planner.classifier import Classifier
-from planner.curves import CascadeCurves, PairRow, SharePoint
 from planner.discriminator import DeferralPoint, Discriminator
 from planner.loading import Loading
 from planner.profiles import Start
@@ -21,7 +21,9 @@ __all__ = [
     "parse", "run_ms",
 ]  # fmt: skip
 
-_TABLES: Final = ("variants", "discriminators", "cascades", "classes", "classifiers", "scale", "reuse")
+_TABLES: Final = (
+    "variants", "discriminators", "cascades", "classes", "classifiers", "scale", "slo_s", "reuse", "published",
+)  # fmt: skip
 _MEASURED: Final = ("quality", "random_quality", "settings")  # keys of a cascade that are not the pair's own
 
 
@@ -56,11 +58,13 @@ def parse(text: str, name: str) -> Catalog:
         },
         classifiers={n: _classifier(n, table) for n, table in _tables(root, "classifiers")},
         scale=typed(root.get("scale", "facts"), (str,), "scale"),
+        slo_s=float(typed(root.get("slo_s", 0.0), (int, float), "slo_s")),
         curves={cascade.pair.key: cascade.curves for cascade in offered if any(cascade.curves)},
         pair_rows=tuple(row for cascade in offered for row in cascade.settings),
-        reuse={
-            level: rows(Start, starts, f"reuse.{level}")
-            for level, starts in _table(root.get("reuse", {}), "reuse").items()
+        reuse={n: rows(Start, starts, f"reuse.{n}") for n, starts in _table(root.get("reuse", {}), "reuse").items()},
+        published={
+            kind: typed(file, (str,), f"published.{kind}")
+            for kind, file in _table(root.get("published", {}), "published").items()
         },
     )
 

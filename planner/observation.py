@@ -60,6 +60,9 @@ class Served(NamedTuple):
     quality: float | None = None  # mean of their pictures, on the catalog's scale; None: nobody judged
 
 
+NOTHING_SERVED = Served()
+
+
 @dataclass(frozen=True, slots=True)
 class Observation:
     """Everything a policy may look at. Times in epoch ms. Refuses numbers that are no rates or no shares."""
@@ -74,13 +77,16 @@ class Observation:
     counts: tuple[int, ...] = ()  # arrivals in each second of the window, the oldest first
     queues: tuple[Queue, ...] = ()  # of variants that have any
     deferral: tuple[SeenDeferral, ...] = ()  # of levels whose pictures were scored; else the catalog's holds
-    served: Served = Served()
+    served: Served = NOTHING_SERVED
+    retrieval_ms: float | None = None  # to look up and fetch a past picture; inf: no answer; None: none was looked up
     ignored: int = 0  # records of the window whose numbers were none, such as a NaN confidence
 
     def __post_init__(self) -> None:
         for name in ("demand_rps", "slo_ms", "forecast_rps"):
             value = getattr(self, name)
             _require(value is None or (math.isfinite(value) and value >= 0), name, value, "a number of 0 or more")
+        retrieval_ms = self.retrieval_ms
+        _require(retrieval_ms is None or retrieval_ms >= 0, "retrieval_ms", retrieval_ms, "0 or more, or inf")
         for name, shares in (("hardness", self.hardness), ("classes", tuple(self.classes.values()))):
             total = math.fsum(shares)
             sums = not shares or (all(0 <= share <= 1 for share in shares) and abs(total - 1) <= 1e-6)
@@ -135,7 +141,7 @@ def queue_wait_ms(observation: Observation, variant: str) -> float:
 
 
 def hardness_shares(values: Sequence[float]) -> tuple[float, ...]:
-    """Histogram of hardness values in [0, 1] as shares; () of none. Others, NaN too, are left out. Source: ARGUS 4.2."""
+    """Histogram of hardness values in [0, 1] as shares; () of none. Others, NaN too, are ignored. Source: ARGUS 4.2."""
     counts = Counter(min(int(value * BINS), BINS - 1) for value in values if 0 <= value <= 1)
     return tuple(counts[b] / counts.total() for b in range(BINS)) if counts else ()
 

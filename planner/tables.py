@@ -1,5 +1,6 @@
 """Closed TOML tables into frozen dataclasses: an unknown, missing or wrongly typed key is an error that says where."""
 
+import dataclasses
 import math
 import typing
 from collections.abc import Iterable, Mapping
@@ -42,12 +43,23 @@ def read(kind: type[T], table: Mapping[str, Any], where: str) -> T:
     """
     hints = typing.get_type_hints(kind)
     only(table, hints, where)
-    defaults: Mapping[str, Any] = getattr(kind, "_field_defaults", vars(kind))  # a named tuple's class holds all names
+    optional = _optional(kind)
     for name in hints:
-        require(name in table or name in defaults, f"{where}: {name}", None, "given", f"add `{name} = ...`")
+        require(name in table or name in optional, f"{where}: {name}", None, "given", f"add `{name} = ...`")
         if name in table and hints[name] in SCALARS:
             typed(table[name], SCALARS[hints[name]], f"{where}: {name}")
     return kind(**table)
+
+
+def _optional(kind: type[Any]) -> set[str]:
+    """The fields of a dataclass or named tuple that may be left out."""
+    if not dataclasses.is_dataclass(kind):
+        return set(kind._field_defaults)
+    return {
+        field.name
+        for field in dataclasses.fields(kind)
+        if not (field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING)
+    }
 
 
 def rows(kind: type[T], value: Any, where: str, known: Mapping[str, Any] | None = None) -> tuple[T, ...]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.catalog import Catalog, Cut, DeferralPoint, InvalidCatalog, Pair, classes_of, parse, run_ms
-from planner.discriminator import deferred_share, highest_threshold
+from planner.discriminator import deferred_share, highest_threshold, shares_below
 from schemas.errors import Unknown
 from tests.builders import a_catalog, a_discriminator, a_variant
 
@@ -152,6 +152,12 @@ def test_the_highest_threshold_defers_no_more_than_the_share_and_a_higher_one_do
     assert deferred_share(STEPS, threshold) <= share + 1e-9
     if threshold < 1 - 1e-3:
         assert deferred_share(STEPS, threshold + 1e-3) > share
+
+
+@given(st.lists(st.floats(0, 1), max_size=5))
+def test_many_thresholds_at_once_give_what_each_gives(thresholds: list[float]) -> None:
+    each = [deferred_share(STEPS, threshold) for threshold in thresholds]
+    assert shares_below(STEPS.deferral, thresholds) == pytest.approx(each)
 
 
 def test_on_a_flat_piece_of_the_curve_the_highest_threshold_is_its_end() -> None:

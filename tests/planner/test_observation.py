@@ -1,10 +1,24 @@
 """What the planner sees."""
 
+import math
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.observation import BINS, Seen, class_shares, demand_rps, hardness_shares, live_workers
-from tests.builders import NOW_MS, a_heartbeat, owned
+from planner.observation import (
+    BINS,
+    InvalidObservation,
+    Queue,
+    Seen,
+    class_shares,
+    demand_rps,
+    hardness_shares,
+    live_workers,
+    queue_wait_ms,
+    shares_over,
+)
+from tests.builders import NOW_MS, a_heartbeat, an_observation, owned
 
 
 def test_silent_failed_and_stopped_workers_are_not_live() -> None:
@@ -50,3 +64,52 @@ def test_hardness_one_belongs_to_the_last_bin() -> None:
 def test_class_shares_are_by_name() -> None:
     assert list(class_shares(["b", "a", "b", "b"]).items()) == [("a", 0.25), ("b", 0.75)]
     assert class_shares([]) == {}
+
+
+def test_a_hardness_that_is_no_number_in_range_is_left_out() -> None:
+    assert hardness_shares([0.05, math.nan, 1.5, -0.1, math.inf]) == hardness_shares([0.05])
+    assert hardness_shares([math.nan]) == ()
+
+
+def test_a_class_that_nobody_knows_is_kept_as_it_was_seen() -> None:
+    assert class_shares(["light", "", "gone"]) == {"": 1 / 3, "gone": 1 / 3, "light": 1 / 3}
+
+
+def test_shares_over_the_levels_give_what_is_unknown_to_the_last_and_sum_to_one() -> None:
+    seen = {"light": 0.5, "gone": 0.3, "": 0.2}
+    assert shares_over(["light", "middle", "heavy"], seen) == pytest.approx({"light": 0.5, "middle": 0, "heavy": 0.5})
+    assert shares_over(["light", "heavy"], {}) == {"light": 0, "heavy": 1}
+
+
+def test_a_policy_plans_for_the_forecast_where_there_is_one() -> None:
+    assert an_observation(demand_rps=10.0).planning_rps == 10
+    assert an_observation(demand_rps=10.0, forecast_rps=0.0).planning_rps == 0
+
+
+def test_the_wait_in_a_queue_is_what_waits_over_what_arrives() -> None:
+    seen = an_observation(queues=(Queue("light", 40, 8.0), Queue("heavy", 3, 0.0)))
+    assert queue_wait_ms(seen, "light") == 5000  # DiffServe 3.3; by jobs in flight it would be about a second
+    assert queue_wait_ms(seen, "heavy") == 0
+    assert queue_wait_ms(seen, "middle") == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"demand_rps": math.nan}, "demand_rps of an observation must be a number of 0 or more: got nan"),
+        ({"demand_rps": -1.0}, "demand_rps"),
+        ({"forecast_rps": math.inf}, "forecast_rps"),
+        ({"slo_ms": -5.0}, "slo_ms"),
+        ({"hardness": (0.5, 0.4)}, "hardness of an observation must be shares that sum to 1"),
+        ({"classes": {"light": 1.5, "heavy": -0.5}}, "classes"),
+        ({"classes": {"light": math.nan}}, "classes"),
+        ({"retrieval_ms": math.nan}, "retrieval_ms"),
+    ],
+)
+def test_an_observation_of_impossible_numbers_is_refused(changes: dict[str, object], told: str) -> None:
+    with pytest.raises(InvalidObservation, match=told):
+        an_observation(**changes)
+
+
+def test_a_store_that_does_not_answer_is_a_possible_observation() -> None:
+    assert an_observation(retrieval_ms=math.inf).retrieval_ms == math.inf
