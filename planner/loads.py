@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,7 +17,6 @@ UNACKNOWLEDGED_MS = 300_000  # librdkafka gives a send up by then (message.timeo
 MOST_SENDS = 2048  # remembered per partition; beyond it, a partition without an owner only looks emptier
 
 Key = tuple[str, int]  # (variant, partition)
-Owned = tuple[int, int, float]  # (partition, end offset, remaining ms), as in `OwnedPartition`
 
 
 class Load(NamedTuple):
@@ -59,22 +58,30 @@ class LoadView:
 
     def on_heartbeat(self, heartbeat: Heartbeat, seen_ms: float) -> None:
         """Take over what a worker says of itself. O(its partitions + own sends since the last one)."""
-        owned = [(each.partition, each.end_offset, float(each.remaining_ms)) for each in heartbeat.partitions]
-        self.hear(heartbeat.worker_id, heartbeat.variant, heartbeat.state, owned, seen_ms)
+        ends = {owned.partition: owned.end_offset for owned in heartbeat.partitions}
+        remaining_ms = float(sum(owned.remaining_ms for owned in heartbeat.partitions))
+        self.hear(heartbeat.worker_id, heartbeat.variant, heartbeat.state, list(ends), ends, remaining_ms, seen_ms)
 
-    def hear(self, worker_id: str, variant: str, state: str, owned: Sequence[Owned], seen_ms: float) -> None:
-        """The same of a heartbeat's parts."""
-        self._forget(seen_ms)
+    def hear(
+        self, worker_id: str, variant: str, state: str, partitions: list[int], ends: Mapping[int, int] | Sequence[int],
+        remaining_ms: float, seen_ms: float,
+    ) -> None:  # fmt: skip
+        """The same of a heartbeat's parts; `ends` by partition, `remaining_ms` of all of them."""
+        if seen_ms >= self._look_ms:
+            self._forget(seen_ms)
         worker = self._workers.get(worker_id)
-        partitions = [partition for partition, _, _ in owned]
-        if worker is None or (worker.variant, worker.state, worker.partitions) != (variant, state, partitions):
+        if worker is None or worker.variant != variant or worker.partitions != partitions or _turns(worker, state):
             worker = self._changed(worker, worker_id, variant, state, partitions)
         if worker is None:
             return
-        worker.seen_ms = seen_ms
+        worker.state, worker.seen_ms = state, seen_ms
         if worker.lineup is None:  # it may have been silent
             self._dissolve(variant)
-        worker.load(sum(ms + self._pending_ms((variant, p), end, seen_ms) for p, end, ms in owned), seen_ms)
+        if worker.unseen:
+            pending = {p: self._pending_ms((variant, p), ends[p], seen_ms) for p in sorted(worker.unseen)}
+            worker.unseen = {partition for partition, ms in pending.items() if ms}
+            remaining_ms += sum(pending.values())
+        worker.load(remaining_ms, seen_ms)
 
     def on_sent(self, variant: str, partition: int, offset: int | None, run_ms: float, now_ms: float) -> Sent:
         """Count an own send; `offset` None until `on_acknowledged` tells it. O(1)."""
@@ -84,6 +91,7 @@ class LoadView:
         if worker:
             worker.load(worker.remaining_ms(now_ms) + run_ms, now_ms)
             worker.turn += 1
+            worker.unseen.add(partition)
         return sent
 
     def on_acknowledged(self, sent: Sent, offset: int) -> None:
@@ -140,13 +148,14 @@ class LoadView:
             self._take((variant, partition), worker_id)
         turn = worker.turn if worker else 0
         self._dissolve(variant)
-        self._workers[worker_id] = LoadedWorker(worker_id, variant, state, 0, partitions, 0.0, 0, turn)
+        self._workers[worker_id] = LoadedWorker(worker_id, variant, state, list(partitions), set(partitions), turn)
         return self._workers[worker_id]
 
     def _take(self, key: Key, worker_id: str) -> None:
         other = self._workers.get(self._owners.get(key, ""))
         if other and key[1] in other.partitions:
             other.partitions.remove(key[1])
+            other.unseen.discard(key[1])
             self._dissolve(other.variant)
         self._owners[key] = worker_id
 
@@ -155,12 +164,10 @@ class LoadView:
         if worker:
             for partition in worker.partitions:
                 self._owners.pop((worker.variant, partition), None)
-            worker.partitions = []
+            worker.partitions, worker.unseen = [], set()
             self._dissolve(worker.variant)
 
     def _forget(self, now_ms: float) -> None:
-        if now_ms < self._look_ms:
-            return
         self._look_ms = now_ms + LOOK_MS
         for worker_id in [w for w, worker in self._workers.items() if now_ms - worker.seen_ms > FORGET_MS]:
             self._release(worker_id)
@@ -174,6 +181,11 @@ class LoadView:
         sends.clear()
         sends.extend(kept)
         return sum(sent.run_ms for sent in kept)
+
+
+def _turns(worker: LoadedWorker, state: str) -> bool:
+    """Whether this state makes it take jobs, or no more."""
+    return worker.state != state and (state in GONE or (worker.state in SERVING) != (state in SERVING))
 
 
 def _is_pending(sent: Sent, end_offset: int, now_ms: float) -> bool:

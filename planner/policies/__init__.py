@@ -1,6 +1,19 @@
 """The policies by name. One file each; this table is the only place that lists them."""
 
-from planner.policies import clipper_heavy, clipper_light, diffserve_static, random_split
+from planner.policies import (
+    argus,
+    clipper_heavy,
+    clipper_light,
+    diffserve,
+    diffserve_static,
+    hadis,
+    joint,
+    nirvana,
+    pac,
+    proteus,
+    random_split,
+    sommelier,
+)
 from planner.policies.draft import Draft, Policy
 from planner.policies.parameters import InvalidParameter
 from schemas.errors import Unknown
@@ -8,10 +21,18 @@ from schemas.errors import Unknown
 __all__ = ["DEFAULT", "POLICIES", "Draft", "InvalidParameter", "Policy", "named"]
 
 POLICIES: dict[str, Policy] = {
+    "argus": argus.plan,
     "clipper-heavy": clipper_heavy.plan,
     "clipper-light": clipper_light.plan,
+    "diffserve": diffserve.plan,
     "diffserve-static": diffserve_static.plan,
+    "hadis": hadis.plan,
+    "joint": joint.plan,
+    "nirvana": nirvana.plan,
+    "pac": pac.plan,
+    "proteus": proteus.plan,
     "random-split": random_split.plan,
+    "sommelier": sommelier.plan,
 }
 
 DEFAULT = "diffserve-static"

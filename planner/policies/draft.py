@@ -22,6 +22,7 @@ class Draft:
     expected: Expected | None = None
     memory: dict[str, Any] = field(default_factory=dict)  # JSON values: what the policy needs next time
     strategy: str = "models"
+    is_feasible: bool = True  # all of the demand planned for is served within the SLO
 
 
 Policy = Callable[[Observation, Catalog, Mapping[str, Any], Mapping[str, float]], Draft]

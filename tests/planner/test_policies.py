@@ -4,7 +4,7 @@ import dataclasses
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.catalog import DeferralPoint, Pair
@@ -15,6 +15,8 @@ from schemas.errors import Unknown
 from tests.builders import a_catalog, a_discriminator, a_variant, an_observation
 
 NAMES = sorted(POLICIES)
+CHOOSE_BATCHES = {"diffserve", "hadis", "joint"}
+OF_A_GIVEN_BATCH = sorted(set(NAMES) - CHOOSE_BATCHES)
 
 
 def drafted(name: str, n_workers: int = 4, **parameters: float) -> Draft:
@@ -26,6 +28,7 @@ def counts(draft: Draft) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("name", NAMES)
+@settings(deadline=None, max_examples=25)  # some start a solver each time
 @given(n_workers=st.integers(0, 12), demand=st.floats(0, 1e4))
 def test_every_policy_makes_a_valid_plan_for_any_fleet_and_demand(name: str, n_workers: int, demand: float) -> None:
     observation = an_observation(n_workers, demand_rps=demand)
@@ -46,7 +49,15 @@ def test_every_policy_routes_only_to_levels_that_a_worker_serves(name: str) -> N
         assert {c.next_level for c in draft.cascades if c.threshold > 0} <= served
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sorted(CHOOSE_BATCHES))
+def test_policies_that_choose_batches_refuse_a_parameter_they_do_not_know_or_out_of_range(name: str) -> None:
+    with pytest.raises(Unknown, match=r"unknown parameter 'overprovison'.*did you mean 'overprovision'"):
+        drafted(name, overprovison=2)
+    with pytest.raises(InvalidParameter, match=r"overprovision must be in \[0.01, 100\]: got 0"):
+        drafted(name, overprovision=0)
+
+
+@pytest.mark.parametrize("name", OF_A_GIVEN_BATCH)
 def test_every_policy_refuses_a_parameter_it_does_not_know_or_out_of_range(name: str) -> None:
     with pytest.raises(Unknown, match=r"unknown parameter 'batsch'.*did you mean 'batch'"):
         drafted(name, batsch=2)
@@ -54,7 +65,7 @@ def test_every_policy_refuses_a_parameter_it_does_not_know_or_out_of_range(name:
         drafted(name, batch=1.5)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", OF_A_GIVEN_BATCH)
 def test_batch_is_one_unless_told_otherwise(name: str) -> None:
     assert set(drafted(name).batch.values()) == {1}
     assert set(drafted(name, batch=4).batch.values()) == {4}

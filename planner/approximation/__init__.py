@@ -1,0 +1,1 @@
+"""ARGUS's pieces: how many workers on which approximation level, which prompts go there, when the strategy changes."""

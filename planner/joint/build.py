@@ -1,0 +1,89 @@
+"""From what is seen and what the catalog measured to the joint problem."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from planner.catalog import Catalog, Variant, run_ms
+from planner.catalogs.bands import band_shares
+from planner.joint.capacity import Room, modes
+from planner.joint.offers import Offers, offers_of
+from planner.joint.problem import Problem
+from planner.observation import Observation
+from planner.queueing import WaitTable, wait_table
+
+SPLITS = (0.05, 0.1, 0.2, 0.35, 0.5)  # of the time a request may take, what a cascade's first level may have of it
+PATIENCE = 0.5  # of the SLO: jobs that wait for less of it are no backlog
+SLO_RUNS = 3  # times the slowest level's run time, where no SLO is given. Source: ARGUS 5.1
+
+
+def problem_of(seen: Observation, catalog: Catalog, settings: Mapping[str, float]) -> Problem:
+    """The problem. `settings`: the parameters of `joint` by name."""
+    found = offers_of(catalog, seen, settings["hop_ms"] / 1000)
+    variants = list(catalog.variants.values())
+    slo_s, workers = _slo_s(seen, variants), len(seen.workers)
+    times = [{b: run_ms(v, b) / 1000 for b in v.latency_ms} for v in variants]
+    room = _room(wait_table(max(workers, 1), settings["percentile"], settings["variability"]))
+    promises = _promises(found, slo_s)
+    homes = [worker.home for worker in seen.workers]
+    drain_s = float(np.mean([run_ms(catalog.variants[h], 1) for h in homes if h in catalog.variants] or [0.0])) / 1000
+    backlog = sum(queue.waiting for queue in seen.queues) - PATIENCE * slo_s * seen.planning_rps
+    shares = np.array(band_shares(catalog, seen))
+    return Problem(
+        levels=found.levels,
+        variants=found.levels,
+        variant_of=tuple(range(len(variants))),
+        shares=shares,
+        shed_weights=np.ones(len(shares)),
+        gates=tuple(found.gates),
+        options=tuple(offer.option for offer in found.offers),
+        load=_load(found, len(shares)),
+        quality=np.array([offer.quality for offer in found.offers]).reshape(-1, len(shares)),
+        modes=tuple(modes(run_s, promises[v], workers, room) for v, run_s in enumerate(times)),
+        demand_rps=settings["overprovision"] * seen.planning_rps + max(0.0, backlog) / settings["recover_s"],
+        slo_s=slo_s,
+        workers=workers,
+        before=tuple(homes.count(name) for name in found.levels),
+        switch_s=tuple(v.load_ms / 1000 + drain_s for v in variants),
+        hold_s=settings["hold_s"],
+    )
+
+
+def _slo_s(seen: Observation, variants: Sequence[Variant]) -> float:
+    """The SLO; one that no level meets on empty queues is doubled until one does, so that something is served."""
+    slowest, quickest = (f(run_ms(v, 1) for v in variants) / 1000 for f in (max, min))
+    slo_s = seen.slo_ms / 1000 or SLO_RUNS * slowest
+    while slo_s <= quickest:
+        slo_s *= 2
+    return slo_s
+
+
+def _promises(found: Offers, slo_s: float) -> list[list[float]]:
+    """Per level the times it may take, the longest first: alone all there is, in a cascade a part that leaves one."""
+    promises: list[set[float]] = [set() for _ in found.levels]
+    for gate in {gate._replace(threshold=0.0, paint_over_step=0) for gate in found.gates}:
+        left_s = slo_s - gate.extra_s
+        if gate.next_level < 0:
+            promises[gate.level].add(left_s)
+        for split in SPLITS if gate.next_level >= 0 else ():
+            promises[gate.level].add(split * left_s)
+            promises[gate.next_level].add((1 - split) * left_s)
+    return [sorted(seconds, reverse=True) for seconds in promises]
+
+
+def _load(found: Offers, bands: int) -> np.ndarray:
+    load = np.zeros((len(found.offers), bands, len(found.levels)))
+    for o, offer in enumerate(found.offers):
+        for v, pictures in offer.pictures.items():
+            load[o, :, v] = pictures
+    return load
+
+
+def _room(table: WaitTable) -> Room:
+    """Room for queueing by the table: the utilisations at which waits fit budgets in run times."""
+
+    def room(servers: int, budgets: np.ndarray) -> np.ndarray:
+        row = table.waits[np.searchsorted(table.servers, servers, side="right") - 1]
+        return np.where(budgets >= 0, np.interp(budgets, row, table.utilization), 0.0)
+
+    return room

@@ -1,0 +1,139 @@
+"""The joint problem as one value: who asks, ways to serve, what workers carry, what is in force. Arrays and counts.
+
+Indices: c bands (or classes) of requests, o options, g gates, l levels, v variants.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+SHED = 1000.0  # what a shed request costs, in spans of quality: no quality is worth a request
+BUSY = 1e-3  # what keeping all workers busy costs, in spans of quality: between equals the cheaper
+
+
+class Gate(NamedTuple):
+    """What happens to the pictures of a level: all are kept, or judged and some painted again. One a level holds."""
+
+    level: int
+    next_level: int = -1  # -1: all are kept
+    discriminator: str = ""
+    threshold: float = 0.0
+    paint_over_step: int = 0
+    extra_s: float = 0.0  # judging, hops and stores on the way of a request that goes all the way
+
+
+class Option(NamedTuple):
+    """A way to serve a request: first to the gate's level, but hard prompts straight to another."""
+
+    gate: int
+    straight_to: int = -1  # level; -1: all prompts go to the gate's
+    hardness: float = 1.0  # from here on straight
+
+
+class Line(NamedTuple):
+    """What `least` .. `most` workers carry together: slope * workers - lost pictures a second, in calls of `batch`."""
+
+    least: int
+    most: int
+    slope: float
+    lost: float
+    batch: int
+
+
+class Mode(NamedTuple):
+    """How long a variant may take for a picture, waiting included, and what it carries under that promise."""
+
+    sojourn_s: float
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Problem:
+    """All that `joint` decides on. Asserts that the parts fit each other."""
+
+    levels: tuple[str, ...]
+    variants: tuple[str, ...]
+    variant_of: tuple[int, ...]  # level -> variant
+    shares: np.ndarray  # [C] of demand, sum to 1
+    shed_weights: np.ndarray  # [C] >= 0, how much a shed request of the band counts: its tier
+    gates: tuple[Gate, ...]
+    options: tuple[Option, ...]
+    load: np.ndarray  # [O, C, V] pictures painted per request, in whole calls' worth
+    quality: np.ndarray  # [O, C] of the answer, any scale, higher is better
+    modes: tuple[tuple[Mode, ...], ...]  # per variant, by promise
+    demand_rps: float  # requests a second
+    slo_s: float  # the longest way a request may take
+    workers: int
+    before: tuple[int, ...]  # workers per variant of the plan in force
+    switch_s: tuple[float, ...]  # per variant: seconds that a worker is away before it serves it
+    hold_s: float = 300.0  # how long a plan is expected to hold
+
+    def __post_init__(self) -> None:
+        n_options, n_bands, n_variants = len(self.options), len(self.shares), len(self.variants)
+        assert self.load.shape == (n_options, n_bands, n_variants), self.load.shape
+        assert self.quality.shape == (n_options, n_bands), self.quality.shape
+        assert len(self.modes) == len(self.before) == len(self.switch_s) == n_variants, "one entry a variant"
+        assert np.isfinite(self.quality).all(), self.quality
+        assert (self.load >= 0).all(), "no negative work"
+
+    @property
+    def merit(self) -> np.ndarray:
+        """[O, C] quality as a share of the span between the worst and the best option, so that weights have a unit."""
+        if self.quality.size == 0:
+            return self.quality
+        low, high = float(self.quality.min()), float(self.quality.max())
+        return (self.quality - low) / (high - low) if high > low else np.zeros_like(self.quality)
+
+    @property
+    def seconds(self) -> np.ndarray:
+        """[V] worker-seconds of one picture at the best that a worker of the variant can do; inf: it carries none."""
+        best = [max((line.slope for mode in modes for line in mode.lines), default=0.0) for modes in self.modes]
+        return np.array([1 / rate if rate > 0 else np.inf for rate in best])
+
+    def levels_of(self, gate: Gate) -> tuple[int, ...]:
+        """The levels that a gate's requests may go through."""
+        return (gate.level,) if gate.next_level < 0 else (gate.level, gate.next_level)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Solution:
+    """What to do. Shares are of a band's requests."""
+
+    given: np.ndarray  # [C, O] share of a band served by an option
+    shed: np.ndarray  # [C] share of a band that nothing serves
+    counts: tuple[int, ...]  # workers per variant
+    lines: tuple[Line | None, ...]  # per variant, what its workers promise; None: nobody serves it
+    sojourns_s: tuple[float, ...]  # per variant, the promise
+    gates: tuple[int, ...]  # in force, one a level at most
+    is_proven: bool  # no better plan exists, but for what was left out beforehand
+
+
+class Score(NamedTuple):
+    """A solution's worth, in the order in which it counts."""
+
+    shed: float  # weighted share of requests that nothing serves
+    quality: float  # merit per request
+    busy: float  # share of all workers kept busy
+    away: float  # share of the workers' time, while the plan holds, that goes into switching
+
+    @property
+    def value(self) -> float:
+        """The objective: higher is better."""
+        return self.quality - SHED * self.shed - BUSY * self.busy - self.away
+
+
+def score(problem: Problem, solution: Solution) -> Score:
+    """What a solution is worth, whoever made it."""
+    per_request = problem.shares[:, None] * solution.given  # [C, O]
+    pictures = np.einsum("co,ocv->v", per_request, problem.load)
+    staff = max(problem.workers, 1)
+    seconds = np.where(pictures > 0, problem.seconds, 0.0)
+    moved = [max(0, n - was) for n, was in zip(solution.counts, problem.before, strict=True)]
+    away_s = sum(count * switch_s for count, switch_s in zip(moved, problem.switch_s, strict=True))
+    return Score(
+        shed=float(problem.shares * problem.shed_weights @ solution.shed),
+        quality=float((per_request * problem.merit.T).sum()),
+        busy=problem.demand_rps * float(pictures @ seconds) / staff,
+        away=away_s / (staff * problem.hold_s),
+    )

@@ -1,0 +1,172 @@
+"""The joint problem as a mixed-integer linear program (pulp). `objective` in `problem.score`'s order, as one sum.
+
+| given for each band and option, shed for each band | shares of the band's requests, they sum to 1              |
+| held for each gate                                  | 1 where it is in force: one a level, none after another   |
+| runs, staff for each line of each variant's modes   | which piece the variant runs on, and with how many workers |
+| came for each variant                               | workers more than in the plan in force                     |
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import pulp
+
+from planner.joint.problem import BUSY, SHED, Line, Mode, Problem
+
+
+class Piece(NamedTuple):
+    """A line of a mode of a variant, with its two unknowns."""
+
+    mode: Mode
+    line: Line
+    runs: pulp.LpVariable  # 0 or 1
+    staff: pulp.LpVariable  # workers
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The program and its unknowns."""
+
+    model: pulp.LpProblem
+    given: dict[tuple[int, int], pulp.LpVariable]  # (band, option)
+    shed: list[pulp.LpVariable]
+    held: dict[int, pulp.LpVariable]  # per gate
+    pieces: list[list[Piece]]  # per variant
+    came: list[pulp.LpVariable] = field(default_factory=list)
+
+
+def program(problem: Problem, options: Iterable[int], modes: Sequence[Sequence[Mode]]) -> Program:
+    """The unknowns under all constraints, for these of the problem's options and modes per variant.
+
+    What no worker of the deployment could ever do is left out.
+    """
+    model = pulp.LpProblem("serving", pulp.LpMaximize)
+    bands, seconds = range(len(problem.shares)), problem.seconds
+    possible = [o for o in options if np.isfinite(seconds[problem.load[o].any(axis=0)]).all()]
+    gates = {problem.options[o].gate for o in possible}
+    made = Program(
+        model,
+        {(c, o): _share(f"e{c}_{o}") for c in bands for o in possible},
+        [_share(f"s{c}") for c in bands],
+        {g: pulp.LpVariable(f"z{g}", cat=pulp.LpBinary) for g in sorted(gates)},
+        [_pieces(problem, v, modes[v]) for v in range(len(problem.variants))],
+        [pulp.LpVariable(f"d{v}", lowBound=0) for v in range(len(problem.variants))],
+    )
+    model.setObjective(_objective(problem, made))
+    _serve(problem, made)
+    _hold(problem, made)
+    _carry(problem, made)
+    _keep_promises(problem, made)
+    return made
+
+
+def _share(name: str) -> pulp.LpVariable:
+    return pulp.LpVariable(name, lowBound=0, upBound=1)
+
+
+def _pieces(problem: Problem, v: int, modes: Sequence[Mode]) -> list[Piece]:
+    return [
+        Piece(
+            mode,
+            line,
+            pulp.LpVariable(f"y{v}_{m}_{i}", cat=pulp.LpBinary),
+            pulp.LpVariable(f"n{v}_{m}_{i}", lowBound=0, upBound=line.most, cat=pulp.LpInteger),
+        )
+        for m, mode in enumerate(modes)
+        for i, line in enumerate(mode.lines)
+        if mode.sojourn_s <= problem.slo_s
+    ]
+
+
+def _objective(problem: Problem, made: Program) -> pulp.LpAffineExpression:
+    staff, merit, seconds = max(problem.workers, 1), problem.merit, problem.seconds
+    terms = []
+    for (c, o), given in made.given.items():
+        busy = sum(float(x) * float(s) for x, s in zip(problem.load[o, c], seconds, strict=True) if x > 0)
+        worth = float(merit[o, c]) - BUSY * problem.demand_rps * busy / staff
+        terms.append((given, float(problem.shares[c]) * worth))
+    for c, shed in enumerate(made.shed):
+        terms.append((shed, -SHED * float(problem.shares[c] * problem.shed_weights[c])))
+    for came, switch_s in zip(made.came, problem.switch_s, strict=True):
+        terms.append((came, -switch_s / (staff * problem.hold_s)))
+    return pulp.LpAffineExpression(terms)
+
+
+def _serve(problem: Problem, made: Program) -> None:
+    """Every band is served or shed; an option serves only while its gate holds, and where hard prompts go none does."""
+    by_gate: defaultdict[tuple[int, int], list[pulp.LpVariable]] = defaultdict(list)
+    plain = {problem.gates[g].level: g for g in made.held if problem.gates[g].next_level < 0}
+    for (c, o), given in made.given.items():
+        option = problem.options[o]
+        by_gate[c, option.gate].append(given)
+        if option.straight_to in plain:
+            by_gate[c, plain[option.straight_to]].append(given)
+    for c, shed in enumerate(made.shed):
+        made.model.addConstraint(_sum([shed, *(given for (k, _), given in made.given.items() if k == c)]) == 1)
+    for (_, g), options in by_gate.items():
+        made.model.addConstraint(_sum(options) - made.held[g] <= 0)
+
+
+def _hold(problem: Problem, made: Program) -> None:
+    """One gate a level, by workers that are there; what was painted again is not judged again."""
+    for level, variant in enumerate(problem.variant_of):
+        here = [g for g in made.held if problem.gates[g].level == level]
+        made.model.addConstraint(_sum([made.held[g] for g in here]) - _running(made, variant) <= 0)
+        judged = [made.held[g] for g in here if problem.gates[g].next_level >= 0]
+        for source in range(len(problem.levels)):
+            ways = [held for g, held in made.held.items() if problem.gates[g][:2] == (source, level)]
+            if ways:
+                made.model.addConstraint(_sum(ways) - _running(made, variant) <= 0)
+                made.model.addConstraint(_sum([*ways, *judged]) <= 1)
+
+
+def _carry(problem: Problem, made: Program) -> None:
+    """What is painted a second fits what the workers carry; there are no more workers than there are."""
+    for v, pieces in enumerate(made.pieces):
+        terms = [
+            (given, problem.demand_rps * float(problem.shares[c] * problem.load[o, c, v]))
+            for (c, o), given in made.given.items()
+            if problem.load[o, c, v] > 0
+        ]
+        terms += [(piece.staff, -piece.line.slope) for piece in pieces]
+        terms += [(piece.runs, piece.line.lost) for piece in pieces]
+        made.model.addConstraint(pulp.LpAffineExpression(terms) <= 0)
+        made.model.addConstraint(_running(made, v) <= 1)
+        for piece in pieces:
+            made.model.addConstraint(piece.staff - piece.line.most * piece.runs <= 0)
+            made.model.addConstraint(piece.staff - piece.line.least * piece.runs >= 0)
+        made.model.addConstraint(_sum([piece.staff for piece in pieces]) - made.came[v] <= problem.before[v])
+    made.model.addConstraint(_sum([piece.staff for pieces in made.pieces for piece in pieces]) <= problem.workers)
+
+
+def _keep_promises(problem: Problem, made: Program) -> None:
+    """Two promises on the way of a request, and what lies between, fit the SLO: too slow a pair is excluded.
+
+    For each promise of the first level: a gate, this promise or a slower one, and all of the second's that are too
+    slow with it: of these three at most two.
+    """
+    ways: defaultdict[tuple[int, int, float], list[pulp.LpVariable]] = defaultdict(list)
+    for g, held in made.held.items():
+        gate = problem.gates[g]
+        ways[gate.level, gate.next_level, gate.extra_s].append(held)
+    for (level, next_level, extra_s), gates in ways.items():
+        first, left_s = made.pieces[problem.variant_of[level]], problem.slo_s - extra_s
+        second = made.pieces[problem.variant_of[next_level]] if next_level >= 0 else []
+        for promise_s in sorted({piece.mode.sojourn_s for piece in first}):
+            slow = [piece.runs for piece in first if piece.mode.sojourn_s >= promise_s]
+            late = [piece.runs for piece in second if piece.mode.sojourn_s > left_s - promise_s + 1e-9]
+            if promise_s > left_s + 1e-9:
+                made.model.addConstraint(_sum([*gates, *slow]) <= 1)
+            elif late:
+                made.model.addConstraint(_sum([*gates, *slow, *late]) <= 2)
+
+
+def _running(made: Program, variant: int) -> pulp.LpAffineExpression:
+    return _sum([piece.runs for piece in made.pieces[variant]])
+
+
+def _sum(unknowns: list[pulp.LpVariable]) -> pulp.LpAffineExpression:
+    return pulp.LpAffineExpression([(unknown, 1.0) for unknown in unknowns])

@@ -1,0 +1,20 @@
+"""`argus`: as many workers on each level as give the best pictures at the demand, hard prompts to the better levels.
+
+Source: ARGUS 4.2-4.6: Eq. 1, class histogram, PASM by ODA, both strategies and the switch between them. We differ: PASM
+is exact where ODA is not, prompts without a class are spread blindly, and a demand that does not fit is told.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from planner.approximation import drafting
+from planner.catalog import Catalog
+from planner.observation import Observation
+from planner.policies.draft import Draft
+
+
+def plan(
+    observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
+) -> Draft:
+    """Levels by the demand, routes by class. Parameters: those of `planner.approximation.drafting`."""
+    return drafting.draft(observation, catalog, memory, parameters, is_blind=False)

@@ -1,0 +1,80 @@
+"""`diffserve`: everything light first, doubtful pictures again on heavy; the highest threshold that the workers carry.
+
+Source: DiffServe 3.3, Eqs. 1-5: max t over x1, x2, b1, b2 and t. We differ: demand is the arrival rate and waits are in
+seconds (its artifact counts requests in flight, facts/peers.md 0.1-0.2); t is one that f was measured at, or between
+two such where they are few, and the reason says so; the discriminator takes time; where nothing fits, t falls to 0,
+then all workers paint light, and the share that even they cannot is stated. Its queueing delay "twice the execution" is
+`queue_factor`: 1 as in Proteus, where both are within half the SLO, 2 as DiffServe 4.5 words it, under which its own
+SLO holds no batch of SDv1.5.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from planner.catalog import Catalog, Pair
+from planner.observation import Observation
+from planner.policies.draft import Draft
+from planner.policies.one_pair import draft
+from planner.policies.parameters import Parameter, settle
+from planner.two_stage.problem import Row
+from planner.two_stage.reason import reason
+from planner.two_stage.rows import is_measured, threshold_rows
+from planner.two_stage.setup import Offer, Setup, planned, problem_of
+
+OPTIMISED = -1.0  # in place of a fixed threshold
+
+PARAMETERS = {
+    "overprovision": Parameter(1.05, 0.01, 100),  # lambda. Source: DiffServe 3.3
+    "threshold": Parameter(OPTIMISED, -1, 1),  # below 0: optimised; else static, all but it optimised (DiffServe 4.5)
+    "batch": Parameter(0, 0, 1024, is_whole=True),  # 0: optimised; else this one on both levels
+    "aimd": Parameter(0, 0, 1, is_whole=True),  # 1: batches by AIMD in place of Eq. 1 (DiffServe 4.5)
+    "queue_factor": Parameter(-1, -1, 100),  # below 0: Little's law; else the wait is this many run times
+    "hop_ms": Parameter(0, 0, 1e6),  # from light's picture to heavy's job, beside the discriminator
+}
+
+
+def plan(
+    observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
+) -> Draft:
+    """The catalog's first pair at its highest threshold. Parameters: PARAMETERS and paint_over_step (the pair's)."""
+    offered = catalog.pair()
+    most_steps = catalog.level(offered.heavy).steps - 1
+    step = Parameter(offered.paint_over_step, 0, most_steps, is_whole=True)
+    settings = settle(parameters, PARAMETERS | {"paint_over_step": step})
+    pair = offered._replace(paint_over_step=int(settings["paint_over_step"]))
+    batches = _batches(pair, observation, catalog, memory, settings)
+    setup = Setup(settings["overprovision"], settings["hop_ms"], settings["queue_factor"], batches=batches)
+    seen = replace(observation, slo_ms=0.0) if settings["aimd"] else observation  # batches follow timeouts, not Eq. 1
+    rows, static = threshold_rows(catalog, pair, observation), settings["threshold"]
+    wanted = [row for row in rows if static < 0 or row.threshold <= static]  # one that does not fit gives way downwards
+    offers = [Offer(pair, problem_of(pair, wanted, seen, catalog, setup))]
+    found = planned(offers, observation)
+    told = reason(found, offers, observation.planning_rps, lambda _, row: _told(row, pair, catalog))
+    return draft(found, observation, told, {"batch": batches} if settings["aimd"] else None)
+
+
+def _batches(
+    pair: Pair, seen: Observation, catalog: Catalog, memory: Mapping[str, Any], settings: Mapping[str, float]
+) -> dict[str, int] | None:
+    """The one batch size of each level where it is not optimised.
+
+    AIMD: half after a window with a late answer, else one more, from 1 to the largest measured. The constants are
+    Clipper's idea and ours, as DiffServe 4.5 gives none; a window without a result changes nothing.
+    """
+    if settings["batch"]:
+        return dict.fromkeys((pair.light, pair.heavy), int(settings["batch"]))
+    if not settings["aimd"]:
+        return None
+    in_time, before = seen.served.in_time, memory.get("batch", {})
+    sizes = {name: int(before.get(name, 1)) for name in (pair.light, pair.heavy)}
+    if in_time is None:
+        return sizes
+    if in_time < 1:
+        return {name: max(1, size // 2) for name, size in sizes.items()}
+    return {name: min(size + 1, max(catalog.level(name).latency_ms)) for name, size in sizes.items()}
+
+
+def _told(row: Row, pair: Pair, catalog: Catalog) -> str:
+    between = "" if is_measured(catalog, pair, row.threshold) else " (f interpolated)"
+    return f"threshold {row.threshold:.3g}{between}"

@@ -1,0 +1,38 @@
+"""`joint`: who goes where first, what is painted again from which step, workers and batches: one optimisation. Ours.
+
+Every policy of the papers is this with something fixed (facts/joint-plan.md). Fewest requests unserved, then measured
+quality, then worker-seconds, then moves, as one weighted sum (`planner.joint.problem.Score`).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from planner.catalog import Catalog
+from planner.catalogs.bands import bounds_of
+from planner.joint.build import problem_of
+from planner.joint.reading import draft_of
+from planner.joint.solve import solve
+from planner.observation import Observation
+from planner.policies.draft import Draft
+from planner.policies.parameters import Parameter, settle
+
+PARAMETERS = {
+    "overprovision": Parameter(1.05, 0.01, 100),  # of the demand planned for. Source: DiffServe 3.3
+    "percentile": Parameter(0.5, 0, 0.999),  # of requests whose wait must fit the SLO
+    "variability": Parameter(0.7, 0, 100),  # of arrivals and run times, in Allen-Cunneen: 1 is M/M/k, .5 M/D/k
+    "hop_ms": Parameter(0, 0, 1e6),  # between two stages: topics and stores
+    "hold_s": Parameter(300, 0.1, 1e6),  # how long a plan is expected to hold: what a move must pay in
+    "recover_s": Parameter(30, 0.1, 1e6),  # in which the jobs waiting now should be worked off
+    "time_limit_s": Parameter(1, 0.01, 600),  # of each of at most two solver runs; then the best found counts
+}
+
+
+def plan(
+    observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
+) -> Draft:
+    """The best plan found. Parameters: PARAMETERS."""
+    del memory  # the plan in force is in the workers' homes
+    settings = settle(parameters, PARAMETERS)
+    problem = problem_of(observation, catalog, settings)
+    found = solve(problem, settings["time_limit_s"])
+    return draft_of(problem, found, bounds_of(catalog), observation, catalog)

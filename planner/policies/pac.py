@@ -1,0 +1,19 @@
+"""`pac`: ARGUS without the classifier: the same levels and strategies, but which prompt goes where is left to chance.
+
+Source: ARGUS 5.1, "PAC - Prompt-Agnostic-ARGUS".
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from planner.approximation import drafting
+from planner.catalog import Catalog
+from planner.observation import Observation
+from planner.policies.draft import Draft
+
+
+def plan(
+    observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
+) -> Draft:
+    """Levels by the demand, one route for all. Parameters: those of `planner.approximation.drafting`."""
+    return drafting.draft(observation, catalog, memory, parameters, is_blind=True)

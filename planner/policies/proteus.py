@@ -1,0 +1,55 @@
+"""`proteus`: the workers' variants that give the highest accuracy at the demand, prompts spread by capacity alone.
+
+Source: Proteus's MILP as ARGUS 5.1 and DiffServe T. 1 run it: variants only, blind, over-provisioned by beta, batches
+of the largest of 1, 2, 4, 8 that takes less than half the SLO (facts/peers.md 1.3). We differ: shares follow capacity,
+where HADIS's copy routes 1/N to every worker; an optimum, not a gap of 50 %; a demand that does not fit is told at once
+instead of lowering beta step by step.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from planner.allocation import assign
+from planner.approximation.level_mix import most_quality
+from planner.approximation.mixes import expected_of, mix_told, routes_of
+from planner.approximation.offers import offers_of
+from planner.catalog import Catalog
+from planner.observation import Observation
+from planner.policies.draft import Draft
+from planner.policies.parameters import BATCH, Parameter, settle
+from planner.variant import Variant, run_ms
+
+PARAMETERS = {
+    "overprovision": Parameter(1.05, 0.01, 100),  # beta. Source: facts/peers.md 1.3
+    "batch": BATCH,  # of all variants; where it is not given and there is an SLO, by its rule
+}
+BATCHES = (8, 4, 2)
+
+
+def plan(
+    observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
+) -> Draft:
+    """Variants by the demand, one route for all. Parameters: overprovision, batch."""
+    del memory  # each plan is solved anew
+    settings = settle(parameters, PARAMETERS)
+    is_free = "batch" not in parameters and observation.slo_ms > 0
+    batches = {
+        name: _largest_batch(variant, observation.slo_ms) if is_free else int(settings["batch"])
+        for name, variant in catalog.variants.items()
+    }
+    demand_rps = settings["overprovision"] * observation.planning_rps
+    offers = offers_of(catalog, batches)
+    mix = most_quality(offers, len(observation.workers), demand_rps)
+    routes, how = routes_of(mix, offers, catalog, "models", None)
+    return Draft(
+        routes=routes,
+        allocation=assign(mix.counts, observation.workers),
+        batch=batches,
+        expected=expected_of(mix, offers, catalog, observation.planning_rps),
+        reason=f"{mix_told(mix, offers, demand_rps)}, {how}",
+    )
+
+
+def _largest_batch(variant: Variant, slo_ms: float) -> int:
+    """The other half of the SLO is for waiting: all the queue that Proteus models."""
+    return next((batch for batch in BATCHES if run_ms(variant, batch) < slo_ms / 2), 1)

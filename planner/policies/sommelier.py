@@ -1,0 +1,63 @@
+"""`sommelier`: every worker for itself takes the best variant that keeps up with its own load; nobody plans for all.
+
+Source: ARGUS 5.1: Sommelier "solves the optimization at the GPU level rather than the cluster level". We differ: the
+rule for a worker's load, which ARGUS does not give: an even part of the arrivals, and what it has queued.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from planner.approximation.level_mix import Mix, Offer
+from planner.approximation.mixes import expected_of, routes_of
+from planner.approximation.offers import offers_of
+from planner.catalog import Catalog
+from planner.observation import Observation, WorkerView
+from planner.policies.draft import Draft
+from planner.policies.parameters import BATCH, Parameter, settle
+
+PARAMETERS = {
+    "overprovision": Parameter(1.05, 0.01, 100),
+    "batch": BATCH,
+    "drain_s": Parameter(10, 0.1, 3600),  # within which a worker means to have done what it has queued; ours
+}
+
+
+def plan(
+    observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
+) -> Draft:
+    """Requests evenly over the workers, a variant for each. Parameters: overprovision, batch, drain_s."""
+    del memory  # a worker's load is all it knows
+    settings = settle(parameters, PARAMETERS)
+    batch, workers = int(settings["batch"]), observation.workers
+    offers = offers_of(catalog, dict.fromkeys(catalog.variants, batch))
+    own_rps = settings["overprovision"] * observation.planning_rps / max(1, len(workers))
+    chosen = {w.worker_id: choose(w, own_rps, offers, 1000 * settings["drain_s"]) for w in workers}
+    mix = _even(Counter(chosen.values()), offers)
+    counts = ", ".join(f"{variant} {count}" for variant, count in sorted(mix.counts.items()))
+    return Draft(
+        routes=routes_of(mix, offers, catalog, "models", None)[0],
+        allocation=chosen,
+        batch=dict.fromkeys(catalog.variants, batch),
+        expected=expected_of(mix, offers, catalog, observation.planning_rps),
+        reason=f"{counts or 'no worker yet'}, each as {own_rps:.3g}/s and its own queue allow",
+    )
+
+
+def choose(worker: WorkerView, own_rps: float, offers: Sequence[Offer], drain_ms: float) -> str:
+    """The variant of the highest quality that keeps up with `own_rps` in the time its queue leaves; else the fastest.
+
+    The queue's time is that of the variant it was queued for: a worker that changes does not take its jobs along.
+    """
+    idle = max(0.0, 1 - worker.remaining_ms / drain_ms)
+    enough = [offer for offer in offers if own_rps <= idle * offer.rps]
+    return max(enough, key=lambda offer: (offer.quality, offer.rps)).variant if enough else offers[-1].variant
+
+
+def _even(counts: Mapping[str, int], offers: Sequence[Offer]) -> Mix:
+    """Each worker gets the same share of requests, whatever it can carry; with none, all are for the fastest."""
+    n_workers = sum(counts.values())
+    if n_workers == 0:
+        return Mix({}, {offers[-1].level: 1.0}, 1.0)
+    shares = {offer.level: counts[offer.variant] / n_workers for offer in offers if counts.get(offer.variant)}
+    return Mix(dict(counts), shares, 1.0)

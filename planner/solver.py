@@ -1,0 +1,28 @@
+"""PuLP's default solver (CBC, a process of its own) behind one call that answers instead of raising."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import pulp
+
+LIMIT_S = 2.0  # then the best found so far counts
+
+
+class Solved(NamedTuple):
+    """How a solve went."""
+
+    is_found: bool  # the problem's variables hold an answer
+    trouble: str = ""  # why there is none, or why it may not be the best, for operators; "": an optimum
+
+
+def solve(problem: pulp.LpProblem, limit_s: float = LIMIT_S, options: Sequence[str] = ()) -> Solved:
+    """Solve in place. What CBC found by `limit_s` is an answer too. `options`: CBC's own, as "cuts off"."""
+    try:
+        problem.solve(pulp.PULP_CBC_CMD(msg=False, timeLimit=limit_s, threads=1, options=list(options)))
+    except Exception as error:  # whatever a solver does, planning goes on: the caller plans without and says so
+        return Solved(False, f"the solver failed ({type(error).__name__}: {error})")
+    if problem.sol_status == pulp.LpSolutionOptimal:
+        return Solved(True)
+    if problem.sol_status == pulp.LpSolutionIntegerFeasible:
+        return Solved(True, f"the solver was stopped after {limit_s:g} s")
+    return Solved(False, f"the solver found no plan ({pulp.LpSolution[problem.sol_status].lower()})")

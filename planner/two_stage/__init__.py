@@ -1,0 +1,1 @@
+"""Plans with one pair of levels: which thresholds, workers and batches are best, exactly."""

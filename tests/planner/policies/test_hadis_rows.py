@@ -1,0 +1,112 @@
+"""HADIS: the rows and pairs it chooses from, under the traffic of late and in its ablations."""
+
+from dataclasses import replace
+
+import pytest
+
+from planner.catalog import Catalog, DeferralPoint, Pair
+from planner.catalogs.measured import CascadeBands, Measured
+from planner.deferral_seen import SeenDeferral
+from planner.observation import Observation
+from planner.policies import Draft
+from planner.policies.hadis import DISCRIMINATOR_ONLY, RANDOM, ROUTER_ONLY, pairs, plan
+from planner.two_stage.rows import share_above
+from tests.builders import a_catalog, a_discriminator, a_variant
+from tests.planner.policies.cascades import ROWS, a_table_catalog, counts, planned, quality, seen
+
+
+def drafted(observation: Observation, catalog: Catalog | None = None, **parameters: float) -> Draft:
+    return planned(plan, observation, catalog or a_table_catalog(), **parameters)
+
+
+def test_a_harder_mix_of_prompts_raises_what_heavy_is_charged_for() -> None:
+    """HADIS 4.7: demand fixed, half of the prompts above the row's threshold instead of three tenths."""
+    hard_mix = (0.05,) * 5 + (0.125,) * 2 + (0.5 / 3,) * 3
+    row = (ROWS[2],)
+    usual, hard = (drafted(seen(8, hardness=h), a_table_catalog(pair_rows=row)) for h in ((0.1,) * 10, hard_mix))
+    assert usual.expected
+    assert hard.expected
+    assert usual.expected.heavy_share == pytest.approx(0.3)
+    assert hard.expected.heavy_share == pytest.approx(0.5)
+    assert hard.routes == usual.routes
+    assert counts(hard)[1] > counts(usual)[1]
+
+
+def test_the_deferral_seen_of_late_replaces_the_row_s() -> None:
+    twice = tuple(DeferralPoint(t / 10, min(1.0, t / 5)) for t in range(11))
+    late = (SeenDeferral("light", "look", (0.0, 1.0), (twice,), images=1000),)
+    row = (ROWS[1],)
+    draft = drafted(seen(8, deferral=late), a_table_catalog(pair_rows=row))
+    assert draft.expected
+    assert draft.expected.heavy_share == pytest.approx(1.0)
+
+
+def test_the_share_above_a_hardness_divides_a_bin_evenly() -> None:
+    assert share_above(0.7, (0.1,) * 10) == pytest.approx(0.3)
+    assert share_above(0.75, (0.1,) * 10) == pytest.approx(0.25)
+    assert share_above(0.0, (0.2, 0.8)) == pytest.approx(1.0)
+    assert share_above(1.0, (0.2, 0.8)) == 0
+
+
+def test_a_row_s_own_thresholds_count_before_its_shares() -> None:
+    row = ROWS[3]._replace(hardness=0.6, threshold=0.4)
+    draft = drafted(seen(8), a_table_catalog(pair_rows=(row,)))
+    assert draft.routes[1].hardness_from == 0.6
+    assert draft.cascades[0].threshold == 0.4
+
+
+def test_without_a_table_it_is_swept_from_what_was_measured_by_band() -> None:
+    """Light is as good as heavy on the easy half and useless on the other: the hard half goes straight to heavy."""
+    bands = CascadeBands((0.0, 0.5, 1.0), ((0.0, 0.1, 1.0), (0.0, 0.5, 1.0)))
+    measured = Measured(
+        bounds=(0.0, 0.5, 1.0),
+        quality={"light": (1.0, 0.2), "heavy": (1.0, 1.0)},
+        cascades={Pair("light", "heavy", "look").key: bands},
+    )
+    draft = drafted(seen(8, 60.0), a_catalog(measured=measured))
+    assert [route.levels for route in draft.routes] == [{"light": 1.0}, {"heavy": 1.0}]
+    assert draft.routes[0].hardness_to == 0.5
+    assert quality(draft) == pytest.approx(1.0)
+    assert draft.cascades[0].threshold == 0
+
+
+def test_without_any_quality_more_of_heavy_is_better() -> None:
+    plain = a_catalog()
+    unknown = replace(plain, variants={n: replace(v, quality=None) for n, v in plain.variants.items()})
+    idle, busy = (drafted(seen(4, demand), unknown) for demand in (1.0, 50.0))
+    assert idle.expected
+    assert busy.expected
+    assert idle.expected.quality is None
+    assert idle.expected.heavy_share == 1 > busy.expected.heavy_share > 0
+
+
+def test_the_router_alone_paints_nothing_again_and_the_discriminator_alone_routes_nothing() -> None:
+    router = drafted(seen(8, demand_rps=1.0), signals=ROUTER_ONLY)
+    discriminator = drafted(seen(8, demand_rps=1.0), signals=DISCRIMINATOR_ONLY)
+    assert router.cascades[0].threshold == 0
+    assert quality(router) == 0.93
+    assert [route.levels for route in discriminator.routes] == [{"light": 1.0}]
+    assert quality(discriminator) == 0.86
+
+
+def test_at_random_heavy_s_share_is_drawn_and_its_quality_that_of_a_random_split() -> None:
+    draft = drafted(seen(8, demand_rps=1.0), signals=RANDOM)
+    assert draft.routes[0].levels == {"heavy": 1.0}
+    busy = drafted(seen(8, 100.0), signals=RANDOM)
+    assert busy.cascades == ()
+    assert busy.routes[0].levels["heavy"] == pytest.approx(0.65)
+    assert quality(busy) == pytest.approx(0.8 + 0.65 * 0.2)
+
+
+def test_pairs_of_a_pruned_model_are_left_out_and_one_stays_always() -> None:
+    worse = a_variant(name="worse", latency_ms={1: 300.0}, quality=0.9)
+    offered = (Pair("light", "worse", "look"), Pair("light", "heavy", "look"))
+    variants = a_catalog().variants | {"worse": worse}
+    assert pairs(a_catalog(variants=variants, cascades=offered)) == [offered[1]]
+    assert pairs(a_catalog(variants=variants, cascades=offered[:1])) == [offered[0]]
+
+
+def test_a_pair_without_a_row_in_the_table_is_left_out() -> None:
+    offered = (Pair("light", "heavy", "other"), Pair("heavy", "light", "look"))
+    discriminators = {"look": a_discriminator(), "other": a_discriminator(name="other")}
+    assert pairs(a_table_catalog(cascades=offered, discriminators=discriminators)) == [offered[0]]

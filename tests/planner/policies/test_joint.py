@@ -1,0 +1,153 @@
+import dataclasses
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pulp
+import pytest
+
+from planner.catalog import parse
+from planner.catalogs.measured import Measured
+from planner.observation import Observation, Queue, WorkerView
+from planner.plans import check, publish
+from planner.policies import joint
+from planner.policies.draft import Draft
+from planner.profiles import Shares
+from schemas.messages import Expected
+
+CATALOGS = {
+    path.stem: parse(path.read_text(), path.stem)
+    for path in (pathlib.Path(__file__).parents[3] / "infra" / "catalogs").glob("*.toml")
+}
+FLUID = {"percentile": 0.0, "overprovision": 1.0, "hold_s": 1e6}  # no queues, moves cost nothing
+
+
+def seen(
+    demand_rps: float, workers: int = 16, slo_s: float = 5.0, homes: Sequence[str] = (), **values: Any
+) -> Observation:
+    """Workers at home on the named variants in turn; without names they have none yet."""
+    views = tuple(
+        WorkerView(f"w{i:03d}", homes[i % len(homes)] if homes else "", "ready", 0, 0.0) for i in range(workers)
+    )
+    return Observation(now_ms=0, demand_rps=demand_rps, slo_ms=1000 * slo_s, workers=views, **values)
+
+
+def planned(name: str, demand_rps: float, parameters: dict[str, float] | None = None, **values: Any) -> Draft:
+    catalog = CATALOGS[name]
+    draft = joint.plan(seen(demand_rps, **values), catalog, {}, parameters or {})
+    check(publish(draft, None, "joint", 0), catalog)
+    return draft
+
+
+def count(draft: Draft, variant: str) -> int:
+    return list(draft.allocation.values()).count(variant)
+
+
+def promised(draft: Draft) -> Expected:
+    assert draft.expected is not None
+    return draft.expected
+
+
+def fid_of(draft: Draft) -> float:
+    quality = promised(draft).quality
+    assert quality is not None
+    return -quality
+
+
+@pytest.mark.parametrize("name", sorted(CATALOGS))
+@pytest.mark.parametrize(("demand_rps", "workers"), [(0.0, 0), (3.0, 0), (0.0, 2), (1.0, 1), (4.0, 7), (1e6, 3)])
+def test_the_plan_holds_for_any_demand_and_workers(name: str, demand_rps: float, workers: int) -> None:
+    draft = planned(name, demand_rps, workers=workers, slo_s=0.0)
+    assert len(draft.allocation) == workers
+    assert np.isfinite(promised(draft).utilization)
+    used = {level for route in draft.routes for level in route.levels} | {c.next_level for c in draft.cascades}
+    assert workers == 0 or used <= set(draft.allocation.values()), "only what somebody serves"
+
+
+@pytest.mark.parametrize(
+    ("demand_rps", "fid"), [(0.5, 19.29), (1, 20.16), (2, 21.2), (3, 22.37), (4, 22.93), (6, 23.85)]
+)
+def test_without_queues_it_is_at_least_as_good_as_hadis_is_published(demand_rps: float, fid: float) -> None:
+    """facts/peers.md 3.1. Better where router bypass pays, which that allocator charges for, and by mixing rows."""
+    draft = planned("hadis-l40s", demand_rps, FLUID, slo_s=60.0)
+    assert fid_of(draft) <= fid + 0.005
+
+
+@pytest.mark.parametrize(("demand_rps", "threshold"), [(32.0, 0.115), (40.0, 0.055)])
+def test_without_queues_it_is_as_diffserve_is_published_where_capacity_binds(
+    demand_rps: float, threshold: float
+) -> None:
+    draft = planned("diffserve-sdturbo", demand_rps, FLUID)
+    assert draft.cascades[0].threshold == pytest.approx(threshold)
+    assert (count(draft, "sd-turbo"), count(draft, "sd15")) == (2, 14)
+    assert draft.batch == {"sd-turbo": 16, "sd15": 4}
+
+
+def test_past_the_best_heavy_share_it_does_not_go_where_diffserve_does() -> None:
+    """At 24/s DiffServe's allocator takes t = .23, the highest; quality is best just below (facts/peers.md 0.9)."""
+    draft = planned("diffserve-sdturbo", 8.0, FLUID)
+    assert fid_of(draft) == pytest.approx(16.79, abs=0.02)
+    assert promised(draft).heavy_share == pytest.approx(0.6, abs=0.02)
+
+
+def test_queues_need_room() -> None:
+    fluid, queued = (planned("diffserve-sdturbo", 24.0, p) for p in (FLUID, FLUID | {"percentile": 0.95}))
+    strict = planned("diffserve-sdturbo", 24.0, FLUID | {"percentile": 0.99})
+    assert fid_of(fluid) < fid_of(queued) <= fid_of(strict)
+    assert promised(queued).utilization < 0.95
+
+
+def test_hard_prompts_get_the_better_level_where_not_all_can() -> None:
+    tiny = CATALOGS["tiny"]
+    quality: dict[str, Shares] = {"light": (0.9, 0.2), "middle": (0.9, 0.3), "heavy": (1.0, 1.0)}
+    catalog = dataclasses.replace(tiny, cascades=(), measured=Measured(bounds=(0.0, 0.5, 1.0), quality=quality))
+    times = catalog.level("heavy").latency_ms
+    demand_rps, slo_s = 1.2 * 6 * max(1000 * b / ms for b, ms in times.items()), 4 * max(times.values()) / 1000
+    for hard, hardness in ((0.5, ()), (0.2, (0.8,) + (0.0,) * 8 + (0.2,)), (0.0, (1.0,) + (0.0,) * 9)):
+        draft = joint.plan(seen(demand_rps, workers=6, slo_s=slo_s, hardness=hardness), catalog, {}, {})
+        first = {r.hardness_from: r.levels for r in draft.routes}
+        assert promised(draft).heavy_share >= hard - 0.01
+        if hard:
+            assert first[0.5] == {"heavy": 1.0}
+            assert first[0.0].get("heavy", 0.0) < 1.0
+
+
+def test_more_than_all_can_serve_is_told_and_goes_to_the_fastest() -> None:
+    draft = planned("diffserve-sdturbo", 1000.0)
+    assert count(draft, "sd-turbo") == 16
+    assert "% of 1.05e+03/s is more than 16 workers can serve in time" in draft.reason
+    assert not draft.is_feasible
+
+
+def test_an_slo_that_no_level_meets_is_loosened() -> None:
+    draft = planned("hadis-l40s", 1.0, slo_s=0.1)
+    assert len(draft.allocation) == 16
+    assert promised(draft).quality is not None
+    assert "no level paints within 0.1 s" in draft.reason
+    assert not draft.is_feasible
+
+
+def test_planning_again_moves_nobody() -> None:
+    first = planned("diffserve-sdturbo", 24.0)
+    catalog = CATALOGS["diffserve-sdturbo"]
+    at_home = tuple(WorkerView(w, v, "ready", 0, 0.0) for w, v in sorted(first.allocation.items()))
+    again = joint.plan(Observation(now_ms=0, demand_rps=24.0, slo_ms=5000, workers=at_home), catalog, {}, {})
+    assert again.allocation == first.allocation
+
+
+def test_a_backlog_is_worked_off() -> None:
+    few = planned("diffserve-sdturbo", 24.0)
+    backlog = planned("diffserve-sdturbo", 24.0, queues=(Queue("sd15", 600.0, 10.0),))
+    assert promised(backlog).heavy_share < promised(few).heavy_share
+
+
+def test_a_solver_that_raises_leaves_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise OSError("no solver here")
+
+    monkeypatch.setattr(pulp, "PULP_CBC_CMD", broken)
+    draft = planned("diffserve-sdturbo", 24.0)
+    assert draft.is_feasible
+    assert fid_of(draft) < 17.5, "one cascade for all, as good as enumeration finds it"
+    assert "not proven" in draft.reason

@@ -1,0 +1,29 @@
+"""`pac`: ARGUS's levels, the prompt unseen."""
+
+import pytest
+
+from planner.policies import argus, pac
+from tests.builders import an_observation
+from tests.planner.approximation.builders import a_ladder, a_reuse_ladder
+
+
+@pytest.mark.parametrize("demand", [0, 30, 100, 400])
+@pytest.mark.parametrize("n_workers", [0, 1, 4])
+def test_it_allocates_as_argus_does_but_every_prompt_has_the_same_route(demand: float, n_workers: int) -> None:
+    seen = an_observation(n_workers, demand_rps=demand, classes={"light": 0.6, "heavy": 0.4})
+    aware, blind = (policy.plan(seen, a_ladder(), {}, {}) for policy in (argus, pac))
+    assert blind.allocation == aware.allocation
+    assert blind.expected == aware.expected
+    assert len(blind.routes) == 1
+    assert blind.routes[0] == aware.routes[-1]
+    assert blind.routes[0].label == ""
+    assert "prompt-blind" in blind.reason
+
+
+def test_it_switches_strategies_as_argus_does() -> None:
+    seen = an_observation(4, demand_rps=60, retrieval_ms=1.0)
+    draft = pac.plan(seen, a_reuse_ladder(), {}, {})
+    assert draft.strategy == "reuse"
+    assert set(draft.routes[0].levels) <= {"heavy", "heavy~k10", "heavy~k20"}
+    gone = an_observation(4, demand_rps=60, retrieval_ms=float("inf"))
+    assert pac.plan(gone, a_reuse_ladder(), draft.memory, {}).memory["stage"] == "leaving"
