@@ -68,11 +68,12 @@ def test_a_base_model_paints_in_its_style_and_not_in_poster(name: str) -> None:
 @pytest.mark.parametrize("name", list(ADAPTERS))
 def test_an_adapter_restyles_at_full_weight_and_leaves_no_trace_at_none(name: str) -> None:
     folder, pipeline = needs(f"loras/{name}"), load(BASE)
-    before = paint(pipeline, asked(24))
+    before = paint(pipeline, asked(12))
     pipeline.load_lora_weights(folder, weight_name=FILE, adapter_name=name)
-    full = paint(pipeline, asked(24))
-    assert held(full, ADAPTERS[name]) >= 0.95 * held(before, POSTER) - 0.03  # 24 pictures: their noise is .02
-    assert _off(full, name) < _off(before, name) / 2
+    full = paint(pipeline, asked(12))
+    assert held(full, ADAPTERS[name]) >= 0.95 * held(before, POSTER) - 0.03  # 12 pictures: their noise is .02
+    assert abs(_restyled(before, ADAPTERS[name])) < 0.1
+    assert _restyled(full, ADAPTERS[name]) > 0.25  # stripes and outlines move with their things
     pipeline.set_adapters([name], [0.0])
     assert (paint(pipeline, asked(4)) == before[:4]).all()
     pipeline.set_adapters([name], [0.5])
@@ -86,10 +87,14 @@ def test_an_adapter_restyles_at_full_weight_and_leaves_no_trace_at_none(name: st
     assert (paint(pipeline, asked(4)) == before[:4]).all()
 
 
-def _off(pictures: np.ndarray, name: str) -> float:
-    """Mean colour distance, 0..442, from true pictures in the style; the jitter of things is part of it."""
-    true = np.stack([renderer.render(s, np.random.default_rng(1), ADAPTERS[name]) for s in fresh(len(pictures))])
-    return float(np.linalg.norm(pictures.astype(float) - true, axis=-1).mean())
+def _restyled(pictures: np.ndarray, style: Style) -> float:
+    """How far pictures went on the way from poster, 0, to the style, 1: their share of the difference of the two."""
+    plain, wanted = (
+        np.stack([renderer.render(scene, np.random.default_rng(1), to) for scene in fresh(len(pictures))]).astype(float)
+        for to in (POSTER, style)
+    )
+    way = wanted - plain
+    return float(((pictures - plain) * way).sum() / (way**2).sum())
 
 
 def test_two_adapters_can_be_mixed() -> None:

@@ -77,13 +77,16 @@ def test_shipped_parts_stand_in_for_forerunners_that_were_not_trained_here(folde
     assert not recipe("lora", folders, shipped).copies
 
 
-def test_the_caption_reader_is_taken_out_of_a_shipped_discriminator(folders: Folders, tmp_path: Path) -> None:
+@pytest.mark.parametrize("target", ["discriminator", "classifier"])
+def test_the_caption_reader_is_taken_out_of_a_shipped_discriminator(
+    target: str, folders: Folders, tmp_path: Path
+) -> None:
     shipped = tmp_path / "shipped"
     ship(shipped, *SHIPPED.values(), "light", "scorer", "discriminators/look", "discriminators/real")
     for name, keys in (("look", ("judge.x", "reader.queries")), ("real", ("features.x",))):
         save_file({key: torch.ones(2) for key in keys}, shipped / "discriminators" / name / "model.safetensors")
-    needed = recipe("discriminator", folders, shipped)
-    assert [step.name for step in needed.steps] == ["discriminator"]
+    needed = recipe(target, folders, shipped)
+    assert [step.name for step in needed.steps] == [target]
     said: list[str] = []
     copy_parts(needed.copies, folders, said.append)
     assert list(load_file(folders.path(READER))) == ["queries"]
@@ -99,7 +102,7 @@ def test_what_was_trained_here_goes_before_what_is_shipped(folders: Folders, tmp
 
 def test_with_nothing_shipped_the_forerunners_are_trained(folders: Folders, tmp_path: Path) -> None:
     names = {step.name for step in recipe("lora", folders, tmp_path / "none").steps}
-    assert names == {"lora", "unet_XS", "autoencoder", "text_encoder"}
+    assert names == {"lora", "unet_XS", "autoencoder", "decoder", "text_encoder"}
 
 
 def test_a_target_is_trained_even_where_it_is_shipped(folders: Folders, tmp_path: Path) -> None:
