@@ -76,7 +76,7 @@ def assemble(settings: Settings, roles: frozenset[str]) -> Iterator[Process]:
                     process.hosts.append(host)
                     probes[logic.role] = (partial(_not_ready, role, host, views), host.not_alive)
             else:
-                threaded = _threaded(role, settings, catalog, views, producer)
+                threaded = _threaded(role, settings, catalog, views, producer, stack)
                 process.threaded[role] = threaded.run
                 probes[role] = (threaded.not_ready, partial(_not_alive, role, threaded))
         for role, (ready, alive) in probes.items():  # all at once: their threads begin when the last is assembled
@@ -154,7 +154,12 @@ def _logics(role: str, settings: Settings, catalog: Catalog, views: _Views) -> l
 
 
 def _threaded(
-    role: str, settings: Settings, catalog: Catalog, views: _Views, producer: KafkaRecordProducer
+    role: str,
+    settings: Settings,
+    catalog: Catalog,
+    views: _Views,
+    producer: KafkaRecordProducer,
+    stack: contextlib.ExitStack,
 ) -> Threaded:
     if role == "ledger":
         from agents.ledger import Ledger
@@ -162,11 +167,14 @@ def _threaded(
         ledger = Ledger(settings)
         return Threaded(ledger.run, ledger.membership.not_ready)
     if role == "planner":
-        from agents.planning import PlannerLoop
+        from agents.planning.loop import PlannerLoop
         from planner.policies import DEFAULT, named
+        from streams.lease import KafkaLease
 
         named(settings.planner.policy or DEFAULT)
-        planner = PlannerLoop(settings, catalog, producer, views.plans, views.fleet)
+        lease = KafkaLease(settings)
+        stack.callback(lease.close)
+        planner = PlannerLoop(settings, catalogs.measured(settings.catalog), lease, views.plans, views.fleet)
         return Threaded(planner.run, planner.not_ready)
     from agents.engines import check_models
     from agents.worker import Worker

@@ -15,6 +15,7 @@ from agents.views import EndedView
 from agents.wanted import Wanted, grouped
 from agents.writing import event_record, job_record, outcome_record, outgoing, refused
 from planner.admission import can_meet, predicted_finish_ms
+from planner.batching import paced
 from planner.options import settle, settled_ms
 from planner.outcomes import expired, failed, kept_draft
 from planner.variant import Variant, run_ms
@@ -31,7 +32,6 @@ from streams.store import ImageStore
 log = logging.getLogger(__name__)
 
 ROLE = "worker"
-PACE_OVER = 16  # jobs: how many back the pace remembers
 
 
 class TooManyOwners(PochadeError):
@@ -97,7 +97,7 @@ class Painter:
     def _end_too_late(self, wanted: Wanted) -> list[Outgoing] | None:
         request = wanted.job.classified.request
         took_ms = settled_ms(self._variant, wanted.how)
-        self.pace += (took_ms / run_ms(self._variant, 1) - self.pace) / PACE_OVER
+        self.pace = paced(self.pace, took_ms, run_ms(self._variant, 1))
         if not can_meet(request.deadline_ms, predicted_finish_ms(now_ms(), 0, took_ms)):
             reason = f"{self._variant.name} would have finished after deadline_ms {request.deadline_ms}"
             return [outcome_record(_too_late(wanted.job, reason), wanted.taken.record.headers, now_ms())]

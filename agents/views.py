@@ -20,16 +20,35 @@ FORGET_MS = 600_000  # a worker unheard of for longer leaves the view
 ENDED_WINDOW_MS = 60 * 60 * 1000
 ENDED_MOST = 500_000  # ids kept, about 60 MB; older ends are caught by the ledger
 START_TIMEOUT_S = 60
+LATE_MS = 600_000  # far more than a follower is ever behind
 
 
 Loads = dict[str, list[Load]]  # variant -> its live workers
+
+
+def read_plans(settings: Settings, on_plan: Callable[[Plan], None], since_ms: int = 0) -> None:
+    """Hand over the plans that lie on the topic now, in order, from a moment on (0: all of them).
+
+    Raises:
+        PochadeError: the broker does not answer.
+    """
+
+    def on_record(record: Incoming) -> None:
+        if record.key == topics.PLAN_KEY.encode() and record.value:
+            on_plan(decode(record.value, Plan))
+
+    follower = Follower(settings, [topics.PLAN], on_record, since_ms=since_ms).start()
+    try:
+        follower.wait_caught_up(START_TIMEOUT_S)
+    finally:
+        follower.close()
 
 
 class PlanView:
     """The newest plan and pin of the control topic."""
 
     def __init__(self, settings: Settings, role: str) -> None:
-        self._role = role
+        self._settings, self._role = settings, role
         self.plan: Plan | None = None
         self.pin: Pin | None = None
         self.has_plan = threading.Event()
@@ -39,7 +58,7 @@ class PlanView:
         """Take in a record of the control topic; versions not above our own are ignored."""
         if record.key == topics.PIN_KEY.encode():
             pin = decode(record.value, Pin) if record.value else None
-            self.pin = pin if pin and pin.policy else None
+            self.pin = pin if pin and (pin.policy or pin.plan_version) else None
         elif record.key == topics.PLAN_KEY.encode() and record.value:
             self.obey(decode(record.value, Plan))
 
@@ -56,6 +75,19 @@ class PlanView:
             await asyncio.to_thread(self.has_plan.wait, 1)
         logs.obeying(self.plan.version)
         return self.plan
+
+    def catch_up(self) -> None:
+        """Take over the plans of late by now, before any is written after them.
+
+        Older ones were read at the start, and all of them would take longer than a leader may be silent.
+        """
+        read_plans(self._settings, self.obey, now_ms() - LATE_MS)
+
+    def find(self, version: int) -> Plan | None:
+        """The plan of this version that readers obeyed: the first one; None if there was none."""
+        found: list[Plan] = []
+        read_plans(self._settings, lambda plan: found.append(plan) if plan.version == version else None)
+        return found[0] if found else None
 
     def start(self) -> "PlanView":
         """Follow, and return when all plans that exist are read."""

@@ -8,6 +8,7 @@ from PIL.Image import Image
 from agents.engines import PaintTask
 from agents.job_source import Taken
 from planner.admission import SEED_LIMIT
+from planner.batching import alike
 from planner.options import Settled
 from schemas.ids import paint_over_seed, seed_of
 from schemas.messages import GenerateJob
@@ -49,7 +50,4 @@ class Wanted(NamedTuple):
 
 def grouped(wanted: Iterable[Wanted]) -> list[list[Wanted]]:
     """Those that are painted alike share a call: size, steps, guidance, where they begin (design, section 2.4)."""
-    groups: dict[Settled, list[Wanted]] = {}
-    for each in wanted:
-        groups.setdefault(each.how._replace(n=1, overridden=()), []).append(each)
-    return list(groups.values())
+    return alike(wanted, lambda each: each.how._replace(n=1, overridden=()))

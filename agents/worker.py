@@ -12,6 +12,7 @@ from agents.job_source import JobSource, Taken, worker_group
 from agents.painting import Painter
 from agents.views import EndedView, FleetView, PlanView
 from agents.watchdog import Watchdog
+from planner import batching
 from planner.allocation import may_leave
 from planner.catalog import Catalog, Variant, run_ms
 from planner.observation import live_workers
@@ -28,7 +29,6 @@ log = logging.getLogger(__name__)
 
 ROLE = "worker"
 POLL_S = 0.1
-WINDOW_MS = 200  # of work is taken at once: a quick variant pays for acks and commits once a window, a slow one a job
 DELIVERY_S = 120
 LOAD_RETRY_S, LOAD_RETRY_MOST_S = 5, 300  # doubled by each failure in a row
 SERVING = ("ready", "painting", "draining")
@@ -127,8 +127,7 @@ class Worker:
             return True
         plan = self._plans.plan
         most = plan.batch.get(variant.name, 1) if plan else 1
-        calls = max(1, int(WINDOW_MS / run_ms(variant, most)))
-        window = source.take(most * calls, POLL_S)
+        window = source.take(batching.window(variant, most), POLL_S)
         if not window:
             return moves and self._has_settled() and source.is_empty()  # the last one leaves an empty topic
         batches = [window[i : i + most] for i in range(0, len(window), most)]

@@ -266,9 +266,10 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pin:
-    """An operator's order to use one policy until unpinned (`policy` = "")."""
+    """An operator's order to use one policy until unpinned (`policy` = ""), or to go back to what a plan decided."""
 
     policy: str
     parameters: dict[str, float] = field(default_factory=dict)
     by: str = ""
     created_ms: int = 0
+    plan_version: int = 0  # of the plan gone back to, `policy` being ""; 0: none

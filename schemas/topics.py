@@ -68,7 +68,7 @@ TABLE: tuple[Topic, ...] = (
     ),
     Topic(
         name=PLAN, record=messages.Plan, key="pipeline, pipeline.pin", partitions=1,
-        written_by="planner, plan pin", read_by="everyone",
+        written_by="the leading planner, plan pin, plan rollback", read_by="everyone",
         config={"cleanup.policy": "compact", "min.compaction.lag.ms": str(30 * DAY_MS), **BROKERS_CLOCK},
     ),
     Topic(

@@ -25,6 +25,7 @@ SUMMARIES = {
     "fetch": "Get the picture of a request.",
     "serve": "Run roles: classifier, router, worker, discriminator, ledger, planner.",
     "plan": "Show, solve or pin the plan.",
+    "simulate": "Run policies on a trace in simulated time and report.",
     "topics": "List, create and check the topics.",
     "dlq": "See what could not be served, and send it again.",
     "gc": "Delete old pictures.",

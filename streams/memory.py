@@ -1,9 +1,12 @@
 """Shipped in-memory stand-ins for the Kafka edges, held to the same contract tests as the real ones."""
 
 import threading
+from collections.abc import Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 
 from schemas.record import Delivered, Outgoing
+from streams.lease import LeaseLost
 
 
 class MemoryRecordProducer:
@@ -22,6 +25,39 @@ class MemoryRecordProducer:
         future: Future[Delivered] = Future()
         future.set_result(Delivered(partition=partition, offset=offset))
         return future
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+@dataclass
+class LeaseBoard:
+    """What `MemoryLease`s share, as they would a broker."""
+
+    epoch: int = 0
+    beat: int = 0
+    records: list[Outgoing] = field(default_factory=list)
+
+
+class MemoryLease:
+    """`Lease` without a broker."""
+
+    def __init__(self, shared: LeaseBoard | None = None) -> None:
+        self.shared = shared or LeaseBoard()
+        self._epoch = -1
+
+    def take(self) -> None:
+        self.shared.epoch += 1
+        self._epoch = self.shared.epoch
+
+    def write(self, records: Sequence[Outgoing], beat: int) -> None:
+        if self._epoch != self.shared.epoch:
+            raise LeaseLost("a newer planner leads")
+        self.shared.records += records
+        self.shared.beat = beat
+
+    def last_beat(self) -> int:
+        return self.shared.beat
 
     def close(self) -> None:
         """Nothing is held."""

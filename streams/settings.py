@@ -78,7 +78,11 @@ class Planner(Section):
     policy: str = ""  # "": the default of planner/policies
     period_ms: int = Field(5000, ge=100)
     worker_silent_ms: int = Field(3000, ge=500)  # a worker unheard of for longer is dead
+    leader_silent_ms: int = Field(3000, ge=1500)  # after which a planner that stands by leads in its place
     parameters: dict[str, float] = {}  # of the policy
+    slo_s: float = Field(0, ge=0)  # latency that most requests should meet; 0: the catalog's, if it has one
+    forecast: Literal["last", "ewma", "trend"] = "trend"  # of the demand until the next plan
+    solve_limit_s: float = Field(3, gt=0)  # a policy that takes longer makes no plan
 
 
 class Store(Section):

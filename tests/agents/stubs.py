@@ -24,6 +24,7 @@ class StubPlans:
 
     def __init__(self, plan: Plan | None = None, pin: Pin | None = None) -> None:
         self.plan, self.pin = plan, pin
+        self.topic: list[Plan] = []  # what lies on it
 
     async def in_force(self) -> Plan:
         while self.plan is None:
@@ -32,6 +33,13 @@ class StubPlans:
 
     def obey(self, plan: Plan) -> None:
         self.plan = plan
+
+    def catch_up(self) -> None:
+        if self.topic:
+            self.plan = self.topic[-1]
+
+    def find(self, version: int) -> Plan | None:
+        return next((plan for plan in self.topic if plan.version == version), None)
 
 
 class StubFleet:

@@ -45,6 +45,14 @@ def test_a_pin_holds_until_it_is_taken_back(plans: PlanView) -> None:
         assert (plans.pin.policy if plans.pin else None) == held
 
 
+def test_an_order_to_go_back_to_a_plan_is_a_pin_without_a_policy(plans: PlanView) -> None:
+    plans.on_record(a_record(Pin(policy="", plan_version=7), key=PIN_KEY.encode()))
+    assert plans.pin is not None
+    assert plans.pin.plan_version == 7
+    plans.on_record(a_record(Pin(policy=""), key=PIN_KEY.encode()))
+    assert plans.pin is None
+
+
 def test_a_plan_of_our_own_is_in_force_before_it_is_read(plans: PlanView) -> None:
     plans.obey(a_plan(version=5))
     plans.on_record(a_record(a_plan(version=5, policy="another"), key=PLAN_KEY.encode()))

@@ -106,4 +106,5 @@ PAINTED_OVER = (
                                     paint_over_step=3),),
     ),
 )  # fmt: skip
-EXAMPLE_OF = dict(enumerate((*FIRST, *LATER, *PAINTED_OVER), start=1))  # schema id -> what its golden bytes say
+BACK = (Pin(policy="", by="me", created_ms=1_700_000_000_000, plan_version=12),)  # to a plan; id 21
+EXAMPLE_OF = dict(enumerate((*FIRST, *LATER, *PAINTED_OVER, *BACK), start=1))  # schema id -> what its golden bytes say

@@ -1,0 +1,79 @@
+"""`pochade plan shadow|explain`: policies on what the pipeline sees now, without being obeyed."""
+
+import json
+from pathlib import Path
+
+import click
+
+from agents.commands.plan_options import OUTPUT, PARAMETERS, numbers
+from streams.cli import LazySettings
+
+FILE_IN = click.Path(dir_okay=False, exists=True, path_type=Path)
+FILE_OUT = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.command(epilog="Examples: pochade plan shadow hadis; pochade plan shadow argus --save seen.json -o json")
+@click.argument("policy")
+@PARAMETERS
+@click.option("--save", type=FILE_OUT, help="Write what was seen as JSON, for `plan solve --observation`.")
+@OUTPUT
+@click.pass_obj
+def shadow(obj: LazySettings, policy: str, parameters: tuple[str, ...], save: Path | None, output: str) -> None:
+    """Tell what POLICY would decide now, beside the plan in force. Nobody obeys it."""
+    from agents import catalogs
+    from agents.commands.plan_tables import print_json, print_shadow
+    from agents.planning.live import look
+    from agents.planning.observation_file import write
+    from agents.planning.report import Task, differences, report, solved
+    from planner.plans import publish
+    from planner.policies import named
+
+    named(policy)  # an unknown one is told before anything is read
+    catalog = catalogs.measured(obj().catalog)
+    live = look(obj(), catalog)
+    if save is not None:
+        write(live.observation, save)
+    memory = json.loads(live.plan.memory) if live.plan and live.plan.policy == policy else {}
+    task = Task(policy, live.observation, catalog, memory, numbers(parameters))
+    found = solved(task)
+    would = report(task, found)
+    rows = differences(live.plan, publish(found.draft, live.plan, policy, 0)) if live.plan else []
+    if output == "json":
+        changes = [{"what": what, "in_force": was, "shadow": then} for what, was, then in rows]
+        print_json({"in_force": live.plan, "shadow": would, "changes": changes})
+    else:
+        print_shadow(live.plan, would, rows)
+
+
+@click.command(epilog="Examples: pochade plan explain; pochade plan explain --observation seen.json -o json")
+@click.option("--policy", metavar="NAME", help="Whose plan (default: that of the plan in force).")
+@click.option("--observation", type=FILE_IN, help="JSON of what is seen, instead of the running pipeline.")
+@PARAMETERS
+@OUTPUT
+@click.pass_obj
+def explain(
+    obj: LazySettings, policy: str | None, observation: Path | None, parameters: tuple[str, ...], output: str
+) -> None:
+    """Tell what limits the plan at the demand of now, and what one worker more would buy, or one less cost."""
+    from agents import catalogs
+    from agents.commands.plan_tables import print_explained, print_json
+    from agents.planning.live import look
+    from agents.planning.observation_file import read
+    from agents.planning.report import Task, explained
+    from planner.policies import DEFAULT
+
+    catalog = catalogs.measured(obj().catalog)
+    given = numbers(parameters)
+    if observation is not None:
+        task = Task(policy or obj().planner.policy or DEFAULT, read(observation), catalog, {}, given)
+    else:
+        live = look(obj(), catalog)
+        name = policy or (live.plan.policy if live.plan else obj().planner.policy or DEFAULT)
+        memory = json.loads(live.plan.memory) if live.plan and live.plan.policy == name else {}
+        pinned = live.pin.parameters if live.pin and live.pin.policy == name else obj().planner.parameters
+        task = Task(name, live.observation, catalog, memory, given or pinned)
+    found = explained(task)
+    if output == "json":
+        print_json(found)
+    else:
+        print_explained(found)

@@ -1,0 +1,21 @@
+"""Options that several `pochade plan` commands share."""
+
+import click
+
+OUTPUT = click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+PARAMETERS = click.option(
+    "--parameter", "parameters", multiple=True, metavar="NAME=NUMBER", help="Of the policy; may be repeated."
+)
+
+
+def numbers(parameters: tuple[str, ...]) -> dict[str, float]:
+    """`("heavy_share=0.3",)` as numbers by name. Raises click.BadParameter."""
+    return dict(_number(parameter) for parameter in parameters)
+
+
+def _number(parameter: str) -> tuple[str, float]:
+    name, _, value = parameter.partition("=")
+    try:
+        return name, float(value)
+    except ValueError:
+        raise click.BadParameter(f"{parameter!r} is not NAME=NUMBER, such as heavy_share=0.3") from None

@@ -1,0 +1,51 @@
+"""`pochade plan pin|unpin|rollback`: an operator's orders to the planner."""
+
+import click
+
+from agents.commands.plan_options import PARAMETERS, numbers
+from streams.cli import LazySettings
+
+
+@click.command(epilog="Example: pochade plan pin random-split --parameter heavy_share=0.3")
+@click.argument("policy")
+@PARAMETERS
+@click.pass_obj
+def pin(obj: LazySettings, policy: str, parameters: tuple[str, ...]) -> None:
+    """Have one policy plan until unpinned, without restarting anything."""
+    from agents import catalogs
+    from agents.commands.plan_reading import order
+    from planner.observation import Observation
+    from planner.policies import named
+    from streams.reading import now_ms
+
+    given = numbers(parameters)
+    # a trial on an empty fleet: an unknown policy or parameter is told here, not in the planner's log
+    named(policy)(Observation(now_ms=now_ms(), demand_rps=0.0), catalogs.measured(obj().catalog), {}, given)
+    order(obj(), policy, given)
+    click.echo(f"{policy} is pinned; `pochade plan show` tells when its plan is in force")
+
+
+@click.command(epilog="Example: pochade plan unpin")
+@click.pass_obj
+def unpin(obj: LazySettings) -> None:
+    """Let the configured policy plan again."""
+    from agents.commands.plan_reading import order
+
+    order(obj(), "", {})
+    click.echo("unpinned: the configured policy plans again")
+
+
+@click.command(epilog="Examples: pochade plan rollback; pochade plan rollback 12; afterwards: pochade plan unpin")
+@click.argument("version", type=click.IntRange(1), required=False)
+@click.pass_obj
+def rollback(obj: LazySettings, version: int | None) -> None:
+    """Go back to what plan VERSION (default: the one before the one in force) decided, and stay there until unpinned.
+
+    Its decision is published again as a new plan, on the workers that are there now, by the leading planner.
+    """
+    from agents.commands.plan_reading import in_force, of_version, order, published
+
+    found = published(obj())
+    plan = of_version(found, version or in_force(found).version - 1)
+    order(obj(), "", {}, plan.version)
+    click.echo(f"back to plan {plan.version} by {plan.policy} until `pochade plan unpin`: {plan.reason}")

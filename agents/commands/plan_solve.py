@@ -1,0 +1,81 @@
+"""`pochade plan solve`: what a policy would decide, without Kafka and without a running pipeline."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from agents.commands.plan_options import OUTPUT, PARAMETERS, numbers
+from streams.cli import LazySettings
+
+if TYPE_CHECKING:
+    from planner.observation import Observation
+
+FILE_IN = click.Path(dir_okay=False, exists=True, path_type=Path)
+
+
+@click.command()
+@click.option("--policy", metavar="NAME", help="Whose plan (default: the setting planner.policy).")
+@click.option("--demand", type=click.FloatRange(min=0), metavar="RPS", help="Requests a second (default: the file's).")
+@click.option("--workers", type=click.IntRange(0, 100_000), metavar="N", help="How many (default: the file's).")
+@click.option("--catalog", metavar="NAME", help="A shipped catalog or a file (default: the setting catalog).")
+@click.option("--slo", type=click.FloatRange(min=0), metavar="SECONDS", help="Latency that most requests should meet.")
+@click.option("--overprovision", type=click.FloatRange(min=0, min_open=True), metavar="X", help="Times the demand.")
+@click.option("--observation", type=FILE_IN, help="JSON of what is seen, as `plan shadow --save` writes it.")
+@PARAMETERS
+@OUTPUT
+@click.pass_obj
+def solve(
+    obj: LazySettings,
+    policy: str | None,
+    demand: float | None,
+    workers: int | None,
+    catalog: str | None,
+    slo: float | None,
+    overprovision: float | None,
+    observation: Path | None,
+    parameters: tuple[str, ...],
+    output: str,
+) -> None:
+    """Solve one plan and print it. Needs no Kafka and no running pipeline; changes nothing.
+
+    \b
+    Examples:
+      pochade plan solve --policy diffserve --demand 24 --workers 16 --catalog diffserve-sdturbo --overprovision 1
+      pochade plan solve --policy hadis --demand 2 --workers 16 --catalog hadis-l40s --slo 60 -o json
+      pochade plan solve --observation seen.json --workers 20
+    """
+    from agents import catalogs
+    from agents.commands.plan_tables import print_json, print_report
+    from agents.planning.report import Task, overprovisioned, report, solved
+    from planner.policies import DEFAULT
+
+    name = policy or obj().planner.policy or DEFAULT
+    held = catalogs.measured(catalog or obj().catalog)
+    asked_s = held.slo_s if slo is None and observation is None else slo
+    task = Task(name, _seen(observation, demand, workers, asked_s), held, {}, numbers(parameters))
+    task = overprovisioned(task, overprovision)
+    found = report(task, solved(task))
+    if output == "json":
+        print_json(found)
+    else:
+        print_report(found)
+
+
+def _seen(file: Path | None, demand: float | None, workers: int | None, slo: float | None) -> "Observation":
+    """The file's observation, if any, with what the options say of it."""
+    import time
+    from dataclasses import replace
+
+    from agents.planning.observation_file import idle_workers, read
+    from planner.observation import Observation
+
+    if file is None and (demand is None or workers is None):
+        raise click.UsageError("give --demand and --workers, or --observation FILE")
+    now_ms = time.time_ns() // 1_000_000
+    seen = read(file) if file else Observation(now_ms=now_ms, demand_rps=0.0)
+    if demand is not None:
+        seen = replace(seen, demand_rps=demand, forecast_rps=None, counts=())
+    if workers is not None:
+        seen = replace(seen, workers=idle_workers(workers, seen.now_ms))
+    return replace(seen, slo_ms=1000 * slo) if slo is not None else seen

@@ -1,0 +1,140 @@
+"""How `pochade plan` prints: tables for people, JSON for programs."""
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from agents.planning.report import cascade_told, counts_of, routes_told
+from schemas.avro import from_avro
+from schemas.messages import Pin, Plan, Route
+
+Row = Sequence[str]
+
+
+def print_json(value: Any) -> None:
+    """Plain values and dataclasses, as JSON."""
+    click.echo(json.dumps(value, indent=2, default=dataclasses.asdict))
+
+
+def print_plan(shown: Plan, pin: Pin | None) -> None:
+    """One plan, a line for each part of it."""
+    rows = [
+        ("policy", shown.policy + _ordered(pin)),
+        ("published", _at(shown.created_ms)),
+        ("reason", shown.reason),
+        ("routes", routes_told(shown.routes)),
+        ("cascades", "\n".join(map(cascade_told, shown.cascades)) or "none"),
+        ("workers", _workers(shown.allocation)),
+        ("dispatch", f"{shown.dispatch}, batches {_counts(shown.batch) or 1}"),
+        ("expected", _expected(dataclasses.asdict(shown.expected)) if shown.expected else "nothing said"),
+    ]
+    _print(["plan", str(shown.version)], rows)
+
+
+def print_history(plans: Sequence[Plan]) -> None:
+    """One line a plan."""
+    _print(
+        ["version", "policy", "at", "workers", "reason"],
+        [(str(p.version), p.policy, _at(p.created_ms), _counts(counts_of(p.allocation)), p.reason) for p in plans],
+    )
+
+
+def print_differences(before: int, after: int, rows: Sequence[Row]) -> None:
+    """One line a change."""
+    _print(["what", f"plan {before}", f"plan {after}"], rows)
+
+
+def print_report(found: Mapping[str, Any]) -> None:
+    """A solved plan."""
+    _print(["plan by", found["policy"]], _report(found))
+
+
+def print_shadow(in_force: Plan | None, would: Mapping[str, Any], rows: Sequence[Row]) -> None:
+    """What would be decided, then what is different from what is in force."""
+    print_report(would)
+    if in_force is None:
+        click.echo("no plan is in force: is a planner running? (`pochade serve planner`)")
+    elif rows:
+        _print(["what", f"plan {in_force.version} in force", f"{would['policy']} would"], rows)
+    else:
+        click.echo(f"it would decide as plan {in_force.version} in force does")
+
+
+def print_explained(found: Mapping[str, Any]) -> None:
+    """What binds, and the same plan with one worker more or less."""
+    click.echo("\n".join(f"binding: {limit}" for limit in found["binding"]) or "nothing binds: there is room")
+    _print(
+        ["variant", "workers", "pictures/s sent there", "it can take", "busy"],
+        [
+            (load["variant"], str(load["workers"]), f"{load['offered_rps']:.3g}", f"{load['capacity_rps']:.3g}",
+             f"{load['utilization']:.0%}")
+            for load in found["loads"]
+        ],
+    )  # fmt: skip
+    columns = {name: dict(_report(found[name])) for name in ("one_less", "now", "one_more") if name in found}
+    names = {"one_less": "one worker less", "now": "now", "one_more": "one worker more"}
+    parts = [part for part in next(iter(columns.values())) if part not in ("solved in", "dispatch")]
+    _print(
+        ["", *(names[name] for name in columns)], [(part, *(rows[part] for rows in columns.values())) for part in parts]
+    )
+
+
+def _report(found: Mapping[str, Any]) -> list[tuple[str, str]]:
+    routes = [_route(route) for route in found["routes"]]
+    return [
+        ("feasible", "yes" if found["feasible"] else "no: not all of the demand is served in time"),
+        ("reason", found["reason"]),
+        ("routes", routes_told(routes)),
+        ("cascades", "\n".join(map(_cascade, found["cascades"])) or "none"),
+        ("workers", _counts(found["allocation"]) or "none"),
+        ("batches", _counts(found["batch"])),
+        ("dispatch", found["dispatch"]),
+        ("expected", _expected(found["expected"])),
+        ("solved in", f"{found['solve_ms']:.1f} ms"),
+    ]
+
+
+def _route(table: Mapping[str, Any]) -> Route:
+    route: Route = from_avro(Route)(table)
+    return route
+
+
+def _cascade(table: Mapping[str, Any]) -> str:
+    over = f", over the draft from step {table['paint_over_step']}" if table["paint_over_step"] else ""
+    return f"{table['from']} -> {table['to']} if {table['discriminator']} < {table['threshold']:.3f}{over}"
+
+
+def _expected(table: Mapping[str, Any]) -> str:
+    known = [(name, value) for name, value in table.items() if value is not None]
+    return ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in known) or "nothing said"
+
+
+def _ordered(pin: Pin | None) -> str:
+    if pin is None:
+        return ""
+    return f" (back to plan {pin.plan_version}, by {pin.by})" if pin.plan_version else f" (pinned by {pin.by})"
+
+
+def _workers(allocation: Mapping[str, str]) -> str:
+    return ", ".join(f"{worker}: {variant}" for worker, variant in sorted(allocation.items())) or "none"
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counts.items())
+
+
+def _at(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000).astimezone().isoformat(" ", "seconds")
+
+
+def _print(columns: Sequence[str], rows: Sequence[Row]) -> None:
+    table = Table(*columns)
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)

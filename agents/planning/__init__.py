@@ -1,0 +1,1 @@
+"""The planner role: what it sees, whether it leads, when it plans, and what it publishes."""

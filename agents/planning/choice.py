@@ -1,0 +1,83 @@
+"""From what is seen to the plan to publish, if any: the policy's, an earlier one's, or the last one on who is left."""
+
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+from agents.planning.solving import ROLE, Solving
+from planner.catalog import Catalog
+from planner.observation import Observation
+from planner.plans import check, publish, same_decision
+from planner.policies import named
+from planner.policies.draft import Draft
+from planner.replanning.kept import gone, kept
+from planner.replanning.staying import stays
+from schemas.messages import Plan
+from streams import metrics
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Whose decision is wanted: a policy's, or, where `back_to` is given, that of an earlier plan."""
+
+    policy: str
+    parameters: Mapping[str, float] = field(default_factory=dict)
+    back_to: Plan | None = None
+
+
+class Choice:
+    """Makes plans; pure but for the policy's thread, the log and the counters."""
+
+    def __init__(self, catalog: Catalog, solving: Solving) -> None:
+        self._catalog, self._solving = catalog, solving
+
+    def plan(self, order: Order, seen: Observation, before: Plan | None) -> Plan | None:
+        """The plan to publish after `before`; None: what is in force stays.
+
+        A policy that fails changes nothing, unless workers are gone: then the plan in force goes on with those left.
+        """
+        policy = order.back_to.policy if order.back_to else order.policy
+        found = self._solving.solve(policy, partial(self._checked, order, policy, seen, before))
+        if isinstance(found, str):
+            return self._without_the_gone(found, seen, before)
+        if before is not None and self._stays(found, order, policy, seen, before):
+            return None
+        return publish(found, before, policy, seen.now_ms)
+
+    def _checked(self, order: Order, policy: str, seen: Observation, before: Plan | None) -> Draft:
+        if order.back_to is not None:
+            reason = f"back to plan {order.back_to.version}: {order.back_to.reason}"
+            draft = kept(order.back_to, seen.workers, self._catalog, reason)
+        else:
+            memory = json.loads(before.memory) if before and before.policy == policy else {}
+            draft = named(policy)(seen, self._catalog, memory, order.parameters)
+        check(publish(draft, before, policy, seen.now_ms), self._catalog)
+        return draft
+
+    def _without_the_gone(self, why: str, seen: Observation, before: Plan | None) -> Plan | None:
+        lost = gone(before, seen.workers) if before else []
+        if before is None or not lost:
+            return None
+        reason = f"{', '.join(lost)} gone, the rest of plan {before.version} stays: {why}"
+        try:
+            draft = kept(before, seen.workers, self._catalog, reason)
+            plan = publish(draft, before, before.policy, seen.now_ms)
+            check(plan, self._catalog)
+        except Exception:  # a plan of a catalog that is no more
+            log.exception("plan %d cannot go on without %s", before.version, ", ".join(lost))
+            return None
+        metrics.FALLBACKS.labels(ROLE, "kept-plan").inc()
+        return plan
+
+    def _stays(self, draft: Draft, order: Order, policy: str, seen: Observation, before: Plan) -> bool:
+        if same_decision(draft, before, policy):
+            return True
+        if order.back_to is not None or not stays(draft, policy, seen, before, self._catalog):
+            return False
+        metrics.FALLBACKS.labels(ROLE, "change-not-worth").inc()
+        log.debug("a change is not worth its cost: %s", draft.reason)
+        return True

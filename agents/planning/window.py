@@ -1,0 +1,104 @@
+"""What the topics told the planner of late, in memory: arrivals, hardness and classes, results and confidences."""
+
+from collections import defaultdict, deque
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from planner.arrivals import counts_per_second
+from planner.backlog import OVERLOADED
+from planner.catalog import Catalog
+from planner.deferral_seen import SeenDeferral, seen_deferral
+from planner.observation import Served, class_shares, demand_rps, hardness_shares
+from schemas.messages import ClassifiedRequest, Plan, Result, Status, Step
+
+DEMAND_MS = 30_000  # over which arrivals are counted
+COUNTS_S = 60  # of which a forecast is made
+MOST_ARRIVALS = 200_000  # remembered, about 3,000 a second
+HISTOGRAM = 1000  # prompts. Source: ARGUS 4.3, histogram over the last 1,000
+SCORES = 4000  # a level, the newest: a curve of ten bands is then known to within .1 a band
+SERVED_MS = 60_000
+
+
+class Ended(NamedTuple):
+    """A result, as far as it is counted."""
+
+    at_ms: int
+    is_in_time: bool
+
+
+class Arrivals:
+    """Prompts as they were classified."""
+
+    def __init__(self) -> None:
+        self._at_ms: deque[int] = deque(maxlen=MOST_ARRIVALS)
+        self._recent: deque[tuple[float, Mapping[str, str]]] = deque(maxlen=HISTOGRAM)
+
+    def clear(self) -> None:
+        """A reader begins again with the window."""
+        self._at_ms.clear()
+        self._recent.clear()
+
+    def add(self, classified: ClassifiedRequest) -> None:
+        """One more."""
+        self._at_ms.append(classified.received_ms)
+        self._recent.append((classified.hardness, classified.classes))
+
+    def demand_rps(self, now_ms: int) -> float:
+        """Arrivals a second in the window."""
+        return demand_rps(list(self._at_ms), now_ms, DEMAND_MS)
+
+    def counts(self, now_ms: int) -> tuple[int, ...]:
+        """Arrivals in each of the last seconds, the oldest first."""
+        return counts_per_second(list(self._at_ms), now_ms, COUNTS_S)
+
+    def hardness(self) -> tuple[float, ...]:
+        """Histogram of the last prompts, as shares."""
+        return hardness_shares([hardness for hardness, _ in list(self._recent)])
+
+    def classes(self, strategy: str) -> dict[str, float]:
+        """H(v) of the last prompts under a strategy. Source: ARGUS 4.2."""
+        return class_shares(classes.get(strategy, "") for _, classes in list(self._recent))
+
+
+class Ends:
+    """Results, with the confidences on their paths: `images` is written before a picture is judged and has none."""
+
+    def __init__(self, slo_ms: float) -> None:
+        self._slo_ms = slo_ms
+        self._ended: deque[Ended] = deque(maxlen=MOST_ARRIVALS)
+        self._scores: defaultdict[str, deque[tuple[float, float]]] = defaultdict(lambda: deque(maxlen=SCORES))
+
+    def clear(self) -> None:
+        """A reader begins again with the window."""
+        self._ended.clear()
+        self._scores.clear()
+
+    def add(self, result: Result, steps: Sequence[Step]) -> None:
+        """One more; what somebody cancelled, or asked for wrongly, says nothing of how requests are served."""
+        if result.status is not Status.CANCELLED and (
+            result.status is not Status.REJECTED or result.code == OVERLOADED
+        ):
+            self._ended.append(Ended(result.ended_ms, self._is_in_time(result)))
+        for step in steps:
+            if step.confidence is not None and result.hardness is not None:
+                self._scores[step.level].append((result.hardness, step.confidence))
+
+    def _is_in_time(self, result: Result) -> bool:
+        is_late = self._slo_ms > 0 and (result.latency_ms or 0) > self._slo_ms
+        return result.status is Status.COMPLETED and not is_late
+
+    def served(self, now_ms: int) -> Served:
+        """Those of the last minute; their pictures' quality is nobody's to tell live."""
+        of_late = [ended for ended in list(self._ended) if 0 <= now_ms - ended.at_ms < SERVED_MS]
+        if not of_late:
+            return Served()
+        return Served(len(of_late), sum(ended.is_in_time for ended in of_late) / len(of_late))
+
+    def deferral(self, plan: Plan | None, catalog: Catalog, bounds: Sequence[float]) -> tuple[SeenDeferral, ...]:
+        """The curves of the levels that were scored, by the discriminator that the plan or the catalog has for them."""
+        judges = {pair.light: pair.discriminator for pair in reversed(catalog.cascades)}
+        judges |= {cascade.level: cascade.discriminator for cascade in (plan.cascades if plan else ())}
+        return tuple(
+            seen_deferral(level, judges[level], list(self._scores[level]), bounds)
+            for level in sorted(self._scores.keys() & judges.keys())
+        )

@@ -1,0 +1,119 @@
+"""The right to write plans: one planner of a pipeline has it, and the broker refuses whoever had it before.
+
+A transactional id of the pipeline fences: taking the lease bumps its epoch, and no transaction of an older holder
+commits any more. The holder's beats are a committed offset of the group `PREFIX.planner` on the plan's topic, written
+in transactions too: only the newest is kept, the plan's topic does not grow by it, and a holder that was fenced hears
+of it at its next beat. Rejected: a consumer group's assignment, which makes a restarted planner wait for the session of
+the dead one.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+
+from schemas import topics
+from schemas.errors import PochadeError
+from schemas.record import Outgoing
+from schemas.topics import full_name
+from streams.admin import client_config, topic_name
+from streams.settings import Settings
+
+log = logging.getLogger(__name__)
+
+TAKE_S = 30  # a broker that has just begun looks its transactions up for some seconds
+TRANSACTION_S = 10
+FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
+
+
+class LeaseLost(PochadeError):
+    """Somebody newer holds the lease, or the broker did not take what the holder wrote: nothing of it is committed."""
+
+
+class Lease(Protocol):
+    """One holder at a time; not thread-safe."""
+
+    def take(self) -> None:
+        """Become the holder; whoever was it cannot write any more. Raises PochadeError where the broker refuses."""
+        ...
+
+    def write(self, records: Sequence[Outgoing], beat: int) -> None:
+        """Write these and a beat (epoch ms; 0: resigns), all or nothing; on return readers of committed records see it.
+
+        Raises:
+            LeaseLost: not the holder (any more); only `take` makes it one again.
+        """
+        ...
+
+    def last_beat(self) -> int:
+        """The newest beat of any holder, seen soon after it was written; 0: none ever, or the last one resigned."""
+        ...
+
+    def close(self) -> None:
+        """Release the clients; a holder that has not resigned falls silent."""
+        ...
+
+
+class KafkaLease:
+    """`Lease` by transactions."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._name = f"{settings.kafka.prefix}.planner"
+        self._beats_at = topic_name(settings, topics.PLAN)
+        self._producer: Producer | None = None
+        config: dict[str, Any] = {**client_config(settings), "group.id": self._name, "enable.auto.commit": False}
+        # read_committed would wait for a transaction that a dead holder left open
+        self._group = Consumer({**config, "isolation.level": "read_uncommitted"})  # never subscribed: it keeps beats
+
+    def take(self) -> None:
+        self._producer = Producer(
+            {
+                **client_config(self._settings),
+                "transactional.id": self._name,
+                "transaction.timeout.ms": TRANSACTION_S * 1000,
+                "linger.ms": 0,
+            }
+        )
+        try:
+            self._producer.init_transactions(TAKE_S)
+        except KafkaException as error:
+            self._producer = None
+            raise PochadeError(f"cannot take the planner's lease {self._name}: {error.args[0].str()}") from error
+
+    def write(self, records: Sequence[Outgoing], beat: int) -> None:
+        if self._producer is None:
+            raise LeaseLost("the planner's lease was not taken")
+        try:
+            self._commit(self._producer, records, beat)
+        except (KafkaException, BufferError) as error:
+            self._producer = None  # a transaction that is open is aborted by the next one to take the lease
+            raise LeaseLost(_told(error)) from error
+
+    def _commit(self, producer: Producer, records: Sequence[Outgoing], beat: int) -> None:
+        producer.begin_transaction()
+        for record in records:
+            name = full_name(self._settings.kafka.prefix, record.topic)
+            producer.produce(name, record.value, record.key, headers=list(record.headers.items()))
+        at = [TopicPartition(self._beats_at, 0, beat)]
+        producer.send_offsets_to_transaction(at, self._group.consumer_group_metadata(), TRANSACTION_S)
+        producer.commit_transaction(TRANSACTION_S)
+
+    def last_beat(self) -> int:
+        try:
+            (found,) = self._group.committed([TopicPartition(self._beats_at, 0)], timeout=TRANSACTION_S)
+        except KafkaException as error:
+            raise PochadeError(f"cannot read the beats of {self._name}: {error.args[0].str()}") from error
+        return max(0, int(found.offset))
+
+    def close(self) -> None:
+        self._producer = None
+        self._group.close()
+
+
+def _told(error: Exception) -> str:
+    cause = error.args[0] if error.args else None
+    if isinstance(cause, KafkaError) and (cause.code() in FENCED or cause.fatal()):
+        return f"a newer planner leads: {cause.str()}"
+    return f"the broker did not take what the leading planner wrote: {error}"

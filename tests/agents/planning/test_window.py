@@ -1,0 +1,81 @@
+"""What the planner remembers of prompts and results."""
+
+import json
+import math
+from dataclasses import asdict
+
+import pytest
+
+from agents.planning.window import SERVED_MS, Arrivals, Ends
+from planner.observation import Served
+from planner.outcomes import completed, rejected, result_of
+from schemas.messages import Outcome, Result, Step
+from streams.story import steps_of
+from tests.builders import NOW_MS, a_catalog, a_classified, a_job, a_plan, a_request, an_image, an_outcome
+
+
+def a_result(confidence: float | None = 0.4, ended_ms: int = NOW_MS + 100, hardness: float = 0.5) -> Result:
+    image = an_image(a_job(a_classified(hardness=hardness)))
+    return result_of(completed(image, confidence, 0.3, reason="kept", by="discriminator", policy="p", now_ms=ended_ms))
+
+
+def taken(ends: Ends, *results: Result) -> Ends:
+    for result in results:
+        ends.add(result, steps_of(result))
+    return ends
+
+
+def test_demand_counts_and_histograms_come_from_the_prompts() -> None:
+    arrivals = Arrivals()
+    for n in range(30):
+        easy = n % 3 < 2
+        arrivals.add(
+            a_classified(
+                received_ms=NOW_MS - 1000 * n,
+                hardness=0.05 if easy else 0.95,
+                classes={"models": "light" if easy else "heavy", "reuse": "heavy~k4"},
+            )
+        )
+    assert arrivals.demand_rps(NOW_MS) == pytest.approx(1.0)
+    assert arrivals.counts(NOW_MS) == (0,) * 30 + (1,) * 30
+    assert arrivals.hardness()[0] == pytest.approx(2 / 3)
+    assert arrivals.classes("models") == {"heavy": pytest.approx(1 / 3), "light": pytest.approx(2 / 3)}
+    assert arrivals.classes("reuse") == {"heavy~k4": 1.0}
+    arrivals.clear()
+    assert (arrivals.demand_rps(NOW_MS), arrivals.hardness(), arrivals.classes("models")) == (0.0, (), {})
+
+
+def test_answers_within_the_slo_are_in_time_and_what_was_never_to_be_served_does_not_count() -> None:
+    refusals: list[Outcome] = [
+        rejected(a_request(request_id="bad"), reason="no prompt", by="classifier", now_ms=NOW_MS),
+        rejected(a_request(request_id="busy"), reason="full", by="router", now_ms=NOW_MS, code="overloaded"),
+        an_outcome(ended_ms=NOW_MS),
+    ]
+    results = [a_result(ended_ms=NOW_MS + 100), a_result(ended_ms=NOW_MS + 301), *map(result_of, refusals)]
+    assert taken(Ends(slo_ms=300), *results).served(NOW_MS + 400) == Served(4, 0.25, None)
+    assert taken(Ends(slo_ms=0), *results).served(NOW_MS + 400) == Served(4, 0.5, None)
+
+
+def test_results_older_than_the_window_are_forgotten() -> None:
+    assert taken(Ends(0), a_result(ended_ms=NOW_MS)).served(NOW_MS + SERVED_MS) == Served()
+
+
+def test_the_deferral_curve_is_that_of_the_confidences_on_the_results_paths() -> None:
+    ends = taken(Ends(0), *(a_result(n / 200) for n in range(200)))
+    (seen,) = ends.deferral(a_plan(), a_catalog(), (0.0, 1.0))
+    assert (seen.level, seen.discriminator, seen.images) == ("light", "look", 200)
+    assert seen.curves[0] is not None
+    assert {round(p.threshold, 2): p.deferred for p in seen.curves[0]}[0.5] == pytest.approx(0.5)
+
+
+def test_pictures_that_nobody_scored_say_nothing_and_nonsense_is_counted() -> None:
+    ends = taken(Ends(0), a_result(None))
+    assert ends.deferral(None, a_catalog(), (0.0, 1.0)) == ()
+    step = Step(
+        stage=0, level="light", worker_id="w", plan_version=1, queue_ms=0, paint_ms=1, batch=1, attempt=1,
+        confidence=math.nan,
+    )  # fmt: skip
+    ends.add(a_result(), [step])
+    (seen,) = ends.deferral(None, a_catalog(), (0.0, 1.0))
+    assert (seen.images, seen.ignored) == (0, 1)
+    assert json.dumps(asdict(step))

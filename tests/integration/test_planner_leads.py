@@ -1,0 +1,58 @@
+"""Two planners on the real broker: one leads, the other is refused, and takes over when the leader falls silent."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from agents.commands.plan_reading import published
+from agents.planning.loop import PlannerLoop
+from agents.views import FleetView, PlanView
+from streams.admin import create_topics
+from streams.lease import KafkaLease
+from streams.reading import now_ms
+from streams.settings import Settings
+from tests.builders import a_catalog
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def new_planner(settings: Settings) -> Iterator[Callable[[str], PlannerLoop]]:
+    create_topics(settings)
+    with contextlib.ExitStack() as stack:
+
+        def new(policy: str) -> PlannerLoop:
+            own = settings.model_copy(update={"planner": settings.planner.model_copy(update={"policy": policy})})
+            views = PlanView(own, "planner"), FleetView(own)
+            lease = KafkaLease(own)
+            for opened in (*views, lease):
+                stack.callback(opened.close)
+            for view in views:
+                view.start()
+            return PlannerLoop(own, a_catalog(), lease, *views)
+
+        yield new
+
+
+def test_the_newer_planner_leads_and_the_older_takes_over_from_its_silence(
+    settings: Settings, new_planner: Callable[[str], PlannerLoop]
+) -> None:
+    def decided() -> list[tuple[int, str]]:
+        return [(plan.version, plan.policy) for plan in published(settings).plans]
+
+    older, newer = new_planner("clipper-light"), new_planner("clipper-heavy")
+    older.step(1000, now_ms())
+    assert decided() == [(1, "clipper-light")]
+    newer.step(1000, now_ms())
+    assert decided() == [(1, "clipper-light"), (2, "clipper-heavy")], "it read the plan before it before it planned"
+    older.step(2000, now_ms() + 60_000)  # a plan of its own is due, if it could write
+    assert decided() == [(1, "clipper-light"), (2, "clipper-heavy")]
+    newer.step(2500, now_ms())
+    older.step(3000, now_ms())
+    older.step(4000, now_ms())
+    assert len(decided()) == 2, "the leader was heard of"
+    older.step(8000, now_ms() + 60_000)
+    assert decided() == [(1, "clipper-light"), (2, "clipper-heavy"), (3, "clipper-light")]
+    newer.step(9000, now_ms() + 120_000)
+    assert len(decided()) == 3, "the former leader is refused"

@@ -1,0 +1,110 @@
+"""A running pipeline loses a worker to kill -9: planned without, and nothing is sent to it any more."""
+
+import json
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+from click.testing import CliRunner
+
+from agents.commands.plan import plan as plan_command
+from planner.policies import POLICIES
+from schemas.messages import GenerateJob, Status
+from schemas.record import Incoming
+from schemas.topics import jobs_topic
+from streams.codec import decode
+from streams.reading import Follower, now_ms
+from streams.settings import Settings, load
+from tests.integration.pipeline import Pipeline, running_pipeline
+
+pytestmark = pytest.mark.integration
+
+SESSION_MS = 3000
+SILENT_MS = 3000
+
+
+@pytest.fixture(scope="module")
+def settings(broker_home: pathlib.Path) -> Settings:
+    kafka = {"prefix": "planned", "session_timeout_ms": SESSION_MS}
+    return load({"home": broker_home, "catalog": "profile", "kafka": kafka})
+
+
+@pytest.fixture(scope="module")
+def pipeline(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
+    with running_pipeline(settings, tmp_path_factory.mktemp("logs")) as running:
+        yield running
+
+
+def said(settings: Settings, *arguments: str) -> str:
+    done = CliRunner().invoke(plan_command, list(arguments), obj=lambda: settings, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_a_killed_worker_is_planned_without_within_ten_seconds_and_gets_no_job_after_its_session(
+    pipeline: Pipeline, settings: Settings
+) -> None:
+    jobs: list[tuple[int, GenerateJob]] = []
+
+    def on_job(record: Incoming) -> None:
+        jobs.append((record.timestamp_ms, decode(record.value, GenerateJob)))
+
+    topics = [jobs_topic(variant, 1).name for variant in ("light", "heavy")]
+    follower = Follower(settings, topics, on_job).start()
+    try:
+        pipeline.wait_all(pipeline.submit(10))
+        pipeline.kill("worker-2")
+        killed_ms = now_ms()
+        pipeline.until(lambda: "worker-2" not in pipeline.plans[-1][1].allocation, 20, "a plan without it")
+        planned_ms = pipeline.plans[-1][0]
+        assert planned_ms - killed_ms < 10_000
+        pipeline.until(lambda: now_ms() > killed_ms + SILENT_MS + SESSION_MS, 20, "its session to be over")
+        pipeline.wait_all(pipeline.submit(20), 90)
+        late = [job.worker_id for at_ms, job in jobs if at_ms > killed_ms + SILENT_MS + SESSION_MS]
+        assert late
+        assert set(late) == {"worker-1"}
+    finally:
+        follower.close()
+        pipeline.start_role("worker-2")
+    pipeline.until(pipeline.is_ready, 60, "a plan with the worker that is back")
+
+
+def test_a_policy_is_shadowed_and_the_plan_explained_without_anybody_obeying(
+    pipeline: Pipeline, settings: Settings, tmp_path: pathlib.Path
+) -> None:
+    pipeline.wait_all(pipeline.submit(10))
+    plans, seen = len(pipeline.plans), tmp_path / "seen.json"
+    shadow = json.loads(said(settings, "shadow", "clipper-heavy", "--save", str(seen), "-o", "json"))
+    assert shadow["shadow"]["allocation"] == {"heavy": 2}
+    assert shadow["in_force"]["version"] == pipeline.plans[-1][1].version
+    assert shadow["shadow"]["expected"]["demand_rps"] > 0
+    again = json.loads(said(settings, "solve", "--policy", "clipper-heavy", "--observation", str(seen), "-o", "json"))
+    assert again["allocation"] == {"heavy": 2}
+    told = json.loads(said(settings, "explain", "-o", "json"))
+    assert told["one_more"]["workers"] == 3
+    assert {plan.policy for _, plan in pipeline.plans[plans:]} <= {pipeline.plans[0][1].policy}
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+def test_every_policy_serves(pipeline: Pipeline, settings: Settings, policy: str) -> None:
+    said(settings, "pin", policy)
+    try:
+        pipeline.until(lambda: pipeline.plans[-1][1].policy == policy, 20, "the pinned plan")
+        assert {result.status for result in pipeline.wait_all(pipeline.submit(6), 90)} == {Status.COMPLETED}
+    finally:
+        said(settings, "unpin")
+
+
+def test_an_operator_rolls_a_plan_back_and_lets_go(pipeline: Pipeline, settings: Settings) -> None:
+    before = pipeline.plans[-1][1]
+    said(settings, "pin", "clipper-heavy")
+    pipeline.until(lambda: pipeline.plans[-1][1].policy == "clipper-heavy", 20, "the pinned plan")
+    changes = json.loads(said(settings, "diff", str(before.version), "-o", "json"))["changes"]
+    assert {"what": "policy", "before": before.policy, "after": "clipper-heavy"} in changes
+    said(settings, "rollback", str(before.version))
+    pipeline.until(lambda: pipeline.plans[-1][1].policy == before.policy, 20, "the plan gone back to")
+    back = pipeline.plans[-1][1]
+    assert (back.routes, back.cascades) == (before.routes, before.cascades)
+    assert f"back to plan {before.version}" in said(settings, "show")
+    said(settings, "unpin")
+    assert str(back.version) in said(settings, "history")
