@@ -1,0 +1,39 @@
+"""The plan in force, with what a sender asks of it for every request."""
+
+from planner.escalation import cascade_of
+from planner.plans import newer
+from replay.simulation.tally import Judges
+from schemas.messages import Cascade, Plan
+
+
+class Board:
+    """Everyone reads the same plan at once; live roles have it within a second."""
+
+    plan: Plan  # the one in force, once there is one
+
+    def __init__(self) -> None:
+        self.before: Plan | None = None  # the same, for whoever makes the next one
+        self._cascades: dict[str, Cascade | None] = {}
+        self._judges: dict[str, Judges] = {}
+        self.has_classes = False
+
+    def obey(self, plan: Plan) -> None:
+        """Take over a newer plan."""
+        if newer(self.before, plan):
+            self.plan = self.before = plan
+            self._cascades, self._judges = {}, {}
+            self.has_classes = any(route.label for route in plan.routes)
+
+    def cascade(self, level: str) -> Cascade | None:
+        """As `cascade_of`, remembered for this plan."""
+        if level not in self._cascades:
+            self._cascades[level] = cascade_of(self.plan, level)
+        return self._cascades[level]
+
+    def judges(self, level: str) -> Judges:
+        """The cascade by which a level's picture is an answer, as its first or as its second one; None: by none."""
+        if level not in self._judges:
+            cascade = next((c for c in self.plan.cascades if level in (c.level, c.next_level)), None)
+            judges = (cascade.level, cascade.next_level, cascade.discriminator) if cascade else None
+            self._judges[level] = judges
+        return self._judges[level]

@@ -1,0 +1,28 @@
+"""The catalog that is simulated, with its measured profile where one ships."""
+
+import pathlib
+
+from planner.catalog import Catalog, parse
+from planner.catalogs.evidence import with_files
+from planner.prompt_table import PromptTable, prompt_table
+from schemas.errors import PochadeError
+from streams import profile_file
+from streams.catalog_file import text_of
+
+
+def load(name: str) -> Catalog:
+    """One shipped under `infra/catalogs`, or a file of the user's.
+
+    Raises:
+        Unknown, PochadeError: no such catalog, or what is wrong in it.
+    """
+    catalog, found = parse(text_of(name), pathlib.Path(name).stem), profile_file.find(name)
+    return with_files(catalog, found.text, found.arrays, found.file) if found else catalog
+
+
+def recorded(name: str) -> PromptTable:
+    """What every level made of each prompt of the catalog's profile. Raises PochadeError where there is none."""
+    found = profile_file.find(name)
+    if found is None or not found.arrays:
+        raise PochadeError(f"catalog {name!r} has no recorded prompts (NAME-quality.npz): leave --recorded out")
+    return prompt_table(found.arrays, found.file)

@@ -1,0 +1,61 @@
+"""Which workers die and come back when: a CSV file with the columns at_s, worker, change (`down` or `up`)."""
+
+import csv
+import math
+import pathlib
+from collections.abc import Sequence
+
+from replay.simulation.setup import Outage
+from schemas.errors import PochadeError
+
+COLUMNS = ["at_s", "worker", "change"]
+CHANGES = {"down": False, "up": True}
+
+
+class InvalidFailures(PochadeError):
+    """A file of failures that cannot be simulated; the message names file and line."""
+
+
+def read_failures(path: pathlib.Path, worker_ids: Sequence[str]) -> tuple[Outage, ...]:
+    """The changes of a file in order of time. A worker is named by its id, as `w-3`, or by its number from 0.
+
+    Raises: InvalidFailures.
+    """
+    try:
+        rows = list(csv.reader(path.read_text(encoding="utf-8-sig").splitlines()))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InvalidFailures(f"{path} cannot be read as CSV: {error}") from error
+    if not rows or [name.strip() for name in rows[0]] != COLUMNS:
+        got = ",".join(rows[0])[:80] if rows else "nothing"
+        raise InvalidFailures(f"{path}:1: expected the columns {','.join(COLUMNS)}, got {got!r}")
+    outages: list[Outage] = []
+    for number, row in enumerate(rows[1:], start=2):
+        if any(field.strip() for field in row):
+            outages.append(_outage([field.strip() for field in row], worker_ids, f"{path}:{number}"))
+    if not outages:
+        raise InvalidFailures(f"{path} has a header and no changes")
+    return tuple(sorted(outages, key=lambda outage: outage.at_ms))
+
+
+def _outage(row: list[str], worker_ids: Sequence[str], where: str) -> Outage:
+    if len(row) != len(COLUMNS):
+        raise InvalidFailures(f"{where}: expected {len(COLUMNS)} fields, got {len(row)}: {','.join(row)[:80]!r}")
+    at, worker, change = row
+    if change not in CHANGES:
+        raise InvalidFailures(f"{where}: change must be down or up: got {change[:80]!r}")
+    if worker not in worker_ids:
+        if not worker.isdecimal() or int(worker) >= len(worker_ids):
+            named = f"{worker_ids[0]} to {worker_ids[-1]}, or 0 to {len(worker_ids) - 1}"
+            raise InvalidFailures(f"{where}: no worker {worker[:80]!r}: there are {named}")
+        worker = worker_ids[int(worker)]
+    return Outage(at_ms=1000 * _seconds(at, where), worker_id=worker, is_up=CHANGES[change])
+
+
+def _seconds(text: str, where: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        raise InvalidFailures(f"{where}: at_s is not a number of seconds: {text[:80]!r}") from None
+    if not math.isfinite(seconds) or seconds < 0:
+        raise InvalidFailures(f"{where}: at_s must be 0 or more: got {text[:80]}")
+    return seconds

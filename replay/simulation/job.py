@@ -1,0 +1,40 @@
+"""A request on its way through the simulation."""
+
+from typing import Protocol
+
+
+class Draws(Protocol):
+    """What chance decides for a stretch of requests, one entry a request; made on first use."""
+
+    hardness: list[float]
+    classes: list[dict[str, str]]
+
+    def confidence(self, level: str, discriminator: str) -> list[float]:
+        """In the picture that a level paints for each request."""
+        ...
+
+    def quality(self, level: str, step: int) -> list[float] | None:
+        """Of the picture that a level paints, from a draft at `step`, or 0: on a blank. None: nobody measured it."""
+        ...
+
+
+class Job:
+    """What is known of an open request; changed in place from stage to stage, dropped when it ends."""
+
+    __slots__ = (
+        "arrived_ms", "attempt", "deadline_ms", "draft", "draws", "id", "level", "number", "order", "partition", "row",
+        "step", "variant",
+    )  # fmt: skip
+
+    def __init__(
+        self, number: int, request_id: str, arrived_ms: float, deadline_ms: float | None, draws: Draws, row: int
+    ) -> None:
+        self.number, self.id = number, request_id
+        self.arrived_ms, self.deadline_ms = arrived_ms, deadline_ms
+        self.draws, self.row = draws, row
+        self.level = self.variant = ""  # decided by the router
+        self.step = 0  # of the variant's, where it begins with a draft or a past picture
+        self.attempt = 1
+        self.partition = -1
+        self.order = 0  # among all jobs sent
+        self.draft: tuple[str, int] | None = None  # level and step of the picture that was rejected

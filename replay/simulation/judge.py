@@ -1,0 +1,72 @@
+"""The discriminator: a picture is the answer, or its request goes on to the next level. The rules are planner's."""
+
+from collections.abc import Callable
+
+from planner.admission import can_meet
+from planner.catalog import Catalog
+from planner.escalation import as_score, keeps
+from planner.outcomes import is_overdue
+from replay.simulation.agenda import Agenda
+from replay.simulation.board import Board
+from replay.simulation.fleet import Fleet
+from replay.simulation.job import Job
+from replay.simulation.pulse import Pulse
+from replay.simulation.sender import Sender
+from replay.simulation.setup import Timing
+from replay.simulation.tally import Tally
+from replay.simulation.times import CallTimes
+from schemas.messages import Cascade, Status
+
+
+class Judge(Sender):
+    """Scores pictures after the discriminator's latency, by the plan in force when it began."""
+
+    on_scored: Callable[[Job, str, float], None]
+
+    def __init__(
+        self, agenda: Agenda, board: Board, fleet: Fleet, pulse: Pulse, timing: Timing, times: CallTimes,
+        catalog: Catalog, tally: Tally,
+    ) -> None:  # fmt: skip
+        super().__init__(agenda, board, fleet, pulse, timing, times)
+        self._is_listening = False
+        self._catalog, self._tally, self._grace_ms = catalog, tally, timing.grace_ms
+
+    def on_pictures(self, jobs: list[Job]) -> None:
+        """Pictures of one call are there."""
+        for job in jobs:
+            cascade = self._board.cascade(job.level)
+            if cascade is None:
+                self._complete(job)
+            else:
+                latency_ms = self._catalog.discriminator(cascade.discriminator).latency_ms
+                self._agenda.at(self._agenda.now_ms + latency_ms, self._judge, (job, cascade))
+
+    def _judge(self, scored: tuple[Job, Cascade]) -> None:
+        job, cascade = scored
+        if not self._is_listening:  # only now: without cascades nobody needs to hear what it would
+            self._is_listening = True
+            self._pulse.tell(self._view)
+        score = as_score(job.draws.confidence(job.level, cascade.discriminator)[job.row])
+        self.on_scored(job, cascade.discriminator, score)
+        if keeps(cascade, score):
+            self._complete(job)
+            return
+        variant, step = cascade.next_level, cascade.paint_over_step
+        now_ms = self._agenda.now_ms
+        next_ms = self._lineup(variant).wait_ms(now_ms) + self._times[variant, 1, step]
+        if not can_meet(job.deadline_ms, now_ms + next_ms):
+            self._complete(job)
+            return
+        self._tally.escalated += 1
+        job.draft = job.level, job.step
+        job.level, job.variant, job.step, job.attempt = cascade.next_level, variant, step, 1
+        self.take(job)
+
+    def _serve(self, job: Job) -> bool:
+        return self._place(job)
+
+    def _complete(self, job: Job) -> None:
+        if is_overdue(job.deadline_ms, self._agenda.now_ms, self._grace_ms):  # the ledger has ended it
+            self._tally.ended(Status.EXPIRED)
+        else:
+            self._tally.completed(job, job.level, job.step, self._board.judges(job.level), self._agenda.now_ms)

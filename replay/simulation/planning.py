@@ -1,0 +1,93 @@
+"""The planner's loop of `agents/planning.py` on the simulated clock: when it plans, and what becomes of it."""
+
+import json
+import time
+from dataclasses import replace
+
+from planner.observation import Observation, WorkerView, live_workers
+from planner.plans import check, publish
+from planner.policies import named
+from planner.policies.draft import Draft
+from planner.replanning.kept import gone, kept
+from planner.replanning.staying import stays
+from planner.replanning.triggers import GROWTH_MS, Signals, why_now
+from replay.simulation.agenda import Agenda
+from replay.simulation.board import Board
+from replay.simulation.fleet import Fleet
+from replay.simulation.pulse import Pulse
+from replay.simulation.senses import Senses
+from replay.simulation.setup import Setup
+from schemas.messages import Plan
+
+LOOK_MS = 1000.0  # how often it looks whether a plan is due; live 200, which costs more here than it tells
+
+
+class PlannerLoop:
+    """Plans at once, then on a period and whenever a worker comes or goes or the backlog grows."""
+
+    def __init__(self, agenda: Agenda, board: Board, setup: Setup, fleet: Fleet, pulse: Pulse, senses: Senses) -> None:
+        self._agenda, self._board, self._setup = agenda, board, setup
+        self._fleet, self._pulse, self._senses = fleet, pulse, senses
+        self._seen: Signals | None = None
+        self._planned_ms = agenda.now_ms
+        self.published = 0
+        self.failures: list[str] = []  # of the policy, in words
+        self.solver_s = 0.0  # wall time of the policy: never part of a report
+
+    def start(self) -> None:
+        """Plan now, and go on."""
+        self.look()
+        self._agenda.at(self._agenda.now_ms + min(LOOK_MS, self._setup.period_ms), PlannerLoop._tick, self)
+
+    def _tick(self) -> None:
+        """Look, unless neither the period nor a backlog can call for a plan. Who comes or goes is looked at apart."""
+        now_ms = self._agenda.now_ms
+        if now_ms - self._planned_ms >= self._setup.period_ms or self._pulse.backlog_ms() > GROWTH_MS:
+            self.look()
+        self._agenda.at(now_ms + min(LOOK_MS, self._setup.period_ms), PlannerLoop._tick, self)
+
+    def look(self) -> None:
+        """Plan if it is time to."""
+        now_ms, plan = self._agenda.now_ms, self._board.before
+        silent_ms = int(self._setup.timing.silent_ms)
+        workers = live_workers(self._pulse.heartbeats(), int(now_ms), silent_ms, plan.allocation if plan else {})
+        waiting_ms = sum(worker.remaining_ms for worker in workers) / len(workers) if workers else 0.0
+        signals = Signals(tuple(worker.worker_id for worker in workers), (), waiting_ms)
+        if why_now(self._seen, signals, int(now_ms - self._planned_ms), int(self._setup.period_ms)):
+            self._seen, self._planned_ms = signals, now_ms
+            self._plan(workers)
+
+    def _plan(self, workers: tuple[WorkerView, ...]) -> None:
+        seen = self._senses.observation(workers)
+        began_s = time.perf_counter()
+        plan = self._chosen(seen, self._board.before)
+        self.solver_s += time.perf_counter() - began_s
+        if plan is not None:
+            self.published += 1
+            self._board.obey(plan)
+            self._fleet.obey()
+
+    def _chosen(self, seen: Observation, before: Plan | None) -> Plan | None:
+        """The plan to obey next; None: the one in force stays. A policy that fails changes nothing."""
+        setup = self._setup
+        try:
+            draft = self._drafted(seen, before)
+        except Exception as error:  # whatever a policy or its solver raises; the first must not fail
+            if before is None:
+                raise
+            self.failures.append(f"{type(error).__name__}: {error}")
+            lost = gone(before, seen.workers)
+            draft = kept(before, seen.workers, setup.catalog, before.reason)
+            return publish(draft, before, before.policy, seen.now_ms) if lost else None
+        if before is not None and stays(draft, setup.policy, seen, before, setup.catalog):
+            return None
+        return publish(draft, before, setup.policy, seen.now_ms)
+
+    def _drafted(self, seen: Observation, before: Plan | None) -> Draft:
+        setup = self._setup
+        memory = json.loads(before.memory) if before else {}
+        draft = named(setup.policy)(seen, setup.catalog, memory, setup.parameters)
+        if setup.dispatch:
+            draft = replace(draft, dispatch=setup.dispatch)
+        check(publish(draft, before, setup.policy, seen.now_ms), setup.catalog)
+        return draft

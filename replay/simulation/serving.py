@@ -1,0 +1,107 @@
+"""Painting: windows of jobs, batches, calls; as `agents/worker.py` and `agents/painting.py` do it with pictures."""
+
+from collections import deque
+from collections.abc import Callable
+
+from planner.admission import can_meet
+from planner.batching import alike, paced, window
+from planner.catalog import Catalog
+from planner.outcomes import is_overdue
+from replay.simulation.agenda import Agenda
+from replay.simulation.board import Board
+from replay.simulation.job import Job
+from replay.simulation.setup import Timing
+from replay.simulation.tally import Tally
+from replay.simulation.times import CallTimes
+from replay.simulation.worker import Worker
+from schemas.messages import Status
+
+
+class Serving:
+    """Takes what lies before a worker and paints it; `on_pictures` and `on_window_end` are told."""
+
+    on_pictures: Callable[[list[Job]], None]
+    on_window_end: Callable[[Worker], None]
+
+    def __init__(
+        self, agenda: Agenda, board: Board, catalog: Catalog, timing: Timing, times: CallTimes, tally: Tally
+    ) -> None:
+        self._agenda, self._board, self._catalog, self._timing = agenda, board, catalog, timing
+        self._times, self._tally = times, tally
+        self._windows: dict[tuple[str, int], int] = {}
+
+    def take_window(self, worker: Worker, state: str) -> None:
+        """Begin a window of work in this state, if any waits that is still wanted."""
+        assert worker.member is not None
+        assert not worker.call, f"{worker.id} is painting"
+        waiting, variant = worker.member.waiting, worker.variant
+        most = self._board.plan.batch.get(variant, 1)
+        jobs = self._window(variant, most)
+        while waiting:
+            taken = [waiting.popleft() for _ in range(min(jobs, len(waiting)))]
+            worker.batches.extend([taken[at : at + most] for at in range(0, len(taken), most)])
+            worker.in_hand_ms = worker.pace * sum([self._times[variant, len(batch), 0] for batch in worker.batches])
+            worker.since_ms, worker.state = self._agenda.now_ms, state
+            if self._begins_batch(worker):
+                return
+        worker.state = "draining" if worker.state == "draining" else "ready"
+
+    def _window(self, variant: str, most: int) -> int:
+        key = variant, most
+        if key not in self._windows:
+            self._windows[key] = window(self._catalog.level(variant), most)
+        return self._windows[key]
+
+    def _begins_batch(self, worker: Worker) -> bool:
+        """Whether anything of the window was left to paint."""
+        while worker.batches:
+            wanted = [job for job in worker.batches.popleft() if self._is_wanted(job, worker)]
+            if wanted:
+                worker.calls = deque(alike(wanted, _step) if len(wanted) > 1 else (wanted,))
+                self._begin_call(worker)
+                return True
+        return False
+
+    def _is_wanted(self, job: Job, worker: Worker) -> bool:
+        """Whether it is worth painting; one that is not has ended."""
+        own_ms = self._times[worker.variant, 1, 0]
+        took_ms = self._times[worker.variant, 1, job.step]
+        if took_ms != own_ms or worker.pace != 1.0:
+            worker.pace = paced(worker.pace, took_ms, own_ms)
+        now_ms, deadline_ms = self._agenda.now_ms, job.deadline_ms
+        if is_overdue(deadline_ms, now_ms, self._timing.grace_ms):  # the ledger has ended it
+            self._tally.ended(Status.EXPIRED)
+            return False
+        if can_meet(deadline_ms, now_ms + took_ms):
+            return True
+        self._end_too_late(job)
+        return False
+
+    def _end_too_late(self, job: Job) -> None:
+        """The draft where there is one, else EXPIRED."""
+        if job.draft is None:
+            self._tally.ended(Status.EXPIRED)
+        else:
+            self._tally.completed(job, *job.draft, self._board.judges(job.draft[0]), self._agenda.now_ms)
+
+    def _begin_call(self, worker: Worker) -> None:
+        worker.call = call = worker.calls.popleft()
+        call_ms = self._times[worker.variant, len(call), call[0].step]
+        self._agenda.at(self._agenda.now_ms + call_ms, self._on_painted, worker)
+
+    def _on_painted(self, worker: Worker) -> None:
+        if not worker.is_up:
+            return
+        call = worker.call
+        worker.busy_ms += self._times[worker.variant, len(call), call[0].step]
+        self.on_pictures(call)
+        if worker.calls:
+            self._begin_call(worker)
+        elif not self._begins_batch(worker):
+            worker.call, worker.in_hand_ms = [], 0.0
+            worker.state = "draining" if worker.state == "draining" else "ready"
+            self.on_window_end(worker)
+
+
+def _step(job: Job) -> int:
+    return job.step

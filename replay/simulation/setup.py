@@ -1,0 +1,54 @@
+"""What is simulated: the fleet, the service level, and the times that a live deployment has by its settings."""
+
+from dataclasses import dataclass, field
+
+from planner.catalog import Catalog
+from planner.prompt_table import PromptTable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """The clockwork of a deployment; defaults are those of `streams/settings.py`, in ms."""
+
+    beat_ms: float = 500  # between heartbeats
+    silent_ms: float = 3000  # a worker unheard of for longer is dead to router and planner
+    session_ms: float = 6000  # silence until its partitions are others'
+    rebalance_ms: float = 170  # to leave one consumer group and be assigned in another (measured, agents/job_source.py)
+    grace_ms: float = 2000  # after a deadline, until the ledger ends the request
+    most_backlog_ms: float = 48_000  # that the tier `standard` is admitted up to
+    max_attempts: int = 3  # owners a job may kill
+    loads: bool = True  # False: a worker changes variant in no time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outage:
+    """A worker that dies (as by kill -9), or comes back as a new process."""
+
+    at_ms: float
+    worker_id: str
+    is_up: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """One simulated deployment under one policy."""
+
+    catalog: Catalog
+    policy: str
+    workers: int
+    slo_ms: float
+    seed: int = 0
+    parameters: dict[str, float] = field(default_factory=dict)  # of the policy
+    period_ms: float = 5000  # between plans
+    forecast: str = "trend"  # of the demand until the next plan, by its name in planner/forecast.py
+    learns: bool = False  # it plans with the confidences seen; else with the catalog's curve, of which they are drawn
+    dispatch: str = ""  # instead of the plan's; "": as it says
+    drops: bool = True  # requests have the SLO as deadline, and what cannot meet it is not begun
+    prompts: PromptTable | None = None  # requests are prompts of this table; None: drawn from the catalog's curves
+    outages: tuple[Outage, ...] = ()
+    timing: Timing = Timing()
+
+    def worker_ids(self) -> list[str]:
+        """The fleet's, in order."""
+        width = len(str(self.workers - 1))
+        return [f"w-{number:0{width}}" for number in range(self.workers)]

@@ -1,0 +1,40 @@
+"""What jobs take: `run_ms` of the planner, remembered, because it is asked several times a request."""
+
+from planner.catalog import Catalog, run_ms
+from planner.classifier import variant_of
+
+STEP = "~k"  # of a reuse level's name: "heavy~k4" begins at step 4 with a similar past picture
+
+
+class Begun(dict[str, tuple[str, int]]):
+    """level -> the variant that paints it, and the step at which it begins: 0 but for a reuse level."""
+
+    def __missing__(self, level: str) -> tuple[str, int]:
+        self[level] = variant_of(level), int(level.partition(STEP)[2] or 0)
+        return self[level]
+
+
+class CallTimes(dict[tuple[str, int, int], float]):
+    """(variant, batch, step) -> ms of a call."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        super().__init__()
+        self._catalog = catalog
+
+    def __missing__(self, key: tuple[str, int, int]) -> float:
+        variant, batch, step = key
+        self[key] = run_ms(self._catalog.level(variant), batch, step)
+        return self[key]
+
+
+class LevelTimes(dict[str, float]):
+    """level -> ms of one picture, on a blank or, of a reuse level, from its past picture."""
+
+    def __init__(self, calls: CallTimes, begun: Begun) -> None:
+        super().__init__()
+        self._calls, self._begun = calls, begun
+
+    def __missing__(self, level: str) -> float:
+        variant, step = self._begun[level]
+        self[level] = self._calls[variant, 1, step]
+        return self[level]

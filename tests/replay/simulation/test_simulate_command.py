@@ -1,0 +1,93 @@
+"""`pochade simulate` as a person calls it."""
+
+import json
+import pathlib
+
+import pytest
+from click.testing import CliRunner, Result
+
+from replay.traces import COLUMN, poisson
+from streams.cli import main
+
+OPTIONS = ["--policy", "clipper-light,random-split", "--workers", "3", "--catalog", "profile", "--slo", "1"]
+
+
+def simulated(trace: pathlib.Path, *options: str) -> Result:
+    return CliRunner().invoke(main, ["simulate", str(trace), *OPTIONS, *options])
+
+
+@pytest.fixture
+def trace(tmp_path: pathlib.Path) -> pathlib.Path:
+    path = tmp_path / "trace.csv"
+    path.write_text("\n".join([COLUMN, *(f"{ms:.0f}" for ms in poisson(20, 200, 1))]))
+    return path
+
+
+def test_it_prints_a_row_a_policy_and_writes_the_report(trace: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    told = simulated(trace, "--report", str(tmp_path / "out"), "--seeds", "2", "--parameter", "random-split.batch=2")
+    assert told.exit_code == 0, told.output
+    for policy in ("clipper-light", "random-split"):
+        assert policy in told.output
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert report["policies"].keys() == {"clipper-light", "random-split"}
+    assert report["policies"]["random-split"]["requests"] == 200
+    assert report["setup"]["parameters"] == {"clipper-light": {}, "random-split": {"batch": 2.0}}
+    assert report["trace"]["requests"] == 200
+
+
+def test_the_same_call_writes_the_same_bytes(trace: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    for folder in ("a", "b"):
+        assert simulated(trace, "--report", str(tmp_path / folder)).exit_code == 0
+    assert (tmp_path / "a" / "report.json").read_bytes() == (tmp_path / "b" / "report.json").read_bytes()
+
+
+def test_over_provisioning_goes_to_the_policies_that_know_it(trace: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    told = simulated(trace, "--policy", "diffserve-static", "--overprovision", "1.3", "--report", str(tmp_path))
+    assert told.exit_code == 0, told.output
+    parameters = json.loads((tmp_path / "report.json").read_text())["setup"]["parameters"]
+    assert parameters == {"clipper-light": {}, "random-split": {}, "diffserve-static": {"overprovision": 1.3}}
+
+
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
+        (["--workers", "0"], "0 is not in the range 1<=x"),
+        (["--policy", "clipper-lihgt"], "did you mean 'clipper-light'"),
+        (["--catalog", "nome"], "unknown catalog 'nome'"),
+        (["--dispatch", "fifo"], "'fifo' is not one of"),
+        (["--parameter", "batch"], "must be [POLICY.]NAME=NUMBER: got 'batch'"),
+        (["--parameter", "argus.batch=2"], "of a policy that is not simulated"),
+        (["--parameter", "random-split.batsh=2"], "unknown parameter 'batsh'"),
+        (["--slo", "0"], "0.0 is not in the range x>0"),
+    ],
+)
+def test_what_cannot_be_simulated_is_told(trace: pathlib.Path, options: list[str], fault: str) -> None:
+    told = simulated(trace, *options)
+    assert told.exit_code != 0
+    assert fault in " ".join(told.output.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("", "is empty"),
+        (f"{COLUMN}\n5\n3\n", ":3: arrivals must not fall"),
+        (f"{COLUMN}\n-1\n", ":2: an arrival is 0 ms or later"),
+        (f"{COLUMN}\nnoon\n", ":2: not a number of milliseconds"),
+    ],
+)
+def test_a_bad_trace_is_told_with_its_file_and_line(trace: pathlib.Path, text: str, fault: str) -> None:
+    trace.write_text(text)
+    told = simulated(trace)
+    assert told.exit_code == 1
+    assert f"{trace.name}" in told.output.replace("\n", "")
+    assert fault in told.output.replace("\n", "")
+
+
+def test_workers_that_fail_are_read_from_a_file(trace: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    failures = tmp_path / "failures.csv"
+    failures.write_text("at_s,worker,change\n1,w-0,down\n6,w-0,up\n")
+    assert simulated(trace, "--failures", str(failures), "--report", str(tmp_path)).exit_code == 0
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert [outage["at_ms"] for outage in report["setup"]["outages"]] == [1000.0, 6000.0]
+    assert report["policies"]["clipper-light"]["plans"] >= 2
