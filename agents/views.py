@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from planner.loads import Load, LoadView, Sent
 from planner.observation import Seen
@@ -26,20 +27,36 @@ LATE_MS = 600_000  # far more than a follower is ever behind
 Loads = dict[str, list[Load]]  # variant -> its live workers
 
 
-def read_plans(settings: Settings, on_plan: Callable[[Plan], None], since_ms: int = 0) -> None:
-    """Hand over the plans that lie on the topic now, in order, from a moment on (0: all of them).
+OnPlan = Callable[[Plan], None]
+OnPin = Callable[[Pin | None], None]  # an operator's order; None: there is none any more
+
+
+def take_in(record: Incoming, on_plan: OnPlan, on_pin: OnPin) -> None:
+    """Hand over what a record of the control topic says."""
+    if record.key == topics.PIN_KEY.encode():
+        pin = decode(record.value, Pin) if record.value else None
+        on_pin(pin if pin and (pin.policy or pin.plan_version) else None)
+    elif record.key == topics.PLAN_KEY.encode() and record.value:
+        on_plan(decode(record.value, Plan))
+
+
+def read_control(
+    settings: Settings,
+    on_plan: OnPlan,
+    on_pin: OnPin = lambda _: None,
+    *,
+    since_ms: int = 0,
+    within_s: float = START_TIMEOUT_S,
+) -> None:
+    """Hand over what lies on the control topic now, in order, from a moment on (0: all of it).
 
     Raises:
-        PochadeError: the broker does not answer.
+        PochadeError: the broker does not answer in time.
     """
-
-    def on_record(record: Incoming) -> None:
-        if record.key == topics.PLAN_KEY.encode() and record.value:
-            on_plan(decode(record.value, Plan))
-
+    on_record = partial(take_in, on_plan=on_plan, on_pin=on_pin)
     follower = Follower(settings, [topics.PLAN], on_record, since_ms=since_ms).start()
     try:
-        follower.wait_caught_up(START_TIMEOUT_S)
+        follower.wait_caught_up(within_s)
     finally:
         follower.close()
 
@@ -56,11 +73,10 @@ class PlanView:
 
     def on_record(self, record: Incoming) -> None:
         """Take in a record of the control topic; versions not above our own are ignored."""
-        if record.key == topics.PIN_KEY.encode():
-            pin = decode(record.value, Pin) if record.value else None
-            self.pin = pin if pin and (pin.policy or pin.plan_version) else None
-        elif record.key == topics.PLAN_KEY.encode() and record.value:
-            self.obey(decode(record.value, Plan))
+        take_in(record, self.obey, self._order)
+
+    def _order(self, pin: Pin | None) -> None:
+        self.pin = pin
 
     def obey(self, plan: Plan) -> None:
         """Take over a plan that lies on the topic, if it is newer."""
@@ -81,12 +97,12 @@ class PlanView:
 
         Older ones were read at the start, and all of them would take longer than a leader may be silent.
         """
-        read_plans(self._settings, self.obey, now_ms() - LATE_MS)
+        read_control(self._settings, self.obey, since_ms=now_ms() - LATE_MS)
 
     def find(self, version: int) -> Plan | None:
         """The plan of this version that readers obeyed: the first one; None if there was none."""
         found: list[Plan] = []
-        read_plans(self._settings, lambda plan: found.append(plan) if plan.version == version else None)
+        read_control(self._settings, lambda plan: found.append(plan) if plan.version == version else None)
         return found[0] if found else None
 
     def start(self) -> "PlanView":

@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
+from typing import Any
 
 from planner.catalog import Catalog
 from planner.dispatch import KINDS
@@ -41,6 +42,11 @@ def same_decision(draft: Draft, plan: Plan, policy: str | None = None) -> bool:
     """
     drafted = publish(draft, None, policy or plan.policy, plan.created_ms)
     return replace(drafted, version=plan.version, reason=plan.reason, expected=plan.expected) == plan
+
+
+def memory_of(plan: Plan | None, policy: str) -> dict[str, Any]:
+    """What a policy noted in the plan in force, for its next one; {} where another, or nobody, made that."""
+    return dict(json.loads(plan.memory)) if plan is not None and plan.policy == policy else {}
 
 
 def newer(current: Plan | None, candidate: Plan) -> bool:

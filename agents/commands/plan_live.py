@@ -1,14 +1,12 @@
 """`pochade plan shadow|explain`: policies on what the pipeline sees now, without being obeyed."""
 
-import json
 from pathlib import Path
 
 import click
 
-from agents.commands.plan_options import OUTPUT, PARAMETERS, numbers
+from agents.commands.plan_options import FILE_IN, OUTPUT, PARAMETERS, numbers
 from streams.cli import LazySettings
 
-FILE_IN = click.Path(dir_okay=False, exists=True, path_type=Path)
 FILE_OUT = click.Path(dir_okay=False, path_type=Path)
 
 
@@ -25,7 +23,7 @@ def shadow(obj: LazySettings, policy: str, parameters: tuple[str, ...], save: Pa
     from agents.planning.live import look
     from agents.planning.observation_file import write
     from agents.planning.report import Task, differences, report, solved
-    from planner.plans import publish
+    from planner.plans import memory_of, publish
     from planner.policies import named
 
     named(policy)  # an unknown one is told before anything is read
@@ -33,8 +31,7 @@ def shadow(obj: LazySettings, policy: str, parameters: tuple[str, ...], save: Pa
     live = look(obj(), catalog)
     if save is not None:
         write(live.observation, save)
-    memory = json.loads(live.plan.memory) if live.plan and live.plan.policy == policy else {}
-    task = Task(policy, live.observation, catalog, memory, numbers(parameters))
+    task = Task(policy, live.observation, catalog, memory_of(live.plan, policy), numbers(parameters))
     found = solved(task)
     would = report(task, found)
     rows = differences(live.plan, publish(found.draft, live.plan, policy, 0)) if live.plan else []
@@ -60,6 +57,7 @@ def explain(
     from agents.planning.live import look
     from agents.planning.observation_file import read
     from agents.planning.report import Task, explained
+    from planner.plans import memory_of
     from planner.policies import DEFAULT
 
     catalog = catalogs.measured(obj().catalog)
@@ -69,9 +67,8 @@ def explain(
     else:
         live = look(obj(), catalog)
         name = policy or (live.plan.policy if live.plan else obj().planner.policy or DEFAULT)
-        memory = json.loads(live.plan.memory) if live.plan and live.plan.policy == name else {}
         pinned = live.pin.parameters if live.pin and live.pin.policy == name else obj().planner.parameters
-        task = Task(name, live.observation, catalog, memory, given or pinned)
+        task = Task(name, live.observation, catalog, memory_of(live.plan, name), given or pinned)
     found = explained(task)
     if output == "json":
         print_json(found)

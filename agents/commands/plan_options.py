@@ -1,7 +1,10 @@
 """Options that several `pochade plan` commands share."""
 
+from pathlib import Path
+
 import click
 
+FILE_IN = click.Path(dir_okay=False, exists=True, path_type=Path)
 OUTPUT = click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 PARAMETERS = click.option(
     "--parameter", "parameters", multiple=True, metavar="NAME=NUMBER", help="Of the policy; may be repeated."

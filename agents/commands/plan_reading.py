@@ -3,14 +3,14 @@
 import getpass
 from typing import NamedTuple
 
+from agents.views import read_control
 from agents.writing import outgoing
+from planner.plans import newer
 from schemas import topics
 from schemas.errors import PochadeError
 from schemas.messages import Pin, Plan
-from schemas.record import Incoming
-from streams.codec import decode
 from streams.producer import KafkaRecordProducer, send_all
-from streams.reading import Follower, now_ms
+from streams.reading import now_ms
 from streams.settings import Settings
 
 READ_S = 15
@@ -28,20 +28,11 @@ def published(settings: Settings) -> Published:
     plans: list[Plan] = []
     pins: list[Pin | None] = [None]
 
-    def on_record(record: Incoming) -> None:
-        if record.key == topics.PIN_KEY.encode():
-            found = decode(record.value, Pin) if record.value else None
-            pins.append(found if found and (found.policy or found.plan_version) else None)
-        elif record.value:
-            plan = decode(record.value, Plan)
-            if not plans or plan.version > plans[-1].version:
-                plans.append(plan)
+    def on_plan(plan: Plan) -> None:
+        if newer(plans[-1] if plans else None, plan):
+            plans.append(plan)
 
-    follower = Follower(settings, [topics.PLAN], on_record).start()
-    try:
-        follower.wait_caught_up(READ_S)
-    finally:
-        follower.close()
+    read_control(settings, on_plan, pins.append, within_s=READ_S)
     return Published(plans, pins[-1])
 
 

@@ -5,13 +5,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agents.commands.plan_options import OUTPUT, PARAMETERS, numbers
+from agents.commands.plan_options import FILE_IN, OUTPUT, PARAMETERS, numbers
 from streams.cli import LazySettings
 
 if TYPE_CHECKING:
     from planner.observation import Observation
-
-FILE_IN = click.Path(dir_okay=False, exists=True, path_type=Path)
 
 
 @click.command()

@@ -107,6 +107,7 @@ class _Study:
         self._wanted, self._workshop, self._rankers = wanted, workshop, rankers
         self._pairs = [pair for pair in wanted.catalog.cascades if {pair.light, pair.heavy} <= set(wanted.levels)]
         self._painted: dict[str, Painted] = {}
+        self._hardness = rankers.hardness(wanted.asked.prompts)
 
     def found(self, measured: dict[str, Measured]) -> Found:
         wanted = self._wanted
@@ -121,7 +122,7 @@ class _Study:
             painted={name: self._painted[name] for name in judged},
             cascades=tuple(self._cascade(pair) for pair in self._pairs),
             reuse=self._reuse(self._pairs[0].heavy) if self._pairs else {},
-            hardness=self._rankers.hardness(wanted.asked.prompts),
+            hardness=self._hardness,
             missing=tuple(dict.fromkeys(self._rankers.missing)),
         )
 
@@ -138,8 +139,7 @@ class _Study:
             confidence = self._rankers.confidences(pair.discriminator, list(pictures), prompts)
             ms = per_prompt_ms(lambda text: judge([pictures[0]], [text]), prompts) if confidence is not None else 0.0
         swept = self._swept(f"over {pair.light}", pair.heavy, pictures, self._rows(pair.heavy), is_fresh=True)
-        hardness = self._rankers.hardness(prompts)
-        chosen = choose_k(swept, hardness, Resampling(seed=self._wanted.seed)) if swept is not None else None
+        chosen = choose_k(swept, self._hardness, Resampling(seed=self._wanted.seed)) if swept is not None else None
         return CascadeFound(pair=pair, confidence=confidence, confidence_ms=ms, sweep=swept, chosen_k=chosen or 0)
 
     def _reuse(self, level: str) -> dict[str, Sweep]:

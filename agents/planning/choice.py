@@ -1,15 +1,15 @@
 """From what is seen to the plan to publish, if any: the policy's, an earlier one's, or the last one on who is left."""
 
-import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from agents.planning.solving import ROLE, Solving
+from agents.planning import ROLE
+from agents.planning.solving import Solving
 from planner.catalog import Catalog
 from planner.observation import Observation
-from planner.plans import check, publish, same_decision
+from planner.plans import check, memory_of, publish, same_decision
 from planner.policies import named
 from planner.policies.draft import Draft
 from planner.replanning.kept import gone, kept
@@ -53,8 +53,7 @@ class Choice:
             reason = f"back to plan {order.back_to.version}: {order.back_to.reason}"
             draft = kept(order.back_to, seen.workers, self._catalog, reason)
         else:
-            memory = json.loads(before.memory) if before and before.policy == policy else {}
-            draft = named(policy)(seen, self._catalog, memory, order.parameters)
+            draft = named(policy)(seen, self._catalog, memory_of(before, policy), order.parameters)
         check(publish(draft, before, policy, seen.now_ms), self._catalog)
         return draft
 

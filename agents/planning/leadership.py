@@ -3,13 +3,13 @@
 import logging
 from collections.abc import Callable, Sequence
 
+from agents.planning import ROLE
 from schemas.record import Outgoing
 from streams import metrics
 from streams.lease import Lease, LeaseLost
 
 log = logging.getLogger(__name__)
 
-ROLE = "planner"
 BEAT_MS = 1000  # a planner that was overtaken hears of it this soon
 LOOK_MS = 500  # how often one that stands by looks for the leader's beat
 

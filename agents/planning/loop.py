@@ -8,8 +8,9 @@ import threading
 import time
 from typing import Protocol
 
+from agents.planning import ROLE
 from agents.planning.choice import Choice, Order
-from agents.planning.leadership import ROLE, Leadership
+from agents.planning.leadership import Leadership
 from agents.planning.solving import Solving
 from agents.planning.sources import Fleet, Sources
 from agents.writing import outgoing
@@ -17,7 +18,7 @@ from planner.arrivals import steady_ms
 from planner.catalog import Catalog
 from planner.observation import WorkerView, live_workers
 from planner.policies import DEFAULT
-from planner.replanning.triggers import Signals, why_now
+from planner.replanning.triggers import Signals, signals_of, why_now
 from schemas import topics
 from schemas.messages import Pin, Plan
 from schemas.record import Outgoing
@@ -94,7 +95,7 @@ class PlannerLoop:
         now = self._now_ms = steady_ms(now, self._now_ms, MOST_BACK_MS)
         allocation = self._plans.plan.allocation if self._plans.plan else {}
         workers = live_workers(self._fleet.heartbeats, now, self._planner.worker_silent_ms, allocation)
-        signals = Signals(tuple(w.worker_id for w in workers), _told(self._plans.pin), _backlog_ms(workers))
+        signals = signals_of(workers, _told(self._plans.pin))
         since_ms = now - self._planned_ms
         why = why_now(
             self._seen, signals, since_ms if since_ms >= 0 else self._planner.period_ms, self._planner.period_ms
@@ -128,10 +129,6 @@ class PlannerLoop:
 def _told(pin: Pin | None) -> tuple[str, ...]:
     """What tells one order from another; the same one given again is a new one."""
     return (pin.policy, str(pin.parameters), str(pin.plan_version), str(pin.created_ms)) if pin else ()
-
-
-def _backlog_ms(workers: tuple[WorkerView, ...]) -> float:
-    return sum(w.remaining_ms for w in workers) / len(workers) if workers else 0.0
 
 
 def _record(plan: Plan, now: int) -> Outgoing:

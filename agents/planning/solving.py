@@ -5,13 +5,12 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 
+from agents.planning import ROLE
 from planner.policies.draft import Draft
 from schemas.errors import PochadeError
 from streams import metrics
 
 log = logging.getLogger(__name__)
-
-ROLE = "planner"
 
 
 class NotInTime(PochadeError):

@@ -3,6 +3,7 @@
 import logging
 from typing import Protocol
 
+from agents.planning import ROLE
 from agents.planning.queues import QueueWatch
 from agents.planning.window import COUNTS_S, SERVED_MS, Arrivals, Ends
 from planner.catalog import Catalog
@@ -21,7 +22,6 @@ from streams.story import steps_of
 
 log = logging.getLogger(__name__)
 
-ROLE = "planner"
 START_S = 20  # for reading what is recent, each topic
 
 

@@ -1,6 +1,9 @@
 """When the planner plans anew before its period is over."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
+
+from planner.observation import WorkerView
 
 GROWTH_MS = 1000.0  # by which a worker's backlog must have grown, beyond doubling
 PAUSE_MS = 1000  # between plans that a backlog asks for; workers and pins are never made to wait
@@ -12,6 +15,12 @@ class Signals(NamedTuple):
     workers: tuple[str, ...]  # the live ones, by id
     pin: tuple[str, ...]  # what tells one operator's order from another; () none
     backlog_ms: float  # work waiting a live worker
+
+
+def signals_of(workers: Sequence[WorkerView], pin: tuple[str, ...] = ()) -> Signals:
+    """The signals of the live workers and an operator's order."""
+    backlog_ms = sum(worker.remaining_ms for worker in workers) / len(workers) if workers else 0.0
+    return Signals(tuple(worker.worker_id for worker in workers), pin, backlog_ms)
 
 
 def why_now(before: Signals | None, now: Signals, since_ms: int, period_ms: int) -> str:

@@ -1,16 +1,15 @@
-"""The planner's loop of `agents/planning.py` on the simulated clock: when it plans, and what becomes of it."""
+"""The planner's loop of `agents/planning/` on the simulated clock: when it plans, and what becomes of it."""
 
-import json
 import time
 from dataclasses import replace
 
 from planner.observation import Observation, WorkerView, live_workers
-from planner.plans import check, publish
+from planner.plans import check, memory_of, publish
 from planner.policies import named
 from planner.policies.draft import Draft
 from planner.replanning.kept import gone, kept
 from planner.replanning.staying import stays
-from planner.replanning.triggers import GROWTH_MS, Signals, why_now
+from planner.replanning.triggers import GROWTH_MS, Signals, signals_of, why_now
 from replay.simulation.agenda import Agenda
 from replay.simulation.board import Board
 from replay.simulation.fleet import Fleet
@@ -51,8 +50,7 @@ class PlannerLoop:
         now_ms, plan = self._agenda.now_ms, self._board.before
         silent_ms = int(self._setup.timing.silent_ms)
         workers = live_workers(self._pulse.heartbeats(), int(now_ms), silent_ms, plan.allocation if plan else {})
-        waiting_ms = sum(worker.remaining_ms for worker in workers) / len(workers) if workers else 0.0
-        signals = Signals(tuple(worker.worker_id for worker in workers), (), waiting_ms)
+        signals = signals_of(workers)
         if why_now(self._seen, signals, int(now_ms - self._planned_ms), int(self._setup.period_ms)):
             self._seen, self._planned_ms = signals, now_ms
             self._plan(workers)
@@ -85,8 +83,7 @@ class PlannerLoop:
 
     def _drafted(self, seen: Observation, before: Plan | None) -> Draft:
         setup = self._setup
-        memory = json.loads(before.memory) if before else {}
-        draft = named(setup.policy)(seen, setup.catalog, memory, setup.parameters)
+        draft = named(setup.policy)(seen, setup.catalog, memory_of(before, setup.policy), setup.parameters)
         if setup.dispatch:
             draft = replace(draft, dispatch=setup.dispatch)
         check(publish(draft, before, setup.policy, seen.now_ms), setup.catalog)

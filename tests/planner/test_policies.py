@@ -49,20 +49,21 @@ def test_every_policy_routes_only_to_levels_that_a_worker_serves(name: str) -> N
         assert {c.next_level for c in draft.cascades if c.threshold > 0} <= served
 
 
-@pytest.mark.parametrize("name", sorted(CHOOSE_BATCHES))
-def test_policies_that_choose_batches_refuse_a_parameter_they_do_not_know_or_out_of_range(name: str) -> None:
-    with pytest.raises(Unknown, match=r"unknown parameter 'overprovison'.*did you mean 'overprovision'"):
-        drafted(name, overprovison=2)
-    with pytest.raises(InvalidParameter, match=r"overprovision must be in \[0.01, 100\]: got 0"):
-        drafted(name, overprovision=0)
-
-
-@pytest.mark.parametrize("name", OF_A_GIVEN_BATCH)
-def test_every_policy_refuses_a_parameter_it_does_not_know_or_out_of_range(name: str) -> None:
-    with pytest.raises(Unknown, match=r"unknown parameter 'batsch'.*did you mean 'batch'"):
-        drafted(name, batsch=2)
-    with pytest.raises(InvalidParameter, match=r"batch must be a whole number in \[1, 1024\]: got 1.5"):
-        drafted(name, batch=1.5)
+@pytest.mark.parametrize(
+    ("names", "parameter", "misspelt", "outside", "limits"),
+    [
+        (OF_A_GIVEN_BATCH, "batch", "batsch", 1.5, r"a whole number in \[1, 1024\]: got 1.5"),
+        (sorted(CHOOSE_BATCHES), "overprovision", "overprovison", 0, r"in \[0.01, 100\]: got 0"),
+    ],
+)
+def test_every_policy_refuses_a_parameter_it_does_not_know_or_out_of_range(
+    names: list[str], parameter: str, misspelt: str, outside: float, limits: str
+) -> None:
+    for name in names:
+        with pytest.raises(Unknown, match=rf"unknown parameter '{misspelt}'.*did you mean '{parameter}'"):
+            drafted(name, **{misspelt: 2})
+        with pytest.raises(InvalidParameter, match=rf"{parameter} must be {limits}"):
+            drafted(name, **{parameter: outside})
 
 
 @pytest.mark.parametrize("name", OF_A_GIVEN_BATCH)
