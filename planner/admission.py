@@ -4,10 +4,12 @@ import math
 from collections.abc import Mapping, Sequence
 
 from schemas.errors import InvalidRequest
-from schemas.messages import GenerateRequest
+from schemas.ids import draw
+from schemas.messages import Admission, GenerateRequest
 
 SEED_LIMIT = 2**63
 MOST_ID = 200  # characters
+SALT = "admission"  # never the plan's version: under the same share a request is let in or not, whoever asks
 AHEAD_MS = 24 * 60 * 60 * 1000  # a creation time further ahead is in another unit, not a clock's error
 
 
@@ -37,6 +39,12 @@ def _check_prompt(prompt: str, max_bytes: int, who: str) -> None:
         raise InvalidRequest(f"prompt must be valid Unicode: {error}; send whole surrogate pairs {who}") from None
     if size > max_bytes:
         raise InvalidRequest(f"prompt must be at most {max_bytes} bytes of UTF-8: got {size}; shorten it {who}")
+
+
+def is_admitted(admission: Admission | None, request_id: str, tier: str) -> bool:
+    """Whether a plan lets a request in: by the request's own dice: a higher share lets more in, never others."""
+    share = admission.shares.get(tier, 1.0) if admission else 1.0
+    return share >= 1 or draw(request_id, SALT) < share
 
 
 def predicted_finish_ms(now_ms: float, wait_ms: float, run_ms: float) -> float:

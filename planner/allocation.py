@@ -75,3 +75,16 @@ def may_leave(worker_id: str, variant: str, allocation: Mapping[str, str], live:
         return True
     leaving = [w.worker_id for w in others if allocation.get(w.worker_id, variant) != variant]
     return any(other < worker_id for other in leaving)
+
+
+def busiest(busy: Mapping[str, float], counts: Mapping[str, int]) -> float:
+    """Utilisation of the busiest level or variant, from the workers that each would keep busy; above 1: too few.
+
+    One without a worker counts as having one, so that the number stays finite.
+    """
+    return max(workers / max(1, counts.get(name, 0)) for name, workers in busy.items())
+
+
+def counts_told(counts: Mapping[str, int]) -> str:
+    """Workers in words: "heavy 3, light 1"; "" of none."""
+    return ", ".join(f"{name} {count}" for name, count in counts.items())

@@ -2,15 +2,14 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 
 def counts_per_second(arrivals_ms: Sequence[int], now_ms: int, seconds: int) -> tuple[int, ...]:
     """Arrivals in each of the last `seconds`, the oldest first; the last one ends with now. Later ones do not count."""
-    counts = [0] * seconds
-    for at_ms in arrivals_ms:
-        ago_ms = now_ms - at_ms
-        if 0 <= ago_ms < 1000 * seconds:
-            counts[seconds - 1 - ago_ms // 1000] += 1
-    return tuple(counts)
+    ago_ms = now_ms - np.asarray(arrivals_ms, dtype=np.int64)
+    ago_s = ago_ms[(ago_ms >= 0) & (ago_ms < 1000 * seconds)] // 1000
+    return tuple(np.bincount(seconds - 1 - ago_s, minlength=seconds).tolist())
 
 
 def steady_ms(now_ms: int, before_ms: int, most_ms: int) -> int:

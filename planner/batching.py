@@ -17,6 +17,15 @@ def window(variant: Variant, most: int) -> int:
     return most * max(1, int(WINDOW_MS / run_ms(variant, most)))
 
 
+def ahead_ms(run_ms: float, most: int) -> float:
+    """Work that may wait before a worker whose jobs are pulled, where a picture takes `run_ms` and `most` share a call.
+
+    The next call's, so that it is full when the one in hand ends; nothing where pictures are painted one by one, as a
+    job bound to a busy worker can only lose (facts/peers.md 3.5: keep the fetch of a stage at one batch).
+    """
+    return most * run_ms if most > 1 else 0.0
+
+
 def alike(jobs: Iterable[T], how: Callable[[T], K]) -> list[list[T]]:
     """Those that are painted alike share a call, in the order of their first: `how` tells what must be the same."""
     groups: dict[K, list[T]] = {}

@@ -22,7 +22,8 @@ __all__ = [
 ]  # fmt: skip
 
 _TABLES: Final = (
-    "variants", "discriminators", "cascades", "classes", "classifiers", "scale", "slo_s", "reuse", "published",
+    "variants", "discriminators", "cascades", "classes", "classifiers", "scale", "slo_s", "indifference", "reuse",
+    "published",
 )  # fmt: skip
 _MEASURED: Final = ("quality", "random_quality", "settings")  # keys of a cascade that are not the pair's own
 
@@ -59,6 +60,7 @@ def parse(text: str, name: str) -> Catalog:
         classifiers={n: _classifier(n, table) for n, table in _tables(root, "classifiers")},
         scale=typed(root.get("scale", "facts"), (str,), "scale"),
         slo_s=float(typed(root.get("slo_s", 0.0), (int, float), "slo_s")),
+        indifference=float(typed(root.get("indifference", 0.0), (int, float), "indifference")),
         curves={cascade.pair.key: cascade.curves for cascade in offered if any(cascade.curves)},
         pair_rows=tuple(row for cascade in offered for row in cascade.settings),
         reuse={n: rows(Start, starts, f"reuse.{n}") for n, starts in _table(root.get("reuse", {}), "reuse").items()},

@@ -4,7 +4,9 @@ import math
 from dataclasses import dataclass
 
 from planner.admission import can_meet
-from schemas.messages import Cascade, Plan
+from planner.catalog import Catalog
+from planner.wishes import may_escalate
+from schemas.messages import Cascade, ClassifiedRequest, Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,18 @@ Verdict = Keep | Escalate
 def cascade_of(plan: Plan, level: str) -> Cascade | None:
     """The cascade that holds for pictures of a level, if any: without one, nothing needs to be scored."""
     return next((cascade for cascade in plan.cascades if cascade.level == level), None)
+
+
+def judging_ms(plan: Plan, level: str, catalog: Catalog) -> float:
+    """ms until a picture of a level is judged; 0 where the plan judges none of it. Part of when a request ends."""
+    cascade = cascade_of(plan, level)
+    return catalog.discriminator(cascade.discriminator).latency_ms if cascade else 0.0
+
+
+def judged_ms(plan: Plan, classified: ClassifiedRequest, level: str, catalog: Catalog) -> float:
+    """The same for all pictures of a request, one after the other; 0 where it may not be painted again."""
+    pictures = classified.request.options.n if may_escalate(classified, catalog) else 0
+    return pictures * judging_ms(plan, level, catalog)
 
 
 def judge(

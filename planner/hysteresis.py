@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from planner.catalog import Catalog, run_ms
+from planner.draft import Draft
 from planner.observation import Observation, WorkerView
-from planner.policies.draft import Draft
 from schemas.messages import Expected, Plan
 
 LATE = 5.0  # what a late request costs, in spans between the worst and the best quality of a catalog
+WEIGHED = 1.0  # what one costs that is served worse, as `planner.joint` prices its moves
 SLIGHT = 2e-3  # spans of quality a request: a gain below it is not worth a record
 
 
@@ -35,19 +36,21 @@ class Change:
     workers: int  # live ones
     hold_s: float  # how long the new plan is expected to hold
     span: float  # between the catalog's worst and best quality, > 0; 0: unknown, then quality does not count
+    risk: float = LATE  # what a request costs that a worker who is away would have served, in spans
 
 
 def worth(change: Change) -> bool:
     """Whether the change pays: gain a request times those of the time it holds against the requests put at risk.
 
     Both are proportional to the demand, which therefore does not count. A worker that is away takes its share of the
-    requests with it, and those that would have found the others busy are late. A plan for no plan is always worth it.
+    requests with it, and those that would have found the others busy are late, unless the policy has planned for them:
+    then they cost the quality that it reckoned with. A plan for no plan is always worth it.
     """
     if change.before is None:
         return True
     gain = LATE * (change.after.in_time - change.before.in_time) + _better(change.before, change.after, change.span)
     risked_s = change.away_s / max(change.workers, 1) * min(change.before.utilization, 1.0)
-    return gain > SLIGHT and gain * change.hold_s > LATE * risked_s
+    return gain > SLIGHT and gain * change.hold_s > change.risk * risked_s
 
 
 def change_of(plan: Plan | None, draft: Draft, seen: Observation, catalog: Catalog, hold_s: float) -> Change:
@@ -61,6 +64,7 @@ def change_of(plan: Plan | None, draft: Draft, seen: Observation, catalog: Catal
         workers=len(seen.workers),
         hold_s=hold_s,
         span=span_of(catalog),
+        risk=WEIGHED if draft.weighs_moves else LATE,
     )
 
 

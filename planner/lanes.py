@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+ON_ITS_WAY_MS = 100  # from the lane to a worker, and from its heartbeat to the lane
+
 
 class Occupation(NamedTuple):
     """What one worker has before it."""
@@ -11,11 +13,14 @@ class Occupation(NamedTuple):
     run_ms: float  # one job of its variant
 
 
-def batch_may_pass(workers: Sequence[Occupation], in_flight: int) -> bool:
+def batch_may_pass(workers: Sequence[Occupation], passed_ms: Sequence[float], beat_ms: float) -> bool:
     """Whether one more batch request may go on its way.
 
-    Nobody has more than the job in hand, somebody is idle, and no more batch requests are on their way than there are
-    workers: loads are known only as of the last heartbeat, and requests that passed may not be in them yet.
+    `passed_ms`: how long ago each batch request passed that has not ended; `beat_ms`: between two heartbeats. Nobody
+    has more than the job in hand, and somebody is idle for each request that passed since loads were last told and for
+    this one: else two go to one worker, and whoever comes next waits for both. Nor are more on their way than workers.
     """
     nothing_waits = all(worker.remaining_ms <= worker.run_ms for worker in workers)
-    return nothing_waits and any(worker.remaining_ms <= 0 for worker in workers) and in_flight < len(workers)
+    idle = sum(worker.remaining_ms <= 0 for worker in workers)
+    unheard = sum(ms < beat_ms + ON_ITS_WAY_MS for ms in passed_ms)
+    return nothing_waits and unheard < idle and len(passed_ms) < len(workers)

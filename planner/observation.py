@@ -6,11 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+
 from planner.deferral_seen import SeenDeferral
 from schemas.errors import PochadeError
 from schemas.messages import Heartbeat
 
 BINS = 10  # of the hardness histogram, equally wide
+PRIOR = 20  # prompts of every hardness that are taken for seen
+AMOUNT = "a number of 0 or more"
 GONE = frozenset({"failed", "stopped"})
 
 
@@ -70,7 +74,8 @@ class Observation:
     now_ms: int
     demand_rps: float  # arrivals a second
     hardness: tuple[float, ...] = ()  # share of requests per bin, equally wide over [0, 1]; (): unknown
-    classes: dict[str, float] = field(default_factory=dict)  # class of the strategy in force -> share
+    classes: dict[str, dict[str, float]] = field(default_factory=dict)  # strategy -> class -> share of requests
+    tiers: dict[str, float] = field(default_factory=dict)  # tier -> share of requests; {}: unknown
     workers: tuple[WorkerView, ...] = ()  # live ones, by id
     slo_ms: float = 0.0  # latency that most requests should meet; 0: none given
     forecast_rps: float | None = None  # arrivals a second until the next plan; None: as many as now
@@ -84,10 +89,20 @@ class Observation:
     def __post_init__(self) -> None:
         for name in ("demand_rps", "slo_ms", "forecast_rps"):
             value = getattr(self, name)
-            _require(value is None or (math.isfinite(value) and value >= 0), name, value, "a number of 0 or more")
+            _require(value is None or _is_amount(value), name, value, AMOUNT)
+        for worker_id, ms in ((worker.worker_id, worker.remaining_ms) for worker in self.workers):
+            _require(_is_amount(ms), f"remaining_ms of {worker_id}", ms, AMOUNT)
+        for queue in self.queues:
+            amounts = _is_amount(queue.waiting) and _is_amount(queue.arriving_rps)
+            _require(amounts, f"queue of {queue.variant}", queue, "numbers of 0 or more")
+        in_time = self.served.in_time
+        known = _is_amount(self.served.requests) and (in_time is None or 0 <= in_time <= 1)
+        _require(known, "served", self.served, "a number of requests and a share of them")
         retrieval_ms = self.retrieval_ms
         _require(retrieval_ms is None or retrieval_ms >= 0, "retrieval_ms", retrieval_ms, "0 or more, or inf")
-        for name, shares in (("hardness", self.hardness), ("classes", tuple(self.classes.values()))):
+        named = [(f"classes of {strategy}", histogram) for strategy, histogram in self.classes.items()]
+        tables = [(name, tuple(shares.values())) for name, shares in (*named, ("tiers", self.tiers))]
+        for name, shares in (("hardness", self.hardness), *tables):
             total = math.fsum(shares)
             sums = not shares or (all(0 <= share <= 1 for share in shares) and abs(total - 1) <= 1e-6)
             _require(sums, name, shares, "shares that sum to 1")
@@ -126,8 +141,8 @@ def demand_rps(arrivals_ms: Sequence[int], now_ms: int, window_ms: int) -> float
     Never the requests in flight, which grow with the backlog: DiffServe's artifact took those for demand and saw
     1.8 times the true rate (facts/peers.md 0.1).
     """
-    arrived = sum(1 for at_ms in arrivals_ms if now_ms - window_ms < at_ms <= now_ms)
-    return 1000 * arrived / window_ms
+    times = np.asarray(arrivals_ms)
+    return 1000 * int(np.count_nonzero((times > now_ms - window_ms) & (times <= now_ms))) / window_ms
 
 
 def queue_wait_ms(observation: Observation, variant: str) -> float:
@@ -141,26 +156,43 @@ def queue_wait_ms(observation: Observation, variant: str) -> float:
 
 
 def hardness_shares(values: Sequence[float]) -> tuple[float, ...]:
-    """Histogram of hardness values in [0, 1] as shares; () of none. Others, NaN too, are ignored. Source: ARGUS 4.2."""
-    counts = Counter(min(int(value * BINS), BINS - 1) for value in values if 0 <= value <= 1)
-    return tuple(counts[b] / counts.total() for b in range(BINS)) if counts else ()
+    """Histogram of hardness values in [0, 1] as shares; () of none. Others, NaN too, are ignored. Source: ARGUS 4.2.
+
+    PRIOR prompts spread evenly are added, as hardness is a quantile of reference prompts: the first prompt of a day
+    does not make all of them easy.
+    """
+    every = np.asarray(values, dtype=np.float64)
+    known = every[(every >= 0) & (every <= 1)]
+    counts = np.bincount(np.minimum((known * BINS).astype(np.int64), BINS - 1), minlength=BINS)
+    return tuple(((counts + PRIOR / BINS) / (len(known) + PRIOR)).tolist()) if len(known) else ()
 
 
 def class_shares(labels: Iterable[str]) -> dict[str, float]:
     """label -> share of requests, by name, whatever the labels; {} of none. Source: ARGUS 4.2, H(v)."""
-    counts = Counter(labels)
+    return _shares(Counter(labels))
+
+
+def _shares(counts: Counter[str]) -> dict[str, float]:
     return {label: count / counts.total() for label, count in sorted(counts.items())}
 
 
-def shares_over(levels: Sequence[str], classes: Mapping[str, float]) -> dict[str, float]:
-    """H over exactly these levels, sums to 1: a level that was not seen has 0.
+def class_histograms(prompts: Sequence[Mapping[str, str]]) -> dict[str, dict[str, float]]:
+    """H(v) under each strategy, from what prompts were classified as under it: strategy -> class -> share.
 
-    What was classified as something else counts as the last level, and so does everything where nothing was seen: name
-    the best one last, so that a prompt of which nothing is known is not approximated.
+    Of each, as a policy that changes its strategy routes by the other's. Source: ARGUS 4.2, 4.6.
     """
-    shares = {level: classes.get(level, 0.0) for level in levels}
-    shares[levels[-1]] += max(0.0, 1.0 - math.fsum(shares.values()))
-    return shares
+    kinds, counts = {id(classes): classes for classes in prompts}, Counter(map(id, prompts))  # one look a mapping
+    histograms: dict[str, dict[str, float]] = {}
+    for strategy in sorted({strategy for classes in kinds.values() for strategy in classes}):
+        totals: Counter[str] = Counter()
+        for kind, classes in kinds.items():
+            totals[classes.get(strategy, "")] += counts[kind]
+        histograms[strategy] = _shares(totals)
+    return histograms
+
+
+def _is_amount(value: float) -> bool:
+    return math.isfinite(value) and value >= 0
 
 
 def _require(holds: bool, what: str, value: object, limit: str) -> None:

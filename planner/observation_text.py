@@ -31,7 +31,9 @@ def parse(text: str, file: str) -> Observation:
     try:
         root = json.loads(text)
     except ValueError as error:
-        raise InvalidObservation(f"{where} is not JSON: {error}") from None
+        raise InvalidObservation(
+            f"{where} is not JSON: {error}; `pochade plan shadow POLICY --save FILE` writes one"
+        ) from None
     table = {"now_ms": 0} | {k: v for k, v in typed(root, (dict,), where).items() if v is not None}
     converted = {key: convert(table[key], f"{where}: {key}") for key, convert in _CONVERT.items() if key in table}
     return read(Observation, table | converted, where)
@@ -48,6 +50,11 @@ def _counts(value: Any, where: str) -> tuple[int, ...]:
 def _shares(value: Any, where: str) -> dict[str, float]:
     shares: Mapping[str, Any] = typed(value, (dict,), where)
     return {name: float(typed(share, (int, float), f"{where}.{name}")) for name, share in shares.items()}
+
+
+def _histograms(value: Any, where: str) -> dict[str, dict[str, float]]:
+    tables: Mapping[str, Any] = typed(value, (dict,), where)
+    return {strategy: _shares(table, f"{where}.{strategy}") for strategy, table in tables.items()}
 
 
 def _workers(value: Any, where: str) -> tuple[WorkerView, ...]:
@@ -98,6 +105,6 @@ def _list(value: Any, where: str) -> list[Any]:
 
 
 _CONVERT = {
-    "hardness": _numbers, "classes": _shares, "workers": _workers, "counts": _counts, "queues": _queues,
-    "deferral": _deferral, "served": _served,
+    "hardness": _numbers, "classes": _histograms, "tiers": _shares, "workers": _workers, "counts": _counts,
+    "queues": _queues, "deferral": _deferral, "served": _served,
 }  # fmt: skip

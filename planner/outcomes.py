@@ -38,6 +38,7 @@ def step_of(image: ImageGenerated, confidence: float | None, threshold: float | 
         more=image.more,
         overridden=job.overridden,
         paint_over_step=image.paint_over_step,
+        probability=job.probability if job.stage == 0 else 0.0,
     )
 
 

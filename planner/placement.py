@@ -4,14 +4,16 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from planner.admission import can_meet, level_in_time, predicted_finish_ms
+from planner.admission import can_meet, is_admitted, level_in_time, predicted_finish_ms
 from planner.backlog import Refused, admit
 from planner.catalog import Catalog
+from planner.escalation import judged_ms
 from planner.options import job_ms, settle
 from planner.wishes import wished
 from schemas.messages import ClassifiedRequest, Plan, Status
 
 DEADLINE = "deadline"
+SHED = "shed"
 UNHONOURED = "unhonoured"
 
 
@@ -20,7 +22,7 @@ class Place:
     """Paint it on this level."""
 
     level: str
-    probability: float  # of the level under the plan, 1 where the request itself decided
+    probability: float  # of the level under the plan; 0 where it was not drawn: a wish, or lowered
     overridden: tuple[str, ...]  # options the level does not honour
     is_lowered: bool  # a cheaper level took it, for its deadline or for the backlog
 
@@ -45,18 +47,22 @@ def decide(
 ) -> Place | TurnedAway:
     """What becomes of a classified request, under the plan in force.
 
-    `wait_ms`: level -> ms until its least loaded worker is free, infinite where nobody serves it. Wishes come first,
-    then admission by backlog, then the deadline, then the options. A request whose levels nobody serves is placed and
-    waits: a worker may come, and the ledger ends it at its deadline. Raises InvalidPlan where no route fits.
+    `wait_ms`: level -> ms until its least loaded worker is free, infinite where nobody serves it. What the plan sheds
+    comes first, then wishes, admission by backlog, the deadline, and the options. A request whose levels nobody serves
+    is placed and waits: a worker may come, and the ledger ends it at its deadline. Raises InvalidPlan where no route
+    fits.
     Source: design, section 2.3; predictive drop from DiffServe 4.1.
     """
-    request, wish = classified.request, wished(plan, classified, catalog)
+    request = classified.request
+    if plan.admission is not None and not is_admitted(plan.admission, request.request_id, request.tier):
+        return TurnedAway(Status.REJECTED, SHED, plan.admission.reason, plan.admission.retry_after_ms)
+    wish = wished(plan, classified, catalog)
 
     def lower(level: str) -> list[str]:
         return [variant.name for variant in catalog.cheaper_than(level)] if wish.may_go_lower else []
 
     def run_ms(level: str) -> float:
-        return job_ms(catalog.level(level), request.options)
+        return job_ms(catalog.level(level), request.options) + judged_ms(plan, classified, level, catalog)
 
     level = first_fit(wish.level, lower, wait_ms, run_ms, request.deadline_ms, now_ms, most_backlog_ms)
     if isinstance(level, Refused):
@@ -68,7 +74,8 @@ def decide(
     if overridden and request.options.strict:
         told = f"{level} does not honour {'; '.join(overridden)}; drop strict, or ask for what it does"
         return TurnedAway(Status.REJECTED, UNHONOURED, told)
-    return Place(level, wish.probability, overridden, is_lowered=level != wish.level)
+    is_lowered = level != wish.level
+    return Place(level, 0.0 if is_lowered else wish.probability, overridden, is_lowered)
 
 
 def first_fit(
@@ -82,8 +89,8 @@ def first_fit(
 ) -> str | Refused | None:
     """The wanted level, or a lower one where its backlog or the deadline asks for it; None: none is in time.
 
-    `lower` tells the levels that may stand in for one, the dearest first, `run_ms` what the job takes on a level.
-    Both are asked only for what the wanted level cannot answer.
+    `lower` tells the levels that may stand in for one, the dearest first, `run_ms` what painting and judging
+    take on a level. Both are asked only for what the wanted level cannot answer.
     """
     wait = wait_ms[wanted]
     if wait <= most_backlog_ms and can_meet(deadline_ms, predicted_finish_ms(now_ms, wait, run_ms(wanted))):

@@ -8,10 +8,11 @@ from typing import Any
 
 from planner.catalog import Catalog
 from planner.dispatch import KINDS
+from planner.draft import Draft
+from planner.options import TIERS
 from planner.paint_over import fault
-from planner.policies.draft import Draft
 from schemas.errors import InvalidPlan, Unknown
-from schemas.messages import Cascade, Plan, Route
+from schemas.messages import Admission, Cascade, Plan, Route
 
 STRATEGIES = ("models", "reuse")
 TOLERANCE = 1e-6  # of a sum of probabilities
@@ -32,16 +33,25 @@ def publish(draft: Draft, previous: Plan | None, policy: str, now_ms: int) -> Pl
         dispatch=draft.dispatch,
         expected=draft.expected,
         memory=json.dumps(draft.memory, sort_keys=True),
+        admission=draft.admission,
     )
 
 
 def same_decision(draft: Draft, plan: Plan, policy: str | None = None) -> bool:
     """Whether the plan in force already says what the draft does, so that nothing needs to be written.
 
-    Version, time, reason and expectation do not count; the policy's name does where it is given.
+    Version, time, reasons and expectation do not count; the policy's name does where it is given.
     """
     drafted = publish(draft, None, policy or plan.policy, plan.created_ms)
-    return replace(drafted, version=plan.version, reason=plan.reason, expected=plan.expected) == plan
+    if admitted(draft.admission) != admitted(plan.admission):
+        return False
+    alike = replace(drafted, version=plan.version, reason=plan.reason, expected=plan.expected, admission=plan.admission)
+    return alike == plan
+
+
+def admitted(admission: Admission | None) -> dict[str, float]:
+    """tier -> share of its requests that is let in, where it is not all of them."""
+    return {tier: share for tier, share in admission.shares.items() if share < 1} if admission else {}
 
 
 def memory_of(plan: Plan | None, policy: str) -> dict[str, Any]:
@@ -63,6 +73,9 @@ def check(plan: Plan, catalog: Catalog) -> None:
             catalog.level(variant)
         for variant, size in plan.batch.items():
             _require(size >= 1, f"batch of {variant} must be >= 1: got {size}")
+        for tier, share in plan.admission.shares.items() if plan.admission else ():
+            _known("tier", tier, TIERS)
+            _require(0 <= share <= 1, f"share of {tier} to let in must be in [0, 1]: got {share}")
         _known("dispatch", plan.dispatch, KINDS)
         _known("strategy", plan.strategy, STRATEGIES)
     except (InvalidPlan, Unknown) as error:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from planner.catalogs.swept import SweptTable, parse_swept
 from planner.discriminator import DeferralPoint
 from planner.tables import InvalidCatalog, is_amount, is_share, only, read, require, typed
 
@@ -69,6 +70,7 @@ class Profile:
     levels: dict[str, LevelProfile]
     cascades: tuple[CascadeProfile, ...] = ()
     reuse: dict[str, tuple[Start, ...]]  # level -> begun from the nearest neighbour's picture
+    settings: SweptTable | None = None  # of router and discriminator; None: nobody swept them
 
     def band(self, hardness: float) -> int:
         """Which band a hardness in [0, 1] lies in; a bound belongs to the band above it, 1 to the last."""
@@ -89,7 +91,7 @@ def parse(text: str, file: str) -> Profile:
         raise InvalidCatalog(f"{where} is not JSON: {error}; {_REMEASURE}") from None
     root = _table(root, where)
     require(root.get("format") == FORMAT, f"{where}: format", root.get("format"), str(FORMAT), _REMEASURE)
-    only(root, (*_PROVENANCE, "catalog", "seed", "prompts", "bands", "levels", "cascades", "reuse"), where)
+    only(root, (*_PROVENANCE, "catalog", "seed", "prompts", "bands", "levels", "cascades", "reuse", "settings"), where)
     bands = tuple(float(typed(b, (int, float), f"{where}: bands")) for b in _list(root, "bands", where))
     rises = bands == tuple(sorted(set(bands))) and bands[:1] == (0.0,) and bands[-1:] == (1.0,)
     require(rises, f"{where}: bands", bands, "rising from 0 to 1", _REMEASURE)
@@ -105,6 +107,7 @@ def parse(text: str, file: str) -> Profile:
             name: _starts(starts, f"{where}: reuse.{name}", pieces)
             for name, starts in _table(root.get("reuse", {}), f"{where}: reuse").items()
         },
+        "settings": parse_swept(root["settings"], f"{where}: settings", pieces) if "settings" in root else None,
     }
     profile = read(Profile, {k: v for k, v in root.items() if k not in _PROVENANCE} | converted, where)
     require(bool(profile.levels), f"{where}: levels", 0, "one or more", _REMEASURE)

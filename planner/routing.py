@@ -23,8 +23,7 @@ def choose_level(plan: Plan, request_id: str, hardness: float, classes: Mapping[
     The route of the request's class under the plan's strategy comes first, else that of its hardness in [0, 1].
     Raises InvalidPlan when neither has one. Source: ARGUS 4.4 (PASM draw), HADIS 3.3 (hardness interval).
     """
-    route = _route(plan, hardness, classes.get(plan.strategy, ""))
-    levels = sorted(item for item in route.levels.items() if item[1] > 0)
+    levels = sorted(item for item in odds(plan, hardness, classes).items() if item[1] > 0)
     if len(levels) == 1:
         return Choice(*levels[0])
     drawn, below = draw(request_id, SALT), 0.0
@@ -33,6 +32,11 @@ def choose_level(plan: Plan, request_id: str, hardness: float, classes: Mapping[
         if drawn < below:
             return Choice(level, probability)
     return Choice(*levels[-1])  # the probabilities may sum to a hair less than 1
+
+
+def odds(plan: Plan, hardness: float, classes: Mapping[str, str]) -> Mapping[str, float]:
+    """level -> probability of being drawn for a request of this hardness and these classes. Raises InvalidPlan."""
+    return _route(plan, hardness, classes.get(plan.strategy, "")).levels
 
 
 def _route(plan: Plan, hardness: float, label: str) -> Route:

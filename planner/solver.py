@@ -6,6 +6,7 @@ from typing import NamedTuple
 import pulp
 
 LIMIT_S = 2.0  # then the best found so far counts
+CBC = pulp.PULP_CBC_CMD.pulp_cbc_path  # comes with PuLP 3; for PuLP 4 install pulp[cbc]
 
 
 class Solved(NamedTuple):
@@ -18,7 +19,8 @@ class Solved(NamedTuple):
 def solve(problem: pulp.LpProblem, limit_s: float = LIMIT_S, options: Sequence[str] = ()) -> Solved:
     """Solve in place. What CBC found by `limit_s` is an answer too. `options`: CBC's own, as "cuts off"."""
     try:
-        problem.solve(pulp.PULP_CBC_CMD(msg=False, timeLimit=limit_s, threads=1, options=list(options)))
+        command = pulp.COIN_CMD(path=CBC, msg=False, timeLimit=limit_s, threads=1, options=list(options))
+        problem.solve(command)
     except Exception as error:  # whatever a solver does, planning goes on: the caller plans without and says so
         return Solved(False, f"the solver failed ({type(error).__name__}: {error})")
     if problem.sol_status == pulp.LpSolutionOptimal:

@@ -18,7 +18,7 @@ class Wish(NamedTuple):
     """The level a request goes to first, and how free the pipeline is to do otherwise."""
 
     level: str
-    probability: float  # under the plan; 1 where the request itself decided
+    probability: float  # under the plan; 0 where the request itself decided
     may_go_lower: bool  # a cheaper level may take it when this one is overloaded or too slow
 
 
@@ -31,10 +31,10 @@ def wished(plan: Plan, classified: ClassifiedRequest, catalog: Catalog) -> Wish:
     """
     request = classified.request
     if request.options.model in catalog.variants:
-        return Wish(request.options.model, 1.0, may_go_lower=False)
+        return Wish(request.options.model, 0.0, may_go_lower=False)
     level = _LEVEL_OF[request.quality](catalog) if request.quality in _LEVEL_OF else ""
     if level and level in plan.allocation.values():
-        return Wish(level, 1.0, may_go_lower=False)
+        return Wish(level, 0.0, may_go_lower=False)
     choice = choose_level(plan, request.request_id, classified.hardness, classified.classes)
     return Wish(choice.level, choice.probability, may_go_lower=True)
 

@@ -90,6 +90,7 @@ class Step:
     more: tuple[ImageRef, ...] = ()  # the other pictures of n > 1
     overridden: tuple[str, ...] = ()  # options that the variant could not honour, with what it did instead
     paint_over_step: int = 0  # steps skipped, as it began with the draft of the stage before; 0: with a blank
+    probability: float = 0.0  # of this level under the plan; 0: not drawn (a wish, lowered, escalated, older)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +103,7 @@ class GenerateJob:
     variant: str
     stage: int
     attempt: int
-    probability: float  # of this level under the plan: history can evaluate another plan
+    probability: float  # of the first level under the plan: history can evaluate another; 0: the plan did not draw it
     plan_version: int
     worker_id: str  # the worker it was meant for; "" when the variant had no owner
     routed_ms: int
@@ -140,7 +141,7 @@ class Outcome:
     classified: ClassifiedRequest | None = None
     path: tuple[Step, ...] = ()
     policy: str = ""
-    code: str = ""  # machine-readable: invalid | unhonoured | overloaded | quota | deadline | unserved | poison ...
+    code: str = ""  # for machines: invalid | unhonoured | overloaded | quota | shed | deadline | unserved | poison ...
     retry_after_ms: int | None = None
 
 
@@ -247,6 +248,15 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """What is let in while nothing that the plan can do serves the whole demand (design, section 1)."""
+
+    shares: dict[str, float]  # tier -> share of its requests, [0, 1]; one that is not named: all
+    reason: str  # told to those turned away
+    retry_after_ms: int  # when they may ask again
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """What the pipeline obeys; every policy produces one (design, section 1)."""
 
@@ -262,6 +272,7 @@ class Plan:
     dispatch: str = "least-work"
     expected: Expected | None = None
     memory: str = "{}"  # JSON: the policy's own state, so that a restarted planner goes on
+    admission: Admission | None = None  # None: everything is let in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

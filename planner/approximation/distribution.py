@@ -3,11 +3,12 @@
 import math
 from collections.abc import Mapping, Sequence
 
-WINDOW = 1000  # prompts. Source: ARGUS 4.2
+from planner.windows import PROMPTS
+
 PRIOR = 0.5  # prompts each class counts as seen before any was; ours, so that no class is impossible
 
 
-def predicted(seen: Mapping[str, float], classes: Sequence[str], window: int = WINDOW) -> dict[str, float]:
+def predicted(seen: Mapping[str, float], classes: Sequence[str], window: int = PROMPTS) -> dict[str, float]:
     """H over `classes`, all positive, summing to 1, from the shares `seen` in the last `window` prompts.
 
     Additive smoothing: (window x share + PRIOR) / (window x share of known classes + PRIOR x classes), which moves no

@@ -14,9 +14,9 @@ from planner.approximation.level_mix import Mix, Offer, fill, held, most_quality
 from planner.approximation.mixes import expected_of, mix_told, routes_of
 from planner.approximation.offers import is_judged, offers_of, reuse_offers
 from planner.catalog import Catalog
+from planner.draft import Draft
 from planner.observation import Observation
-from planner.policies.draft import Draft
-from planner.policies.parameters import BATCH, Parameter, settle
+from planner.parameters import BATCH, Parameter, settle
 
 PARAMETERS = {
     "overprovision": Parameter(1.05, 0.01, 100),  # of the demand; ARGUS gives none, this is Proteus's beta
@@ -109,7 +109,8 @@ def _drafted(
     memory: dict[str, Any],
 ) -> Draft:
     seen, catalog = task.seen, task.catalog
-    routes, how = routes_of(mix, offers, catalog, strategy, None if task.is_blind else seen.classes)
+    classes = None if task.is_blind else seen.classes.get(strategy, {})
+    routes, how = routes_of(mix, offers, catalog, strategy, classes)
     unjudged = "" if is_judged(catalog) else "; not all qualities are measured, so slower counts as better"
     return Draft(
         strategy=strategy,

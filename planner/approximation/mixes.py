@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 
+from planner.allocation import busiest, counts_told
 from planner.approximation.distribution import predicted
 from planner.approximation.level_mix import Mix, Offer, mean_quality
 from planner.approximation.offers import is_judged
@@ -33,16 +34,13 @@ def routes_of(
 
 
 def expected_of(mix: Mix, offers: Sequence[Offer], catalog: Catalog, demand_rps: float) -> Expected:
-    """What to hold the outcome against: the busiest variant's utilisation, above 1 when it cannot keep up.
-
-    A variant without a worker counts as having one. Quality is that of a random split: classes should beat it.
-    """
+    """What to hold the outcome against. Quality is that of a random split: classes should beat it."""
     busy = {offer.variant: 0.0 for offer in offers}
     for offer in offers:
         busy[offer.variant] += mix.shares.get(offer.level, 0.0) * demand_rps / offer.rps
     return Expected(
         demand_rps=demand_rps,
-        utilization=max(workers / max(1, mix.counts.get(variant, 0)) for variant, workers in busy.items()),
+        utilization=busiest(busy, mix.counts),
         heavy_share=mix.shares.get(catalog.best().name, 0.0),
         quality=_quality(mix.shares, offers, catalog),
     )
@@ -56,7 +54,7 @@ def _quality(shares: Mapping[str, float], offers: Sequence[Offer], catalog: Cata
 
 def mix_told(mix: Mix, offers: Sequence[Offer], demand_rps: float) -> str:
     """A mix in words: "heavy 3, light 1 for 10.5/s", what of it is not carried, and why it may not be the best."""
-    counts = ", ".join(f"{variant} {count}" for variant, count in mix.counts.items() if count > 0)
+    counts = counts_told({variant: count for variant, count in mix.counts.items() if count > 0})
     told = f"{counts or 'no worker yet'} for {demand_rps:.3g}/s"
     if mix.carried < 1 and counts:
         needed = math.ceil(demand_rps / max(offer.rps for offer in offers))

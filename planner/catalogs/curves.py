@@ -39,6 +39,8 @@ class PairRow(NamedTuple):
     quality: float  # of all answers, on the catalog's scale
     hardness: float | None = None  # theta: from here on straight to heavy; None: 1 - r, hardness being a quantile
     threshold: float | None = None  # tau: below it painted again; None: where f(t) reaches d
+    paint_over_step: int | None = None  # of heavy's steps, where it begins with the draft; None: the pair's own
+    quality_by_band: tuple[float | None, ...] = ()  # of hardness; None: no prompt there. (): not known apart
 
     @property
     def light_share(self) -> float:
@@ -80,7 +82,10 @@ def check_row(row: PairRow) -> None:
         value = getattr(row, what)
         require(value is None or is_share(value), f"{where} {what}", value, "in [0, 1]", _CORRECT)
     require(is_amount(row.latency_ms), f"{where} latency_ms", row.latency_ms, ">= 0", _CORRECT)
-    require(math.isfinite(row.quality), f"{where} quality", row.quality, "finite", _CORRECT)
+    for quality in (row.quality, *row.quality_by_band):
+        require(quality is None or math.isfinite(quality), f"{where} quality", quality, "finite", _CORRECT)
+    step = row.paint_over_step
+    require(step is None or step >= 0, f"{where} paint_over_step", step, ">= 0", _CORRECT)
 
 
 def check_curve(curve: Sequence[SharePoint]) -> None:

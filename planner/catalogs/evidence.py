@@ -9,11 +9,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from planner.catalogs.curves import PairRow
 from planner.catalogs.levels import STRATEGIES
 from planner.catalogs.measured import CascadeBands, CascadeKey, Measured
 from planner.catalogs.value import Catalog
 from planner.classifier import fastest_good, variant_of
 from planner.discriminator import shares_below
+from planner.paint_over import fault
 from planner.profiles import CascadeProfile, Profile, Shares, parse
 from planner.prompt_table import PromptTable, prompt_table
 
@@ -44,7 +46,22 @@ def with_profile(catalog: Catalog, profile: Profile, prompts: PromptTable | None
         classes={s: _by_class(catalog, s, prompts) for s in STRATEGIES} if prompts else {},
     )
     reuse = {name: starts for name, starts in profile.reuse.items() if name in catalog.variants}
-    return replace(catalog, measured=measured, reuse=catalog.reuse or reuse)
+    return replace(
+        catalog,
+        measured=measured,
+        reuse=catalog.reuse or reuse,
+        pair_rows=catalog.pair_rows or _swept(catalog, profile),
+    )
+
+
+def _swept(catalog: Catalog, profile: Profile) -> tuple[PairRow, ...]:
+    """The rows of the cascades that the catalog offers, from a step that its levels have."""
+    offered = {(pair.light, pair.heavy) for pair in catalog.cascades}
+    rows = [swept.row for swept in profile.settings.rows] if profile.settings else []
+    mine = [row for row in rows if (row.light, row.heavy) in offered]
+    return tuple(
+        row for row in mine if not fault(row.paint_over_step or 0, catalog.level(row.light), catalog.level(row.heavy))
+    )
 
 
 def _qualities(profile: Profile) -> dict[str, Shares]:

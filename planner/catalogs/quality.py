@@ -5,9 +5,9 @@ is no mean over pictures; elsewhere quality is the mean of the levels' own.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from planner.catalogs.curves import CascadeCurves, at
+from planner.catalogs.curves import CascadeCurves, SharePoint, at
 from planner.catalogs.value import Catalog, Pair
 
 NO_CURVES = CascadeCurves()
@@ -33,15 +33,30 @@ def cascade_quality(catalog: Catalog, pair: Pair, heavy_share: float) -> float |
 def random_quality(catalog: Catalog, kept: Mapping[str, float]) -> float | None:
     """Quality when each level answers a share of the requests, whatever the prompt; shares sum to 1.
 
-    From the measured curve of a random split of two levels where there is one, else the mean of the levels: for FID
-    that is pessimistic, because mixtures of any kind do better than their ends (facts/peers.md 0.8).
+    The mean of the levels and what mixing each two of them adds. Where nobody measured a random split of two, mixing
+    them adds nothing: for FID that is pessimistic, because mixtures do better than their ends (facts/peers.md 0.8).
     """
-    served = {level: share for level, share in kept.items() if share > 0}
-    if len(served) == 2:
-        for key, curves in catalog.curves.items():
-            if curves.random and {key.light, key.heavy} == served.keys():
-                return at(curves.random, served[key.heavy])
-    return _mean(catalog, served)
+    mean = _mean(catalog, kept)
+    return None if mean is None else mean + math.fsum(mixing_gains(catalog, kept).values())
+
+
+def mixing_gains(catalog: Catalog, kept: Mapping[str, float]) -> dict[tuple[str, str], float]:
+    """(light, heavy) -> what mixing these two by chance adds to the mean of all levels, where it was measured.
+
+    By the square of their part of the requests: exact for two levels, and for more where what mixing gains goes with
+    the product of their shares, as it does in FID's distance of means.
+    """
+    gains = {}
+    for key, curves in catalog.curves.items():
+        both = kept.get(key.light, 0.0) + kept.get(key.heavy, 0.0)
+        if curves.random and both > 0:
+            gains[key.light, key.heavy] = both**2 * curve_gain(curves.random, kept.get(key.heavy, 0.0) / both)
+    return gains
+
+
+def curve_gain(curve: Sequence[SharePoint], heavy: float) -> float:
+    """What a mixture with this heavy share is worth more than the mean of its ends; nothing by an empty curve."""
+    return at(curve, heavy) - (1 - heavy) * at(curve, 0.0) - heavy * at(curve, 1.0) if curve else 0.0
 
 
 def best_share(catalog: Catalog, pair: Pair) -> float:

@@ -57,6 +57,7 @@ class Catalog:
     classifiers: dict[str, Classifier] = field(default_factory=dict)  # the first tells hardness; none: shipped rules
     scale: str = "facts"  # of SCALES
     slo_s: float = 0.0  # latency that its source asks of most requests; 0: none
+    indifference: float = 0.0  # of mean quality: a difference no user notices, or that was not measured
     curves: dict[CascadeKey, CascadeCurves] = field(default_factory=dict)  # where a mixture's quality was measured
     pair_rows: tuple[PairRow, ...] = ()  # measured settings of router and discriminator
     reuse: dict[str, tuple[Start, ...]] = field(default_factory=dict)  # variant -> begun from a stored picture
@@ -66,6 +67,10 @@ class Catalog:
     def __post_init__(self) -> None:
         require(bool(self.variants), f"catalog {self.name!r}", 0, "of one variant or more", "add [variants.NAME]")
         require(is_amount(self.slo_s), f"catalog {self.name!r}: slo_s", self.slo_s, "seconds >= 0", "correct it")
+        indifference = f"catalog {self.name!r}: indifference"
+        require(
+            is_amount(self.indifference), indifference, self.indifference, ">= 0, in the unit of quality", "correct it"
+        )
         if self.scale not in SCALES:
             raise Unknown("scale of quality", self.scale, SCALES)
         for pair in self.cascades:

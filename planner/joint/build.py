@@ -6,14 +6,14 @@ import numpy as np
 
 from planner.catalog import Catalog, Variant, run_ms
 from planner.catalogs.bands import band_shares
-from planner.joint.capacity import Room, modes
+from planner.joint.capacity import Room, again, modes
+from planner.joint.demand import demand_of
 from planner.joint.offers import Offers, offers_of
 from planner.joint.problem import Problem
 from planner.observation import Observation
 from planner.queueing import WaitTable, wait_table
 
 SPLITS = (0.05, 0.1, 0.2, 0.35, 0.5)  # of the time a request may take, what a cascade's first level may have of it
-PATIENCE = 0.5  # of the SLO: jobs that wait for less of it are no backlog
 SLO_RUNS = 3  # times the slowest level's run time, where no SLO is given. Source: ARGUS 5.1
 
 
@@ -24,10 +24,9 @@ def problem_of(seen: Observation, catalog: Catalog, settings: Mapping[str, float
     slo_s, workers = _slo_s(seen, variants), len(seen.workers)
     times = [{b: run_ms(v, b) / 1000 for b in v.latency_ms} for v in variants]
     room = _room(wait_table(max(workers, 1), settings["percentile"], settings["variability"]))
-    promises = _promises(found, slo_s)
+    firsts, seconds = _promises(found, slo_s)
     homes = [worker.home for worker in seen.workers]
     drain_s = float(np.mean([run_ms(catalog.variants[h], 1) for h in homes if h in catalog.variants] or [0.0])) / 1000
-    backlog = sum(queue.waiting for queue in seen.queues) - PATIENCE * slo_s * seen.planning_rps
     shares = np.array(band_shares(catalog, seen))
     return Problem(
         levels=found.levels,
@@ -39,13 +38,17 @@ def problem_of(seen: Observation, catalog: Catalog, settings: Mapping[str, float
         options=tuple(offer.option for offer in found.offers),
         load=_load(found, len(shares)),
         quality=np.array([offer.quality for offer in found.offers]).reshape(-1, len(shares)),
-        modes=tuple(modes(run_s, promises[v], workers, room) for v, run_s in enumerate(times)),
-        demand_rps=settings["overprovision"] * seen.planning_rps + max(0.0, backlog) / settings["recover_s"],
+        modes=tuple(
+            (*modes(run_s, first_s, workers, room), *again(run_s, second_s, workers))
+            for run_s, first_s, second_s in zip(times, firsts, seconds, strict=True)
+        ),
+        demand_rps=demand_of(seen, slo_s, settings),
         slo_s=slo_s,
         workers=workers,
         before=tuple(homes.count(name) for name in found.levels),
         switch_s=tuple(v.load_ms / 1000 + drain_s for v in variants),
         hold_s=settings["hold_s"],
+        indifference=catalog.indifference if settings["indifference"] < 0 else settings["indifference"],
     )
 
 
@@ -58,17 +61,22 @@ def _slo_s(seen: Observation, variants: Sequence[Variant]) -> float:
     return slo_s
 
 
-def _promises(found: Offers, slo_s: float) -> list[list[float]]:
-    """Per level the times it may take, the longest first: alone all there is, in a cascade a part that leaves one."""
-    promises: list[set[float]] = [set() for _ in found.levels]
+def _promises(found: Offers, slo_s: float) -> tuple[list[list[float]], list[list[float]]]:
+    """Per level the times it may take, the longest first: alone all there is, in a cascade a part that leaves one.
+
+    As the first level or the only one, and as the second.
+    """
+    firsts: list[set[float]] = [set() for _ in found.levels]
+    seconds: list[set[float]] = [set() for _ in found.levels]
     for gate in {gate._replace(threshold=0.0, paint_over_step=0) for gate in found.gates}:
         left_s = slo_s - gate.extra_s
         if gate.next_level < 0:
-            promises[gate.level].add(left_s)
+            firsts[gate.level].add(left_s)
         for split in SPLITS if gate.next_level >= 0 else ():
-            promises[gate.level].add(split * left_s)
-            promises[gate.next_level].add((1 - split) * left_s)
-    return [sorted(seconds, reverse=True) for seconds in promises]
+            firsts[gate.level].add(split * left_s)
+            firsts[gate.next_level].add((1 - split) * left_s)
+            seconds[gate.next_level].add((1 - split) * left_s)
+    return [sorted(times, reverse=True) for times in firsts], [sorted(times, reverse=True) for times in seconds]
 
 
 def _load(found: Offers, bands: int) -> np.ndarray:

@@ -33,6 +33,22 @@ def modes(run_s: Mapping[int, float], promises_s: Sequence[float], workers: int,
     return tuple(Mode(promise_s, pieces) for promise_s, pieces in zip(promises_s, lines, strict=True) if pieces)
 
 
+def again(run_s: Mapping[int, float], promises_s: Sequence[float], workers: int) -> tuple[Mode, ...]:
+    """Modes for nothing but pictures that are painted again, which need no room for queueing.
+
+    Who would wait too long there is not sent (`planner.escalation`) and keeps the draft: overload costs quality, never
+    a late answer, so that the best plan keeps these workers busy. Of promises alike in rate the shortest.
+    """
+    made = modes(run_s, sorted(promises_s), workers, _all)
+    shortest = {mode.lines: mode for mode in reversed(made)}
+    return tuple(mode._replace(has_draft=True) for mode in shortest.values())
+
+
+def _all(servers: int, budgets: np.ndarray) -> np.ndarray:
+    del servers
+    return np.where(budgets >= 0, 1.0, 0.0)
+
+
 def _lines(grid: Sequence[int], batches: np.ndarray, rates: np.ndarray, workers: int) -> list[Line]:
     """Chords from each count of the grid to the next, in the batch that is best at the lower; `rates`: [n, batch]."""
     if len(grid) == 1:

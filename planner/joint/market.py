@@ -1,5 +1,7 @@
 """The joint problem at a price: what each way to serve gives and takes when a worker's time can be bought and sold."""
 
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,6 +17,10 @@ class Timing(NamedTuple):
 
     first: int
     second: int
+
+
+Timings = dict[tuple[int, int], tuple[Timing, ...]]
+"""(level, next level) -> the promises to choose from, one or more."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,25 +69,37 @@ class Market:
 
     def needed(self, price: float, held: dict[int, int]) -> np.ndarray:
         """[V] workers needed if each band takes the best of what is held, or is shed."""
-        worth = self.worth(price)
-        open_ = np.flatnonzero(np.isin(self.gates, list(held.values())))
         needed = np.zeros(self.staff.shape[2])
-        for c, share in enumerate(self.problem.shares if len(open_) else ()):
-            p = open_[np.argmax(worth[open_, c])]
-            if worth[p, c] > -SHED * self.problem.shed_weights[c]:
-                needed += share * self.staff[p, c]
+        for c, p in self._taken(price, held):
+            needed += self.problem.shares[c] * self.staff[p, c]
         return needed
 
+    def gained(self, price: float, held: dict[int, int]) -> float:
+        """Merit per request of what is then taken."""
+        return sum(float(self.problem.shares[c] * self.merit[p, c]) for c, p in self._taken(price, held))
 
-def market(problem: Problem, timings: dict[tuple[int, int], Timing], counts: np.ndarray) -> Market:
+    def _taken(self, price: float, held: dict[int, int]) -> Iterator[tuple[int, int]]:
+        """Band and option of what is held, where a band is not shed."""
+        worth = self.worth(price)
+        open_ = np.flatnonzero(np.isin(self.gates, list(held.values())))
+        for c, weight in enumerate(self.problem.shed_weights if len(open_) else ()):
+            p = int(open_[np.argmax(worth[open_, c])])
+            if worth[p, c] > -SHED * weight:
+                yield c, p
+
+
+def market(problem: Problem, timings: Timings, counts: np.ndarray) -> Market:
     """The ways to serve where each variant works as well as `counts` of its workers do."""
     costs = [[staff_s(mode, counts[v]) for mode in problem.modes[v]] for v in range(len(problem.variants))]
-    per_gate = np.full((len(problem.gates), len(problem.variants)), np.inf)
+    work = np.zeros((len(problem.gates), len(problem.variants)))  # of a gate's last option
+    work[[option.gate for option in problem.options]] = np.einsum("c,ocv->ov", problem.shares, problem.load)
+    per_gate = np.full(work.shape, np.inf)
+    ways: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
     for g, gate in enumerate(problem.gates):
-        timing = timings[gate.level, gate.next_level]
-        for level, mode in zip(problem.levels_of(gate), timing, strict=False):
-            if mode >= 0:
-                per_gate[g, problem.variant_of[level]] = costs[problem.variant_of[level]][mode]
+        ways[gate[:2]].append(g)
+    for way, gates in ways.items():
+        at = [problem.variant_of[level] for level in way if level >= 0]
+        per_gate[np.ix_(gates, at)] = _costs(timings[way], [costs[v] for v in at], work[np.ix_(gates, at)])
     gate_of = np.array([option.gate for option in problem.options], dtype=int)
     cost = np.broadcast_to(per_gate[gate_of][:, None, :], problem.load.shape)
     per_picture = np.where(problem.load > 0, cost, 0.0)
@@ -95,6 +113,18 @@ def market(problem: Problem, timings: dict[tuple[int, int], Timing], counts: np.
         problem, gate_of[options], problem.merit[options], staff, staff.sum(axis=2), rows, firsts,
         levels=tuple((level, at, next_of[at]) for level, at in places),
     )  # fmt: skip
+
+
+def _costs(timings: Sequence[Timing], costs: Sequence[Sequence[float]], work: np.ndarray) -> np.ndarray:
+    """[G, n] worker-seconds of a picture on each of a way's n variants, under the promises that suit each gate's work.
+
+    `costs`: of each variant's modes; `work`: [G, n] pictures a request.
+    """
+    rows = np.array(
+        [[c[mode] if mode >= 0 else np.inf for c, mode in zip(costs, timing, strict=False)] for timing in timings]
+    )
+    taken = np.where(work[:, None] > 0, rows, 0.0) * work[:, None]  # [G, timings, n]
+    return np.asarray(rows[taken.sum(axis=2).argmin(axis=1)])
 
 
 def staff_s(mode: Mode, count: float) -> float:

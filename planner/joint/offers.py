@@ -1,6 +1,7 @@
 """What a catalog offers to serve with: levels, cascades at each threshold and paint-over step, measured rows."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from planner.observation import Observation
 from planner.paint_over import fault
 from planner.two_stage.rows import rows_of
 
+WIDE = 0.05  # of a band's pictures: where the next threshold defers so many more, there are some between
 NOTICED = 0.003  # of a band's pictures: thresholds nearer to each other are one
 
 
@@ -66,13 +68,29 @@ def _steps(catalog: Catalog, pair: Pair) -> Iterator[int]:
 def _add_cascade(found: Offers, catalog: Catalog, pair: Pair, seen: Observation, hop_s: float) -> None:
     light, heavy = found.levels.index(pair.light), found.levels.index(pair.heavy)
     table, share = cascade_table(catalog, pair, seen), _work_share(catalog.level(pair.heavy), pair.paint_over_step)
-    deferred, ones = np.array(table.deferred), np.ones(len(table.deferred))
-    quality = np.array([[np.nan if q is None else q for q in row] for row in table.quality], dtype=float)
-    plain = _gate(found, catalog, pair, 0.0, hop_s)
+    known = np.array([[np.nan if q is None else q for q in row] for row in table.quality], dtype=float)
+    places = _places(np.array(table.deferred), pair.key in catalog.curves)
+    thresholds, *rows = (_between(row, places) for row in (table.thresholds, *table.deferred, *known))
+    deferred, quality = np.array(rows[: len(known)]), np.array(rows[len(known) :])
+    plain, ones = _gate(found, catalog, pair, 0.0, hop_s), np.ones(len(known))
     for at in _apart(deferred):
-        if table.thresholds[at] < 1:  # at 1 nothing is kept: then why paint it
-            gate = plain._replace(threshold=table.thresholds[at])
+        if thresholds[at] < 1:  # at 1 nothing is kept: then why paint it
+            gate = plain._replace(threshold=float(thresholds[at]))
             found.add(gate, Option(0), {light: ones, heavy: share * deferred[:, at]}, quality[:, at])
+
+
+def _places(deferred: np.ndarray, is_curve: bool) -> np.ndarray:
+    """Where to read a table: at its thresholds, and on a curve evenly between two that defer far apart too.
+
+    A curve tells quality by deferral, so that what is between its points is known; `deferred`: [C, T].
+    """
+    jumps = np.diff(deferred, axis=1).max(axis=0) if is_curve else np.zeros(deferred.shape[1] - 1)
+    pieces = [np.linspace(at, at + 1, max(1, math.ceil(jump / WIDE)), endpoint=False) for at, jump in enumerate(jumps)]
+    return np.concatenate([*pieces, [len(jumps)]])
+
+
+def _between(row: Sequence[float], places: np.ndarray) -> np.ndarray:
+    return np.asarray(np.interp(places, np.arange(len(row)), row))
 
 
 def _apart(deferred: np.ndarray) -> Iterator[int]:

@@ -32,7 +32,7 @@ def carried(line: Line, workers: int) -> float:
 def _only(problem: Problem, option: int) -> Solution:
     gate = problem.gates[problem.options[option].gate]
     v, left_s = problem.variant_of[gate.level], problem.slo_s - gate.extra_s + 1e-9
-    fits = [(mode, line) for mode in problem.modes[v] if mode.sojourn_s <= left_s for line in mode.lines]
+    fits = [(mode, line) for mode in problem.modes[v] if mode.first_s <= left_s for line in mode.lines]
     mode, line = max(fits, key=lambda fit: carried(fit[1], problem.workers), default=(None, None))
     rate = carried(line, problem.workers) if line else 0.0
     needed = problem.demand_rps * float(problem.shares @ problem.load[option, :, v])

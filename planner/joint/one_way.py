@@ -8,28 +8,30 @@ from collections import defaultdict
 
 import numpy as np
 
-from planner.joint.market import Timing
+from planner.joint.market import Timing, Timings
 from planner.joint.one_level import carried
 from planner.joint.problem import Line, Mode, Problem, Solution
 
 Way = tuple[int, int, int]  # level, next level, level of hard prompts; -1: none
 
 
-def one_way(problem: Problem, timings: dict[tuple[int, int], Timing]) -> Solution | None:
+def one_way(problem: Problem, timings: Timings) -> Solution | None:
     """The best plan of one option for all bands that sheds nothing; None where there is none."""
     ways: defaultdict[Way, list[int]] = defaultdict(list)
     for o, option in enumerate(problem.options):
         gate = problem.gates[option.gate]
         ways[gate.level, gate.next_level, option.straight_to].append(o)
-    found = [best for way, options in ways.items() if (best := _best(problem, way, options, timings))]
+    found = [
+        best
+        for way, options in ways.items()
+        for timing in timings[way[:2]]
+        if (best := _best(problem, options, _modes(problem, way, timing, timings)))
+    ]
     return max(found, key=lambda best: best[0])[1] if found else None
 
 
-def _best(
-    problem: Problem, way: Way, options: list[int], timings: dict[tuple[int, int], Timing]
-) -> tuple[float, Solution] | None:
-    """The best option of a way that fits, with its worth."""
-    modes = _modes(problem, way, timings)
+def _best(problem: Problem, options: list[int], modes: dict[int, Mode] | None) -> tuple[float, Solution] | None:
+    """The best option of a way in these modes that fits, with its worth."""
     if modes is None:
         return None
     pictures = problem.demand_rps * np.einsum("c,ocv->ov", problem.shares, problem.load[options])
@@ -45,13 +47,12 @@ def _best(
     return float(worth[at]), _solution(problem, options[at], counts[at], modes)
 
 
-def _modes(problem: Problem, way: Way, timings: dict[tuple[int, int], Timing]) -> dict[int, Mode] | None:
+def _modes(problem: Problem, way: Way, timing: Timing, timings: Timings) -> dict[int, Mode] | None:
     """variant -> the mode it works in; None where the way takes too long."""
     level, next_level, straight_to = way
-    timing = timings[level, next_level]
     chosen = {level: timing.first} | ({next_level: timing.second} if next_level >= 0 else {})
     if straight_to >= 0 and straight_to not in chosen:
-        chosen[straight_to] = timings.get((straight_to, -1), Timing(-1, -1)).first
+        chosen[straight_to] = timings.get((straight_to, -1), (Timing(-1, -1),))[0].first
     if min(chosen.values()) < 0:
         return None
     return {problem.variant_of[at]: problem.modes[problem.variant_of[at]][mode] for at, mode in chosen.items()}

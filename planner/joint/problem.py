@@ -3,12 +3,14 @@
 Indices: c bands (or classes) of requests, o options, g gates, l levels, v variants.
 """
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
 SHED = 1000.0  # what a shed request costs, in spans of quality: no quality is worth a request
+HOLD_S = 120.0  # how long a plan is expected to hold: what moves must pay in
 BUSY = 1e-3  # what keeping all workers busy costs, in spans of quality: between equals the cheaper
 
 
@@ -46,6 +48,12 @@ class Mode(NamedTuple):
 
     sojourn_s: float
     lines: tuple[Line, ...]
+    has_draft: bool = False  # only for pictures that are painted again: who would wait longer keeps the draft
+
+    @property
+    def first_s(self) -> float:
+        """The promise to requests that have no draft yet."""
+        return math.inf if self.has_draft else self.sojourn_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -67,7 +75,10 @@ class Problem:
     workers: int
     before: tuple[int, ...]  # workers per variant of the plan in force
     switch_s: tuple[float, ...]  # per variant: seconds that a worker is away before it serves it
-    hold_s: float = 300.0  # how long a plan is expected to hold
+    hold_s: float = HOLD_S  # how long a plan is expected to hold
+    indifference: float = 0.0  # of mean quality: a plan this close to the best is as good if it takes less work
+    merit: np.ndarray = field(init=False)  # [O, C] quality as a share of the span from worst to best option: its unit
+    seconds: np.ndarray = field(init=False)  # [V] worker-seconds of a picture at a worker's best; inf: it carries none
 
     def __post_init__(self) -> None:
         n_options, n_bands, n_variants = len(self.options), len(self.shares), len(self.variants)
@@ -76,20 +87,24 @@ class Problem:
         assert len(self.modes) == len(self.before) == len(self.switch_s) == n_variants, "one entry a variant"
         assert np.isfinite(self.quality).all(), self.quality
         assert (self.load >= 0).all(), "no negative work"
+        object.__setattr__(self, "seconds", self._seconds())
+        object.__setattr__(self, "merit", self._merit())
 
-    @property
-    def merit(self) -> np.ndarray:
-        """[O, C] quality as a share of the span between the worst and the best option, so that weights have a unit."""
+    def _seconds(self) -> np.ndarray:
+        best = [max((line.slope for mode in modes for line in mode.lines), default=0.0) for modes in self.modes]
+        return np.array([1 / rate if rate > 0 else np.inf for rate in best])
+
+    def _merit(self) -> np.ndarray:
         if self.quality.size == 0:
             return self.quality
         low, high = float(self.quality.min()), float(self.quality.max())
         return (self.quality - low) / (high - low) if high > low else np.zeros_like(self.quality)
 
     @property
-    def seconds(self) -> np.ndarray:
-        """[V] worker-seconds of one picture at the best that a worker of the variant can do; inf: it carries none."""
-        best = [max((line.slope for mode in modes for line in mode.lines), default=0.0) for modes in self.modes]
-        return np.array([1 / rate if rate > 0 else np.inf for rate in best])
+    def slack(self) -> float:
+        """The indifference in spans."""
+        span = float(np.ptp(self.quality)) if self.quality.size else 0.0
+        return self.indifference / span if span > 0 else 0.0
 
     def levels_of(self, gate: Gate) -> tuple[int, ...]:
         """The levels that a gate's requests may go through."""

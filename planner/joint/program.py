@@ -17,6 +17,13 @@ import pulp
 from planner.joint.problem import BUSY, SHED, Line, Mode, Problem
 
 
+class Thrift(NamedTuple):
+    """What is good enough, and what work beyond it must be worth."""
+
+    floor: float  # merit per request that must be reached
+    price: float  # of keeping all workers busy, in spans of quality
+
+
 class Piece(NamedTuple):
     """A line of a mode of a variant, with its two unknowns."""
 
@@ -38,10 +45,12 @@ class Program:
     came: list[pulp.LpVariable] = field(default_factory=list)
 
 
-def program(problem: Problem, options: Iterable[int], modes: Sequence[Sequence[Mode]]) -> Program:
+def program(
+    problem: Problem, options: Iterable[int], modes: Sequence[Sequence[Mode]], thrift: Thrift | None = None
+) -> Program:
     """The unknowns under all constraints, for these of the problem's options and modes per variant.
 
-    What no worker of the deployment could ever do is left out.
+    What no worker of the deployment could ever do is left out. With `thrift` work has another price than BUSY.
     """
     model = pulp.LpProblem("serving", pulp.LpMaximize)
     bands, seconds = range(len(problem.shares)), problem.seconds
@@ -55,7 +64,9 @@ def program(problem: Problem, options: Iterable[int], modes: Sequence[Sequence[M
         [_pieces(problem, v, modes[v]) for v in range(len(problem.variants))],
         [pulp.LpVariable(f"d{v}", lowBound=0) for v in range(len(problem.variants))],
     )
-    model.setObjective(_objective(problem, made))
+    model.setObjective(_objective(problem, made, thrift.price if thrift else BUSY))
+    if thrift:
+        model.addConstraint(_merit(problem, made) >= thrift.floor)
     _serve(problem, made)
     _hold(problem, made)
     _carry(problem, made)
@@ -81,12 +92,19 @@ def _pieces(problem: Problem, v: int, modes: Sequence[Mode]) -> list[Piece]:
     ]
 
 
-def _objective(problem: Problem, made: Program) -> pulp.LpAffineExpression:
+def _merit(problem: Problem, made: Program) -> pulp.LpAffineExpression:
+    merit = problem.merit
+    return pulp.LpAffineExpression(
+        [(given, float(problem.shares[c] * merit[o, c])) for (c, o), given in made.given.items()]
+    )
+
+
+def _objective(problem: Problem, made: Program, price: float) -> pulp.LpAffineExpression:
     staff, merit, seconds = max(problem.workers, 1), problem.merit, problem.seconds
     terms = []
     for (c, o), given in made.given.items():
         busy = sum(float(x) * float(s) for x, s in zip(problem.load[o, c], seconds, strict=True) if x > 0)
-        worth = float(merit[o, c]) - BUSY * problem.demand_rps * busy / staff
+        worth = float(merit[o, c]) - price * problem.demand_rps * busy / staff
         terms.append((given, float(problem.shares[c]) * worth))
     for c, shed in enumerate(made.shed):
         terms.append((shed, -SHED * float(problem.shares[c] * problem.shed_weights[c])))
@@ -155,8 +173,8 @@ def _keep_promises(problem: Problem, made: Program) -> None:
     for (level, next_level, extra_s), gates in ways.items():
         first, left_s = made.pieces[problem.variant_of[level]], problem.slo_s - extra_s
         second = made.pieces[problem.variant_of[next_level]] if next_level >= 0 else []
-        for promise_s in sorted({piece.mode.sojourn_s for piece in first}):
-            slow = [piece.runs for piece in first if piece.mode.sojourn_s >= promise_s]
+        for promise_s in sorted({piece.mode.first_s for piece in first}):
+            slow = [piece.runs for piece in first if piece.mode.first_s >= promise_s]
             late = [piece.runs for piece in second if piece.mode.sojourn_s > left_s - promise_s + 1e-9]
             if promise_s > left_s + 1e-9:
                 made.model.addConstraint(_sum([*gates, *slow]) <= 1)

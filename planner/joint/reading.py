@@ -7,10 +7,10 @@ import numpy as np
 
 from planner.allocation import assign
 from planner.catalog import Catalog
+from planner.draft import Draft
 from planner.joint.one_level import carried
 from planner.joint.problem import Problem, Solution, score
 from planner.observation import Observation
-from planner.policies.draft import Draft
 from schemas.messages import Cascade, Expected, Route
 
 ROUNDING = 1e-9
@@ -22,6 +22,7 @@ def draft_of(problem: Problem, found: Solution, bounds: Sequence[float], seen: O
     counts = with_spares(problem, found)
     cascades = tuple(_cascades(problem, found))
     worth = score(problem, found)
+    planned = seen.planning_rps / problem.demand_rps if problem.demand_rps > 0 else 0.0
     return Draft(
         routes=_routes(problem, found, bounds, catalog),
         cascades=cascades,
@@ -29,11 +30,12 @@ def draft_of(problem: Problem, found: Solution, bounds: Sequence[float], seen: O
         batch={name: line.batch for name, line in zip(problem.variants, found.lines, strict=True) if line},
         expected=Expected(
             demand_rps=seen.planning_rps,
-            utilization=max(_utilizations(problem, found, counts), default=0.0),
+            utilization=planned * max(_utilizations(problem, found, counts), default=0.0),
             heavy_share=_kept_by(problem, found, catalog.best().name),
             quality=_quality(problem, found),
         ),
         reason=", ".join(_told(problem, counts, cascades, found) + _troubles(problem, found, seen)),
+        weighs_moves=True,
         is_feasible=worth.shed <= ROUNDING and _slo_s(problem, seen) >= problem.slo_s,
     )
 

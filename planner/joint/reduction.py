@@ -3,9 +3,9 @@
 What is left out can cost quality, never feasibility: a line that stands for several promises no more than any of them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from planner.joint.market import Timing
+from planner.joint.market import Timings
 from planner.joint.one_level import carried
 from planner.joint.problem import Gate, Line, Mode, Problem, Solution
 from planner.joint.relaxation import Guess
@@ -25,13 +25,11 @@ def around(problem: Problem, found: Solution) -> list[int]:
     return _options(problem, _near(problem, frozenset(found.gates), SECOND))
 
 
-def modes_around(
-    problem: Problem, counts: Sequence[float], timings: Mapping[tuple[int, int], Timing]
-) -> list[list[Mode]]:
+def modes_around(problem: Problem, counts: Sequence[float], timings: Timings) -> list[list[Mode]]:
     """Per variant the modes that the ways' timings name, each as one line that is exact near the count."""
     named: list[set[int]] = [set() for _ in problem.variants]
-    for (level, next_level), timing in timings.items():
-        for at, mode in zip((level, next_level), timing, strict=True):
+    for way, choices in timings.items():
+        for at, mode in (pair for timing in choices for pair in zip(way, timing, strict=True)):
             if at >= 0 and mode >= 0:
                 named[problem.variant_of[at]].add(mode)
     return [
@@ -51,7 +49,7 @@ def straight(mode: Mode, count: float, workers: int) -> Mode:
     least = max(mode.lines[0].least, round(count / FAR))
     ends = [n for piece in mode.lines for n in (piece.least, piece.most) if n >= least]
     lost = max(line.slope * n - max(carried(piece, n) for piece in mode.lines) for n in ends)
-    return Mode(mode.sojourn_s, (Line(least, workers, line.slope, lost, line.batch),))
+    return mode._replace(lines=(Line(least, workers, line.slope, lost, line.batch),))
 
 
 def _near(problem: Problem, gates: frozenset[int], steps: Sequence[int]) -> set[int]:

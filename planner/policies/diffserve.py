@@ -13,16 +13,18 @@ from dataclasses import replace
 from typing import Any
 
 from planner.catalog import Catalog, Pair
+from planner.draft import Draft
 from planner.observation import Observation
-from planner.policies.draft import Draft
+from planner.parameters import Parameter, settle
+from planner.policies.aimd import MEMORY, tuned
 from planner.policies.one_pair import draft
-from planner.policies.parameters import Parameter, settle
 from planner.two_stage.problem import Row
 from planner.two_stage.reason import reason
 from planner.two_stage.rows import is_measured, threshold_rows
 from planner.two_stage.setup import Offer, Setup, planned, problem_of
 
 OPTIMISED = -1.0  # in place of a fixed threshold
+HALVED = 0.5  # ours
 
 PARAMETERS = {
     "overprovision": Parameter(1.05, 0.01, 100),  # lambda. Source: DiffServe 3.3
@@ -51,7 +53,7 @@ def plan(
     offers = [Offer(pair, problem_of(pair, wanted, seen, catalog, setup))]
     found = planned(offers, observation)
     told = reason(found, offers, observation.planning_rps, lambda _, row: _told(row, pair, catalog))
-    return draft(found, observation, told, {"batch": batches} if settings["aimd"] else None)
+    return draft(found, observation, told, {MEMORY: batches} if settings["aimd"] else None)
 
 
 def _batches(
@@ -59,20 +61,14 @@ def _batches(
 ) -> dict[str, int] | None:
     """The one batch size of each level where it is not optimised.
 
-    AIMD: half after a window with a late answer, else one more, from 1 to the largest measured. The constants are
-    Clipper's idea and ours, as DiffServe 4.5 gives none; a window without a result changes nothing.
+    AIMD: half of it after a window with a late answer, DiffServe 4.5's "SLO timeout"; it gives no constants.
     """
     if settings["batch"]:
         return dict.fromkeys((pair.light, pair.heavy), int(settings["batch"]))
     if not settings["aimd"]:
         return None
-    in_time, before = seen.served.in_time, memory.get("batch", {})
-    sizes = {name: int(before.get(name, 1)) for name in (pair.light, pair.heavy)}
-    if in_time is None:
-        return sizes
-    if in_time < 1:
-        return {name: max(1, size // 2) for name, size in sizes.items()}
-    return {name: min(size + 1, max(catalog.level(name).latency_ms)) for name, size in sizes.items()}
+    is_late = seen.served.in_time is not None and seen.served.in_time < 1
+    return tuned((pair.light, pair.heavy), catalog, seen, memory, lambda *_: is_late, HALVED)
 
 
 def _told(row: Row, pair: Pair, catalog: Catalog) -> str:

@@ -9,12 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from planner.allocation import assign
 from planner.catalog import Catalog, Pair
+from planner.catalogs.bands import curve_rows
 from planner.discriminator import Discriminator, deferred_share, highest_threshold
+from planner.draft import Draft
 from planner.observation import Observation
-from planner.policies.draft import Draft
-from planner.policies.parameters import BATCH, Parameter, settle
+from planner.parameters import BATCH, Parameter, settle
 from planner.policies.shares import Flow, constant, expected
 from planner.variant import throughput_rps
 from schemas.messages import Cascade
@@ -113,7 +116,8 @@ def _draft(stages: Stages, pair: Pair, seen: Observation, catalog: Catalog, batc
     light, heavy, name, step = pair
     deferred = deferred_share(catalog.discriminator(name), stages.threshold)
     counts = {light: stages.light, heavy: stages.heavy}
-    flow = Flow({light: 1.0, heavy: deferred}, {light: 1 - deferred, heavy: deferred}, heavy, {heavy: step})
+    kept, quality = {light: 1 - deferred, heavy: deferred}, _quality(stages.threshold, pair, catalog)
+    flow = Flow({light: 1.0, heavy: deferred}, kept, heavy, quality, {heavy: step})
     cascade = Cascade(
         level=light, next_level=heavy, discriminator=name, threshold=stages.threshold, paint_over_step=step
     )
@@ -125,6 +129,14 @@ def _draft(stages: Stages, pair: Pair, seen: Observation, catalog: Catalog, batc
         expected=expected(flow, counts, catalog, batch, seen.demand_rps),
         reason=reason,
     )
+
+
+def _quality(threshold: float, pair: Pair, catalog: Catalog) -> float | None:
+    """Of all answers, linear between the thresholds that were measured; None: unknown."""
+    rows = curve_rows(catalog, pair)
+    known = [(row.threshold, row.quality) for row in rows if row.quality is not None]
+    thresholds, qualities = zip(*known, strict=True) if len(known) == len(rows) else ((), ())
+    return float(np.interp(threshold, thresholds, qualities)) if thresholds else None
 
 
 def _reason(stages: Stages, wanted: float, peak_rps: float, pair: Pair) -> str:

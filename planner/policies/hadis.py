@@ -12,15 +12,15 @@ from typing import Any
 
 from planner.catalog import Catalog, Pair, run_ms
 from planner.catalogs.quality import fid_of, random_quality
+from planner.draft import Draft
 from planner.observation import Observation
-from planner.policies.draft import Draft
+from planner.parameters import Parameter, settle
 from planner.policies.one_pair import draft
-from planner.policies.parameters import Parameter, settle
 from planner.two_stage.cache import key_of, recalled, with_plan
 from planner.two_stage.candidates import Candidate, pruned
 from planner.two_stage.problem import Row
 from planner.two_stage.reason import reason, summary
-from planner.two_stage.rows import rows_of
+from planner.two_stage.rows import by_step, rows_of
 from planner.two_stage.setup import Offer, Setup, planned, problem_of
 
 HYBRID, ROUTER_ONLY, DISCRIMINATOR_ONLY, RANDOM = range(4)  # the variants of HADIS 4.4
@@ -42,14 +42,18 @@ def plan(
     """The best row of all pairs that the catalog offers. Parameters: PARAMETERS."""
     catalog.pair()  # raises where there is none
     settings = settle(parameters, PARAMETERS)
+    return _drafted(offers_of(observation, catalog, settings), observation, catalog, memory, settings)
+
+
+def offers_of(seen: Observation, catalog: Catalog, settings: Mapping[str, float]) -> list[Offer]:
+    """The pairs to choose from, each as a problem of its own. `settings`: PARAMETERS by name."""
     batches = dict.fromkeys(catalog.variants, int(settings["batch"])) if settings["batch"] else None
     setup = Setup(settings["overprovision"], settings["hop_ms"], queue_safety=settings["queue_safety"], batches=batches)
-    signals = int(settings["signals"])
     offers = []
     for pair in pairs(catalog):
-        rows = _left(rows_of(catalog, pair, observation), signals, catalog, pair)
-        offers.append(Offer(pair, problem_of(pair, rows, observation, catalog, setup)))
-    return _drafted(offers, observation, catalog, memory, settings)
+        rows = _left(rows_of(catalog, pair, seen), int(settings["signals"]), catalog, pair)
+        offers.append(Offer(pair, problem_of(pair, rows, seen, catalog, setup)))
+    return offers
 
 
 def _drafted(
@@ -82,7 +86,8 @@ def pairs(catalog: Catalog) -> list[Pair]:
     """The pairs offered whose levels are worth it, in the catalog's order; the first where none is.
 
     A level of unknown quality cannot be compared and stays. Where the catalog holds rows of some pairs, the others are
-    those whose rows were all beaten. Source: HADIS 3.2, candidate selection and table pruning.
+    those whose rows were all beaten; a pair comes once for each step that its rows paint over from. Source: HADIS 3.2,
+    candidate selection and table pruning; steps are ours.
     """
     levels = {level for pair in catalog.cascades for level in (pair.light, pair.heavy)}
     pool = [
@@ -92,8 +97,8 @@ def pairs(catalog: Catalog) -> list[Pair]:
     ]
     dropped = pruned(pool)
     kept = [pair for pair in catalog.cascades if pair.light not in dropped and pair.heavy not in dropped]
-    listed = {(row.light, row.heavy) for row in catalog.pair_rows}
-    return [pair for pair in kept if (pair.light, pair.heavy) in listed] or kept or [catalog.pair()]
+    ways = [pair._replace(paint_over_step=step) for pair in kept for step in by_step(catalog, pair)]
+    return ways or kept or [catalog.pair()]
 
 
 def _left(rows: Sequence[Row], signals: int, catalog: Catalog, pair: Pair) -> list[Row]:

@@ -13,9 +13,9 @@ from planner.approximation.level_mix import Mix, Offer
 from planner.approximation.mixes import expected_of, routes_of
 from planner.approximation.offers import offers_of, reuse_offers
 from planner.catalog import Catalog
+from planner.draft import Draft
 from planner.observation import Observation
-from planner.policies.draft import Draft
-from planner.policies.parameters import BATCH, Parameter, settle
+from planner.parameters import BATCH, Parameter, settle
 
 PARAMETERS = {
     "batch": BATCH,

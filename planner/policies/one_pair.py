@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.allocation import assign
+from planner.draft import Draft
 from planner.observation import Observation
-from planner.policies.draft import Draft
 from planner.policies.shares import constant
 from planner.two_stage.setup import PairPlan
 from schemas.messages import Cascade, Expected, Route

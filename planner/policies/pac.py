@@ -8,8 +8,8 @@ from typing import Any
 
 from planner.approximation import drafting
 from planner.catalog import Catalog
+from planner.draft import Draft
 from planner.observation import Observation
-from planner.policies.draft import Draft
 
 
 def plan(

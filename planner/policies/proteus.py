@@ -14,9 +14,9 @@ from planner.approximation.level_mix import most_quality
 from planner.approximation.mixes import expected_of, mix_told, routes_of
 from planner.approximation.offers import offers_of
 from planner.catalog import Catalog
+from planner.draft import Draft
 from planner.observation import Observation
-from planner.policies.draft import Draft
-from planner.policies.parameters import BATCH, Parameter, settle
+from planner.parameters import BATCH, Parameter, settle
 from planner.variant import Variant, run_ms
 
 PARAMETERS = {

@@ -6,11 +6,11 @@ Source: DiffServe 2.2 (Random), HADIS's random repeats: hard to beat at equal he
 from collections.abc import Mapping
 from typing import Any
 
-from planner.allocation import assign, split
+from planner.allocation import assign, counts_told, split
 from planner.catalog import Catalog
+from planner.draft import Draft
 from planner.observation import Observation
-from planner.policies.draft import Draft
-from planner.policies.parameters import BATCH, Parameter, settle
+from planner.parameters import BATCH, Parameter, settle
 from planner.policies.shares import Flow, constant, expected, work_of
 
 PARAMETERS = {"heavy_share": Parameter(0.5, 0, 1), "batch": BATCH}
@@ -33,7 +33,7 @@ def plan(
         allocation=assign(counts, observation.workers),
         batch=dict.fromkeys(shares, batch),
         expected=expected(flow, counts, catalog, batch, observation.demand_rps),
-        reason=f"heavy share {share:g}, workers {_told(counts)}{short}",
+        reason=f"heavy share {share:g}, workers {counts_told(counts)}{short}",
     )
 
 
@@ -44,7 +44,3 @@ def _wanted(light: str, heavy: str, share: float) -> dict[str, float]:
 def _servable(shares: Mapping[str, float], n_workers: int) -> dict[str, float]:
     levels = [level for level, share in shares.items() if share > 0]
     return {levels[0]: 1.0} if 0 < n_workers < len(levels) else dict(shares)
-
-
-def _told(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{level} {count}" for level, count in counts.items())

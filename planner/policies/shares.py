@@ -1,10 +1,11 @@
 """What the policies with fixed shares of requests per level have in common: work, routes, expectation."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from planner.allocation import busiest
 from planner.catalog import Catalog
+from planner.catalogs.quality import random_quality
 from planner.variant import run_ms
 from schemas.messages import Expected, Route
 
@@ -16,6 +17,7 @@ class Flow:
     painted: dict[str, float]  # level -> share of requests it paints
     kept: dict[str, float]  # level -> share of requests answered with its picture
     heavy: str  # the level whose kept share is the plan's heavy share
+    quality: float | None = None  # of the answers where more than their shares tells it: a cascade's; None: by chance
     paint_over: dict[str, int] = field(default_factory=dict)  # level -> its steps skipped, as it paints over drafts
 
 
@@ -35,20 +37,12 @@ def constant(shares: Mapping[str, float]) -> tuple[Route, ...]:
 def expected(flow: Flow, counts: Mapping[str, int], catalog: Catalog, batch: int, demand_rps: float) -> Expected:
     """What to hold the outcome against, at the demand now seen.
 
-    `utilization` is that of the busiest level, above 1 when it cannot keep up; a level without a worker counts as
-    having one, so that the number stays finite. `quality` is what a random split at these shares would reach: a
-    discriminator worth its name beats it (facts/peers.md 0.8).
+    Without a cascade `quality` is what a random split at these shares would reach (facts/peers.md 0.8).
     """
     busy = {level: demand_rps * ms / 1000 for level, ms in work_of(flow, catalog, batch).items()}
     return Expected(
         demand_rps=demand_rps,
-        utilization=max(workers / max(1, counts.get(level, 0)) for level, workers in busy.items()),
+        utilization=busiest(busy, counts),
         heavy_share=flow.kept.get(flow.heavy, 0.0),
-        quality=_quality(flow.kept, catalog),
+        quality=random_quality(catalog, flow.kept) if flow.quality is None else flow.quality,
     )
-
-
-def _quality(kept: Mapping[str, float], catalog: Catalog) -> float | None:
-    qualities = [(share, catalog.level(level).quality) for level, share in kept.items()]
-    known = [share * quality for share, quality in qualities if quality is not None]
-    return math.fsum(known) if len(known) == len(qualities) else None

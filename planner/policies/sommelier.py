@@ -8,13 +8,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from planner.allocation import counts_told
 from planner.approximation.level_mix import Mix, Offer
 from planner.approximation.mixes import expected_of, routes_of
 from planner.approximation.offers import offers_of
 from planner.catalog import Catalog
+from planner.draft import Draft
 from planner.observation import Observation, WorkerView
-from planner.policies.draft import Draft
-from planner.policies.parameters import BATCH, Parameter, settle
+from planner.parameters import BATCH, Parameter, settle
 
 PARAMETERS = {
     "overprovision": Parameter(1.05, 0.01, 100),
@@ -34,7 +35,7 @@ def plan(
     own_rps = settings["overprovision"] * observation.planning_rps / max(1, len(workers))
     chosen = {w.worker_id: choose(w, own_rps, offers, 1000 * settings["drain_s"]) for w in workers}
     mix = _even(Counter(chosen.values()), offers)
-    counts = ", ".join(f"{variant} {count}" for variant, count in sorted(mix.counts.items()))
+    counts = counts_told(dict(sorted(mix.counts.items())))
     return Draft(
         routes=routes_of(mix, offers, catalog, "models", None)[0],
         allocation=chosen,

@@ -10,8 +10,8 @@ from planner.catalog import Catalog, Pair, run_ms
 from planner.catalogs.bands import cascade_table
 from planner.classifier import variant_of
 from planner.discriminator import deferred_share
+from planner.draft import Draft
 from planner.observation import BINS, Observation, queue_wait_ms
-from planner.policies.draft import Draft
 from schemas.messages import Cascade, Route
 
 TIGHT = 0.9  # of a limit; beyond it the limit is said to bind
@@ -46,7 +46,7 @@ def appraise(draft: Draft, seen: Observation, catalog: Catalog) -> Appraisal:
 
     A class's share counts as spread over hardness as all prompts are, for the two are not observed together.
     """
-    masses = _first(draft.routes, seen)
+    masses = _first(draft, seen)
     steps: dict[str, int] = {}
     for cascade in _in_order(draft.cascades):
         if cascade.level in masses:
@@ -60,12 +60,19 @@ def appraise(draft: Draft, seen: Observation, catalog: Catalog) -> Appraisal:
     return Appraisal(loads, latency_ms, tuple(_binding(loads, latency_ms, seen)))
 
 
-def _first(routes: Sequence[Route], seen: Observation) -> dict[str, np.ndarray]:
+def first_loads(draft: Draft, seen: Observation, catalog: Catalog) -> tuple[VariantLoad, ...]:
+    """As in `appraise`, of first pictures alone."""
+    shares = {level: float(mass.sum()) for level, mass in _first(draft, seen).items()}
+    return _loads(shares, {}, draft, seen, catalog)
+
+
+def _first(draft: Draft, seen: Observation) -> dict[str, np.ndarray]:
     """level -> share of requests a tenth of hardness that goes there first."""
     hardness = np.array(seen.hardness or (1 / BINS,) * BINS)
     edges = np.linspace(0, 1, BINS + 1)
     masses: dict[str, np.ndarray] = {}
-    for route, weight in zip(routes, _weights(routes, seen.classes), strict=True):
+    weights = _weights(draft.routes, seen.classes.get(draft.strategy, {}))
+    for route, weight in zip(draft.routes, weights, strict=True):
         inside = np.minimum(edges[1:], route.hardness_to) - np.maximum(edges[:-1], route.hardness_from)
         mass = weight * hardness * (1.0 if route.label else np.clip(inside, 0, None) * BINS)
         for level, share in route.levels.items():
@@ -117,14 +124,15 @@ def _loads(
         offered[variant] = offered.get(variant, 0.0) + rps
         work_ms[variant] = work_ms.get(variant, 0.0) + rps * _picture_ms(level, steps.get(level, 0), draft, catalog)
     return tuple(
-        VariantLoad(
-            variant,
-            counts.count(variant),
-            rps,
-            counts.count(variant) * rps * 1000 / work_ms[variant] if work_ms.get(variant) else 0.0,
-        )
+        VariantLoad(variant, count, rps, count * _rps(rps, work_ms.get(variant, 0.0), variant, draft, catalog))
         for variant, rps in sorted(offered.items())
+        for count in [counts.count(variant)]
     )
+
+
+def _rps(rps: float, work_ms: float, variant: str, draft: Draft, catalog: Catalog) -> float:
+    """What one worker paints a second of this mix; of nothing, what it would on a blank."""
+    return 1000 * rps / work_ms if work_ms > 0 else 1000 / _picture_ms(variant, 0, draft, catalog)
 
 
 def _picture_ms(level: str, step: int, draft: Draft, catalog: Catalog) -> float:

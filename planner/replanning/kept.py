@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from planner.allocation import assign, split
 from planner.catalog import Catalog
 from planner.classifier import variant_of
+from planner.draft import Draft
 from planner.observation import WorkerView
-from planner.policies.draft import Draft
 from planner.variant import run_ms
 from schemas.messages import Cascade, Plan, Route
 

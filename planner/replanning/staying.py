@@ -3,13 +3,12 @@
 import json
 
 from planner.catalog import Catalog
+from planner.draft import Draft
 from planner.hysteresis import change_of, worth
+from planner.joint.problem import HOLD_S
 from planner.observation import Observation
-from planner.plans import same_decision
-from planner.policies.draft import Draft
+from planner.plans import admitted, same_decision
 from schemas.messages import Plan
-
-HOLD_S = 60.0  # how long a plan is expected to hold
 
 
 def stays(draft: Draft, policy: str, seen: Observation, before: Plan, catalog: Catalog) -> bool:
@@ -24,10 +23,11 @@ def stays(draft: Draft, policy: str, seen: Observation, before: Plan, catalog: C
 def only_moves(draft: Draft, seen: Observation, before: Plan) -> bool:
     """Whether it moves workers at home elsewhere and nothing forces it to.
 
-    It must where the fleet is not the one planned for, or the policy is on a course of its own, such as a switch of
-    strategy, which its memory tells.
+    It must where the fleet is not the one planned for, others are let in than before, or the policy is on a course of
+    its own, such as a switch of strategy, which its memory tells.
     """
     moves = any(w.home and draft.allocation.get(w.worker_id, w.home) != w.home for w in seen.workers)
     same_fleet = before.allocation.keys() == {w.worker_id for w in seen.workers}
     same_course = draft.strategy == before.strategy and draft.memory == json.loads(before.memory)
-    return moves and same_fleet and same_course
+    same_admission = admitted(draft.admission) == admitted(before.admission)
+    return moves and same_fleet and same_course and same_admission

@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from planner.catalog import Pair
 from planner.observation import Observation
 from planner.two_stage.problem import Answer, latencies
 from planner.two_stage.setup import Offer, PairPlan
@@ -15,7 +16,7 @@ from planner.two_stage.setup import Offer, PairPlan
 DEMAND_STEP = 1.2  # a range of demand is this much wider than the one before
 MOST = 256  # plans kept; one more and all are forgotten
 
-Kept = dict[str, list[Any]]  # key -> light, heavy, row, its threshold and hardness, workers, batches
+Kept = dict[str, list[Any]]  # key -> light, heavy, step, row, its threshold and hardness, workers, batches
 
 
 def key_of(seen: Observation, with_queues: bool) -> str:
@@ -29,8 +30,8 @@ def recalled(offers: Sequence[Offer], kept: Mapping[str, Any], key: str) -> Pair
     """The plan kept under a key, fit or not for the demand of today; None where the catalog no longer has it."""
     if key not in kept:
         return None
-    light, heavy, at, threshold, hardness, x1, x2, b1, b2 = kept[key]
-    offer = next((o for o in offers if (o.pair.light, o.pair.heavy) == (light, heavy)), None)
+    *way, at, threshold, hardness, x1, x2, b1, b2 = kept[key]
+    offer = next((offer for offer in offers if _way(offer.pair) == way), None)
     if offer is None or at >= len(offer.problem.rows):
         return None
     problem, row = offer.problem, offer.problem.rows[at]
@@ -38,7 +39,7 @@ def recalled(offers: Sequence[Offer], kept: Mapping[str, Any], key: str) -> Pair
     if (row.threshold, row.hardness) != (threshold, hardness) or b1 not in sizes[0] or b2 not in sizes[1]:
         return None
     light_load = problem.demand_rps * row.light / problem.light.throughput_rps(b1) / max(1, x1)
-    heavy_load = problem.demand_rps * row.heavy / problem.heavy.throughput_rps(b2) / max(1, x2)
+    heavy_load = problem.demand_rps * problem.work(row) / problem.heavy.throughput_rps(b2) / max(1, x2)
     latency_ms = float(latencies(problem)[at, sizes[0].index(b1), sizes[1].index(b2)])
     is_feasible = max(light_load, heavy_load) <= 1 and latency_ms <= problem.slo_ms
     return PairPlan(*offer, Answer(row, (x1, x2), (b1, b2), (light_load, heavy_load), latency_ms), is_feasible)
@@ -49,5 +50,9 @@ def with_plan(kept: Mapping[str, Any], key: str, plan: PairPlan) -> Kept:
     if not plan.is_feasible:
         return dict(kept)
     row, answer = plan.answer.row, plan.answer
-    made = [plan.pair.light, plan.pair.heavy, plan.problem.rows.index(row), row.threshold, row.hardness]
+    made = [*_way(plan.pair), plan.problem.rows.index(row), row.threshold, row.hardness]
     return (dict(kept) if len(kept) < MOST else {}) | {key: [*made, *answer.workers, *answer.batches]}
+
+
+def _way(pair: Pair) -> list[Any]:
+    return [pair.light, pair.heavy, pair.paint_over_step]

@@ -65,7 +65,7 @@ def _split(problem: Problem, fit: _Fit, at_home: tuple[int, int], move_cost: flo
     twos = problem.workers - ones
     demand = max(problem.demand_rps, NO_DEMAND_RPS)
     light = _load(demand * fit.row.light / problem.light.throughput_rps(fit.batches[0]), ones)
-    heavy = _load(demand * fit.row.heavy / problem.heavy.throughput_rps(fit.batches[1]), twos)
+    heavy = _load(demand * problem.work(fit.row) / problem.heavy.throughput_rps(fit.batches[1]), twos)
     moved = np.maximum(0, ones - at_home[0]) + np.maximum(0, twos - at_home[1])
     busier, other = np.maximum(light, heavy) + move_cost * moved, np.minimum(light, heavy)
     best = int(np.lexsort((moved, other, busier))[0])

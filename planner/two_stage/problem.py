@@ -3,7 +3,7 @@
 Source: DiffServe 3.3, Eqs. 1-5; HADIS 3.4, Eqs. 1-5. Both choose a row of a table (thresholds), workers and batches:
 
     x1 T1(b1) >= D light(row)      light paints what reaches it only, and is charged for that only
-    x2 T2(b2) >= D heavy(row)      straight to it, and painted again
+    x2 T2(b2) >= D work(row)       straight to it, and painted again, which over the draft takes part of the time
     x1 + x2 <= S                   and one worker at least where anything goes
     wait + e(b1) + judging + wait + e(b2) <= SLO      over the longest path that a request can take under the row
 """
@@ -29,9 +29,9 @@ class Stage:
     wait_ms: float = 0.0  # of the queue that is there
     wait_runs: float = 0.0  # of a queue reckoned in run times: the wait is added for it
 
-    def latency_ms(self, batch: int) -> float:
-        """Wait and run time of a batch size that the stage has."""
-        return self.wait_ms + (1 + self.wait_runs) * dict(self.run_ms)[batch]
+    def latency_ms(self, batch: int, part: float = 1.0) -> float:
+        """Wait and run time of a batch size that the stage has, for jobs that take this part of its run time."""
+        return self.wait_ms + (1 + self.wait_runs) * part * dict(self.run_ms)[batch]
 
     def throughput_rps(self, batch: int) -> float:
         """T(b) = b / e(b), pictures a second of one busy worker."""
@@ -82,6 +82,11 @@ class Problem:
     workers: int
     slo_ms: float = math.inf
     judging_ms: float = 0.0  # discriminator and hops, between the two levels
+    over: float = 1.0  # part of heavy's run time that painting again takes: (N - K) / N from step K of the draft
+
+    def work(self, row: Row) -> float:
+        """Pictures on a blank that heavy could paint for each request in the time that its share takes."""
+        return row.straight + self.over * row.again
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +103,16 @@ class Answer:
 def latencies(problem: Problem) -> Floats:
     """ms along the longest path under each row and pair of batches, [row, light batch, heavy batch]."""
     light = np.array([problem.light.latency_ms(b) for b, _ in problem.light.run_ms])[None, :, None]
-    heavy = np.array([problem.heavy.latency_ms(b) for b, _ in problem.heavy.run_ms])[None, None, :]
+    heavy, again = (
+        np.array([problem.heavy.latency_ms(b, part) for b, _ in problem.heavy.run_ms])[None, None, :]
+        for part in (1.0, problem.over)
+    )
     drafts, direct, both = (
         np.array([share > 0 for share in shares])[:, None, None]
         for shares in zip(*((row.light, row.straight, row.again) for row in problem.rows), strict=True)
     )
     one = np.maximum(np.where(drafts, light + problem.judging_ms, 0.0), np.where(direct, heavy, 0.0))
-    found: Floats = np.where(both, light + problem.judging_ms + heavy, one)
+    found: Floats = np.maximum(np.where(both, light + problem.judging_ms + again, 0.0), one)
     return found
 
 
@@ -113,7 +121,7 @@ def needs(problem: Problem) -> tuple[Floats, Floats]:
     rows = problem.rows
     return (
         _needs(problem.light, problem.demand_rps, [row.light for row in rows]),
-        _needs(problem.heavy, problem.demand_rps, [row.heavy for row in rows]),
+        _needs(problem.heavy, problem.demand_rps, [problem.work(row) for row in rows]),
     )
 
 

@@ -4,7 +4,7 @@ Source: DiffServe 3.3, HADIS 3.4. As printed both are bilinear, x T(b) with x an
 workers of level i if its batch size is b, makes them linear (facts/mission-table.md A.16).
 
     sum_k z[k] = 1, sum_b y[i,b] = 1, 0 <= u[i,b] <= S y[i,b], sum_{i,b} u[i,b] <= S
-    sum_b T_i(b) u[i,b] >= D sum_k share_i(k) z[k]           throughput
+    sum_b T_i(b) u[i,b] >= D sum_k share_i(k) z[k]           throughput, heavy's share in pictures on a blank
     sum_b u[i,b] >= sum_{k: share_i(k) > 0} z[k]             one worker at least
     path latency <= SLO + M (1 - sum_{k: path taken} z[k])   for light alone, heavy alone, both
     max sum_k score(k) z[k]
@@ -27,6 +27,7 @@ class Chosen(NamedTuple):
     row: Row
     workers: tuple[int, int]  # light, heavy
     batches: tuple[int, int]
+    is_stopped: bool  # at the limit: there may be a better choice
 
 
 class _Level(NamedTuple):
@@ -36,8 +37,8 @@ class _Level(NamedTuple):
     taken: dict[int, pulp.LpVariable]  # y: batch size -> 0 or 1
     workers: dict[int, pulp.LpVariable]  # u
 
-    def latency_ms(self) -> pulp.LpAffineExpression:
-        return pulp.lpSum(self.stage.latency_ms(b) * y for b, y in self.taken.items())
+    def latency_ms(self, part: float = 1.0) -> pulp.LpAffineExpression:
+        return pulp.lpSum(self.stage.latency_ms(b, part) * y for b, y in self.taken.items())
 
 
 def solve_program(problem: Problem, limit_s: float = LIMIT_S) -> Chosen | None:
@@ -49,21 +50,22 @@ def solve_program(problem: Problem, limit_s: float = LIMIT_S) -> Chosen | None:
     program += pulp.lpSum(row.score * z[k] for k, row in enumerate(problem.rows))
     program += pulp.lpSum(z) == 1
     light = _level(program, "light", problem.light, problem, z, lambda row: row.light)
-    heavy = _level(program, "heavy", problem.heavy, problem, z, lambda row: row.heavy)
+    heavy = _level(program, "heavy", problem.heavy, problem, z, problem.work)
     program += pulp.lpSum([*light.workers.values(), *heavy.workers.values()]) <= problem.workers
     judged_ms, heavy_ms = light.latency_ms() + problem.judging_ms, heavy.latency_ms()
     taken = [
         (judged_ms, lambda row: row.light),
         (heavy_ms, lambda row: row.straight),
-        (judged_ms + heavy_ms, lambda row: row.again),
+        (judged_ms + heavy.latency_ms(problem.over), lambda row: row.again),
     ]
     for latency_ms, share in taken:
         _bound(program, latency_ms, problem, _where(problem, z, share))
-    if not solve(program, limit_s).is_found:
+    solved = solve(program, limit_s)
+    if not solved.is_found:
         return None
     row = next(row for k, row in enumerate(problem.rows) if z[k].value() > HALF)
-    batches = _batch(light), _batch(heavy)
-    return Chosen(row, (_workers(light), _workers(heavy)), batches)
+    workers, batches = (_workers(light), _workers(heavy)), (_batch(light), _batch(heavy))
+    return Chosen(row, workers, batches, bool(solved.trouble))
 
 
 def _level(

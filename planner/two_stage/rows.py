@@ -4,6 +4,7 @@ Source: HADIS 3.2, "lookup-table construction". From the rows that the catalog h
 deferral and quality by hardness band: a hardness threshold at each bound, a confidence threshold at each measured one.
 """
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 
@@ -21,13 +22,24 @@ def rows_of(catalog: Catalog, pair: Pair, observation: Observation) -> tuple[Row
     """The pair's rows, scored by expected quality, with the shares that the traffic of late gives them.
 
     A row fixes the thresholds; the share straight to heavy is that of the prompts now above its hardness, and the share
-    deferred the one now below its confidence where that was seen. Quality is as measured. A row of unknown quality is
-    left out, unless all are: then the share that heavy paints is the score, as the best there is to go by.
+    deferred that of the others' drafts now below its confidence, where that was seen. Quality is as measured, by the
+    hardness of late where it is known by band. A row of unknown quality is left out, unless all are: then the share
+    that heavy paints is the score, as the best there is to go by.
     """
-    table = [row for row in catalog.pair_rows if (row.light, row.heavy) == (pair.light, pair.heavy)]
+    table = by_step(catalog, pair).get(pair.paint_over_step, [])
     found = tuple(_listed(catalog, pair, table, observation) if table else _swept(catalog, pair, observation))
     known = tuple(row for row in found if row.quality is not None)
     return known or found
+
+
+def by_step(catalog: Catalog, pair: Pair) -> dict[int, list[PairRow]]:
+    """The rows that the catalog holds of a pair, by the step from which heavy paints over; {} of none."""
+    own = next((p.paint_over_step for p in catalog.cascades if p.key == pair.key), pair.paint_over_step)
+    found: dict[int, list[PairRow]] = {}
+    for row in catalog.pair_rows:
+        if (row.light, row.heavy) == (pair.light, pair.heavy):
+            found.setdefault(own if row.paint_over_step is None else row.paint_over_step, []).append(row)
+    return dict(sorted(found.items()))
 
 
 def threshold_rows(catalog: Catalog, pair: Pair, observation: Observation) -> tuple[Row, ...]:
@@ -63,27 +75,32 @@ def share_above(hardness: float, bins: Sequence[float]) -> float:
 
 
 def _listed(catalog: Catalog, pair: Pair, table: Sequence[PairRow], seen: Observation) -> Iterator[Row]:
-    discriminator = catalog.discriminator(pair.discriminator)
-    curve = _deferral_seen(catalog, pair, seen)
+    discriminator, shares = catalog.discriminator(pair.discriminator), band_shares(catalog, seen)
+    is_seen = any((s.level, s.discriminator) == (pair.light, pair.discriminator) for s in seen.deferral)
+    curves = cascade_table(catalog, pair, seen) if is_seen else None
     for row in table:
         hardness = 1 - row.router_ratio if row.hardness is None else row.hardness
         threshold = highest_threshold(discriminator, row.disc_ratio) if row.threshold is None else row.threshold
+        known = [share * q for share, q in zip(shares, row.quality_by_band, strict=False) if q is not None]
+        quality = math.fsum(known) if len(known) == len(shares) else row.quality
         yield Row(
-            score=row.quality,
+            score=quality,
             straight=share_above(hardness, seen.hardness) if seen.hardness else row.router_ratio,
-            deferred=float(np.interp(threshold, *curve)) if curve else row.disc_ratio,
+            deferred=_deferred_below(hardness, threshold, curves, seen) if curves else row.disc_ratio,
             threshold=threshold,
             hardness=hardness,
-            quality=row.quality,
+            quality=quality,
         )
 
 
-def _deferral_seen(catalog: Catalog, pair: Pair, seen: Observation) -> tuple[Floats, Floats] | None:
-    """(thresholds, f) of late over all bands; None where it was not seen."""
-    if not any((s.level, s.discriminator) == (pair.light, pair.discriminator) for s in seen.deferral):
-        return None
-    table = cascade_table(catalog, pair, seen)
-    return np.array(table.thresholds), np.array(band_shares(catalog, seen)) @ np.array(table.deferred)
+def _deferred_below(hardness: float, threshold: float, curves: CascadeTable, seen: Observation) -> float:
+    """f(t) of the prompts easier than a hardness, each band by what of it is: harder ones are no drafts."""
+    bins = seen.hardness or (1.0,)
+    easier = [share_above(min(low, hardness), bins) - share_above(min(high, hardness), bins)
+              for low, high in itertools.pairwise(curves.bounds)]  # fmt: skip
+    deferred = [float(np.interp(threshold, curves.thresholds, band)) for band in curves.deferred]
+    drafts = math.fsum(easier)
+    return math.fsum(x * f for x, f in zip(easier, deferred, strict=True)) / drafts if drafts > 0 else 0.0
 
 
 def _swept(catalog: Catalog, pair: Pair, seen: Observation) -> Iterator[Row]:

@@ -61,22 +61,23 @@ def carried_rps(plan: PairPlan) -> float:
 
 def problem_of(pair: Pair, rows: Sequence[Row], seen: Observation, catalog: Catalog, setup: Setup) -> Problem:
     """The pair's problem at the demand planned for and the SLO seen; without an SLO latency has no limit."""
-    judging_ms = catalog.discriminator(pair.discriminator).latency_ms + setup.hop_ms
+    judging_ms, heavy = catalog.discriminator(pair.discriminator).latency_ms + setup.hop_ms, catalog.level(pair.heavy)
     return Problem(
-        light=_stage(pair.light, 0, seen, catalog, setup),
-        heavy=_stage(pair.heavy, pair.paint_over_step, seen, catalog, setup),
+        light=_stage(pair.light, seen, catalog, setup),
+        heavy=_stage(pair.heavy, seen, catalog, setup),
         rows=tuple(rows),
         demand_rps=setup.overprovision * seen.planning_rps,
         workers=len(seen.workers),
         slo_ms=seen.slo_ms if seen.slo_ms > 0 else math.inf,
         judging_ms=judging_ms,
+        over=run_ms(heavy, 1, pair.paint_over_step) / run_ms(heavy, 1),
     )
 
 
-def _stage(name: str, skipped: int, seen: Observation, catalog: Catalog, setup: Setup) -> Stage:
+def _stage(name: str, seen: Observation, catalog: Catalog, setup: Setup) -> Stage:
     variant = catalog.level(name)
     sizes = [setup.batches[name]] if setup.batches is not None else sorted(variant.latency_ms)
-    times = {size: run_ms(variant, size, skipped) for size in sizes}
+    times = {size: run_ms(variant, size) for size in sizes}
     if setup.queue_factor >= 0:
         return stage(name, times, wait_runs=setup.queue_factor)
     return stage(name, times, setup.queue_safety * queue_wait_ms(seen, name))

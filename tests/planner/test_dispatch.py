@@ -29,6 +29,15 @@ def test_pull_waits_until_a_worker_is_idle(loads: list[Load], request_id: str) -
     assert chosen is None or chosen.remaining_ms == 0
 
 
+def test_pull_fills_the_next_call_of_a_worker_that_paints_several_at_once() -> None:
+    loads = [Load("w-0", 0, 70.0), Load("w-1", 1, 59.0)]
+    assert choose("pull", loads, "r", 0, 20, batch=1) is None
+    assert choose("pull", loads, "r", 0, 20, batch=3) == loads[1]  # less than three jobs before it
+    assert choose("pull", loads, "r", 0, 20, batch=2) is None
+    idle = Load("w-2", 2, 0.0)
+    assert choose("pull", [idle, *loads], "r", 0, 20, batch=3) == idle
+
+
 @pytest.mark.parametrize("kind", ["least-work", "pull", "random"])
 def test_idle_workers_share_requests_evenly_and_a_request_always_gets_the_same(kind: str) -> None:
     chosen = [choose(kind, IDLE, f"r-{i}", 0, 20) for i in range(4000)]
@@ -39,7 +48,7 @@ def test_idle_workers_share_requests_evenly_and_a_request_always_gets_the_same(k
 
 
 def test_round_robin_takes_turns() -> None:
-    assert [choose("round-robin", IDLE, "r", sent, 20).partition for sent in range(6)] == [0, 1, 2, 3, 0, 1]
+    assert [choose("round-robin", IDLE, "r", sent, 20) for sent in range(6)] == [*IDLE, *IDLE[:2]]
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))

@@ -1,13 +1,15 @@
 """Kept or painted again."""
 
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.escalation import Escalate, Keep, cascade_of, judge
-from tests.builders import NOW_MS, a_cascade, a_plan
+from planner.escalation import Escalate, Keep, cascade_of, judge, judged_ms
+from schemas.messages import PaintOptions
+from tests.builders import NOW_MS, a_cascade, a_catalog, a_classified, a_discriminator, a_plan, a_request
 
 
 def judged(confidence: float | None, threshold: float = 0.5, deadline_ms: int | None = None, need_ms: float = 200):
@@ -54,3 +56,20 @@ def test_a_confidence_that_is_no_number_counts_as_zero_and_the_reason_says_so(co
     assert isinstance(verdict, Escalate)
     assert f"confidence {confidence} counts as 0" in verdict.reason
     assert isinstance(judged(confidence, threshold=0.0), Keep)
+
+
+@pytest.mark.parametrize(
+    ("level", "asked", "expected_ms"),
+    [
+        ("light", {}, 30),
+        ("light", {"options": PaintOptions(n=3)}, 90),
+        ("heavy", {}, 0),  # no cascade holds for it
+        ("light", {"quality": "low"}, 0),  # kept whatever its confidence
+        ("light", {"options": PaintOptions(model="light")}, 0),
+    ],
+)
+def test_judging_takes_time_for_each_picture_that_the_plan_judges(
+    level: str, asked: dict[str, Any], expected_ms: float
+) -> None:
+    catalog = a_catalog(discriminators={"look": a_discriminator(latency_ms=30.0)})
+    assert judged_ms(a_plan(), a_classified(a_request(**asked)), level, catalog) == expected_ms

@@ -4,9 +4,9 @@ from typing import Any
 import pytest
 
 from planner.catalog import parse
+from planner.draft import Draft
 from planner.hysteresis import Change, Promise, away_s, change_of, is_broken, promised, span_of, worth
 from planner.observation import Observation, WorkerView
-from planner.policies.draft import Draft
 from schemas.messages import Cascade, Expected, Plan, Route
 
 CATALOG = parse(
@@ -138,6 +138,17 @@ def test_a_change_is_told_from_the_plan_in_force_and_the_draft() -> None:
     assert (change.away_s, change.workers, change.hold_s) == (21.0, 1, 60.0)
     assert change.span == pytest.approx(0.4) == span_of(CATALOG)
     assert change_of(None, draft, seen, CATALOG, 60.0).before is None
+
+
+def test_moves_that_the_policy_has_weighed_are_judged_by_quality_alone() -> None:
+    draft = Draft(routes=(Route(levels={"heavy": 1.0}),), allocation={"a": "heavy"}, batch={}, reason="")
+    seen = Observation(now_ms=0, demand_rps=2.0, workers=(a_worker("a", "light"),))
+    weighed = dataclasses.replace(draft, weighs_moves=True)
+    assert change_of(None, draft, seen, CATALOG, 60.0).risk == 5.0
+    assert change_of(None, weighed, seen, CATALOG, 60.0).risk == 1.0
+    moving = a_change(away_s=120.0)
+    assert not worth(moving)
+    assert worth(dataclasses.replace(moving, risk=1.0))
 
 
 def test_a_draft_without_expectation_promises_that_nothing_is_late() -> None:

@@ -11,14 +11,15 @@ from planner.observation import (
     InvalidObservation,
     Queue,
     Seen,
+    Served,
+    class_histograms,
     class_shares,
     demand_rps,
     hardness_shares,
     live_workers,
     queue_wait_ms,
-    shares_over,
 )
-from tests.builders import NOW_MS, a_heartbeat, an_observation, owned
+from tests.builders import NOW_MS, a_heartbeat, a_worker, an_observation, owned
 
 
 def test_silent_failed_and_stopped_workers_are_not_live() -> None:
@@ -58,7 +59,14 @@ def test_hardness_shares_sum_to_one_over_ten_bins_or_are_unknown(values: list[fl
 
 
 def test_hardness_one_belongs_to_the_last_bin() -> None:
-    assert hardness_shares([1.0, 0.95, 0.0, 0.1])[-1] == 0.5
+    shares = hardness_shares([1.0, 0.95, 0.0, 0.1])
+    assert shares[-1] == max(shares)
+    assert sum(share > min(shares) for share in shares) == 3
+
+
+def test_a_few_prompts_do_not_make_all_of_them_easy_and_many_do() -> None:
+    assert hardness_shares([0.0])[-1] == pytest.approx(0.1, abs=0.01)
+    assert hardness_shares([0.0] * 1000)[0] == pytest.approx(1.0, abs=0.02)
 
 
 def test_class_shares_are_by_name() -> None:
@@ -75,10 +83,12 @@ def test_a_class_that_nobody_knows_is_kept_as_it_was_seen() -> None:
     assert class_shares(["light", "", "gone"]) == {"": 1 / 3, "gone": 1 / 3, "light": 1 / 3}
 
 
-def test_shares_over_the_levels_give_what_is_unknown_to_the_last_and_sum_to_one() -> None:
-    seen = {"light": 0.5, "gone": 0.3, "": 0.2}
-    assert shares_over(["light", "middle", "heavy"], seen) == pytest.approx({"light": 0.5, "middle": 0, "heavy": 0.5})
-    assert shares_over(["light", "heavy"], {}) == {"light": 0, "heavy": 1}
+def test_each_strategy_has_its_histogram_and_what_it_did_not_classify_counts() -> None:
+    prompts = [{"models": "light", "reuse": "heavy~k4"}, {"models": "heavy"}]
+    assert class_histograms(prompts) == {
+        "models": {"heavy": 0.5, "light": 0.5}, "reuse": {"": 0.5, "heavy~k4": 0.5},
+    }  # fmt: skip
+    assert class_histograms([]) == {}
 
 
 def test_a_policy_plans_for_the_forecast_where_there_is_one() -> None:
@@ -101,9 +111,16 @@ def test_the_wait_in_a_queue_is_what_waits_over_what_arrives() -> None:
         ({"forecast_rps": math.inf}, "forecast_rps"),
         ({"slo_ms": -5.0}, "slo_ms"),
         ({"hardness": (0.5, 0.4)}, "hardness of an observation must be shares that sum to 1"),
-        ({"classes": {"light": 1.5, "heavy": -0.5}}, "classes"),
-        ({"classes": {"light": math.nan}}, "classes"),
+        ({"classes": {"models": {}, "reuse": {"light": 1.5, "heavy": -0.5}}}, "classes of reuse"),
+        ({"classes": {"models": {"light": math.nan}}}, "classes of models"),
         ({"retrieval_ms": math.nan}, "retrieval_ms"),
+        ({"tiers": {"batch": 0.5}}, "tiers of an observation must be shares that sum to 1"),
+        ({"workers": (a_worker(remaining_ms=math.nan),)}, "remaining_ms of w-1"),
+        ({"workers": (a_worker(remaining_ms=-1.0),)}, "remaining_ms of w-1"),
+        ({"queues": (Queue("light", math.nan, 1.0),)}, "queue of light"),
+        ({"queues": (Queue("light", 1.0, -1.0),)}, "queue of light"),
+        ({"served": Served(10, in_time=1.5)}, "served"),
+        ({"served": Served(-1)}, "served"),
     ],
 )
 def test_an_observation_of_impossible_numbers_is_refused(changes: dict[str, object], told: str) -> None:

@@ -14,7 +14,8 @@ from tests.builders import a_worker, an_observation
 
 def test_what_is_written_is_read_back_the_same() -> None:
     seen = an_observation(
-        hardness=(0.5, 0.5), classes={"light": 1.0}, slo_ms=5000.0, forecast_rps=12.5, counts=(9, 11),
+        hardness=(0.5, 0.5), classes={"models": {"light": 1.0}, "reuse": {}}, slo_ms=5000.0,
+        forecast_rps=12.5, counts=(9, 11), tiers={"interactive": 0.25, "batch": 0.75},
         workers=(a_worker("a", allocated="heavy", worker_type="l40s"), a_worker("b")), queues=(Queue("light", 3, 1.5),),
         deferral=(seen_deferral("light", "look", [(0.2, 0.4)] * 100, (0.0, 0.5, 1.0)),),
         served=Served(10, 0.9, None), retrieval_ms=math.inf, ignored=2,
@@ -35,6 +36,7 @@ def test_the_demand_alone_is_an_observation_and_a_worker_needs_only_its_id() -> 
     [
         ("{", r"observation x\.json is not JSON"),
         ('{"demand_rps": NaN}', "demand_rps of an observation"),
+        ('{"demand_rps": 1, "workers": [{"worker_id": "w-1", "remaining_ms": NaN}]}', "remaining_ms of w-1"),
         ('{"demand_rps": 1, "hardness": [0.5]}', "shares that sum to 1"),
         ('{"demand_rps": 1, "deferral": [{"level": "a", "discriminator": "b", "curves": [[[0.5, 1.5]]]}]}', "shares"),
         ('{"demand_rps": 1, "deferral": [{"level": "a", "discriminator": "b", "curves": []}]}', "a curve between two"),

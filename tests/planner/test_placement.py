@@ -1,5 +1,6 @@
 """A request's fate at the router, in the order of its wishes, the backlog, the deadline and its options."""
 
+import dataclasses
 import math
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 
 from planner.placement import Place, TurnedAway, decide
 from schemas.messages import PaintOptions, Route, Status
-from tests.builders import NOW_MS, a_catalog, a_classified, a_plan, a_request, a_variant
+from tests.builders import NOW_MS, a_catalog, a_classified, a_discriminator, a_plan, a_request, a_variant
 
 CATALOG = a_catalog(
     variants={
@@ -54,7 +55,7 @@ def test_a_named_model_is_waited_for_though_nobody_serves_it() -> None:
 
 
 def test_an_overloaded_level_hands_over_to_a_cheaper_one() -> None:
-    assert fate(wait_ms={"light": 10, "heavy": 1500}) == Place("light", 1.0, (), is_lowered=True)
+    assert fate(wait_ms={"light": 10, "heavy": 1500}) == Place("light", 0.0, (), is_lowered=True)
 
 
 def test_a_request_that_insists_is_rejected_under_overload_with_the_time_to_come_back() -> None:
@@ -64,7 +65,7 @@ def test_a_request_that_insists_is_rejected_under_overload_with_the_time_to_come
 
 
 def test_a_deadline_too_short_for_the_level_takes_the_cheaper_one_and_then_none() -> None:
-    assert fate(deadline_ms=NOW_MS + 100) == Place("light", 1.0, (), is_lowered=True)
+    assert fate(deadline_ms=NOW_MS + 100) == Place("light", 0.0, (), is_lowered=True)
     turned = fate(deadline_ms=NOW_MS + 10)
     assert isinstance(turned, TurnedAway)
     assert (turned.status, turned.code) == (Status.EXPIRED, "deadline")
@@ -74,6 +75,16 @@ def test_more_steps_than_the_deadline_allows_count() -> None:
     assert isinstance(fate(quality="high", deadline_ms=NOW_MS + 500), Place)
     longer = fate(quality="high", deadline_ms=NOW_MS + 500, options=PaintOptions(steps=50))
     assert isinstance(longer, TurnedAway)
+
+
+def test_a_deadline_leaves_time_to_judge_the_picture_where_the_plan_does() -> None:
+    slow = a_catalog(discriminators={"look": a_discriminator(latency_ms=30.0)})  # light takes 20 ms, then look
+    for deadline_ms, expected in ((NOW_MS + 49, TurnedAway), (NOW_MS + 50, Place)):
+        request = a_classified(a_request(deadline_ms=deadline_ms))
+        plan = a_plan(routes=(Route(levels={"light": 1.0}),), allocation=BOTH)
+        assert isinstance(decide(plan, request, slow, IDLE, NOW_MS, 1000), expected)
+        unjudged = dataclasses.replace(plan, cascades=())
+        assert isinstance(decide(unjudged, request, slow, IDLE, NOW_MS, 1000), Place)
 
 
 def test_what_the_level_cannot_honour_is_listed_or_rejected_under_strict() -> None:

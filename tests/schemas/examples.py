@@ -3,6 +3,7 @@
 import dataclasses
 
 from schemas.messages import (
+    Admission,
     Cascade,
     ClassifiedRequest,
     Event,
@@ -107,4 +108,19 @@ PAINTED_OVER = (
     ),
 )  # fmt: skip
 BACK = (Pin(policy="", by="me", created_ms=1_700_000_000_000, plan_version=12),)  # to a plan; id 21
-EXAMPLE_OF = dict(enumerate((*FIRST, *LATER, *PAINTED_OVER, *BACK), start=1))  # schema id -> what its golden bytes say
+# a step that tells how probable its level was; ids 22 to 24
+DRAWN = dataclasses.replace(OVER, path=(dataclasses.replace(STAGE, probability=0.75),))
+DRAWN_BY_CHANCE = (
+    DRAWN,
+    dataclasses.replace(LATER[3], job=DRAWN),
+    dataclasses.replace(LATER[4], path=(dataclasses.replace(STAGE, probability=0.75),)),
+)
+# a plan that lets in a share; id 25
+SHED = (
+    dataclasses.replace(
+        PAINTED_OVER[3], admission=Admission(shares={"batch": 0.0}, reason="shed: ...", retry_after_ms=5000)
+    ),
+)
+EXAMPLE_OF = dict(
+    enumerate((*FIRST, *LATER, *PAINTED_OVER, *BACK, *DRAWN_BY_CHANCE, *SHED), start=1)
+)  # schema id -> what its golden bytes say

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.approximation.distribution import WINDOW, predicted
+from planner.approximation.distribution import predicted
 from planner.observation import class_shares
+from planner.windows import PROMPTS
 
 CLASSES = ("a", "b", "c", "d", "e", "f")
 
@@ -27,14 +28,14 @@ OTHER = dict(zip(CLASSES, (0.0, 0.05, 0.1, 0.15, 0.3, 0.4), strict=True))
 
 def test_a_thousand_prompts_tell_the_distribution_within_sampling_noise() -> None:
     """L2 of .04 at most as a rule; ARGUS's .01 is below the noise of a thousand draws (facts/mission-table.md A.7)."""
-    errors = [distance(predicted(class_shares(drawn(TRUTH, WINDOW, seed)), CLASSES), TRUTH) for seed in range(40)]
+    errors = [distance(predicted(class_shares(drawn(TRUTH, PROMPTS, seed)), CLASSES), TRUTH) for seed in range(40)]
     assert np.mean(errors) <= 0.03
     assert np.quantile(errors, 0.8) <= 0.04
 
 
 def test_a_new_mix_is_known_after_a_window_of_prompts() -> None:
-    recent = deque(drawn(TRUTH, WINDOW, 1), maxlen=WINDOW)
-    recent.extend(drawn(OTHER, WINDOW, 2))
+    recent = deque(drawn(TRUTH, PROMPTS, 1), maxlen=PROMPTS)
+    recent.extend(drawn(OTHER, PROMPTS, 2))
     assert distance(predicted(class_shares(recent), CLASSES), OTHER) <= 0.05
 
 
@@ -47,9 +48,9 @@ def test_no_class_is_impossible_and_all_sum_to_one(seen: dict[str, float]) -> No
 
 
 def test_smoothing_moves_a_share_by_no_more_than_it_says() -> None:
-    seen = {c: count / WINDOW for c, count in Counter({"a": 997, "b": 3}).items()}
+    seen = {c: count / PROMPTS for c, count in Counter({"a": 997, "b": 3}).items()}
     h = predicted(seen, CLASSES)
-    assert max(abs(h[c] - seen.get(c, 0)) for c in CLASSES) <= len(CLASSES) / (2 * WINDOW)
+    assert max(abs(h[c] - seen.get(c, 0)) for c in CLASSES) <= len(CLASSES) / (2 * PROMPTS)
     assert h["c"] == pytest.approx(0.5 / 1003)
 
 

@@ -6,9 +6,9 @@ from collections import Counter
 import pytest
 
 from planner.approximation.switching import LEAVING, MODELS, RETURNING, REUSE
+from planner.draft import Draft
 from planner.plans import check, publish
 from planner.policies.argus import plan
-from planner.policies.draft import Draft
 from tests.builders import NOW_MS, a_worker, an_observation
 from tests.planner.approximation.builders import a_reuse_ladder
 
@@ -19,7 +19,7 @@ def reusing(
     retrieval_ms: float | None, memory: dict, homes: tuple[str, ...] = ("heavy",) * 4, **changes: object
 ) -> Draft:
     workers = tuple(a_worker(f"w-{i}", variant) for i, variant in enumerate(homes))
-    values = {"demand_rps": 60.0, "classes": PAST, "workers": workers, "retrieval_ms": retrieval_ms}
+    values = {"demand_rps": 60.0, "classes": {"reuse": PAST}, "workers": workers, "retrieval_ms": retrieval_ms}
     draft = plan(an_observation(**(values | changes)), a_reuse_ladder(), memory, {"overprovision": 1})
     check(publish(draft, None, "argus", NOW_MS), a_reuse_ladder())
     return draft
@@ -68,6 +68,17 @@ def test_on_the_way_to_models_the_solver_takes_a_margin_for_the_smaller_ones() -
     assert margin.memory["stage"] == MODELS
 
 
+def test_a_fleet_that_left_reuse_routes_by_the_classes_of_models() -> None:
+    away = {"stage": MODELS, "since_ms": -1}
+    heavy = []  # share of the hardest class that middle has to take
+    for easy in (0.1, 0.9):
+        classes = {"reuse": PAST, "models": {"light": easy, "heavy": 1 - easy}}
+        draft = reusing(90.0, away, demand_rps=30.0, classes=classes)
+        assert draft.strategy == "models"
+        heavy.append(rows(draft)["heavy"].get("middle", 0.0))
+    assert heavy[0] > heavy[1], heavy
+
+
 def test_a_store_that_recovered_brings_reuse_back_once_all_hold_the_large_model() -> None:
     away = {"stage": MODELS, "since_ms": -1}
     small = ("middle", "middle", "light", "light")
@@ -85,7 +96,7 @@ def test_a_store_that_recovered_brings_reuse_back_once_all_hold_the_large_model(
 
 
 def test_without_the_switch_a_dead_store_changes_nothing() -> None:
-    seen = an_observation(4, demand_rps=60, classes=PAST, retrieval_ms=math.inf)
+    seen = an_observation(4, demand_rps=60, classes={"reuse": PAST}, retrieval_ms=math.inf)
     assert plan(seen, a_reuse_ladder(), {}, {"switch": 0}).strategy == "reuse"
     assert plan(seen, a_reuse_ladder(), {}, {}).strategy == "models"
     assert plan(seen, a_reuse_ladder(), {}, {"reuse": 0}).memory == {}

@@ -135,7 +135,8 @@ def _in_time(problem: Problem, gates: Sequence[int], chosen: Sequence[int]) -> b
         runs = [problem.modes[problem.variant_of[at]] for at in levels]
         if not all(runs):
             return False
-        seconds = sum(mode[chosen[problem.variant_of[at]]].sojourn_s for mode, at in zip(runs, levels, strict=True))
+        modes_ = [mode[chosen[problem.variant_of[at]]] for mode, at in zip(runs, levels, strict=True)]
+        seconds = modes_[0].first_s + sum(mode.sojourn_s for mode in modes_[1:])
         if seconds > problem.slo_s - problem.gates[g].extra_s + 1e-9:
             return False
     return True

@@ -8,10 +8,10 @@ from planner.catalog import Catalog, DeferralPoint, parse
 from planner.catalogs.measured import CascadeBands, Measured
 from planner.deferral_seen import SeenDeferral
 from planner.joint.build import problem_of
-from planner.joint.offers import offers_of
+from planner.joint.offers import WIDE, offers_of
 from planner.observation import Observation, WorkerView
+from planner.parameters import settle
 from planner.policies import joint
-from planner.policies.parameters import settle
 
 CATALOGS = pathlib.Path(__file__).parents[3] / "infra" / "catalogs"
 SEEN = Observation(now_ms=0, demand_rps=4.0, slo_ms=4000, workers=(WorkerView("w", "heavy", "ready", 0, 0.0),))
@@ -33,7 +33,9 @@ def in_bands() -> Catalog:
     )
     quality: dict[str, tuple[float | None, ...]] = {"light": (0.9, 0.6), "middle": (0.92, 0.7), "heavy": (0.99, 0.9)}
     return dataclasses.replace(
-        tiny, measured=Measured(bounds=(0.0, 0.5, 1.0), quality=quality, cascades={tiny.cascades[0].key: cascade})
+        tiny,
+        cascades=tiny.cascades[:1],
+        measured=Measured(bounds=(0.0, 0.5, 1.0), quality=quality, cascades={tiny.cascades[0].key: cascade}),
     )
 
 
@@ -54,6 +56,31 @@ def test_a_cascade_is_offered_at_each_measured_step_and_at_thresholds_that_diffe
     assert judged[0, 0.5].pictures[heavy].tolist() == pytest.approx([0.1, 0.4])
     assert judged[6, 0.5].pictures[heavy].tolist() == pytest.approx([0.1 * left, 0.4 * left])
     assert judged[3, 0.5].quality.tolist() == pytest.approx([0.9 * 0.95 + 0.1 * 0.99, 0.6 * 0.8 + 0.4 * 0.95])
+
+
+def test_a_curve_is_offered_between_thresholds_that_defer_far_apart() -> None:
+    """DiffServe's f jumps from 0 to .14 at .005; nothing is made up between measured bands (the test above)."""
+    found = offers_of(shipped("diffserve-sdturbo"), SEEN, 0.0)
+    heavy = found.levels.index("sd15")
+    judged = [(g.threshold, found.offers[at]) for g, at in found.gates.items() if g.next_level >= 0]
+    deferred = [float(offer.pictures[heavy][0]) for _, offer in sorted(judged, key=lambda pair: pair[0])]
+    assert max(np.diff([0.0, *deferred])) <= WIDE + 1e-9
+    threshold, first = min(judged, key=lambda pair: pair[0] or 1.0)
+    assert threshold == pytest.approx(0.005 / 3)
+    assert first.pictures[heavy].tolist() == pytest.approx([0.1426 / 3])
+    assert first.quality.tolist() == pytest.approx([-22.77 + (22.77 - 19.55) / 3], abs=0.5)
+
+
+def test_only_who_has_a_draft_may_be_promised_less_than_an_answer_in_time() -> None:
+    problem = problem_of(SEEN, shipped("diffserve-sdturbo"), settle({"percentile": 0.99}, joint.PARAMETERS))
+    light, heavy = problem.modes
+    assert not any(mode.has_draft for mode in light), "nothing is painted again there"
+    again = [mode for mode in heavy if mode.has_draft]
+    assert again
+    assert all(mode.first_s == np.inf for mode in again)
+    assert max(line.slope for mode in again for line in mode.lines) > max(
+        line.slope for mode in heavy if not mode.has_draft for line in mode.lines if line.most == 1
+    )
 
 
 def test_the_deferral_that_was_seen_counts() -> None:

@@ -3,11 +3,11 @@ import dataclasses
 import numpy as np
 import pytest
 
+from planner.draft import Draft
 from planner.joint.problem import Gate, Option, Problem, Solution
 from planner.joint.reading import draft_of, with_spares
 from planner.joint.solve import solve
 from planner.observation import Observation, WorkerView
-from planner.policies.draft import Draft
 from tests.planner.joint.problems import a_problem
 from tests.planner.joint.test_offers import shipped
 

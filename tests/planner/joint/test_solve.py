@@ -4,14 +4,15 @@ import numpy as np
 import pytest
 
 from planner import solver
-from planner.joint.problem import Problem, score
+from planner.joint.problem import Line, Mode, Problem, score
 from planner.joint.solve import SMALL, optimum, solve
+from tests.planner.joint.exactness import seeds
 from tests.planner.joint.problems import a_problem, best_value, faults, random_problem
 
 LIMIT_S = 20.0  # never reached where a proof is asked for
 
 
-@pytest.mark.parametrize("seed", range(1, 9))
+@pytest.mark.parametrize("seed", seeds(16))
 def test_a_small_problem_is_solved_as_well_as_by_looking_at_everything(seed: int) -> None:
     problem = random_problem(np.random.default_rng(seed))
     assert _size(problem) <= SMALL, "solved whole"
@@ -42,6 +43,32 @@ def test_one_more_worker_never_lowers_the_objective(seed: int) -> None:
         values.append(score(more, found).value)
     assert values[0] <= values[1] + 1e-6
     assert values[1] <= values[2] + 1e-6
+
+
+@pytest.mark.parametrize("levels", [3, 5])
+@pytest.mark.parametrize("seed", range(3))
+def test_what_makes_no_difference_is_given_for_less_work(seed: int, levels: int) -> None:
+    dice = np.random.default_rng(300 + seed)
+    problem = dataclasses.replace(random_problem(dice, levels=levels, workers=3 * levels - 6), demand_rps=0.5)
+    best, less = solve(problem, LIMIT_S), solve(dataclasses.replace(problem, indifference=0.1), LIMIT_S)
+    slack = 0.1 / float(np.ptp(problem.quality))
+    assert faults(problem, less) == []
+    assert score(problem, less).shed <= score(problem, best).shed + 1e-6
+    assert score(problem, less).quality >= score(problem, best).quality - slack - 1e-6
+    assert score(problem, less).busy <= score(problem, best).busy + 1e-6
+
+
+def test_workers_kept_busy_with_drafts_serve_nobody_without_one() -> None:
+    drafts = [(0, 1, 0.5, [0.5], [0.9])]
+    busy = Mode(1.0, (Line(1, 4, 2.0, 0.0, 1),), has_draft=True)
+    problem = a_problem([[0.0], [1.0]], [0.2, 1.0], drafts, workers=4, demand_rps=3.0)
+    problem = dataclasses.replace(problem, modes=(problem.modes[0], (*problem.modes[1], busy)))
+    found = solve(problem, LIMIT_S)
+    assert faults(problem, found) == []
+    assert found.given[0, 1] == pytest.approx(1.0), "three workers at 1/s each answer all by themselves"
+    assert found.lines[1] == problem.modes[1][0].lines[0]
+    crowded = dataclasses.replace(problem, demand_rps=6.0)
+    assert solve(crowded, LIMIT_S).lines[1] == busy.lines[0], "twice as quick where each has its draft"
 
 
 def test_quality_is_not_bought_with_a_request() -> None:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from planner.approximation.switching import STAGES
 from planner.catalog import Catalog, Cut
 from planner.catalogs.measured import Measured
+from planner.draft import Draft
 from planner.plans import check, publish
 from planner.policies.argus import plan
-from planner.policies.draft import Draft
 from tests.builders import NOW_MS, a_catalog, a_variant, a_worker, an_observation
 from tests.planner.approximation.builders import a_ladder, a_reuse_ladder, three_variants
 
@@ -21,7 +21,7 @@ CLASSES = {"light": 0.6, "heavy": 0.4}
 
 
 def drafted(demand: float, n_workers: int = 4, catalog: Catalog | None = None, **parameters: float) -> Draft:
-    observation = an_observation(n_workers, demand_rps=demand, classes=CLASSES)
+    observation = an_observation(n_workers, demand_rps=demand, classes={"models": CLASSES})
     return checked(plan(observation, catalog or a_ladder(), {}, {"overprovision": 1, **parameters}), catalog)
 
 
@@ -55,7 +55,9 @@ def test_any_fleet_demand_histogram_and_memory_gets_a_valid_plan(
 ) -> None:
     catalog = a_reuse_ladder() if reuse else a_ladder()
     workers = tuple(a_worker(f"w-{i}", homes[i]) for i in range(n_workers))
-    seen = an_observation(demand_rps=demand, classes=classes, workers=workers, retrieval_ms=retrieval_ms)
+    seen = an_observation(
+        demand_rps=demand, classes={"models": classes, "reuse": classes}, workers=workers, retrieval_ms=retrieval_ms
+    )
     draft = checked(plan(seen, catalog, {"stage": stage, "since_ms": 0}, {}), catalog)
     assert sorted(draft.allocation) == [worker.worker_id for worker in workers]
     assert draft.expected
@@ -119,7 +121,7 @@ def test_measured_degradation_that_is_not_convex_is_aligned_by_the_exact_program
     catalog = a_catalog(
         variants=variants, cascades=(), class_cuts={"models": (Cut("b", 0.5), Cut("a", 1.0))}, measured=measured
     )
-    seen = an_observation(2, demand_rps=140, classes={"a": 0.5, "b": 0.5})
+    seen = an_observation(2, demand_rps=140, classes={"models": {"a": 0.5, "b": 0.5}})
     draft = checked(plan(seen, catalog, {}, {"overprovision": 1}), catalog)
     assert "transport LP" in draft.reason
     assert rows(draft)["a"]["d"] > 0.5
@@ -127,7 +129,7 @@ def test_measured_degradation_that_is_not_convex_is_aligned_by_the_exact_program
 
 
 def test_a_solver_that_fails_does_not_stop_the_planner(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pulp, "PULP_CBC_CMD", lambda **_: 1 / 0)
+    monkeypatch.setattr(pulp, "COIN_CMD", lambda **_: 1 / 0)
     draft = drafted(30)
     assert counts(draft) == {"heavy": 2, "middle": 2}
     assert "the solver failed" in draft.reason
@@ -135,7 +137,7 @@ def test_a_solver_that_fails_does_not_stop_the_planner(monkeypatch: pytest.Monke
 
 def test_workers_stay_for_a_small_loss_when_told_to_hold() -> None:
     workers = tuple(a_worker(f"w-{i}", v) for i, v in enumerate(("heavy", "middle", "middle", "middle")))
-    seen = an_observation(workers=workers, demand_rps=30, classes=CLASSES)
+    seen = an_observation(workers=workers, demand_rps=30, classes={"models": CLASSES})
     moved, held = (plan(seen, a_ladder(), {}, {"overprovision": 1, "hold": hold}) for hold in (0, 0.2))
     assert counts(moved) == {"heavy": 2, "middle": 2}
     assert counts(held) == {"heavy": 1, "middle": 3}

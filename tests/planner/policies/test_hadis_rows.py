@@ -55,6 +55,44 @@ def test_a_row_s_own_thresholds_count_before_its_shares() -> None:
     assert draft.cascades[0].threshold == 0.4
 
 
+def test_the_deferral_seen_counts_for_the_prompts_that_are_drafts_alone() -> None:
+    """Of the easy half a tenth is deferred, of the other nine tenths, of which the row sends none to light."""
+    easy, hard = ((DeferralPoint(0.5, f), DeferralPoint(1.0, 1.0)) for f in (0.1, 0.9))
+    bands = CascadeBands((0.0, 0.5, 1.0), ((0.0, 0.1, 1.0), (0.0, 0.9, 1.0)))
+    key = Pair("light", "heavy", "look").key
+    measured = Measured(bounds=(0.0, 0.5, 1.0), quality={}, cascades={key: bands})
+    row = (ROWS[3]._replace(hardness=0.5, threshold=0.5),)
+    late = (SeenDeferral("light", "look", (0.0, 0.5, 1.0), (easy, hard), images=1000),)
+    drafted_ = drafted(seen(8, deferral=late), a_table_catalog(pair_rows=row, measured=measured))
+    assert drafted_.expected
+    assert drafted_.expected.heavy_share == pytest.approx(0.3 + 0.7 * 0.1)
+    harder = (row[0]._replace(hardness=0.75),)  # a third of the drafts is of the hard half
+    mixed = drafted(seen(8, deferral=late), a_table_catalog(pair_rows=harder, measured=measured))
+    assert mixed.expected
+    assert mixed.expected.heavy_share == pytest.approx(0.3 + 0.7 * (2 * 0.1 + 0.9) / 3)
+
+
+def test_a_harder_mix_lowers_the_quality_of_a_row_that_is_known_by_band() -> None:
+    measured = Measured(bounds=(0.0, 0.5, 1.0), quality={})
+    row = (ROWS[0]._replace(quality_by_band=(0.9, 0.7)),)
+    catalog = a_table_catalog(pair_rows=row, measured=measured)
+    assert quality(drafted(seen(8), catalog)) == pytest.approx(0.8)
+    assert quality(drafted(seen(8, hardness=(0.0,) * 5 + (0.2,) * 5), catalog)) == pytest.approx(0.7)
+    unknown = (row[0]._replace(quality_by_band=(0.9, None)),)
+    assert quality(drafted(seen(8), a_table_catalog(pair_rows=unknown, measured=measured))) == 0.8
+
+
+def test_a_row_from_a_later_step_costs_less_of_heavy_and_is_planned_so() -> None:
+    """A row without a step is from the pair's own, a blank here."""
+    blank, over = ROWS[3], ROWS[3]._replace(quality=0.94, paint_over_step=20)
+    catalog = a_table_catalog(pair_rows=(blank, over))
+    assert [pair.paint_over_step for pair in pairs(catalog)] == [0, 20]
+    idle, busy = drafted(seen(8, 10.0), catalog), drafted(seen(8, 150.0), catalog)
+    assert (idle.cascades[0].paint_over_step, quality(idle)) == (0, 0.95)
+    assert (busy.cascades[0].paint_over_step, quality(busy)) == (20, 0.94)
+    assert counts(busy)[1] == 6  # .3 in full and .35 of which a fifth: .37 of 150/s at 10/s a worker
+
+
 def test_without_a_table_it_is_swept_from_what_was_measured_by_band() -> None:
     """Light is as good as heavy on the easy half and useless on the other: the hard half goes straight to heavy."""
     bands = CascadeBands((0.0, 0.5, 1.0), ((0.0, 0.1, 1.0), (0.0, 0.5, 1.0)))

@@ -9,10 +9,10 @@ import pytest
 
 from planner.catalog import parse
 from planner.catalogs.measured import Measured
+from planner.draft import Draft
 from planner.observation import Observation, Queue, WorkerView
 from planner.plans import check, publish
 from planner.policies import joint
-from planner.policies.draft import Draft
 from planner.profiles import Shares
 from schemas.messages import Expected
 
@@ -20,7 +20,7 @@ CATALOGS = {
     path.stem: parse(path.read_text(), path.stem)
     for path in (pathlib.Path(__file__).parents[3] / "infra" / "catalogs").glob("*.toml")
 }
-FLUID = {"percentile": 0.0, "overprovision": 1.0, "hold_s": 1e6}  # no queues, moves cost nothing
+FLUID = {"percentile": 0.0, "overprovision": 1.0, "hold_s": 1e6, "indifference": 0.0}  # no queues, no cost of moves
 
 
 def seen(
@@ -91,11 +91,12 @@ def test_past_the_best_heavy_share_it_does_not_go_where_diffserve_does() -> None
     assert promised(draft).heavy_share == pytest.approx(0.6, abs=0.02)
 
 
-def test_queues_need_room() -> None:
-    fluid, queued = (planned("diffserve-sdturbo", 24.0, p) for p in (FLUID, FLUID | {"percentile": 0.95}))
-    strict = planned("diffserve-sdturbo", 24.0, FLUID | {"percentile": 0.99})
+def test_queues_need_room_where_no_draft_is_there_to_fall_back_on() -> None:
+    fluid, queued = (planned("diffserve-sdturbo", 40.0, p) for p in (FLUID, FLUID | {"percentile": 0.95}))
+    strict = planned("diffserve-sdturbo", 40.0, FLUID | {"percentile": 0.999})
     assert fid_of(fluid) < fid_of(queued) <= fid_of(strict)
-    assert promised(queued).utilization < 0.95
+    assert count(queued, "sd-turbo") > count(fluid, "sd-turbo"), "late drafts are late answers"
+    assert promised(queued).utilization > 0.95, "what waits too long to be painted again stays a draft"
 
 
 def test_hard_prompts_get_the_better_level_where_not_all_can() -> None:
@@ -111,6 +112,36 @@ def test_hard_prompts_get_the_better_level_where_not_all_can() -> None:
         if hard:
             assert first[0.5] == {"heavy": 1.0}
             assert first[0.0].get("heavy", 0.0) < 1.0
+
+
+def test_between_plans_that_nobody_can_tell_apart_the_one_with_less_work_is_taken() -> None:
+    draft, careful = planned("diffserve-sdturbo", 8.0), planned("diffserve-sdturbo", 8.0, {"indifference": 0.0})
+    careless = planned("diffserve-sdturbo", 8.0, {"indifference": 1.0})
+    assert CATALOGS["diffserve-sdturbo"].indifference == 0.01
+    assert fid_of(careful) - 1e-6 <= fid_of(draft) <= fid_of(careful) + 0.0101
+    assert fid_of(careful) + 0.5 < fid_of(careless) <= fid_of(careful) + 1.001
+    heavy = [promised(d).heavy_share for d in (careful, draft, careless)]
+    assert heavy == sorted(heavy, reverse=True)
+    assert heavy[2] < 0.7 * heavy[0]
+
+
+def test_a_busy_fleet_gives_up_no_more_quality_than_makes_no_difference() -> None:
+    draft, careful = planned("diffserve-sdturbo", 60.0), planned("diffserve-sdturbo", 60.0, {"indifference": 0.0})
+    assert fid_of(draft) <= fid_of(careful) + 0.011
+    assert promised(draft).utilization > 0.9
+
+
+def test_a_curve_is_read_between_its_thresholds_where_the_first_defers_too_much() -> None:
+    """At 146/s the seven workers left paint 5 % again; the lowest published threshold, .005, defers 14 %."""
+    draft = planned("diffserve-sdturbo", 146.0)
+    assert 0 < draft.cascades[0].threshold < 0.005
+    assert fid_of(draft) < 22
+
+
+def test_a_surge_that_the_forecast_has_not_caught_up_with_is_planned_for() -> None:
+    calm, surge = (20,) * 60, (20,) * 57 + (60, 150, 150)
+    before, after = (planned("diffserve-sdturbo", 20.0, forecast_rps=40.0, counts=counts) for counts in (calm, surge))
+    assert count(after, "sd-turbo") >= count(before, "sd-turbo") + 4
 
 
 def test_more_than_all_can_serve_is_told_and_goes_to_the_fastest() -> None:
@@ -146,7 +177,7 @@ def test_a_solver_that_raises_leaves_a_plan(monkeypatch: pytest.MonkeyPatch) -> 
     def broken(*_: object, **__: object) -> None:
         raise OSError("no solver here")
 
-    monkeypatch.setattr(pulp, "PULP_CBC_CMD", broken)
+    monkeypatch.setattr(pulp, "COIN_CMD", broken)
     draft = planned("diffserve-sdturbo", 24.0)
     assert draft.is_feasible
     assert fid_of(draft) < 17.5, "one cascade for all, as good as enumeration finds it"

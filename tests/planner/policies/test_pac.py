@@ -10,7 +10,7 @@ from tests.planner.approximation.builders import a_ladder, a_reuse_ladder
 @pytest.mark.parametrize("demand", [0, 30, 100, 400])
 @pytest.mark.parametrize("n_workers", [0, 1, 4])
 def test_it_allocates_as_argus_does_but_every_prompt_has_the_same_route(demand: float, n_workers: int) -> None:
-    seen = an_observation(n_workers, demand_rps=demand, classes={"light": 0.6, "heavy": 0.4})
+    seen = an_observation(n_workers, demand_rps=demand, classes={"models": {"light": 0.6, "heavy": 0.4}})
     aware, blind = (policy.plan(seen, a_ladder(), {}, {}) for policy in (argus, pac))
     assert blind.allocation == aware.allocation
     assert blind.expected == aware.expected

@@ -14,7 +14,7 @@ from tests.planner.approximation.builders import a_ladder, a_reuse_ladder
 @pytest.mark.parametrize("demand", [0, 3, 77, 1e5])
 @pytest.mark.parametrize("slo_ms", [0, 1, 900])
 def test_any_fleet_demand_and_slo_gets_a_valid_plan_of_one_route(n_workers: int, demand: float, slo_ms: float) -> None:
-    seen = an_observation(n_workers, demand_rps=demand, slo_ms=slo_ms, classes={"light": 1.0})
+    seen = an_observation(n_workers, demand_rps=demand, slo_ms=slo_ms, classes={"models": {"light": 1.0}})
     draft = plan(seen, a_ladder(), {}, {})
     check(publish(draft, None, "proteus", 0), a_ladder())
     assert len(draft.routes) == 1

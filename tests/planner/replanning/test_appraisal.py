@@ -5,8 +5,8 @@ import math
 
 import pytest
 
+from planner.draft import Draft
 from planner.observation import Queue
-from planner.policies.draft import Draft
 from planner.replanning.appraisal import appraise
 from schemas.messages import Route
 from tests.builders import a_cascade, a_catalog, a_worker, an_observation
@@ -50,10 +50,10 @@ def test_routes_by_hardness_take_the_share_of_prompts_that_are_so_hard() -> None
 def test_routes_by_class_take_the_share_of_the_class() -> None:
     routes = Route(levels={"light": 1.0}, label="light"), Route(levels={"heavy": 1.0}, label="heavy")
     draft = a_draft(routes=routes, cascades=())
-    assert loads(draft, classes={"light": 0.8, "heavy": 0.2})["heavy"][0] == pytest.approx(2.0)
+    assert loads(draft, classes={"models": {"light": 0.8, "heavy": 0.2}})["heavy"][0] == pytest.approx(2.0)
     assert loads(draft)["heavy"][0] == pytest.approx(5.0), "no class seen: all alike"
     mixed = a_draft(routes=(routes[1], *HALF), cascades=())
-    shares = loads(mixed, classes={"light": 0.8, "heavy": 0.2})
+    shares = loads(mixed, classes={"models": {"light": 0.8, "heavy": 0.2}})
     assert shares["heavy"][0] == pytest.approx(2.0 + 4.0), "a class without a route goes by hardness"
 
 

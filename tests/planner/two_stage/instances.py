@@ -34,6 +34,7 @@ def random_problem(seed: int, straight: bool) -> Problem:
         workers=dice.randint(0, 6),
         slo_ms=dice.choice([math.inf, 600.0, 1500.0, dice.random() * 4000]),
         judging_ms=dice.choice([0.0, 10.0]),
+        over=dice.choice([1.0, 1.0, 0.375]),
     )
 
 
@@ -45,12 +46,13 @@ def best_by_trying(problem: Problem) -> float | None:
         for (b1, e1), (b2, e2) in itertools.product(problem.light.run_ms, problem.heavy.run_ms):
             one = e1 * (1 + problem.light.wait_runs) + problem.light.wait_ms + problem.judging_ms
             two = e2 * (1 + problem.heavy.wait_runs) + problem.heavy.wait_ms
+            over = e2 * problem.over * (1 + problem.heavy.wait_runs) + problem.heavy.wait_ms
             paths = [one] * (row.straight < 1) + [two] * (row.straight > 0)
-            paths += [one + two] * (row.straight < 1 and row.deferred > 0)
+            paths += [one + over] * (row.straight < 1 and row.deferred > 0)
             if max(paths) > problem.slo_ms:
                 continue
             for x1, x2 in itertools.product(workers, workers):
-                light, heavy = 1 - row.straight, row.straight + (1 - row.straight) * row.deferred
+                light, heavy = 1 - row.straight, row.straight + (1 - row.straight) * row.deferred * problem.over
                 enough = x1 * b1 * 1000 / e1 >= problem.demand_rps * light - 1e-6
                 enough = enough and x2 * b2 * 1000 / e2 >= problem.demand_rps * heavy - 1e-6
                 present = (x1 or not light > 0) and (x2 or not heavy > 0)

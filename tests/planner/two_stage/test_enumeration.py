@@ -34,7 +34,7 @@ def check(problem: Problem, answer: Answer) -> None:
     row, (x1, x2), (b1, b2) = answer.row, answer.workers, answer.batches
     assert x1 + x2 == problem.workers
     assert x1 * problem.light.throughput_rps(b1) >= problem.demand_rps * row.light - 1e-6
-    assert x2 * problem.heavy.throughput_rps(b2) >= problem.demand_rps * row.heavy - 1e-6
+    assert x2 * problem.heavy.throughput_rps(b2) >= problem.demand_rps * problem.work(row) - 1e-6
     assert x1 or not row.light
     assert x2 or not row.heavy
     assert answer.latency_ms <= problem.slo_ms
@@ -74,6 +74,16 @@ def test_light_is_charged_for_what_reaches_it_only() -> None:
     answer = answered(problem)
     assert answer.workers == (1, 8)
     assert solve(replace(problem, rows=(Row(1.0, straight=0.0, deferred=0.5),))) is None  # 30/s on light: two
+
+
+def test_what_goes_straight_to_heavy_is_painted_in_full_and_what_is_painted_over_in_part() -> None:
+    """8/s: 4 straight and 2 painted again, of which a quarter of the work: 4.5/s of 2/s a worker, or three batches."""
+    row = Row(1.0, straight=0.5, deferred=0.5, hardness=0.5)
+    problem = a_problem(rows=(row,), demand_rps=8.0, workers=5, over=0.25)
+    assert problem.work(row) == 0.5 + 0.25 * 0.25
+    assert answered(problem).loads[1] == pytest.approx(8 * 0.5625 / (2 * answered(problem).workers[1]))
+    assert answered(problem).latency_ms == 2000  # straight, not the draft's 250 with a quarter of 2000
+    assert answered(replace(problem, rows=(Row(1.0, 0.0, 0.5),))).latency_ms == 250 + 500
 
 
 def test_a_row_that_nobody_takes_both_levels_in_has_the_latency_of_the_slower() -> None:

@@ -20,7 +20,7 @@ def test_it_agrees_with_the_enumeration(straight: bool) -> None:
             (x1, x2), (b1, b2) = chosen.workers, chosen.batches
             assert x1 + x2 <= problem.workers
             assert x1 * problem.light.throughput_rps(b1) >= problem.demand_rps * chosen.row.light - 1e-5
-            assert x2 * problem.heavy.throughput_rps(b2) >= problem.demand_rps * chosen.row.heavy - 1e-5
+            assert x2 * problem.heavy.throughput_rps(b2) >= problem.demand_rps * problem.work(chosen.row) - 1e-5
 
 
 def test_it_has_no_answer_where_there_is_none() -> None:

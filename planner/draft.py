@@ -6,7 +6,7 @@ from typing import Any
 
 from planner.catalog import Catalog
 from planner.observation import Observation
-from schemas.messages import Cascade, Expected, Route
+from schemas.messages import Admission, Cascade, Expected, Route
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +22,8 @@ class Draft:
     expected: Expected | None = None
     memory: dict[str, Any] = field(default_factory=dict)  # JSON values: what the policy needs next time
     strategy: str = "models"
+    admission: Admission | None = None  # None: all are let in; no policy's own, `planner.shedding` derives it
+    weighs_moves: bool = False  # the policy has held what moves cost against what they gain
     is_feasible: bool = True  # all of the demand planned for is served within the SLO
 
 
