@@ -134,7 +134,8 @@ def _logics(role: str, settings: Settings, catalog: Catalog, views: _Views) -> l
         from agents.classify import open_judge
 
         classifier = Classifier(open_judge(catalog), catalog, settings.requests)
-        return [classifier, BatchClassifier(classifier, catalog, views.fleet, views.ended)]
+        beat_ms = settings.worker.heartbeat_ms
+        return [classifier, BatchClassifier(classifier, catalog, views.fleet, views.ended, beat_ms)]
     from agents.dispatching import Dispatcher
 
     dispatcher = Dispatcher(catalog, views.fleet, role)

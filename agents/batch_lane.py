@@ -21,9 +21,13 @@ class BatchClassifier:
     role = "classifier-batch"
     source = topics.PROMPTS_BATCH
 
-    def __init__(self, classifier: Classifier, catalog: Catalog, fleet: FleetView, ended: EndedView) -> None:
+    def __init__(
+        self, classifier: Classifier, catalog: Catalog, fleet: FleetView, ended: EndedView, beat_ms: float
+    ) -> None:
+        """`beat_ms`: between two heartbeats of a worker."""
         self._classifier, self._catalog, self._fleet, self._ended = classifier, catalog, fleet, ended
-        self._in_flight: set[str] = set()
+        self._beat_ms = beat_ms
+        self._in_flight: dict[str, int] = {}  # request -> when it passed, epoch ms
 
     async def on_record(self, record: Incoming) -> Sequence[Outgoing]:
         """What the classifier says, when it is this record's turn."""
@@ -31,17 +35,18 @@ class BatchClassifier:
             await asyncio.sleep(LOOK_S)
         written = await self._classifier.classified(record)
         if any(each.topic == topics.CLASSIFIED for each in written):
-            self._in_flight.add(request_id_of(record))
+            self._in_flight[request_id_of(record)] = now_ms()
         return written
 
     def _is_open(self) -> bool:
-        self._in_flight = {request_id for request_id in self._in_flight if request_id not in self._ended}
+        at_ms = now_ms()
+        self._in_flight = {name: passed for name, passed in self._in_flight.items() if name not in self._ended}
         workers = [
             Occupation(load.remaining_ms, run_ms(variant, 1))
             for variant in self._catalog.variants.values()
-            for load in self._fleet.loads(variant.name, now_ms())
+            for load in self._fleet.loads(variant.name, at_ms)
         ]
-        return batch_may_pass(workers, len(self._in_flight))
+        return batch_may_pass(workers, [at_ms - passed for passed in self._in_flight.values()], self._beat_ms)
 
     def on_delivered(self, record: Outgoing, delivered: Delivered) -> None:
         """Nothing to remember."""

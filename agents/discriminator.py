@@ -13,7 +13,7 @@ from agents.scoring import Scorer
 from agents.views import EndedView, PlanView
 from agents.writing import event_record, outcome_record, refused
 from planner.catalog import Catalog
-from planner.escalation import Escalate, Keep, Verdict, cascade_of, judge
+from planner.escalation import Escalate, Keep, Verdict, cascade_of, judge, judged_ms
 from planner.options import settle
 from planner.outcomes import completed, failed, step_of
 from planner.paint_over import begins_at
@@ -64,7 +64,7 @@ class Discriminator:
             next_ms = math.inf
             if cascade is not None:
                 confidence = await self._score(image, cascade.discriminator)
-                next_ms = self._dispatcher.finish_in_ms(cascade.next_level, request.options, step)
+                next_ms = self._next_ms(plan, image, cascade.next_level, step)
             verdict = judge(plan, image.job.level, confidence, request.deadline_ms, now_ms(), next_ms)
         if isinstance(verdict, Escalate):
             return await self._escalated(plan, image, confidence, verdict, step, record)
@@ -95,6 +95,12 @@ class Discriminator:
         }  # fmt: skip
         note = event_record(job.classified.request.request_id, "escalated", self.role, now_ms(), **detail)
         return [placed, note]
+
+    def _next_ms(self, plan: Plan, image: ImageGenerated, level: str, step: int) -> float:
+        """What the request would take on the next level, until it is painted and judged there."""
+        classified = image.job.classified
+        painted_ms = self._dispatcher.finish_in_ms(level, classified.request.options, step)
+        return painted_ms + judged_ms(plan, classified, level, self._catalog)
 
     def _begins_at(self, cascade: Cascade, image: ImageGenerated) -> int:
         """The step of the next level from which it would paint over this picture; 0: on a blank."""

@@ -81,8 +81,9 @@ class Dispatcher:
         """Who gets it; None when nobody serves the level, so that the job waits on its topic for a worker to come."""
         variant = self._catalog.level(level)
         loads = self._fleet.loads(variant.name, now_ms()) if seen is None else seen
+        batch = plan.batch.get(variant.name, 1)
         while loads:
-            load = choose(plan.dispatch, loads, request_id, self._sent_before[variant.name], run_ms(variant, 1))
+            load = choose(plan.dispatch, loads, request_id, self._sent_before[variant.name], run_ms(variant, 1), batch)
             if load is not None:
                 return load
             await asyncio.sleep(PULL_WAIT_S)

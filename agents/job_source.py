@@ -1,13 +1,21 @@
 """A worker's share of one variant's job topic: batches to paint, attempts that survive a crash, commits after acks.
 
-One batch is taken, painted without polling, its result acknowledged, then committed: measured, pausing and resuming
-costs up to a second a job. Before painting, the attempt is committed as metadata of the unchanged offset, so that a
-job which kills its worker is recognised by the next owner.
+One window is taken, painted without polling, its result acknowledged, then committed: measured, pausing and resuming
+costs up to a second a job. Before painting, what is in hand is committed as metadata of the unchanged offset, so that a
+job which kills its workers is found: what a dead worker had in hand is taken one by one, and only who dies with a job
+alone in hand counts against it.
+
+    in hand at death            | committed             | the next owner takes
+    offsets 5 to 9, or more     | 5, attempt=0 until=10 | 5 to 9 alone each, as attempts 1
+    5 alone, for the N-th time  | 5, attempt=N until=10 | 5 alone, as attempt N + 1; 6 to 9 alone each
+    none, 5 is done             | 6, attempt=0 until=10 | 6 to 9 alone each
 """
 
 import logging
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
@@ -22,12 +30,24 @@ from streams.settings import Settings
 
 log = logging.getLogger(__name__)
 
-METADATA = "attempt="
+METADATA = re.compile(r"attempt=(\d+) until=(\d+)")
+
+
+class Suspect(NamedTuple):
+    """What a dead owner of a partition had in hand: the offsets from `offset` to below `until`."""
+
+    offset: int
+    until: int
+    attempts: int  # owners that died with the first of them alone in hand
+
+    def metadata(self) -> str:
+        """As it is committed at `offset`; empty where nothing is left."""
+        return f"attempt={self.attempts} until={self.until}" if self.until > self.offset else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A record with the number of owners it has met, this one included."""
+    """A record with the number of owners that had it alone in hand, this one included."""
 
     record: Incoming
     attempt: int
@@ -44,8 +64,9 @@ class JobSource:
     def __init__(self, settings: Settings, variant: str) -> None:
         self._prefix = settings.kafka.prefix
         self._topic = full_name(self._prefix, jobs_topic(variant, 1).name)
-        self._prior: dict[int, tuple[int, int]] = {}  # partition -> (offset, attempts that former owners began)
+        self._suspects: dict[int, Suspect] = {}  # by owned partition
         self._next: dict[int, int] = {}  # owned partition -> offset to take next
+        self._waiting: list[Message] = []  # polled and not taken: they followed one that is to be alone
         self._admin = AdminClient(client_config(settings))
         self._consumer = Consumer(
             {
@@ -67,44 +88,56 @@ class JobSource:
             if committed.error is not None:  # taking it for "nothing committed" would forget the attempts
                 raise KafkaException(committed.error)
             self._next[committed.partition] = max(0, committed.offset)
-            metadata = committed.metadata or ""
-            if committed.offset >= 0 and metadata.startswith(METADATA):
-                self._prior[committed.partition] = (committed.offset, int(metadata.removeprefix(METADATA)))
+            told = METADATA.fullmatch(committed.metadata or "")
+            if committed.offset >= 0 and told:
+                self._suspects[committed.partition] = Suspect(committed.offset, int(told[2]), int(told[1]))
 
     def _lose(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         for lost in partitions:
             self._next.pop(lost.partition, None)
-            self._prior.pop(lost.partition, None)
+            self._suspects.pop(lost.partition, None)
+        self._waiting = self._owned_of(self._waiting)
 
     def take(self, most: int, timeout_s: float) -> list[Taken]:
-        """Up to `most` jobs; one alone while a former owner died over the first of them, so that poison is found."""
-        most = 1 if self._prior else most
-        messages = take(self._consumer, most, timeout_s)
-        # a partition can be taken away between two messages of a batch: its jobs are the new owner's
-        return [self._taken(message) for message in messages if message.partition() in self._next]
+        """Up to `most` jobs; each alone as long as there are some that a dead owner had in hand.
+
+        Partitions come and go within the poll, so only then is it known which jobs are to be alone.
+        """
+        polled = take(self._consumer, max(1, most - len(self._waiting)), 0 if self._waiting else timeout_s)
+        ready = self._waiting + self._owned_of(polled)
+        many = 1 if self._suspects else most
+        self._waiting = ready[many:]
+        return [self._taken(message) for message in ready[:many]]
+
+    def _owned_of(self, messages: Sequence[Message]) -> list[Message]:
+        """Without those of partitions that were taken away meanwhile: they are the new owner's."""
+        return [message for message in messages if message.partition() in self._next]
 
     def _taken(self, message: Message) -> Taken:
         record = incoming(message, self._prefix)
         self._next[record.partition] = record.offset + 1
-        offset, attempts = self._prior.pop(record.partition, (-1, 0))
-        return Taken(record, attempts + 1 if offset == record.offset else 1)
+        suspect = self._suspects.get(record.partition)
+        return Taken(record, suspect.attempts + 1 if suspect and suspect.offset == record.offset else 1)
 
     def begin(self, batch: Sequence[Taken]) -> None:
-        """Record the attempt before painting."""
-        first: dict[int, Taken] = {}
-        for taken in batch:
-            first.setdefault(taken.record.partition, taken)
-        self._commit([self._position(t.record, 0, f"{METADATA}{t.attempt}") for t in first.values()])
+        """Record what is in hand before painting; of several jobs none is to blame before it was met alone."""
+        attempts = batch[0].attempt if len(batch) == 1 else 0
+        heads = {taken.record.partition: taken.record.offset for taken in reversed(batch)}
+        self._commit({p: self._suspect(p, heads[p], end, attempts) for p, end in _ends(batch).items()})
 
     def commit(self, batch: Sequence[Taken]) -> None:
         """Everything that these records caused is acknowledged: go past them."""
-        last = {taken.record.partition: taken.record for taken in batch}
-        self._commit([self._position(record, 1, "") for record in last.values()])
+        rest = {p: self._suspect(p, end, end, 0) for p, end in _ends(batch).items()}
+        self._suspects = {p: each for p, each in (self._suspects | rest).items() if each.until > each.offset}
+        self._commit(rest)
 
-    def _position(self, record: Incoming, past: int, metadata: str) -> TopicPartition:
-        return TopicPartition(self._topic, record.partition, record.offset + past, metadata)
+    def _suspect(self, partition: int, offset: int, end: int, attempts: int) -> Suspect:
+        """What the next owner is to take alone: to `end`, or as far as a former owner had it in hand."""
+        known = self._suspects.get(partition)
+        return Suspect(offset, max(end, known.until) if known else end, attempts)
 
-    def _commit(self, positions: list[TopicPartition]) -> None:
+    def _commit(self, suspects: Mapping[int, Suspect]) -> None:
+        positions = [TopicPartition(self._topic, p, each.offset, each.metadata()) for p, each in suspects.items()]
         try:
             self._consumer.commit(offsets=positions, asynchronous=False)
         except KafkaException as error:  # another owner has the partition: the work may be done twice
@@ -136,3 +169,8 @@ class JobSource:
     def close(self) -> None:
         """Leave the group at once."""
         self._consumer.close()
+
+
+def _ends(batch: Sequence[Taken]) -> dict[int, int]:
+    """partition -> the offset past its last record."""
+    return {taken.record.partition: taken.record.offset + 1 for taken in batch}

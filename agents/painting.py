@@ -58,9 +58,11 @@ class Painter:
         ended: EndedView,
         max_attempts: int,
         note: Callable[[Outgoing], object] = lambda _note: None,
+        judged_ms: Callable[[GenerateJob], float] = lambda _job: 0.0,  # from painted to judged, by the plan in force
     ) -> None:
         self._worker_id, self._engine, self._variant, self._note = worker_id, engine, variant, note
         self._pictures, self._ended, self._max_attempts = Pictures(store), ended, max_attempts
+        self._judged_ms = judged_ms
         self.pace = 1.0  # predicted time of its jobs of late over the variant's own: options and drafts change it
 
     def answer(self, batch: Sequence[Taken]) -> list[Outgoing]:
@@ -98,7 +100,7 @@ class Painter:
         request = wanted.job.classified.request
         took_ms = settled_ms(self._variant, wanted.how)
         self.pace = paced(self.pace, took_ms, run_ms(self._variant, 1))
-        if not can_meet(request.deadline_ms, predicted_finish_ms(now_ms(), 0, took_ms)):
+        if not can_meet(request.deadline_ms, predicted_finish_ms(now_ms(), 0, took_ms + self._judged_ms(wanted.job))):
             reason = f"{self._variant.name} would have finished after deadline_ms {request.deadline_ms}"
             return [outcome_record(_too_late(wanted.job, reason), wanted.taken.record.headers, now_ms())]
         return None
@@ -156,17 +158,10 @@ class Painter:
         taken, job = wanted.taken, wanted.job
         first, *more = [self._pictures.keep(job.job_id, picture) for picture in pictures]
         image = ImageGenerated(
-            job=job,
-            image=first,
-            worker_id=self._worker_id,
-            batch=painted.batch,
-            attempt=wanted.attempt,
-            started_ms=painted.started_ms,
-            painted_ms=painted.painted_ms,
-            stored_ms=now_ms(),
-            more=tuple(more),
+            job=job, image=first, worker_id=self._worker_id, batch=painted.batch, attempt=wanted.attempt,
+            started_ms=painted.started_ms, painted_ms=painted.painted_ms, stored_ms=now_ms(), more=tuple(more),
             paint_over_step=wanted.how.paint_over_step,
-        )
+        )  # fmt: skip
         return outgoing(
             topics.IMAGES, image, request_id=job.classified.request.request_id, cause=taken.record.headers, role=ROLE,
             now_ms=now_ms(), facts={"worker": self._worker_id, "sha256": image.image.sha256},
@@ -177,8 +172,7 @@ class Painter:
         if attempt >= self._max_attempts:
             return self._failed(taken, job, error)
         metrics.FALLBACKS.labels(ROLE, "retry").inc()
-        again = dataclasses.replace(job, attempt=attempt + 1)
-        return [job_record(again, None, taken.record.headers, ROLE, now_ms())]
+        return [job_record(dataclasses.replace(job, attempt=attempt + 1), None, taken.record.headers, ROLE, now_ms())]
 
     def _failed(self, taken: Taken, job: GenerateJob | None, error: Exception) -> list[Outgoing]:
         reason = f"{type(error).__name__}: {error}"

@@ -11,7 +11,7 @@ from planner.catalog import Catalog
 from planner.loads import shortest_ms
 from planner.options import job_ms
 from planner.outcomes import expired, failed, rejected
-from planner.placement import Place, TurnedAway, decide
+from planner.placement import SHED, Place, TurnedAway, decide
 from schemas import topics
 from schemas.messages import ClassifiedRequest, Outcome, Plan, Status
 from schemas.record import Delivered, Incoming, Outgoing
@@ -51,6 +51,8 @@ class Router:
         seen = self._dispatcher.look()
         fate = self._fate(plan, classified, seen)
         if isinstance(fate, TurnedAway):
+            if fate.code == SHED:
+                metrics.SHED.labels(request.tier).inc()
             return [outcome_record(self._end(fate, classified, plan), record.headers, now_ms())]
         if fate.is_lowered:
             metrics.FALLBACKS.labels(self.role, "cheaper-level").inc()

@@ -4,7 +4,6 @@ import asyncio
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from functools import partial
 
 from planner.loads import Load, LoadView, Sent
 from planner.observation import Seen
@@ -14,6 +13,7 @@ from schemas.messages import Heartbeat, Pin, Plan
 from schemas.record import Incoming
 from streams import logs, metrics
 from streams.codec import decode
+from streams.control import read_control, take_in
 from streams.reading import Follower, now_ms
 from streams.settings import Settings
 
@@ -25,40 +25,6 @@ LATE_MS = 600_000  # far more than a follower is ever behind
 
 
 Loads = dict[str, list[Load]]  # variant -> its live workers
-
-
-OnPlan = Callable[[Plan], None]
-OnPin = Callable[[Pin | None], None]  # an operator's order; None: there is none any more
-
-
-def take_in(record: Incoming, on_plan: OnPlan, on_pin: OnPin) -> None:
-    """Hand over what a record of the control topic says."""
-    if record.key == topics.PIN_KEY.encode():
-        pin = decode(record.value, Pin) if record.value else None
-        on_pin(pin if pin and (pin.policy or pin.plan_version) else None)
-    elif record.key == topics.PLAN_KEY.encode() and record.value:
-        on_plan(decode(record.value, Plan))
-
-
-def read_control(
-    settings: Settings,
-    on_plan: OnPlan,
-    on_pin: OnPin = lambda _: None,
-    *,
-    since_ms: int = 0,
-    within_s: float = START_TIMEOUT_S,
-) -> None:
-    """Hand over what lies on the control topic now, in order, from a moment on (0: all of it).
-
-    Raises:
-        PochadeError: the broker does not answer in time.
-    """
-    on_record = partial(take_in, on_plan=on_plan, on_pin=on_pin)
-    follower = Follower(settings, [topics.PLAN], on_record, since_ms=since_ms).start()
-    try:
-        follower.wait_caught_up(within_s)
-    finally:
-        follower.close()
 
 
 class PlanView:

@@ -15,8 +15,10 @@ from agents.watchdog import Watchdog
 from planner import batching
 from planner.allocation import may_leave
 from planner.catalog import Catalog, Variant, run_ms
+from planner.escalation import judged_ms
 from planner.observation import live_workers
 from schemas.errors import Unknown
+from schemas.messages import GenerateJob
 from schemas.record import Delivered
 from streams import logs, metrics
 from streams.admin import set_group_timeouts
@@ -109,7 +111,7 @@ class Worker:
         self._me.source = source
         painter = Painter(
             self._me.worker_id, engine, variant, self._store, self._ended, self._settings.worker.max_attempts,
-            note=self._producer.send,
+            note=self._producer.send, judged_ms=self._judged_ms,
         )  # fmt: skip
         try:
             self._become("ready", variant)
@@ -156,6 +158,10 @@ class Worker:
         for future in on_their_way:
             future.result(DELIVERY_S)
         source.commit(window)
+
+    def _judged_ms(self, job: GenerateJob) -> float:
+        plan = self._plans.plan
+        return judged_ms(plan, job.classified, job.level, self._catalog) if plan else 0.0
 
     def _may_leave_now(self, variant: Variant) -> bool:
         plan = self._plans.plan

@@ -26,6 +26,8 @@ SUMMARIES = {
     "serve": "Run roles: classifier, router, worker, discriminator, ledger, planner.",
     "plan": "Show, solve or pin the plan.",
     "simulate": "Run policies on a trace in simulated time and report.",
+    "report": "Hold two reports against each other, or draw the page of one.",
+    "replay": "Look at traces of requests, record and make them; ask what another plan would have done.",
     "topics": "List, create and check the topics.",
     "dlq": "See what could not be served, and send it again.",
     "gc": "Delete old pictures.",

@@ -8,6 +8,7 @@ RESENDS = Counter("pochade_resends_total", "Records written again after a failed
 DEAD_WORK = Counter("pochade_dead_work_total", "Work dropped because its request had a result", ["role"])
 OUTCOMES = Counter("pochade_outcomes_total", "Outcomes said", ["role", "status"])
 FALLBACKS = Counter("pochade_fallbacks_total", "Decisions taken without what they wanted", ["role", "kind"])
+SHED = Counter("pochade_shed_total", "Requests turned away as the plan lets in a share of their tier", ["tier"])
 PAINTED = Counter("pochade_painted_total", "Jobs painted, begun on a blank or on a draft", ["begun_on"])
 RESTARTS = Counter("pochade_role_restarts_total", "Times a role's loop began again after an error", ["role"])
 LEDGER_DUPLICATES = Counter("pochade_ledger_duplicates_total", "Outcomes dropped: the request had ended")

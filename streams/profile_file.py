@@ -28,10 +28,13 @@ def find(name: str) -> ProfileFiles | None:
     catalog = file_of(name)
     folder = INFRA / "profiles" if catalog.parent == INFRA / "catalogs" else catalog.parent
     file = folder / f"{catalog.stem}.json"
-    if not file.is_file():
-        return None
+    return read(file) if file.is_file() else None
+
+
+def read(file: pathlib.Path) -> ProfileFiles:
+    """NAME.json with what lies beside it. Raises PochadeError for files that cannot be read."""
     try:
-        return ProfileFiles(str(file), file.read_text(), _arrays(folder / f"{catalog.stem}-quality.npz"))
+        return ProfileFiles(str(file), file.read_text(), _arrays(file.with_name(f"{file.stem}-quality.npz")))
     except (OSError, UnicodeDecodeError, ValueError, zipfile.BadZipFile) as error:
         raise PochadeError(f"profile {file} cannot be read: {error}; measure again with `pochade profile`") from None
 

@@ -83,6 +83,8 @@ class Planner(Section):
     slo_s: float = Field(0, ge=0)  # latency that most requests should meet; 0: the catalog's, if it has one
     forecast: Literal["last", "ewma", "trend"] = "trend"  # of the demand until the next plan
     solve_limit_s: float = Field(3, gt=0)  # a policy that takes longer makes no plan
+    explore: float = Field(0, ge=0, le=1)  # share of first levels drawn evenly, for `replay what-if`
+    sheds: bool = True  # what no worker has time for is turned away by tier; else it expires at its deadline
 
 
 class Store(Section):

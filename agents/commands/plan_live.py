@@ -20,6 +20,7 @@ def shadow(obj: LazySettings, policy: str, parameters: tuple[str, ...], save: Pa
     """Tell what POLICY would decide now, beside the plan in force. Nobody obeys it."""
     from agents import catalogs
     from agents.commands.plan_tables import print_json, print_shadow
+    from agents.planning.choice import rules_of
     from agents.planning.live import look
     from agents.planning.observation_file import write
     from agents.planning.report import Task, differences, report, solved
@@ -31,7 +32,8 @@ def shadow(obj: LazySettings, policy: str, parameters: tuple[str, ...], save: Pa
     live = look(obj(), catalog)
     if save is not None:
         write(live.observation, save)
-    task = Task(policy, live.observation, catalog, memory_of(live.plan, policy), numbers(parameters))
+    memory = memory_of(live.plan, policy)
+    task = Task(policy, live.observation, catalog, memory, numbers(parameters), rules_of(obj()))
     found = solved(task)
     would = report(task, found)
     rows = differences(live.plan, publish(found.draft, live.plan, policy, 0)) if live.plan else []
@@ -54,6 +56,7 @@ def explain(
     """Tell what limits the plan at the demand of now, and what one worker more would buy, or one less cost."""
     from agents import catalogs
     from agents.commands.plan_tables import print_explained, print_json
+    from agents.planning.choice import rules_of
     from agents.planning.live import look
     from agents.planning.observation_file import read
     from agents.planning.report import Task, explained
@@ -69,7 +72,7 @@ def explain(
         name = policy or (live.plan.policy if live.plan else obj().planner.policy or DEFAULT)
         pinned = live.pin.parameters if live.pin and live.pin.policy == name else obj().planner.parameters
         task = Task(name, live.observation, catalog, memory_of(live.plan, name), given or pinned)
-    found = explained(task)
+    found = explained(task._replace(rules=rules_of(obj())))
     if output == "json":
         print_json(found)
     else:

@@ -13,9 +13,9 @@ from streams.cli import LazySettings
 def pin(obj: LazySettings, policy: str, parameters: tuple[str, ...]) -> None:
     """Have one policy plan until unpinned, without restarting anything."""
     from agents import catalogs
-    from agents.commands.plan_reading import order
     from planner.observation import Observation
     from planner.policies import named
+    from streams.control import order
     from streams.reading import now_ms
 
     given = numbers(parameters)
@@ -29,10 +29,16 @@ def pin(obj: LazySettings, policy: str, parameters: tuple[str, ...]) -> None:
 @click.pass_obj
 def unpin(obj: LazySettings) -> None:
     """Let the configured policy plan again."""
-    from agents.commands.plan_reading import order
+    from agents.commands.plan_reading import published
+    from streams.control import order
 
-    order(obj(), "", {})
-    click.echo("unpinned: the configured policy plans again")
+    pin = published(obj()).pin
+    if pin is None:
+        click.echo("nothing is pinned: the configured policy plans")
+        return
+    order(obj())
+    was = f"plan {pin.plan_version}" if pin.plan_version else pin.policy
+    click.echo(f"unpinned {was}: the configured policy plans again")
 
 
 @click.command(epilog="Examples: pochade plan rollback; pochade plan rollback 12; afterwards: pochade plan unpin")
@@ -43,9 +49,10 @@ def rollback(obj: LazySettings, version: int | None) -> None:
 
     Its decision is published again as a new plan, on the workers that are there now, by the leading planner.
     """
-    from agents.commands.plan_reading import in_force, of_version, order, published
+    from agents.commands.plan_reading import in_force, of_version, one_before, published
+    from streams.control import order
 
     found = published(obj())
-    plan = of_version(found, version or in_force(found).version - 1)
-    order(obj(), "", {}, plan.version)
+    plan = of_version(found, version) if version else one_before(found, in_force(found))
+    order(obj(), plan_version=plan.version)
     click.echo(f"back to plan {plan.version} by {plan.policy} until `pochade plan unpin`: {plan.reason}")

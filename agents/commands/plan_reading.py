@@ -1,16 +1,11 @@
-"""Reads the control topic for `pochade plan`, and writes an operator's order to it."""
+"""Reads the control topic for `pochade plan`."""
 
-import getpass
 from typing import NamedTuple
 
-from agents.views import read_control
-from agents.writing import outgoing
 from planner.plans import newer
-from schemas import topics
 from schemas.errors import PochadeError
 from schemas.messages import Pin, Plan
-from streams.producer import KafkaRecordProducer, send_all
-from streams.reading import now_ms
+from streams.control import read_control
 from streams.settings import Settings
 
 READ_S = 15
@@ -55,14 +50,9 @@ def of_version(found: Published, version: int) -> Plan:
     )
 
 
-def order(settings: Settings, policy: str, parameters: dict[str, float], plan_version: int = 0) -> None:
-    """Write an order; "" and 0: none, the configured policy plans again."""
-    pin = Pin(
-        policy=policy, parameters=parameters, by=getpass.getuser(), created_ms=now_ms(), plan_version=plan_version
-    )
-    producer = KafkaRecordProducer(settings)
-    record = outgoing(topics.PLAN, pin, request_id=topics.PIN_KEY, cause={}, role="operator", now_ms=now_ms())
-    try:
-        send_all(producer, [record], READ_S)
-    finally:
-        producer.close()
+def one_before(found: Published, plan: Plan) -> Plan:
+    """The plan that was obeyed before another one. Raises PochadeError where the topic holds none."""
+    earlier = [each for each in found.plans if each.version < plan.version]
+    if not earlier:
+        raise PochadeError(f"plan {plan.version} is the first that the topic holds: there is none before it")
+    return earlier[-1]

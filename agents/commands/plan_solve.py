@@ -45,13 +45,14 @@ def solve(
     """
     from agents import catalogs
     from agents.commands.plan_tables import print_json, print_report
+    from agents.planning.choice import rules_of
     from agents.planning.report import Task, overprovisioned, report, solved
     from planner.policies import DEFAULT
 
     name = policy or obj().planner.policy or DEFAULT
     held = catalogs.measured(catalog or obj().catalog)
     asked_s = held.slo_s if slo is None and observation is None else slo
-    task = Task(name, _seen(observation, demand, workers, asked_s), held, {}, numbers(parameters))
+    task = Task(name, _seen(observation, demand, workers, asked_s), held, {}, numbers(parameters), rules_of(obj()))
     task = overprovisioned(task, overprovision)
     found = report(task, solved(task))
     if output == "json":

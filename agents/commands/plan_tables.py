@@ -8,13 +8,14 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
-from agents.planning.report import cascade_told, counts_of, routes_told
+from agents.planning.report import admission_told, cascade_told, counts_of, routes_told
 from schemas.avro import from_avro
-from schemas.messages import Pin, Plan, Route
+from schemas.messages import Cascade, Pin, Plan, Route
 
 Row = Sequence[str]
+WHOLE = ("version", "policy", "variant")  # columns of names: never cut, however narrow the terminal
 
 
 def print_json(value: Any) -> None:
@@ -25,13 +26,14 @@ def print_json(value: Any) -> None:
 def print_plan(shown: Plan, pin: Pin | None) -> None:
     """One plan, a line for each part of it."""
     rows = [
-        ("policy", shown.policy + _ordered(pin)),
+        ("policy", shown.policy + _ordered(shown.policy, pin)),
         ("published", _at(shown.created_ms)),
         ("reason", shown.reason),
         ("routes", routes_told(shown.routes)),
         ("cascades", "\n".join(map(cascade_told, shown.cascades)) or "none"),
         ("workers", _workers(shown.allocation)),
         ("dispatch", f"{shown.dispatch}, batches {_counts(shown.batch) or 1}"),
+        ("let in", admission_told(shown.admission)),
         ("expected", _expected(dataclasses.asdict(shown.expected)) if shown.expected else "nothing said"),
     ]
     _print(["plan", str(shown.version)], rows)
@@ -91,10 +93,11 @@ def _report(found: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("feasible", "yes" if found["feasible"] else "no: not all of the demand is served in time"),
         ("reason", found["reason"]),
         ("routes", routes_told(routes)),
-        ("cascades", "\n".join(map(_cascade, found["cascades"])) or "none"),
+        ("cascades", "\n".join(cascade_told(_cascade(table)) for table in found["cascades"]) or "none"),
         ("workers", _counts(found["allocation"]) or "none"),
         ("batches", _counts(found["batch"])),
         ("dispatch", found["dispatch"]),
+        ("let in", found["admission"]["reason"] if found["admission"] else "everything"),
         ("expected", _expected(found["expected"])),
         ("solved in", f"{found['solve_ms']:.1f} ms"),
     ]
@@ -105,9 +108,11 @@ def _route(table: Mapping[str, Any]) -> Route:
     return route
 
 
-def _cascade(table: Mapping[str, Any]) -> str:
-    over = f", over the draft from step {table['paint_over_step']}" if table["paint_over_step"] else ""
-    return f"{table['from']} -> {table['to']} if {table['discriminator']} < {table['threshold']:.3f}{over}"
+def _cascade(table: Mapping[str, Any]) -> Cascade:
+    return Cascade(
+        level=table["from"], next_level=table["to"], discriminator=table["discriminator"],
+        threshold=table["threshold"], paint_over_step=table["paint_over_step"],
+    )  # fmt: skip
 
 
 def _expected(table: Mapping[str, Any]) -> str:
@@ -115,10 +120,16 @@ def _expected(table: Mapping[str, Any]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in known) or "nothing said"
 
 
-def _ordered(pin: Pin | None) -> str:
+def _ordered(policy: str, pin: Pin | None) -> str:
+    """What an operator has to do with the plan in force being of this policy."""
     if pin is None:
         return ""
-    return f" (back to plan {pin.plan_version}, by {pin.by})" if pin.plan_version else f" (pinned by {pin.by})"
+    if pin.plan_version:
+        return f" (back to plan {pin.plan_version}, by {pin.by})"
+    numbers = "".join(f", {name} {value:g}" for name, value in sorted(pin.parameters.items()))
+    if pin.policy == policy:
+        return f" (pinned by {pin.by}{numbers})"
+    return f" ({pin.policy} is pinned by {pin.by}{numbers}, and not in force yet: does a planner run?)"
 
 
 def _workers(allocation: Mapping[str, str]) -> str:
@@ -134,7 +145,7 @@ def _at(ms: int) -> str:
 
 
 def _print(columns: Sequence[str], rows: Sequence[Row]) -> None:
-    table = Table(*columns)
+    table = Table(*(Column(name, no_wrap=name in WHOLE) for name in columns))
     for row in rows:
         table.add_row(*row)
     Console().print(table)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from agents.commands.profile_cascades import cascades, swept
 from streams.cli import LazySettings
 from streams.shipped import INFRA, MODELS
 
@@ -16,7 +17,10 @@ if TYPE_CHECKING:
     from planner.profiles import Profile
 
 
-@click.command(epilog="Example: pochade profile --catalog my.toml --out build/profiles --levels light,heavy")
+@click.group(
+    invoke_without_command=True,
+    epilog="Example: pochade profile --catalog my.toml --out build/profiles --levels light,heavy",
+)
 @click.option("--catalog", "name", help="Shipped catalog or TOML file; the configured one if left out.")
 @click.option("--out", type=click.Path(path_type=pathlib.Path, file_okay=False), help="Folder; default infra/profiles.")
 @click.option("--prompts", "count", type=click.IntRange(4), default=1000, show_default=True, help="To calibrate on.")
@@ -46,9 +50,9 @@ if TYPE_CHECKING:
     help="Seconds after which the repeats of one batch size end.",
 )
 @click.option("--write", is_flag=True, help="Write the figures into the catalog's file; comments stay.")
-@click.pass_obj
+@click.pass_context
 def profile(
-    obj: LazySettings, name: str | None, out: pathlib.Path | None, count: int, prompt_file: pathlib.Path | None,
+    context: click.Context, /, name: str | None, out: pathlib.Path | None, count: int, prompt_file: pathlib.Path | None,
     seed: int, levels: str | None, batches: str, scorer: str, models: pathlib.Path, no_quality: bool, threads: int,
     jobs: int | None, budget: int, write: bool,
 ) -> None:  # fmt: skip
@@ -57,9 +61,13 @@ def profile(
     Writes CATALOG.json and CATALOG-quality.npz, which the planner and the simulator read, and prints the lines for the
     catalog. What is done is kept (OUT/.cache, else the deployment's folder): run the same command again to go on after
     an interruption. On a CPU with one thread latency is CPU time, so that other work on the machine does not count;
-    elsewhere it is the time that passes.
+    elsewhere it is the time that passes. The settings of its cascades are swept too, as `profile cascades` does again.
     """
+    if context.invoked_subcommand is not None:
+        return
+    obj: LazySettings = context.obj
     from agents import catalogs
+    from agents.evaluation.cascade_table import Choice
     from agents.evaluation.painting_scope import relocated
     from agents.evaluation.profiling_machine import usual_jobs
     from agents.evaluation.profiling_run import Wanted, run
@@ -85,8 +93,13 @@ def profile(
     named = catalog.name if not levels else "-".join([catalog.name, *wanted.levels])  # a part replaces no whole
     measured = _save(wanted, found, folder, named)
     _tell(measured, found, folder / f"{named}.json")
+    if _has_judged_cascade(measured):
+        swept(catalog, folder / f"{named}.json", Choice(), is_kept=True)
     if write:
         _write(catalog_name, measured)
+
+
+profile.add_command(cascades)
 
 
 def _levels(catalog: "Catalog", asked: str | None) -> tuple[str, ...]:
@@ -146,6 +159,12 @@ def _tell(measured: "Profile", found: "Found", file: pathlib.Path) -> None:
             click.echo(f"not measured: {name}, {batch} pictures a call: {why}", err=True)
     for line in found.missing:
         click.echo(f"not measured: {line}", err=True)
+
+
+def _has_judged_cascade(measured: "Profile") -> bool:
+    """Whether there is anything to sweep."""
+    judged = {name for name, level in measured.levels.items() if level.quality is not None}
+    return any(cascade.deferral and {cascade.light, cascade.heavy} <= judged for cascade in measured.cascades)
 
 
 def _write(catalog: str, measured: "Profile") -> None:

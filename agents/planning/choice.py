@@ -8,16 +8,24 @@ from functools import partial
 from agents.planning import ROLE
 from agents.planning.solving import Solving
 from planner.catalog import Catalog
+from planner.draft import Draft
+from planner.making import Rules, let_in, made
 from planner.observation import Observation
 from planner.plans import check, memory_of, publish, same_decision
-from planner.policies import named
-from planner.policies.draft import Draft
 from planner.replanning.kept import gone, kept
 from planner.replanning.staying import stays
 from schemas.messages import Plan
 from streams import metrics
+from streams.settings import Settings
 
 log = logging.getLogger(__name__)
+
+NO_OTHERS = Rules()
+
+
+def rules_of(settings: Settings) -> Rules:
+    """What the settings ask of every policy."""
+    return Rules(sheds=settings.planner.sheds, explore=settings.planner.explore)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +40,8 @@ class Order:
 class Choice:
     """Makes plans; pure but for the policy's thread, the log and the counters."""
 
-    def __init__(self, catalog: Catalog, solving: Solving) -> None:
-        self._catalog, self._solving = catalog, solving
+    def __init__(self, catalog: Catalog, solving: Solving, rules: Rules = NO_OTHERS) -> None:
+        self._catalog, self._solving, self._rules = catalog, solving, rules
 
     def plan(self, order: Order, seen: Observation, before: Plan | None) -> Plan | None:
         """The plan to publish after `before`; None: what is in force stays.
@@ -51,9 +59,9 @@ class Choice:
     def _checked(self, order: Order, policy: str, seen: Observation, before: Plan | None) -> Draft:
         if order.back_to is not None:
             reason = f"back to plan {order.back_to.version}: {order.back_to.reason}"
-            draft = kept(order.back_to, seen.workers, self._catalog, reason)
+            draft = let_in(kept(order.back_to, seen.workers, self._catalog, reason), seen, self._catalog, self._rules)
         else:
-            draft = named(policy)(seen, self._catalog, memory_of(before, policy), order.parameters)
+            draft = made(policy, seen, self._catalog, memory_of(before, policy), order.parameters, self._rules)
         check(publish(draft, before, policy, seen.now_ms), self._catalog)
         return draft
 
@@ -63,7 +71,7 @@ class Choice:
             return None
         reason = f"{', '.join(lost)} gone, the rest of plan {before.version} stays: {why}"
         try:
-            draft = kept(before, seen.workers, self._catalog, reason)
+            draft = let_in(kept(before, seen.workers, self._catalog, reason), seen, self._catalog, self._rules)
             plan = publish(draft, before, before.policy, seen.now_ms)
             check(plan, self._catalog)
         except Exception:  # a plan of a catalog that is no more

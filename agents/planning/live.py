@@ -3,10 +3,10 @@
 from typing import NamedTuple
 
 from agents.planning.sources import Sources
-from agents.planning.window import DEMAND_MS
 from agents.views import FleetView, PlanView
 from planner.catalog import Catalog
 from planner.observation import Observation, Seen, live_workers
+from planner.windows import DEMAND_MS
 from schemas import topics
 from schemas.messages import Heartbeat, Pin, Plan
 from streams.codec import decode

@@ -9,7 +9,7 @@ import time
 from typing import Protocol
 
 from agents.planning import ROLE
-from agents.planning.choice import Choice, Order
+from agents.planning.choice import Choice, Order, rules_of
 from agents.planning.leadership import Leadership
 from agents.planning.solving import Solving
 from agents.planning.sources import Fleet, Sources
@@ -57,7 +57,7 @@ class PlannerLoop:
     def __init__(self, settings: Settings, catalog: Catalog, lease: Lease, plans: Plans, fleet: Fleet) -> None:
         self._planner, self._plans, self._fleet = settings.planner, plans, fleet
         self._leadership = Leadership(lease, settings.planner.leader_silent_ms, now_ms)
-        self._choice = Choice(catalog, Solving(settings.planner.solve_limit_s))
+        self._choice = Choice(catalog, Solving(settings.planner.solve_limit_s), rules_of(settings))
         self.sources = Sources(settings, catalog, fleet)
         self._seen: Signals | None = None
         self._planned_ms = self._now_ms = 0

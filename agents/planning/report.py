@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 
 from planner.catalog import Catalog
 from planner.catalogs.quality import fid_of
+from planner.draft import Draft
+from planner.making import Rules, made
 from planner.observation import Observation, WorkerView
-from planner.plans import check, publish
+from planner.plans import admitted, check, publish
 from planner.policies import named
-from planner.policies.draft import Draft
 from planner.replanning.appraisal import appraise
 from schemas.errors import Unknown
-from schemas.messages import Cascade, Plan, Route
+from schemas.messages import Admission, Cascade, Plan, Route
 
 
 class Task(NamedTuple):
@@ -25,6 +26,7 @@ class Task(NamedTuple):
     catalog: Catalog
     memory: Mapping[str, Any] = {}
     parameters: Mapping[str, float] = {}
+    rules: Rules = Rules()
 
 
 class Solved(NamedTuple):
@@ -37,7 +39,7 @@ class Solved(NamedTuple):
 def solved(task: Task) -> Solved:
     """The policy's draft, held to what every plan must hold to. Raises PochadeError."""
     begun = time.perf_counter()
-    draft = named(task.policy)(task.seen, task.catalog, task.memory, task.parameters)
+    draft = made(task.policy, task.seen, task.catalog, task.memory, task.parameters, task.rules)
     solve_ms = 1000 * (time.perf_counter() - begun)
     check(publish(draft, None, task.policy, task.seen.now_ms), task.catalog)
     return Solved(draft, solve_ms)
@@ -78,6 +80,7 @@ def report(task: Task, found: Solved) -> dict[str, Any]:
         "dispatch": draft.dispatch,
         "routes": [asdict(route) for route in draft.routes],
         "cascades": [cascade_of(cascade) for cascade in draft.cascades],
+        "admission": asdict(draft.admission) if draft.admission else None,
         "expected": {**told, "quality": quality, "fid": fid_of(task.catalog, quality)},
         "solve_ms": round(found.solve_ms, 3),
     }
@@ -126,6 +129,7 @@ def differences(before: Plan, after: Plan) -> list[tuple[str, str, str]]:
     rows += [("routes", routes_told(before.routes), routes_told(after.routes))]
     rows += _tables("cascade after", _cascades(before), _cascades(after))
     rows += _tables("workers on", counts_of(before.allocation), counts_of(after.allocation))
+    rows += _tables("admitted of", *(_shares_told(admitted(plan.admission)) for plan in (before, after)))
     rows += _tables("batch of", before.batch, after.batch)
     rows += _tables("worker", before.allocation, after.allocation)
     return [(what, str(old), str(new)) for what, old, new in rows if old != new]
@@ -138,6 +142,15 @@ def _tables(what: str, before: Mapping[str, object], after: Mapping[str, object]
 
 def _cascades(plan: Plan) -> dict[str, str]:
     return {cascade.level: cascade_told(cascade) for cascade in plan.cascades}
+
+
+def _shares_told(shares: Mapping[str, float]) -> dict[str, str]:
+    return {name: f"{share:.0%}" for name, share in shares.items()}
+
+
+def admission_told(admission: Admission | None) -> str:
+    """Who is let in, in words."""
+    return admission.reason if admission else "everything"
 
 
 def cascade_told(cascade: Cascade) -> str:

@@ -5,11 +5,12 @@ from typing import Protocol
 
 from agents.planning import ROLE
 from agents.planning.queues import QueueWatch
-from agents.planning.window import COUNTS_S, SERVED_MS, Arrivals, Ends
+from agents.planning.window import Arrivals, Ends
 from planner.catalog import Catalog
 from planner.catalogs.bands import bounds_of
 from planner.forecast import expected_rps
 from planner.observation import Observation, Seen, WorkerView
+from planner.windows import COUNTS_S, SERVED_MS
 from schemas import topics
 from schemas.errors import PochadeError
 from schemas.messages import ClassifiedRequest, Plan
@@ -82,7 +83,8 @@ class Sources:
             now_ms=now,
             demand_rps=self.arrivals.demand_rps(now),
             hardness=self.arrivals.hardness(),
-            classes=self.arrivals.classes(plan.strategy if plan else "models"),
+            classes=self.arrivals.classes(),
+            tiers=self.arrivals.tiers(),
             workers=workers,
             slo_ms=self._slo_ms,
             forecast_rps=expected_rps(planner.forecast, counts, max(1, round(planner.period_ms / 1000))),

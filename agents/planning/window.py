@@ -8,15 +8,12 @@ from planner.arrivals import counts_per_second
 from planner.backlog import OVERLOADED
 from planner.catalog import Catalog
 from planner.deferral_seen import SeenDeferral, seen_deferral
-from planner.observation import Served, class_shares, demand_rps, hardness_shares
+from planner.observation import Served, class_histograms, class_shares, demand_rps, hardness_shares
+from planner.placement import SHED
+from planner.windows import COUNTS_S, DEMAND_MS, PROMPTS, SCORES, SERVED_MS
 from schemas.messages import ClassifiedRequest, Plan, Result, Status, Step
 
-DEMAND_MS = 30_000  # over which arrivals are counted
-COUNTS_S = 60  # of which a forecast is made
 MOST_ARRIVALS = 200_000  # remembered, about 3,000 a second
-HISTOGRAM = 1000  # prompts. Source: ARGUS 4.3, histogram over the last 1,000
-SCORES = 4000  # a level, the newest: a curve of ten bands is then known to within .1 a band
-SERVED_MS = 60_000
 
 
 class Ended(NamedTuple):
@@ -31,7 +28,7 @@ class Arrivals:
 
     def __init__(self) -> None:
         self._at_ms: deque[int] = deque(maxlen=MOST_ARRIVALS)
-        self._recent: deque[tuple[float, Mapping[str, str]]] = deque(maxlen=HISTOGRAM)
+        self._recent: deque[tuple[float, Mapping[str, str], str]] = deque(maxlen=PROMPTS)
 
     def clear(self) -> None:
         """A reader begins again with the window."""
@@ -41,7 +38,7 @@ class Arrivals:
     def add(self, classified: ClassifiedRequest) -> None:
         """One more."""
         self._at_ms.append(classified.received_ms)
-        self._recent.append((classified.hardness, classified.classes))
+        self._recent.append((classified.hardness, classified.classes, classified.request.tier))
 
     def demand_rps(self, now_ms: int) -> float:
         """Arrivals a second in the window."""
@@ -53,11 +50,15 @@ class Arrivals:
 
     def hardness(self) -> tuple[float, ...]:
         """Histogram of the last prompts, as shares."""
-        return hardness_shares([hardness for hardness, _ in list(self._recent)])
+        return hardness_shares([hardness for hardness, _, _ in list(self._recent)])
 
-    def classes(self, strategy: str) -> dict[str, float]:
-        """H(v) of the last prompts under a strategy. Source: ARGUS 4.2."""
-        return class_shares(classes.get(strategy, "") for _, classes in list(self._recent))
+    def classes(self) -> dict[str, dict[str, float]]:
+        """H(v) of the last prompts, under each strategy. Source: ARGUS 4.2."""
+        return class_histograms([classes for _, classes, _ in list(self._recent)])
+
+    def tiers(self) -> dict[str, float]:
+        """tier -> share of the last prompts."""
+        return class_shares(tier for _, _, tier in list(self._recent))
 
 
 class Ends:
@@ -76,7 +77,7 @@ class Ends:
     def add(self, result: Result, steps: Sequence[Step]) -> None:
         """One more; what somebody cancelled, or asked for wrongly, says nothing of how requests are served."""
         if result.status is not Status.CANCELLED and (
-            result.status is not Status.REJECTED or result.code == OVERLOADED
+            result.status is not Status.REJECTED or result.code in (OVERLOADED, SHED)
         ):
             self._ended.append(Ended(result.ended_ms, self._is_in_time(result)))
         for step in steps:

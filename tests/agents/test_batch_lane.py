@@ -14,6 +14,8 @@ from tests.agents.stubs import StubFleet, a_record
 from tests.agents.test_classifier import Judge
 from tests.builders import a_catalog, a_heartbeat, a_request, owned
 
+BEAT_MS = 500
+
 
 @pytest.fixture
 def fleet() -> StubFleet:
@@ -21,7 +23,7 @@ def fleet() -> StubFleet:
 
 
 def a_lane(fleet: StubFleet, ended: set[str]) -> BatchClassifier:
-    return BatchClassifier(Classifier(Judge(), a_catalog(), Requests()), a_catalog(), fleet, ended)
+    return BatchClassifier(Classifier(Judge(), a_catalog(), Requests()), a_catalog(), fleet, ended, BEAT_MS)
 
 
 def a_batch_record(request_id: str = "r-1", prompt: str = "a red heart") -> Incoming:

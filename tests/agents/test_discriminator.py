@@ -11,10 +11,12 @@ from PIL import Image
 
 from agents.discriminator import Discriminator
 from agents.dispatching import Dispatcher
+from planner.catalog import Catalog
 from schemas.messages import Event, GenerateJob, GenerateRequest, ImageGenerated, Outcome, Status
 from schemas.topics import EVENTS, OUTCOMES, jobs_topic
 from streams.reading import now_ms
 from streams.store import MemoryImageStore, StoreUnavailable
+from tests import builders
 from tests.agents.stubs import StubFleet, StubPlans, a_record, read
 from tests.builders import (
     a_cascade,
@@ -52,15 +54,20 @@ def stored_image(store: MemoryImageStore, job: GenerateJob | None = None) -> Ima
     return an_image(job, image=an_image_ref(uri=store.put("j-1", out.getvalue())))
 
 
+CATALOG = a_catalog()
 OVER = StubPlans(a_plan(cascades=(a_cascade(paint_over_step=24),)))  # of heavy's 25 steps: 8 of its 200 ms are left
 
 
 def a_discriminator(
-    store: MemoryImageStore, scorer: FixedScorer, plans: StubPlans | None = None, ended: set[str] | None = None
+    store: MemoryImageStore,
+    scorer: FixedScorer,
+    plans: StubPlans | None = None,
+    ended: set[str] | None = None,
+    catalog: Catalog = CATALOG,
 ) -> Discriminator:
     heartbeat = a_heartbeat(worker_id="w-2", variant="heavy", partitions=(owned(3),))
-    dispatcher = Dispatcher(a_catalog(), StubFleet().hear(heartbeat, now_ms()), "discriminator")
-    return Discriminator(a_catalog(), plans or StubPlans(a_plan()), ended or set(), dispatcher, store, {"look": scorer})
+    dispatcher = Dispatcher(catalog, StubFleet().hear(heartbeat, now_ms()), "discriminator")
+    return Discriminator(catalog, plans or StubPlans(a_plan()), ended or set(), dispatcher, store, {"look": scorer})
 
 
 def test_a_confident_picture_completes_its_request(store: MemoryImageStore) -> None:
@@ -126,6 +133,17 @@ def test_a_doubtful_picture_is_kept_when_no_time_is_left_for_a_better_one(store:
         a_discriminator(store, FixedScorer(0.2)).on_record(a_record(stored_image(store, hurried)))
     )  # fmt: skip
     assert read(outcome, Outcome).status is Status.COMPLETED
+
+
+def test_a_doubtful_picture_is_kept_when_the_better_one_would_be_judged_too_late(store: MemoryImageStore) -> None:
+    slow = builders.a_discriminator(name="slow", latency_ms=60_000.0)
+    catalog = a_catalog(discriminators={**CATALOG.discriminators, "slow": slow})
+    chain = StubPlans(a_plan(cascades=(a_cascade(), a_cascade(level="heavy", next_level="best", discriminator="slow"))))
+    for seconds, expected in ((30, Status.COMPLETED), (90, None)):  # heavy takes 200 ms, slow a minute
+        hurried = stored_image(store, a_job(a_classified(a_request(deadline_ms=now_ms() + 1000 * seconds))))
+        judge = a_discriminator(store, FixedScorer(0.2), chain, catalog=catalog)
+        first, *_ = asyncio.run(judge.on_record(a_record(hurried)))
+        assert (read(first, Outcome).status if first.topic == OUTCOMES else None) is expected
 
 
 def test_a_picture_of_an_ended_request_is_dropped_unscored(store: MemoryImageStore) -> None:

@@ -1,6 +1,12 @@
 # ruff: noqa: ARG002  the ports name their arguments
 """A worker's job source on a scripted consumer: attempts, batches, and partitions taken away meanwhile."""
 
+import random
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -8,9 +14,11 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from agents import job_source
 from agents.job_source import JobSource
+from schemas.messages import OwnedPartition
 from streams.settings import load
 
 TOPIC = "pochade.jobs.light.v1"
+PARTITIONS, JOBS, MOST = 3, 6, 3
 
 
 class FakeMessage:
@@ -75,14 +83,27 @@ class FakeConsumer:
 
 
 class FakeAdmin:
+    """Every partition ends at 9."""
+
     def __init__(self, config: dict[str, Any]) -> None: ...
+
+    def list_offsets(self, asked: dict[TopicPartition, object], request_timeout: float) -> dict[TopicPartition, Any]:
+        ends: dict[TopicPartition, Future[SimpleNamespace]] = {tp: Future() for tp in asked}
+        for end in ends.values():
+            end.set_result(SimpleNamespace(offset=9))
+        return ends
 
 
 @pytest.fixture
-def source(monkeypatch: pytest.MonkeyPatch) -> JobSource:
+def new_source(monkeypatch: pytest.MonkeyPatch) -> Callable[[], JobSource]:
     monkeypatch.setattr(job_source, "Consumer", FakeConsumer)
     monkeypatch.setattr(job_source, "AdminClient", FakeAdmin)
-    return JobSource(load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}}), "light")
+    return lambda: JobSource(load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}}), "light")
+
+
+@pytest.fixture
+def source(new_source: Callable[[], JobSource]) -> JobSource:
+    return new_source()
 
 
 @pytest.fixture
@@ -105,21 +126,115 @@ def test_a_batch_over_partitions_commits_past_the_last_of_each(source: JobSource
     source.begin(batch)
     source.commit(batch)
     assert places(batch) == [(0, 5, 1), (1, 8, 1), (0, 6, 1)]
-    assert consumer.committed_to == [(0, 5, "attempt=1"), (1, 8, "attempt=1"), (0, 7, ""), (1, 9, "")]
+    assert consumer.committed_to == [
+        (0, 5, "attempt=0 until=7"), (1, 8, "attempt=0 until=9"), (0, 7, ""), (1, 9, ""),
+    ]  # fmt: skip
 
 
-def test_a_job_over_which_the_owner_died_comes_alone_and_with_its_attempts(
+def worked(source: JobSource, most: int = 4) -> list[tuple[int, int, int]]:
+    """One window, painted."""
+    batch = source.take(most, 0)
+    source.begin(batch)
+    source.commit(batch)
+    return places(batch)
+
+
+def test_what_a_dead_owner_had_in_hand_comes_one_by_one_and_its_first_with_its_attempts(
     source: JobSource, consumer: FakeConsumer
 ) -> None:
-    consumer.metadata = {0: (5, "attempt=2")}
+    consumer.metadata = {0: (5, "attempt=2 until=7")}
     own(consumer, 0)
-    consumer.log = [FakeMessage(0, 5), FakeMessage(0, 6), FakeMessage(0, 7)]
-    assert places(source.take(4, 0)) == [(0, 5, 3)]
-    assert places(source.take(4, 0)) == [(0, 6, 1), (0, 7, 1)]
+    consumer.log = [FakeMessage(0, offset) for offset in range(5, 9)]
+    assert [worked(source) for _ in range(3)] == [[(0, 5, 3)], [(0, 6, 1)], [(0, 7, 1), (0, 8, 1)]]
+    begun = ["attempt=3 until=7", "attempt=1 until=7", "attempt=0 until=9"]
+    assert [told for _, _, told in consumer.committed_to[::2]] == begun
+    assert consumer.committed_to[1::2] == [(0, 6, "attempt=0 until=7"), (0, 7, ""), (0, 9, "")]
+
+
+def test_one_by_one_holds_for_all_partitions_until_the_last_suspect_is_done(
+    source: JobSource, consumer: FakeConsumer
+) -> None:
+    consumer.metadata = {0: (5, "attempt=0 until=6"), 1: (8, "attempt=2 until=9")}
+    own(consumer, 0, 1)
+    consumer.log = [FakeMessage(0, 5), FakeMessage(0, 6), FakeMessage(1, 8), FakeMessage(0, 7), FakeMessage(1, 9)]
+    assert [worked(source) for _ in range(4)] == [[(0, 5, 1)], [(0, 6, 1)], [(1, 8, 3)], [(0, 7, 1), (1, 9, 1)]]
+
+
+def test_a_suspect_is_alone_also_in_the_poll_that_gains_its_partition(
+    source: JobSource, consumer: FakeConsumer
+) -> None:
+    consumer.metadata = {0: (5, "attempt=2 until=6")}
+    own(consumer, 1)
+    gain = lambda: own(consumer, 0)  # noqa: E731
+    consumer.log = [FakeMessage(1, 8), gain, FakeMessage(0, 5), FakeMessage(0, 6), FakeMessage(1, 9)]
+    assert [worked(source) for _ in range(3)] == [[(1, 8, 1)], [(0, 5, 3)], [(0, 6, 1), (1, 9, 1)]]
+
+
+def test_jobs_that_wait_for_a_suspect_go_with_their_partition(source: JobSource, consumer: FakeConsumer) -> None:
+    consumer.metadata = {0: (5, "attempt=1 until=6")}
+    gain = lambda: own(consumer, 0, 1)  # noqa: E731
+    lose = lambda: consumer.lose(consumer, [TopicPartition(TOPIC, 0)])  # noqa: E731
+    consumer.log = [gain, FakeMessage(0, 5), FakeMessage(0, 6), FakeMessage(1, 8)]
+    assert worked(source) == [(0, 5, 2)]
+    consumer.log = [lose, FakeMessage(1, 9)]
+    assert worked(source) == [(1, 8, 1), (1, 9, 1)]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_jobs_beside_a_killer_are_never_counted_however_partitions_wander(
+    new_source: Callable[[], JobSource], seed: int
+) -> None:
+    chance = random.Random(seed)
+    killers = {(chance.randrange(PARTITIONS), chance.randrange(JOBS)) for _ in range(2)}
+    kept: dict[int, tuple[int, str]] = {}
+    counted: Counter[tuple[int, int]] = Counter()
+    deaths = 0
+    while any(kept.get(p, (0, ""))[0] < JOBS for p in range(PARTITIONS)):
+        source = new_source()
+        consumer: FakeConsumer = source._consumer  # type: ignore[assignment]
+        consumer.metadata = dict(kept)
+        consumer.log = wandering(consumer, kept, chance)
+        while batch := source.take(chance.randint(1, 5), 0):
+            source.begin(batch)
+            counted |= Counter({(p, offset): attempt for p, offset, attempt in places(batch)})
+            dead = any((p, offset) in killers and attempt <= MOST for p, offset, attempt in places(batch))
+            if not dead:
+                source.commit(batch)
+            kept |= {p: (offset, told) for p, offset, told in consumer.committed_to}
+            if dead:
+                deaths += 1
+                break
+    assert {place: attempts for place, attempts in counted.items() if attempts > 1} == dict.fromkeys(killers, MOST + 1)
+    assert deaths <= len(killers) * (MOST + 1)
+
+
+def wandering(consumer: FakeConsumer, kept: dict[int, tuple[int, str]], chance: random.Random) -> list[Any]:
+    """What a worker polls that gains some partitions one after the other, each with its jobs from where it stands."""
+    streams = []
+    for p in chance.sample(range(PARTITIONS), chance.randint(1, PARTITIONS)):
+        jobs = [FakeMessage(p, offset) for offset in range(kept.get(p, (0, ""))[0], JOBS)]
+        streams.append([partial(own, consumer, p), *jobs])
+    log = []
+    while streams:
+        stream = chance.choice(streams)
+        log.append(stream.pop(0))
+        streams = [each for each in streams if each]
+    return log
+
+
+def test_what_was_polled_and_waits_for_a_suspect_counts_as_work_that_lies_there(
+    source: JobSource, consumer: FakeConsumer
+) -> None:
+    consumer.metadata = {0: (5, "attempt=1 until=6")}
+    own(consumer, 0)
+    consumer.log = [FakeMessage(0, offset) for offset in range(5, 9)]
+    assert places(source.take(4, 0)) == [(0, 5, 2)]
+    assert source.owned(100) == (OwnedPartition(partition=0, end_offset=9, remaining_ms=300),)
+    assert not source.is_empty()
 
 
 def test_attempts_belong_to_their_offset_only(source: JobSource, consumer: FakeConsumer) -> None:
-    consumer.metadata = {0: (5, "attempt=2")}
+    consumer.metadata = {0: (5, "attempt=2 until=6")}
     own(consumer, 0)
     consumer.log = [FakeMessage(0, 9)]  # 5 to 8 were deleted by retention
     assert places(source.take(1, 0)) == [(0, 9, 1)]

@@ -24,9 +24,11 @@ JOBS = jobs_topic("light", 1).name
 class Studio:
     """A painter with its stubs; `answer` takes jobs by request id."""
 
-    def __init__(self, engine: StubEngine | None = None, max_attempts: int = 3) -> None:
+    def __init__(self, engine: StubEngine | None = None, max_attempts: int = 3, judged_ms: float = 0) -> None:
         self.engine, self.store, self.ended = engine or StubEngine(), MemoryImageStore(), set[str]()
-        self.painter = Painter("w-9", self.engine, a_variant(), self.store, self.ended, max_attempts)
+        self.painter = Painter(
+            "w-9", self.engine, a_variant(), self.store, self.ended, max_attempts, judged_ms=lambda _job: judged_ms
+        )
 
 
 def taken(request_id: str = "r-1", attempt: int = 1, **asked: Any) -> Taken:
@@ -118,6 +120,13 @@ def test_a_job_that_cannot_be_in_time_expires_unpainted() -> None:
     (outcome,) = studio.painter.answer([taken(deadline_ms=now_ms() + 5)])  # light takes 20 ms
     assert (outcome.topic, read(outcome, Outcome).status) == (OUTCOMES, Status.EXPIRED)
     assert studio.engine.batches == []
+
+
+def test_a_job_that_would_be_judged_too_late_expires_unpainted() -> None:
+    studio = Studio(judged_ms=60_000)  # light takes 20 ms
+    outcome, _ = studio.painter.answer([taken(deadline_ms=now_ms() + 30_000), taken(deadline_ms=now_ms() + 90_000)])
+    assert (outcome.topic, read(outcome, Outcome).status) == (OUTCOMES, Status.EXPIRED)
+    assert len(studio.engine.batches) == 1
 
 
 def test_an_undecodable_job_fails_is_kept_and_does_not_stop_the_next() -> None:

@@ -8,9 +8,11 @@ from agents.dispatching import Dispatcher
 from agents.router import Router
 from agents.tenants import Tenants
 from planner.quotas import Quota
+from schemas.messages import Admission as Shed
 from schemas.messages import GenerateJob, Outcome, PaintOptions, Route, Status
 from schemas.record import Delivered
 from schemas.topics import DLQ, OUTCOMES, jobs_topic
+from streams import metrics
 from streams.codec import encode
 from streams.reading import now_ms
 from streams.settings import Admission
@@ -129,6 +131,19 @@ def test_over_the_allowed_backlog_a_request_is_rejected_with_the_time_to_come_ba
     assert (said.status, said.code) == (Status.REJECTED, "overloaded")
     assert said.retry_after_ms is not None
     assert 3_000 < said.retry_after_ms <= 4_000
+
+
+def test_what_the_plan_sheds_is_rejected_with_its_reason_and_counted_by_tier(fleet: StubFleet) -> None:
+    shed = Shed(shares={"standard": 0.0}, reason="shed: demand 40/s, capacity 0.3/s", retry_after_ms=9000)
+    router = a_router(fleet, StubPlans(a_plan(admission=shed)))
+    before = metrics.SHED.labels("standard")._value.get()
+    (written,) = asyncio.run(router.on_record(a_record(a_classified())))
+    said = read(written, Outcome)
+    assert (said.status, said.code, said.reason) == (Status.REJECTED, "shed", shed.reason)
+    assert said.retry_after_ms == 9000
+    assert metrics.SHED.labels("standard")._value.get() == before + 1
+    dear = a_record(a_classified(a_request(tier="interactive")))
+    assert topics_of(asyncio.run(router.on_record(dear))) == [jobs_topic("light", 1).name]
 
 
 def test_a_tenant_beyond_its_rate_is_rejected_and_the_others_are_served(fleet: StubFleet) -> None:

@@ -42,6 +42,7 @@ class Pipeline:
             "--home", str(settings.home), "--set", f"kafka.prefix={settings.kafka.prefix}",
             "--set", f"results.format={settings.results.format}", "--set", f"catalog={catalog}",
             "--set", f"kafka.session_timeout_ms={settings.kafka.session_timeout_ms}",
+            "--set", f"planner.policy={settings.planner.policy}",
             *(part for each in extra for part in ("--set", each)),
         ]  # fmt: skip
         self._processes: dict[str, subprocess.Popen[bytes]] = {}

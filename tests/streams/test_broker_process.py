@@ -13,6 +13,16 @@ from streams.broker_process import Process, reasons, spawn
 
 READY = "print('ready', flush=True)"
 STUBBORN = f"import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); {READY}; time.sleep(60)"
+HEADLESS = f"""
+import ctypes, threading, time
+def live():
+    while "zombie" not in open("/proc/self/status").read():
+        time.sleep(0.01)
+    {READY}
+    time.sleep(60)
+threading.Thread(target=live).start()
+ctypes.CDLL(None).pthread_exit(None)  # the first thread ends before the others, as it may after SIGKILL
+"""
 PATIENT = f"import time; {READY}; time.sleep(60)"
 
 
@@ -54,6 +64,13 @@ def test_one_that_ignores_sigterm_is_killed_after_the_limit(tmp_path: pathlib.Pa
     process.stop(0.2)
     assert not process.is_alive()
     assert time.monotonic() - begun >= 0.2
+
+
+def test_a_zombie_lives_as_long_as_any_of_its_threads(tmp_path: pathlib.Path) -> None:
+    process = started(HEADLESS, tmp_path / "log")
+    assert process.is_alive()
+    process.stop(5)
+    assert not process.is_alive()
 
 
 def test_the_log_of_the_run_before_is_kept_beside_the_new_one(tmp_path: pathlib.Path) -> None:

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from agents.planning import choice
 from agents.planning.choice import Choice, Order
 from agents.planning.solving import Solving
+from planner import making
+from planner.draft import Draft
+from planner.making import Rules
 from planner.observation import Observation
-from planner.policies.draft import Draft
 from planner.replanning import staying
 from schemas.messages import Plan
 from streams import metrics
@@ -39,12 +40,39 @@ def in_force(seen: Observation) -> Plan:
     return plan
 
 
+def test_what_the_workers_cannot_paint_is_shed_by_the_plan_unless_the_setting_says_otherwise() -> None:
+    busy = dataclasses.replace(serving(w_1="heavy"), demand_rps=50.0)
+    plan = a_choice().plan(Order("clipper-heavy", {"batch": 1}), busy, None)
+    assert plan is not None
+    assert plan.admission is not None
+    assert plan.admission.shares["standard"] == pytest.approx(0.1)
+    calm = dataclasses.replace(busy, demand_rps=4.0)
+    again = a_choice().plan(Order("clipper-heavy", {"batch": 1}), calm, plan)
+    assert again is not None, "all are let in again at once"
+    assert again.admission is None
+    patient = Choice(a_catalog(), Solving(LIMIT_S), Rules(sheds=False))
+    kept = patient.plan(Order("clipper-heavy", {"batch": 1}), busy, None)
+    assert kept is not None
+    assert kept.admission is None
+
+
+def test_the_share_to_explore_is_spread_over_the_served_levels_once() -> None:
+    seen, curious = serving(w_1="light", w_2="heavy"), Choice(a_catalog(), Solving(LIMIT_S), Rules(explore=0.1))
+    plan = curious.plan(Order("diffserve-static"), seen, None)
+    assert plan is not None
+    assert plan.routes[0].levels == pytest.approx({"light": 0.95, "heavy": 0.05})
+    assert curious.plan(Order("diffserve-static"), seen, plan) is None, "the same decision is not published again"
+    back = curious.plan(Order("random-split", back_to=plan), seen, a_plan())
+    assert back is not None
+    assert back.routes == plan.routes, "an earlier plan's routes are explored already"
+
+
 @pytest.fixture
 def broken(monkeypatch: pytest.MonkeyPatch) -> None:
     def raises(*_: object) -> Draft:
         raise ZeroDivisionError("in the solver")
 
-    monkeypatch.setattr(choice, "named", lambda _: raises)
+    monkeypatch.setattr(making, "named", lambda _: raises)
 
 
 @pytest.mark.usefixtures("broken")
@@ -65,12 +93,12 @@ def test_a_failure_is_logged_once_until_it_changes(caplog: pytest.LogCaptureFixt
 
 
 def test_a_draft_that_contradicts_the_catalog_is_not_published(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = choice.named
+    real = making.named
 
     def contradicts(name: str):  # type: ignore[no-untyped-def]
         return lambda *arguments: dataclasses.replace(real(name)(*arguments), batch={"lihgt": 1})
 
-    monkeypatch.setattr(choice, "named", contradicts)
+    monkeypatch.setattr(making, "named", contradicts)
     assert a_choice().plan(Order("random-split"), serving(w_1="light"), None) is None
 
 
@@ -96,7 +124,7 @@ def never_ending(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
         done.wait(30)
         raise ZeroDivisionError
 
-    monkeypatch.setattr(choice, "named", lambda _: waits)
+    monkeypatch.setattr(making, "named", lambda _: waits)
     yield done
     done.set()
 

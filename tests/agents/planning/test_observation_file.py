@@ -12,7 +12,8 @@ from tests.builders import NOW_MS, a_worker, an_observation
 
 def test_a_whole_observation_comes_back_the_same(tmp_path: pathlib.Path) -> None:
     seen = an_observation(
-        hardness=(0.1,) * 10, classes={"light": 0.25, "heavy": 0.75}, workers=(a_worker(allocated="heavy"),),
+        hardness=(0.1,) * 10, classes={"models": {"light": 0.25, "heavy": 0.75}},
+        workers=(a_worker(allocated="heavy"),),
         slo_ms=5000.0, forecast_rps=12.5, counts=(3, 4), queues=(Queue("light", 2.0, 1.5),),
         served=Served(10, 0.9, None), ignored=2,
     )  # fmt: skip

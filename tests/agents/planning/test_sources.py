@@ -37,7 +37,7 @@ def test_everything_that_is_seen_is_in_one_observation() -> None:
         sources.on_result(a_record(result_of(outcome)))
     seen = observed(sources, fleet)
     assert (seen.now_ms, seen.slo_ms, seen.demand_rps, seen.forecast_rps) == (NOW_MS, 2500.0, 2.0, 2.0)
-    assert (len(seen.counts), seen.hardness[5], seen.classes) == (60, 1.0, {"light": 1.0})
+    assert (len(seen.counts), seen.hardness[5], seen.classes) == (60, pytest.approx(0.775), {"models": {"light": 1.0}})
     assert [worker.worker_id for worker in seen.workers] == ["w-1"]
     assert seen.queues == (Queue("light", 5.0, 0.0),)
     assert [(each.level, each.images) for each in seen.deferral] == [("light", 100)]

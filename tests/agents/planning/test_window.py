@@ -6,9 +6,10 @@ from dataclasses import asdict
 
 import pytest
 
-from agents.planning.window import SERVED_MS, Arrivals, Ends
-from planner.observation import Served
+from agents.planning.window import Arrivals, Ends
+from planner.observation import Served, hardness_shares
 from planner.outcomes import completed, rejected, result_of
+from planner.windows import SERVED_MS
 from schemas.messages import Outcome, Result, Step
 from streams.story import steps_of
 from tests.builders import NOW_MS, a_catalog, a_classified, a_job, a_plan, a_request, an_image, an_outcome
@@ -38,11 +39,21 @@ def test_demand_counts_and_histograms_come_from_the_prompts() -> None:
         )
     assert arrivals.demand_rps(NOW_MS) == pytest.approx(1.0)
     assert arrivals.counts(NOW_MS) == (0,) * 30 + (1,) * 30
-    assert arrivals.hardness()[0] == pytest.approx(2 / 3)
-    assert arrivals.classes("models") == {"heavy": pytest.approx(1 / 3), "light": pytest.approx(2 / 3)}
-    assert arrivals.classes("reuse") == {"heavy~k4": 1.0}
+    assert arrivals.hardness() == hardness_shares([0.05] * 20 + [0.95] * 10)
+    assert arrivals.classes() == {
+        "models": {"heavy": pytest.approx(1 / 3), "light": pytest.approx(2 / 3)}, "reuse": {"heavy~k4": 1.0},
+    }  # fmt: skip
     arrivals.clear()
-    assert (arrivals.demand_rps(NOW_MS), arrivals.hardness(), arrivals.classes("models")) == (0.0, (), {})
+    assert (arrivals.demand_rps(NOW_MS), arrivals.hardness(), arrivals.classes()) == (0.0, (), {})
+
+
+def test_tiers_and_what_was_shed_are_seen() -> None:
+    arrivals = Arrivals()
+    for tier in ("batch", "standard", "standard", "standard"):
+        arrivals.add(a_classified(a_request(tier=tier)))
+    assert arrivals.tiers() == {"batch": 0.25, "standard": 0.75}
+    shed = rejected(a_request(), reason="shed: ...", by="router", now_ms=NOW_MS, code="shed")
+    assert taken(Ends(slo_ms=300), result_of(shed)).served(NOW_MS + 1) == Served(1, 0.0, None), "shed is not in time"
 
 
 def test_answers_within_the_slo_are_in_time_and_what_was_never_to_be_served_does_not_count() -> None:
@@ -51,13 +62,19 @@ def test_answers_within_the_slo_are_in_time_and_what_was_never_to_be_served_does
         rejected(a_request(request_id="busy"), reason="full", by="router", now_ms=NOW_MS, code="overloaded"),
         an_outcome(ended_ms=NOW_MS),
     ]
-    results = [a_result(ended_ms=NOW_MS + 100), a_result(ended_ms=NOW_MS + 301), *map(result_of, refusals)]
+    results = [a_result(ended_ms=NOW_MS + 300), a_result(ended_ms=NOW_MS + 301), *map(result_of, refusals)]
     assert taken(Ends(slo_ms=300), *results).served(NOW_MS + 400) == Served(4, 0.25, None)
     assert taken(Ends(slo_ms=0), *results).served(NOW_MS + 400) == Served(4, 0.5, None)
 
 
 def test_results_older_than_the_window_are_forgotten() -> None:
     assert taken(Ends(0), a_result(ended_ms=NOW_MS)).served(NOW_MS + SERVED_MS) == Served()
+
+
+def test_a_reader_that_begins_again_has_forgotten_results_and_confidences() -> None:
+    ends = taken(Ends(0), a_result(ended_ms=NOW_MS))
+    ends.clear()
+    assert (ends.served(NOW_MS), ends.deferral(a_plan(), a_catalog(), (0.0, 1.0))) == (Served(), ())
 
 
 def test_the_deferral_curve_is_that_of_the_confidences_on_the_results_paths() -> None:

@@ -1,0 +1,125 @@
+"""`pochade profile cascades`: the table of settings to plan a pair with, from what `profile` measured."""
+
+import pathlib
+from typing import TYPE_CHECKING
+
+import click
+
+from streams.cli import LazySettings
+
+if TYPE_CHECKING:
+    from agents.evaluation.cascade_sweep import Sweep
+    from agents.evaluation.cascade_table import Choice
+    from planner.catalog import Catalog
+    from planner.catalogs.swept import SweptTable
+
+SUFFIXES = (".svg", ".png", ".pdf")
+
+
+@click.command(epilog="Example: pochade profile cascades --catalog tiny --plot cascades.svg")
+@click.option("--catalog", "name", help="Shipped catalog or TOML file; the configured one if left out.")
+@click.option("--profile", "file", type=click.Path(exists=True, dir_okay=False, path_type=pathlib.Path),
+              help="NAME.json of `profile`, NAME-quality.npz beside it; the catalog's own if left out.")  # fmt: skip
+@click.option("--sure", type=click.FloatRange(0, 10), default=1.0, show_default=True,
+              help="Standard errors by which a row must be better than any cheaper one.")  # fmt: skip
+@click.option("--resamples", type=click.IntRange(100, 100_000), default=1000, show_default=True, help="For intervals.")
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
+@click.option("--plot", "picture", type=click.Path(dir_okay=False, path_type=pathlib.Path), help="svg, png or pdf.")
+@click.option("--dry-run", is_flag=True, help="Show the table, write nothing.")
+@click.pass_obj
+def cascades(
+    obj: LazySettings, name: str | None, file: pathlib.Path | None, sure: float, resamples: int, seed: int,
+    picture: pathlib.Path | None, dry_run: bool,
+) -> None:  # fmt: skip
+    """Sweep router, discriminator and start step of every pair of levels; keep what no other setting beats.
+
+    Reads the profile of a catalog and writes the rows into it as `settings`: share straight to heavy, share painted
+    again, from which step, expected time and quality with its 95 % interval. Nothing is painted; it takes seconds.
+    Quality is that of the same prompts that the rows were chosen on, so that it promises a little too much: the command
+    says how much. A pair can be swept where the pictures of its first level were judged, and planned with where the
+    catalog offers it.
+    """
+    from agents import catalogs
+    from agents.evaluation.cascade_table import Choice
+    from agents.evaluation.intervals import Resampling
+
+    if picture and picture.suffix not in SUFFIXES:
+        raise click.BadParameter(f"--plot {picture} must end in {', '.join(SUFFIXES)}")
+    catalog_name = name or obj().catalog
+    found = swept(
+        catalogs.load(catalog_name),
+        file or _own(catalog_name),
+        Choice(sure, Resampling(seed=seed, resamples=resamples)),
+        is_kept=not dry_run,
+    )
+    if picture:
+        _draw(*found, picture)
+
+
+def swept(
+    catalog: "Catalog", file: pathlib.Path, choice: "Choice", is_kept: bool
+) -> "tuple[Catalog, Sweep, SweptTable]":
+    """Sweep a profile, tell what came of it and, if it `is_kept`, write it into the profile.
+
+    Raises PochadeError where there are no measurements to sweep.
+    """
+    from agents.evaluation.cascade_sweep import sweep
+    from agents.evaluation.cascade_table import offered, remarks, table_of, with_table
+    from agents.evaluation.painting_workshop import progress_bar
+    from agents.evaluation.profiling_machine import provenance
+    from planner.profiles import parse
+    from planner.prompt_table import prompt_table
+    from schemas.errors import PochadeError
+    from streams.profile_file import read
+
+    files = read(file)
+    if not files.arrays:
+        raise PochadeError(f"{file} has no {file.stem}-quality.npz beside it: measure with `pochade profile`")
+    profile, prompts = parse(files.text, files.file), prompt_table(files.arrays, files.file)
+    with progress_bar() as bar:
+        task = bar.add_task("sweeping", total=None)
+        seen = sweep(catalog, profile, prompts, lambda pair: bar.update(task, description=f"sweeping {pair}"))
+        bar.update(task, description="choosing rows")
+        mine = offered(seen, catalog)
+        if not mine.settings:
+            raise PochadeError(f"{file} has no cascade whose drafts were judged: nothing to sweep; profile one first")
+        table = table_of(mine, catalog, choice, provenance())
+    _tell(table, remarks(seen, catalog, table))
+    if is_kept:
+        file.write_text(with_table(files.text, table, files.file))
+        click.echo(f"written into {file}")
+    return catalog, seen, table
+
+
+def _own(catalog: str) -> pathlib.Path:
+    from schemas.errors import PochadeError
+    from streams.profile_file import find
+
+    found = find(catalog)
+    if found is None:
+        raise PochadeError(f"catalog {catalog!r} has no profile to sweep: measure it with `pochade profile`")
+    return pathlib.Path(found.file)
+
+
+def _tell(table: "SweptTable", remarks: list[str]) -> None:
+    click.echo(f"{'':>3} {'pair':<18} {'hardness':>8} {'thresh.':>8} {'step':>4} {'straight':>8} {'again':>6} {'ms':>7}"
+               f" {'quality, 95 %':>22} {'prompts':>8}")  # fmt: skip
+    for at, (row, low, high, prompts) in enumerate(table.rows, 1):
+        shares = f"{row.router_ratio:>8.0%} {row.light_share * row.disc_ratio:>6.0%}"
+        click.echo(
+            f"{at:>3} {row.light + ' > ' + row.heavy:<18} {row.hardness:>8.2f} {row.threshold:>8.4g} "
+            f"{row.paint_over_step:>4} {shares} {row.latency_ms:>7.4g}  {row.quality:.4f} ({low:.4f} {high:.4f})"
+            f" {prompts:>8}"
+        )
+    for line in remarks:
+        click.echo(line, err=True)
+
+
+def _draw(catalog: "Catalog", seen: "Sweep", table: "SweptTable", picture: pathlib.Path) -> None:
+    from agents.evaluation.cascade_plot import plot
+    from agents.evaluation.cascade_table import best_of
+
+    pairs = {(pair.light, pair.heavy) for pair in catalog.cascades}
+    others = [s for s in best_of(seen, table.sure) if (s.pair.light, s.pair.heavy) not in pairs]
+    plot(seen, others, table).savefig(picture, metadata={"Date": None} if picture.suffix == ".svg" else None)
+    click.echo(f"drawn: {picture}")

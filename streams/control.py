@@ -1,0 +1,90 @@
+"""The control topic: reads plans and operators' orders, writes an order."""
+
+import getpass
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from schemas import topics
+from schemas.errors import PochadeError
+from schemas.messages import Pin, Plan
+from schemas.record import Incoming, Outgoing
+from streams.codec import decode, encode
+from streams.headers import stamp
+from streams.producer import KafkaRecordProducer, send_all
+from streams.reading import Follower, now_ms
+from streams.settings import Settings
+
+READ_TIMEOUT_S = 60
+WRITE_TIMEOUT_S = 15
+
+OnPlan = Callable[[Plan], object]
+OnPin = Callable[[Pin | None], None]  # an operator's order; None: there is none any more
+
+
+def take_in(record: Incoming, on_plan: OnPlan, on_pin: OnPin) -> None:
+    """Hand over what a record of the control topic says."""
+    if record.key == topics.PIN_KEY.encode():
+        pin = decode(record.value, Pin) if record.value else None
+        on_pin(pin if pin and (pin.policy or pin.plan_version) else None)
+    elif record.key == topics.PLAN_KEY.encode() and record.value:
+        on_plan(decode(record.value, Plan))
+
+
+def read_control(
+    settings: Settings,
+    on_plan: OnPlan,
+    on_pin: OnPin = lambda _: None,
+    *,
+    since_ms: int = 0,
+    within_s: float = READ_TIMEOUT_S,
+) -> None:
+    """Hand over what lies on the control topic now, in order, from a moment on (0: all of it).
+
+    Raises:
+        PochadeError: the broker does not answer in time.
+    """
+    on_record = partial(take_in, on_plan=on_plan, on_pin=on_pin)
+    follower = Follower(settings, [topics.PLAN], on_record, since_ms=since_ms).start()
+    try:
+        follower.wait_caught_up(within_s)
+    finally:
+        follower.close()
+
+
+def plan_of_version(settings: Settings, version: int) -> Plan:
+    """The plan of this version that readers obeyed: the first one.
+
+    Raises:
+        PochadeError: there is none, with those that there are; or the broker does not answer in time.
+    """
+    found: dict[int, Plan] = {}
+    read_control(settings, lambda plan: found.setdefault(plan.version, plan))
+    if version not in found:
+        there = f"the topic holds {min(found)} to {max(found)}" if found else "no plan has been published"
+        raise PochadeError(f"there is no plan {version}: {there}; see them with `pochade plan history`")
+    return found[version]
+
+
+def order(
+    settings: Settings, policy: str = "", parameters: Mapping[str, float] | None = None, plan_version: int = 0
+) -> None:
+    """Write an operator's order: a policy, or a plan to go back to; neither: the configured policy plans again.
+
+    Raises:
+        PochadeError: the broker does not take it in time.
+    """
+    now = now_ms()
+    pin = Pin(
+        policy=policy,
+        parameters=dict(parameters or {}),
+        by=getpass.getuser(),
+        created_ms=now,
+        plan_version=plan_version,
+    )
+    headers = stamp({}, kind="Pin", source="operator", subject=topics.PIN_KEY, time_ms=now)
+    record = Outgoing(topic=topics.PLAN, key=topics.PIN_KEY.encode(), value=encode(pin), headers=headers)
+    producer = KafkaRecordProducer(settings)
+    try:
+        send_all(producer, [record], WRITE_TIMEOUT_S)
+    finally:
+        producer.close()

@@ -1,0 +1,108 @@
+"""What an operator is told by `pochade plan` about plans and orders, on a control topic that is made up."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from click.testing import CliRunner
+
+from agents.commands import plan_reading
+from agents.commands.plan import plan
+from agents.commands.plan_reading import Published
+from schemas.errors import PochadeError
+from schemas.messages import Pin
+from streams import control
+from streams.settings import load
+from tests.builders import a_cascade, a_plan
+
+PLAN_1, PLAN_4 = a_plan(version=1, policy="hadis"), a_plan(version=4, policy="diffserve", cascades=())
+PIN = Pin(policy="argus", parameters={"hold": 0.2}, by="ann", created_ms=1)
+
+Said = Callable[..., str]
+
+
+@pytest.fixture
+def topic() -> Published:
+    return Published([PLAN_1, PLAN_4], None)
+
+
+@pytest.fixture
+def orders(topic: Published, monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
+    """(policy, parameters, plan version) of the orders given."""
+    given: list[tuple[object, ...]] = []
+    monkeypatch.setattr(plan_reading, "published", lambda _settings: topic)
+    monkeypatch.setattr(
+        control,
+        "order",
+        lambda _settings, policy="", parameters=None, plan_version=0: given.append(
+            (policy, parameters or {}, plan_version)
+        ),
+    )
+    return given
+
+
+@pytest.fixture
+def said(orders: list[tuple[object, ...]]) -> Said:  # noqa: ARG001  so that none is written to a broker
+    def run(*arguments: str) -> str:
+        done = CliRunner(env={"COLUMNS": "200"}).invoke(plan, arguments, obj=load, catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    return run
+
+
+def test_the_plan_before_is_the_one_that_the_topic_holds_whatever_its_number(
+    said: Said, orders: list[tuple[object, ...]]
+) -> None:
+    assert "back to plan 1 by hadis" in said("rollback")
+    assert orders == [("", {}, 1)]
+    assert "plan 1" in said("diff").splitlines()[1]
+
+
+@pytest.mark.parametrize("topic", [Published([PLAN_4], None)])
+@pytest.mark.parametrize("verb", ["rollback", "diff"])
+def test_before_the_first_plan_there_is_none(said: Said, orders: list[tuple[object, ...]], verb: str) -> None:
+    with pytest.raises(PochadeError, match="plan 4 is the first that the topic holds"):
+        said(verb)
+    assert orders == []
+
+
+@pytest.mark.parametrize("topic", [Published([], None)])
+@pytest.mark.parametrize("verb", ["rollback", "diff", "show"])
+def test_without_any_plan_the_planner_is_asked_for(said: Said, verb: str) -> None:
+    with pytest.raises(PochadeError, match="no plan has been published: is a planner running"):
+        said(verb)
+
+
+def test_nothing_is_ordered_where_nothing_is_pinned(said: Said, orders: list[tuple[object, ...]]) -> None:
+    assert said("unpin") == "nothing is pinned: the configured policy plans\n"
+    assert orders == []
+
+
+@pytest.mark.parametrize(
+    ("topic", "was"),
+    [(Published([PLAN_4], PIN), "argus"), (Published([PLAN_4], replace(PIN, policy="", plan_version=1)), "plan 1")],
+)
+def test_what_is_unpinned_is_named(said: Said, orders: list[tuple[object, ...]], was: str) -> None:
+    assert said("unpin") == f"unpinned {was}: the configured policy plans again\n"
+    assert orders == [("", {}, 0)]
+
+
+@pytest.mark.parametrize(
+    ("topic", "told"),
+    [
+        (Published([PLAN_4], None), "diffserve "),
+        (Published([a_plan(policy="argus")], PIN), "argus (pinned by ann, hold 0.2)"),
+        (Published([PLAN_4], PIN), "diffserve (argus is pinned by ann, hold 0.2, and not in force yet: does a planner"),
+        (Published([PLAN_4], replace(PIN, policy="", plan_version=1)), "diffserve (back to plan 1, by ann)"),
+    ],
+)
+def test_the_plan_in_force_is_shown_with_the_order_that_holds(said: Said, told: str) -> None:
+    assert told in said("show")
+
+
+def test_cascades_are_told_the_same_way_wherever_they_are(said: Said) -> None:
+    told = f"{a_cascade().level} -> heavy if look < 0.500"
+    assert told in said("diff")
+    solved = said("solve", "--policy", "diffserve-static", "--demand", "1", "--workers", "2", "--catalog", "profile")
+    assert "light -> heavy if look < 0.300" in solved

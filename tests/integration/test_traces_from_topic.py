@@ -1,0 +1,115 @@
+"""A trace from our own topics by time range, on the real broker."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from click.testing import CliRunner
+from confluent_kafka import Producer
+
+from replay.traces import Asked, InvalidTrace
+from replay.traces.topic import read_topic
+from schemas.errors import PochadeError
+from schemas.messages import GenerateRequest
+from schemas.record import Outgoing
+from schemas.topics import PROMPTS, PROMPTS_BATCH, RESULTS
+from streams.admin import client_config, create_topics, topic_name
+from streams.cli import main
+from streams.codec import encode
+from streams.producer import KafkaRecordProducer, send_all
+from streams.reading import now_ms
+from streams.settings import Settings
+from streams.snapshot import past
+from streams.window import between
+from tests.integration.conftest import PollUntil
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def producer(settings: Settings) -> Iterator[KafkaRecordProducer]:
+    create_topics(settings)
+    producer = KafkaRecordProducer(settings)
+    yield producer
+    producer.close()
+
+
+def ask(producer: KafkaRecordProducer, *names: str, topic: str = PROMPTS) -> None:
+    """One request after the other, so that the broker's clock tells their order."""
+    for name in names:
+        request = GenerateRequest(request_id=name, prompt=f"a cat called {name}", created_ms=now_ms())
+        send_all(producer, [Outgoing(topic=topic, key=name.encode(), value=encode(request))], 30)
+
+
+def test_a_window_holds_what_came_from_its_start_to_before_its_end(
+    settings: Settings, producer: KafkaRecordProducer
+) -> None:
+    ask(producer, *(f"r-{n:02}" for n in range(40)))
+    written = sorted(past(settings, [PROMPTS]), key=lambda record: record.timestamp_ms)
+    since_ms, until_ms = written[10].timestamp_ms, written[30].timestamp_ms
+    wanted = {(r.partition, r.offset) for r in written if since_ms <= r.timestamp_ms < until_ms}
+    found = list(between(settings, [PROMPTS], since_ms, until_ms))
+    assert len({record.partition for record in found}) > 1
+    assert {(record.partition, record.offset) for record in found} == wanted
+    assert list(between(settings, [PROMPTS], until_ms + 60_000, until_ms + 90_000)) == []
+    assert len(list(between(settings, [PROMPTS], 1, now_ms() + 60_000))) == 40
+
+
+def test_history_is_a_trace_whose_gaps_are_those_of_the_broker(
+    settings: Settings, producer: KafkaRecordProducer
+) -> None:
+    since_ms = now_ms()
+    ask(producer, "a", "b")
+    ask(producer, "c", topic=PROMPTS_BATCH)
+    ask(producer, "b", "d")
+    send_all(producer, [Outgoing(topic=PROMPTS, key=b"x", value=b"\x00poison")], 30)
+    trace = read_topic(settings, since_ms, now_ms() + 1000, Asked())
+    assert sorted(trace.ids) == ["a", "b", "c", "d"]
+    assert trace.skipped == {"repeated": 1, "not a request": 1}
+    assert {row.prompt for row in trace.rows()} == {f"a cat called {name}" for name in "abcd"}
+    stamps = sorted(r.timestamp_ms for r in past(settings, [PROMPTS, PROMPTS_BATCH]) if r.key != b"x")
+    assert trace.arrival_ms[0] == 0
+    assert trace.arrival_ms[-1] == stamps[-1] - stamps[0]
+
+
+@pytest.mark.parametrize("end", ["commit", "abort"])
+def test_a_window_that_ends_with_a_transactions_marker_ends(
+    settings: Settings, producer: KafkaRecordProducer, poll_until: PollUntil[object], end: str
+) -> None:
+    assert producer  # the topics are there
+    transactional = Producer({**client_config(settings), "transactional.id": f"{settings.kafka.prefix}.tail"})
+    transactional.init_transactions(30)
+    transactional.begin_transaction()
+    for partition in range(4):
+        transactional.produce(topic_name(settings, RESULTS), b"v", partition=partition)
+    transactional.flush(30)
+    (transactional.commit_transaction if end == "commit" else transactional.abort_transaction)(30)
+    wanted = 4 if end == "commit" else 0
+
+    def is_read() -> bool:  # the broker writes the markers a moment after it has said yes
+        return len(list(between(settings, [RESULTS], 1, now_ms() + 1000))) == wanted
+
+    poll_until(is_read, 20, f"{wanted} records")
+
+
+def test_the_command_records_what_was_asked_and_says_where_nothing_was(
+    settings: Settings, producer: KafkaRecordProducer, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    out = tmp_path_factory.mktemp("recorded") / "hour.jsonl.gz"
+    deployment = ["--home", str(settings.home), "--set", f"kafka.prefix={settings.kafka.prefix}"]
+    ask(producer, "a", "b", "c")
+    told = CliRunner().invoke(main, [*deployment, "replay", "save", "--from-topic", "--since", "1h", "-o", str(out)])
+    assert told.exit_code == 0, told.output
+    shown = CliRunner().invoke(main, ["replay", "inspect", str(out), "-o", "json"])
+    assert json.loads(shown.output)["requests"] == 3
+    before = ["replay", "inspect", "--from-topic", "--since", "2h", "--until", "1h"]
+    none = CliRunner().invoke(main, [*deployment, *before])
+    assert none.exit_code == 1
+    assert "has no requests" in none.output
+
+
+def test_a_topic_that_is_not_there_and_a_window_turned_round_are_told(settings: Settings) -> None:
+    with pytest.raises(PochadeError, match="cannot read prompts"):
+        read_topic(settings, 1, 2, Asked())
+    with pytest.raises(InvalidTrace, match="--since must be before --until"):
+        read_topic(settings, 2, 2, Asked())
