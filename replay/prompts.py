@@ -5,6 +5,8 @@ import pathlib
 import random
 from functools import cache
 
+from replay.traces.faults import Faults
+from replay.traces.lines import open_lines
 from schemas.errors import PochadeError
 
 
@@ -13,13 +15,10 @@ class InvalidPrompts(PochadeError):
 
 
 def read_prompts(path: pathlib.Path) -> list[str]:
-    """One prompt a line; blank lines are skipped. Raises: InvalidPrompts."""
-    try:
-        prompts = _lines(path.read_text(encoding="utf-8-sig"))
-    except FileNotFoundError as error:
-        raise InvalidPrompts(f"no prompts at {path}: give a text file with one prompt a line") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidPrompts(f"{path} cannot be read as UTF-8 text: {error}") from error
+    """One prompt a line, plain or gzip; blank lines are skipped. Raises: InvalidPrompts with file and line."""
+    faults = Faults(str(path), is_lenient=False, error=InvalidPrompts)
+    with open_lines(path, faults, InvalidPrompts, "a text file with one prompt a line") as lines:
+        prompts = [line.strip() for line in lines if line.strip()]
     if not prompts:
         raise InvalidPrompts(f"{path} has no prompts: write one a line, or leave the option away to use ours")
     return prompts
@@ -38,9 +37,5 @@ def builtin_prompts(count: int, seed: int = 0) -> list[str]:
 
 @cache
 def _builtin() -> tuple[str, ...]:
-    return tuple(_lines(importlib.resources.files("replay").joinpath("prompts.txt").read_text(encoding="utf-8")))
-
-
-def _lines(text: str) -> list[str]:
-    # not splitlines(): a prompt may hold U+2028 and the like
-    return [line.strip() for line in text.split("\n") if line.strip()]
+    text = importlib.resources.files("replay").joinpath("prompts.txt").read_text(encoding="utf-8")
+    return tuple(line.strip() for line in text.split("\n") if line.strip())

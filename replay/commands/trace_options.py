@@ -1,0 +1,137 @@
+"""The options that say which trace: shared by every command that replays, simulates or looks at one."""
+
+import functools
+import pathlib
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from replay.commands.trace_types import Moment, Rate, RateSpan, Renaming
+from streams.commands.options import Ago
+
+if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for numpy and Kafka's client
+    from replay.traces.counts import Shaping
+    from replay.traces.reading import Asked
+    from replay.traces.trace import Trace
+    from streams.settings import Settings
+
+FILE = click.Path(dir_okay=False, path_type=pathlib.Path)
+POSITIVE = click.FloatRange(min=0, min_open=True)
+SPACING = click.Choice(["poisson", "even", "exponential"])
+ORDER = click.Choice(["index", "turn", "sample"])
+
+SHAPING = (
+    click.option("--to", type=RateSpan(), help="Shape counts as the papers: rates of the least and the greatest."),
+    click.option("--interval", type=Ago(), help="Time a row of counts lasts (default: as it says; with --to 1s)."),
+    click.option("--spacing", type=SPACING, help="Arrivals within it (default poisson; with --to exponential)."),
+)
+PROMPTS = (
+    click.option("--prompts", type=FILE, help="Text file, one prompt a line, plain or gzip, for the requests."),
+    click.option("--order", type=ORDER, help="Of these: by the trace's index, in turn, or drawn."),
+)
+OPTIONS = (
+    click.argument("path", metavar="[TRACE]", type=FILE, required=False),
+    click.option("--from-topic", "is_topic", is_flag=True, help="Not a file: what was asked of this deployment."),
+    click.option("--since", type=Moment(), default="1h", show_default=True, help="From: ago, or a time (ISO 8601)."),
+    click.option("--until", type=Moment(), default="0s", help="To before: ago, or a time (default: now)."),
+    click.option("--lenient", "is_lenient", is_flag=True, help="Count and skip bad lines."),
+    click.option("--sort", "sorts", is_flag=True, help="Sort times that fall."),
+    click.option("--model", "renamed", type=Renaming(), multiple=True, help="THEIRS=OURS; '*=': any will do."),
+    click.option("--rate", type=Rate(), help="Poisson arrivals for requests without times, as 2 or 120/m."),
+    *SHAPING,
+    click.option("--scale", type=POSITIVE, default=1.0, help="Times as many requests in the same time."),
+    click.option("--speed", type=POSITIVE, default=1.0, help="Times as fast."),
+    click.option("--loop", type=click.IntRange(min=1), default=1, help="Times over."),
+    click.option("--limit", type=click.IntRange(min=1), help="Requests at most."),
+    *PROMPTS,
+    click.option("--trace-seed", type=click.IntRange(min=0), default=0, help="Of what is drawn: arrivals, prompts."),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceGiven:
+    """What was given of `OPTIONS`."""
+
+    path: pathlib.Path | None
+    is_topic: bool
+    since: int  # epoch ms
+    until: int
+    is_lenient: bool
+    sorts: bool
+    renamed: tuple[tuple[str, str], ...]
+    rate: float | None
+    to: tuple[float, float] | None
+    interval: int | None  # ms
+    spacing: str | None
+    scale: float
+    speed: float
+    loop: int
+    limit: int | None
+    prompts: pathlib.Path | None
+    order: str | None
+    trace_seed: int
+
+    def open(self, load: "Callable[[], Settings]", models: frozenset[str] | None = None) -> "Trace":
+        """The trace; with `models`, one that asks for another is refused. Raises PochadeError, click.UsageError."""
+        from replay.traces import read
+
+        if (self.path is None) != self.is_topic:
+            raise click.UsageError("give either TRACE or --from-topic")
+        if self.path is not None:
+            return read(self.path, self.asked(models))
+        from replay.traces.topic import read_topic
+
+        return read_topic(load(), self.since, self.until, self.asked(models))
+
+    def asked(self, models: frozenset[str] | None = None) -> "Asked":
+        """The same as the readers take it. Raises PochadeError for a prompt file that is none."""
+        from replay.prompts import read_prompts
+        from replay.traces.reading import Asked
+
+        return Asked(
+            is_lenient=self.is_lenient,
+            sorts=self.sorts,
+            models=models,
+            renamed=dict(self.renamed),
+            shaping=shaping_of(self.to, self.interval, self.spacing),
+            rate_rps=self.rate,
+            scale=self.scale,
+            speed=self.speed,
+            loop=self.loop,
+            limit=self.limit,
+            prompts=tuple(read_prompts(self.prompts)) if self.prompts else (),
+            order=self.order or "",
+            seed=self.trace_seed,
+        )
+
+
+def shaping_of(to: tuple[float, float] | None, interval_ms: int | None, spacing: str | None) -> "Shaping":
+    """How counts become arrivals, from the options."""
+    from replay.traces.counts import Shaping
+
+    plain = Shaping() if to is None else Shaping.of_the_papers(*to)
+    return Shaping(
+        to_rps=to,
+        interval_s=plain.interval_s if interval_ms is None else interval_ms / 1000,
+        spacing=spacing or plain.spacing,
+    )
+
+
+def trace_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds `OPTIONS` to a command, which gets them as one argument `given`, a `TraceGiven`."""
+
+    @functools.wraps(command)
+    def called(*args: Any, **asked: Any) -> Any:
+        own = {field.name: asked.pop(field.name) for field in fields(TraceGiven)}
+        return command(*args, given=TraceGiven(**own), **asked)
+
+    return with_options(OPTIONS)(called)
+
+
+def with_options(
+    options: tuple[Callable[[Callable[..., Any]], Callable[..., Any]], ...],
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A decorator that adds several options, the first one first in --help."""
+    return lambda command: functools.reduce(lambda inner, option: option(inner), reversed(options), command)

@@ -1,0 +1,34 @@
+"""What is wrong with a line: an error that names it, or, where the reader is lenient, one more that was skipped."""
+
+from collections import Counter
+
+from replay.traces.trace import InvalidTrace
+from schemas.errors import PochadeError
+
+QUOTED = 80  # characters of bad input that a message quotes
+
+
+class Faults:
+    """Of one source."""
+
+    def __init__(self, source: str, *, is_lenient: bool, error: type[PochadeError] = InvalidTrace) -> None:
+        self.source, self._is_lenient, self._error = source, is_lenient, error
+        self.skipped: Counter[str] = Counter()
+
+    def found(self, where: int | str, kind: str, message: str) -> None:
+        """A fault of one line: it is counted and the caller goes on, or it ends the reading. Raises: `error`."""
+        if not self._is_lenient:
+            raise self._error(f"{self.source}:{where}: {message}")
+        self.skipped[kind] += 1
+
+    def told(self) -> str:
+        """`, 3 lines skipped: 2 falling, 1 not a number`; nothing where nothing was."""
+        if not self.skipped:
+            return ""
+        kinds = ", ".join(f"{count} {kind}" for kind, count in self.skipped.most_common())
+        return f", {self.skipped.total()} skipped: {kinds}"
+
+
+def quoted(text: str) -> str:
+    """As a message shows it."""
+    return repr(text[:QUOTED])

@@ -1,0 +1,69 @@
+"""What a trace is like, shown: on a terminal, and as one self-contained page with the figures beside it."""
+
+import importlib.resources
+import json
+import pathlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+import jinja2
+from matplotlib.figure import Figure
+from rich.console import Console
+from rich.table import Table
+
+from replay.reports.canvas import look, plot, svg
+from replay.traces.inspection import bars, curve, lines
+from replay.traces.trace import Trace
+from schemas.errors import PochadeError
+
+HEIGHT: Final = 8  # rows of the terminal's plot
+WIDEST: Final = 120
+POINTS: Final = 160  # of the page's plot
+UNITS: Final = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
+
+
+def show(trace: Trace, found: Mapping[str, Any], console: Console | None = None) -> None:
+    """The rate over time in blocks, and the figures below."""
+    console = console or Console()
+    width = max(20, min(WIDEST, console.width - 12))
+    middle, rates = curve(trace, width)
+    unit, length = _unit(float(middle[-1]))
+    plain: dict[str, Any] = {"highlight": False, "markup": False, "soft_wrap": True}
+    for row, line in enumerate(bars(rates.tolist(), HEIGHT)):
+        console.print(f"{float(rates.max()):>8.3g}/s " if row == 0 else " " * 11, line, sep="", **plain)
+    end = f"{float(trace.arrival_ms[-1]) / 1000 / length:.3g} {unit}"
+    console.print(" " * 11 + "0" + end.rjust(width - 1), **plain)
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for name, value in lines(found):
+        table.add_row(name, value)
+    console.print(table, highlight=False, markup=False)
+
+
+def write_page(trace: Trace, found: Mapping[str, Any], folder: pathlib.Path) -> pathlib.Path:
+    """`trace.json` and `trace.html` in a folder, which is made. Raises PochadeError where they cannot be written."""
+    page = folder / "trace.html"
+    template = importlib.resources.files("replay").joinpath("trace.html").read_text(encoding="utf-8")
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    drawn = svg(_drawn(trace), "rate", f"requests a second over time in {trace.name}")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "trace.json").write_text(json.dumps(found, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        told = environment.from_string(template).render(found=found, lines=lines(found), drawn=drawn)
+        page.write_text(told, encoding="utf-8")
+    except OSError as error:
+        raise PochadeError(f"{page} cannot be written: {error.strerror}; choose another --report") from None
+    return page
+
+
+def _drawn(trace: Trace) -> Figure:
+    middle, rates = curve(trace, POINTS)
+    unit, length = _unit(float(middle[-1]))
+    figure, axes = plot(f"time, {unit}", "requests a second")
+    axes.plot(middle / length, rates, drawstyle="steps-mid", **look(0))
+    axes.set_ylim(bottom=0)
+    axes.set_xlim(0, float(trace.arrival_ms[-1]) / 1000 / length)
+    return figure
+
+
+def _unit(seconds: float) -> tuple[str, int]:
+    return next(((unit, length) for unit, length in UNITS if seconds >= 3 * length), UNITS[-1])

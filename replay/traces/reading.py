@@ -1,0 +1,114 @@
+"""A trace from a file, whatever its format: told by its content, never by its name alone."""
+
+import itertools
+import pathlib
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from replay.traces.arrivals_csv import COLUMN, is_arrivals, read_arrivals
+from replay.traces.building import Builder, Rules
+from replay.traces.counts import AS_THEY_STAND, Shaping, is_counts, read_counts
+from replay.traces.csv_rows import Table, table
+from replay.traces.faults import Faults, quoted
+from replay.traces.gentd26 import is_gentd26, is_timed, read_gentd26
+from replay.traces.lines import Lines, open_lines
+from replay.traces.quick import quick_arrivals
+from replay.traces.rates import constant
+from replay.traces.timed_json import is_epoch, is_json, read_json
+from replay.traces.trace import InvalidTrace, Trace, of_arrivals
+from replay.traces.transforms import limited, looped, scaled, sped
+from replay.traces.wording import INDEX, worded
+
+FORMATS = (
+    f"a CSV with the column {COLUMN!r}, one of counts (hour,invocations), a request file of GenTD26, "
+    "or JSON lines of timed requests, plain or gzip"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """How a trace is to be read, and what is to be made of it, in this order. The defaults change nothing."""
+
+    is_lenient: bool = False  # bad lines are counted and skipped
+    sorts: bool = False  # times may fall in the file
+    models: frozenset[str] | None = None  # that the catalog has; None: not checked
+    renamed: Mapping[str, str] = field(default_factory=dict)  # a model as the trace calls it -> ours, or "": any
+    shaping: Shaping = AS_THEY_STAND  # of counts
+    rate_rps: float | None = None  # for requests without times: Poisson arrivals
+    scale: float = 1.0  # times as many requests
+    speed: float = 1.0
+    loop: int = 1  # times over
+    limit: int | None = None  # requests
+    prompts: Sequence[str] = ()  # instead of the trace's own
+    order: str = ""  # of these: index, turn or sample; "": by index where the trace has one, else in turn
+    seed: int = 0  # of everything that is drawn
+
+    def rules(self, *, is_epoch: bool) -> Rules:
+        """For the requests of a source."""
+        counts = len(self.prompts) if self.prompts and self.order in ("", INDEX) else None
+        return Rules(
+            is_epoch=is_epoch, sorts=self.sorts, prompts=counts, models=self.models, renamed=dict(self.renamed)
+        )
+
+    @property
+    def most(self) -> int | None:
+        """Requests that a reader needs to read, as no others can come among the first."""
+        return self.limit if self.scale == 1 and not self.sorts else None
+
+
+AS_IT_IS: Final = Asked()
+
+
+def read(path: pathlib.Path, asked: Asked = AS_IT_IS) -> Trace:
+    """The requests of a trace file. Raises: InvalidTrace with file and line, Unknown."""
+    if asked.most is None and (arrival_ms := quick_arrivals(path)) is not None:
+        return made(of_arrivals(arrival_ms, path.name, str(path)), asked)
+    faults = Faults(str(path), is_lenient=asked.is_lenient)
+    with open_lines(path, faults, InvalidTrace, FORMATS) as lines:
+        first = lines.peek()
+        if not first:
+            raise InvalidTrace(f"{path} is empty{faults.told()}: give {FORMATS}")
+        if is_json(first):
+            builder = Builder(faults, asked.rules(is_epoch=is_epoch(first)))
+            read_json(lines, faults, builder, asked.most)
+            return made(builder.trace(path.name), asked)
+        return _from_csv(lines, faults, path.name, asked)
+
+
+def _from_csv(lines: Lines, faults: Faults, name: str, asked: Asked) -> Trace:
+    found = table(lines, faults)
+    if is_arrivals(found.columns):
+        builder = Builder(faults, asked.rules(is_epoch=False))
+        read_arrivals(found, faults, builder, asked.most)
+    elif is_gentd26(found.columns):
+        has_times = is_timed(found.columns)
+        builder = Builder(faults, asked.rules(is_epoch=has_times))
+        read_gentd26(found, faults, builder, asked.most, None if has_times else _arrivals(found, faults, asked))
+    elif is_counts(found.columns):
+        limit = asked.limit if asked.speed == 1 else None
+        trace = read_counts(found, faults, asked.shaping, asked.scale, asked.seed, limit, name)
+        return made(trace, replace(asked, scale=1.0))  # the counts were scaled, not what came of them
+    else:
+        got = quoted(",".join(found.columns))
+        raise InvalidTrace(f"{faults.source}:{found.line}: expected the column {COLUMN!r}, got {got}: give {FORMATS}")
+    return made(builder.trace(name), asked)
+
+
+def _arrivals(found: Table, faults: Faults, asked: Asked) -> Iterator[float]:
+    if asked.rate_rps is None:
+        told = "these requests have no times: give --rate, in requests per second"
+        raise InvalidTrace(f"{faults.source}:{found.line}: {told}")
+    gap_ms = constant(asked.rate_rps, 2)[1]
+    dice = random.Random(asked.seed)
+    return itertools.accumulate(dice.expovariate(1 / gap_ms) for _ in itertools.count())
+
+
+def made(trace: Trace, asked: Asked) -> Trace:
+    """What was asked for of a trace as it was read. Raises: InvalidTrace, Unknown."""
+    trace = scaled(trace, asked.scale, asked.seed)
+    trace = looped(sped(trace, asked.speed), asked.loop)
+    if asked.limit is not None:
+        trace = limited(trace, asked.limit)
+    return worded(trace, asked.prompts, asked.order, asked.seed) if asked.prompts else trace

@@ -1,0 +1,128 @@
+"""The papers' made workloads: rate curves, and phases of easy and of hard prompts. Times and rates are options."""
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from replay.simulation.chance import uniform
+from replay.traces.rates import Knot, along
+from replay.traces.trace import MOST_MS, InvalidTrace, Trace, of_arrivals
+from schemas.errors import Unknown
+
+EASY, HARD = "easy", "hard"
+MOST_KNOTS: Final = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """A workload's shape; None: the paper's."""
+
+    name: str
+    rates_rps: tuple[float, ...] = ()
+    seconds: float | None = None
+    every_s: float | None = None  # a burst, and the calm before it
+    phases: tuple[str, ...] = (EASY, HARD, EASY, HARD)
+    split: float = 0.5  # hardness below which a prompt is easy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Graded:
+    """Prompts with their hardness, to fill phases with."""
+
+    texts: Sequence[str]
+    hardness: np.ndarray  # float64 [k], in [0, 1]
+
+
+def ramp(shape: Shape) -> list[Knot]:
+    """From the first rate to the second, along a line. Source: ARGUS 5.3 and Fig. 17, 40 to 540 a minute; 5.1 has 50 to
+    600 in about 800 minutes."""
+    low, high = _rates(shape, 2, (40 / 60, 540 / 60))
+    return [Knot(0, low), Knot(_seconds(shape, 800 * 60), high)]
+
+
+def burst(shape: Shape) -> list[Knot]:
+    """Calm at the first rate and a burst at the second, in turn, each for `every_s`. Source: ARGUS 5.1, "interleaved
+    periods of low and high query demand"; it gives no figures: the defaults are ours, within Fig. 16's range."""
+    calm, high = _rates(shape, 2, (100 / 60, 500 / 60))
+    seconds, every_s = _seconds(shape, 3600), 300.0 if shape.every_s is None else shape.every_s
+    if not 0 < every_s <= seconds or seconds / every_s > MOST_KNOTS:
+        raise InvalidTrace(f"--every must be above 0 and at most the {seconds:g} s of the trace: got {every_s:g} s")
+    edges = [*np.arange(0, seconds, every_s).tolist(), seconds]
+    return _stairs([calm if number % 2 == 0 else high for number in range(len(edges) - 1)], edges)
+
+
+def steps(shape: Shape) -> list[Knot]:
+    """The rates one after the other, each for the same time. Source: HADIS 4.3, Fig. 6: four pieces, up, peak, down;
+    its rates are only drawn: the defaults are ours."""
+    rates = _rates(shape, None, (1.0, 4.0, 8.0, 2.0))
+    return _stairs(rates, np.linspace(0, _seconds(shape, 1200), len(rates) + 1).tolist())
+
+
+def level(shape: Shape) -> list[Knot]:
+    """One rate. Source: HADIS 4.7, where demand stands still while the phases change; its rate is not given."""
+    (rate,) = _rates(shape, 1, (2.0,))
+    return [Knot(0, rate), Knot(_seconds(shape, 1200), rate)]
+
+
+CURVES: Final[dict[str, Callable[[Shape], list[Knot]]]] = {
+    "ramp": ramp, "burst": burst, "steps": steps, "phases": level
+}  # fmt: skip
+
+
+def shaped(shape: Shape, spacing: str, seed: int, graded: Graded | None = None) -> Trace:
+    """The trace of a shape; `graded` prompts fill the phases, else only their hardness is drawn, uniform within a half.
+
+    The same arguments make the same trace. Raises: InvalidTrace, Unknown.
+    """
+    if shape.name not in CURVES:
+        raise Unknown("shape", shape.name, CURVES)
+    curve = CURVES[shape.name](shape)
+    arrival_ms = along(curve, spacing, seed)
+    if not len(arrival_ms):
+        raise InvalidTrace(f"the shape {shape.name} comes to no request: give higher rates, or a longer time")
+    told = {name: value for name, value in dataclasses.asdict(shape).items() if value not in (None, ())}
+    trace = of_arrivals(arrival_ms, shape.name, f"pochade replay make: {told}, spacing {spacing}, seed {seed}")
+    return _phased(trace, shape, 1000 * curve[-1].at_s, seed, graded) if shape.name == "phases" else trace
+
+
+def _phased(trace: Trace, shape: Shape, until_ms: float, seed: int, graded: Graded | None) -> Trace:
+    if unknown := [phase for phase in shape.phases if phase not in (EASY, HARD)]:
+        raise Unknown("phase", unknown[0], (EASY, HARD))
+    if not (shape.phases and 0 < shape.split < 1):
+        raise InvalidTrace(f"phases need a name each and a split in (0, 1): got {shape.phases} and {shape.split:g}")
+    phase = np.minimum(trace.arrival_ms / until_ms * len(shape.phases), len(shape.phases) - 1).astype(np.int64)
+    is_hard = np.array([name == HARD for name in shape.phases])[phase]
+    dice = uniform(seed, "phases", 0, len(trace))
+    if graded is None:
+        hardness = np.where(is_hard, shape.split + dice * (1 - shape.split), dice * shape.split)
+        return dataclasses.replace(trace, hardness=hardness)
+    sides = [np.flatnonzero(graded.hardness < shape.split), np.flatnonzero(graded.hardness >= shape.split)]
+    for name, side in zip((EASY, HARD), sides, strict=True):
+        if not len(side) and name in shape.phases:
+            raise InvalidTrace(f"no prompt is {name}: the split of hardness is {shape.split:g}; give another --split")
+    easy, hard = ((dice * len(side)).astype(np.int64) for side in sides)
+    chosen = np.array([sides[h][hard[n] if h else easy[n]] for n, h in enumerate(is_hard.tolist())], dtype=np.int64)
+    return dataclasses.replace(trace, texts=graded.texts, prompt=chosen, hardness=graded.hardness[chosen])
+
+
+def _stairs(rates: Sequence[float], edges: Sequence[float]) -> list[Knot]:
+    spans = zip(rates, itertools.pairwise(edges), strict=True)
+    return [Knot(at, rate) for rate, edge in spans for at in edge]
+
+
+def _rates(shape: Shape, count: int | None, papers: tuple[float, ...]) -> tuple[float, ...]:
+    rates = shape.rates_rps or papers
+    if count is not None and len(rates) != count:
+        raise InvalidTrace(f"the shape {shape.name} has {count} rates: got {len(rates)}")
+    return rates
+
+
+def _seconds(shape: Shape, papers: float) -> float:
+    seconds = papers if shape.seconds is None else shape.seconds
+    if not 0 < seconds <= MOST_MS / 1000:
+        raise InvalidTrace(f"a trace lasts more than 0 s and at most {MOST_MS / 1000:g} s: got {seconds:g} s")
+    return seconds

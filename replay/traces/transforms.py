@@ -1,0 +1,67 @@
+"""Another trace from a trace: faster, more or less of it, again and again, the first of it. Pure; nothing is drawn that
+does not belong to a request and the seed."""
+
+import dataclasses
+import math
+from typing import Final
+
+import numpy as np
+
+from replay.simulation.chance import uniform
+from replay.traces.trace import MOST_MS, MOST_REQUESTS, InvalidTrace, Trace
+
+NEIGHBOURS: Final = 10  # requests before and after, among which a copy comes
+
+
+def sped(trace: Trace, factor: float) -> Trace:
+    """`factor` times as fast: gaps shrink, what is asked for stays. Raises: InvalidTrace."""
+    _require(0 < factor < math.inf, f"--speed must be above 0: got {factor:g}")
+    _require(trace.arrival_ms[-1] / factor <= MOST_MS, f"--speed {factor:g} makes a trace of more than 400 days")
+    return dataclasses.replace(trace, arrival_ms=trace.arrival_ms / factor)
+
+
+def scaled(trace: Trace, factor: float, seed: int) -> Trace:
+    """`factor` times the requests in the same time: below 1 each stays by its own chance, above 1 it comes again.
+
+    Which stay, and which come once more for a factor that is not whole, is drawn per request: what .3 keeps, .6 keeps
+    too. The first of a request is itself; a copy comes anywhere between the tenth request before it and the tenth
+    after, so that the rate keeps its shape and copies do not come in pairs. Raises: InvalidTrace.
+    """
+    _require(0 < factor < math.inf, f"--scale must be above 0: got {factor:g}")
+    _require(len(trace) * factor <= MOST_REQUESTS, f"--scale {factor:g} makes more than {MOST_REQUESTS:,} requests")
+    if factor == 1:
+        return trace
+    n = len(trace)
+    times = math.floor(factor) + (uniform(seed, "scale", 0, n) < factor % 1)
+    _require(bool(times.any()), f"--scale {factor:g} leaves no request of {n}: give a larger one, or a longer trace")
+    rows = np.repeat(np.arange(n), times)
+    copy = np.arange(len(rows)) - np.repeat(np.cumsum(times) - times, times)
+    early = trace.arrival_ms[np.maximum(rows - NEIGHBOURS, 0)]
+    late = trace.arrival_ms[np.minimum(rows + NEIGHBOURS, n - 1)]
+    moved = early + uniform(seed, "copies", 0, len(rows)) * (late - early)
+    arrival_ms = np.where(copy == 0, trace.arrival_ms[rows], moved)
+    order = np.argsort(arrival_ms, kind="stable")
+    return trace.take(rows[order], arrival_ms[order])
+
+
+def looped(trace: Trace, times: int) -> Trace:
+    """The trace `times` over; the next round begins one mean gap after the last arrival. Raises: InvalidTrace."""
+    _require(times >= 1, f"--loop must be 1 or more: got {times}")
+    if times == 1:
+        return trace
+    _require(len(trace) * times <= MOST_REQUESTS, f"--loop {times} makes more than {MOST_REQUESTS:,} requests")
+    period_ms = float(trace.arrival_ms[-1]) + (trace.span_ms / (len(trace) - 1) if len(trace) > 1 else 0.0)
+    _require(period_ms * times <= MOST_MS, f"--loop {times} makes a trace of more than 400 days")
+    starts = np.repeat(np.arange(times) * period_ms, len(trace))
+    return trace.take(np.tile(np.arange(len(trace)), times), np.tile(trace.arrival_ms, times) + starts)
+
+
+def limited(trace: Trace, most: int) -> Trace:
+    """The first `most` requests. Raises: InvalidTrace."""
+    _require(most >= 1, f"--limit must be 1 or more: got {most}")
+    return trace if most >= len(trace) else trace.take(np.arange(most))
+
+
+def _require(is_fit: bool, message: str) -> None:
+    if not is_fit:
+        raise InvalidTrace(message)

@@ -1,0 +1,124 @@
+"""`pochade replay` as a person calls it."""
+
+import json
+import pathlib
+
+import pytest
+from click.testing import CliRunner, Result
+
+from replay.simulation.failures import read_failures
+from replay.traces import read
+from streams.cli import main
+from tests.replay.traces.files import arrivals, jsonl
+
+
+def called(*arguments: str | pathlib.Path) -> Result:
+    return CliRunner().invoke(main, ["replay", *map(str, arguments)])
+
+
+@pytest.fixture
+def trace(tmp_path: pathlib.Path) -> pathlib.Path:
+    path = tmp_path / "trace"
+    path.write_text(arrivals(*range(0, 60_000, 50)))
+    return path
+
+
+def test_inspect_shows_the_figures_and_writes_the_page(trace: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    told = called("inspect", trace, "--report", tmp_path / "out")
+    assert told.exit_code == 0, told.output
+    assert "1,200" in told.output
+    assert (tmp_path / "out" / "trace.html").exists()
+    found = json.loads(called("inspect", trace, "--scale", "2", "--loop", "2", "-o", "json").output)
+    assert found["requests"] == 4800
+
+
+def test_save_writes_what_the_options_made(trace: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    prompts, out = tmp_path / "prompts.txt", tmp_path / "out.jsonl.gz"
+    prompts.write_text("a cat\na dog\n")
+    told = called("save", trace, "--limit", "3", "--speed", "2", "--prompts", prompts, "-o", out)
+    assert told.output == f"{out}: 3 requests over 0.05 s\n"
+    assert [(row.arrival_ms, row.prompt) for row in read(out).rows()] == [(0, "a cat"), (25, "a dog"), (50, "a cat")]
+
+
+def test_make_writes_the_same_bytes_for_the_same_options(tmp_path: pathlib.Path) -> None:
+    options = ["--shape", "ramp", "--rate", "40/m", "--rate", "540/m", "--for", "10m"]
+    for name, seed in (("a", "1"), ("b", "1"), ("c", "2")):
+        assert called("make", *options, "--seed", seed, "-o", tmp_path / name).exit_code == 0
+    a, b, c = ((tmp_path / name).read_bytes() for name in "abc")
+    assert a == b != c
+    assert len(read(tmp_path / "a")) == pytest.approx(2900, rel=0.1)
+
+
+def test_make_shapes_counts_as_the_papers(tmp_path: pathlib.Path) -> None:
+    counts, out = tmp_path / "hours.csv", tmp_path / "out.csv"
+    counts.write_text("hour,invocations\n" + "".join(f"{n},{100 + n % 24}\n" for n in range(100)))
+    assert called("make", "--shape", "counts", counts, "--to", "4:32", "-o", out).exit_code == 0
+    trace = read(out)
+    assert 99_000 < trace.arrival_ms[-1] < 101_000
+    assert len(trace) == pytest.approx(1760, rel=0.1)
+    assert (
+        called("make", "--shape", "counts", counts, "--interval", "6m", "--spacing", "even", "-o", out).exit_code == 0
+    )
+    assert len(read(out)) == sum(100 + n % 24 for n in range(100))
+
+
+def test_make_fills_phases_with_graded_prompts(tmp_path: pathlib.Path) -> None:
+    graded, out = tmp_path / "graded.csv", tmp_path / "out.jsonl"
+    graded.write_text("prompt,hardness\nsimple,.1\nintricate,.9\n")
+    told = called("make", "--shape", "phases", "--rate", "2", "--for", "100s", "--graded", graded, "-o", out)
+    assert told.exit_code == 0, told.output
+    prompts = [row.prompt for row in read(out).rows()]
+    assert (prompts[0], prompts[-1]) == ("simple", "intricate")
+
+
+def test_outages_are_what_failures_reads(tmp_path: pathlib.Path) -> None:
+    out = tmp_path / "failures.csv"
+    told = called("outages", "--workers", "4", "--lose", "2", "--at", "5m", "--for", "90s", "-o", out)
+    assert told.output == f"{out}: 4 changes\n"
+    outages = read_failures(out, [f"w-{n}" for n in range(4)])
+    assert [outage.at_ms for outage in outages] == [300_000, 300_000, 390_000, 390_000]
+
+
+def test_a_bad_line_is_one_error_line_and_lenient_counts_it(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "trace"
+    path.write_text(jsonl({"arrival_ms": 5}, {"arrival_ms": 1}))
+    told = called("inspect", path)
+    assert told.exit_code == 1
+    assert told.output.startswith(f"error: {path}:2: arrivals must not fall: 1 after 5")
+    assert "1 skipped: falling" in called("save", path, "--lenient", "-o", tmp_path / "out").output
+    assert len(read(tmp_path / "out")) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fault"),
+    [
+        (["inspect"], "give either TRACE or --from-topic"),
+        (["inspect", "x", "--from-topic"], "give either TRACE or --from-topic"),
+        (["inspect", "nowhere"], "no file at nowhere"),
+        (["inspect", "x", "--rate", "fast"], "'fast' is not a rate"),
+        (["inspect", "x", "--rate", "5/d"], "'5/d' is not a rate"),
+        (["inspect", "x", "--to", "4"], "'4' is not two rates"),
+        (["inspect", "x", "--to", "32:4"], "must not be above the second"),
+        (["inspect", "x", "--since", "yesterday"], "'yesterday' is not a moment"),
+        (["inspect", "x", "--model", "M1"], "'M1' is not THEIRS=OURS"),
+        (["inspect", "x", "--scale", "0"], "is not in the range"),
+        (["inspect", "x", "--order", "random"], "is not one of"),
+        (["make", "--shape", "counts", "-o", "x"], "takes a file COUNTS"),
+        (["make", "--shape", "ramp", "counts.csv", "-o", "x"], "the other shapes take none"),
+        (["make", "--shape", "ramp", "--to", "1:2", "-o", "x"], "--to and --interval shape counts"),
+        (["make", "--shape", "ramp", "--graded", "x", "-o", "x"], "--graded is for phases"),
+        (["make", "--shape", "ramp", "--spacing", "exponential", "-o", "x"], "unknown spacing"),
+        (["outages", "--lose", "9", "-o", "x"], "1 to the 8 workers"),
+    ],
+)
+def test_what_cannot_be_done_is_told(arguments: list[str], fault: str) -> None:
+    told = called(*arguments)
+    assert told.exit_code != 0
+    assert fault in " ".join(told.output.split())
+
+
+def test_a_trace_alone_is_published_and_another_word_is_no_command(trace: pathlib.Path) -> None:
+    told = CliRunner().invoke(main, ["replay", str(trace), "-h"], prog_name="pochade")
+    assert "Usage: pochade replay run" in told.output
+    told = called("inspekt")
+    assert (told.exit_code, "No such command 'inspekt'" in told.output) == (2, True)

@@ -1,0 +1,60 @@
+"""Records of the prompts topic as a trace; the real broker is in tests/integration/test_traces_from_topic.py."""
+
+import json
+from typing import Any
+
+import pytest
+
+from replay.traces import Asked, InvalidTrace
+from replay.traces.topic import trace_of
+from schemas.messages import GenerateRequest
+from schemas.record import Incoming
+from schemas.topics import PROMPTS, PROMPTS_BATCH
+from streams.codec import encode
+
+SINCE = 1_763_800_000_000
+
+
+def a_record(at_ms: int, value: bytes | dict[str, Any], partition: int = 0, topic: str = PROMPTS) -> Incoming:
+    data = value if isinstance(value, bytes) else json.dumps(value).encode()
+    return Incoming(
+        topic=topic, partition=partition, offset=at_ms, timestamp_ms=SINCE + at_ms, key=None, value=data
+    )  # fmt: skip
+
+
+def test_partitions_are_one_trace_in_the_brokers_order_of_time() -> None:
+    records = [a_record(5, {"prompt": "b"}), a_record(9, {"prompt": "d"}), a_record(2, {"prompt": "a"}, 1)]
+    trace = trace_of([*records, a_record(7, {"prompt": "c"}, 1)], "mine", SINCE, SINCE + 10, Asked())
+    assert [row.prompt for row in trace.rows()] == ["a", "b", "c", "d"]
+    assert trace.arrival_ms.tolist() == [0, 3, 5, 7]
+    assert trace.name == "mine.prompts.v1"
+
+
+def test_a_record_in_avro_has_its_options_its_deadline_and_its_id() -> None:
+    request = GenerateRequest(
+        request_id="r", prompt="a cat", created_ms=SINCE - 40, deadline_ms=SINCE + 460, tier="batch", seed=5
+    )
+    (row,) = trace_of([a_record(3, encode(request))], "p", SINCE, SINCE + 10, Asked()).rows()
+    assert (row.request_id, row.slack_ms, row.wish.tier, row.seed, row.arrival_ms) == ("r", 500, "batch", 5, 0)
+
+
+def test_poison_and_ids_that_came_before_are_counted_and_a_moved_request_counts_once() -> None:
+    batch = {"prompt": "a", "request_id": "r", "tier": "batch"}
+    records = [a_record(1, batch), a_record(4, batch, topic=PROMPTS_BATCH), a_record(5, b"\x00poison")]
+    records += [a_record(6, {"prompt": 5}), a_record(7, {"prompt": "b", "n": 0})]
+    trace = trace_of(records, "p", SINCE, SINCE + 10, Asked())
+    assert [row.request_id for row in trace.rows()] == ["r"]
+    assert trace.skipped == {"repeated": 1, "not a request": 2, "invalid options": 1}
+
+
+def test_what_was_asked_of_a_trace_holds_for_history_too() -> None:
+    records = [a_record(n, {"prompt": "a", "model": "old"}) for n in range(10)]
+    asked = Asked(limit=3, speed=2, renamed={"old": "heavy"}, models=frozenset({"heavy"}))
+    trace = trace_of(records, "p", SINCE, SINCE + 10, asked)
+    assert trace.arrival_ms.tolist() == [0, 0.5, 1]
+    assert trace.row(0).wish.options.model == "heavy"
+
+
+def test_a_window_without_requests_is_told() -> None:
+    with pytest.raises(InvalidTrace, match=r"p\.prompts\.v1 .* has no requests, 1 skipped: 1 not a request"):
+        trace_of([a_record(1, b"")], "p", SINCE, SINCE + 10, Asked())
