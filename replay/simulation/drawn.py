@@ -9,27 +9,43 @@ from functools import lru_cache
 
 import numpy as np
 
-from planner.catalog import Catalog, classes_of
+from planner.catalog import Catalog
 from planner.catalogs.bands import bounds_of, cascade_table, level_quality
 from planner.catalogs.value import Pair
 from replay.simulation.chance import uniform
+from replay.simulation.classes import classes_at
 from replay.simulation.conditional import at_confidence, inverse
 from replay.simulation.job import Draws
+
+HARDNESS = "hardness"  # the salt of its numbers
 
 
 class Drawn:
     """`source(first, count)` makes the draws of a stretch of requests."""
 
-    def __init__(self, catalog: Catalog, seed: int) -> None:
-        self.catalog, self.seed = catalog, seed
+    def __init__(self, catalog: Catalog, seed: int, hardness: np.ndarray | None = None) -> None:
+        """`hardness`: float64, one a request, where it is known; nan: drawn."""
+        self.catalog, self.seed, self._known = catalog, seed, hardness
         self.table = lru_cache(lambda pair: cascade_table(catalog, pair))
 
     def __call__(self, first: int, count: int) -> Draws:
         return self.chunk(first, count)
 
+    def numbers(self, salt: str, first: int, count: int) -> np.ndarray:
+        """Float64 [count] in [0, 1): hardness, or of a level the rank of each request's picture by confidence."""
+        drawn = uniform(self.seed, salt, first, count)
+        if salt != HARDNESS or self._known is None:
+            return drawn
+        known = self._known[first : first + count]
+        return np.where(np.isnan(known), drawn, known)
+
     def chunk(self, first: int, count: int) -> "DrawnChunk":
         """The same."""
         return DrawnChunk(self, first, count)
+
+    def bands(self, hardness: np.ndarray) -> np.ndarray:
+        """Int64 [n], the catalog's band of each."""
+        return np.searchsorted(np.array(bounds_of(self.catalog)[1:-1]), hardness, side="right")
 
     def pair_of(self, level: str, discriminator: str) -> Pair | None:
         """A cascade whose discriminator judges this level's pictures."""
@@ -47,12 +63,12 @@ class DrawnChunk:
 
     def __init__(self, source: Drawn, first: int, count: int) -> None:
         self._source, self._first, self._count = source, first, count
-        hardness = uniform(source.seed, "hardness", first, count)
-        self._band = np.searchsorted(np.array(bounds_of(source.catalog)[1:-1]), hardness, side="right")
+        hardness = source.numbers(HARDNESS, first, count)
+        self._band = source.bands(hardness)
         self.hardness: list[float] = hardness.tolist()
         self._confidences: dict[tuple[str, str], list[float]] = {}
         self._qualities: dict[tuple[str, int], list[float] | None] = {}
-        self.classes = [classes_of(source.catalog, hardness) for hardness in self.hardness]
+        self.classes = classes_at(source.catalog, hardness)
 
     def confidence(self, level: str, discriminator: str) -> list[float]:
         """In the picture that a level paints for each request."""
@@ -63,7 +79,7 @@ class DrawnChunk:
 
     def _confidence(self, level: str, discriminator: str) -> np.ndarray:
         pair = self._source.pair_of(level, discriminator) or Pair(level, level, discriminator)
-        table, own = self._source.table(pair), uniform(self._source.seed, level, self._first, self._count)
+        table, own = self._source.table(pair), self._source.numbers(level, self._first, self._count)
         return self._by_band(lambda band, mine: inverse(table, band, own[mine]))
 
     def quality(self, level: str, step: int) -> list[float] | None:
@@ -81,9 +97,9 @@ class DrawnChunk:
         if any(mean is None for mean in means):
             return None
         if pair is None:
-            return np.array(means, dtype=np.float64)[self._band]
+            return np.asarray(np.array(means, dtype=np.float64)[self._band])
         table = self._source.table(pair._replace(paint_over_step=step if level == pair.heavy else 0))
-        own = uniform(self._source.seed, pair.light, self._first, self._count)
+        own = self._source.numbers(pair.light, self._first, self._count)
         whole = np.array(means, dtype=np.float64)
         return self._by_band(lambda band, mine: at_confidence(table, band, level, own[mine], whole[band]))
 

@@ -6,9 +6,9 @@ import pathlib
 from collections.abc import Sequence
 
 from replay.simulation.setup import Outage
+from replay.traces.outages import COLUMNS, STORES
 from schemas.errors import PochadeError
 
-COLUMNS = ["at_s", "worker", "change"]
 CHANGES = {"down": False, "up": True}
 
 
@@ -25,7 +25,7 @@ def read_failures(path: pathlib.Path, worker_ids: Sequence[str]) -> tuple[Outage
         rows = list(csv.reader(path.read_text(encoding="utf-8-sig").splitlines()))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InvalidFailures(f"{path} cannot be read as CSV: {error}") from error
-    if not rows or [name.strip() for name in rows[0]] != COLUMNS:
+    if not rows or [name.strip() for name in rows[0]] != list(COLUMNS):
         got = ",".join(rows[0])[:80] if rows else "nothing"
         raise InvalidFailures(f"{path}:1: expected the columns {','.join(COLUMNS)}, got {got!r}")
     outages: list[Outage] = []
@@ -43,8 +43,10 @@ def _outage(row: list[str], worker_ids: Sequence[str], where: str) -> Outage:
     at, worker, change = row
     if change not in CHANGES:
         raise InvalidFailures(f"{where}: change must be down or up: got {change[:80]!r}")
+    if worker in STORES:
+        raise InvalidFailures(f"{where}: nothing simulated uses the {worker}: leave its rows out")
     if worker not in worker_ids:
-        if not worker.isdecimal() or int(worker) >= len(worker_ids):
+        if not worker.isdecimal() or len(worker) > 9 or int(worker) >= len(worker_ids):
             named = f"{worker_ids[0]} to {worker_ids[-1]}, or 0 to {len(worker_ids) - 1}"
             raise InvalidFailures(f"{where}: no worker {worker[:80]!r}: there are {named}")
         worker = worker_ids[int(worker)]

@@ -1,19 +1,19 @@
 """The figures of a run, and of several that differ by their seed: mean and 95 % interval."""
 
-import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from planner.catalog import Catalog
-from planner.catalogs.quality import cascade_quality, fid_of, random_quality
-from planner.catalogs.value import Pair
+from planner.catalogs.quality import fid_of
+from replay.intervals import interval
+from replay.simulation.mixtures import spans_quality
+from replay.simulation.planned import planned_of
 from replay.simulation.run import Ran
-from replay.simulation.tally import Judges, Span
+from replay.simulation.tally import Tally, TierTally
 from schemas.messages import Status
 
 RANKS = (50, 95, 99)
-CONFIDENCE = 0.95
+PLANNED = "planned"  # of the first seed
 
 Figures = dict[str, Any]
 """name -> number, None where there is nothing to tell, or a mapping of such."""
@@ -23,8 +23,7 @@ def figures_of(ran: Ran) -> Figures:
     """What a run came to. Times in seconds; shares of 1.
 
     violations   requests that were late, shed, expired, failed, or open when the run was given up
-    quality      of the answers: their mean, or on a scale that is no mean (FID) the mean over spans of 20 s, each
-                 judged as one mixture by the catalog's curves
+    quality      of the answers: their mean, or on a scale that is no mean (FID) as `mixtures.py` says
     heavy_share  answers of the catalog's best level, by answers
     utilization  time workers painted, by time they were alive
     cost         worker seconds from the start to the last end, the dead not counted
@@ -32,8 +31,9 @@ def figures_of(ran: Ran) -> Figures:
     tally, catalog = ran.tally, ran.setup.catalog
     completed, best = tally.ends[Status.COMPLETED], catalog.best().name
     quality = _mean(tally.quality_sum, tally.quality_count)
-    if quality is None:
-        quality = spans_quality(tally.spans, catalog)
+    in_time = _mean(tally.quality_sum_in_time, tally.quality_count_in_time)
+    if tally.quality_count == 0:
+        quality, in_time = (spans_quality(spans, catalog) for spans in (tally.spans, tally.spans_in_time))
     return {
         "requests": tally.requests,
         "completed": completed,
@@ -45,7 +45,7 @@ def figures_of(ran: Ran) -> Figures:
         "failed": tally.ends[Status.FAILED],
         "open": tally.open,
         "quality": _rounded(quality),
-        "quality_in_time": _rounded(_mean(tally.quality_sum_in_time, tally.quality_count_in_time)),
+        "quality_in_slo": _rounded(in_time),
         "fid": _rounded(fid_of(catalog, quality)),
         "heavy_share": _mean(tally.levels[best], completed),
         "by_level": dict(sorted(tally.levels.items())),
@@ -54,34 +54,33 @@ def figures_of(ran: Ran) -> Figures:
         "latency_s": {"mean": _seconds(tally.latencies.mean())}
         | {f"p{rank}": _seconds(tally.latencies.quantile(rank / 100)) for rank in RANKS},
         "utilization": _rounded(_mean(ran.busy_ms, ran.up_ms)),
-        "plans": ran.plans,
+        "plans": len(ran.plans),
         "plan_failures": ran.failures,
         "switches": ran.switches,
         "cost_worker_s": round(ran.up_ms / 1000, 1),
+        PLANNED: planned_of(ran.plans, ran.ended_ms),
+        **by_tier(tally),
     }
 
 
-def spans_quality(spans: Sequence[Span], catalog: Catalog) -> float | None:
-    """Mean over spans of what each one's mixture of levels is worth; None where a level's quality is unknown."""
-    qualities = [_span_quality(span, catalog) for span in spans]
-    known = [quality for quality in qualities if quality is not None]
-    return statistics.fmean(known) if known and len(known) == len(qualities) else None
+def by_tier(tally: Tally) -> Figures:
+    """`by_tier`: the figures of each tier, in the order in which they are served, where there is more than one."""
+    if len(tally.tiers) < 2:
+        return {}
+    return {"by_tier": {name: _of_tier(tier) for name, tier in tally.tiers.items()}}
 
 
-def _span_quality(span: Span, catalog: Catalog) -> float | None:
-    parts = [(counts.total(), _mixture_quality(judges, counts, catalog)) for judges, counts in span.items()]
-    known = [(count, quality) for count, quality in parts if quality is not None]
-    if len(known) < len(parts):
-        return None
-    return math.fsum(count * quality for count, quality in known) / sum(count for count, _ in known)
-
-
-def _mixture_quality(judges: Judges, counts: Mapping[str, int], catalog: Catalog) -> float | None:
-    total = sum(counts.values())
-    if judges is None:
-        return random_quality(catalog, {level: count / total for level, count in counts.items()})
-    pair = Pair(*judges)
-    return cascade_quality(catalog, pair, counts.get(pair.heavy, 0) / total)
+def _of_tier(tier: TierTally) -> Figures:
+    return {
+        "requests": tier.requests,
+        "completed": tier.ends[Status.COMPLETED],
+        "violations": tier.violations,
+        "violation_rate": _mean(tier.violations, tier.requests),
+        "late": tier.late,
+        "shed": tier.ends[Status.REJECTED],
+        "expired": tier.ends[Status.EXPIRED],
+        "latency_s": {f"p{rank}": _seconds(tier.latencies.quantile(rank / 100)) for rank in RANKS},
+    }
 
 
 def over_seeds(runs: Sequence[Figures]) -> Figures:
@@ -95,7 +94,9 @@ def over_seeds(runs: Sequence[Figures]) -> Figures:
     intervals: Figures = {}
     for name in runs[0]:
         values = [run[name] for run in runs]
-        if isinstance(values[0], dict):
+        if name == PLANNED:
+            figures[name] = values[0]  # a story of one run: two have no mean
+        elif isinstance(values[0], dict):
             keys = sorted({key for value in values for key in value})
             nested = over_seeds([{key: value.get(key, 0) for key in keys} for value in values])
             intervals |= {f"{name}.{key}": both for key, both in nested.pop("interval", {}).items()}
@@ -107,15 +108,6 @@ def over_seeds(runs: Sequence[Figures]) -> Figures:
             if min(values) < max(values):
                 intervals[name] = interval(values)
     return figures | {"interval": intervals} if intervals else figures
-
-
-def interval(values: Sequence[float]) -> list[float]:
-    """The 95 % interval of the mean."""
-    from scipy.stats import t
-
-    half = float(t.ppf((1 + CONFIDENCE) / 2, len(values) - 1)) * statistics.stdev(values) / math.sqrt(len(values))
-    mean = statistics.fmean(values)
-    return [round(mean - half, 6), round(mean + half, 6)]
 
 
 def _mean(total: float, count: float) -> float | None:

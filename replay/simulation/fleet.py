@@ -5,6 +5,7 @@ from planner.catalog import Catalog
 from planner.observation import live_workers
 from replay.simulation.agenda import Agenda
 from replay.simulation.board import Board
+from replay.simulation.delays import Delay
 from replay.simulation.group import Group, Member
 from replay.simulation.job import Job
 from replay.simulation.pulse import Pulse
@@ -38,6 +39,7 @@ class Fleet:
         self.switches = 0  # a worker began to load another variant
         self._sent = 0
         serving.on_window_end = self._on_window_end
+        self._fetches = Delay(agenda, timing.hops.fetch, timing.hops.slot_ms, 0, "fetch")
 
     def start(self, worker_id: str) -> None:
         """A process comes up."""
@@ -57,10 +59,16 @@ class Fleet:
         self._agenda.at(worker.stopped_ms + self._timing.session_ms, self._expel, worker)
 
     def send(self, variant: str, partition: int, job: Job) -> None:
-        """A job is written to a partition of its variant's topic."""
+        """A job is written to a partition of its variant's topic, and there for a worker a moment later."""
         self._sent += 1
         job.order = self._sent
-        owner = self.group(variant).append(partition, job)
+        group = self.group(variant)
+        group.ends[partition] += 1
+        self._fetches.put_off(self._deliver, (group, partition, job))
+
+    def _deliver(self, sent: tuple[Group, int, Job]) -> None:
+        group, partition, job = sent
+        owner = group.deliver(partition, job)
         worker = self._workers.get(owner.worker_id) if owner else None
         if worker is not None and worker.member is owner and not worker.call:
             self._serve(worker)
@@ -146,7 +154,7 @@ class Fleet:
         for job in in_hand:
             job.attempt += 1
             if job.attempt > self._timing.max_attempts:
-                self._tally.ended(Status.FAILED)
+                self._tally.ended(Status.FAILED, job)
             else:
                 again.append(job)
         self._changed(self.group(worker.variant).leave(worker.member, again))

@@ -25,9 +25,13 @@ class Group:
         self._orphans: list[Job] = []  # in partitions that nobody owns
 
     def append(self, partition: int, job: Job) -> Member | None:
-        """A job is written; who has it now, if anybody."""
-        job.partition = partition
+        """A job is written, and there; who has it now, if anybody."""
         self.ends[partition] += 1
+        return self.deliver(partition, job)
+
+    def deliver(self, partition: int, job: Job) -> Member | None:
+        """A job that was written is there to be taken; who has it now, if anybody."""
+        job.partition = partition
         owner = self._owners[partition]
         if owner is None:
             self._orphans.append(job)

@@ -2,6 +2,11 @@
 
 from typing import Protocol
 
+from planner.options import Settled
+from planner.shedding import ORDINARY
+from planner.variant import Variant
+from schemas.messages import ClassifiedRequest
+
 
 class Draws(Protocol):
     """What chance decides for a stretch of requests, one entry a request; made on first use."""
@@ -22,9 +27,16 @@ class Job:
     """What is known of an open request; changed in place from stage to stage, dropped when it ends."""
 
     __slots__ = (
-        "arrived_ms", "attempt", "deadline_ms", "draft", "draws", "id", "level", "number", "order", "partition", "row",
-        "step", "variant",
+        "arrived_ms", "attempt", "deadline_ms", "draft", "draws", "how", "id", "level", "number", "order", "partition",
+        "row", "step", "variant",
     )  # fmt: skip
+
+    # Of a request that asks for nothing but a picture, as most do; `wishes.WishJob` has its own.
+    tier = ORDINARY
+    classified: ClassifiedRequest | None = None  # where its wishes decide, not the plan alone
+    pictures = 1
+    judged = 1  # of them, where a cascade holds for its level
+    limit_ms: float | None = None  # from its arrival, within which it is answered in time; None: the SLO
 
     def __init__(
         self, number: int, request_id: str, arrived_ms: float, deadline_ms: float | None, draws: Draws, row: int
@@ -34,7 +46,13 @@ class Job:
         self.draws, self.row = draws, row
         self.level = self.variant = ""  # decided by the router
         self.step = 0  # of the variant's, where it begins with a draft or a past picture
+        self.how: Settled | None = None  # apart from how many; None: as its variant does, from `step` on
         self.attempt = 1
         self.partition = -1
         self.order = 0  # among all jobs sent
         self.draft: tuple[str, int] | None = None  # level and step of the picture that was rejected
+
+    def on(self, variant: Variant, step: int) -> tuple[Settled | None, int]:
+        """`how` and `step` on a variant that begins at this step of its own, over the job's picture if it has one."""
+        del variant
+        return None, step

@@ -28,38 +28,36 @@ class Judge(Sender):
         catalog: Catalog, tally: Tally,
     ) -> None:  # fmt: skip
         super().__init__(agenda, board, fleet, pulse, timing, times)
-        self._is_listening = False
-        self._catalog, self._tally, self._grace_ms = catalog, tally, timing.grace_ms
+        self._tally, self._catalog, self._grace_ms = tally, catalog, timing.grace_ms
 
     def on_pictures(self, jobs: list[Job]) -> None:
         """Pictures of one call are there."""
         for job in jobs:
             cascade = self._board.cascade(job.level)
-            if cascade is None:
+            if cascade is None or not job.judged:
                 self._complete(job)
             else:
-                latency_ms = self._catalog.discriminator(cascade.discriminator).latency_ms
-                self._agenda.at(self._agenda.now_ms + latency_ms, self._judge, (job, cascade))
+                scored_ms = self._agenda.now_ms + job.judged * self._board.judging_ms(job.level)
+                self._agenda.at(scored_ms, self._judge, (job, cascade))
 
     def _judge(self, scored: tuple[Job, Cascade]) -> None:
         job, cascade = scored
-        if not self._is_listening:  # only now: without cascades nobody needs to hear what it would
-            self._is_listening = True
-            self._pulse.tell(self._view)
         score = as_score(job.draws.confidence(job.level, cascade.discriminator)[job.row])
         self.on_scored(job, cascade.discriminator, score)
         if keeps(cascade, score):
             self._complete(job)
             return
-        variant, step = cascade.next_level, cascade.paint_over_step
-        now_ms = self._agenda.now_ms
-        next_ms = self._lineup(variant).wait_ms(now_ms) + self._times[variant, 1, step]
+        variant, now_ms = cascade.next_level, self._agenda.now_ms
+        how, step = job.on(self._catalog.level(variant), cascade.paint_over_step)
+        painted_ms = self._lineup(variant).wait_ms(now_ms) + self._times.painting(variant, job.pictures, how, step)
+        next_ms = painted_ms + job.judged * self._board.judging_ms(variant)
         if not can_meet(job.deadline_ms, now_ms + next_ms):
             self._complete(job)
             return
         self._tally.escalated += 1
         job.draft = job.level, job.step
         job.level, job.variant, job.step, job.attempt = cascade.next_level, variant, step, 1
+        job.how = how
         self.take(job)
 
     def _serve(self, job: Job) -> bool:
@@ -67,6 +65,6 @@ class Judge(Sender):
 
     def _complete(self, job: Job) -> None:
         if is_overdue(job.deadline_ms, self._agenda.now_ms, self._grace_ms):  # the ledger has ended it
-            self._tally.ended(Status.EXPIRED)
+            self._tally.ended(Status.EXPIRED, job)
         else:
             self._tally.completed(job, job.level, job.step, self._board.judges(job.level), self._agenda.now_ms)

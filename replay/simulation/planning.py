@@ -3,13 +3,14 @@
 import time
 from dataclasses import replace
 
+from planner.draft import Draft
 from planner.observation import Observation, WorkerView, live_workers
 from planner.plans import check, memory_of, publish
 from planner.policies import named
-from planner.policies.draft import Draft
 from planner.replanning.kept import gone, kept
 from planner.replanning.staying import stays
 from planner.replanning.triggers import GROWTH_MS, Signals, signals_of, why_now
+from planner.shedding import with_admission
 from replay.simulation.agenda import Agenda
 from replay.simulation.board import Board
 from replay.simulation.fleet import Fleet
@@ -18,8 +19,6 @@ from replay.simulation.senses import Senses
 from replay.simulation.setup import Setup
 from schemas.messages import Plan
 
-LOOK_MS = 1000.0  # how often it looks whether a plan is due; live 200, which costs more here than it tells
-
 
 class PlannerLoop:
     """Plans at once, then on a period and whenever a worker comes or goes or the backlog grows."""
@@ -27,23 +26,24 @@ class PlannerLoop:
     def __init__(self, agenda: Agenda, board: Board, setup: Setup, fleet: Fleet, pulse: Pulse, senses: Senses) -> None:
         self._agenda, self._board, self._setup = agenda, board, setup
         self._fleet, self._pulse, self._senses = fleet, pulse, senses
+        self._look_ms = min(setup.timing.look_ms, setup.period_ms)
         self._seen: Signals | None = None
         self._planned_ms = agenda.now_ms
-        self.published = 0
+        self.published: list[Plan] = []
         self.failures: list[str] = []  # of the policy, in words
         self.solver_s = 0.0  # wall time of the policy: never part of a report
 
     def start(self) -> None:
         """Plan now, and go on."""
         self.look()
-        self._agenda.at(self._agenda.now_ms + min(LOOK_MS, self._setup.period_ms), PlannerLoop._tick, self)
+        self._agenda.at(self._agenda.now_ms + self._look_ms, PlannerLoop._tick, self)
 
     def _tick(self) -> None:
         """Look, unless neither the period nor a backlog can call for a plan. Who comes or goes is looked at apart."""
         now_ms = self._agenda.now_ms
         if now_ms - self._planned_ms >= self._setup.period_ms or self._pulse.backlog_ms() > GROWTH_MS:
             self.look()
-        self._agenda.at(now_ms + min(LOOK_MS, self._setup.period_ms), PlannerLoop._tick, self)
+        self._agenda.at(now_ms + self._look_ms, PlannerLoop._tick, self)
 
     def look(self) -> None:
         """Plan if it is time to."""
@@ -61,7 +61,7 @@ class PlannerLoop:
         plan = self._chosen(seen, self._board.before)
         self.solver_s += time.perf_counter() - began_s
         if plan is not None:
-            self.published += 1
+            self.published.append(slim(plan, self.published[-1] if self.published else plan))
             self._board.obey(plan)
             self._fleet.obey()
 
@@ -75,7 +75,7 @@ class PlannerLoop:
                 raise
             self.failures.append(f"{type(error).__name__}: {error}")
             lost = gone(before, seen.workers)
-            draft = kept(before, seen.workers, setup.catalog, before.reason)
+            draft = self._shed(kept(before, seen.workers, setup.catalog, before.reason), seen)
             return publish(draft, before, before.policy, seen.now_ms) if lost else None
         if before is not None and stays(draft, setup.policy, seen, before, setup.catalog):
             return None
@@ -86,5 +86,21 @@ class PlannerLoop:
         draft = named(setup.policy)(seen, setup.catalog, memory_of(before, setup.policy), setup.parameters)
         if setup.dispatch:
             draft = replace(draft, dispatch=setup.dispatch)
+        draft = self._shed(draft, seen)
         check(publish(draft, before, setup.policy, seen.now_ms), setup.catalog)
         return draft
+
+    def _shed(self, draft: Draft, seen: Observation) -> Draft:
+        return with_admission(draft, seen, self._setup.catalog) if self._setup.sheds else draft
+
+
+def slim(plan: Plan, before: Plan) -> Plan:
+    """What is told of a plan when a run is over; what is as in the one before is kept once, as a run has thousands."""
+    return replace(
+        plan,
+        routes=(),
+        memory="{}",
+        allocation=before.allocation if plan.allocation == before.allocation else plan.allocation,
+        batch=before.batch if plan.batch == before.batch else plan.batch,
+        cascades=before.cascades if plan.cascades == before.cascades else plan.cascades,
+    )

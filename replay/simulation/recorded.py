@@ -5,9 +5,10 @@ A request's prompt is drawn evenly; what was not recorded of it is drawn from th
 
 import numpy as np
 
-from planner.catalog import Catalog, classes_of
+from planner.catalog import Catalog
 from planner.prompt_table import PromptTable
 from replay.simulation.chance import uniform
+from replay.simulation.classes import classes_at
 from replay.simulation.drawn import Drawn, DrawnChunk
 from replay.simulation.job import Draws
 
@@ -38,7 +39,7 @@ class RecordedChunk:
     def __init__(self, source: Recorded, rows: np.ndarray, drawn: DrawnChunk) -> None:
         self._source, self._rows, self._drawn = source, rows, drawn
         self.hardness: list[float] = source.prompts.hardness[rows].tolist()
-        self.classes = [classes_of(source.catalog, hardness) for hardness in self.hardness]
+        self.classes = classes_at(source.catalog, source.prompts.hardness[rows])
         self._confidences: dict[tuple[str, str], list[float]] = {}
         self._qualities: dict[tuple[str, int], list[float] | None] = {}
 

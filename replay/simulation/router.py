@@ -1,9 +1,13 @@
 """The router: `classified` -> a job on the level that the plan draws. The rules are planner's."""
 
+from planner.admission import is_admitted
 from planner.backlog import Refused
 from planner.catalog import Catalog
+from planner.options import settle
 from planner.placement import first_fit
 from planner.routing import choose_level
+from planner.shedding import ORDINARY
+from planner.wishes import wished
 from replay.simulation.agenda import Agenda
 from replay.simulation.board import Board
 from replay.simulation.fleet import Fleet
@@ -13,23 +17,25 @@ from replay.simulation.sender import Sender
 from replay.simulation.setup import Timing
 from replay.simulation.tally import Tally
 from replay.simulation.times import Begun, CallTimes, LevelTimes
-from schemas.messages import Status
+from replay.simulation.wishes import BATCH, INTERACTIVE
+from schemas.messages import ClassifiedRequest, PaintOptions, Status
 
 NO_CLASSES: dict[str, str] = {}
 
 
 class Router(Sender):
-    """Requests without wishes: quality `auto`, no options. So the plan's draw is what `wished` comes to."""
+    """Of a request without wishes the plan's draw is what `wished` comes to: it is asked only about the others."""
 
     def __init__(
         self, agenda: Agenda, board: Board, fleet: Fleet, pulse: Pulse, timing: Timing, times: CallTimes,
         catalog: Catalog, tally: Tally,
     ) -> None:  # fmt: skip
         super().__init__(agenda, board, fleet, pulse, timing, times)
-        pulse.tell(self._view)
-        self._tally, self._most_backlog_ms = tally, timing.most_backlog_ms
+        self._tally, self._catalog = tally, catalog
+        self._limits_ms = {ORDINARY: timing.most_backlog_ms, BATCH: timing.most_backlog_ms}
+        self._limits_ms[INTERACTIVE] = timing.interactive_backlog_ms
         self._begun, self._waits = Begun(), Waits(self)
-        self._run_ms = LevelTimes(times, self._begun).__getitem__
+        self._run_ms = LevelTimes(times, self._begun)
         self._lower = Lower(catalog, self._begun).__getitem__
 
     def _serve(self, job: Job) -> bool:
@@ -40,21 +46,65 @@ class Router(Sender):
     def _decide(self, job: Job) -> bool:
         """Its level; False: it has ended instead."""
         board, waits = self._board, self._waits
-        classes = job.draws.classes[job.row] if board.has_classes else NO_CLASSES
-        wanted = choose_level(board.plan, job.id, job.draws.hardness[job.row], classes).level
+        if board.plan.admission is not None and not is_admitted(board.plan.admission, job.id, job.tier):
+            self._tally.ended(Status.REJECTED, job)
+            return False
         waits.clear()
-        level = first_fit(
-            wanted, self._lower, waits, self._run_ms, job.deadline_ms, self._agenda.now_ms, self._most_backlog_ms
-        )  # fmt: skip
+        if job.classified is None:
+            level = first_fit(
+                board.only_level or self._drawn(job), self._lower, waits, self._takes_ms, job.deadline_ms,
+                self._agenda.now_ms, self._limits_ms[job.tier],
+            )  # fmt: skip
+        else:
+            level = self._as_wished(job, job.classified)
         if level is None or isinstance(level, Refused):
-            self._tally.ended(Status.EXPIRED if level is None else Status.REJECTED)
+            self._tally.ended(Status.EXPIRED if level is None else Status.REJECTED, job)
+            return False
+        if job.classified is not None and not self._settle(job, job.classified.request.options, level):
             return False
         job.level, (job.variant, job.step) = level, self._begun[level]
         return True
 
+    def _drawn(self, job: Job) -> str:
+        """The level that the plan draws."""
+        classes = job.draws.classes[job.row] if self._board.has_classes else NO_CLASSES
+        return choose_level(self._board.plan, job.id, job.draws.hardness[job.row], classes).level
+
+    def _as_wished(self, job: Job, classified: ClassifiedRequest) -> str | Refused | None:
+        """The same for a request with wishes, as `planner.placement.decide` has it."""
+        wish = wished(self._board.plan, classified, self._catalog)
+        lower = self._lower if wish.may_go_lower else _none
+
+        def takes_ms(level: str) -> float:
+            variant, step = self._begun[level]
+            how, step = job.on(self._catalog.level(variant), step)
+            judged_ms = job.judged * self._board.judging_ms(level)
+            return self._times.painting(variant, job.pictures, how, step) + judged_ms
+
+        limit_ms = self._limits_ms[job.tier]
+        return first_fit(wish.level, lower, self._waits, takes_ms, job.deadline_ms, self._agenda.now_ms, limit_ms)
+
+    def _settle(self, job: Job, options: PaintOptions, level: str) -> bool:
+        """How the level paints it; False where a strict request insists on something else, and has ended."""
+        name, step = self._begun[level]
+        variant = self._catalog.level(name)
+        if options.strict and settle(options, variant).overridden:
+            self._tally.ended(Status.REJECTED, job)
+            return False
+        job.how, _ = job.on(variant, step)
+        return True
+
+    def _takes_ms(self, level: str) -> float:
+        """Painting and judging."""
+        return self._run_ms[level] + self._board.judging_ms(level)
+
     def wait_ms(self, level: str) -> float:
         """Until the least loaded worker of a level is free, as the router sees it."""
         return self._lineup(self._begun[level][0]).wait_ms(self._agenda.now_ms)
+
+
+def _none(_level: str) -> list[str]:
+    return []
 
 
 class Waits(dict[str, float]):

@@ -1,16 +1,18 @@
 """One run: a trace through one simulated deployment, until every request has ended."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from replay.simulation.agenda import Agenda
 from replay.simulation.board import Board
+from replay.simulation.delays import Delay
 from replay.simulation.drawn import Drawn
 from replay.simulation.fleet import Fleet
 from replay.simulation.job import Draws, Job
 from replay.simulation.judge import Judge
+from replay.simulation.lane import BatchLane
 from replay.simulation.planning import PlannerLoop
 from replay.simulation.pulse import Pulse
 from replay.simulation.recorded import Recorded
@@ -18,10 +20,12 @@ from replay.simulation.router import Router
 from replay.simulation.senses import Senses
 from replay.simulation.serving import Serving
 from replay.simulation.setup import Outage, Setup
-from replay.simulation.tally import Tally
+from replay.simulation.tally import NO_TIERS, Tally
+from replay.simulation.timeline import Timeline
 from replay.simulation.times import CallTimes
+from replay.simulation.wishes import BATCH, Wishes
+from schemas.messages import Plan
 
-WARM_UP_MS = 1000.0  # before 0, for the first plan and heartbeats: a run begins with workers that are ready
 MISSED_MS = 200.0  # after a worker is silent, until the planner has looked. Source: agents/planning.py
 STEP_MS = 1000.0  # of the clock, when nothing arrives any more
 PATIENCE_MS = (
@@ -42,11 +46,21 @@ class Ran:
     tally: Tally
     ended_ms: float  # of the last request
     busy_ms: float  # workers painting
-    up_ms: float  # workers alive, until the last request ended
-    plans: int
+    lives: tuple[tuple[float, float], ...]  # of each process, from and to: from 0 on, until the last request ended
+    plans: tuple[Plan, ...]  # that were published, without routes and memory: a run may have thousands
     failures: int  # of the policy to make one
     switches: int
     solver_s: float  # wall time of planning
+
+    @property
+    def up_ms(self) -> float:
+        """Workers alive."""
+        return sum(end_ms - start_ms for start_ms, end_ms in self.lives)
+
+    @property
+    def timeline(self) -> Timeline:
+        """What happened when."""
+        return self.tally.timeline
 
 
 def _source(setup: Setup) -> Source:
@@ -58,19 +72,33 @@ def _source(setup: Setup) -> Source:
 class Simulation:
     """A deployment wired up; `run` once."""
 
-    def __init__(self, setup: Setup, arrivals_ms: np.ndarray, source: Source | None = None) -> None:
-        self._setup, self._arrivals_ms = setup, arrivals_ms
+    def __init__(
+        self,
+        setup: Setup,
+        arrivals_ms: np.ndarray,
+        source: Source | None = None,
+        ids: Sequence[str] = (),
+        wishes: Wishes | None = None,
+    ) -> None:
+        """`ids`: of the requests, where they are known; routes draw by them."""
+        self._setup, self._arrivals_ms, self._ids, self._wishes = setup, arrivals_ms, ids, wishes
         self._source = source or _source(setup)
-        agenda, board, timing, catalog = Agenda(-WARM_UP_MS), Board(), setup.timing, setup.catalog
-        times, self.tally = CallTimes(catalog), Tally(setup.slo_ms)
+        timing, catalog = setup.timing, setup.catalog
+        agenda, board = Agenda(-timing.warm_up_ms), Board(catalog)
+        tiers, is_batch = (wishes.by_tier(), wishes.is_batch()) if wishes else (NO_TIERS, None)
+        times, self.tally = CallTimes(catalog), Tally(setup.slo_ms, Timeline(arrivals_ms), tiers)
         self._pulse = pulse = Pulse(agenda, timing, times)
         serving = Serving(agenda, board, catalog, timing, times, self.tally)
         self._fleet = Fleet(agenda, board, catalog, timing, pulse, serving, self.tally)
         self._router = Router(agenda, board, self._fleet, pulse, timing, times, catalog, self.tally)
-        self._senses = Senses(agenda, board, setup, pulse.groups, self.tally, arrivals_ms)
+        self._senses = Senses(agenda, setup, pulse.groups, self.tally, arrivals_ms, is_batch)
         judge = Judge(agenda, board, self._fleet, pulse, timing, times, catalog, self.tally)
         judge.on_scored = self._senses.on_scored
-        serving.on_pictures = judge.on_pictures
+        hops = timing.hops
+        serving.on_pictures = Delay(agenda, hops.judge, hops.slot_ms, setup.seed, "judge").before(judge.on_pictures)
+        self._enter = Delay(agenda, hops.arrive, hops.slot_ms, setup.seed, "arrive").before(self._router.take)
+        self._lane = BatchLane(agenda, pulse, timing, times, catalog, self.tally)
+        self._lane.on_passed = self._classified
         self._planner = PlannerLoop(agenda, board, setup, self._fleet, pulse, self._senses)
         self._agenda = agenda
 
@@ -79,6 +107,7 @@ class Simulation:
         for worker_id in self._setup.worker_ids():
             self._fleet.start(worker_id)
         self._planner.start()
+        self._agenda.at(0.0, Simulation._look, self)
         for outage in self._setup.outages:
             self._agenda.at(outage.at_ms, self._on_outage, outage)
         for first in range(0, len(self._arrivals_ms), CHUNK):
@@ -88,16 +117,30 @@ class Simulation:
         return self._ran(self._finish())
 
     def _serve(self, first: int, arrivals_ms: list[float]) -> None:
-        agenda, setup, router, senses, tally = self._agenda, self._setup, self._router, self._senses, self.tally
-        draws, advance = self._source(first, len(arrivals_ms)), agenda.advance
+        setup, wishes, tally, advance = self._setup, self._wishes, self.tally, self._agenda.advance
+        enter = self._sorted if wishes else self._enter
+        new = wishes.job if wishes else Job
+        draws = self._source(first, len(arrivals_ms))
+        self._senses.on_drawn(first, draws)
         for row, at_ms in enumerate(arrivals_ms):
             advance(at_ms)
             number = first + row
             deadline_ms = at_ms + setup.slo_ms if setup.drops else None
-            job = Job(number, f"{setup.seed}-{number}", at_ms, deadline_ms, draws, row)
+            request_id = self._ids[number] if self._ids else f"{setup.seed}-{number}"
+            job = new(number, request_id, at_ms, deadline_ms, draws, row)
             tally.requests += 1
-            senses.on_classified(job)
-            router.take(job)
+            enter(job)
+
+    def _sorted(self, job: Job) -> None:
+        """To its lane."""
+        if job.tier == BATCH:
+            self._lane.take(job)
+        else:
+            self._classified(job)
+
+    def _classified(self, job: Job) -> None:
+        self._senses.on_classified(job)
+        self._enter(job)
 
     def _finish(self) -> float:
         """After the last arrival; when the last request ended."""
@@ -110,6 +153,12 @@ class Simulation:
         tally.end_span()
         return ended_ms
 
+    def _look(self) -> None:
+        """How much waits: only seen, so that a run is the same however often."""
+        timeline, now_ms = self.tally.timeline, self._agenda.now_ms
+        timeline.sampled(now_ms, self._pulse.backlog_ms())
+        self._agenda.at(now_ms + timeline.sample_ms, Simulation._look, self)
+
     def _on_outage(self, outage: Outage) -> None:
         if outage.is_up:
             self._fleet.start(outage.worker_id)
@@ -121,14 +170,14 @@ class Simulation:
 
     def _ran(self, ended_ms: float) -> Ran:
         processes = self._fleet.all
-        up_ms = sum((p.stopped_ms if p.stopped_ms >= 0 else ended_ms) - max(0.0, p.started_ms) for p in processes)
+        lives = [(max(0.0, p.started_ms), p.stopped_ms if p.stopped_ms >= 0 else ended_ms) for p in processes]
         return Ran(
             setup=self._setup,
             tally=self.tally,
             ended_ms=ended_ms,
             busy_ms=sum(p.busy_ms for p in processes),
-            up_ms=up_ms,
-            plans=self._planner.published,
+            lives=tuple(lives),
+            plans=tuple(self._planner.published),
             failures=len(self._planner.failures),
             switches=self._fleet.switches,
             solver_s=self._planner.solver_s,

@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections import Counter, deque
 
+from planner.batching import ahead_ms
 from planner.dispatch import pick
 from planner.lineup import Lineup
 from planner.loads import LoadView
@@ -10,7 +11,7 @@ from replay.simulation.agenda import Agenda
 from replay.simulation.board import Board
 from replay.simulation.fleet import Fleet
 from replay.simulation.job import Job
-from replay.simulation.pulse import Pulse
+from replay.simulation.pulse import Ear, Pulse
 from replay.simulation.setup import Timing
 from replay.simulation.times import CallTimes
 from schemas.ids import draw
@@ -29,6 +30,7 @@ class Sender:
         self._agenda, self._board, self._fleet = agenda, board, fleet
         self._view, self._silent_ms, self._times = LoadView(), timing.silent_ms, times
         self._pulse = pulse
+        self._ear: Ear | None = None  # for heartbeats; None: not listening yet
         self._held: deque[Job] = deque()  # behind one that waits for an idle worker
         self._sent_before: Counter[str] = Counter()
 
@@ -55,14 +57,18 @@ class Sender:
             self._agenda.at(now_ms + max(PULL_WAIT_MS, min(wait_ms, LOOK_MS)), Sender._retry, self)
 
     def _lineup(self, variant: str) -> Lineup:
+        if self._ear is None:  # only now: a sender that nothing is asked of need not hear what it would
+            self._ear = self._pulse.tell(self._view)
+        self._ear.listen(variant)
         return self._view.lineup(variant, self._agenda.now_ms, self._silent_ms)
 
     def _place(self, job: Job) -> bool:
         """Send it to a worker of its variant, or where one may come; False: none is idle, and the plan says to wait."""
-        variant, now_ms = job.variant, self._agenda.now_ms
+        variant, now_ms, plan = job.variant, self._agenda.now_ms, self._board.plan
         lineup = self._lineup(variant)
         sent_before = self._sent_before[variant]
-        place = pick(self._board.plan.dispatch, lineup.free_at_ms, now_ms, job.id, sent_before)
+        ahead = ahead_ms(self._times[variant, 1, 0], plan.batch.get(variant, 1))
+        place = pick(plan.dispatch, lineup.free_at_ms, now_ms, job.id, sent_before, ahead)
         group = self._fleet.group(variant)
         if place is None:
             if lineup.workers:
@@ -70,7 +76,7 @@ class Sender:
             partition = int(draw(job.id, NO_OWNER) * len(group.ends))
         else:
             partition = lineup.partition(place)
-            run_ms = self._times[variant, 1, job.step]
+            run_ms = self._times.of_job(job)
             self._view.on_sent(variant, partition, group.ends[partition], run_ms, now_ms)
             self._sent_before[variant] = sent_before + 1
         self._fleet.send(variant, partition, job)

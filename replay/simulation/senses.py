@@ -1,7 +1,8 @@
-"""What the planner sees of the simulated pipeline: the `Observation` that `agents/plan_sources.py` makes of topics."""
+"""What the planner sees of the simulated pipeline: the `Observation` that `agents/planning/` makes of topics."""
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -14,23 +15,24 @@ from planner.observation import (
     Queue,
     Served,
     WorkerView,
+    class_histograms,
     class_shares,
     demand_rps,
     hardness_shares,
 )
+from planner.shedding import ORDINARY
+from planner.windows import COUNTS_S, DEMAND_MS, PROMPTS, SCORES, SERVED_MS
 from replay.simulation.agenda import Agenda
-from replay.simulation.board import Board
 from replay.simulation.group import Group
-from replay.simulation.job import Job
+from replay.simulation.hops import usual
+from replay.simulation.job import Draws, Job
 from replay.simulation.setup import Setup
 from replay.simulation.tally import Tally
 from schemas.messages import Status
 
-DEMAND_MS = 30_000  # over which arrivals are counted. Source: agents/plan_window.py, as are the others
-COUNTS_S = 60  # of which a forecast is made
-HISTOGRAM = 1000  # prompts. Source: ARGUS 4.3
-SCORES = 4000  # a level
-SERVED_MS = 60_000
+T = TypeVar("T")
+
+CHUNKS = 2  # of requests drawn at once, which are longer than the histogram
 
 
 class Senses:
@@ -39,27 +41,35 @@ class Senses:
     def __init__(
         self,
         agenda: Agenda,
-        board: Board,
         setup: Setup,
         groups: dict[str, Group],
         tally: Tally,
         arrivals_ms: np.ndarray,
+        is_batch: np.ndarray | None = None,
     ) -> None:
-        self._agenda, self._board, self._setup = agenda, board, setup
+        """`is_batch`: bool, one a request: it is not seen until it leaves the batch lane; None: all are seen."""
+        self._agenda, self._setup = agenda, setup
         self._groups, self._tally, self._arrivals_ms = groups, tally, arrivals_ms
-        self._hardness: deque[float] = deque(maxlen=HISTOGRAM)
-        self._classes: deque[dict[str, str]] = deque(maxlen=HISTOGRAM)
+        self._drawn: deque[tuple[int, Draws]] = deque(maxlen=CHUNKS)  # with the number of their first request
         self._scores: defaultdict[tuple[str, str], deque[tuple[float, float]]] = defaultdict(
             lambda: deque(maxlen=SCORES)
         )
         self._sent: Counter[str] = Counter()  # jobs of each variant until the plan before
         self._looked_ms = agenda.now_ms
+        self._lag_ms = usual(setup.timing.hops.arrive)  # a prompt is seen when it was classified
+        self._is_seen = None if is_batch is None else ~is_batch
+        self._tiers: deque[str] = deque(maxlen=PROMPTS)
         self._ends: deque[tuple[float, int, int]] = deque([(agenda.now_ms, 0, 0)])  # at each plan: ended, in time
 
+    def on_drawn(self, first: int, draws: Draws) -> None:
+        """The requests from this number on are these; they have not arrived yet."""
+        self._drawn.append((first, draws))
+
     def on_classified(self, job: Job) -> None:
-        """A prompt has arrived."""
-        self._hardness.append(job.draws.hardness[job.row])
-        self._classes.append(job.draws.classes[job.row])
+        """A request with a tier of its own is on its way to the router."""
+        self._tiers.append(job.tier)
+        if self._is_seen is not None:
+            self._is_seen[job.number] = True
 
     def on_scored(self, job: Job, discriminator: str, confidence: float) -> None:
         """A picture was judged."""
@@ -69,13 +79,13 @@ class Senses:
     def observation(self, workers: tuple[WorkerView, ...]) -> Observation:
         """All that is seen now, of these live workers."""
         now_ms, setup, arrived = int(self._agenda.now_ms), self._setup, self._arrived()
-        strategy = self._board.before.strategy if self._board.before else "models"
         counts = counts_per_second(arrived, now_ms, COUNTS_S)
         return Observation(
             now_ms=now_ms,
             demand_rps=demand_rps(arrived, now_ms, DEMAND_MS),
-            hardness=hardness_shares(list(self._hardness)),
-            classes=class_shares([labels.get(strategy, "") for labels in self._classes]),
+            hardness=hardness_shares(self._classified(lambda draws: draws.hardness)),
+            classes=class_histograms(self._classified(lambda draws: draws.classes)),
+            tiers=class_shares(self._tiers) or {ORDINARY: 1.0},
             workers=workers,
             slo_ms=setup.slo_ms,
             forecast_rps=expected_rps(setup.forecast, counts, max(1, round(setup.period_ms / 1000))),
@@ -85,15 +95,28 @@ class Senses:
             served=self._served(),
         )
 
+    def _classified(self, what: Callable[[Draws], Sequence[T]]) -> list[T]:
+        """Of the last requests that have arrived."""
+        past = self._tally.requests
+        found: list[T] = []
+        for first, draws in self._drawn:
+            found += what(draws)[max(0, past - PROMPTS - first) : max(0, past - first)]
+        return found
+
     def _arrived(self) -> Sequence[int]:
         """The last minute. Before 0 the trace is mirrored: a run begins in the midst of traffic, not at rest."""
         now_ms, trace, window_ms = self._agenda.now_ms, self._arrivals_ms, 1000 * COUNTS_S
-        first, past = np.searchsorted(trace, [now_ms - window_ms, now_ms], side="right")
-        arrived: list[int] = trace[first:past].astype(np.int64).tolist()
-        if now_ms >= window_ms:
+        first, past = np.searchsorted(trace, [now_ms - window_ms, now_ms - self._lag_ms], side="right")
+        arrived: list[int] = self._seen(first, past).tolist()
+        if now_ms >= window_ms or self._setup.is_cold:
             return arrived
-        mirrored = trace[: np.searchsorted(trace, window_ms - now_ms, side="left")]
-        return [*(-mirrored[::-1].astype(np.int64)).tolist(), *arrived]
+        mirrored = self._seen(0, np.searchsorted(trace, window_ms - now_ms, side="left"))
+        return [*(-mirrored[::-1]).tolist(), *arrived]
+
+    def _seen(self, first: int | np.int64, past: int | np.int64) -> np.ndarray:
+        """Arrivals of the requests first .. past - 1, those apart that still wait in the batch lane."""
+        trace = self._arrivals_ms[first:past]
+        return (trace if self._is_seen is None else trace[self._is_seen[first:past]]).astype(np.int64)
 
     def _queues(self) -> tuple[Queue, ...]:
         seconds = max(0.001, (self._agenda.now_ms - self._looked_ms) / 1000)

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from planner.admission import can_meet
 from planner.batching import alike, paced, window
 from planner.catalog import Catalog
+from planner.options import Settled
 from planner.outcomes import is_overdue
 from replay.simulation.agenda import Agenda
 from replay.simulation.board import Board
+from replay.simulation.delays import Delay
 from replay.simulation.job import Job
 from replay.simulation.setup import Timing
 from replay.simulation.tally import Tally
@@ -29,22 +31,31 @@ class Serving:
         self._agenda, self._board, self._catalog, self._timing = agenda, board, catalog, timing
         self._times, self._tally = times, tally
         self._windows: dict[tuple[str, int], int] = {}
+        self._late = Delay(agenda, timing.hops.paint, timing.hops.slot_ms, 0, "paint")
+        self._rest = Delay(agenda, timing.hops.rest, timing.hops.slot_ms, 0, "rest")
 
     def take_window(self, worker: Worker, state: str) -> None:
         """Begin a window of work in this state, if any waits that is still wanted."""
         assert worker.member is not None
         assert not worker.call, f"{worker.id} is painting"
-        waiting, variant = worker.member.waiting, worker.variant
-        most = self._board.plan.batch.get(variant, 1)
-        jobs = self._window(variant, most)
+        waiting = worker.member.waiting
         while waiting:
-            taken = [waiting.popleft() for _ in range(min(jobs, len(waiting)))]
-            worker.batches.extend([taken[at : at + most] for at in range(0, len(taken), most)])
-            worker.in_hand_ms = worker.pace * sum([self._times[variant, len(batch), 0] for batch in worker.batches])
+            worker.in_hand_ms = worker.pace * self._take(worker, waiting)
             worker.since_ms, worker.state = self._agenda.now_ms, state
             if self._begins_batch(worker):
                 return
         worker.state = "draining" if worker.state == "draining" else "ready"
+
+    def _take(self, worker: Worker, waiting: deque[Job]) -> float:
+        """A window of jobs becomes batches; ms of all of them."""
+        variant, times = worker.variant, self._times
+        if len(waiting) == 1:
+            worker.batches.append([waiting.popleft()])
+            return times[variant, 1, 0]
+        most = self._board.plan.batch.get(variant, 1)
+        taken = [waiting.popleft() for _ in range(min(self._window(variant, most), len(waiting)))]
+        worker.batches.extend([taken[at : at + most] for at in range(0, len(taken), most)])
+        return sum([times[variant, len(batch), 0] for batch in worker.batches])
 
     def _window(self, variant: str, most: int) -> int:
         key = variant, most
@@ -57,7 +68,7 @@ class Serving:
         while worker.batches:
             wanted = [job for job in worker.batches.popleft() if self._is_wanted(job, worker)]
             if wanted:
-                worker.calls = deque(alike(wanted, _step) if len(wanted) > 1 else (wanted,))
+                worker.calls = deque(alike(wanted, _how) if len(wanted) > 1 else (wanted,))
                 self._begin_call(worker)
                 return True
         return False
@@ -65,14 +76,14 @@ class Serving:
     def _is_wanted(self, job: Job, worker: Worker) -> bool:
         """Whether it is worth painting; one that is not has ended."""
         own_ms = self._times[worker.variant, 1, 0]
-        took_ms = self._times[worker.variant, 1, job.step]
+        took_ms = self._times.of_job(job)
         if took_ms != own_ms or worker.pace != 1.0:
             worker.pace = paced(worker.pace, took_ms, own_ms)
         now_ms, deadline_ms = self._agenda.now_ms, job.deadline_ms
         if is_overdue(deadline_ms, now_ms, self._timing.grace_ms):  # the ledger has ended it
-            self._tally.ended(Status.EXPIRED)
+            self._tally.ended(Status.EXPIRED, job)
             return False
-        if can_meet(deadline_ms, now_ms + took_ms):
+        if can_meet(deadline_ms, now_ms + took_ms + job.judged * self._board.judging_ms(job.level)):
             return True
         self._end_too_late(job)
         return False
@@ -80,21 +91,26 @@ class Serving:
     def _end_too_late(self, job: Job) -> None:
         """The draft where there is one, else EXPIRED."""
         if job.draft is None:
-            self._tally.ended(Status.EXPIRED)
+            self._tally.ended(Status.EXPIRED, job)
         else:
             self._tally.completed(job, *job.draft, self._board.judges(job.draft[0]), self._agenda.now_ms)
 
     def _begin_call(self, worker: Worker) -> None:
         worker.call = call = worker.calls.popleft()
-        call_ms = self._times[worker.variant, len(call), call[0].step]
-        self._agenda.at(self._agenda.now_ms + call_ms, self._on_painted, worker)
+        worker.call_ms = self._times.of_call(call)
+        self._agenda.at(self._agenda.now_ms + worker.call_ms + self._late.next_ms(), self._on_painted, worker)
 
     def _on_painted(self, worker: Worker) -> None:
         if not worker.is_up:
             return
-        call = worker.call
-        worker.busy_ms += self._times[worker.variant, len(call), call[0].step]
-        self.on_pictures(call)
+        worker.busy_ms += worker.call_ms
+        self.on_pictures(worker.call)
+        self._rest.put_off(self._go_on, worker)
+
+    def _go_on(self, worker: Worker) -> None:
+        """The next call, batch or window."""
+        if not worker.is_up:
+            return
         if worker.calls:
             self._begin_call(worker)
         elif not self._begins_batch(worker):
@@ -103,5 +119,5 @@ class Serving:
             self.on_window_end(worker)
 
 
-def _step(job: Job) -> int:
-    return job.step
+def _how(job: Job) -> Settled | int:
+    return job.how or job.step

@@ -2,19 +2,24 @@
 
 import dataclasses
 import hashlib
-import json
-import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from planner.catalogs.quality import fid_of
+from planner.fluid import fluid_of
 from planner.observation import Observation
-from planner.policies import named
-from replay.simulation.figures import Figures, figures_of, over_seeds
-from replay.simulation.run import Simulation
+from planner.policies import BASELINE, named
+from replay.reports.assembly import demand, entry
+from replay.reports.files import VERSION
+from replay.simulation.drawn import Drawn
+from replay.simulation.run import Ran, Simulation
 from replay.simulation.setup import Setup
-from schemas.errors import PochadeError, Unknown
+from replay.simulation.wishes import wishes_of
+from replay.traces import Trace
+from schemas.errors import Unknown
+from schemas.messages import Status
 
 OVERPROVISION = "overprovision"  # the parameter's name in the policies that have it
 
@@ -29,37 +34,66 @@ def with_overprovision(setup: Setup, factor: float) -> Setup:
     return dataclasses.replace(setup, parameters=parameters)
 
 
-def simulate(
-    setup: Setup, arrivals_ms: Sequence[float], seeds: int, on_progress: Callable[[int], object]
-) -> tuple[Figures, float]:
-    """The figures of a policy over the seeds from the setup's on, and the wall seconds its plans took."""
-    trace, solver_s = np.array(arrivals_ms, dtype=np.float64), 0.0
-    runs = []
+def simulate(setup: Setup, trace: Trace, seeds: int, on_progress: Callable[[int], object]) -> list[Ran]:
+    """What a policy's runs left behind, one a seed from the setup's on. Known hardness counts, the rest is drawn."""
+    knows = setup.prompts is None and not np.isnan(trace.hardness).all()
+    wishes, runs = wishes_of(trace, setup.catalog), []
     for seed in range(setup.seed, setup.seed + seeds):
-        ran = Simulation(dataclasses.replace(setup, seed=seed), trace).run(on_progress)
-        runs.append(figures_of(ran))
-        solver_s += ran.solver_s
-    return over_seeds(runs), solver_s
+        source = Drawn(setup.catalog, seed, trace.hardness) if knows else None
+        own = dataclasses.replace(setup, seed=seed)
+        runs.append(Simulation(own, trace.arrival_ms, source, wishes=wishes).run(on_progress))
+    return runs
 
 
-def report_of(
-    trace: pathlib.Path,
-    arrivals_ms: Sequence[float],
-    setups: Sequence[Setup],
-    policies: Mapping[str, Figures],
-    seeds: int,
-) -> dict[str, Any]:
-    """The report: what was simulated, and what it came to. The same run makes the same bytes."""
-    first = setups[0]
+def baseline_of(ran: Ran) -> Setup | None:
+    """The split by chance beside a run: as many answers of the best level; None where it cannot be told."""
+    best, completed = ran.setup.catalog.best().name, ran.tally.ends[Status.COMPLETED]
+    if not completed or len(ran.setup.catalog.variants) < 2:
+        return None
+    share = round(ran.tally.levels[best] / completed, 2)
+    return dataclasses.replace(ran.setup, policy=BASELINE, parameters={"heavy_share": share})
+
+
+def fluid_bound(setup: Setup, arrivals_ms: np.ndarray) -> dict[str, Any] | None:
+    """What no plan can beat on the trace: `planner.fluid` in each planning interval; None where nobody judged levels.
+
+    The mean over requests, or on a scale that is no mean (FID) over the intervals, as the figures are.
+    """
+    catalog = setup.catalog
+    if any(variant.quality is None for variant in catalog.variants.values()):
+        return None
+    fluid = fluid_of(catalog, Observation(now_ms=0, demand_rps=0.0, slo_ms=setup.slo_ms))
+    if fluid is None:
+        return None
+    counts = np.bincount((arrivals_ms // setup.period_ms).astype(np.int64))
+    served = np.array([fluid.at(1000 * count / setup.period_ms, setup.workers) for count in counts.tolist() if count])
+    answered = counts[counts > 0] * served[:, 2]
+    weights = np.ones(len(served)) if catalog.scale == "fid" else answered
+    quality, least = float(np.average(served[:, 0], weights=weights)), float(answered.sum() / counts.sum())
+    note = f"demand known, {setup.workers} workers without queues or switches, every {setup.period_ms / 1000:g} s"
     return {
+        "quality": round(quality, 6),
+        "fid": fid_of(catalog, round(quality, 6)),
+        "heavy_share": round(float(np.average(served[:, 1], weights=answered)), 6),
+        "note": note + (f"; {1 - least:.1%} of the requests cannot be served" if least < 1 else ""),
+    }
+
+
+def report_of(trace: Trace, runs: Mapping[str, Sequence[Ran]]) -> dict[str, Any]:
+    """The report: what was simulated, and what it came to. The same runs make the same bytes."""
+    every = [policy_runs[0] for policy_runs in runs.values()]
+    ran, first = every[0], every[0].setup
+    return {
+        "version": VERSION,
         "trace": {
             "file": trace.name,
-            "sha256": hashlib.sha256(trace.read_bytes()).hexdigest(),
-            "requests": len(arrivals_ms),
-            "seconds": round(arrivals_ms[-1] / 1000, 3),
+            "sha256": hashlib.sha256(trace.arrival_ms.tobytes()).hexdigest(),  # of what was simulated
+            "requests": len(trace),
+            "seconds": round(trace.span_ms / 1000, 3),
         },
         "setup": {
             "catalog": first.catalog.name,
+            "scale": first.catalog.scale,
             "workers": first.workers,
             "slo_s": first.slo_ms / 1000,
             "period_s": first.period_ms / 1000,
@@ -68,24 +102,15 @@ def report_of(
             "recorded": first.prompts is not None,
             "dispatch": first.dispatch or "as planned",
             "drops": first.drops,
-            "seeds": seeds,
+            "sheds": first.sheds,
+            "seeds": len(next(iter(runs.values()))),
             "first_seed": first.seed,
             "outages": [dataclasses.asdict(outage) for outage in first.outages],
-            "timing": dataclasses.asdict(first.timing),
-            "parameters": {setup.policy: setup.parameters for setup in setups},
+            "timing": {name: ms for name, ms in dataclasses.asdict(first.timing).items() if name != "hops"},
+            "parameters": {run.setup.policy: run.setup.parameters for run in every},
         },
-        "policies": dict(policies),
+        **demand(ran),
+        "baseline": BASELINE,
+        "fluid_bound": fluid_bound(first, trace.arrival_ms),
+        "policies": {policy: entry(policy_runs) for policy, policy_runs in runs.items()},
     }
-
-
-def write_report(report: Mapping[str, Any], folder: pathlib.Path) -> pathlib.Path:
-    """`report.json` in a folder, which is made. Raises PochadeError where it cannot be written."""
-    path = folder / "report.json"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(report, indent=2) + "\n")
-    except OSError as error:
-        raise PochadeError(
-            f"the report cannot be written to {path}: {error.strerror}; choose another --report"
-        ) from None
-    return path

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from planner.catalog import Catalog
 from planner.prompt_table import PromptTable
+from replay.simulation.hops import NO_HOPS, Hops
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,9 +16,13 @@ class Timing:
     session_ms: float = 6000  # silence until its partitions are others'
     rebalance_ms: float = 170  # to leave one consumer group and be assigned in another (measured, agents/job_source.py)
     grace_ms: float = 2000  # after a deadline, until the ledger ends the request
-    most_backlog_ms: float = 48_000  # that the tier `standard` is admitted up to
+    most_backlog_ms: float = 48_000  # that the tiers `standard` and `batch` are admitted up to
+    interactive_backlog_ms: float = 60_000  # that `interactive` is
     max_attempts: int = 3  # owners a job may kill
     loads: bool = True  # False: a worker changes variant in no time
+    hops: Hops = NO_HOPS  # what it takes beside painting
+    look_ms: float = 1000  # how often the planner looks whether a plan is due; live 205, which costs more than it tells
+    warm_up_ms: float = 1000  # before 0, for the first plan and heartbeats: a run begins with workers that are ready
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +49,9 @@ class Setup:
     learns: bool = False  # it plans with the confidences seen; else with the catalog's curve, of which they are drawn
     dispatch: str = ""  # instead of the plan's; "": as it says
     drops: bool = True  # requests have the SLO as deadline, and what cannot meet it is not begun
+    sheds: bool = False  # plans turn away what their workers cannot paint; the papers' systems drop it at the deadline
     prompts: PromptTable | None = None  # requests are prompts of this table; None: drawn from the catalog's curves
+    is_cold: bool = False  # it begins at rest, as a live run does, not in the midst of traffic
     outages: tuple[Outage, ...] = ()
     timing: Timing = Timing()
 

@@ -2,17 +2,21 @@
 
 import math
 from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from replay.simulation.job import Job
+from replay.simulation.timeline import Timeline
 from schemas.messages import Status
 
 FINENESS = 1.002  # a latency is known to this ratio
 _SCALE = 1 / math.log(FINENESS)
 SPAN_MS = 20_000  # over which the mixture of levels is judged as one. Source: facts/peers.md 3.5
 
+NO_TIERS: Mapping[str, int] = {}
 Judges = tuple[str, str, str] | None  # light, heavy, discriminator of the cascade that chose them; None: nobody chose
-Span = dict[Judges, Counter[str]]  # by what chose them, level -> answers of a stretch of time
+Answer = tuple[str, bool]  # level, and whether it painted a rejected draft again
+Span = dict[Judges, Counter[Answer]]  # by what chose them, the answers of a stretch of time
 
 
 @dataclass(slots=True)
@@ -40,11 +44,36 @@ class Latencies:
         return None
 
 
-class Tally:
-    """Counts of one run. `late` are completed after the SLO; with what never completed they are the violations."""
+@dataclass(slots=True)
+class TierTally:
+    """Counts of the requests of one tier."""
 
-    def __init__(self, slo_ms: float) -> None:
-        self._slo_ms = slo_ms
+    requests: int
+    ends: Counter[Status] = field(default_factory=Counter)
+    late: int = 0
+    latencies: Latencies = field(default_factory=Latencies)
+
+    @property
+    def ended(self) -> int:
+        """How many have ended."""
+        return self.ends.total()
+
+    @property
+    def violations(self) -> int:
+        """As a run's."""
+        return self.requests - self.ends[Status.COMPLETED] + self.late
+
+
+class Tally:
+    """Counts of one run. `late` are completed after the SLO, or their own deadline; with what never completed they are
+    the violations.
+    """
+
+    def __init__(self, slo_ms: float, timeline: Timeline, tiers: Mapping[str, int] = NO_TIERS) -> None:
+        """`tiers`: of the trace's requests, where they differ; {}: they are not counted apart."""
+        self._slo_ms, self.timeline = slo_ms, timeline
+        self.tiers = {tier: TierTally(requests) for tier, requests in tiers.items()}
+        self.on_end: Callable[[Job], object] = _nobody  # told where tiers are counted
         self.requests = 0
         self.ends: Counter[Status] = Counter()
         self.late = 0
@@ -55,7 +84,10 @@ class Tally:
         self.quality_sum, self.quality_count = 0.0, 0
         self.quality_sum_in_time, self.quality_count_in_time = 0.0, 0
         self.spans: list[Span] = []  # that are over and had answers
+        self.span_ends_ms: list[float] = []  # of each
+        self.spans_in_time: list[Span] = []  # the same of answers within the SLO; shared where all were
         self._span: Span = {}
+        self._late_span: Span = {}
         self._span_ends_ms = float(SPAN_MS)
 
     @property
@@ -74,9 +106,12 @@ class Tally:
         self.levels[level] += 1
         latency_ms = now_ms - job.arrived_ms
         self.latencies.add(latency_ms)
-        is_late = latency_ms > self._slo_ms
+        is_late = latency_ms > (self._slo_ms if job.limit_ms is None else job.limit_ms)
         self.late += is_late
+        if self.tiers:
+            self._answered(job, latency_ms, is_late)
         quality = job.draws.quality(level, step)
+        self.timeline.completed(job.arrived_ms, now_ms, level, is_late, None if quality is None else quality[job.row])
         if quality is not None:
             self.quality_sum += quality[job.row]
             self.quality_count += 1
@@ -86,16 +121,47 @@ class Tally:
         if now_ms >= self._span_ends_ms:
             self.end_span()
             self._span_ends_ms = (now_ms // SPAN_MS + 1) * SPAN_MS
+        answer = level, job.draft is not None and level == job.level
         if judges not in self._span:
             self._span[judges] = Counter()
-        self._span[judges][level] += 1
+        self._span[judges][answer] += 1
+        if is_late:
+            self._late_span.setdefault(judges, Counter())[answer] += 1
 
-    def ended(self, status: Status) -> None:
+    def _answered(self, job: Job, latency_ms: float, is_late: bool) -> None:
+        tier = self.tiers[job.tier]
+        tier.latencies.add(latency_ms)
+        tier.late += is_late
+        self._end_in_tier(Status.COMPLETED, job)
+
+    def ended(self, status: Status, job: Job) -> None:
         """Any other end."""
         self.ends[status] += 1
+        if self.tiers:
+            self._end_in_tier(status, job)
+
+    def _end_in_tier(self, status: Status, job: Job) -> None:
+        self.tiers[job.tier].ends[status] += 1
+        self.on_end(job)
 
     def end_span(self) -> None:
         """What came in the stretch of time until now is judged as one mixture."""
         if self._span:
             self.spans.append(self._span)
-            self._span = {}
+            self.span_ends_ms.append(self._span_ends_ms)
+            in_time = _without(self._span, self._late_span)
+            if in_time:
+                self.spans_in_time.append(in_time)
+            self._span, self._late_span = {}, {}
+
+
+def _without(span: Span, late: Span) -> Span:
+    """The answers of a span that were in time."""
+    if not late:
+        return span
+    left = {judges: answers - late.get(judges, Counter()) for judges, answers in span.items()}
+    return {judges: answers for judges, answers in left.items() if answers}
+
+
+def _nobody(_job: Job) -> None:
+    """Nobody waits for an end."""

@@ -1,7 +1,11 @@
 """What jobs take: `run_ms` of the planner, remembered, because it is asked several times a request."""
 
+from collections.abc import Sequence
+
 from planner.catalog import Catalog, run_ms
 from planner.classifier import variant_of
+from planner.options import Settled, settled_ms
+from replay.simulation.job import Job
 
 STEP = "~k"  # of a reuse level's name: "heavy~k4" begins at step 4 with a similar past picture
 
@@ -25,6 +29,22 @@ class CallTimes(dict[tuple[str, int, int], float]):
         variant, batch, step = key
         self[key] = run_ms(self._catalog.level(variant), batch, step)
         return self[key]
+
+    def painting(self, variant: str, pictures: int, how: Settled | None, step: int) -> float:
+        """Of a call for so many pictures, painted in this way."""
+        if how is None:
+            return self[variant, pictures, step]
+        return settled_ms(self._catalog.level(variant), how._replace(n=pictures))
+
+    def of_job(self, job: Job) -> float:
+        """Of a job alone."""
+        return self.painting(job.variant, job.pictures, job.how, job.step)
+
+    def of_call(self, jobs: Sequence[Job]) -> float:
+        """Of jobs that are painted alike."""
+        first = jobs[0]
+        pictures = first.pictures if len(jobs) == 1 else sum([job.pictures for job in jobs])
+        return self.painting(first.variant, pictures, first.how, first.step)
 
 
 class LevelTimes(dict[str, float]):

@@ -10,9 +10,9 @@ class Worker:
     """What `agents/worker.py` keeps of itself. A process that comes back is another one with the same id."""
 
     __slots__ = (
-        "batches", "beat_is_due", "beaten_ms", "busy_ms", "call", "calls", "heard_remaining_ms", "heard_state",
-        "heard_variant", "id", "in_hand_ms", "is_up", "member", "pace", "since_ms", "started_ms", "state", "stopped_ms",
-        "variant",
+        "batches", "beat_is_due", "beaten_ms", "busy_ms", "call", "call_ms", "calls", "heard_partitions",
+        "heard_remaining_ms", "heard_state", "heard_variant", "id", "in_hand_ms", "is_up", "member", "pace", "since_ms",
+        "started_ms", "state", "stopped_ms", "variant",
     )  # fmt: skip
 
     def __init__(self, worker_id: str, now_ms: float) -> None:
@@ -23,19 +23,16 @@ class Worker:
         self.batches: deque[list[Job]] = deque()  # taken, to be begun
         self.calls: deque[list[Job]] = deque()  # of the batch in hand: jobs that are painted alike
         self.call: list[Job] = []  # being painted
+        self.call_ms = 0.0  # that it takes
         self.in_hand_ms = 0.0  # what was taken will take, as it thinks itself
         self.since_ms = 0.0
         self.pace = 1.0
         self.beaten_ms = now_ms
         self.beat_is_due = False  # sooner than the period says
         self.heard_variant, self.heard_state, self.heard_remaining_ms = "", "", 0.0
+        self.heard_partitions: list[int] = []
         self.started_ms, self.stopped_ms = now_ms, -1.0
         self.busy_ms = 0.0
-
-    @property
-    def is_painting(self) -> bool:
-        """It has work in hand."""
-        return bool(self.call)
 
     def in_hand(self) -> list[Job]:
         """Jobs taken and not finished."""

@@ -1,5 +1,7 @@
 """Short simulations for tests."""
 
+import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -7,7 +9,8 @@ import numpy as np
 from planner.catalog import Catalog
 from replay.simulation.run import Ran, Simulation
 from replay.simulation.setup import Outage, Setup
-from replay.traces import poisson
+from replay.traces import Trace, poisson
+from replay.traces.trace import Wish, of_arrivals
 from tests.builders import a_catalog, a_variant
 
 SERVICE_MS = 20.0
@@ -30,6 +33,11 @@ def arrivals(rate_rps: float, count: int, seed: int = 1) -> np.ndarray:
     return np.array(poisson(rate_rps, count, seed))
 
 
+def timed(arrivals_ms: np.ndarray) -> Trace:
+    """A trace of these arrivals and nothing else."""
+    return of_arrivals(arrivals_ms, "test", "test")
+
+
 def ran(setup: Setup, trace: np.ndarray) -> Ran:
     return Simulation(setup, trace).run()
 
@@ -40,3 +48,10 @@ def down(at_s: float, worker_id: str) -> Outage:
 
 def up(at_s: float, worker_id: str) -> Outage:
     return Outage(at_ms=1000 * at_s, worker_id=worker_id, is_up=True)
+
+
+def asking(arrivals_ms: np.ndarray, wishes: Sequence[Wish], slack_ms: float = np.nan) -> Trace:
+    """A trace whose requests have these wishes in turn."""
+    n = len(arrivals_ms)
+    rows = np.arange(n, dtype=np.int32) % len(wishes)
+    return dataclasses.replace(timed(arrivals_ms), wishes=tuple(wishes), wish=rows, slack_ms=np.full(n, slack_ms))

@@ -87,3 +87,11 @@ def test_the_kept_pictures_of_a_band_are_as_good_as_was_measured_and_so_are_thos
     assert np.array(light)[hard].mean() == pytest.approx(0.5, abs=0.01)
     assert np.array(heavy)[hard & ~kept].mean() == pytest.approx(0.8, abs=0.005)
     assert np.array(heavy)[~hard].mean() == pytest.approx(0.95, abs=0.01)
+
+
+def test_hardness_that_is_known_counts_and_the_rest_is_drawn() -> None:
+    known = np.array([0.9, np.nan, 0.1, np.nan])
+    drawn, given = Drawn(a_catalog(), 3)(0, 4), Drawn(a_catalog(), 3, known)(0, 4)
+    assert given.hardness == [0.9, drawn.hardness[1], 0.1, drawn.hardness[3]]
+    assert Drawn(a_catalog(), 3, known)(2, 2).hardness == given.hardness[2:]
+    assert given.confidence("light", "look") == drawn.confidence("light", "look")

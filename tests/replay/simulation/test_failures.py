@@ -32,6 +32,7 @@ def test_changes_are_read_in_order_of_time_by_id_or_number(tmp_path: pathlib.Pat
         ("at_s,worker,change\nnan,w-00,down\n", ":2: at_s must be 0 or more"),
         ("at_s,worker,change\n1,w-07,down\n", ":2: no worker 'w-07': there are w-00 to w-02, or 0 to 2"),
         ("at_s,worker,change\n1,3,down\n", ":2: no worker '3'"),
+        ("at_s,worker,change\n1,vector-store,down\n", ":2: nothing simulated uses the vector-store"),
         ("at_s,worker,change\n1,w-00,gone\n", ":2: change must be down or up: got 'gone'"),
         ("at_s,worker,change\n1,w-00\n", ":2: expected 3 fields, got 2"),
     ],

@@ -1,16 +1,11 @@
 """The figures of a report."""
 
-from collections import Counter
-
 import pytest
 
-from planner.catalogs.curves import CascadeCurves, SharePoint
-from replay.simulation.figures import figures_of, interval, over_seeds, spans_quality
+from replay.intervals import interval
+from replay.simulation.figures import figures_of, over_seeds
 from replay.simulation.tally import FINENESS, Latencies
-from tests.builders import a_catalog
 from tests.replay.simulation.runs import a_setup, arrivals, ran
-
-PAIR = ("light", "heavy", "look")
 
 
 def test_latencies_are_known_to_their_fineness() -> None:
@@ -21,17 +16,6 @@ def test_latencies_are_known_to_their_fineness() -> None:
         assert latencies.quantile(share) == pytest.approx(10_000 * share, rel=FINENESS - 1)
     assert latencies.mean() == 5000.5
     assert Latencies().quantile(0.5) is None
-
-
-def test_a_judged_mixture_is_worth_what_its_curve_says_and_an_unjudged_one_the_mean() -> None:
-    catalog = a_catalog()
-    curves = CascadeCurves(judged=(SharePoint(0.0, 0.8), SharePoint(0.5, 0.97), SharePoint(1.0, 0.9)), random=())
-    catalog = a_catalog(curves={catalog.cascades[0].key: curves})
-    mixture = Counter(light=60, heavy=60)
-    assert spans_quality([{PAIR: mixture}], catalog) == pytest.approx(0.97)
-    assert spans_quality([{None: mixture}], catalog) == pytest.approx(0.9)
-    assert spans_quality([{PAIR: mixture}, {None: Counter(light=1)}], catalog) == pytest.approx((0.97 + 0.8) / 2)
-    assert spans_quality([], catalog) is None
 
 
 def test_several_seeds_give_means_and_intervals() -> None:

@@ -1,7 +1,6 @@
 """What a simulated deployment does, end to end."""
 
 import dataclasses
-import json
 
 import numpy as np
 import pytest
@@ -11,8 +10,11 @@ from replay.simulation.session import simulate
 from replay.simulation.setup import Timing
 from schemas.messages import Status
 from tests.builders import a_catalog, a_discriminator, a_variant
-from tests.replay.simulation.runs import a_setup, arrivals, down, ran, up
+from tests.replay.simulation.runs import a_setup, arrivals, down, ran, timed, up
 
+ONE = {"batch": 1.0}  # a job at a time
+
+BY_ONE = {"batch": 1.0}
 POLICIES = ["clipper-light", "clipper-heavy", "random-split", "diffserve-static"]
 
 
@@ -25,19 +27,27 @@ def test_every_request_ends_once(policy: str, rate_rps: float) -> None:
     assert tally.levels.total() == tally.ends[Status.COMPLETED] == tally.latencies.counts.total()
 
 
-def test_the_same_seed_gives_the_same_report_byte_for_byte_and_another_another() -> None:
-    trace = arrivals(30, 500).tolist()
+def test_the_same_seed_gives_the_same_figures_and_another_others() -> None:
+    trace = timed(arrivals(30, 500))
     told = [
-        json.dumps(simulate(a_setup(policy="diffserve-static", seed=seed), trace, 2, lambda _n: None)[0])
+        [figures_of(run) for run in simulate(a_setup(policy="diffserve-static", seed=seed), trace, 2, lambda _n: None)]
         for seed in (1, 1, 7)
     ]
     assert told[0] == told[1] != told[2]
+    assert told[0][0] != told[0][1]
+
+
+def test_what_a_plan_does_not_let_in_is_shed_at_the_door() -> None:
+    setup = a_setup(policy="clipper-heavy", parameters=ONE, sheds=True)
+    tally = ran(setup, arrivals(60, 1800)).tally  # 4 workers paint 20 a second
+    assert tally.ends[Status.REJECTED] == pytest.approx(1200, rel=0.1)
+    assert tally.ends[Status.EXPIRED] < 120
 
 
 def test_overload_is_dropped_at_the_slo_and_without_dropping_it_is_late() -> None:
     trace = arrivals(60, 1200)  # clipper-heavy on 4 workers paints 20 a second
-    dropping = ran(a_setup(policy="clipper-heavy"), trace)
-    waiting = ran(a_setup(policy="clipper-heavy", drops=False), trace)
+    dropping = ran(a_setup(policy="clipper-heavy", parameters=ONE), trace)
+    waiting = ran(a_setup(policy="clipper-heavy", parameters=ONE, drops=False), trace)
     assert dropping.tally.ends[Status.EXPIRED] == pytest.approx(800, rel=0.1)
     assert dropping.tally.late == 0
     assert waiting.tally.ends[Status.COMPLETED] == 1200
@@ -47,7 +57,7 @@ def test_overload_is_dropped_at_the_slo_and_without_dropping_it_is_late() -> Non
 
 def test_beyond_the_backlog_that_is_admitted_requests_are_shed() -> None:
     timing = Timing(most_backlog_ms=2000)
-    run = ran(a_setup(policy="clipper-heavy", drops=False, timing=timing), arrivals(60, 1200))
+    run = ran(a_setup(policy="clipper-heavy", parameters=ONE, drops=False, timing=timing), arrivals(60, 1200))
     assert run.tally.ends[Status.REJECTED] > 500
     worst_ms = run.tally.latencies.quantile(1.0)
     assert worst_ms is not None
@@ -89,19 +99,21 @@ def test_a_worker_that_dies_loses_its_jobs_to_others_and_they_are_counted() -> N
 
 
 def test_after_its_silence_nothing_is_sent_to_a_dead_worker_and_the_next_plan_is_without_it() -> None:
-    setup = a_setup(policy="clipper-light", workers=2, outages=(down(5, "w-1"),))
+    setup = a_setup(policy="clipper-light", parameters=ONE, workers=2, outages=(down(5, "w-1"),))
     run = ran(setup, arrivals(10, 300))
-    assert run.plans == 2
+    assert len(run.plans) == 2
     late = run.tally.violations / 10  # seconds of arrivals; half of them went to the dead one until it was missed
     assert late <= setup.timing.silent_ms / 1000 + 0.2
 
 
 def test_a_worker_that_comes_back_serves_again() -> None:
     trace = arrivals(8, 400)  # one worker paints 5 a second
-    gone = ran(a_setup(policy="clipper-heavy", workers=2, outages=(down(10, "w-1"),)), trace)
-    back = ran(a_setup(policy="clipper-heavy", workers=2, outages=(down(10, "w-1"), up(20, "w-1"))), trace)
-    assert gone.plans == 2
-    assert back.plans == 3
+    gone = ran(a_setup(policy="clipper-heavy", parameters=ONE, workers=2, outages=(down(10, "w-1"),)), trace)
+    back = ran(
+        a_setup(policy="clipper-heavy", parameters=ONE, workers=2, outages=(down(10, "w-1"), up(20, "w-1"))), trace
+    )
+    assert len(gone.plans) == 2
+    assert len(back.plans) == 3
     assert back.tally.violations < gone.tally.violations - 40
 
 

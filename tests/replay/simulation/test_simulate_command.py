@@ -71,6 +71,7 @@ def test_what_cannot_be_simulated_is_told(trace: pathlib.Path, options: list[str
     ("text", "fault"),
     [
         ("", "is empty"),
+        (f"{COLUMN}\n", "no "),
         (f"{COLUMN}\n5\n3\n", ":3: arrivals must not fall"),
         (f"{COLUMN}\n-1\n", ":2: an arrival is 0 ms or later"),
         (f"{COLUMN}\nnoon\n", ":2: not a number of milliseconds"),
@@ -91,3 +92,17 @@ def test_workers_that_fail_are_read_from_a_file(trace: pathlib.Path, tmp_path: p
     report = json.loads((tmp_path / "report.json").read_text())
     assert [outage["at_ms"] for outage in report["setup"]["outages"]] == [1000.0, 6000.0]
     assert report["policies"]["clipper-light"]["plans"] >= 2
+
+
+def test_wishes_are_told_by_tier_and_a_model_that_nobody_paints_is_refused_or_counted(trace: pathlib.Path) -> None:
+    asked = [
+        {"arrival_ms": 100 * n, "tier": ("interactive", "batch")[n % 2]} | ({"model": "sd9"} if n == 5 else {})
+        for n in range(20)
+    ]
+    trace.write_text("\n".join(json.dumps(each | {"prompt": "a red heart"}) for each in asked))
+    refused, lenient = simulated(trace), simulated(trace, "--lenient")
+    assert refused.exit_code == 1
+    assert "unknown model 'sd9'" in " ".join(refused.output.split())
+    assert lenient.exit_code == 0, lenient.output
+    assert "skipped: 1 unknown model" in lenient.output
+    assert "clipper-light: interactive 10 requests, 0.00% violations, p95 0." in lenient.output

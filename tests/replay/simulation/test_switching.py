@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from planner.catalog import Catalog
+from planner.draft import Draft
 from planner.observation import Observation
 from planner.policies import POLICIES
-from planner.policies.draft import Draft
 from replay.simulation.setup import Setup, Timing
 from schemas.messages import Route
 from tests.builders import a_catalog, a_variant

@@ -1,0 +1,125 @@
+"""`pochade report compare | page`: reports of runs held against each other, and drawn again."""
+
+import json
+import pathlib
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from streams.commands import listing
+from streams.commands.options import SHOWN
+
+if TYPE_CHECKING:  # loaded when a command runs
+    from replay.reports.compare import Row
+
+REPORT = click.Path(path_type=pathlib.Path)
+SHORT = (  # what is compared without --all
+    "violation_rate", "fid", "quality", "quality_in_slo", "heavy_share", "latency_s.p50", "latency_s.p95",
+    "latency_s.p99", "utilization", "switches", "cost_worker_s",
+)  # fmt: skip
+COLUMNS = ("policy", "metric", "first", "second", "difference", "95 % interval", "second is")
+COLOURS = {"better": "green", "worse": "red", "cannot tell": "dim"}
+
+
+@click.group()
+def report() -> None:
+    """What `pochade simulate --report` wrote: two reports side by side, or the page of one.
+
+    \b
+    Examples:
+      pochade report compare before after
+      pochade report page out/report.json
+    """
+
+
+@report.command()
+@click.argument("first", type=REPORT)
+@click.argument("second", type=REPORT)
+@click.option("--all", "has_all", is_flag=True, help="Every metric of replay/METRICS.md.")
+@SHOWN
+def compare(first: pathlib.Path, second: pathlib.Path, has_all: bool, output: str) -> None:
+    """Say what is better, worse, or not to be told apart in SECOND, policy by policy.
+
+    FIRST and SECOND are report.json files or their folders. Differences are second minus first with their 95 %
+    interval: in pairs where both ran the same seeds, else by Welch's t. One seed tells nothing from chance.
+
+    \b
+    Examples:
+      pochade report compare 16-workers 14-workers
+      pochade report compare a/report.json b/report.json --all -o json
+    """
+    from replay.reports.compare import compare as compared
+    from replay.reports.files import read
+
+    comparison = compared(read(first), read(second))
+    short = _short(comparison.rows)
+    rows = comparison.rows if has_all else short
+    if output == "json":
+        told = {"first": str(first), "second": str(second), "warnings": comparison.warnings}
+        click.echo(json.dumps(told | {"differences": [row._asdict() for row in rows]}, ensure_ascii=False, indent=2))
+        return
+    for warning in comparison.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    listing.show([_line(row) for row in rows], COLUMNS, output, COLOURS)
+    for sentence in _sentences(short):
+        click.echo(sentence)
+
+
+def _short(rows: "list[Row]") -> "list[Row]":
+    """What most want to see: quality only where it is not told as FID."""
+    has_fid = any(row.metric == "fid" for row in rows)
+    return [row for row in rows if row.metric in SHORT and not (has_fid and row.metric == "quality")]
+
+
+def _line(row: "Row") -> dict[str, Any]:
+    from replay.reports.metrics import metric, signed, told
+
+    ends = (
+        " to ".join(signed(row.metric, end) for end in row.interval).replace(" points to", " to")
+        if row.interval
+        else None
+    )
+    unit = metric(row.metric).unit
+    name = metric(row.metric).label + (f" ({unit})" if unit in ("s", "worker s") else "")
+    return {
+        "policy": row.policy,
+        "metric": name,
+        "first": told(row.metric, row.first),
+        "second": told(row.metric, row.second),
+        "difference": signed(row.metric, row.difference),
+        "95 % interval": ends,
+        "second is": row.verdict or None,
+    }
+
+
+def _sentences(rows: "list[Row]") -> list[str]:
+    """One a policy: what became of violations, quality and cost."""
+    from replay.reports.compare import NO_JUDGEMENT
+    from replay.reports.metrics import metric
+
+    wanted = ("violation_rate", "fid", "quality", "cost_worker_s")
+    said: dict[str, list[str]] = {}
+    for row in rows:
+        if row.metric in wanted and row.verdict != NO_JUDGEMENT:
+            said.setdefault(row.policy, []).append(f"{metric(row.metric).label} {row.verdict}")
+    return [f"{policy}, second against first: {', '.join(words)}" for policy, words in said.items()]
+
+
+@report.command()
+@click.argument("source", metavar="REPORT", type=REPORT)
+@click.option("--to", type=click.Path(dir_okay=False, path_type=pathlib.Path), help="Default: report.html beside it.")
+def page(source: pathlib.Path, to: pathlib.Path | None) -> None:
+    """Draw the page of a report again, from its report.json alone.
+
+    \b
+    Examples:
+      pochade report page out
+      pochade report page out/report.json --to page.html
+    """
+    from replay.reports.files import PAGE_NAME, read, write_text
+    from replay.reports.page import render
+
+    found = read(source)
+    path = to or (source if source.is_dir() else source.parent) / PAGE_NAME
+    write_text(path, render(found))
+    click.echo(f"page: {path}")

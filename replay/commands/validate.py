@@ -1,0 +1,64 @@
+"""`pochade simulate --validate RUN`: a live run simulated again, beside what really happened."""
+
+import pathlib
+from typing import TYPE_CHECKING
+
+import click
+
+from schemas.errors import PochadeError
+
+if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for numpy and the planner
+    from rich.table import Table
+
+    from replay.simulation.validation import Held
+
+FOLDER = click.Path(file_okay=False, path_type=pathlib.Path)
+SHARE = click.FloatRange(0, 1, min_open=True)
+OPTIONS = (
+    click.option("--validate", "run", type=FOLDER, metavar="RUN", help="Simulate a live run again, to compare."),
+    click.option("--measured", type=FOLDER, metavar="RUN", help="With it: times between processes of another run."),
+    click.option("--within", type=SHARE, default=0.1, show_default=True, help="With it: of latencies; others in step."),
+)
+
+
+def show(path: pathlib.Path, measured: pathlib.Path | None, catalog: str | None, within: float) -> None:
+    """Simulate and print both. `measured`: the run whose times between processes are taken (None: its own).
+
+    Raises:
+        PochadeError: no live run, or the two do not agree.
+    """
+    from rich.console import Console
+
+    from replay.live.folder import read_run
+    from replay.simulation.catalogs import load
+    from replay.simulation.validation import held, hops_of, simulated
+
+    run = read_run(path)
+    hops = hops_of(read_run(measured).report) if measured else hops_of(run.report, by_time=True)
+    told, console = run.report["setup"], Console()
+    policy, live = next(iter(run.report["policies"].items()))
+    rows = held(live, simulated(run, load(catalog or told["catalog"]), hops), within / 0.10)
+    console.print(
+        f"{policy}, {told['workers']} workers, catalog {catalog or told['catalog']}, {run.report['trace']['file']}: "
+        f"{live['requests']} requests; times between processes of {measured or 'this run'}",
+        highlight=False, soft_wrap=True,
+    )  # fmt: skip
+    console.print(_table(rows))
+    apart = [row.name for row in rows if not row.is_within]
+    if apart:
+        raise PochadeError(f"live and simulated differ in {', '.join(apart)}: the simulation does not stand for this")
+    console.print("the simulation agrees with the live run")
+
+
+def _table(rows: "list[Held]") -> "Table":
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for name in ("", "live", "simulated", "apart", "at most"):
+        table.add_column(name, justify="right" if name else "left", no_wrap=True)
+    for row in rows:
+        form = "{:.4f} s" if row.name.endswith("latency") else "{:.2%}"
+        style = "" if row.is_within else "bold red"
+        numbers = form.format(row.live), form.format(row.simulated), f"{row.apart:+.1%}", f"{row.limit:.0%}"
+        table.add_row(row.name, *numbers, style=style)
+    return table

@@ -1,0 +1,57 @@
+"""Means of runs that differ by their seed, and how sure one can be of them and of their difference."""
+
+import math
+import statistics
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+CONFIDENCE = 0.95
+DECIMALS = 6
+
+
+@lru_cache(maxsize=1024)
+def reach(runs: int) -> float:
+    """Half the width of the mean's interval, in standard deviations of so many runs (>= 2), by Student's t."""
+    from scipy.stats import t
+
+    return float(t.ppf((1 + CONFIDENCE) / 2, runs - 1)) / math.sqrt(runs)
+
+
+def interval(values: Sequence[float]) -> list[float]:
+    """The 95 % interval of the mean of two values or more: [low, high]."""
+    half, mean = reach(len(values)) * statistics.stdev(values), statistics.fmean(values)
+    return [round(mean - half, DECIMALS), round(mean + half, DECIMALS)]
+
+
+class Difference(NamedTuple):
+    """Of two means."""
+
+    mean: float
+    interval: list[float] | None  # 95 %, [low, high]; None: too few runs to tell
+    is_paired: bool  # seed by seed
+
+
+def difference(
+    before: Sequence[float], after: Sequence[float], seeds_before: Sequence[int], seeds_after: Sequence[int]
+) -> Difference:
+    """How much the second is above the first; seed by seed where both have the same, else by Welch's t.
+
+    Seeds repeat draws of chance, so that what two policies have in common cancels out in pairs.
+    """
+    mean = round(statistics.fmean(after) - statistics.fmean(before), DECIMALS)
+    if list(seeds_before) == list(seeds_after) and len(after) > 1:
+        apart = [b - a for a, b in zip(before, after, strict=True)]
+        return Difference(mean, interval(apart), is_paired=True)
+    if min(len(before), len(after)) < 2:
+        return Difference(mean, None, is_paired=list(seeds_before) == list(seeds_after))
+    return Difference(mean, _welch(before, after), is_paired=False)
+
+
+def _welch(before: Sequence[float], after: Sequence[float]) -> list[float]:
+    from scipy.stats import ttest_ind
+
+    if not statistics.pvariance(before) and not statistics.pvariance(after):
+        return [statistics.fmean(after) - statistics.fmean(before)] * 2
+    found = ttest_ind(after, before, equal_var=False).confidence_interval(CONFIDENCE)
+    return [round(float(found.low), DECIMALS), round(float(found.high), DECIMALS)]

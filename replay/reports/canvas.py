@@ -1,0 +1,113 @@
+"""Drawing: the look of all plots, and a figure as SVG markup that stands in a page and takes its colours from there.
+
+Colours are names of CSS properties, so that one drawing serves light and dark screens.
+"""
+
+import io
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+INK, SOFT, LINE = "#010101", "#020202", "#030303"  # stand-ins: `svg` puts the page's own colours there
+HUES = 6  # of a page's palette: --hue-0 ...
+_PROPERTIES = {INK: "--ink", SOFT: "--soft", LINE: "--line"} | {f"#0404{at:02x}": f"--hue-{at}" for at in range(HUES)}
+DASHES: Sequence[Any] = ("-", (0, (5, 1.6)), (0, (1.2, 1.2)))
+MARKERS = "osD^vP"
+WIDTH, HEIGHT = 4.9, 2.7  # inches; at a phone's width its letters stay legible
+LEFT, BOTTOM, RIGHT, TOP = 0.68, 0.5, 0.22, 0.1  # margins in inches: the same, so that plots in a column are aligned
+_LOOK: Any = {  # the keys' own type is a list of several hundred literals
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],  # for measuring; the page's own is shown
+    "font.size": 10,
+    "text.color": INK,
+    "axes.labelcolor": SOFT,
+    "axes.edgecolor": LINE,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.facecolor": "none",
+    "grid.color": LINE,
+    "grid.linewidth": 0.7,
+    "xtick.color": SOFT,
+    "ytick.color": SOFT,
+    "xtick.major.size": 0,
+    "ytick.major.size": 0,
+    "lines.linewidth": 1.5,
+    "path.simplify_threshold": 0.3,
+    "svg.fonttype": "none",  # text stays text
+    "svg.hashsalt": "pochade",
+}
+
+
+Told = Mapping[str, Sequence[float | None]]
+"""A series over seeds: `mean`, and `half`, the half width of its interval, where there is one."""
+
+
+class Drawing(NamedTuple):
+    """A plot in the page."""
+
+    title: str
+    caption: str
+    svg: str
+
+
+def look(at: int) -> dict[str, Any]:
+    """Colour and dash of the at-th policy, the same in every plot; after HUES the colours come again, dashed."""
+    return {"color": f"#0404{at % HUES:02x}", "linestyle": DASHES[at // HUES % len(DASHES)]}
+
+
+def marker(at: int) -> str:
+    """The shape of the at-th policy's point: colour is never the only sign."""
+    return MARKERS[at % len(MARKERS)]
+
+
+def plot(x: str, y: str, height: float = HEIGHT) -> tuple[Figure, Axes]:
+    """An empty plot with its axes named, units included."""
+    with mpl.rc_context(_LOOK):
+        figure = Figure(figsize=(WIDTH, height), facecolor="none")
+        axes = figure.add_axes((
+            LEFT / WIDTH, BOTTOM / height, 1 - (LEFT + RIGHT) / WIDTH, 1 - (BOTTOM + TOP) / height,
+        ))  # fmt: skip
+        axes.set_xlabel(x)
+        axes.set_ylabel(y)
+        return figure, axes
+
+
+def svg(figure: Figure, name: str, alt: str) -> str:
+    """Markup for the inside of a page: no date, ids that no other drawing has, a text for who does not see it."""
+    out = io.StringIO()
+    with mpl.rc_context(_LOOK):
+        figure.savefig(out, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+    drawn = out.getvalue()
+    drawn = drawn[drawn.index("<svg") :]
+    drawn = re.sub(r"<metadata>.*?</metadata>", "", drawn, flags=re.DOTALL)
+    drawn = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", drawn)
+    for colour, prop in _PROPERTIES.items():
+        drawn = drawn.replace(colour, f"var({prop})")
+    drawn = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", drawn)  # the page's own letters
+    return drawn.replace("<svg ", f'<svg role="img" aria-label="{_attribute(alt)}" ', 1)
+
+
+def _attribute(text: str) -> str:
+    return text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
+
+
+def gaps(values: Sequence[float | None]) -> list[float]:
+    """For drawing: nothing is drawn where nothing was measured."""
+    return [float("nan") if value is None else value for value in values]
+
+
+def steps(axes: Axes, x: Sequence[float], told: Told, style: Mapping[str, Any]) -> None:
+    """A line of steps through means, with the band of their interval where there is one."""
+    mean = gaps(told["mean"])
+    axes.plot(x, mean, drawstyle="steps-mid", **style)
+    if "half" in told:
+        half = gaps(told["half"])
+        low = [m - h for m, h in zip(mean, half, strict=True)]
+        high = [m + h for m, h in zip(mean, half, strict=True)]
+        axes.fill_between(x, low, high, step="mid", color=style["color"], alpha=0.12, linewidth=0)

@@ -1,0 +1,112 @@
+"""Two reports held against each other: differences by policy and metric, and whether they can be told from chance."""
+
+import statistics
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from replay.intervals import Difference, difference
+from replay.reports.metrics import HIGHER, METRICS, NEITHER, Metric
+from schemas.errors import PochadeError
+
+BETTER, WORSE, SAME, CANNOT_TELL, NO_JUDGEMENT = "better", "worse", "same", "cannot tell", ""
+DECIDING = ("catalog", "slo_s")  # of the setup: where they differ, figures are not of the same question
+PER_POLICY = "parameters"  # of the setup, by policy
+COUNTED = ("seeds", "first_seed")  # of the setup; told by what is paired
+
+Report = Mapping[str, Any]
+
+
+class Row(NamedTuple):
+    """One metric of one policy in both."""
+
+    policy: str
+    metric: str
+    first: float
+    second: float
+    difference: float  # second - first
+    interval: list[float] | None  # 95 %, of the difference; None: one seed tells nothing of it
+    is_paired: bool
+    verdict: str  # of the second report
+
+
+class Comparison(NamedTuple):
+    """What differs."""
+
+    rows: list[Row]
+    warnings: list[str]
+
+
+def compare(first: Report, second: Report) -> Comparison:
+    """The second report against the first. Raises PochadeError where they have no policy in common."""
+    policies = [name for name in first["policies"] if name in second["policies"]]
+    if not policies:
+        raise PochadeError(
+            f"the reports have no policy in common: {', '.join(first['policies'])} in the first, "
+            f"{', '.join(second['policies'])} in the second; simulate one of them in both"
+        )
+    rows = [row for policy in policies for row in _rows(policy, first, second)]
+    return Comparison(rows, list(_warnings(first, second)))
+
+
+def _rows(policy: str, first: Report, second: Report) -> Iterator[Row]:
+    old, new = first["policies"][policy]["by_seed"], second["policies"][policy]["by_seed"]
+    for metric in METRICS:
+        if metric.key in old and metric.key in new:
+            before, after = old[metric.key], new[metric.key]
+            apart = difference(before, after, seeds_of(first), seeds_of(second))
+            means = statistics.fmean(before), statistics.fmean(after)
+            word = verdict(metric, apart)
+            yield Row(policy, metric.key, *means, apart.mean, apart.interval, apart.is_paired, word)
+
+
+def seeds_of(report: Report) -> range:
+    """Those that every policy of a report was run with."""
+    setup = report["setup"]
+    return range(setup["first_seed"], setup["first_seed"] + setup["seeds"])
+
+
+def verdict(metric: Metric, apart: Difference) -> str:
+    """What a difference says: nothing of a metric where neither way is better."""
+    if metric.better == NEITHER:
+        return NO_JUDGEMENT
+    if apart.mean == 0 and apart.interval in (None, [0.0, 0.0]):
+        return SAME
+    if apart.interval is None or apart.interval[0] <= 0 <= apart.interval[1]:
+        return CANNOT_TELL
+    return BETTER if (apart.mean > 0) == (metric.better == HIGHER) else WORSE
+
+
+def _warnings(first: Report, second: Report) -> Iterator[str]:
+    if first["trace"]["sha256"] != second["trace"]["sha256"]:
+        names = f"{first['trace']['file']} and {second['trace']['file']}"
+        yield f"different traces ({names}): the differences are also those of the demand"
+    for key in DECIDING:
+        if first["setup"].get(key) != second["setup"].get(key):
+            yield f"different {key}: {_both(first, second, key)}; the figures answer different questions"
+    others = first["setup"].keys() | second["setup"].keys()
+    for key in sorted(others - {*DECIDING, *COUNTED, PER_POLICY}):
+        if first["setup"].get(key) != second["setup"].get(key):
+            yield f"different {key}: {_both(first, second, key)}"
+    if seeds_of(first) != seeds_of(second):
+        yield f"different seeds ({_told(seeds_of(first))}, {_told(seeds_of(second))}): not compared in pairs"
+    yield from _of_policies(first, second)
+
+
+def _of_policies(first: Report, second: Report) -> Iterator[str]:
+    for name in first["policies"]:
+        if name in second["policies"]:
+            ours, theirs = first["setup"][PER_POLICY].get(name), second["setup"][PER_POLICY].get(name)
+            if ours != theirs:
+                yield f"different parameters of {name}: {ours} and {theirs}"
+    for where, (some, others) in {"first": (first, second), "second": (second, first)}.items():
+        missing = [name for name in some["policies"] if name not in others["policies"]]
+        if missing:
+            yield f"only in the {where}: {', '.join(missing)}"
+
+
+def _both(first: Report, second: Report, key: str) -> str:
+    return f"{first['setup'].get(key)} and {second['setup'].get(key)}"
+
+
+def _told(seeds: range) -> str:
+    return str(seeds.start) if len(seeds) == 1 else f"{seeds.start} to {seeds.stop - 1}"

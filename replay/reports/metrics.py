@@ -1,0 +1,96 @@
+"""The figures of a policy in report.json: what each is called, in which unit, and which way is better.
+
+`replay/METRICS.md` has their formulas; a test holds the two and the schema together.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from schemas.errors import Unknown
+
+HIGHER, LOWER, NEITHER = "higher", "lower", ""
+
+COUNT, SHARE, QUALITY, SECONDS, WORK = "requests", "share", "quality", "s", "worker s"  # units
+PLAIN = "count"
+FID, RATE = "fid", "violation_rate"
+
+
+class Metric(NamedTuple):
+    """One figure."""
+
+    key: str  # in report.json, nested ones with a dot
+    label: str
+    unit: str
+    better: str
+    meaning: str  # in a line
+
+
+METRICS = (
+    Metric("requests", "requests", COUNT, NEITHER, "that arrived"),
+    Metric("completed", "completed", COUNT, NEITHER, "that were answered with a picture, late ones too"),
+    Metric("violations", "violations", COUNT, LOWER, "answered after the SLO, or not at all"),
+    Metric("violation_rate", "violations", SHARE, LOWER, "violations of all requests"),
+    Metric("late", "late", COUNT, LOWER, "answered after the SLO"),
+    Metric("shed", "shed", COUNT, LOWER, "refused on arrival because too much was waiting"),
+    Metric("expired", "expired", COUNT, LOWER, "ended because they could not be answered by their deadline"),
+    Metric("failed", "failed", COUNT, LOWER, "ended because their workers died"),
+    Metric("open", "open", COUNT, LOWER, "that had no end when the run was given up"),
+    Metric("quality", "quality", QUALITY, HIGHER, "of all answers, on the catalog's scale"),
+    Metric("quality_in_slo", "quality in the SLO", QUALITY, HIGHER, "of the answers within the SLO"),
+    Metric("fid", "FID", QUALITY, LOWER, "quality as the distance that it stands for, on catalogs that are judged so"),
+    Metric("heavy_share", "heavy share", SHARE, NEITHER, "answers that the catalog's best level painted"),
+    Metric("escalated", "painted again", COUNT, NEITHER, "pictures that a discriminator sent on to a better level"),
+    Metric("retried", "retried", COUNT, NEITHER, "jobs that a dead worker had in hand"),
+    Metric("latency_s.mean", "mean latency", SECONDS, LOWER, "from arrival to answer"),
+    Metric("latency_s.p50", "p50", SECONDS, LOWER, "half of the answers came within"),
+    Metric("latency_s.p95", "p95", SECONDS, LOWER, "95 % of the answers came within"),
+    Metric("latency_s.p99", "p99", SECONDS, LOWER, "99 % of the answers came within"),
+    Metric("utilization", "busy", SHARE, NEITHER, "time workers painted, of the time they were alive"),
+    Metric("plans", "plans", PLAIN, NEITHER, "published, the first one included"),
+    Metric("plan_failures", "failures to plan", PLAIN, LOWER, "the policy or its solver raised an error"),
+    Metric("switches", "switches", PLAIN, NEITHER, "a worker began to load another variant"),
+    Metric("cost_worker_s", "cost", WORK, LOWER, "worker seconds alive, busy or not"),
+)
+OF = {metric.key: metric for metric in METRICS}
+
+LEVELS = "by_level"  # of the answers: level -> count; its levels are the catalog's, so no metrics of their own
+
+
+def metric(key: str) -> Metric:
+    """The metric of a key. Raises Unknown."""
+    if key not in OF:
+        raise Unknown("metric", key, OF)
+    return OF[key]
+
+
+def flat(figures: Mapping[str, Any]) -> dict[str, float | None]:
+    """A run's or a mean's figures by their keys with dots; what is none of METRICS is left out."""
+    found: dict[str, float | None] = {}
+    for key in OF:
+        value: Any = figures
+        for part in key.split("."):
+            value = value.get(part) if isinstance(value, Mapping) else None
+        if isinstance(value, float | int) or value is None:
+            found[key] = value
+    return found
+
+
+def told(key: str, value: float | None) -> str:
+    """For people; a dash where there is none."""
+    return "–" if value is None else _told(metric(key), value)  # noqa: RUF001
+
+
+def signed(key: str, value: float) -> str:
+    """A difference, for people; of shares in percentage points."""
+    text = _told(metric(key), value).replace("%", "points")
+    return text if value < 0 else f"+{text}"
+
+
+def _told(metric: Metric, value: float) -> str:
+    if metric.unit == SHARE:
+        return f"{100 * value:.{2 if metric.key == RATE else 1}f} %"
+    if metric.unit == QUALITY:
+        return f"{value:.2f}" if metric.key == FID or abs(value) >= 10 else f"{value:.4f}"
+    if metric.unit == SECONDS:
+        return f"{value:.2f}"
+    return f"{value:,.0f}" if value == round(value) or abs(value) >= 1000 else f"{value:,.1f}"

@@ -1,0 +1,137 @@
+"""The page of a report: one HTML file with everything in it."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import jinja2
+
+from replay.reports import verdicts
+from replay.reports.canvas import HUES, MARKERS
+from replay.reports.compare import seeds_of
+from replay.reports.courses import over_time
+from replay.reports.metrics import FID, METRICS, QUALITY, metric, told
+from replay.reports.styles import BASELINE_MARK, mark_of, style_of
+from replay.reports.trade import trade
+
+COLUMNS = (
+    "violation_rate", "fid", "quality", "quality_in_slo", "heavy_share", "latency_s.p50", "latency_s.p95",
+    "latency_s.p99", "utilization", "switches", "cost_worker_s",
+)  # fmt: skip
+
+Report = Mapping[str, Any]
+
+
+def render(report: Report) -> str:
+    """The page, whole in itself: no script, nothing loaded; what comes from the report is escaped."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("replay.reports", "."),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "told": lambda value, key: told(key, value),
+        "seconds": seconds,
+        "against": verdicts.against,
+    }
+    return environment.get_template("page.html.jinja").render(
+        report=report,
+        headline=verdicts.headline(report),
+        remarks=verdicts.remarks(report),
+        judged_by=metric(verdicts.judged_by(report)),
+        bests=verdicts.bests(report),
+        columns=[metric(key) for key in columns(report)],
+        rows=[row(report, name) for name in report["policies"]],
+        trade=trade(report),
+        courses=over_time(report),
+        legend=[legend(report, name) for name in report["policies"]],
+        metrics=METRICS,
+        setup=setup(report),
+    )
+
+
+def columns(report: Report) -> list[str]:
+    """The figures of the big table: FID or quality, not both."""
+    left_out = {"quality", "quality_in_slo"} if verdicts.judged_by(report) == FID else {FID}
+    return [key for key in COLUMNS if key not in left_out]
+
+
+def row(report: Report, name: str) -> dict[str, Any]:
+    """A policy in the big table: each figure in words, its interval, and whether it is the best of them."""
+    figures = report["policies"][name]
+    cells = [{"told": told(key, _figure(figures, key)), "interval": _interval(figures, key)} for key in columns(report)]
+    return {"name": name, "cells": cells, "is_baseline": name == report["baseline"]}
+
+
+def _figure(figures: Mapping[str, Any], key: str) -> float | None:
+    name, _, part = key.partition(".")
+    value: float | None = figures[name][part] if part else figures[name]
+    return value
+
+
+def _interval(figures: Mapping[str, Any], key: str) -> str:
+    ends = figures.get("interval", {}).get(key)
+    if ends is None:
+        return ""
+    least = -math.inf if metric(key).unit == QUALITY else 0.0  # nothing that is counted or timed is below 0
+    low, high = (told(key, max(least, end)) for end in ends)
+    return "" if low == high else f"{low} to {high}"
+
+
+def legend(report: Report, name: str) -> dict[str, Any]:
+    """How a policy is drawn, as an SVG line with its mark."""
+    style = style_of(report, name)
+    dash = style["linestyle"]
+    return {
+        "name": name,
+        "hue": "--soft" if name == report["baseline"] else f"--hue-{int(style['color'][-2:], 16) % HUES}",
+        "dash": "" if dash == "-" else " ".join(str(2 * length) for length in dash[1]),
+        "mark": SHAPES[mark_of(report, name)],
+    }
+
+
+SHAPES = {  # matplotlib's marks about (20, 7), as SVG paths
+    "o": "M16.5 7a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0 -7 0",
+    "s": "M16.7 3.7h6.6v6.6h-6.6z",
+    "D": "M20 2.6l4.4 4.4l-4.4 4.4l-4.4 -4.4z",
+    "^": "M20 2.6l4.2 8h-8.4z",
+    "v": "M20 11.4l4.2 -8h-8.4z",
+    "P": "M18.6 2.8h2.8v2.8h2.8v2.8h-2.8v2.8h-2.8v-2.8h-2.8v-2.8h2.8z",
+    BASELINE_MARK: "M16.5 4.6l1.2 -1.2l2.3 2.3l2.3 -2.3l1.2 1.2l-2.3 2.4l2.3 2.4l-1.2 1.2l-2.3 -2.3l-2.3 2.3"
+    "l-1.2 -1.2l2.3 -2.4z",
+}
+assert set(MARKERS) < SHAPES.keys(), f"{MARKERS} have no shape for the legend"
+
+
+def setup(report: Report) -> dict[str, str]:
+    """What was run, in words."""
+    trace, asked = report["trace"], report["setup"]
+    outages = len(asked["outages"])
+    seeds = seeds_of(report)
+    return {
+        "trace": f"{trace['file']}: {trace['requests']:,} requests in {seconds(trace['seconds'])}",
+        "sha256 of the trace": trace["sha256"],
+        "catalog": f"{asked['catalog']} (quality as {asked['scale']})",
+        "workers": f"{asked['workers']}" + (f", {outages} times one goes or comes" if outages else ""),
+        "SLO": f"{asked['slo_s']:g} s; what cannot meet it is {'not begun' if asked['drops'] else 'painted anyway'}",
+        "plans": f"every {asked['period_s']:g} s, demand by {asked['forecast']}",
+        "dispatch": asked["dispatch"],
+        "seeds": str(seeds.start) if len(seeds) == 1 else f"{len(seeds)}: {seeds.start} to {seeds.stop - 1}",
+        "parameters": _parameters(asked["parameters"]),
+        "versions": ", ".join(f"{name} {version}" for name, version in report["made"]["versions"].items()),
+    }
+
+
+def _parameters(parameters: Mapping[str, Mapping[str, float]]) -> str:
+    given = [f"{policy}: {name} {value:g}" for policy, own in parameters.items() for name, value in own.items()]
+    return "; ".join(given) or "the policies' own"
+
+
+def seconds(value: float) -> str:
+    """A length of time for people."""
+    for unit, size in (("days", 86_400.0), ("h", 3600.0), ("min", 60.0)):
+        if value >= 2 * size:
+            return f"{value / size:.3g} {unit}"
+    return f"{value:.3g} s"

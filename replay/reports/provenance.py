@@ -1,0 +1,37 @@
+"""How a report came about: the command that makes it again, and the versions that it was made with."""
+
+import importlib.metadata
+import platform
+import shlex
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+PACKAGES = ("pochade", "numpy", "scipy", "pulp")  # that the figures depend on
+LEFT_OUT = ("report",)  # where it is written says nothing of what is
+
+
+def made(context: click.Context) -> dict[str, Any]:
+    """The command as it was given, and versions."""
+    versions = {name: importlib.metadata.version(name) for name in PACKAGES}
+    return {"command": command_line(context), "versions": {"python": platform.python_version(), **versions}}
+
+
+def command_line(context: click.Context) -> str:
+    """What a person would type to run this again."""
+    words = ["pochade", *context.command_path.split()[1:]]
+    for parameter in context.command.params:
+        name = str(parameter.name)
+        if name not in LEFT_OUT and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            words += _words(parameter, context.params[name])
+    return shlex.join(words)
+
+
+def _words(parameter: click.Parameter, value: Any) -> list[str]:
+    if isinstance(parameter, click.Option):
+        if parameter.is_flag:
+            return [parameter.opts[0] if value else parameter.secondary_opts[0]]
+        values = value if parameter.multiple else (value,)
+        return [word for each in values for word in (parameter.opts[-1], str(each))]
+    return [str(value)]

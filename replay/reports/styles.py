@@ -1,0 +1,26 @@
+"""How a policy is drawn: the same colour, dash and mark in every plot; the split by chance in grey."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from replay.reports.canvas import SOFT, look, marker
+
+BASELINE_MARK = "X"
+
+Report = Mapping[str, Any]
+
+
+def style_of(report: Report, policy: str) -> dict[str, Any]:
+    """Colour and dash of a policy's lines."""
+    if policy == report["baseline"]:
+        return {"color": SOFT, "linestyle": (0, (1, 1.6))}
+    return look(_place(report, policy))
+
+
+def mark_of(report: Report, policy: str) -> str:
+    """The shape of a policy's point."""
+    return BASELINE_MARK if policy == report["baseline"] else marker(_place(report, policy))
+
+
+def _place(report: Report, policy: str) -> int:
+    return [name for name in report["policies"] if name != report["baseline"]].index(policy)

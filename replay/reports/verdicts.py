@@ -1,0 +1,135 @@
+"""What a report comes to, in sentences: which policy is best within a limit of violations, and by how much."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from replay.intervals import Difference, difference
+from replay.reports.compare import CANNOT_TELL, SAME, seeds_of, verdict
+from replay.reports.metrics import FID, OF, told
+
+LIMITS = (0.005, 0.01, 0.02, 0.05)  # of the violation rate
+HEADLINE = 0.02  # the limit that the page's title is about
+
+CANNOT_BE_TOLD = "cannot be told from"
+WORDS = {CANNOT_TELL: "not to be told from it", SAME: "no better"}
+
+Report = Mapping[str, Any]
+
+
+class Best(NamedTuple):
+    """The best policy within a limit of violations."""
+
+    limit: float
+    policy: str | None  # None: none keeps the limit
+    value: float | None = None  # of `judged_by`
+    runner_up: str | None = None  # the next best within the limit; None: there is no other
+    apart: Difference | None = None  # the best's above the runner-up's
+    word: str = ""  # that the difference deserves
+
+
+def judged_by(report: Report) -> str:
+    """`fid` where it is told, else `quality`."""
+    return FID if any(figures[FID] is not None for figures in report["policies"].values()) else "quality"
+
+
+def bests(report: Report) -> list[Best]:
+    """The best within each of LIMITS; nothing where quality is unknown."""
+    return [best(report, limit) for limit in LIMITS]
+
+
+def best(report: Report, limit: float) -> Best:
+    """The best policy that keeps a limit on average, and how sure it is that the next one is worse."""
+    key = judged_by(report)
+    within = [
+        name
+        for name, figures in report["policies"].items()
+        if figures[key] is not None and figures["violation_rate"] is not None and figures["violation_rate"] <= limit
+    ]
+    order = sorted(within, key=lambda name: _rank(report, name, key))
+    if not order:
+        return Best(limit, None)
+    value = report["policies"][order[0]][key]
+    if len(order) == 1:
+        return Best(limit, order[0], value)
+    apart = above(report, order[1], order[0], key)
+    return Best(limit, order[0], value, order[1], apart, verdict(OF[key], apart))
+
+
+def above(report: Report, first: str, second: str, key: str) -> Difference:
+    """How much a figure of the second policy is above the first's, seed by seed."""
+    seeds = seeds_of(report)
+    before, after = (report["policies"][name]["by_seed"][key] for name in (first, second))
+    return difference(before, after, seeds, seeds)
+
+
+def _rank(report: Report, name: str, key: str) -> float:
+    value = float(report["policies"][name][key])
+    return value if key == FID else -value
+
+
+def headline(report: Report) -> str:
+    """The page's title."""
+    found, key = best(report, HEADLINE), judged_by(report)
+    if found.policy is None:
+        rates = {name: figures["violation_rate"] for name, figures in report["policies"].items()}
+        known = {name: rate for name, rate in rates.items() if rate is not None}
+        if not known:
+            return "No request, no verdict"
+        least = min(known, key=lambda name: known[name])
+        fewest = told("violation_rate", known[least])
+        return f"No policy keeps violations under {100 * HEADLINE:g} %: the fewest are {least}'s, {fewest}"
+    name = "FID" if key == FID else "quality"
+    text = f"With at most {100 * HEADLINE:g} % violations {found.policy} paints best: {name} {told(key, found.value)}"
+    if found.runner_up is None:
+        return f"{text}; no other policy keeps that limit"
+    compared = against(found, key)
+    return f"{text}, {'which ' if compared.startswith(CANNOT_BE_TOLD) else ''}{compared}"
+
+
+def against(found: Best, key: str) -> str:
+    """The best against the runner-up, in words."""
+    if found.apart is None:
+        return "no other policy keeps it"
+    if found.word == SAME:
+        return f"the same as {found.runner_up}"
+    size = told(key, abs(found.apart.mean))
+    if found.apart.interval is None and size == told(key, 0.0):
+        return f"level with {found.runner_up} in the one seed that was run"
+    if found.apart.interval is None:
+        return f"{size} better than {found.runner_up} in the one seed that was run"
+    low, high = sorted(abs(end) for end in found.apart.interval)
+    if found.word == CANNOT_TELL:
+        return f"{CANNOT_BE_TOLD} {found.runner_up}"
+    return f"{size} better than {found.runner_up} (95 % interval {told(key, low)} to {told(key, high)})"
+
+
+def remarks(report: Report) -> list[str]:
+    """What else must be said: against chance, against the bound, and of how many seeds it was found."""
+    found, key = best(report, HEADLINE), judged_by(report)
+    said = []
+    chance = report["baseline"]
+    if chance not in report["policies"]:
+        said.append(f"{chance} was not simulated: nothing here tells what looking at prompts and pictures is worth.")
+    elif found.policy not in (None, chance):
+        said.append(_against_chance(report, str(found.policy), chance, key))
+    bound = (report["fluid_bound"] or {}).get(key)
+    if found.value is not None and bound:
+        said.append(
+            f"The fluid bound, which knows the demand and never queues, is {told(key, bound)}: "
+            f"{found.policy} is {100 * abs(found.value - bound) / abs(bound):.1f} % from it."
+        )
+    if report["setup"]["seeds"] == 1:
+        said.append("One seed was run: nothing here tells chance from merit. Add --seeds 10.")
+    return said
+
+
+def _against_chance(report: Report, policy: str, chance: str, key: str) -> str:
+    ours, theirs = report["policies"][policy], report["policies"][chance]
+    if theirs[key] is None or ours[key] is None:
+        return f"{chance} has no answers to compare with."
+    apart = above(report, chance, policy, key)
+    name = "FID" if key == FID else "quality"
+    text = f"{chance}, which draws by chance who gets the heavy model, has {name} {told(key, theirs[key])}"
+    text += f" at {told('violation_rate', theirs['violation_rate'])} violations"
+    word = verdict(OF[key], apart)
+    return f"{text}: {policy} is {WORDS.get(word, word)}."

@@ -1,0 +1,75 @@
+"""From the options of `pochade simulate` and the settings to what is simulated: one setup a policy."""
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from planner.catalog import Catalog
+from planner.policies import named
+from replay.simulation.catalogs import recorded
+from replay.simulation.clockwork import timing_of
+from replay.simulation.failures import read_failures
+from replay.simulation.session import with_overprovision
+from replay.simulation.setup import Setup
+from schemas.errors import PochadeError
+from streams.settings import Settings
+
+
+def setups_of(settings: Settings, catalog: Catalog, asked: Mapping[str, Any]) -> list[Setup]:
+    """A setup for each policy named, in the order given. `asked`: the command's options by name.
+
+    Raises:
+        Unknown: a policy or a parameter that there is not, with the nearest.
+        PochadeError: no policy, or an option that is not what it must be.
+    """
+    names = list(dict.fromkeys(n.strip() for given in asked["policies"] for n in given.split(",") if n.strip()))
+    if not names:
+        raise PochadeError("--policy names none: give one, or several with commas")
+    for name in names:
+        named(name)
+    prompts = recorded(asked["catalog"] or settings.catalog) if asked["is_recorded"] else None
+    common = Setup(
+        catalog=catalog,
+        policy=names[0],
+        workers=asked["workers"],
+        slo_ms=1000 * asked["slo"],
+        seed=asked["seed"],
+        period_ms=1000 * asked["period"] if asked["period"] else float(settings.planner.period_ms),
+        forecast=settings.planner.forecast,
+        learns=asked["learns"],
+        dispatch=asked["dispatch"] or "",
+        drops=asked["drops"],
+        sheds=asked["sheds"],
+        prompts=prompts,
+        timing=timing_of(settings, loads=asked["loads"]),
+    )
+    if asked["failures"]:
+        common = dataclasses.replace(common, outages=read_failures(asked["failures"], common.worker_ids()))
+    setups = [
+        dataclasses.replace(common, policy=name, parameters=_parameters(asked["parameters"], name, names))
+        for name in names
+    ]
+    factor = asked["overprovision"]
+    return [with_overprovision(setup, factor) for setup in setups] if factor else setups
+
+
+def _parameters(given: Sequence[str], policy: str, policies: Sequence[str]) -> dict[str, float]:
+    """Those of one policy: without a policy's name they are all policies'."""
+    parameters = {}
+    for assignment in given:
+        key, _, value = assignment.partition("=")
+        owner, _, name = key.rpartition(".")
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
+        if not name or not math.isfinite(number):
+            raise PochadeError(f"--parameter must be [POLICY.]NAME=NUMBER: got {assignment!r}")
+        if owner and owner not in policies:
+            raise PochadeError(
+                f"--parameter {assignment!r} is of a policy that is not simulated: {', '.join(policies)}"
+            )
+        if owner in ("", policy):
+            parameters[name] = number
+    return parameters

@@ -1,0 +1,77 @@
+"""What a deployment takes beside painting, as it was measured: on its way between processes, and between calls.
+
+A machine that others use too is not always equally fast: the distributions may be kept by stretches of time.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+RANKS = np.linspace(0, 1, 51)  # at which a distribution is kept
+SLOT_MS = 2000.0  # a stretch of time
+MOST_SLOTS = 60
+FEWEST = 8  # samples of a stretch of its own
+
+Quantiles = tuple[float, ...]
+"""Of a time in ms, at RANKS."""
+Slots = tuple[Quantiles, ...]
+"""By stretches of time, the last one for ever; (): it takes no time."""
+Samples = Sequence[tuple[float, float]]
+"""(ms since the start of the trace, what was measured in ms)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hops:
+    """Distributions of ms; what is drawn of them for one request is independent of every other draw."""
+
+    slot_ms: float = SLOT_MS
+    arrive: Slots = ()  # created -> routed
+    fetch: Slots = ()  # routed -> painting begins, at a worker that has nothing to do
+    paint: Slots = ()  # what a call takes more (or less) than its profile says
+    rest: Slots = ()  # from the end of a call to the beginning of the next, where jobs wait: stores, sends, commits
+    judge: Slots = ()  # painted -> ended or routed again, the discriminator's own latency not counted
+
+
+NO_HOPS = Hops()
+KINDS = ("arrive", "fetch", "paint", "rest", "judge")
+
+
+def of_kinds(kinds: Mapping[str, Slots], width_ms: float = SLOT_MS) -> Hops:
+    """From their distributions by name; those that are not there take no time."""
+    arrive, fetch, paint, rest, judge = (kinds.get(kind, ()) for kind in KINDS)
+    return Hops(slot_ms=width_ms, arrive=arrive, fetch=fetch, paint=paint, rest=rest, judge=judge)
+
+
+def slot_ms(span_ms: float) -> float:
+    """Of a run this long."""
+    return max(SLOT_MS, span_ms / MOST_SLOTS)
+
+
+def slots(samples: Samples, width_ms: float, span_ms: float) -> Slots:
+    """The distributions of what was measured; a stretch with few samples has that of the whole run."""
+    if not samples:
+        return ()
+    at_ms, values = (np.array(column, dtype=np.float64) for column in zip(*samples, strict=True))
+    places = np.clip(at_ms // width_ms, 0, None)
+    own = [values[places == slot] for slot in range(int(span_ms // width_ms) + 1)]
+    return tuple(_quantiles(each if len(each) >= FEWEST else values) for each in own)
+
+
+def whole(samples: Samples) -> Slots:
+    """One distribution for all of a run."""
+    return slots(samples, np.inf, 0.0)
+
+
+def _quantiles(values: np.ndarray) -> Quantiles:
+    return tuple(np.quantile(values, RANKS).round(2).tolist())
+
+
+def usual(distributions: Slots) -> float:
+    """The median of the stretches' medians, in ms; 0 where it takes no time."""
+    return float(np.median([each[len(each) // 2] for each in distributions])) if distributions else 0.0
+
+
+def drawn(distribution: Quantiles, ranks: np.ndarray) -> np.ndarray:
+    """Values at these ranks in [0, 1)."""
+    return np.asarray(np.interp(ranks, RANKS, distribution))

@@ -1,0 +1,74 @@
+"""What `pochade simulate` prints: a row of figures a policy, and a line that says what it did."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.table import Table
+
+COLUMNS = (
+    "policy", "requests", "violations", "quality", "heavy", "p50 s", "p99 s", "busy", "plans", "switches", "planning s",
+)  # fmt: skip
+
+
+def figures_table(policies: Mapping[str, Mapping[str, Any]], solver_s: Mapping[str, float]) -> Table:
+    """Violations and shares in per cent, latencies in simulated seconds, planning in real ones."""
+    table = Table(box=None, pad_edge=False)
+    for name in COLUMNS:
+        table.add_column(name, justify="left" if name == "policy" else "right", no_wrap=True)
+    for policy, row in policies.items():
+        latency = row["latency_s"]
+        judged = f"FID {row['fid']:.2f}" if row["fid"] is not None else _told(row["quality"], "{:.4f}")
+        table.add_row(
+            policy, f"{row['requests']:.0f}", _told(row["violation_rate"], "{:.2%}"), judged,
+            _told(row["heavy_share"], "{:.1%}"), _told(latency["p50"], "{:.2f}"), _told(latency["p99"], "{:.2f}"),
+            _told(row["utilization"], "{:.0%}"), f"{row['plans']:.0f}", f"{row['switches']:.0f}",
+            f"{solver_s[policy]:.1f}",
+        )  # fmt: skip
+    return table
+
+
+def did(policy: str, planned: Mapping[str, Any]) -> str:
+    """Levels and workers, batches, thresholds and the heavy share that a policy planned, with their ranges."""
+    workers = planned.get("workers", {})
+    parts = [f"{level} {count['mean']:.3g}{_between(count)}" for level, count in workers.items()]
+    told = [f"workers {', '.join(parts)}"] if parts else ["no plan"]
+    told += [
+        f"{word} {', '.join(f'{name} {_range(values)}' for name, values in planned[key].items())}"
+        for key, word in (("batch", "batch"), ("thresholds", "kept from"))
+        if planned.get(key)
+    ]
+    told += [
+        f"{word} {_range(planned[key], '{:.0%}')}"
+        for key, word in (("heavy_share", "expected heavy"), ("admitted", "let in"))
+        if planned.get(key)
+    ]
+    return f"{policy}: {'; '.join(told)}"
+
+
+def tiers_told(policy: str, tiers: Mapping[str, Mapping[str, Any]]) -> str:
+    """What became of each tier's requests."""
+    parts = [
+        f"{tier} {row['requests']:.0f} requests, {_told(row['violation_rate'], '{:.2%}')} violations, "
+        f"p95 {_told(row['latency_s']['p95'], '{:.2f} s')}"
+        for tier, row in tiers.items()
+    ]
+    return f"{policy}: {'; '.join(parts)}"
+
+
+def bound_told(bound: Mapping[str, Any]) -> str:
+    """What no plan can beat."""
+    judged = f"FID {bound['fid']:.2f}" if bound["fid"] is not None else f"quality {bound['quality']:.4f}"
+    return f"fluid bound: {judged} ({bound['note']})"
+
+
+def _between(values: Mapping[str, float]) -> str:
+    return f" ({_range(values)})" if values["least"] < values["most"] else ""
+
+
+def _range(values: Mapping[str, float], form: str = "{:.3g}") -> str:
+    least, most = form.format(values["least"]), form.format(values["most"])
+    return least if least == most else f"{least} to {most}"
+
+
+def _told(value: float | None, form: str) -> str:
+    return "-" if value is None else form.format(value)

@@ -1,0 +1,104 @@
+"""Requests of a trace that ask for more than a picture: options, a quality, a tier, a deadline of their own."""
+
+from collections import Counter
+from typing import NamedTuple
+
+import numpy as np
+
+from planner.catalog import Catalog
+from planner.options import AS_IT_IS, TIERS, Settled, settle
+from planner.paint_over import begins_at
+from planner.shedding import ORDINARY
+from planner.variant import Variant
+from planner.wishes import may_escalate
+from replay.simulation.job import Draws, Job
+from replay.traces.trace import Trace, Wish
+from schemas.messages import ClassifiedRequest, GenerateRequest, ImageRef
+
+INTERACTIVE, BATCH = "interactive", "batch"
+ANY_QUALITY = Wish().quality
+
+
+class Asked(NamedTuple):
+    """A request's own; what is None there is as the run has it."""
+
+    wish: Wish
+    slack_ms: float | None
+
+
+class WishJob(Job):
+    """A job whose request asks for something. Its pictures count as one: one confidence, one quality."""
+
+    __slots__ = ("_catalog", "_options", "classified", "judged", "limit_ms", "pictures", "tier")
+
+    def __init__(self, job: Job, asked: Asked, catalog: Catalog) -> None:
+        deadline_ms = job.deadline_ms if asked.slack_ms is None else job.arrived_ms + asked.slack_ms
+        super().__init__(job.number, job.id, job.arrived_ms, deadline_ms, job.draws, job.row)
+        self._catalog, self._options = catalog, asked.wish.options
+        self.tier, self.limit_ms = asked.wish.tier, asked.slack_ms
+        self.pictures = self.judged = asked.wish.options.n
+        self.classified = None
+        if asked.wish.options != AS_IT_IS or asked.wish.quality != ANY_QUALITY:
+            self.classified = _classified(job, asked.wish)
+            self.judged *= may_escalate(self.classified, catalog)
+
+    def on(self, variant: Variant, step: int) -> tuple[Settled | None, int]:
+        """As the variant settles its options; None where that is what it does by itself."""
+        how = settle(self._options, variant)
+        painted = settle(self._options, self._catalog.level(self.variant)) if self.variant else how
+        draft = ImageRef(uri="", sha256="", width=painted.width, height=painted.height, bytes=0)
+        begins = begins_at(step, variant, how, [draft] * how.n)
+        step = step if begins else 0
+        how = how._replace(n=1, overridden=(), paint_over_step=begins)
+        return None if how == settle(AS_IT_IS, variant, step) else how, step
+
+
+class Wishes:
+    """What the requests of a trace ask for, by their number."""
+
+    def __init__(self, trace: Trace, catalog: Catalog) -> None:
+        self._trace, self._catalog = trace, catalog
+        self._is_plain = [_is_plain(wish) for wish in trace.wishes]
+
+    def job(
+        self, number: int, request_id: str, arrived_ms: float, deadline_ms: float | None, draws: Draws, row: int
+    ) -> Job:
+        """The job of a request; of one that asks for nothing a plain one."""
+        job = Job(number, request_id, arrived_ms, deadline_ms, draws, row)
+        wish, slack_ms = self._trace.wish[number], float(self._trace.slack_ms[number])
+        if self._is_plain[wish] and slack_ms != slack_ms:
+            return job
+        return WishJob(job, Asked(self._trace.wishes[wish], None if slack_ms != slack_ms else slack_ms), self._catalog)
+
+    def by_tier(self) -> dict[str, int]:
+        """Tier -> its requests, in the order in which tiers are served."""
+        counts: Counter[str] = Counter()
+        for wish, count in zip(self._trace.wishes, np.bincount(self._trace.wish).tolist(), strict=False):
+            counts[wish.tier] += count
+        return {tier: counts[tier] for tier in TIERS if counts[tier]}
+
+    def is_batch(self) -> np.ndarray:
+        """Bool [n]: whose turn comes when workers have nothing waiting."""
+        are = np.array([wish.tier == BATCH for wish in self._trace.wishes])
+        return np.asarray(are[self._trace.wish])
+
+
+def wishes_of(trace: Trace, catalog: Catalog) -> Wishes | None:
+    """None where nobody asks for anything that is simulated; tenants are not."""
+    asks = any(not _is_plain(trace.wishes[row]) for row in np.unique(trace.wish).tolist())
+    return Wishes(trace, catalog) if asks or not np.isnan(trace.slack_ms).all() else None
+
+
+def _is_plain(wish: Wish) -> bool:
+    return wish.options == AS_IT_IS and (wish.quality, wish.tier) == (ANY_QUALITY, ORDINARY)
+
+
+def _classified(job: Job, wish: Wish) -> ClassifiedRequest:
+    at_ms = int(job.arrived_ms)
+    request = GenerateRequest(
+        request_id=job.id, prompt="", created_ms=at_ms, quality=wish.quality, tier=wish.tier, options=wish.options
+    )
+    return ClassifiedRequest(
+        request=request, hardness=job.draws.hardness[job.row], classes=job.draws.classes[job.row], classifier="",
+        received_ms=at_ms, classified_ms=at_ms,
+    )  # fmt: skip

@@ -1,0 +1,95 @@
+"""`pochade report` as a person calls it."""
+
+import json
+import pathlib
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from replay.reports.files import text_of
+from replay.reports.provenance import command_line
+from streams.cli import main
+from tests.replay.reports.samples import CHANCE, a_policy, a_report
+
+
+def called(*words: str | pathlib.Path) -> Result:
+    return CliRunner().invoke(main, ["report", *map(str, words)])
+
+
+@pytest.fixture
+def two(tmp_path: pathlib.Path) -> tuple[pathlib.Path, pathlib.Path]:
+    """Sixteen workers, and fourteen that violate more."""
+    before = a_report({"ours": a_policy(violation_rate=[0.01, 0.011, 0.012], heavy_share=[0.5, 0.5, 0.6])}, workers=16)
+    after = a_report({"ours": a_policy(violation_rate=[0.031, 0.032, 0.035], heavy_share=[0.4, 0.4, 0.5])}, workers=14)
+    paths = tmp_path / "before" / "report.json", tmp_path / "after" / "report.json"
+    for path, report in zip(paths, (before, after), strict=True):
+        path.parent.mkdir()
+        path.write_text(text_of(report))
+    return paths
+
+
+def test_two_reports_are_compared_policy_by_policy(two: tuple[pathlib.Path, pathlib.Path]) -> None:
+    told = called("compare", two[0], two[1].parent)
+    assert told.exit_code == 0, told.output
+    assert "warning: different workers: 16 and 14" in told.stderr
+    lines = [line.split("\t") for line in told.stdout.splitlines()]
+    assert lines[0] == ["policy", "metric", "first", "second", "difference", "95 % interval", "second is"]
+    violations = next(line for line in lines if line[1:2] == ["violations"])
+    assert violations[2:5] == ["1.10 %", "3.27 %", "+2.17 points"]
+    assert violations[6] == "worse"
+    assert ["ours", "heavy share", "53.3 %", "43.3 %", "-10.0 points", "-10.0 to -10.0 points", "-"] in lines
+    assert lines[-1] == ["ours, second against first: violations worse, quality same, cost same"]
+
+
+def test_the_comparison_as_json_has_numbers_and_warnings(two: tuple[pathlib.Path, pathlib.Path]) -> None:
+    told = called("compare", *two, "-o", "json", "--all")
+    found = json.loads(told.stdout)
+    assert found["warnings"] == ["different workers: 16 and 14"]
+    row = next(row for row in found["differences"] if row["metric"] == "violation_rate")
+    assert row["difference"] == pytest.approx(0.021667)
+    assert row["interval"][0] > 0
+    assert row["is_paired"] is True
+    assert row["verdict"] == "worse"
+    assert {row["metric"] for row in found["differences"]} > {"requests", "plans"}
+
+
+def test_a_file_that_is_no_report_ends_with_an_error(two: tuple[pathlib.Path, pathlib.Path]) -> None:
+    two[1].write_text("{}")
+    told = called("compare", *two)
+    assert told.exit_code == 1
+    assert "is no report of `pochade simulate`" in told.stderr
+
+
+def test_fid_is_not_told_twice(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "report.json").write_text(text_of(a_report({"ours": a_policy(fid=[20.0], quality=[-20.0])})))
+    metrics = [line.split("\t")[1] for line in called("compare", tmp_path, tmp_path).stdout.splitlines()[:-1]]
+    assert "FID" in metrics
+    assert "quality" not in metrics
+
+
+def test_the_page_is_drawn_again_from_the_report_alone(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "report.json").write_text(text_of(a_report()))
+    told = called("page", tmp_path)
+    assert told.exit_code == 0, told.output
+    assert told.stdout.strip() == f"page: {tmp_path / 'report.html'}"
+    assert CHANCE in (tmp_path / "report.html").read_text()
+
+
+def test_a_command_is_told_as_it_would_be_typed_again() -> None:
+    told = []
+
+    @click.command()
+    @click.argument("trace")
+    @click.option("--policy", "policies", multiple=True)
+    @click.option("--drop/--no-drop", default=True)
+    @click.option("--seeds", type=int, default=1)
+    @click.option("--report")
+    @click.pass_context
+    def simulate(context: click.Context, **_asked: object) -> None:
+        told.append(command_line(context))
+
+    group = click.Group("main", {"simulate": simulate})
+    asked = ["simulate", "my trace.csv", "--policy", "a", "--policy", "b", "--no-drop", "--report", "out"]
+    CliRunner().invoke(group, asked)
+    assert told == ["pochade simulate 'my trace.csv' --policy a --policy b --no-drop"]

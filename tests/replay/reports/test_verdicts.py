@@ -1,0 +1,68 @@
+"""What a report comes to, in sentences."""
+
+import pytest
+
+from replay.reports.verdicts import best, bests, headline, remarks
+from tests.replay.reports.samples import CHANCE, a_policy, a_report
+
+SURE = {"good": a_policy(quality=[0.95, 0.951, 0.952]), "poor": a_policy(quality=[0.90, 0.901, 0.902])}
+
+
+def test_the_best_is_the_best_of_those_that_keep_the_limit() -> None:
+    report = a_report({"late": a_policy(quality=[0.99], violation_rate=[0.2]), "kept": a_policy(quality=[0.9])})
+    assert best(report, 0.02).policy == "kept"
+    assert best(report, 0.5).policy == "late"
+    assert best(report, 0.005).policy is None
+    assert [found.policy for found in bests(report)] == [None, "kept", "kept", "kept"]
+
+
+def test_of_fid_the_lowest_is_best() -> None:
+    report = a_report({"high": a_policy(fid=[20.0], quality=[-20.0]), "low": a_policy(fid=[18.0], quality=[-18.0])})
+    assert best(report, 0.02).policy == "low"
+    assert headline(report).startswith("With at most 2 % violations low paints best: FID 18.00, 2.00 better than high")
+
+
+def test_the_title_has_the_difference_to_the_next_best_and_how_sure_it_is() -> None:
+    assert headline(a_report(SURE)) == (
+        "With at most 2 % violations good paints best: quality 0.9510, 0.0500 better than poor "
+        "(95 % interval 0.0500 to 0.0500)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("policies", "said"),
+    [
+        ({"a": a_policy(quality=[0.90, 0.95]), "b": a_policy(quality=[0.93, 0.91])}, "which cannot be told from b"),
+        ({"a": a_policy(quality=[0.95]), "b": a_policy(quality=[0.9])}, "0.0500 better than b in the one seed"),
+        ({"a": a_policy(quality=[0.95001]), "b": a_policy(quality=[0.95])}, "level with b in the one seed"),
+        ({"a": a_policy(quality=[0.95]), "b": a_policy(quality=[0.95])}, "the same as b"),
+        ({"a": a_policy()}, "no other policy keeps that limit"),
+        ({"a": a_policy(violation_rate=[0.4])}, "No policy keeps violations under 2 %: the fewest are a's, 40.00 %"),
+    ],
+)
+def test_the_title_does_not_claim_more_than_was_found(policies: dict[str, object], said: str) -> None:
+    assert said in headline(a_report(policies))
+
+
+def test_the_split_by_chance_and_the_bound_are_always_said() -> None:
+    policies = {"ours": a_policy(quality=[0.90, 0.91]), CHANCE: a_policy(quality=[0.95, 0.961])}
+    ours, bound = remarks(a_report({"ours": a_policy(quality=[0.9, 0.9]), CHANCE: a_policy(quality=[0.8, 0.8])}))
+    assert CHANCE in ours
+    assert ours.endswith("ours is better.")
+    assert "The fluid bound" in bound
+    assert bound.endswith("ours is 5.3 % from it.")
+    assert "0.95" in remarks(a_report(policies))[0]  # the split by chance is the best: only the bound is left to say
+
+
+def test_a_report_without_the_split_by_chance_says_what_it_cannot_tell() -> None:
+    assert "was not simulated" in remarks(a_report({"ours": a_policy()}))[0]
+
+
+def test_a_policy_that_chance_equals_is_told_so() -> None:
+    policies = {"ours": a_policy(quality=[0.90, 0.94]), CHANCE: a_policy(quality=[0.91, 0.92])}
+    assert "ours is not to be told from it" in remarks(a_report(policies))[0]
+
+
+def test_a_single_seed_is_warned_of() -> None:
+    assert any("One seed was run" in remark for remark in remarks(a_report()))
+    assert not any("One seed" in remark for remark in remarks(a_report(SURE)))
