@@ -8,25 +8,21 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
+from planner.policies import JUDGES_ALL
 from replay import gallery, report
 from replay.demo_options import DemoOptions, due_of
-from replay.deployment import child_options, own_deployment, roles_of, settings_shown, versions
-from replay.driver import Audit, Driver, Due, audit, drive, schedule
+from replay.deployment import own_deployment, settings_shown, versions
+from replay.driver import Audit, Driver, audit, drive
+from replay.hosting import Hosted, epoch_ms, follow, open_client
 from replay.progress import RunState, Teller
-from replay.readiness import PaintedView, Readiness
-from replay.supervisor import Supervisor
+from replay.readiness import PaintedView
 from schemas.errors import PochadeError
-from schemas.topics import FLEET, IMAGES, PLAN
-from streams import admin, broker
+from schemas.topics import IMAGES
 from streams.client import RequestClient
-from streams.producer import KafkaRecordProducer
+from streams.control import order
 from streams.reading import Follower
 from streams.settings import Settings
 from streams.stores import open_store
-
-READY_LIMIT_S = 240.0  # five processes load torch at once: 20 s on two cores
-TICK_S = 0.05
-PROBE = "a red heart"
 
 
 class Demo:
@@ -42,14 +38,15 @@ class Demo:
         )
         self.settings = own_deployment(
             settings,
-            began.strftime("%m%d-%H%M%S"),
+            f"{settings.kafka.prefix}-demo-{began:%m%d-%H%M%S}",
             catalog=options.catalog,
             engine=options.engine,
             policy=options.policy,
             workers=options.workers,
         )
-        self._worker_ids = [f"worker-{number}" for number in range(1, options.workers + 1)]
-        self.options_of_children = child_options(self.settings, inherited)
+        worker_ids = [f"worker-{number}" for number in range(1, options.workers + 1)]
+        self._hosted = Hosted(self.settings, inherited, worker_ids, teller)
+        self._is_switched = bool(options.policy)  # a policy that was asked for stays
         folder = self.settings.home / "demo"
         self.report_path = options.report or folder / "report.json"
         self.gallery_path = options.gallery or folder / "gallery.html"
@@ -60,87 +57,50 @@ class Demo:
         Raises:
             PochadeError: what could not be started or read, and what to do.
         """
-        due = due_of(self._options)
+        due, hosted, painted = due_of(self._options), self._hosted, PaintedView()
         with ExitStack() as stack:
-            self._start_broker(stack)
-            roles = Supervisor(roles_of(self.options_of_children, self._worker_ids), self.settings.home / "logs")
-            stack.enter_context(roles).start()
-            ready, painted = Readiness(self._worker_ids), PaintedView()
-            for topics, view in (([PLAN, FLEET], ready.on_record), ([IMAGES], painted.on_record)):
-                stack.callback(Follower(self.settings, topics, view).start().close)
-            self._await_ready(ready, roles)
+            hosted.start(stack)
+            stack.callback(Follower(self.settings, [IMAGES], painted.on_record).start().close)
             ready_s = time.time() - self._began_s
-            client = self._client(stack)
-            probe, driver = (Driver(each, client.submit, _epoch_ms) for each in (self._probe(), due))
-            for each in (probe, driver):
-                following = client.follow(each.on_result)
-                stack.callback(following.close)
-                following.wait_caught_up(60)
-            self._warm_up(probe, roles)
-            self._drive(driver, roles, painted)
-            facts = self._facts(probe, driver, ready, roles, ready_s)
+            client = open_client(self.settings, stack)
+            driver = Driver(due, client.submit, epoch_ms)
+            follow(client, driver, stack)
+            probe = self._warm_up(client)
+            self._drive(driver, painted)
+            facts = self._facts(probe, driver, ready_s)
             on_end(self._finish(audit(driver.accepted(), client.results()), facts))
             if self._options.is_kept:
-                keep(lambda: self._look_after(roles))
+                keep(hosted.look_after)
             self._teller.phase("stopping")
 
-    def _start_broker(self, stack: ExitStack) -> None:
-        self._teller.phase("starting the broker")
-        if broker.find(self.settings) is None:
-            stack.callback(broker.stop, self.settings)
-        address = broker.ensure(self.settings, self._teller.note)
-        self._teller.phase(f"broker at {address.bootstrap}; creating topics {self.settings.kafka.prefix}.*")
-        admin.create_topics(self.settings)
-
-    def _await_ready(self, ready: Readiness, roles: Supervisor) -> None:
-        end_s = time.monotonic() + READY_LIMIT_S
-        while missing := ready.missing():
-            self._teller.phase("waiting for " + ", ".join(missing))
-            self._look_after(roles, is_starting=True)
-            if time.monotonic() > end_s:
-                raise PochadeError(
-                    f"not ready after {READY_LIMIT_S:g} s: still waiting for {', '.join(missing)}; "
-                    f"see the logs in {self.settings.home / 'logs'}"
-                )
-            time.sleep(TICK_S)
-
-    def _look_after(self, roles: Supervisor, *, is_starting: bool = False) -> None:
-        for note in roles.check(is_starting=is_starting):
-            self._teller.note(note)
-
-    def _client(self, stack: ExitStack) -> RequestClient:
-        producer = KafkaRecordProducer(self.settings)
-        stack.callback(producer.close)
-        return stack.enter_context(RequestClient(self.settings, producer))
-
-    def _probe(self) -> list[Due]:
-        return schedule("warm-up", [PROBE], [0.0], self._options.seed)
-
-    def _warm_up(self, probe: Driver, roles: Supervisor) -> None:
-        """One prompt goes all the way first, so that what is measured is serving, not starting."""
-        self._teller.phase("waiting for a first picture")
-        if not drive(probe, lambda: self._look_after(roles), time.sleep):
-            raise PochadeError(
-                f"the first prompt has no result after two minutes; see the logs in {self.settings.home / 'logs'}"
-            )
+    def _warm_up(self, client: RequestClient) -> Driver:
+        probe = self._hosted.warm_up(client, "warm-up", self._options.seed)
         if probe.first_completed_ms is not None:
             self._teller.note(f"first picture after {probe.first_completed_ms / 1000 - self._began_s:.1f} s")
+        return probe
 
-    def _drive(self, driver: Driver, roles: Supervisor, painted: PaintedView) -> None:
+    def _drive(self, driver: Driver, painted: PaintedView) -> None:
         before = painted.counts()
 
         def on_tick() -> None:
-            self._look_after(roles)
+            self._hosted.look_after()
             self._teller.state(state_of(driver, painted, before))
+            self._switch(driver)
 
         if not drive(driver, on_tick, time.sleep):
             self._teller.note("nothing has moved for two minutes: giving up waiting")
         on_tick()
         self._teller.phase("reading all results again")
 
-    def _facts(
-        self, probe: Driver, driver: Driver, ready: Readiness, roles: Supervisor, ready_s: float
-    ) -> report.RunFacts:
+    def _switch(self, driver: Driver) -> None:
+        """Order another policy while requests are under way, as an operator could, unless one was asked for."""
+        sent, _, _ = driver.counts()
+        if not self._is_switched and 3 * sent >= driver.total:
+            self._is_switched = True
+            order(self.settings, JUDGES_ALL)
+            self._teller.note(f"`pochade plan pin {JUDGES_ALL}`: from now on every first picture is judged")
+
+    def _facts(self, probe: Driver, driver: Driver, ready_s: float) -> report.RunFacts:
         first_ms = probe.first_completed_ms or driver.first_completed_ms
         return report.RunFacts(
             started=self._started,
@@ -148,8 +108,8 @@ class Demo:
             first_picture_s=None if first_ms is None else first_ms / 1000 - self._began_s,
             ready_s=ready_s,
             lateness_ms=tuple(driver.lateness_ms),
-            restarts=roles.restarts,
-            plans=tuple(ready.plans()),
+            restarts=self._hosted.roles.restarts,
+            plans=tuple(self._hosted.ready.plans()),
             versions=versions(),
             settings=settings_shown(self.settings),
         )
@@ -161,10 +121,6 @@ class Demo:
         _write(self.report_path, json.dumps(built, indent=2, ensure_ascii=False) + "\n")
         _write(self.gallery_path, gallery.render(built, audited.results, store))
         return built
-
-
-def _epoch_ms() -> float:
-    return time.time() * 1000
 
 
 def state_of(driver: Driver, painted: PaintedView, before: tuple[int, int]) -> RunState:

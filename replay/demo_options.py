@@ -8,7 +8,7 @@ from replay.prompts import builtin_prompts, read_prompts
 from replay.traces import constant, read_trace
 from schemas.errors import PochadeError
 
-DEFAULT_COUNT = 24
+DEFAULT_COUNT = 36
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

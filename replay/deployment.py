@@ -1,4 +1,4 @@
-"""The deployment of one demo run: its own topic prefix, and its settings as options for child processes."""
+"""The deployment of one run: its own topic prefix, and its settings as options for child processes."""
 
 import importlib.metadata
 import platform
@@ -14,23 +14,25 @@ SECRET = {"properties"}  # of [kafka]: passwords may be among them
 
 def own_deployment(
     settings: Settings,
-    run: str,
+    prefix: str,
     *,
     catalog: str | None = None,
     engine: str | None = None,
     policy: str | None = None,
+    slo_s: float | None = None,
     workers: int = 1,
 ) -> Settings:
-    """The settings of a run: topics of its own beside those of `settings`, and what was asked for."""
+    """The settings of a run: topics of its own under `prefix`, and what was asked for."""
     kafka = settings.kafka
-    changes = {"prefix": f"{kafka.prefix}-demo-{run}", "jobs_partitions": max(kafka.jobs_partitions, workers)}
+    changes = {"prefix": prefix, "jobs_partitions": max(kafka.jobs_partitions, workers)}
     changed: dict[str, Any] = {"home": settings.home.expanduser().resolve(), "kafka": kafka.model_copy(update=changes)}
     if catalog is not None:
         changed["catalog"] = catalog
     if engine is not None:
         changed["worker"] = settings.worker.model_copy(update={"engine": engine})
-    if policy is not None:
-        changed["planner"] = settings.planner.model_copy(update={"policy": policy})
+    planner = {name: value for name, value in {"policy": policy, "slo_s": slo_s}.items() if value is not None}
+    if planner:
+        changed["planner"] = settings.planner.model_copy(update=planner)
     return settings.model_copy(update=changed)
 
 

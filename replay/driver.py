@@ -2,10 +2,11 @@
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
+from replay.traces.trace import Row, request_of
 from schemas.ids import draw
 from schemas.messages import GenerateRequest, Result
 from schemas.record import Delivered
@@ -23,8 +24,7 @@ class Due:
 
     offset_ms: float  # since the start of the run
     request_id: str
-    prompt: str
-    seed: int
+    row: Row  # of the trace: what is asked for
 
 
 def schedule(name: str, prompts: Sequence[str], arrivals_ms: Sequence[float], seed: int) -> list[Due]:
@@ -32,18 +32,21 @@ def schedule(name: str, prompts: Sequence[str], arrivals_ms: Sequence[float], se
     assert prompts, "a run needs a prompt"
     ids = [f"{name}-{seed}-{number:04d}" for number in range(len(arrivals_ms))]
     return [
-        Due(offset_ms=at, request_id=i, prompt=prompts[n % len(prompts)], seed=int(draw(i, "noise") * 2**31))
+        Due(offset_ms=at, request_id=i, row=Row(at, prompts[n % len(prompts)], seed=int(draw(i, "noise") * 2**31)))
         for n, (at, i) in enumerate(zip(arrivals_ms, ids, strict=True))
     ]
 
 
 class Driver:
-    """One run. `publish_due` is called by one thread, `on_result` by another."""
+    """One run. `publish_due` is called by one thread, `on_result` by another.
+
+    `before`: ids that an earlier run published, which are waited for and never published again.
+    """
 
     def __init__(
-        self, due: Sequence[Due], submit: Submit, clock_ms: Callable[[], float], *, deadline_ms: float | None = None
+        self, due: Sequence[Due], submit: Submit, clock_ms: Callable[[], float], before: Collection[str] = ()
     ) -> None:
-        self._due, self._submit, self._clock_ms, self._deadline_ms = due, submit, clock_ms, deadline_ms
+        self._due, self._submit, self._clock_ms, self._before = due, submit, clock_ms, frozenset(before)
         self._lock = threading.Lock()
         self._sent: dict[str, Future[Delivered]] = {}
         self._ended: dict[str, Result] = {}
@@ -69,22 +72,16 @@ class Driver:
         return None
 
     def _publish(self, due: Due, now_ms: float) -> None:
-        request = GenerateRequest(
-            request_id=due.request_id,
-            prompt=due.prompt,
-            created_ms=int(now_ms),
-            deadline_ms=None if self._deadline_ms is None else int(now_ms + self._deadline_ms),
-            seed=due.seed,
-        )
-        self._sent[due.request_id] = self._submit(request)
+        self._sent[due.request_id] = self._submit(request_of(due.row, due.request_id, int(now_ms)))
         self._progress_ms = now_ms
 
     def on_result(self, result: Result) -> None:
         """One result as it is read; those of other people's requests do not count."""
         with self._lock:
-            if result.request_id not in self._sent or result.request_id in self._ended:
+            name = result.request_id
+            if name in self._ended or not (name in self._sent or name in self._before):
                 return  # a second one is counted by `audit`, which reads everything again
-            self._ended[result.request_id] = result
+            self._ended[name] = result
             self._newest = [*self._newest[-9:], result]
             self._progress_ms = self._clock_ms()
             if self.first_completed_ms is None and result.image_uri is not None:
@@ -92,7 +89,7 @@ class Driver:
 
     def is_finished(self) -> bool:
         """Whether everything was published and has ended."""
-        return len(self._ended) == len(self._due)
+        return len(self._ended) == self.total
 
     def is_stuck(self) -> bool:
         """Whether nothing has moved for so long that waiting is in vain; pauses of the trace do not count."""
@@ -102,12 +99,12 @@ class Driver:
     @property
     def total(self) -> int:
         """How many requests the run has."""
-        return len(self._due)
+        return len(self._due) + len(self._before)
 
     def counts(self) -> tuple[int, int, list[Result]]:
         """Published, ended, and up to ten newest results, oldest first."""
         with self._lock:
-            return len(self._sent), len(self._ended), list(self._newest)
+            return len(self._before) + len(self._sent), len(self._ended), list(self._newest)
 
     def accepted(self) -> list[str]:
         """Ids of the requests that the broker took: those that must end."""

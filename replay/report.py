@@ -97,7 +97,7 @@ def build(audit: Audit, pictures: Sequence[Picture], broken: Sequence[str], fact
         "by_level": dict(Counter(result.level or "unknown" for result in completed)),
         "latency_ms": percentiles(latencies, (50, 95, 99)),
         "plan_versions": [plan.version for plan in facts.plans],
-        "policies": sorted({plan.policy for plan in facts.plans}),
+        "policies": list(dict.fromkeys(plan.policy for plan in facts.plans)),
         "started": facts.started,
         "seconds": round(facts.seconds, 1),
         "ready_s": round(facts.ready_s, 1),

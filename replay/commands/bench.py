@@ -1,11 +1,13 @@
-"""`pochade bench overhead | worker | router | ledger`: one question each, with its baseline in the same run."""
+"""`pochade bench overhead | worker | router | ledger | planner | papers`: a question each, baseline in the same run."""
 
+import contextlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from replay.commands.bench_papers import papers
 from schemas.errors import PochadeError
 
 if TYPE_CHECKING:  # loaded when a bench runs: --help need not wait for Kafka's client
@@ -23,7 +25,8 @@ REPEATS = click.option("--repeats", type=click.IntRange(1, 20), default=3, show_
 def bench() -> None:
     """Measure the pipeline against a baseline in the same run, on a broker that lives as long as the bench.
 
-    Measure on a quiet machine: the report tells how busy it was. Exit status 1: a record was lost.
+    Measure on a quiet machine: the report tells how busy it was. Exit status 1: a record was lost, or a plan was worse
+    than the baseline's.
 
     \b
     Examples:
@@ -31,7 +34,12 @@ def bench() -> None:
       pochade bench worker --heavy 12 --light 200
       pochade bench router --kill -o json
       pochade bench ledger --existing 1000000
+      pochade bench planner --policy joint
+      pochade bench papers --traces FOLDER --page RESULTS.md
     """
+
+
+bench.add_command(papers)
 
 
 @bench.command()
@@ -88,6 +96,59 @@ def ledger(load: "Callable[[], Settings]", /, output: str, **asked: Any) -> None
     _measure("ledger", lambda site: run(site, **asked), load(), asked, output)
 
 
+@bench.command()
+@click.option("--policy", "policies", multiple=True, metavar="NAME", help="Only this one; may be repeated.")
+@click.option("--solves", type=click.IntRange(3, 100_000), default=200, show_default=True, help="Plans of each policy.")
+@click.option("--baselines", type=click.IntRange(3, 10_000), default=5, show_default=True, help="Of each baseline.")
+@click.option("--seconds", type=click.FloatRange(0.1, 3600), default=20, show_default=True, help="Most for a policy.")
+@click.option("--limit", "limit_s", type=click.FloatRange(0.1, 600), default=10, show_default=True,
+              help="Seconds after which the baseline's solver is stopped, each time.")  # fmt: skip
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Of what the planner sees.")
+@OUTPUT
+@click.pass_obj
+def planner(
+    load: "Callable[[], Settings]", /, policies: tuple[str, ...], solves: int, baselines: int, seconds: float,
+    limit_s: float, seed: int, output: str,
+) -> None:  # fmt: skip
+    """How long each policy takes to plan, against the plain model in PuLP's default solver. Needs no broker.
+
+    Every policy plans for varied observations on one core; times are milliseconds. A baseline's answer that was stopped
+    at the limit is compared too.
+    """
+    from replay.bench.figures import Conditions
+    from replay.bench.planner import Effort, run, table
+    from replay.bench.planner_cases import cases
+    from replay.simulation.catalogs import load as catalog
+
+    asked = {"solves": solves, "baselines": baselines, "seconds": seconds, "limit_s": limit_s, "seed": seed}
+    chosen, conditions = cases(catalog, solves, seed, policies), Conditions()
+    with _between_solves(len(chosen)) as tell:
+        measured = run(chosen, Effort(solves, baselines, seconds, limit_s), tell)
+    report = {"bench": "planner", "asked": asked, **measured, **conditions.told(load())}
+    click.echo(json.dumps(report) if output == "json" else "\n".join(table(report)))
+    if measured["worse"]:
+        raise PochadeError(f"{measured['worse']} plans were worse than the baseline's: see `largest_lag`")
+
+
+@contextlib.contextmanager
+def _between_solves(cases: int) -> Iterator[Callable[[str, int], object]]:
+    """A bar that is drawn only when it is told something, so that no thread takes time from what is measured."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}")
+    progress = Progress(*columns, console=Console(stderr=True), auto_refresh=False, transient=True)
+    names: dict[str, None] = {}
+
+    def tell(name: str, solves: int) -> None:
+        names[name] = None
+        progress.update(task, completed=len(names) - 1, description=f"{name}: {solves} solves", refresh=True)
+
+    with progress:
+        task = progress.add_task("warming up", total=cases)
+        yield tell
+
+
 def _measure(
     name: str, run: "Callable[[Site], dict[str, Any]]", settings: "Settings", asked: Mapping[str, Any], output: str
 ) -> None:
@@ -95,10 +156,10 @@ def _measure(
 
     from replay.bench.figures import Conditions
     from replay.bench.site import open_site
-    from replay.commands.demo import _leave
+    from replay.commands.demo import leave
 
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _leave)
+        signal.signal(number, leave)
     conditions = Conditions()
     with open_site(settings) as site:
         measured = run(site)

@@ -22,7 +22,7 @@ FILE_IN = click.Path(dir_okay=False, exists=True, path_type=Path)
 
 @click.command()
 @click.option("--prompts", type=FILE_IN, help="Text file, one prompt a line (default: ours).")
-@click.option("--count", type=click.IntRange(min=1), help="Requests (default: 24, or one for each prompt or arrival).")
+@click.option("--count", type=click.IntRange(min=1), help="Requests (default: 36, or one for each prompt or arrival).")
 @click.option("--rate", type=click.FloatRange(min=0, min_open=True), default=4.0, show_default=True, help="Per second.")
 @click.option("--trace", type=FILE_IN, help="CSV with a column arrival_ms, plain or gzip, instead of --rate.")
 @click.option("--policy", metavar="NAME", help="The planner's policy (default: the setting planner.policy).")
@@ -35,7 +35,7 @@ FILE_IN = click.Path(dir_okay=False, exists=True, path_type=Path)
 @click.option("--keep", "is_kept", is_flag=True, help="Leave everything running afterwards, until Ctrl-C.")
 @click.pass_obj
 def demo(load: "Callable[[], Settings]", /, rate: float, **asked: Any) -> None:
-    """Run the whole pipeline here: a Kafka broker, all roles, workers that paint, and 24 prompts to begin with.
+    """Run the whole pipeline here: a Kafka broker, all roles, workers that paint, and 36 prompts to begin with.
 
     Ends with a report and a page of pictures that tells why each one was kept or painted again. Everything that was
     started is stopped again. Exit status 0 says: nothing lost, nothing twice, every picture decodes.
@@ -61,7 +61,7 @@ def demo(load: "Callable[[], Settings]", /, rate: float, **asked: Any) -> None:
     from streams import settings
 
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _leave)
+        signal.signal(number, leave)
     console = Console()
     reports: list[dict[str, Any]] = []
 
@@ -71,19 +71,19 @@ def demo(load: "Callable[[], Settings]", /, rate: float, **asked: Any) -> None:
 
     with open_teller(console) as teller:
         run = Demo(load(), settings.load(), DemoOptions(rate_rps=rate, **asked), teller, began_s)
-        _log_to(run.settings.home / "logs" / "demo.log")
+        log_to(run.settings.home / "logs" / "demo.log")
         run.run(on_end, lambda look_after: _keep(run, teller.note, look_after))
     fault = verdict(reports[0])
     if fault is not None:
         raise PochadeError(fault)
 
 
-def _leave(number: int, _frame: object) -> NoReturn:
+def leave(number: int, _frame: object) -> NoReturn:
     """A signal ends the command like any exception, so that what was started is stopped."""
     raise SystemExit(128 + number)
 
 
-def _log_to(path: Path) -> None:
+def log_to(path: Path) -> None:
     """What the clients warn of belongs in a file: it would tear the live display."""
     path.parent.mkdir(parents=True, exist_ok=True)
     layout = "%(asctime)s %(levelname)s %(name)s: %(message)s"

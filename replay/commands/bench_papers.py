@@ -1,0 +1,101 @@
+"""`pochade bench papers`: what the papers found, asked again, on one page."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import platform
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:  # loaded when the bench runs
+    from collections.abc import Callable
+
+QUICK_REQUESTS = 250  # of each trace
+FOLDER = click.Path(exists=True, file_okay=False, path_type=pathlib.Path)
+FILE = click.Path(dir_okay=False, path_type=pathlib.Path)
+
+
+@click.command()
+@click.option("--only", "names", multiple=True, metavar="QUESTION", help="Only this one; may be repeated.")
+@click.option("--traces", "folder", type=FOLDER, help="Folder of the published traces (default: made ones, as shaped).")
+@click.option("--quick", is_flag=True, help="Ask everything on a few requests: figures mean nothing, but it runs.")
+@click.option("--jobs", type=click.IntRange(1, 256), default=2, show_default=True, help="Processes.")
+@click.option("--page", type=FILE, help="Write the page here (Markdown) instead of to the terminal.")
+@click.option("-o", "--output", type=click.Choice(["page", "json"]), default="page", show_default=True)
+@click.pass_context
+def papers(
+    context: click.Context, /, names: tuple[str, ...], folder: pathlib.Path | None, quick: bool, jobs: int,
+    page: pathlib.Path | None, output: str,
+) -> None:  # fmt: skip
+    """What the papers found, asked again in simulation: a verdict with numbers, the paper's figure beside ours.
+
+    Needs no broker. The published traces are no part of this project; without --traces others of the same shape are
+    made, the same each time.
+    """
+    from replay.bench.papers.answers import QUICK, Asking, Scale
+    from replay.bench.papers.crew import Crew
+    from replay.bench.papers.page import render
+    from replay.bench.papers.questions import ask
+
+    began_s = time.monotonic()
+    limit, scale = (QUICK_REQUESTS, QUICK) if quick else (None, Scale())
+    with _bar() as on_run, Crew(jobs, folder, limit, on_run) as crew:
+        answers = ask(names, Asking(run=crew.run, trace=crew.trace, scale=scale))
+        told = {"runs": crew.runs, "cpu_minutes": f"{crew.cpu_s / 60:.1f}", "jobs": jobs}
+    told |= {"minutes": f"{(time.monotonic() - began_s) / 60:.1f}"}
+    made = _made(context, folder, quick=quick) | told
+    text = render(answers, made)
+    if page is not None:
+        page.write_text(text, encoding="utf-8")
+    if output == "json":
+        click.echo(json.dumps({"bench": "papers", **made, "answers": [dataclasses.asdict(each) for each in answers]}))
+    elif page is None:
+        click.echo(text)
+    else:
+        verdicts = [f"{answer.title}\n  {answer.verdict}" for answer in answers]
+        click.echo("\n".join([*verdicts, f"page: {page}"]))
+
+
+def _made(context: click.Context, folder: pathlib.Path | None, *, quick: bool) -> dict[str, Any]:
+    import datetime
+
+    import psutil
+
+    from replay.reports.provenance import made
+
+    found = made(context)
+    memory = round(psutil.virtual_memory().total / 2**30)
+    cores = f"{os.cpu_count()} cores ({_processor()}), {memory} GiB, load {os.getloadavg()[0]:.1f} at the end"
+    traces = f"the published ones ({folder})" if folder else "made, of the published ones' shape"
+    return {
+        "command": found["command"],
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
+        "machine": f"{cores}, {platform.system()} {platform.machine()}",
+        "traces": f"{traces}, their first {QUICK_REQUESTS} requests only: figures mean nothing" if quick else traces,
+        "versions": ", ".join(f"{name} {version}" for name, version in found["versions"].items()),
+    }
+
+
+def _processor() -> str:
+    """Its name, where the system tells it."""
+    info = pathlib.Path("/proc/cpuinfo")
+    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, "") or platform.processor() or "processor unknown"
+
+
+@contextmanager
+def _bar() -> "Iterator[Callable[[int, int], object]]":
+    """Runs asked for and done; the questions ask for more as they go."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = TextColumn("runs"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("runs", total=None)
+        yield lambda asked, done: progress.update(task, total=asked, completed=done)

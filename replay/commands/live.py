@@ -1,0 +1,122 @@
+"""`pochade replay run`: a trace published to a deployment at its own pace."""
+
+import datetime
+import pathlib
+import shlex
+import signal
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from replay.commands.demo import leave, log_to
+from replay.commands.trace_options import POSITIVE, TraceGiven, trace_options
+from schemas.errors import PochadeError
+
+if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for numpy and Kafka's client
+    from replay.live.run import LiveRun
+    from replay.traces.trace import Trace
+    from streams.settings import Settings
+
+FOLDER = click.Path(file_okay=False, path_type=pathlib.Path)
+
+
+@click.command()
+@trace_options
+@click.option("--name", help="Of the run: with the same one it goes on where it was interrupted (default: the time).")
+@click.option("--prefix", help="Of the topics published to (default: PREFIX-replay; with --serve PREFIX-replay-NAME).")
+@click.option("--production", "is_production", is_flag=True, help="Publish to this deployment's own topics.")
+@click.option("--serve", "serves", type=click.IntRange(1, 64), metavar="N", help="Start roles with N workers for it.")
+@click.option("--catalog", metavar="NAME", help="Variants to paint with (default: the setting catalog).")
+@click.option("--engine", metavar="NAME", help="With --serve: diffusers, or profile, which sleeps as measured.")
+@click.option("--policy", metavar="NAME", help="With --serve: the planner's (default: the setting planner.policy).")
+@click.option(
+    "--slo", "slo_s", type=POSITIVE, help="Seconds to answer within (default: the setting's, or the catalog's)."
+)
+@click.option("--drop/--no-drop", "drops", default=True, help="The SLO is the deadline of requests that have none.")
+@click.option("--report", type=FOLDER, help="Folder of report.json and report.html (default HOME/replay/NAME).")
+@click.pass_context
+def run(context: click.Context, /, given: TraceGiven, name: str | None, **asked: Any) -> None:
+    """Publish a trace to a deployment at its own pace, and report what became of it.
+
+    Production is never touched unless --production says so. An interrupted run (Ctrl-C) tells the line that goes on
+    with it: nothing is published twice, as the topics tell what was. Its report has the keys of `pochade simulate`,
+    so that `pochade report compare` works on both, and `pochade simulate --validate DIR` simulates the same again.
+
+    \b
+    Examples:
+      pochade replay run arrivals.csv --serve 3 --engine profile --catalog profile --slo 2
+      pochade replay run --from-topic --since 1h --speed 2 --prefix sandbox --report out
+      pochade replay run .pochade/replay/1122-0900/trace.jsonl.gz --name 1122-0900
+    """
+    from rich.console import Console
+
+    from replay.live.options import LiveOptions
+    from replay.live.outcome import fault
+    from replay.live.run import LiveRun
+    from replay.progress import open_teller
+    from replay.reports import files
+    from replay.reports.provenance import made
+    from streams import settings
+
+    load: Callable[[], Settings] = context.obj
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, leave)
+    own = load()
+    options = LiveOptions(name=name or f"{datetime.datetime.now(datetime.UTC):%m%d-%H%M%S}", **asked)
+    trace, console = _worded(given.open(load), given.trace_seed), Console()
+    with open_teller(console) as teller:
+        session = LiveRun(own, settings.load(), options, trace, teller)
+        log_to(session.settings.home / "logs" / "replay.log")
+        teller.note(
+            f"run {options.name}: {len(trace)} requests over {trace.span_ms / 1000:.6g} s to "
+            f"{session.settings.kafka.prefix}.*" + (", PRODUCTION" if options.is_production else "")
+        )
+        try:
+            found = session.run()
+        except (KeyboardInterrupt, SystemExit):
+            teller.note("interrupted; to go on: " + resume_line(context, session, options.name))
+            raise
+    report = {**found, "made": made(context)}
+    for path in files.write(report, session.folder):
+        click.echo(f"report: {path}")
+    _show(report)
+    if told := fault(report["live"]):
+        raise PochadeError(told)
+
+
+def _worded(trace: "Trace", seed: int) -> "Trace":
+    from replay.prompts import builtin_prompts
+    from replay.traces.wording import TURN, worded
+
+    return trace if trace.has_prompts else worded(trace, builtin_prompts(min(len(trace), 1000), seed), TURN, seed)
+
+
+def resume_line(context: click.Context, session: "LiveRun", name: str) -> str:
+    """What a person types to go on: the trace as it was kept, and the options that are not the trace's."""
+    from replay.reports.provenance import command_line
+
+    root = context.find_root()
+    words = [*shlex.split(command_line(root)), "replay", "run", str(session.trace_path), "--name", name]
+    for option in ("prefix", "serves", "catalog", "engine", "policy", "slo_s", "report"):
+        if (value := context.params[option]) is not None:
+            words += ["--" + option.removesuffix("s" if option == "serves" else "_s"), str(value)]
+    words += ["--production"] if context.params["is_production"] else []
+    return shlex.join(words + ([] if context.params["drops"] else ["--no-drop"]))
+
+
+def _show(report: Mapping[str, Any]) -> None:
+    from replay.reports.metrics import told
+
+    live, late = report["live"], report["live"]["lateness_ms"]
+    for policy, figures in report["policies"].items():
+        lines = {
+            "policy": policy,
+            "requests": f"{figures['requests']}, {figures['completed']} completed, {live['lost']} lost",
+            "violations": told("violation_rate", figures["violation_rate"]),
+            "latency": ", ".join(f"{rank} {figures['latency_s'][rank]} s" for rank in ("p50", "p95", "p99")),
+            "by level": ", ".join(f"{count} {level}" for level, count in figures["by_level"].items()),
+        }
+        for label, value in lines.items():
+            click.echo(f"{label:<12}{value}")
+    click.echo(f"{'driver':<12}late by {late['p50']} ms (p50), {late['p95']} ms (p95), {late['max']} ms at most")

@@ -1,0 +1,97 @@
+"""`pochade replay what-if`: what another plan would have made of the requests of the past."""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from streams.commands.options import SHOWN, Ago, duration
+
+if TYPE_CHECKING:  # the clients take half a second to load, which --help need not wait for
+    from rich.table import Table
+
+    from streams.settings import Settings
+
+SECONDS = {"latency_p50_s": "latency, median", "latency_p95_s": "latency, 95 %"}
+
+
+@click.command("what-if")
+@click.option("--plan", "named", required=True, metavar="VERSION|FILE", help="A plan of history, or one in a file.")
+@click.option("--since", type=Ago(), default="1h", show_default=True, help="How far back to read results.")
+@click.option("--slo", type=click.FloatRange(min=0, min_open=True), help="Seconds (default: the setting's).")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the intervals' resamples.")
+@SHOWN
+@click.pass_obj
+def what_if(load: "Callable[[], Settings]", named: str, since: int, slo: float | None, seed: int, output: str) -> None:
+    """Estimate what another plan would have made of the requests that have ended, painting nothing.
+
+    Every picture's first level was drawn with a known probability; by its inverse the past answers for another plan,
+    within an interval. What the past cannot know is told: levels never drawn, pictures kept that this plan would have
+    painted again. Latencies are those of the load there was: to change load or workers, use `pochade simulate`.
+
+    \b
+    Examples:
+      pochade replay what-if --plan 3
+      pochade plan shadow hadis -o json > hadis.json && pochade replay what-if --plan hadis.json --since 2h
+    """
+    from rich.console import Console
+
+    from replay.simulation.catalogs import load as load_catalog
+    from replay.what_if import answer, collect, read_plan
+    from streams.commands.opening import client
+    from streams.control import plan_of_version
+    from streams.reading import now_ms
+
+    settings = load()
+    slo_s = slo or settings.planner.slo_s or load_catalog(settings.catalog).slo_s
+    if not slo_s:
+        raise click.UsageError("give --slo SECONDS: neither the setting planner.slo_s nor the catalog says one")
+    plan = plan_of_version(settings, int(named)) if named.isdigit() else read_plan(Path(named))
+    with client(settings) as reader:
+        collected = collect(reader.results(max(1, now_ms() - since)))
+    found = answer(collected, plan, 1000 * slo_s, seed)
+    if output == "json":
+        click.echo(json.dumps(found, indent=2))
+    else:
+        _show(found, duration(since), Console())
+
+
+def _show(found: Mapping[str, Any], span: str, console: Any) -> None:
+    console.print(_table(found))
+    skipped = sum(found["skipped"].values())
+    console.print(
+        f"{found['requests']} requests of the last {span} answer as {found['effective_requests']:.0f} would, drawn by "
+        f"this plan; {found['undrawn']} were not drawn, {skipped} results say nothing of plans"
+    )
+    for doubt in found["doubts"]:
+        console.print(f"[yellow]doubtful:[/] {doubt}")
+
+
+def _table(found: Mapping[str, Any]) -> "Table":
+    from rich.table import Table
+
+    name = f"plan {found['plan_version']}" if found["plan_version"] else found["policy"] or "the plan"
+    table = Table(box=None, pad_edge=False)
+    for column in ("", "as it went", f"under {name}", "95 % interval"):
+        table.add_column(column, justify="right" if column else "left", no_wrap=True)
+    for key in sorted({**found["as_it_went"], **found["estimate"]}, key=lambda key: (key.startswith("answered"), key)):
+        went, would = found["as_it_went"].get(key), found["estimate"].get(key)
+        form = _form(key)
+        interval = f"{form.format(would['low'])} to {form.format(would['high'])}" if would else "-"
+        told = [form.format(each["value"]) if each else "-" for each in (went, would)]
+        table.add_row(_label(key, found["slo_s"]), *told, interval)
+    return table
+
+
+def _label(key: str, slo_s: float) -> str:
+    labels = {"violations": f"later than {slo_s:g} s or not at all", "work_ms": "worker ms a request",
+              "painted_again": "painted again"}  # fmt: skip
+    return {**labels, **SECONDS}.get(key, key)
+
+
+def _form(key: str) -> str:
+    if key in SECONDS:
+        return "{:.2f} s"
+    return "{:.0f}" if key == "work_ms" else "{:.1%}"

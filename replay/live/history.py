@@ -1,0 +1,114 @@
+"""What the topics tell of a run: what was published of it, how it ended, and what was planned and painted meanwhile."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from replay.live.identity import Ids
+from schemas.errors import InvalidRecord, InvalidRequest
+from schemas.messages import Heartbeat, ImageGenerated, Plan, Result
+from schemas.record import Incoming
+from schemas.topics import FLEET, IMAGES, PLAN, PLAN_KEY, PROMPTS, PROMPTS_BATCH, RESULTS
+from streams.codec import decode, decode_result
+from streams.reading import now_ms
+from streams.request_codec import decode_request
+from streams.settings import Settings
+from streams.window import between
+
+AHEAD_MS = 60_000  # how far a broker's clock may be ahead of ours
+LANES = (PROMPTS, PROMPTS_BATCH)
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """Requests of the run that lie on the topics."""
+
+    created_ms: Mapping[int, int] = field(default_factory=dict)  # number -> epoch ms
+    repeats: int = 0  # records beyond the first of a request
+
+    @property
+    def since_ms(self) -> int:
+        """When the run began, less what clocks may differ; 0: it has not."""
+        return min(self.created_ms.values()) - AHEAD_MS if self.created_ms else 0
+
+
+def read_published(settings: Settings, ids: Ids) -> Published:
+    """Everything of the run that producers have written until now. Raises PochadeError."""
+    return published(between(settings, LANES, 0, now_ms() + AHEAD_MS), ids)
+
+
+def published(records: Iterable[Incoming], ids: Ids) -> Published:
+    """The same from records; the classifier may have moved one from the first lane to the second."""
+    created: dict[int, int] = {}
+    seen: Counter[tuple[str, int]] = Counter()
+    start = ids.start.encode()
+    for record in records:
+        number = ids.number(record.key.decode()) if record.key and record.key.startswith(start) else None
+        if number is None:
+            continue
+        try:
+            at_ms = decode_request(record).created_ms
+        except (InvalidRecord, InvalidRequest):
+            continue  # not ours, whatever its key says
+        seen[record.topic, number] += 1
+        created[number] = min(created.get(number, at_ms), at_ms)
+    return Published(created, sum(max(seen[lane, number] for lane in LANES) - 1 for number in created))
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What became of a run."""
+
+    published: Published
+    results: Mapping[int, Result]  # the first of each
+    duplicates: int  # results beyond the first
+    plans: tuple[Plan, ...]  # by version, from the one that was in force when the run began
+    beats: tuple[tuple[int, Heartbeat], ...]  # epoch ms by the broker, in order
+    images: tuple[ImageGenerated, ...]  # of the run, drafts too
+
+
+def read_history(settings: Settings, ids: Ids) -> History:
+    """A second reading of everything from the topics, not what a driver happened to see. Raises PochadeError."""
+    found, until_ms = read_published(settings, ids), now_ms() + AHEAD_MS
+    since_ms = max(0, found.since_ms)
+    results, duplicates = _results(between(settings, [RESULTS], since_ms, until_ms), ids)
+    return History(
+        published=found,
+        results=results,
+        duplicates=duplicates,
+        plans=_plans(between(settings, [PLAN], 0, until_ms), since_ms + AHEAD_MS),
+        beats=_beats(between(settings, [FLEET], since_ms, until_ms)),
+        images=_images(between(settings, [IMAGES], since_ms, until_ms), ids),
+    )
+
+
+def _results(records: Iterable[Incoming], ids: Ids) -> tuple[dict[int, Result], int]:
+    first: dict[int, Result] = {}
+    duplicates = 0
+    for record in records:
+        result = decode_result(record.value)
+        number = ids.number(result.request_id)
+        if number is not None:
+            duplicates += number in first
+            first.setdefault(number, result)
+    return first, duplicates
+
+
+def _plans(records: Iterable[Incoming], since_ms: int) -> tuple[Plan, ...]:
+    plans = [decode(record.value, Plan) for record in records if record.key == PLAN_KEY.encode() and record.value]
+    by_version: dict[int, Plan] = {}
+    for plan in plans:
+        by_version.setdefault(plan.version, plan)
+    ordered = [by_version[version] for version in sorted(by_version)]
+    first = max((at for at, plan in enumerate(ordered) if plan.created_ms <= since_ms), default=0)
+    return tuple(ordered[first:])
+
+
+def _beats(records: Iterable[Incoming]) -> tuple[tuple[int, Heartbeat], ...]:
+    return tuple((record.timestamp_ms, decode(record.value, Heartbeat)) for record in records if record.value)
+
+
+def _images(records: Iterable[Incoming], ids: Ids) -> tuple[ImageGenerated, ...]:
+    start = ids.start.encode()
+    mine = (record for record in records if record.key and record.key.startswith(start))
+    return tuple(decode(record.value, ImageGenerated) for record in mine)

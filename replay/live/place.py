@@ -1,0 +1,28 @@
+"""Where a replay publishes: topics of a sandbox, and those of production only if it was told so."""
+
+from schemas.errors import PochadeError
+from streams.settings import Settings
+
+
+def prefix_of(settings: Settings, name: str, prefix: str | None, *, is_production: bool, serves: bool) -> str:
+    """The prefix of the topics that are published to.
+
+    asked                  serves no roles        serves its own
+    nothing                PREFIX-replay          PREFIX-replay-NAME: runs never mix
+    --prefix sandbox       sandbox                sandbox
+    --production           PREFIX                 refused
+    --prefix PREFIX        refused                refused
+
+    Raises:
+        PochadeError: it would touch production without being told, or was told two things.
+    """
+    ours = settings.kafka.prefix
+    if is_production and prefix not in (None, ours):
+        raise PochadeError(f"--production publishes to {ours}.*, --prefix to {prefix}.*: give one of them")
+    if is_production and serves:
+        raise PochadeError(f"--serve starts roles for a sandbox, --production has {ours}'s own: give one of them")
+    if is_production:
+        return ours
+    if prefix == ours:
+        raise PochadeError(f"{ours}.* are this deployment's own topics: say --production to publish to them")
+    return prefix or (f"{ours}-replay-{name}" if serves else f"{ours}-replay")
