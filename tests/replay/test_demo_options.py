@@ -30,16 +30,16 @@ def trace(tmp_path: pathlib.Path) -> pathlib.Path:
 def test_without_options_two_dozen_of_our_prompts_come_four_a_second() -> None:
     due = due_of(options())
     assert len(due) == DEFAULT_COUNT
-    assert len({each.prompt for each in due}) == DEFAULT_COUNT
+    assert len({each.row.prompt for each in due}) == DEFAULT_COUNT
     assert [each.offset_ms for each in due[:3]] == [0, 250, 500]
 
 
 def test_a_prompt_file_is_sent_once_through_in_its_order(prompts: pathlib.Path) -> None:
-    assert [each.prompt for each in due_of(options(prompts=prompts))] == ["one", "two", "three"]
+    assert [each.row.prompt for each in due_of(options(prompts=prompts))] == ["one", "two", "three"]
 
 
 def test_more_requests_than_prompts_begin_again(prompts: pathlib.Path) -> None:
-    assert [each.prompt for each in due_of(options(prompts=prompts, count=4))][3] == "one"
+    assert [each.row.prompt for each in due_of(options(prompts=prompts, count=4))][3] == "one"
 
 
 def test_a_trace_gives_number_and_pace(trace: pathlib.Path) -> None:

@@ -15,7 +15,7 @@ def read_back(options: list[str]) -> Settings:
 
 
 def test_a_run_has_topics_of_its_own_and_keeps_every_other_setting(tmp_path: pathlib.Path) -> None:
-    own = own_deployment(Settings(home=tmp_path), "7", catalog="profile")
+    own = own_deployment(Settings(home=tmp_path), "pochade-demo-7", catalog="profile")
     assert own.kafka.prefix == "pochade-demo-7"
     assert own.catalog == "profile"
     assert own.planner == Settings().planner
@@ -23,7 +23,7 @@ def test_a_run_has_topics_of_its_own_and_keeps_every_other_setting(tmp_path: pat
 
 def test_children_read_back_exactly_the_settings_of_the_run(tmp_path: pathlib.Path) -> None:
     given = load({"home": tmp_path, "kafka": {"session_timeout_ms": 9000}, "planner": {"parameters": {"slack": 0.5}}})
-    own = own_deployment(given, "7", catalog="profile", engine="profile", policy="any", workers=9)
+    own = own_deployment(given, "pochade-demo-7", catalog="profile", engine="profile", policy="any", workers=9)
     assert read_back(child_options(own, load())) == own
     assert own.kafka.jobs_partitions == 9
 
@@ -32,7 +32,7 @@ def test_what_children_inherit_is_not_put_on_their_command_line(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("POCHADE_KAFKA__PROPERTIES", '{"sasl.password": "hush"}')
-    options = child_options(own_deployment(load({"home": tmp_path}), "7"), load())
+    options = child_options(own_deployment(load({"home": tmp_path}), "pochade-demo-7"), load())
     assert "hush" not in " ".join(options)
     assert "hush" not in str(settings_shown(load()))
 

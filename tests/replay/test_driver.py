@@ -1,6 +1,8 @@
+from collections.abc import Collection
 from concurrent.futures import Future
 
 from replay.driver import STUCK_MS, Driver, Due, audit, drive, schedule
+from replay.traces.trace import Row
 from schemas.messages import GenerateRequest
 from schemas.record import Delivered
 from streams.producer import DeliveryFailed
@@ -28,8 +30,8 @@ class World:
         self.now_ms += seconds * 1000
 
 
-def a_driver(world: World, arrivals: list[float], **changes: float) -> Driver:
-    return Driver(schedule("run", ["one", "two"], arrivals, 0), world.submit, lambda: world.now_ms, **changes)
+def a_driver(world: World, arrivals: list[float], before: Collection[str] = ()) -> Driver:
+    return Driver(schedule("run", ["one", "two"], arrivals, 0), world.submit, lambda: world.now_ms, before)
 
 
 def test_prompts_go_in_turn_at_the_pace_of_the_trace() -> None:
@@ -56,14 +58,26 @@ def test_a_late_driver_says_how_late_it_was() -> None:
 
 def test_a_deadline_counts_from_the_moment_of_submission() -> None:
     world = World()
-    drive_until_sent(a_driver(world, [0, 100], deadline_ms=500), world)
+    due = [Due(offset_ms=at, request_id=str(at), row=Row(at, "x", slack_ms=500)) for at in (0.0, 100.0)]
+    drive_until_sent(Driver(due, world.submit, lambda: world.now_ms), world)
     assert [request.deadline_ms for _, request in world.sent] == [1500, 1600]
+
+
+def test_what_was_published_before_is_waited_for_and_never_published_again() -> None:
+    world = World()
+    driver = a_driver(world, [0], before={"earlier"})
+    driver.publish_due()
+    assert [request.request_id for _, request in world.sent] == ["run-0-0000"]
+    assert (driver.total, driver.counts()[:2], driver.is_finished()) == (2, (2, 0), False)
+    for name in ("earlier", "run-0-0000"):
+        driver.on_result(a_result(request_id=name))
+    assert driver.is_finished()
 
 
 def test_the_same_seed_gives_the_same_ids_and_noise_and_another_does_not() -> None:
     first, again, other = (schedule("run", ["x"], [0, 1], seed) for seed in (7, 7, 8))
     assert first == again
-    assert not {(due.request_id, due.seed) for due in first} & {(due.request_id, due.seed) for due in other}
+    assert not {(due.request_id, due.row.seed) for due in first} & {(due.request_id, due.row.seed) for due in other}
 
 
 def test_a_run_ends_when_every_request_has_a_result() -> None:

@@ -1,0 +1,102 @@
+"""What a question is answered with: a verdict in a line, and tables.
+
+What was run, and what differs from the paper and why, stands in the template of the question's name.
+"""
+
+import dataclasses
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from replay.bench.papers.cells import Cell, Found
+from replay.bench.papers.crew import Run
+from replay.traces import Trace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Rows under a heading; every cell a text as it is printed."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """Of one question."""
+
+    name: str
+    title: str
+    verdict: str
+    tables: tuple[Table, ...]
+    numbers: Mapping[str, float | bool | None]  # that the verdict rests on
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """How much is asked. `few` seeds where chance decides little, `seeds` where an interval is wanted."""
+
+    seeds: int = 10
+    few: int = 2
+    is_quick: bool = False  # so little that figures mean nothing: that all questions can be asked
+
+
+QUICK = Scale(seeds=2, few=1, is_quick=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """What a question may use."""
+
+    run: Run
+    trace: Callable[[str], Trace]
+    scale: Scale
+
+
+class Mean:
+    """Several runs that differ by their seed."""
+
+    def __init__(self, runs: Sequence[Found]) -> None:
+        self.runs = runs
+
+    def of(self, name: str) -> float:
+        """The mean of a figure; nan where a run has none."""
+        return statistics.fmean(self.each(name))
+
+    def each(self, name: str) -> list[float]:
+        """A figure, run by run."""
+        return [float(getattr(run, name)) for run in self.runs]
+
+    @property
+    def violations(self) -> float:
+        """Share of requests."""
+        return self.of("violations")
+
+    @property
+    def fid(self) -> float:
+        """Where quality is one."""
+        return -self.of("quality")
+
+
+def over_seeds(run: Run, cells: Mapping[str, Cell], seeds: int) -> dict[str, Mean]:
+    """Each cell with the seeds 0, 1 ...: all run side by side."""
+    spread = [dataclasses.replace(cell, seed=seed) for cell in cells.values() for seed in range(seeds)]
+    found = run(spread)
+    return {name: Mean(found[at * seeds : (at + 1) * seeds]) for at, name in enumerate(cells)}
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """Of 1."""
+    return "-" if math.isnan(share) else f"{100 * share:.{digits}f} %"
+
+
+def number(value: float, digits: int = 2) -> str:
+    """To so many digits after the point."""
+    return "-" if math.isnan(value) else f"{value:.{digits}f}"
+
+
+def less(fid: float, other: float) -> float:
+    """By which share the first FID is lower than the second."""
+    return 1 - fid / other

@@ -1,0 +1,105 @@
+"""The traces that questions ask for, by name: published ones from a folder, or of the same shape; and the papers' own.
+
+Source of the shapes made here: the published traces as the folder's README and facts/peers.md 2.6 have them. Azure's is
+one number an hour, scaled, an hour made a second; Twitter's are a swell, and bursts at seven times the calm.
+"""
+
+import pathlib
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+
+from replay.traces import Trace, read
+from replay.traces.rates import EXPONENTIAL, POISSON, within
+from replay.traces.shapes import Shape, shaped
+from replay.traces.trace import of_arrivals
+from replay.traces.transforms import limited
+from schemas.errors import Unknown
+
+SEED: Final = 7  # of every made trace
+MINUTE_S: Final = 60.0
+
+AZURE = {
+    "azure-1to8": ("azure_functions_1to8qps.csv", 1.0, 8.0),
+    "azure-1to28": ("azure_functions_1to28qps.csv", 1.0, 28.0),
+    "azure-4to32": ("azure_functions_4to32qps.csv", 4.0, 32.0),
+}
+TWITTER = {"twitter-normal": "twitter_2018_normal.csv", "twitter-bursty": "twitter_2018_bursty.csv"}
+PUBLISHED: Final = (*AZURE, *TWITTER)
+CONSTANT, STEADY = "constant-", "steady-"  # and a rate a second, for 10 to 30 minutes; a minute, for 80 minutes
+
+
+def open_trace(name: str, folder: pathlib.Path | None, limit: int | None) -> Trace:
+    """The trace of this name; `limit`: its first requests only. Raises Unknown, and InvalidTrace of a file."""
+    trace = _opened(name, folder)
+    return trace if limit is None else limited(trace, limit)
+
+
+def _opened(name: str, folder: pathlib.Path | None) -> Trace:
+    if name in PUBLISHED:
+        return _published(name, folder)
+    if name.startswith(CONSTANT):
+        rate = float(name.removeprefix(CONSTANT))
+        return _made(name, np.full(600 if rate >= 2 else 1800, rate), 1.0, POISSON)
+    if name.startswith(STEADY):
+        return _made(name, np.full(80, float(name.removeprefix(STEADY)) / MINUTE_S), MINUTE_S, POISSON)
+    if name not in MADE:
+        raise Unknown("trace", name, (*PUBLISHED, *MADE))
+    return MADE[name](folder)
+
+
+def _published(name: str, folder: pathlib.Path | None) -> Trace:
+    if folder is not None:
+        return read(folder / (AZURE[name][0] if name in AZURE else TWITTER[name]))
+    if name in AZURE:
+        _, low, high = AZURE[name]
+        return _made(name, _hours(low, high), 1.0, EXPONENTIAL)
+    return _made(name, _tweets(is_bursty=name == "twitter-bursty"), 1.0, EXPONENTIAL)
+
+
+def _hours(low: float, high: float) -> np.ndarray:
+    """A swell from the lowest to the highest rate in 347 s, and what an hour differs from its neighbours."""
+    at = np.linspace(0, 1, 347)
+    swell = np.sin(np.pi * at**1.3) ** 0.8
+    noise = np.random.default_rng(SEED).normal(0, 0.05, len(at))
+    shape = np.clip(swell + noise, 0, 1)
+    return np.asarray(low + (high - low) * shape)
+
+
+def _tweets(*, is_bursty: bool) -> np.ndarray:
+    at = np.arange(291)
+    if is_bursty:
+        is_high = np.isin(at // 45 % 2, 1)
+        return np.where(is_high, 128.0, 18.0)
+    return np.asarray(35 + 215 * np.exp(-(((at - 90) / 30) ** 2)) + 65 * np.exp(-(((at - 245) / 22) ** 2)))
+
+
+def _made(name: str, counts: np.ndarray, interval_s: float, spacing: str) -> Trace:
+    told = f"made: {len(counts)} intervals of {interval_s:g} s, {spacing}, seed {SEED}"
+    return of_arrivals(within(counts * interval_s, interval_s, spacing, SEED), name, told)
+
+
+def _by_minutes(folder: pathlib.Path | None, source: str, low: float, high: float) -> Trace:
+    """The shape of a Twitter trace, ten of its seconds made five minutes, between two rates a minute.
+
+    ARGUS 5.1 scales its traces to the cluster; Fig. 16 shows 100 to about 500 a minute where ours carries 220.
+    """
+    arrivals = _published(source, folder).arrival_ms
+    counts = np.bincount((arrivals // 10_000).astype(np.int64))[:-1].astype(np.float64)
+    rates = low + (high - low) * (counts - counts.min()) / (counts.max() - counts.min())
+    return _made(f"{source}-minutes", rates / MINUTE_S, 5 * MINUTE_S, POISSON)
+
+
+def _shape(shape: Shape) -> Callable[[pathlib.Path | None], Trace]:
+    return lambda _folder: shaped(shape, POISSON, SEED)
+
+
+LOW, HIGH = 40.0, 200.0  # a minute: from the paper's least to nine tenths of what eight workers carry
+MADE: Final[dict[str, Callable[[pathlib.Path | None], Trace]]] = {
+    "steps": _shape(Shape(name="steps", rates_rps=(1.0, 3.0, 8.0, 4.0, 1.0), seconds=1500)),
+    "phases": _shape(Shape(name="phases", seconds=2400)),
+    "ramp": _shape(Shape(name="ramp", seconds=3600)),
+    "bursts": _shape(Shape(name="burst", rates_rps=(LOW / 60, HIGH / 60), seconds=3600, every_s=600)),
+    "twitter-minutes": lambda folder: _by_minutes(folder, "twitter-normal", LOW, HIGH),
+}

@@ -1,0 +1,171 @@
+"""One run of a question, and what is told of it."""
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+from planner.catalog import Catalog
+from planner.variant import run_ms
+from replay.bench.papers.names import JOINT, STEADY
+from replay.simulation import session
+from replay.simulation.catalogs import load
+from replay.simulation.figures import figures_of
+from replay.simulation.run import Ran
+from replay.simulation.setup import Outage, Setup, Timing
+from replay.traces import Trace
+from schemas.messages import Plan
+
+REUSE = "+reuse"  # behind a catalog's name: its reuse levels stand in for its variants
+Parameters = tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """A policy on a trace. Equal cells come to the same figures."""
+
+    catalog: str
+    trace: str  # a name of `arrivals.py`
+    policy: str
+    slo_s: float
+    workers: int = 16
+    seed: int = 0
+    parameters: Parameters = ()
+    period_s: float = 5.0
+    loads: bool = True  # changing variant takes the time that loading takes
+    dispatch: str = ""
+    outages: tuple[Outage, ...] = ()
+
+
+class Course(NamedTuple):
+    """What happened when; one entry an interval, requests count where they arrived."""
+
+    width_s: float
+    arrived: list[int]
+    in_time: list[int]
+    levels: list[dict[str, int]]
+
+
+class Found(NamedTuple):
+    """What a run came to. Shares of 1; latencies in seconds."""
+
+    violations: float
+    quality: float
+    quality_in_slo: float
+    heavy_share: float
+    by_level: dict[str, int]
+    utilization: float
+    p50_s: float
+    p90_s: float
+    p99_s: float
+    switches: int
+    pairs: dict[str, float]  # "light > heavy" -> share of the time that it was planned
+    planned: list[tuple[float, int]]  # second of each plan, and how many workers it has
+    course: Course
+    cpu_s: float  # of the run, its solver included
+
+    @property
+    def fid(self) -> float:
+        """Where quality is one."""
+        return -self.quality
+
+
+def run(cell: Cell, trace: Trace) -> Found:
+    """The figures of one run."""
+    began = _cpu_s()
+    ran = session.simulate(setup_of(cell), trace, 1, lambda _requests: None)[0]
+    figures, quantile = figures_of(ran), ran.tally.latencies.quantile
+    p50, p90, p99 = ((quantile(share) or 0.0) / 1000 for share in (0.5, 0.9, 0.99))
+    return Found(
+        violations=figures["violation_rate"],
+        quality=_number(figures["quality"]),
+        quality_in_slo=_number(figures["quality_in_slo"]),
+        heavy_share=_number(figures["heavy_share"]),
+        by_level=dict(ran.tally.levels),
+        utilization=_number(figures["utilization"]),
+        p50_s=p50,
+        p90_s=p90,
+        p99_s=p99,
+        switches=ran.switches,
+        pairs=_pairs(ran),
+        planned=[(plan.created_ms / 1000, len(plan.allocation)) for plan in ran.plans],
+        course=_course(ran),
+        cpu_s=_cpu_s() - began,
+    )
+
+
+def setup_of(cell: Cell) -> Setup:
+    """What is simulated."""
+    parameters = (STEADY if cell.policy == JOINT else {}) | dict(cell.parameters)
+    return Setup(
+        catalog=catalog_of(cell.catalog),
+        policy=cell.policy,
+        workers=cell.workers,
+        slo_ms=1000 * cell.slo_s,
+        seed=cell.seed,
+        parameters=parameters,
+        period_ms=1000 * cell.period_s,
+        dispatch=cell.dispatch,
+        outages=cell.outages,
+        timing=Timing(loads=cell.loads),
+    )
+
+
+@lru_cache(maxsize=32)
+def catalog_of(name: str) -> Catalog:
+    """A catalog that ships; with REUSE behind its name, as `with_reuse` makes it."""
+    return with_reuse(load(name.removesuffix(REUSE))) if name.endswith(REUSE) else load(name)
+
+
+def with_reuse(catalog: Catalog) -> Catalog:
+    """Reuse levels as variants of one model that changes between them in no time, each request finding a picture.
+
+    A stand-in: plans with reuse levels proper are refused until workers keep pictures to start from.
+    """
+    base = catalog.level(next(iter(catalog.reuse)))
+    variants = {base.name: dataclasses.replace(base, load_ms=0.0)}
+    for start in catalog.reuse[base.name]:
+        latency = {1: start.cost_share * run_ms(base, 1)}
+        name = f"{base.name}-k{start.k}"
+        variants[name] = dataclasses.replace(base, name=name, latency_ms=latency, load_ms=0.0, quality=start.quality)
+    name = catalog.name + REUSE
+    return dataclasses.replace(catalog, name=name, variants=variants, cascades=(), class_cuts={}, reuse={})
+
+
+def with_parameters(cell: Cell, parameters: Mapping[str, float]) -> Cell:
+    """The cell with these parameters beside its own."""
+    return dataclasses.replace(cell, parameters=tuple(sorted((dict(cell.parameters) | dict(parameters)).items())))
+
+
+def _pairs(ran: Ran) -> dict[str, float]:
+    """Of the cascades that plans had first, by how long."""
+    ends = [*(plan.created_ms for plan in ran.plans[1:]), ran.ended_ms]
+    total, shares = 0.0, dict[str, float]()
+    for plan, end in zip(ran.plans, ends, strict=True):
+        lasted = max(0.0, end - max(0, plan.created_ms))
+        total += lasted
+        shares[_pair(plan)] = shares.get(_pair(plan), 0.0) + lasted
+    return {pair: lasted / total for pair, lasted in shares.items()} if total else {}
+
+
+def _pair(plan: Plan) -> str:
+    if not plan.cascades:
+        return " + ".join(sorted(set(plan.allocation.values())))
+    return f"{plan.cascades[0].level} > {plan.cascades[0].next_level}"
+
+
+def _course(ran: Ran) -> Course:
+    timeline = ran.timeline
+    levels = [dict(counts) for counts in timeline.levels]
+    return Course(timeline.width_ms / 1000, timeline.arrived.tolist(), list(timeline.in_time), levels)
+
+
+def _number(value: float | None) -> float:
+    return float("nan") if value is None else value
+
+
+def _cpu_s() -> float:
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system

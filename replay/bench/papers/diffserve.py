@@ -1,0 +1,157 @@
+"""Does DiffServe's cascade paint better than the rest at few violations, and what do its parts bring?"""
+
+import dataclasses
+from collections.abc import Mapping
+
+from replay.bench.papers.answers import Answer, Asking, Mean, Table, less, number, over_seeds, percent
+from replay.bench.papers.cells import Cell, with_parameters
+from replay.bench.papers.names import DIFFSERVE, HADIS, HEAVY, JOINT, LIGHT, PROTEUS, RANDOM, SOMMELIER, STATIC
+
+CASCADES = {"diffserve-sdturbo": 5.0, "diffserve-sdxs": 5.0, "diffserve-sdxlltn": 15.0}  # SLO in s: 4.1
+FIRST, *_ = CASCADES
+TRACE, PEAK_RPS = "azure-4to32", 32.0
+COMPARED = (LIGHT, HEAVY, PROTEUS, SOMMELIER, STATIC, DIFFSERVE, HADIS, JOINT)
+PAPER = {  # violations, mean of the trace: 4.3, Figs. 5 and 6, cascade by cascade; "<" and "up to" as there
+    LIGHT: ("0", "0", "0"), HEAVY: ("up to 75 %", "68.4 %", "73 %"), PROTEUS: ("< 5 %", "-", "-"),
+    STATIC: ("9 %, peak 19 %", "-", "-"), DIFFSERVE: ("low", "1 % above static", "low"),
+}  # fmt: skip
+GAIN = "up to 23.4 % (4.3), 9 to 24 %, 8 to 15 % (Fig. 6) lower FID than all but Clipper-Heavy"
+STATIC_LOADS = (10.0, 20.0, 30.0)  # a second; Fig. 4 has three
+FACTORS = (1.0, 1.05, 1.2, 1.4, 1.6)  # facts/peers.md 3.5
+REFERENCE = {1.0: "17.60 / 5.1", 1.05: "17.52 / 3.4", 1.2: "17.48 / 0.5", 1.4: "17.57 / 0.2", 1.6: "17.66 / 0.2"}
+SLOS = (3.0, 4.0, 5.0, 7.0, 10.0)  # s; Fig. 9 has a range about 5
+PEAK_THRESHOLD = 0.115  # its optimum at 32/s (facts/peers.md 3.1), held all the time
+ABLATIONS = {
+    "as planned": {},
+    "static threshold": {"threshold": PEAK_THRESHOLD},
+    "AIMD batches": {"aimd": 1.0},
+    "queue = run time (Proteus)": {"queue_factor": 1.0},
+    "queue = 2 run times": {"queue_factor": 2.0},
+}
+ABLATED = {
+    "static threshold": "FID up to 19 % worse", "AIMD batches": "up to 20 points more violations",
+    "queue = 2 run times": "FID up to 12 % worse",
+}  # fmt: skip
+
+
+def ask(asking: Asking) -> Answer:
+    """Three cascades on one trace, over-provisioning, SLOs, and what each part of the allocator is worth."""
+    found = over_seeds(asking.run, _compared_cells(asking), asking.scale.few)
+    found |= over_seeds(asking.run, _swept_cells(asking), 1)
+    found |= over_seeds(asking.run, _random(found), asking.scale.few)
+    light, ours, heavy = (found[f"{FIRST}/{policy}"] for policy in (LIGHT, DIFFSERVE, HEAVY))
+    best = less(ours.fid, light.fid)
+    holds = ours.violations < 0.05 < heavy.violations and best > 0.2
+    return Answer(
+        name=__name__.rpartition(".")[2],
+        title="DiffServe: cascades against single models",
+        verdict=f"{'Held' if holds else 'Held in part'}: on cascade 1 its FID is {percent(best)} below "
+        f"Clipper-Light's at {percent(ours.violations, 2)} violations (paper: up to 23.4 %), Clipper-Heavy violates "
+        f"{percent(heavy.violations)} (paper: up to 75 %). Ours reaches {number(found[f'{FIRST}/{JOINT}'].fid)} to "
+        f"its {number(ours.fid)}, HADIS's rule {number(found[f'{FIRST}/{HADIS}'].fid)}: the highest threshold is not "
+        "the best picture.",
+        tables=(_compared(found), _swept(found), _loads(found), _slos(found), _ablations(found)),
+        numbers={
+            "fid_below_light_share": round(best, 4),
+            "violations": round(ours.violations, 5),
+            "heavy_violations": round(heavy.violations, 4),
+        }
+        | {f"fid_{name}": round(mean.fid, 3) for name, mean in found.items() if name.startswith(FIRST)},
+    )
+
+
+def _base(catalog: str, policy: str) -> Cell:
+    cell = Cell(catalog=catalog, trace=TRACE, policy=policy, slo_s=CASCADES[catalog], loads=False)
+    return with_parameters(cell, {"batch": 4, "peak_rps": PEAK_RPS}) if policy == STATIC else cell
+
+
+def _compared_cells(asking: Asking) -> dict[str, Cell]:
+    catalogs = (FIRST,) if asking.scale.is_quick else tuple(CASCADES)
+    return {f"{catalog}/{policy}": _base(catalog, policy) for catalog in catalogs for policy in COMPARED}
+
+
+def _swept_cells(asking: Asking) -> dict[str, Cell]:
+    """What is run once."""
+    is_quick, cells = asking.scale.is_quick, dict[str, Cell]()
+    for factor in FACTORS[:2] if is_quick else FACTORS:
+        for policy in (PROTEUS, DIFFSERVE, HADIS):
+            swept = {"overprovision": factor}
+            cells[f"over/{factor:g}/{policy}"] = with_parameters(_base(FIRST, policy), swept)
+    for rate in STATIC_LOADS[:1] if is_quick else STATIC_LOADS:
+        for policy in (LIGHT, HEAVY, PROTEUS, DIFFSERVE):
+            cells[f"load/{rate:g}/{policy}"] = dataclasses.replace(_base(FIRST, policy), trace=f"constant-{rate:g}")
+    for slo in SLOS[:1] if is_quick else SLOS:
+        for policy in (HEAVY, PROTEUS, DIFFSERVE):
+            cells[f"slo/{slo:g}/{policy}"] = dataclasses.replace(_base(FIRST, policy), slo_s=slo)
+    for name, parameters in ABLATIONS.items():
+        cells[f"ablation/{name}"] = with_parameters(_base(FIRST, DIFFSERVE), parameters)
+    return cells
+
+
+def _random(found: Mapping[str, Mean]) -> dict[str, Cell]:
+    """Beside each cascade, the split by chance with as many answers of heavy."""
+    shares = {c: found[f"{c}/{DIFFSERVE}"].of("heavy_share") for c in CASCADES if f"{c}/{DIFFSERVE}" in found}
+    return {
+        f"{c}/{RANDOM}": with_parameters(_base(c, RANDOM), {"heavy_share": round(s, 2), "batch": 2})
+        for c, s in shares.items()
+    }
+
+
+def _compared(found: Mapping[str, Mean]) -> Table:
+    rows = []
+    for at, catalog in enumerate(CASCADES):
+        for policy in (*COMPARED, RANDOM):
+            mean, paper = found.get(f"{catalog}/{policy}"), PAPER.get(policy, ("-", "-", "-"))[at]
+            if mean is not None:
+                told = number(mean.fid), percent(mean.violations, 2), paper, percent(mean.of("heavy_share"), 0)
+                rows.append((catalog, policy, *told))
+    title = f"Three cascades (paper: {GAIN})"
+    return Table(
+        title=title, columns=("cascade", "policy", "FID", "violations", "paper's violations", "heavy"), rows=tuple(rows)
+    )
+
+
+def _cell(mean: Mean) -> str:
+    return f"{number(mean.fid)} / {100 * mean.violations:.2f}"
+
+
+def _grid(found: Mapping[str, Mean], kind: str) -> tuple[list[str], dict[str, list[str]]]:
+    """Of names "kind/column/policy": columns, and policy -> its cells."""
+    named = [name.split("/") for name in found if name.startswith(f"{kind}/")]
+    columns = list(dict.fromkeys(column for _, column, _ in named))
+    policies = dict.fromkeys(policy for _, _, policy in named)
+    return columns, {policy: [_cell(found[f"{kind}/{column}/{policy}"]) for column in columns] for policy in policies}
+
+
+def _swept(found: Mapping[str, Mean]) -> Table:
+    columns, rows = _grid(found, "over")
+    told = [(policy, *cells) for policy, cells in rows.items()]
+    told.append((f"{DIFFSERVE}, independent", *(REFERENCE[float(column)] for column in columns)))
+    title = "Over-provisioning on cascade 1, FID / violations % (Fig. 4; last row: facts/peers.md 3.5)"
+    return Table(title=title, columns=("policy", *(f"x {column}" for column in columns)), rows=tuple(told))
+
+
+def _loads(found: Mapping[str, Mean]) -> Table:
+    columns, rows = _grid(found, "load")
+    title = "Constant loads on cascade 1, FID / violations % (Fig. 4: Clipper-Heavy 45 to 74 %)"
+    return Table(title=title, columns=("policy", *(f"{column}/s" for column in columns)),
+                 rows=tuple((policy, *cells) for policy, cells in rows.items()))  # fmt: skip
+
+
+def _slos(found: Mapping[str, Mean]) -> Table:
+    columns, rows = _grid(found, "slo")
+    title = "SLO sweep on cascade 1, FID / violations % (4.6, Fig. 9: low violations and FID over the range)"
+    return Table(title=title, columns=("policy", *(f"{column} s" for column in columns)),
+                 rows=tuple((policy, *cells) for policy, cells in rows.items()))  # fmt: skip
+
+
+def _ablations(found: Mapping[str, Mean]) -> Table:
+    rows = tuple(
+        (name, number((mean := found[f"ablation/{name}"]).fid), percent(mean.violations, 2), ABLATED.get(name, "-"))
+        for name in ABLATIONS
+    )
+    return Table(
+        title="What the allocator's parts bring (4.5, Fig. 8)",
+        columns=("variant", "FID", "violations", "paper"),
+        rows=rows,
+    )

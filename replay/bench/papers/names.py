@@ -1,0 +1,32 @@
+"""The policies that questions compare, by the names they have in the table."""
+
+from types import ModuleType
+
+from planner import policies as every
+from planner.policies import (
+    argus,
+    clipper_heavy,
+    clipper_light,
+    diffserve,
+    diffserve_static,
+    hadis,
+    joint,
+    nirvana,
+    pac,
+    proteus,
+    random_split,
+    sommelier,
+)
+
+
+def _named(module: ModuleType) -> str:
+    return next(name for name, policy in every.POLICIES.items() if policy is module.plan)
+
+
+ARGUS, PAC, NIRVANA, PROTEUS, SOMMELIER = (_named(m) for m in (argus, pac, nirvana, proteus, sommelier))
+LIGHT, HEAVY = _named(clipper_light), _named(clipper_heavy)
+DIFFSERVE, STATIC, HADIS = _named(diffserve), _named(diffserve_static), _named(hadis)
+JOINT, RANDOM = _named(joint), _named(random_split)
+
+OVERPROVISIONED = (JOINT, HADIS, DIFFSERVE, PROTEUS, ARGUS, PAC, SOMMELIER)  # those that plan for a factor of demand
+STEADY = {"time_limit_s": 10.0}  # of joint: so that a busy machine does not change its plans

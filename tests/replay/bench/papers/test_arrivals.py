@@ -1,0 +1,46 @@
+"""The traces that questions run on."""
+
+import pathlib
+
+import numpy as np
+import pytest
+
+from replay.bench.papers.arrivals import MADE, PUBLISHED, open_trace
+from schemas.errors import Unknown
+
+
+@pytest.mark.parametrize("name", [*PUBLISHED, *MADE, "constant-2", "steady-60"])
+def test_a_made_trace_is_the_same_each_time(name: str) -> None:
+    once, again = open_trace(name, None, 500), open_trace(name, None, 500)
+    assert np.array_equal(once.arrival_ms, again.arrival_ms)
+    assert len(once) == 500
+
+
+@pytest.mark.parametrize(
+    ("name", "requests", "peak_rps"),
+    [("azure-1to8", 1633, 8), ("azure-1to28", 5443, 28), ("azure-4to32", 6680, 32), ("twitter-bursty", 20644, 128)],
+)
+def test_a_made_trace_has_about_the_size_and_the_peak_of_the_published_one(
+    name: str, requests: int, peak_rps: float
+) -> None:
+    made = open_trace(name, None, None)
+    peak = np.bincount((made.arrival_ms // 10_000).astype(np.int64)).max() / 10
+    assert 0.75 * requests < len(made) < 1.25 * requests
+    assert 0.85 * peak_rps < peak < 1.15 * peak_rps
+
+
+def test_a_published_trace_comes_from_the_folder(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "azure_functions_1to8qps.csv").write_text("arrival_ms\n0\n10\n30\n")
+    assert open_trace("azure-1to8", tmp_path, None).arrival_ms.tolist() == [0, 10, 30]
+
+
+def test_the_phases_have_easy_and_hard_prompts_at_one_rate() -> None:
+    trace = open_trace("phases", None, None)
+    quarter = np.minimum(trace.arrival_ms // 600_000, 3)
+    assert [(trace.hardness[quarter == part] >= 0.5).all() for part in range(4)] == [False, True, False, True]
+    assert all(1100 < (quarter == part).sum() < 1300 for part in range(4))
+
+
+def test_an_unknown_trace_is_told_with_those_there_are() -> None:
+    with pytest.raises(Unknown, match="azure-1to8"):
+        open_trace("azure-1to9", None, None)

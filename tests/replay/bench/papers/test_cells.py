@@ -1,0 +1,59 @@
+"""One run of a question, and several in processes of their own."""
+
+import pytest
+
+from planner.variant import run_ms
+from replay.bench.papers.cells import REUSE, Cell, catalog_of, run, setup_of, with_parameters
+from replay.bench.papers.crew import Crew
+from replay.bench.papers.names import ARGUS, DIFFSERVE, JOINT, LIGHT, STEADY
+from schemas.errors import PochadeError, Unknown
+
+CELL = Cell(catalog="diffserve-sdturbo", trace="constant-5", policy=LIGHT, slo_s=5, workers=4)
+
+
+def test_equal_cells_come_to_the_same_and_one_asked_for_twice_runs_once() -> None:
+    told: list[tuple[int, int]] = []
+    with Crew(1, None, 40, lambda asked, done: told.append((asked, done))) as crew:
+        first, again = crew.run([CELL, CELL])
+        [later] = crew.run([CELL])
+        here = run(CELL, crew.trace(CELL.trace))
+    assert first == again == later
+    assert first._replace(cpu_s=0) == here._replace(cpu_s=0)
+    assert (crew.runs, told) == (1, [(1, 1)])
+    assert crew.cpu_s == first.cpu_s > 0
+    assert sum(first.course.arrived) == 40
+
+
+def test_an_unknown_catalog_is_told_from_another_process_too() -> None:
+    with Crew(1, None, 40, lambda *_: None) as crew, pytest.raises(PochadeError, match="no-such"):
+        crew.run([Cell(catalog="no-such", trace="constant-5", policy=LIGHT, slo_s=5)])
+
+
+def test_reuse_levels_stand_in_as_variants_of_one_model_that_change_in_no_time() -> None:
+    whole, stand_in = catalog_of("argus-a100"), catalog_of("argus-a100" + REUSE)
+    base, *starts = stand_in.variants.values()
+    assert base.name == whole.best().name
+    assert [run_ms(v, 1) for v in starts] == pytest.approx([4200 * (50 - k) / 50 for k in (5, 10, 15, 20, 25)])
+    assert {v.load_ms for v in stand_in.variants.values()} == {0}
+
+
+def test_plans_of_ours_do_not_depend_on_how_busy_the_machine_is() -> None:
+    ours = setup_of(Cell(catalog="hadis-l40s", trace="constant-5", policy=JOINT, slo_s=60))
+    assert ours.parameters == STEADY
+    assert setup_of(CELL).parameters == {}
+
+
+def test_parameters_are_added_to_a_cell_in_an_order_that_makes_equal_cells_equal() -> None:
+    one = with_parameters(with_parameters(CELL, {"b": 1}), {"a": 2})
+    assert one == with_parameters(CELL, {"a": 2, "b": 1})
+    assert one.parameters == (("a", 2), ("b", 1))
+
+
+def test_a_run_tells_the_pair_that_was_planned() -> None:
+    with Crew(1, None, 30, lambda *_: None) as crew:
+        cascade = Cell(catalog="diffserve-sdturbo", trace="constant-5", policy=DIFFSERVE, slo_s=5)
+        plain = Cell(catalog="argus-a100", trace="constant-5", policy=ARGUS, slo_s=12.6, workers=8)
+        assert run(cascade, crew.trace("constant-5")).pairs == {"sd-turbo > sd15": pytest.approx(1)}
+        assert all(" > " not in pair for pair in run(plain, crew.trace("constant-5")).pairs)
+    with pytest.raises(Unknown):
+        run(with_parameters(cascade, {"nonsense": 1}), crew.trace("constant-5"))

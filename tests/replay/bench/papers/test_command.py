@@ -1,0 +1,52 @@
+"""`pochade bench papers` from the command line."""
+
+import pathlib
+
+import pytest
+from click.testing import CliRunner
+
+from replay.bench.papers import questions
+from replay.bench.papers.answers import Answer, Asking, Table
+from replay.commands.bench import bench
+from streams.settings import Settings
+
+
+def answer(_asking: Asking) -> Answer:
+    table = Table(title="Runs", columns=("a", "b"), rows=(("1", "2"),))
+    name = next(iter(questions.QUESTIONS))
+    return Answer(name=name, title="A question", verdict="Held: yes", tables=(table,), numbers={"a": 1.0})
+
+
+@pytest.fixture(autouse=True)
+def _one_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(questions, "QUESTIONS", {next(iter(questions.QUESTIONS)): answer})
+
+
+def told(*options: str) -> str:
+    result = CliRunner().invoke(bench, ["papers", *options], obj=Settings)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_the_page_goes_to_the_terminal_and_says_that_traces_were_made() -> None:
+    page = told()
+    assert "**Held: yes**" in page
+    assert "Traces: made, of the published ones' shape" in page
+
+
+def test_with_a_file_the_page_goes_there_and_verdicts_to_the_terminal(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "RESULTS.md"
+    out = told("--page", str(file), "--traces", str(tmp_path), "--quick")
+    assert "A question\n  Held: yes" in out
+    assert "| 1 | 2 |" in file.read_text()
+    assert f"papers --traces {tmp_path} --quick" in file.read_text()
+    assert "figures mean nothing" in file.read_text()
+
+
+def test_json_is_one_line_with_the_answers() -> None:
+    assert told("-o", "json").count("\n") == 1
+
+
+def test_an_unknown_question_is_told_with_those_there_are() -> None:
+    result = CliRunner().invoke(bench, ["papers", "--only", "nonsense"], obj=Settings)
+    assert next(iter(questions.QUESTIONS)) in str(result.exception)

@@ -1,0 +1,108 @@
+"""That every question can be asked, answers as its runs say, and finds its place on the page."""
+
+import pytest
+
+from replay.bench.papers.answers import QUICK, Answer, Asking, Scale
+from replay.bench.papers.arrivals import open_trace
+from replay.bench.papers.cells import Cell, Found
+from replay.bench.papers.names import ARGUS, DIFFSERVE, HADIS, HEAVY, JOINT, LIGHT
+from replay.bench.papers.page import render, row
+from replay.bench.papers.questions import QUESTIONS, ask
+from replay.traces import Trace
+from schemas.errors import Unknown
+from tests.replay.bench.papers.found import alike, found
+
+MADE = {
+    "command": "pochade bench papers",
+    "date": "2026-11-22",
+    "machine": "2 cores",
+    "traces": "made",
+    "minutes": "1.0",
+    "cpu_minutes": "2.0",
+    "runs": 3,
+    "jobs": 2,
+    "versions": "python 3.11",
+}
+FULL = Scale(seeds=3, few=2)
+
+
+def trace(name: str) -> Trace:
+    return open_trace(name, None, 200)
+
+
+def asked(name: str, of: object = None, scale: Scale = FULL) -> Answer:
+    run = alike(of if callable(of) else lambda _: found())
+    return ask([name], Asking(run=run, trace=trace, scale=scale))[0]
+
+
+@pytest.mark.parametrize("scale", [FULL, QUICK])
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_every_question_answers_with_a_verdict_and_tables_on_the_page(name: str, scale: Scale) -> None:
+    answer = asked(name, scale=scale)
+    page = render([answer], MADE)
+    assert answer.verdict.partition(":")[0].partition(",")[0] in ("Held", "Held in part", "Not held", "Met", "Not met")
+    assert page.count(answer.verdict) == 2
+    for table in answer.tables:
+        assert table.rows, table.title
+        assert {len(cells) for cells in table.rows} == {len(table.columns)}, table.title
+        assert table.title in page
+    assert "What differs from the paper, and why:\n\n- " in page
+
+
+def test_questions_come_in_the_page_s_order_and_an_unknown_one_is_told_with_those_there_are() -> None:
+    names = list(QUESTIONS)
+    asking = Asking(run=alike(lambda _: found()), trace=trace, scale=QUICK)
+    assert [answer.name for answer in ask(names[::-1], asking)] == names
+    with pytest.raises(Unknown, match=names[0]):
+        ask(["nonsense"], asking)
+
+
+def ahead(cell: Cell) -> Found:
+    """Ours paints better by about .5 in each seed."""
+    return found(quality=(-16.5 if cell.policy == JOINT else -17.0) - 0.01 * cell.seed**2)
+
+
+def test_ours_meets_its_number_where_it_is_ahead_on_every_trace() -> None:
+    [name] = [name for name in QUESTIONS if name == JOINT]
+    assert asked(name, ahead).numbers["is_frontier_met"]
+    assert asked(name, ahead).verdict.startswith("Met: ")
+    behind = asked(name, lambda cell: found(quality=-17.0 if cell.policy == JOINT else -16.5))
+    assert not behind.numbers["is_frontier_met"]
+    assert behind.verdict.startswith("Not met: ")
+
+
+def test_the_bound_is_missed_where_ours_paints_far_above_it_or_violates() -> None:
+    numbers = asked(JOINT, lambda cell: found(quality=-40.0 if cell.catalog.startswith(HADIS) else -17.0)).numbers
+    assert not numbers["is_bound_met"]
+    assert not asked(JOINT, lambda _: found(violations=0.03, quality=-15.0)).numbers["is_bound_met"]
+
+
+def test_the_cascade_holds_where_it_beats_light_without_heavy_s_violations() -> None:
+    def as_published(cell: Cell) -> Found:
+        by_policy = {LIGHT: found(0, -22.77), HEAVY: found(0.6, -18.55)}
+        return by_policy.get(cell.policy, found(0.001, -17.4))
+
+    assert asked(DIFFSERVE, as_published).verdict.startswith("Held: ")
+    assert asked(DIFFSERVE).verdict.startswith("Held in part: ")
+
+
+def test_hard_phases_must_raise_the_slow_models_share() -> None:
+    course = found().course
+    hard = [{"sd35-turbo": 1, "sd35-medium": 9}] * 10
+    risen = course._replace(width_s=60.0, levels=[*course.levels[:10], *hard, *course.levels[:10], *hard])
+    answer = asked(HADIS, lambda cell: found(quality=-16 if cell.policy == HADIS else -17, course=risen))
+    assert answer.numbers["heavy_share_rise"] == pytest.approx(0.5)
+    assert answer.verdict.startswith("Held: ")
+    assert asked(HADIS).verdict.startswith("Held in part: ")
+
+
+def test_a_ramp_saturates_where_a_tenth_is_late_for_five_minutes() -> None:
+    course = found().course
+    late = course._replace(width_s=30.0, arrived=[10] * 120, in_time=[10] * 60 + [0] * 60, levels=[{}] * 120)
+    numbers = asked(ARGUS, lambda _: found(course=late)).numbers
+    at_s = 30.0 * (60 - 10 + 2)  # two of ten intervals late are the first above a tenth
+    assert numbers[f"saturates_per_minute_{ARGUS}"] == pytest.approx(40 + 500 * at_s / 3600, abs=0.1)
+
+
+def test_what_would_end_a_cell_of_a_table_is_escaped() -> None:
+    assert row(("a|b", "c")) == "| a\\|b | c |"
