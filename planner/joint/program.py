@@ -58,11 +58,11 @@ def program(
     gates = {problem.options[o].gate for o in possible}
     made = Program(
         model,
-        {(c, o): _share(f"e{c}_{o}") for c in bands for o in possible},
-        [_share(f"s{c}") for c in bands],
-        {g: pulp.LpVariable(f"z{g}", cat=pulp.LpBinary) for g in sorted(gates)},
-        [_pieces(problem, v, modes[v]) for v in range(len(problem.variants))],
-        [pulp.LpVariable(f"d{v}", lowBound=0) for v in range(len(problem.variants))],
+        {(c, o): _share(model, f"e{c}_{o}") for c in bands for o in possible},
+        [_share(model, f"s{c}") for c in bands],
+        {g: model.add_variable(f"z{g}", cat=pulp.LpBinary) for g in sorted(gates)},
+        [_pieces(problem, model, v, modes[v]) for v in range(len(problem.variants))],
+        [model.add_variable(f"d{v}", 0) for v in range(len(problem.variants))],
     )
     model.setObjective(_objective(problem, made, thrift.price if thrift else BUSY))
     if thrift:
@@ -74,17 +74,17 @@ def program(
     return made
 
 
-def _share(name: str) -> pulp.LpVariable:
-    return pulp.LpVariable(name, lowBound=0, upBound=1)
+def _share(model: pulp.LpProblem, name: str) -> pulp.LpVariable:
+    return model.add_variable(name, 0, 1)
 
 
-def _pieces(problem: Problem, v: int, modes: Sequence[Mode]) -> list[Piece]:
+def _pieces(problem: Problem, model: pulp.LpProblem, v: int, modes: Sequence[Mode]) -> list[Piece]:
     return [
         Piece(
             mode,
             line,
-            pulp.LpVariable(f"y{v}_{m}_{i}", cat=pulp.LpBinary),
-            pulp.LpVariable(f"n{v}_{m}_{i}", lowBound=0, upBound=line.most, cat=pulp.LpInteger),
+            model.add_variable(f"y{v}_{m}_{i}", cat=pulp.LpBinary),
+            model.add_variable(f"n{v}_{m}_{i}", 0, line.most, pulp.LpInteger),
         )
         for m, mode in enumerate(modes)
         for i, line in enumerate(mode.lines)

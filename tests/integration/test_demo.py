@@ -9,6 +9,7 @@ from collections.abc import Callable
 import psutil
 import pytest
 
+from planner.policies import DEFAULT, JUDGES_ALL
 from replay.supervisor import spawn
 
 pytestmark = pytest.mark.integration
@@ -38,6 +39,7 @@ def test_a_demo_paints_everything_once_and_leaves_nothing_running(home: pathlib.
     report = json.loads((home / "demo" / "report.json").read_text())
     assert report["accepted"] == report["outcomes"]["COMPLETED"] == len(report["pictures"]) == 12
     assert (report["lost"], report["duplicates"], report["identical_pictures"]) == (0, 0, 0)
+    assert report["policies"] == [DEFAULT, JUDGES_ALL], "a policy is pinned while requests are under way"
     page = (home / "demo" / "gallery.html").read_text()
     assert page.count("<article") == 12
     assert page.count("data:image/png;base64,") == 12 + report["escalated"]
