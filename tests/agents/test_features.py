@@ -78,7 +78,7 @@ def test_each_sign_of_a_script_without_spaces_is_a_word(extractor: FeatureExtrac
     assert extractor.extract("красный кот на лодке").prompt_length == 4
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(prompt=st.text(st.characters(), max_size=600))
 def test_any_text_at_all_gets_a_hardness(classifier: RuleClassifier, prompt: str) -> None:
     hardness, classes, features = classifier.classify(prompt)

@@ -13,7 +13,7 @@ def test_arrivals_are_counted_by_the_second_that_ends_with_now() -> None:
     assert counts_per_second([], NOW_MS, 2) == (0, 0)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.integers(-70_000, 5_000), max_size=20), st.integers(1, 60))
 def test_every_arrival_of_the_window_is_counted_once(offsets: list[int], seconds: int) -> None:
     counts = counts_per_second([NOW_MS + offset for offset in offsets], NOW_MS, seconds)

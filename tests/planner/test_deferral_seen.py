@@ -48,7 +48,7 @@ def test_too_few_pictures_tell_nothing() -> None:
     assert seen_deferral("light", "look", [], enough=0).curves == (None,)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20), st.floats(0, 0.97))
 def test_a_seen_curve_rises_and_agrees_with_the_pictures(confidences: list[float], threshold: float) -> None:
     (curve,) = seen_deferral("light", "look", [(0.5, c) for c in confidences], enough=1).curves

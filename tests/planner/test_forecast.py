@@ -52,7 +52,7 @@ def test_one_lone_burst_does_not_widen_the_margin_for_ever() -> None:
     assert trend(burst).burst_rps < 2.5 * trend([10] * 81).burst_rps
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(COUNTS, st.floats(0.5, 0.99), st.integers(1, 20))
 def test_a_forecast_is_a_rate_and_a_higher_quantile_never_a_lower_one(
     counts: list[int], quantile: float, horizon_s: int

@@ -26,7 +26,7 @@ def counts(draft: Draft) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(deadline=None, max_examples=25)  # some start a solver each time
+@settings(max_examples=25)  # some start a solver each time
 @given(n_workers=st.integers(0, 12), demand=st.floats(0, 1e4))
 def test_every_policy_makes_a_valid_plan_for_any_fleet_and_demand(name: str, n_workers: int, demand: float) -> None:
     observation = an_observation(n_workers, demand_rps=demand)

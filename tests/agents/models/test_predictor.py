@@ -60,7 +60,7 @@ def test_a_prompt_that_states_nothing_is_taken_for_an_average_one(tmp_path: Path
     assert np.allclose(said.all_facts, [0.25, 0.75], atol=0.01)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(prompt=st.text(st.characters(), max_size=200))
 def test_any_text_at_all_gets_a_prediction(prompt: str) -> None:
     assert torch.isfinite(QualityHead(2).eval()(a_text_side()([prompt])).quality).all()

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import linprog
@@ -27,7 +27,6 @@ def a_histogram(dice: np.random.Generator, n: int) -> Floats:
     return np.asarray(shares / shares.sum())
 
 
-@settings(deadline=None)
 @given(st.integers(1, 9), st.integers(0, 2**32 - 1))
 def test_classes_keep_their_mass_and_levels_get_what_they_can_carry(n: int, seed: int) -> None:
     dice = np.random.default_rng(seed)

@@ -18,7 +18,7 @@ WANTED = {"slow": 0.5, "middle": 0.5}
 SHARES = {"quick": 0.5, "quickest": 0.5}
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.integers(0, 2**32 - 1))
 def test_rows_sum_to_one_and_meet_the_shares(seed: int) -> None:
     dice = np.random.default_rng(seed)

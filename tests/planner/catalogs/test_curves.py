@@ -36,7 +36,7 @@ def test_light_is_charged_only_for_what_reaches_it_and_heavy_for_both_ways_there
     assert a_row().heavy_share == pytest.approx(0.2 + 0.8 * 0.5)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=15))
 def test_no_row_of_the_front_is_beaten_and_every_other_row_is(figures: list[tuple[int, int]]) -> None:
     rows = [a_row(latency_ms=float(ms), quality=float(quality)) for ms, quality in figures]

@@ -43,7 +43,7 @@ SHARES = st.dictionaries(
 ).map(lambda d: {label: share / sum(d.values()) for label, share in d.items()})
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     n_workers=st.integers(0, 9), demand=st.one_of(st.just(0.0), st.floats(1e-6, 1e6)), classes=SHARES,
     stage=st.sampled_from((*STAGES, "elsewhere")), retrieval_ms=st.sampled_from((None, 0.0, 80.0, math.inf)),

@@ -63,7 +63,7 @@ def test_what_only_the_over_provisioning_does_not_fit_is_not_shed() -> None:
     assert "less than is provided for (420/s)" in draft.reason
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(n_workers=st.integers(0, 6), demand=st.one_of(st.just(0.0), st.floats(0, 1e9)), slo_ms=st.floats(0, 1e6))
 def test_any_fleet_and_demand_have_a_plan(n_workers: int, demand: float, slo_ms: float) -> None:
     draft = drafted(seen(n_workers, demand, slo_ms=slo_ms))

@@ -115,7 +115,7 @@ def test_demand_beyond_all_is_painted_light_and_the_rest_shed() -> None:
     assert drafted(seen(8)).is_feasible
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(n_workers=st.integers(0, 6), demand=st.one_of(st.just(0.0), st.floats(0, 1e9)), slo_ms=st.floats(0, 1e6))
 def test_any_fleet_and_demand_have_a_plan(n_workers: int, demand: float, slo_ms: float) -> None:
     draft = drafted(seen(n_workers, demand, slo_ms=slo_ms))

@@ -22,9 +22,7 @@ from schemas.topics import PROMPTS
 from tests.replay.traces.files import GENTD26, UNTIMED
 
 T = TypeVar("T")
-FUZZ = settings(
-    max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+FUZZ = settings(max_examples=60, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 HEADERS = {
     "nothing": "",
     "arrivals": "arrival_ms",

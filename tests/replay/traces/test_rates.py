@@ -52,7 +52,7 @@ rates = st.floats(0, 50)
 curves = st.lists(st.tuples(st.floats(0, 20), rates, rates), min_size=1, max_size=5)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(curves)
 def test_along_a_curve_the_nth_request_comes_when_the_integral_reaches_it(
     lines: list[tuple[float, float, float]],

@@ -77,7 +77,7 @@ ROWS = st.builds(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(ROWS, min_size=1, max_size=6), st.booleans())
 def test_any_trace_is_read_again_as_it_was(tmp_path: pathlib.Path, rows: list[Row], is_packed: bool) -> None:
     columns = Columns()

@@ -1,0 +1,6 @@
+"""What holds for all tests: nothing is timed, on a loaded machine neither."""
+
+from hypothesis import settings
+
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
