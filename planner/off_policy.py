@@ -96,6 +96,8 @@ class Estimate:
 
 def fate(past: Past, plan: Plan) -> Fate | None:
     """How a request that took the same first level would have ended under a plan; None: the past does not tell."""
+    if not past.level:  # it ended before any picture
+        return Fate("", past.latency_ms, past.work_ms, past.is_completed, is_painted_again=False)
     cascade = cascade_of(plan, past.level)
     if cascade is None or (past.confidence is not None and keeps(cascade, as_score(past.confidence))):
         is_answer = past.is_completed or past.went_on
@@ -125,8 +127,7 @@ def estimate(past: Sequence[Past], plan: Plan, slo_ms: float, seed: int) -> Esti
     if not past:
         raise InvalidPlan("no request of the past to estimate from: read a longer time")
     weights = np.array([weight(each, plan) for each in past])
-    unpainted = [Fate("", each.latency_ms, each.work_ms, each.is_completed, False) for each in past]
-    fates = [fate(each, plan) if each.level else none for each, none in zip(past, unpainted, strict=True)]
+    fates = [fate(each, plan) for each in past]
     drawn = np.array([each.probability > 0 for each in past])
     known = np.array([each is not None for each in fates]) & (weights > 0)
     told = [each for each, is_known in zip(fates, known, strict=True) if is_known and each is not None]

@@ -1,7 +1,7 @@
 """The control topic: reads plans and operators' orders, writes an order."""
 
 import getpass
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from schemas import topics
@@ -16,6 +16,7 @@ from streams.settings import Settings
 
 READ_TIMEOUT_S = 60
 WRITE_TIMEOUT_S = 15
+NO_PLAN = "no plan has been published: is a planner running? (`pochade serve planner`)"
 
 OnPlan = Callable[[Plan], object]
 OnPin = Callable[[Pin | None], None]  # an operator's order; None: there is none any more
@@ -52,17 +53,28 @@ def read_control(
 
 
 def plan_of_version(settings: Settings, version: int) -> Plan:
-    """The plan of this version that readers obeyed: the first one.
+    """The plan of this version that readers obeyed. Raises PochadeError as `of_version`, or for a silent broker."""
+    plans: list[Plan] = []
+    read_control(settings, plans.append)
+    return of_version(plans, version)
+
+
+def of_version(plans: Sequence[Plan], version: int) -> Plan:
+    """The first plan of this version, which is the one that readers obeyed.
 
     Raises:
-        PochadeError: there is none, with those that there are; or the broker does not answer in time.
+        PochadeError: there is none, with those that there are.
     """
-    found: dict[int, Plan] = {}
-    read_control(settings, lambda plan: found.setdefault(plan.version, plan))
-    if version not in found:
-        there = f"the topic holds {min(found)} to {max(found)}" if found else "no plan has been published"
-        raise PochadeError(f"there is no plan {version}: {there}; see them with `pochade plan history`")
-    return found[version]
+    for plan in plans:
+        if plan.version == version:
+            return plan
+    if not plans:
+        raise PochadeError(NO_PLAN)
+    versions = [plan.version for plan in plans]
+    raise PochadeError(
+        f"there is no plan {version}: the topic holds {min(versions)} to {max(versions)}; "
+        "see them with `pochade plan history`"
+    )
 
 
 def order(

@@ -52,13 +52,14 @@ def history(obj: LazySettings, output: str, last: int) -> None:
 @click.pass_obj
 def diff(obj: LazySettings, before: int | None, after: int | None, output: str) -> None:
     """Tell what two plans decided otherwise: BEFORE (default: the one before) and AFTER (default: the one in force)."""
-    from agents.commands.plan_reading import in_force, of_version, one_before, published
+    from agents.commands.plan_reading import in_force, one_before, published
     from agents.commands.plan_tables import print_differences, print_json
     from agents.planning.report import differences
+    from streams.control import of_version
 
     found = published(obj())
-    new = of_version(found, after) if after else in_force(found)
-    old = of_version(found, before) if before else one_before(found, new)
+    new = of_version(found.plans, after) if after else in_force(found)
+    old = of_version(found.plans, before) if before else one_before(found, new)
     rows = differences(old, new)
     if output == "json":
         changes = [{"what": what, "before": was, "after": now} for what, was, now in rows]

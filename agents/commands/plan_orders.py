@@ -49,10 +49,10 @@ def rollback(obj: LazySettings, version: int | None) -> None:
 
     Its decision is published again as a new plan, on the workers that are there now, by the leading planner.
     """
-    from agents.commands.plan_reading import in_force, of_version, one_before, published
-    from streams.control import order
+    from agents.commands.plan_reading import in_force, one_before, published
+    from streams.control import of_version, order
 
     found = published(obj())
-    plan = of_version(found, version) if version else one_before(found, in_force(found))
+    plan = of_version(found.plans, version) if version else one_before(found, in_force(found))
     order(obj(), plan_version=plan.version)
     click.echo(f"back to plan {plan.version} by {plan.policy} until `pochade plan unpin`: {plan.reason}")

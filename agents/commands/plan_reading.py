@@ -5,7 +5,7 @@ from typing import NamedTuple
 from planner.plans import newer
 from schemas.errors import PochadeError
 from schemas.messages import Pin, Plan
-from streams.control import read_control
+from streams.control import NO_PLAN, read_control
 from streams.settings import Settings
 
 READ_S = 15
@@ -34,20 +34,8 @@ def published(settings: Settings) -> Published:
 def in_force(found: Published) -> Plan:
     """The newest plan. Raises PochadeError where there is none."""
     if not found.plans:
-        raise PochadeError("no plan has been published: is a planner running? (`pochade serve planner`)")
+        raise PochadeError(NO_PLAN)
     return found.plans[-1]
-
-
-def of_version(found: Published, version: int) -> Plan:
-    """A plan by its version. Raises PochadeError with those that there are."""
-    for plan in found.plans:
-        if plan.version == version:
-            return plan
-    newest = in_force(found).version
-    raise PochadeError(
-        f"there is no plan {version}: the topic holds {found.plans[0].version} to {newest}; "
-        "see them with `pochade plan history`"
-    )
 
 
 def one_before(found: Published, plan: Plan) -> Plan:

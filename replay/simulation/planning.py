@@ -4,13 +4,12 @@ import time
 from dataclasses import replace
 
 from planner.draft import Draft
+from planner.making import Rules, let_in, made
 from planner.observation import Observation, WorkerView, live_workers
 from planner.plans import check, memory_of, publish
-from planner.policies import named
 from planner.replanning.kept import gone, kept
 from planner.replanning.staying import stays
 from planner.replanning.triggers import GROWTH_MS, Signals, signals_of, why_now
-from planner.shedding import with_admission
 from replay.simulation.agenda import Agenda
 from replay.simulation.board import Board
 from replay.simulation.fleet import Fleet
@@ -26,6 +25,7 @@ class PlannerLoop:
     def __init__(self, agenda: Agenda, board: Board, setup: Setup, fleet: Fleet, pulse: Pulse, senses: Senses) -> None:
         self._agenda, self._board, self._setup = agenda, board, setup
         self._fleet, self._pulse, self._senses = fleet, pulse, senses
+        self._rules = Rules(sheds=setup.sheds)
         self._look_ms = min(setup.timing.look_ms, setup.period_ms)
         self._seen: Signals | None = None
         self._planned_ms = agenda.now_ms
@@ -75,7 +75,8 @@ class PlannerLoop:
                 raise
             self.failures.append(f"{type(error).__name__}: {error}")
             lost = gone(before, seen.workers)
-            draft = self._shed(kept(before, seen.workers, setup.catalog, before.reason), seen)
+            draft = kept(before, seen.workers, setup.catalog, before.reason)
+            draft = let_in(draft, seen, setup.catalog, self._rules)
             return publish(draft, before, before.policy, seen.now_ms) if lost else None
         if before is not None and stays(draft, setup.policy, seen, before, setup.catalog):
             return None
@@ -83,15 +84,12 @@ class PlannerLoop:
 
     def _drafted(self, seen: Observation, before: Plan | None) -> Draft:
         setup = self._setup
-        draft = named(setup.policy)(seen, setup.catalog, memory_of(before, setup.policy), setup.parameters)
+        memory = memory_of(before, setup.policy)
+        draft = made(setup.policy, seen, setup.catalog, memory, setup.parameters, self._rules)
         if setup.dispatch:
             draft = replace(draft, dispatch=setup.dispatch)
-        draft = self._shed(draft, seen)
         check(publish(draft, before, setup.policy, seen.now_ms), setup.catalog)
         return draft
-
-    def _shed(self, draft: Draft, seen: Observation) -> Draft:
-        return with_admission(draft, seen, self._setup.catalog) if self._setup.sheds else draft
 
 
 def slim(plan: Plan, before: Plan) -> Plan:

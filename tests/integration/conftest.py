@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 from tenacity import RetryError, Retrying, retry_if_not_result, stop_after_delay, wait_fixed
 
 from streams import admin, broker, broker_jars, broker_java, broker_record
+from streams.producer import KafkaRecordProducer
 from streams.settings import Settings, load
 
 T = TypeVar("T")
@@ -89,3 +90,12 @@ def settings(broker_home: pathlib.Path) -> Iterator[Settings]:
         client = AdminClient(admin.client_config(own))  # must live until the answers are here
         for deleted in client.delete_topics(names).values():
             deleted.result(15)
+
+
+@pytest.fixture
+def producer(settings: Settings) -> Iterator[KafkaRecordProducer]:
+    """A producer of a deployment of the test's own, whose topics are there."""
+    admin.create_topics(settings)
+    producer = KafkaRecordProducer(settings)
+    yield producer
+    producer.close()

@@ -11,10 +11,10 @@ import pytest
 
 from streams import admin, broker, broker_probe
 from streams.settings import Settings, load
+from tests.integration.conftest import PollUntil
 
 pytestmark = pytest.mark.integration
 QUICK = ["--set", "kafka.session_timeout_ms=2000"]
-PollUntil = Callable[[Callable[[], bool], float, str], bool]
 POCHADE = "from streams.cli import main; main(prog_name='pochade')"
 
 
@@ -57,7 +57,7 @@ def test_a_worker_is_told_beside_a_bare_loop(there: tuple[pathlib.Path, list[str
 
 
 def test_a_ledger_is_told_and_leaves_no_topics_on_a_configured_cluster(
-    there: tuple[pathlib.Path, list[str]], poll_until: PollUntil
+    there: tuple[pathlib.Path, list[str]], poll_until: PollUntil[object]
 ) -> None:
     report = told(*there, "ledger", "--count", "200", "--existing", "500", "--repeats", "1")
     assert (report["lost"], report["duplicates"]) == (0, 0)

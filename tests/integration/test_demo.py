@@ -11,9 +11,9 @@ import pytest
 
 from planner.policies import DEFAULT, JUDGES_ALL
 from replay.supervisor import spawn
+from tests.integration.conftest import PollUntil
 
 pytestmark = pytest.mark.integration
-PollUntil = Callable[[Callable[[], bool], float, str], bool]
 POCHADE = "from streams.cli import main; main(prog_name='pochade')"
 
 
@@ -47,7 +47,7 @@ def test_a_demo_paints_everything_once_and_leaves_nothing_running(home: pathlib.
 
 
 @pytest.mark.timeout(120)
-def test_a_demo_that_is_told_to_end_stops_what_it_started(home: pathlib.Path, poll_until: PollUntil) -> None:
+def test_a_demo_that_is_told_to_end_stops_what_it_started(home: pathlib.Path, poll_until: PollUntil[object]) -> None:
     log = home / "told.log"
     running = spawn(demo(home), log)
     poll_until(lambda: "waiting for" in log.read_text(), 60, "roles started")

@@ -17,14 +17,6 @@ from tests.integration.conftest import PollUntil
 pytestmark = pytest.mark.integration
 
 
-@pytest.fixture
-def producer(settings: Settings) -> Iterator[KafkaRecordProducer]:
-    create_topics(settings)
-    producer = KafkaRecordProducer(settings)
-    yield producer
-    producer.close()
-
-
 @contextlib.contextmanager
 def following(
     settings: Settings, topics: list[str], on_record: Callable[[Incoming], None], since_ms: int | None = 0

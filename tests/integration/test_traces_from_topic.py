@@ -1,7 +1,6 @@
 """A trace from our own topics by time range, on the real broker."""
 
 import json
-from collections.abc import Iterator
 
 import pytest
 from click.testing import CliRunner
@@ -13,7 +12,7 @@ from schemas.errors import PochadeError
 from schemas.messages import GenerateRequest
 from schemas.record import Outgoing
 from schemas.topics import PROMPTS, PROMPTS_BATCH, RESULTS
-from streams.admin import client_config, create_topics, topic_name
+from streams.admin import client_config, topic_name
 from streams.cli import main
 from streams.codec import encode
 from streams.producer import KafkaRecordProducer, send_all
@@ -24,14 +23,6 @@ from streams.window import between
 from tests.integration.conftest import PollUntil
 
 pytestmark = pytest.mark.integration
-
-
-@pytest.fixture
-def producer(settings: Settings) -> Iterator[KafkaRecordProducer]:
-    create_topics(settings)
-    producer = KafkaRecordProducer(settings)
-    yield producer
-    producer.close()
 
 
 def ask(producer: KafkaRecordProducer, *names: str, topic: str = PROMPTS) -> None:
