@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from agents import catalogs
 from agents.running import Run, not_alive
+from agents.sweeping import sweeper_of
 from agents.views import EndedView, FleetView, PlanView
 from planner.catalog import Catalog
 from streams import logs
@@ -23,6 +24,7 @@ from streams.stores import open_store
 
 TORCH_ROLES = {"worker", "discriminator"}
 STREAM_ROLES = {"classifier", "router", "discriminator"}
+SWEEPER = "sweeper"  # the thread beside a router
 PLANNED = {"router", "discriminator"}  # stream roles that serve nothing before they hold a plan
 
 
@@ -60,7 +62,7 @@ def assemble(settings: Settings, roles: frozenset[str]) -> Iterator[Process]:
     health = Health(roles)
     with contextlib.ExitStack() as stack:
         stack.enter_context(served(health, settings.http))
-        catalog = catalogs.load(settings.catalog)
+        catalog = catalogs.load(settings.catalog, settings.published)
         if not needs_torch(roles, catalog):
             sys.modules["torch"] = None  # type: ignore[assignment]  # spaCy's thinc would load it: 4 s, 500 MB for nothing
         create_topics(settings, sorted(catalog.variants))
@@ -70,6 +72,10 @@ def assemble(settings: Settings, roles: frozenset[str]) -> Iterator[Process]:
         process = Process(health)
         probes: dict[str, tuple[Probe, Probe]] = {}
         for role in sorted(roles):
+            if role == "router":
+                sweeper = sweeper_of(settings, catalog, producer, views.plans, views.ended, views.fleet)
+                process.threaded[SWEEPER] = sweeper.run
+                probes[SWEEPER] = (lambda: "", partial(not_alive, SWEEPER))
             if role in STREAM_ROLES:
                 for logic in _logics(role, settings, catalog, views):
                     host = AgentHost(settings, logic, producer)
@@ -175,7 +181,8 @@ def _threaded(
         named(settings.planner.policy or DEFAULT)
         lease = KafkaLease(settings)
         stack.callback(lease.close)
-        planner = PlannerLoop(settings, catalogs.measured(settings.catalog), lease, views.plans, views.fleet)
+        known = catalogs.measured(settings.catalog, settings.published)
+        planner = PlannerLoop(settings, known, lease, views.plans, views.fleet)
         return Threaded(planner.run, planner.not_ready)
     from agents.engines import check_models
     from agents.worker import Worker

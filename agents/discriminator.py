@@ -17,6 +17,7 @@ from planner.escalation import Escalate, Keep, Verdict, cascade_of, judge, judge
 from planner.options import settle
 from planner.outcomes import completed, failed, step_of
 from planner.paint_over import begins_at
+from planner.patience import AGAIN_S, MOST_AGAIN_S
 from planner.wishes import may_escalate
 from schemas import topics
 from schemas.messages import Cascade, GenerateRequest, ImageGenerated, Plan
@@ -120,7 +121,8 @@ class Discriminator:
             return scorer.score(request, picture.convert("RGB"))
 
     @tenacity.retry(
-        retry=tenacity.retry_if_exception_type(StoreUnavailable), wait=tenacity.wait_exponential(0.1, max=5)
+        retry=tenacity.retry_if_exception_type(StoreUnavailable),
+        wait=tenacity.wait_exponential(AGAIN_S, max=MOST_AGAIN_S),
     )  # an outage of the store is waited out in place
     def _fetch(self, uri: str) -> bytes:
         return self._store.get(uri)

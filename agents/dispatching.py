@@ -42,11 +42,13 @@ class Dispatcher:
         cause: Headers,
         path: tuple[Step, ...] = (),
         paint_over_step: int = 0,
+        attempt: int = 1,
         seen: Loads | None = None,
     ) -> Outgoing:
         """The job's record, for the worker that the plan's dispatch names. `seen`: what `look` just told.
 
         `paint_over_step`: at which of the job's steps it begins, with the last picture of `path`; 0: on a blank.
+        `attempt`: how many owners it will have met, the next one included.
         """
         load = await self._worker(plan, level, classified.request.request_id, (seen or {}).get(level))
         job = GenerateJob(
@@ -55,7 +57,7 @@ class Dispatcher:
             level=level,
             variant=self._catalog.level(level).name,
             stage=len(path),
-            attempt=1,
+            attempt=attempt,
             probability=probability,
             plan_version=plan.version,
             worker_id=load.worker_id if load else "",

@@ -7,12 +7,12 @@ import tenacity
 from PIL import Image
 
 from planner.options import Settled
+from planner.patience import AGAIN_S, DRAFT_S, MOST_AGAIN_S
 from schemas.errors import PochadeError
 from schemas.messages import GenerateJob, ImageRef
 from streams.store import ImageStore, StoreUnavailable
 
-DRAFT_WAIT_S = 5  # of an outage, for a draft: painting on a blank costs less than a longer one
-AGAIN = tenacity.wait_exponential(0.1, max=5)
+AGAIN = tenacity.wait_exponential(AGAIN_S, max=MOST_AGAIN_S)
 
 
 class NoDraft(PochadeError):
@@ -54,12 +54,12 @@ class Pictures:
     def _fetch(self, uri: str) -> bytes:
         get = tenacity.retry(
             retry=tenacity.retry_if_exception_type(StoreUnavailable), wait=AGAIN,
-            stop=tenacity.stop_after_delay(DRAFT_WAIT_S), reraise=True,
+            stop=tenacity.stop_after_delay(DRAFT_S), reraise=True,
         )(self._store.get)  # fmt: skip
         try:
             return get(uri)
         except StoreUnavailable as error:
-            raise NoDraft("store", f"{error}; waited {DRAFT_WAIT_S} s") from error
+            raise NoDraft("store", f"{error}; waited {DRAFT_S:g} s") from error
         except PochadeError as error:
             raise NoDraft("missing", str(error)) from error
 

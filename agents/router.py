@@ -10,10 +10,10 @@ from planner.backlog import limit_ms
 from planner.catalog import Catalog
 from planner.loads import shortest_ms
 from planner.options import job_ms
-from planner.outcomes import expired, failed, rejected
+from planner.outcomes import failed, turned_away
 from planner.placement import SHED, Place, TurnedAway, decide
 from schemas import topics
-from schemas.messages import ClassifiedRequest, Outcome, Plan, Status
+from schemas.messages import ClassifiedRequest, Plan
 from schemas.record import Delivered, Incoming, Outgoing
 from streams import metrics
 from streams.codec import decode
@@ -53,7 +53,8 @@ class Router:
         if isinstance(fate, TurnedAway):
             if fate.code == SHED:
                 metrics.SHED.labels(request.tier).inc()
-            return [outcome_record(self._end(fate, classified, plan), record.headers, now_ms())]
+            outcome = turned_away(fate, classified, by=self.role, policy=plan.policy, now_ms=now_ms())
+            return [outcome_record(outcome, record.headers, now_ms())]
         if fate.is_lowered:
             metrics.FALLBACKS.labels(self.role, "cheaper-level").inc()
         job = await self._dispatcher.place(
@@ -72,14 +73,6 @@ class Router:
         work_ms = job_ms(self._catalog.level(fate.level), request.options)
         allowed_ms = 1000 * limits.max_backlog_s * max(1, sum(len(loads) for loads in seen.values()))
         return self._tenants.refuse(request, work_ms, allowed_ms, now_ms()) or fate
-
-    def _end(self, fate: TurnedAway, classified: ClassifiedRequest, plan: Plan) -> Outcome:
-        if fate.status is Status.EXPIRED:
-            return expired(classified, reason=fate.reason, by=self.role, now_ms=now_ms(), policy=plan.policy)
-        return rejected(
-            classified, reason=fate.reason, by=self.role, now_ms=now_ms(), policy=plan.policy, code=fate.code,
-            retry_after_ms=fate.retry_after_ms,
-        )  # fmt: skip
 
     def on_delivered(self, record: Outgoing, delivered: Delivered) -> None:
         """Tell the dispatcher where its jobs lie."""

@@ -38,7 +38,7 @@ class Sent:
 
     run_ms: float
     at_ms: float
-    offset: int | None  # None: not acknowledged yet; -1: failed
+    offset: int | None  # None: not acknowledged yet. What fails is sent again, or its sender ends
 
 
 class LoadView:
@@ -97,10 +97,6 @@ class LoadView:
     def on_acknowledged(self, sent: Sent, offset: int) -> None:
         """The broker has written the job at this offset."""
         sent.offset = offset
-
-    def on_failed(self, sent: Sent) -> None:
-        """The job was not written: it counts no more from the next heartbeat on."""
-        sent.offset = -1
 
     def loads(self, variant: str, now_ms: float, silent_ms: float) -> list[Load]:
         """The workers that take new jobs of a variant: serving, owning a partition, heard of in time. O(workers)."""

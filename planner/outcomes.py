@@ -5,6 +5,7 @@ import json
 from collections.abc import Container, Iterable
 
 from planner.escalation import as_score
+from planner.placement import TurnedAway
 from schemas.messages import (
     ClassifiedRequest,
     GenerateJob,
@@ -68,6 +69,16 @@ def rejected(
 def expired(subject: Subject, *, reason: str, by: str, now_ms: int, policy: str = "") -> Outcome:
     """The request's deadline cannot be met."""
     return _ended(Status.EXPIRED, subject, reason, by, policy, now_ms, "deadline")
+
+
+def turned_away(fate: TurnedAway, classified: ClassifiedRequest, *, by: str, policy: str, now_ms: int) -> Outcome:
+    """The request ends where it was to be placed, REJECTED or EXPIRED."""
+    if fate.status is Status.EXPIRED:
+        return expired(classified, reason=fate.reason, by=by, now_ms=now_ms, policy=policy)
+    return rejected(
+        classified, reason=fate.reason, by=by, now_ms=now_ms, policy=policy, code=fate.code,
+        retry_after_ms=fate.retry_after_ms,
+    )  # fmt: skip
 
 
 def cancelled(request_id: str, *, reason: str, by: str, now_ms: int) -> Outcome:

@@ -14,6 +14,7 @@ from planner.draft import Draft
 from planner.observation import Observation
 from planner.options import TIERS
 from planner.replanning.appraisal import first_loads
+from planner.words import rate
 from schemas.messages import Admission
 
 ORDINARY = "standard"  # the tier of a request that names none
@@ -39,7 +40,7 @@ def with_admission(draft: Draft, seen: Observation, catalog: Catalog) -> Draft:
     retry_s = math.ceil(min(MOST_RETRY_S, RETRY_S / max(admitted, RETRY_S / MOST_RETRY_S)))
     told = ", ".join(f"{share:.0%} of {tier}" for tier, share in shares.items() if share < 1)
     reason = (
-        f"shed: demand {demand_rps:.3g}/s, capacity {carried_rps:.3g}/s, so {told} requests are let in; "
+        f"shed: demand {rate(demand_rps)}, capacity {rate(carried_rps)}, so {told} requests are let in; "
         f"send again in {retry_s} s"
     )
     admission = Admission(shares=shares, reason=reason, retry_after_ms=1000 * retry_s)

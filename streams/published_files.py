@@ -26,6 +26,11 @@ def text_of(folder: pathlib.Path, name: str) -> tuple[str, str]:
         raise PochadeError(f"{file} cannot be read as text, plain or gzip: {error}") from error
 
 
-def texts_of(folder: pathlib.Path, names: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """kind -> `text_of` its file, for all that a catalog's `published` names. Raises PochadeError."""
+def texts_of(folder: pathlib.Path, names: Mapping[str, str], catalog: str) -> dict[str, tuple[str, str]]:
+    """kind -> `text_of` its file, for all that a catalog's `published` names. Raises PochadeError, as for no name."""
+    if not names:
+        raise PochadeError(
+            f"catalog {catalog!r} names no published files to take from {folder}: "
+            "leave --published and the setting `published` out, or name them under [published]"
+        )
     return {kind: text_of(folder, name) for kind, name in names.items()}

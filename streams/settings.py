@@ -133,6 +133,7 @@ class Settings(BaseSettings):
 
     home: pathlib.Path = pathlib.Path(".pochade")  # broker data, pictures, logs of this deployment
     catalog: str = "tiny"  # a name under infra/catalogs, or a file
+    published: str = ""  # folder of the full files that its figures were published in; "": those that it holds
     kafka: Kafka = Kafka()
     requests: Requests = Requests()
     admission: Admission = Admission()
@@ -167,11 +168,7 @@ def config_file() -> pathlib.Path:
 
 
 def load(flags: Mapping[str, Any] | None = None) -> Settings:
-    """The settings of this process. `flags` is nested like the TOML file.
-
-    Raises:
-        InvalidSettings, Unknown: what is wrong, where, and the nearest valid name.
-    """
+    """The settings of this process; `flags` is nested like the TOML file. Raises InvalidSettings, Unknown for a key."""
     _refuse_unknown_variables()
     try:
         return Settings(**(flags or {}))
@@ -182,10 +179,9 @@ def load(flags: Mapping[str, Any] | None = None) -> Settings:
 def _refuse_unknown_variables() -> None:
     known = {PREFIX + name.upper() for name in Settings.model_fields}
     for variable in sorted(os.environ):
-        if variable.startswith(PREFIX) and variable not in PROCESS_VARIABLES:
-            top = variable.split("__")[0]
-            if top not in known:
-                raise Unknown("environment variable", variable, known)
+        is_ours = variable.startswith(PREFIX) and variable not in PROCESS_VARIABLES
+        if is_ours and variable.split("__")[0] not in known:
+            raise Unknown("environment variable", variable, known)
 
 
 def _readable(error: ValidationError) -> PochadeError:

@@ -60,7 +60,7 @@ def _begun(step: Step) -> str:
 
 def _verdict(step: Step) -> str:
     if step.threshold is None:
-        return "kept: no discriminator watches " + step.level
+        return f"kept: the plan judges no pictures of {step.level}"
     if step.confidence is None:
         return f"kept: not scored, though the threshold was {step.threshold:.2f}"
     if step.confidence >= step.threshold:

@@ -17,7 +17,12 @@ PATIENCE_S = 30.0  # without any record, until the broker is taken for gone
 ANSWER_S = 10.0
 AGAIN = wait_fixed(0.2)
 BATCH = 500
-PASSING = {*TRANSIENT, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}  # of a topic just created
+PASSING = {  # of a topic just created, and while brokers restart; the client marks few errors as `retriable`
+    *TRANSIENT, KafkaError._TIMED_OUT, KafkaError._TIMED_OUT_QUEUE, KafkaError._RESOLVE,
+    KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.REPLICA_NOT_AVAILABLE, KafkaError.NETWORK_EXCEPTION, KafkaError.KAFKA_STORAGE_ERROR,
+    KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.OFFSET_NOT_AVAILABLE,
+}  # fmt: skip
 
 Ends = dict[tuple[str, int], int]  # topic, partition -> offset after the last record wanted
 
@@ -58,7 +63,11 @@ def between(settings: Settings, topics: Sequence[str], since_ms: int, until_ms: 
 
 
 def _passes(error: BaseException) -> bool:
-    return isinstance(error, KafkaException) and error.args[0].code() in PASSING
+    return isinstance(error, KafkaException) and _may_pass(error.args[0])
+
+
+def _may_pass(error: KafkaError) -> bool:
+    return error.retriable() or error.code() in PASSING
 
 
 def _at(consumer: Consumer, name: str, moment_ms: int) -> list[TopicPartition]:
@@ -82,8 +91,8 @@ def _read(consumer: Consumer, prefix: str, ends: Ends, left: set[tuple[str, int]
     while left:
         for message in poll_batch(consumer, BATCH, 0.1):
             place, error = (message.topic() or "", message.partition() or 0), message.error()
-            heard_s = time.monotonic()
             if error is None:
+                heard_s = time.monotonic()
                 offset = message.offset() or 0
                 if offset < ends[place]:
                     yield incoming(message, prefix)
@@ -91,7 +100,7 @@ def _read(consumer: Consumer, prefix: str, ends: Ends, left: set[tuple[str, int]
                     left.discard(place)
             elif error.code() == KafkaError._PARTITION_EOF:
                 left.discard(place)
-            elif error.code() not in TRANSIENT:
+            elif not _may_pass(error):
                 raise KafkaException(error)
         if time.monotonic() - heard_s > PATIENCE_S:
             names = sorted({topic for topic, _ in left})

@@ -28,7 +28,7 @@ def shadow(obj: LazySettings, policy: str, parameters: tuple[str, ...], save: Pa
     from planner.policies import named
 
     named(policy)  # an unknown one is told before anything is read
-    catalog = catalogs.measured(obj().catalog)
+    catalog = catalogs.measured(obj().catalog, obj().published)
     live = look(obj(), catalog)
     if save is not None:
         write(live.observation, save)
@@ -63,7 +63,7 @@ def explain(
     from planner.plans import memory_of
     from planner.policies import DEFAULT
 
-    catalog = catalogs.measured(obj().catalog)
+    catalog = catalogs.measured(obj().catalog, obj().published)
     given = numbers(parameters)
     if observation is not None:
         task = Task(policy or obj().planner.policy or DEFAULT, read(observation), catalog, {}, given)

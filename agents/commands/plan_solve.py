@@ -7,6 +7,7 @@ import click
 
 from agents.commands.plan_options import FILE_IN, OUTPUT, PARAMETERS, numbers
 from streams.cli import LazySettings
+from streams.commands.options import PUBLISHED
 
 if TYPE_CHECKING:
     from planner.observation import Observation
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 @click.option("--demand", type=click.FloatRange(min=0), metavar="RPS", help="Requests a second (default: the file's).")
 @click.option("--workers", type=click.IntRange(0, 100_000), metavar="N", help="How many (default: the file's).")
 @click.option("--catalog", metavar="NAME", help="A shipped catalog or a file (default: the setting catalog).")
+@PUBLISHED
 @click.option("--slo", type=click.FloatRange(min=0), metavar="SECONDS", help="Latency that most requests should meet.")
 @click.option("--overprovision", type=click.FloatRange(min=0, min_open=True), metavar="X", help="Times the demand.")
 @click.option("--observation", type=FILE_IN, help="JSON of what is seen, as `plan shadow --save` writes it.")
@@ -29,6 +31,7 @@ def solve(
     demand: float | None,
     workers: int | None,
     catalog: str | None,
+    published: str | None,
     slo: float | None,
     overprovision: float | None,
     observation: Path | None,
@@ -41,6 +44,7 @@ def solve(
     Examples:
       pochade plan solve --policy diffserve --demand 24 --workers 16 --catalog diffserve-sdturbo --overprovision 1
       pochade plan solve --policy hadis --demand 2 --workers 16 --catalog hadis-l40s --slo 60 -o json
+      pochade plan solve --policy hadis --demand 2 --workers 16 --catalog hadis-l40s --published ../shared/data/profiles
       pochade plan solve --observation seen.json --workers 20
     """
     from agents import catalogs
@@ -50,7 +54,7 @@ def solve(
     from planner.policies import DEFAULT
 
     name = policy or obj().planner.policy or DEFAULT
-    held = catalogs.measured(catalog or obj().catalog)
+    held = catalogs.measured(catalog or obj().catalog, published or obj().published)
     asked_s = held.slo_s if slo is None and observation is None else slo
     task = Task(name, _seen(observation, demand, workers, asked_s), held, {}, numbers(parameters), rules_of(obj()))
     task = overprovisioned(task, overprovision)

@@ -12,8 +12,9 @@ from planner.draft import Draft
 from planner.making import Rules, let_in, made
 from planner.observation import Observation
 from planner.plans import check, memory_of, publish, same_decision
-from planner.replanning.kept import gone, kept
+from planner.replanning.kept import kept
 from planner.replanning.staying import stays
+from planner.replanning.surviving import survived
 from schemas.messages import Plan
 from streams import metrics
 from streams.settings import Settings
@@ -66,18 +67,15 @@ class Choice:
         return draft
 
     def _without_the_gone(self, why: str, seen: Observation, before: Plan | None) -> Plan | None:
-        lost = gone(before, seen.workers) if before else []
-        if before is None or not lost:
+        if before is None:
             return None
-        reason = f"{', '.join(lost)} gone, the rest of plan {before.version} stays: {why}"
         try:
-            draft = let_in(kept(before, seen.workers, self._catalog, reason), seen, self._catalog, self._rules)
-            plan = publish(draft, before, before.policy, seen.now_ms)
-            check(plan, self._catalog)
+            plan = survived(before, why, seen, self._catalog, self._rules)
         except Exception:  # a plan of a catalog that is no more
-            log.exception("plan %d cannot go on without %s", before.version, ", ".join(lost))
+            log.exception("plan %d cannot go on without the workers that are gone", before.version)
             return None
-        metrics.FALLBACKS.labels(ROLE, "kept-plan").inc()
+        if plan is not None:
+            metrics.FALLBACKS.labels(ROLE, "kept-plan").inc()
         return plan
 
     def _stays(self, draft: Draft, order: Order, policy: str, seen: Observation, before: Plan) -> bool:

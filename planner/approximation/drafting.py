@@ -17,6 +17,7 @@ from planner.catalog import Catalog
 from planner.draft import Draft
 from planner.observation import Observation
 from planner.parameters import BATCH, Parameter, settle
+from planner.words import counted
 
 PARAMETERS = {
     "overprovision": Parameter(1.05, 0.01, 100),  # of the demand; ARGUS gives none, this is Proteus's beta
@@ -94,7 +95,8 @@ def _between(task: Task, state: switching.State, base: str, margin: float) -> Dr
     target = assign(counts, workers)
     allocation = switching.wave(target, workers, task.catalog.variants)
     there = switching.ready(allocation, workers) or Counter(allocation.values())
-    note = f"; {state.stage} {'reuse' if is_leaving else 'to reuse'}, {_on_their_way(target, task.seen)} workers to go"
+    left = counted(_on_their_way(target, task.seen), "worker")
+    note = f"; {state.stage} {'reuse' if is_leaving else 'to reuse'}, {left} to go"
     memory = switching.remembered(switching.settled(state, target, workers))
     return _drafted(task, "models", offers, fill(there, offers, demand_rps), allocation, note, memory)
 

@@ -11,6 +11,7 @@ from planner.approximation.pasm import shift_map
 from planner.catalog import Catalog
 from planner.catalogs.levels import degradations
 from planner.catalogs.quality import random_quality
+from planner.words import counted, rate
 from schemas.messages import Expected, Route
 
 
@@ -55,8 +56,8 @@ def _quality(shares: Mapping[str, float], offers: Sequence[Offer], catalog: Cata
 def mix_told(mix: Mix, offers: Sequence[Offer], demand_rps: float) -> str:
     """A mix in words: "heavy 3, light 1 for 10.5/s", what of it is not carried, and why it may not be the best."""
     counts = counts_told({variant: count for variant, count in mix.counts.items() if count > 0})
-    told = f"{counts or 'no worker yet'} for {demand_rps:.3g}/s"
+    told = f"{counts or 'no worker yet'} for {rate(demand_rps)}"
     if mix.carried < 1 and counts:
         needed = math.ceil(demand_rps / max(offer.rps for offer in offers))
-        told += f", saturated: {mix.carried:.0%} carried, {needed} workers would carry all"
+        told += f", saturated: {mix.carried:.0%} carried, {counted(needed, 'worker')} would carry all"
     return f"{told}, as {mix.trouble}" if mix.trouble else told

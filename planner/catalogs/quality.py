@@ -59,12 +59,6 @@ def curve_gain(curve: Sequence[SharePoint], heavy: float) -> float:
     return at(curve, heavy) - (1 - heavy) * at(curve, 0.0) - heavy * at(curve, 1.0) if curve else 0.0
 
 
-def best_share(catalog: Catalog, pair: Pair) -> float:
-    """The heavy share of the highest quality, the lowest of equals: beyond it a higher threshold makes FID worse."""
-    curve = catalog.curves.get(pair.key, NO_CURVES).judged
-    return max(curve, key=lambda point: (point.quality, -point.heavy)).heavy if curve else 1.0
-
-
 def _mean(catalog: Catalog, kept: Mapping[str, float]) -> float | None:
     qualities = [(share, catalog.level(level).quality) for level, share in kept.items() if share > 0]
     known = [share * quality for share, quality in qualities if quality is not None]

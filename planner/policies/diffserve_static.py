@@ -20,6 +20,7 @@ from planner.observation import Observation
 from planner.parameters import BATCH, Parameter, settle
 from planner.policies.shares import Flow, constant, expected
 from planner.variant import throughput_rps
+from planner.words import rate
 from schemas.messages import Cascade
 
 PARAMETERS = {
@@ -141,7 +142,7 @@ def _quality(threshold: float, pair: Pair, catalog: Catalog) -> float | None:
 
 def _reason(stages: Stages, wanted: float, peak_rps: float, pair: Pair) -> str:
     split_told = f"{pair.light} {stages.light}, {pair.heavy} {stages.heavy}, threshold {stages.threshold:.3g}"
-    peak_told = f"for a peak of {peak_rps:.3g}/s" if peak_rps > 0 else "in proportion to the work"
+    peak_told = f"for a peak of {rate(peak_rps)}" if peak_rps > 0 else "in proportion to the work"
     if stages.light + stages.heavy == 0:
         return f"no worker yet: {split_told}"
     if stages.threshold < wanted:

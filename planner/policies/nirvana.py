@@ -16,6 +16,7 @@ from planner.catalog import Catalog
 from planner.draft import Draft
 from planner.observation import Observation
 from planner.parameters import BATCH, Parameter, settle
+from planner.words import counted
 
 PARAMETERS = {
     "batch": BATCH,
@@ -46,7 +47,7 @@ def plan(
         allocation=assign(mix.counts, observation.workers),
         batch={base: batch},
         expected=expected_of(mix, offers, catalog, observation.planning_rps),
-        reason=f"everything on {base}, {n_workers} workers; {begun}",
+        reason=f"everything on {base}, {counted(n_workers, 'worker')}; {begun}",
     )
 
 

@@ -10,6 +10,7 @@ from planner.observation import Observation
 from planner.parameters import Parameter, settle
 from planner.policies.aimd import MEMORY, tuned
 from planner.policies.shares import Flow, constant, expected
+from planner.words import counted
 
 BACKED_OFF = 0.9  # of a batch that took too long. Source: Clipper (NSDI 2017), dynamic batch size: a tenth less
 
@@ -43,6 +44,6 @@ def on(
         allocation=assign(counts, observation.workers),
         batch={variant.name: batch},
         expected=expected(flow, counts, catalog, batch, observation.demand_rps),
-        reason=f"everything on {variant.name}, {len(observation.workers)} workers, batch {batch}",
+        reason=f"everything on {variant.name}, {counted(len(observation.workers), 'worker')}, batch {batch}",
         memory={} if settings["batch"] else {MEMORY: sizes},
     )

@@ -16,6 +16,7 @@ from planner.catalog import Catalog
 from planner.draft import Draft
 from planner.observation import Observation, WorkerView
 from planner.parameters import BATCH, Parameter, settle
+from planner.words import rate
 
 PARAMETERS = {
     "overprovision": Parameter(1.05, 0.01, 100),
@@ -41,7 +42,7 @@ def plan(
         allocation=chosen,
         batch=dict.fromkeys(catalog.variants, batch),
         expected=expected_of(mix, offers, catalog, observation.planning_rps),
-        reason=f"{counts or 'no worker yet'}, each as {own_rps:.3g}/s and its own queue allow",
+        reason=f"{counts or 'no worker yet'}, each as {rate(own_rps)} and its own queue allow",
     )
 
 

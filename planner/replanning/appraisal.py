@@ -12,6 +12,7 @@ from planner.classifier import variant_of
 from planner.discriminator import deferred_share
 from planner.draft import Draft
 from planner.observation import BINS, Observation, queue_wait_ms
+from planner.words import counted, number
 from schemas.messages import Cascade, Route
 
 TIGHT = 0.9  # of a limit; beyond it the limit is said to bind
@@ -156,9 +157,8 @@ def _way_ms(level: str, draft: Draft, seen: Observation, catalog: Catalog) -> fl
 def _binding(loads: Iterable[VariantLoad], latency_ms: float, seen: Observation) -> Iterable[str]:
     for load in loads:
         if load.offered_rps > 0 and not load.workers:
-            yield f"nobody serves {load.variant}, which {load.offered_rps:.3g} pictures a second are sent to"
+            yield f"nobody serves {load.variant}, which {number(load.offered_rps)} pictures a second are sent to"
         elif load.utilization >= TIGHT:
-            many = f"{load.workers} worker{'s' if load.workers > 1 else ''}"
-            yield f"{load.variant}: its {many} would be {load.utilization:.0%} busy"
+            yield f"{load.variant}: its {counted(load.workers, 'worker')} would be {load.utilization:.0%} busy"
     if seen.slo_ms > 0 and latency_ms >= TIGHT * seen.slo_ms:
-        yield f"the SLO of {seen.slo_ms / 1000:g} s: the longest way takes {latency_ms / 1000:.2f} s"
+        yield f"the SLO of {number(seen.slo_ms / 1000)} s: the longest way takes {latency_ms / 1000:.2f} s"

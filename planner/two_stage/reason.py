@@ -8,6 +8,7 @@ from planner.catalog import Pair
 from planner.two_stage.enumeration import best_row
 from planner.two_stage.problem import Problem, Row
 from planner.two_stage.setup import Offer, PairPlan, carried_rps
+from planner.words import counted, number, rate
 
 Told = Callable[[Pair, Row], str]  # a row's thresholds in words
 
@@ -28,7 +29,7 @@ def summary(plan: PairPlan, planning_rps: float, told: Told) -> str:
     (light, heavy), answer = (plan.pair.light, plan.pair.heavy), plan.answer
     split = f"{light} {answer.workers[0]}, {heavy} {answer.workers[1]}"
     batches = f"batches {answer.batches[0]} and {answer.batches[1]}"
-    return f"{split}, {batches}, {told(plan.pair, answer.row)}, for {planning_rps:.3g}/s"
+    return f"{split}, {batches}, {told(plan.pair, answer.row)}, for {rate(planning_rps)}"
 
 
 def shed_share(plan: PairPlan, planning_rps: float) -> float:
@@ -45,7 +46,7 @@ def _bound(plan: PairPlan, offers: Sequence[Offer], told: Told) -> str:
     busy = f"{plan.pair.light} {plan.answer.loads[0]:.0%}, {plan.pair.heavy} {plan.answer.loads[1]:.0%} busy"
     gains: list[tuple[str, Callable[[Problem], Problem]]] = [
         ("the workers (one more: {}; " + busy + ")", lambda p: replace(p, workers=p.workers + 1)),
-        (f"the SLO of {problem.slo_ms / 1000:.3g} s (without: {{}})", lambda p: replace(p, slo_ms=math.inf)),
+        (f"the SLO of {number(problem.slo_ms / 1000)} s (without: {{}})", lambda p: replace(p, slo_ms=math.inf)),
     ]
     better = {what: _best(offers, relaxed) for what, relaxed in gains}
     binding = [what.format(told(*found)) for what, found in better.items() if found and found[1].score > score]
@@ -58,12 +59,13 @@ def _best(offers: Sequence[Offer], relaxed: Callable[[Problem], Problem]) -> tup
 
 
 def _unmet(plan: PairPlan, planning_rps: float) -> str:
-    problem, answer, slo = plan.problem, plan.answer, f"the SLO of {plan.problem.slo_ms / 1000:.3g} s"
-    where, carried = f"all on {plan.pair.light}", f"{problem.workers} workers paint {carried_rps(plan):.3g}/s there"
+    problem, answer, slo = plan.problem, plan.answer, f"the SLO of {number(plan.problem.slo_ms / 1000)} s"
+    where, paint = f"all on {plan.pair.light}", "paints" if problem.workers == 1 else "paint"
+    carried = f"{counted(problem.workers, 'worker')} {paint} {rate(carried_rps(plan))} there"
     shed = shed_share(plan, planning_rps)
     if shed > 0:
         return f"{where}, but {carried}: {shed:.1%} of the requests are to be shed"
     if answer.latency_ms > problem.slo_ms:
         wait = f", {problem.light.wait_ms:.0f} of it in the queue" if problem.light.wait_ms else ""
         return f"{where}, where a picture takes {answer.latency_ms:.0f} ms{wait}, beyond {slo}"
-    return f"{where}: {carried}, less than is provided for ({problem.demand_rps:.3g}/s)"
+    return f"{where}: {carried}, less than is provided for ({rate(problem.demand_rps)})"

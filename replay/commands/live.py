@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from replay.commands.demo import leave, log_to
-from replay.commands.trace_options import POSITIVE, TraceGiven, trace_options
+from replay.commands.trace_options import POSITIVE, TraceGiven, tell_skipped, trace_options
 from schemas.errors import PochadeError
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for numpy and Kafka's client
@@ -57,6 +57,7 @@ def run(context: click.Context, /, given: TraceGiven, name: str | None, **asked:
     from replay.progress import open_teller
     from replay.reports import files
     from replay.reports.provenance import made
+    from replay.simulation.catalogs import load as load_catalog
     from streams import settings
 
     load: Callable[[], Settings] = context.obj
@@ -64,7 +65,9 @@ def run(context: click.Context, /, given: TraceGiven, name: str | None, **asked:
         signal.signal(number, leave)
     own = load()
     options = LiveOptions(name=name or f"{datetime.datetime.now(datetime.UTC):%m%d-%H%M%S}", **asked)
-    trace, console = _worded(given.open(load), given.trace_seed), Console()
+    models = frozenset(load_catalog(options.catalog or own.catalog).variants)
+    trace, console = _worded(given.open(load, models), given.trace_seed), Console()
+    tell_skipped(trace)
     with open_teller(console) as teller:
         session = LiveRun(own, settings.load(), options, trace, teller)
         log_to(session.settings.home / "logs" / "replay.log")
@@ -107,6 +110,7 @@ def resume_line(context: click.Context, session: "LiveRun", name: str) -> str:
 
 def _show(report: Mapping[str, Any]) -> None:
     from replay.reports.metrics import told
+    from replay.simulation.tables import parts_told
 
     live, late = report["live"], report["live"]["lateness_ms"]
     for policy, figures in report["policies"].items():
@@ -119,4 +123,7 @@ def _show(report: Mapping[str, Any]) -> None:
         }
         for label, value in lines.items():
             click.echo(f"{label:<12}{value}")
+        for key in ("by_tier", "by_tenant"):
+            if key in figures:
+                click.echo(parts_told(key.replace("_", " "), figures[key]))
     click.echo(f"{'driver':<12}late by {late['p50']} ms (p50), {late['p95']} ms (p95), {late['max']} ms at most")

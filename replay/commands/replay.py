@@ -161,7 +161,9 @@ def _shaped(name: str, asked: dict[str, Any]) -> "Trace":
 def outages(output: pathlib.Path, at_ms: tuple[int, ...], for_ms: int, seed: int, **asked: Any) -> None:
     """Write a schedule of what fails when, for `pochade simulate --failures`: workers, and stores by name.
 
-    The default is ARGUS's: half of eight workers, twice, for 40 minutes.
+    The default is ARGUS's: half of eight workers, twice, for 40 minutes. While the object store is away, workers wait
+    with what they painted, and the discriminator with what it judges. Nothing asks the vector store yet: `simulate`
+    says so, and its outages change nothing.
 
     \b
     Examples:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from replay.commands import sweep, validate
-from replay.commands.trace_options import TraceGiven, trace_options, with_options
+from replay.commands.trace_options import TraceGiven, tell_skipped, trace_options, with_options
+from streams.commands.options import PUBLISHED
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for numpy and the planner
     from replay.simulation.run import Ran
@@ -30,6 +31,7 @@ DISPATCHES = click.Choice(["least-work", "random", "pull", "round-robin"])
 @click.option("--policy", "policies", multiple=True, metavar="NAME[,NAME...]", help="Simulated in turn.")
 @click.option("--workers", type=click.IntRange(1, 100_000), help="Painting processes.")
 @click.option("--catalog", metavar="NAME", help="Variants to paint with, and their profile (default: the setting).")
+@PUBLISHED
 @click.option("--slo", type=POSITIVE, help="Seconds within which a request should be answered.")
 @click.option("--overprovision", type=POSITIVE, help="Of demand, for policies that plan for it.")
 @click.option("--parameter", "parameters", multiple=True, metavar="[POLICY.]NAME=NUMBER", help="Of the policies.")
@@ -37,7 +39,7 @@ DISPATCHES = click.Choice(["least-work", "random", "pull", "round-robin"])
 @click.option("--dispatch", type=DISPATCHES, help="How workers get jobs (default: as the plan says).")
 @click.option("--seeds", type=click.IntRange(1, 10_000), default=1, show_default=True, help="Runs with other draws.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The first.")
-@click.option("--failures", type=FILE, help="CSV at_s,worker,change: workers that go `down` and come `up`.")
+@click.option("--failures", type=FILE, help="CSV at_s,worker,change: workers and stores that go `down` and come `up`.")
 @click.option(
     "--drop/--no-drop", "drops", default=True, help="The SLO is a deadline: what cannot meet it is not begun."
 )
@@ -65,18 +67,21 @@ def simulate(
     """
     from replay.simulation.asked import setups_of
     from replay.simulation.catalogs import load
+    from replay.simulation.failures import unheeded
     from replay.simulation.session import baseline_of, report_of
 
     settings = context.obj()
+    published = asked["published"] or settings.published
     if asked["run"] is not None:
-        validate.show(asked["run"], asked["measured"], asked["catalog"], asked["within"])
+        validate.show(asked["run"], asked["measured"], asked["catalog"], published, asked["within"])
         return
     _require(asked)
-    catalog = load(asked["catalog"] or settings.catalog)
+    catalog = load(asked["catalog"] or settings.catalog, published)
     setups = setups_of(settings, catalog, asked)
+    if told := unheeded(setups[0].outages):
+        click.echo(f"--failures: {told}", err=True)
     trace = given.open(context.obj, frozenset(catalog.variants))
-    if trace.skipped:
-        click.echo("skipped: " + ", ".join(f"{count} {kind}" for kind, count in trace.skipped.items()), err=True)
+    tell_skipped(trace)
     if asked["span"]:
         sweep.show(setups, trace, asked["seeds"], asked["span"], asked["hold"])
         return
@@ -117,7 +122,7 @@ def _run(setups: "list[Setup]", trace: "Trace", seeds: int) -> "dict[str, list[R
 def _show(found: dict[str, Any], runs: "dict[str, list[Ran]]") -> None:
     from rich.console import Console
 
-    from replay.simulation.tables import bound_told, did, figures_table, tiers_told
+    from replay.simulation.tables import bound_told, did, figures_table, parts_told, stores_told
 
     console = Console()
     if not console.is_terminal:
@@ -125,8 +130,10 @@ def _show(found: dict[str, Any], runs: "dict[str, list[Ran]]") -> None:
     console.print(figures_table(found["policies"], {name: sum(r.solver_s for r in ran) for name, ran in runs.items()}))
     for policy, row in found["policies"].items():
         console.print(did(policy, row["planned"]), highlight=False, soft_wrap=True)
-        if "by_tier" in row:
-            console.print(tiers_told(policy, row["by_tier"]), highlight=False, soft_wrap=True)
+        for parts in (row[key] for key in ("by_tier", "by_tenant") if key in row):
+            console.print(parts_told(policy, parts), highlight=False, soft_wrap=True)
+        if "stores" in row:
+            console.print(stores_told(policy, row["stores"]), highlight=False, soft_wrap=True)
     if found["fluid_bound"]:
         console.print(bound_told(found["fluid_bound"]), highlight=False, soft_wrap=True)
 

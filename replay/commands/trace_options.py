@@ -107,6 +107,12 @@ class TraceGiven:
         )
 
 
+def tell_skipped(trace: "Trace") -> None:
+    """What --lenient left out, by kind."""
+    if trace.skipped:
+        click.echo("skipped: " + ", ".join(f"{count} {kind}" for kind, count in trace.skipped.items()), err=True)
+
+
 def shaping_of(to: tuple[float, float] | None, interval_ms: int | None, spacing: str | None) -> "Shaping":
     """How counts become arrivals, from the options."""
     from replay.traces.counts import Shaping

@@ -21,7 +21,7 @@ OPTIONS = (
 )
 
 
-def show(path: pathlib.Path, measured: pathlib.Path | None, catalog: str | None, within: float) -> None:
+def show(path: pathlib.Path, measured: pathlib.Path | None, catalog: str | None, published: str, within: float) -> None:
     """Simulate and print both. `measured`: the run whose times between processes are taken (None: its own).
 
     Raises:
@@ -37,7 +37,7 @@ def show(path: pathlib.Path, measured: pathlib.Path | None, catalog: str | None,
     hops = hops_of(read_run(measured).report) if measured else hops_of(run.report, by_time=True)
     told, console = run.report["setup"], Console()
     policy, live = next(iter(run.report["policies"].items()))
-    rows = held(live, simulated(run, load(catalog or told["catalog"]), hops), within / 0.10)
+    rows = held(live, simulated(run, load(catalog or told["catalog"], published), hops), within / 0.10)
     console.print(
         f"{policy}, {told['workers']} workers, catalog {catalog or told['catalog']}, {run.report['trace']['file']}: "
         f"{live['requests']} requests; times between processes of {measured or 'this run'}",

@@ -45,7 +45,7 @@ def what_if(load: "Callable[[], Settings]", named: str, since: int, slo: float |
     from streams.reading import now_ms
 
     settings = load()
-    slo_s = slo or settings.planner.slo_s or load_catalog(settings.catalog).slo_s
+    slo_s = slo or settings.planner.slo_s or load_catalog(settings.catalog, settings.published).slo_s
     if not slo_s:
         raise click.UsageError("give --slo SECONDS: neither the setting planner.slo_s nor the catalog says one")
     plan = plan_of_version(settings, int(named)) if named.isdigit() else read_plan(Path(named))

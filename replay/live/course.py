@@ -4,19 +4,23 @@ import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
+from planner.backlog import QUOTA
 from planner.catalog import Catalog
 from replay.live.clock import TraceClock
 from replay.live.history import History
 from replay.live.seen import Seen, observed
 from replay.simulation.board import Board
-from replay.simulation.job import Draws, Job
+from replay.simulation.job import Job
 from replay.simulation.run import Ran
 from replay.simulation.setup import Setup
 from replay.simulation.tally import Tally
 from replay.simulation.timeline import Timeline
+from replay.simulation.wishes import tally_of, wishes_of
+from replay.traces.trace import Trace
 from schemas.messages import Heartbeat, Plan, Result, Status
 from streams.story import steps_of
 
@@ -26,15 +30,16 @@ Beat = tuple[float, Heartbeat]
 """Ms since the start of the trace."""
 
 
-def ran_of(history: History, seen: Sequence[Seen], setup: Setup, arrival_ms: np.ndarray) -> Ran:
+def ran_of(history: History, seen: Sequence[Seen], setup: Setup, trace: Trace) -> Ran:
     """The run's record. Times are those of the trace: a request counts from its arrival, whenever it was published.
 
     What completed in which order, on which level, over a draft or not is as it was; quality, which nobody looked at,
     is what the catalog says of pictures of that level, hardness and confidence.
     """
+    arrival_ms, wishes = trace.arrival_ms, wishes_of(trace, setup.catalog, setup.quotas)
     clock = TraceClock(arrival_ms, history.published.created_ms)
     beats = [(clock(at_ms), beat) for at_ms, beat in history.beats]
-    tally = Tally(setup.slo_ms, Timeline(arrival_ms))
+    tally = tally_of(wishes, setup.slo_ms, arrival_ms)
     tally.requests = len(arrival_ms)
     draws = observed(seen, setup.catalog)(0, len(arrival_ms))
     judges = _boards(history.plans, setup.catalog)
@@ -42,7 +47,8 @@ def ran_of(history: History, seen: Sequence[Seen], setup: Setup, arrival_ms: np.
     for number in sorted(history.results, key=lambda n: _end_ms(arrival_ms, n, history.results[n])):
         result = history.results[number]
         ended_ms = max(ended_ms, _end_ms(arrival_ms, number, result))
-        _count(tally, result, judges, _job(number, result, float(arrival_ms[number]), draws))
+        new = partial(wishes.job if wishes else Job, number, result.request_id, float(arrival_ms[number]), None)
+        _count(tally, result, judges, _painted(new(draws, number), result))
     tally.end_span()
     lives = _lives(beats, ended_ms)
     _sample(tally.timeline, beats, ended_ms)
@@ -70,8 +76,7 @@ def _boards(plans: Iterable[Plan], catalog: Catalog) -> dict[int, Board]:
     return boards
 
 
-def _job(number: int, result: Result, arrived_ms: float, draws: Draws) -> Job:
-    job = Job(number, result.request_id, arrived_ms, None, draws, number)
+def _painted(job: Job, result: Result) -> Job:
     steps = steps_of(result)
     if steps:
         job.level, job.step = steps[-1].level, steps[-1].paint_over_step
@@ -82,6 +87,7 @@ def _job(number: int, result: Result, arrived_ms: float, draws: Draws) -> Job:
 
 def _count(tally: Tally, result: Result, boards: Mapping[int, Board], job: Job) -> None:
     if result.status is not Status.COMPLETED:
+        tally.over_quota[job.tenant] += result.code == QUOTA
         tally.ended(result.status, job)
         return
     tally.escalated += job.draft is not None

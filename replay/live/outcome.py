@@ -14,7 +14,7 @@ from replay.live.course import ran_of
 from replay.live.history import History
 from replay.live.identity import Ids
 from replay.live.seen import OPEN, Seen
-from replay.simulation.clockwork import timing_of
+from replay.simulation.clockwork import quotas_of, timing_of
 from replay.simulation.session import report_of
 from replay.simulation.setup import Setup
 from replay.traces.trace import Trace
@@ -42,7 +42,7 @@ def outcome(facts: Facts, trace: Trace, ids: Ids, history: History, seen: Sequen
     if not history.published.created_ms:
         raise PochadeError("nothing of the trace was published: see why above, and run it again")
     setup = _setup(facts, policy_of(history))
-    ran = ran_of(history, seen, setup, trace.arrival_ms)
+    ran = ran_of(history, seen, setup, trace)
     results = {result.request_id: result for result in history.results.values()}
     plans = {plan.version: plan for plan in history.plans}
     found = hops.samples(history.images, results, plans, facts.catalog)
@@ -80,6 +80,7 @@ def _setup(facts: Facts, policy: str) -> Setup:
         drops=facts.drops,
         sheds=planner.sheds,
         timing=timing_of(facts.settings),
+        quotas=quotas_of(facts.settings),
     )
 
 

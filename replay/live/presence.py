@@ -52,7 +52,10 @@ def absent(found: Mapping[str, int]) -> list[str]:
 
 
 def members(settings: Settings, roles: Collection[str] = GROUPS) -> dict[str, int]:
-    """role -> processes in its group. A group that may not be looked at counts as served: the run will show."""
+    """role -> processes in its group. A group that may not be looked at counts as served: the run will show.
+
+    Raises PochadeError where the broker does not answer.
+    """
     client = AdminClient(admin.client_config(settings))
     names = {f"{settings.kafka.prefix}.{role}": role for role in roles}
     found = {}
@@ -61,4 +64,7 @@ def members(settings: Settings, roles: Collection[str] = GROUPS) -> dict[str, in
             found[names[name]] = len(future.result(admin.ANSWER_LIMIT_S).members)
         except KafkaException as failure:
             found[names[name]] = 0 if "not found" in failure.args[0].str().lower() else 1
+        except TimeoutError:
+            told = f"the broker told nothing of group {name} within {admin.ANSWER_LIMIT_S:g} s: is it overloaded?"
+            raise PochadeError(told) from None
     return found

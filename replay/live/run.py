@@ -35,7 +35,7 @@ class LiveRun:
         self.settings = deployment_of(settings, options)
         self.folder = options.report or self.settings.home / "replay" / options.name
         self.ids = Ids(options.name, digest(trace), len(trace))
-        self._catalog = load(self.settings.catalog)
+        self._catalog = load(self.settings.catalog, self.settings.published)
         self._slo_ms = slo_ms(self.settings, self._catalog)
         self._options, self._trace, self._teller = options, trace, teller
         self._hosted: Hosted | None = None

@@ -13,6 +13,7 @@ from replay.reports.courses import over_time
 from replay.reports.metrics import FID, METRICS, QUALITY, metric, told
 from replay.reports.styles import BASELINE_MARK, mark_of, style_of
 from replay.reports.trade import trade
+from replay.traces.outages import STORES
 
 COLUMNS = (
     "violation_rate", "fid", "quality", "quality_in_slo", "heavy_share", "latency_s.p50", "latency_s.p95",
@@ -108,13 +109,15 @@ assert set(MARKERS) < SHAPES.keys(), f"{MARKERS} have no shape for the legend"
 def setup(report: Report) -> dict[str, str]:
     """What was run, in words."""
     trace, asked = report["trace"], report["setup"]
-    outages = len(asked["outages"])
+    losses = [change["worker_id"] for change in asked["outages"] if not change["is_up"]]
+    workers = sum(who not in STORES for who in losses)
     seeds = seeds_of(report)
     return {
         "trace": f"{trace['file']}: {trace['requests']:,} requests in {seconds(trace['seconds'])}",
         "sha256 of the trace": trace["sha256"],
         "catalog": f"{asked['catalog']} (quality as {asked['scale']})",
-        "workers": f"{asked['workers']}" + (f", {outages} times one goes or comes" if outages else ""),
+        "workers": f"{asked['workers']}" + (f", {workers} times one is lost" if workers else ""),
+        **{f"outages of the {store}": str(losses.count(store)) for store in STORES if store in losses},
         "SLO": f"{asked['slo_s']:g} s; what cannot meet it is {'not begun' if asked['drops'] else 'painted anyway'}",
         "plans": f"every {asked['period_s']:g} s, demand by {asked['forecast']}",
         "dispatch": asked["dispatch"],

@@ -8,7 +8,7 @@ from typing import Any
 from planner.catalog import Catalog
 from planner.policies import named
 from replay.simulation.catalogs import recorded
-from replay.simulation.clockwork import timing_of
+from replay.simulation.clockwork import quotas_of, timing_of
 from replay.simulation.failures import read_failures
 from replay.simulation.session import with_overprovision
 from replay.simulation.setup import Setup
@@ -43,6 +43,7 @@ def setups_of(settings: Settings, catalog: Catalog, asked: Mapping[str, Any]) ->
         sheds=asked["sheds"],
         prompts=prompts,
         timing=timing_of(settings, loads=asked["loads"]),
+        quotas=quotas_of(settings),
     )
     if asked["failures"]:
         common = dataclasses.replace(common, outages=read_failures(asked["failures"], common.worker_ids()))

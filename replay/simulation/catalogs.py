@@ -5,18 +5,22 @@ import pathlib
 from planner.catalog import Catalog, parse
 from planner.catalogs.evidence import with_files
 from planner.prompt_table import PromptTable, prompt_table
+from planner.published.joined import with_published
 from schemas.errors import PochadeError
 from streams import profile_file
 from streams.catalog_file import text_of
+from streams.published_files import texts_of
 
 
-def load(name: str) -> Catalog:
-    """One shipped under `infra/catalogs`, or a file of the user's.
+def load(name: str, published: str = "") -> Catalog:
+    """One shipped under `infra/catalogs`, or a file of the user's; its full files from the folder `published`, if any.
 
     Raises:
-        Unknown, PochadeError: no such catalog, or what is wrong in it.
+        Unknown, PochadeError: no such catalog or file, or what is wrong in it.
     """
     catalog, found = parse(text_of(name), pathlib.Path(name).stem), profile_file.find(name)
+    if published:
+        catalog = with_published(catalog, texts_of(pathlib.Path(published), catalog.published, name))
     return with_files(catalog, found.text, found.arrays, found.file) if found else catalog
 
 

@@ -1,7 +1,8 @@
-"""The times of a deployment that its settings fix, as the simulator takes them."""
+"""What a deployment's settings fix, as the simulator takes it: its times, and its tenants' quotas."""
 
 from planner.backlog import limit_ms
 from planner.options import TIERS
+from planner.quotas import Quota
 from replay.simulation.setup import Timing
 from streams.settings import Settings
 
@@ -18,5 +19,11 @@ def timing_of(settings: Settings, *, loads: bool = True) -> Timing:
         most_backlog_ms=limits["standard"],
         interactive_backlog_ms=limits["interactive"],
         max_attempts=settings.worker.max_attempts,
+        job_limit_ms=1000 * settings.worker.job_limit_s,
         loads=loads,
     )
+
+
+def quotas_of(settings: Settings) -> dict[str, Quota]:
+    """tenant -> what it may have; others share without limits of their own."""
+    return {name: Quota(**limits.model_dump()) for name, limits in settings.tenants.items()}

@@ -1,4 +1,4 @@
-"""Which workers die and come back when: a CSV file with the columns at_s, worker, change (`down` or `up`)."""
+"""What dies and comes back when: a CSV file with the columns at_s, worker or store, change (`down` or `up`)."""
 
 import csv
 import math
@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Sequence
 
 from replay.simulation.setup import Outage
-from replay.traces.outages import COLUMNS, STORES
+from replay.traces.outages import COLUMNS, STORES, VECTOR_STORE
 from schemas.errors import PochadeError
 
 CHANGES = {"down": False, "up": True}
@@ -37,18 +37,25 @@ def read_failures(path: pathlib.Path, worker_ids: Sequence[str]) -> tuple[Outage
     return tuple(sorted(outages, key=lambda outage: outage.at_ms))
 
 
+def unheeded(outages: Sequence[Outage]) -> str:
+    """What of a schedule changes nothing, and why; "": all of it counts."""
+    count = sum(outage.worker_id == VECTOR_STORE for outage in outages)
+    if not count:
+        return ""
+    why = "no plan can begin pictures from past ones yet, live or simulated, so nothing asks it"
+    return f"{count} of the {len(outages)} changes are of the {VECTOR_STORE} and change nothing: {why}"
+
+
 def _outage(row: list[str], worker_ids: Sequence[str], where: str) -> Outage:
     if len(row) != len(COLUMNS):
         raise InvalidFailures(f"{where}: expected {len(COLUMNS)} fields, got {len(row)}: {','.join(row)[:80]!r}")
     at, worker, change = row
     if change not in CHANGES:
         raise InvalidFailures(f"{where}: change must be down or up: got {change[:80]!r}")
-    if worker in STORES:
-        raise InvalidFailures(f"{where}: nothing simulated uses the {worker}: leave its rows out")
-    if worker not in worker_ids:
+    if worker not in worker_ids and worker not in STORES:
         if not worker.isdecimal() or len(worker) > 9 or int(worker) >= len(worker_ids):
             named = f"{worker_ids[0]} to {worker_ids[-1]}, or 0 to {len(worker_ids) - 1}"
-            raise InvalidFailures(f"{where}: no worker {worker[:80]!r}: there are {named}")
+            raise InvalidFailures(f"{where}: no worker {worker[:80]!r}: there are {named}, {' and '.join(STORES)}")
         worker = worker_ids[int(worker)]
     return Outage(at_ms=1000 * _seconds(at, where), worker_id=worker, is_up=CHANGES[change])
 

@@ -9,7 +9,7 @@ from replay.intervals import interval
 from replay.simulation.mixtures import spans_quality
 from replay.simulation.planned import planned_of
 from replay.simulation.run import Ran
-from replay.simulation.tally import Tally, TierTally
+from replay.simulation.tally import PartTally, Tally
 from schemas.messages import Status
 
 RANKS = (50, 95, 99)
@@ -59,27 +59,33 @@ def figures_of(ran: Ran) -> Figures:
         "switches": ran.switches,
         "cost_worker_s": round(ran.up_ms / 1000, 1),
         PLANNED: planned_of(ran.plans, ran.ended_ms),
-        **by_tier(tally),
+        **by_part(tally),
+        **({"stores": ran.stores} if ran.stores else {}),
     }
 
 
-def by_tier(tally: Tally) -> Figures:
-    """`by_tier`: the figures of each tier, in the order in which they are served, where there is more than one."""
-    if len(tally.tiers) < 2:
-        return {}
-    return {"by_tier": {name: _of_tier(tier) for name, tier in tally.tiers.items()}}
+def by_part(tally: Tally) -> Figures:
+    """`by_tier`, in the order in which they are served, where there is more than one; `by_tenant` where they count."""
+    told: Figures = {}
+    if len(tally.tiers) > 1:
+        told["by_tier"] = {name: _of_part(tier) for name, tier in tally.tiers.items()}
+    if tally.tenants:
+        told["by_tenant"] = {
+            name: _of_part(tenant) | {"over_quota": tally.over_quota[name]} for name, tenant in tally.tenants.items()
+        }
+    return told
 
 
-def _of_tier(tier: TierTally) -> Figures:
+def _of_part(part: PartTally) -> Figures:
     return {
-        "requests": tier.requests,
-        "completed": tier.ends[Status.COMPLETED],
-        "violations": tier.violations,
-        "violation_rate": _mean(tier.violations, tier.requests),
-        "late": tier.late,
-        "shed": tier.ends[Status.REJECTED],
-        "expired": tier.ends[Status.EXPIRED],
-        "latency_s": {f"p{rank}": _seconds(tier.latencies.quantile(rank / 100)) for rank in RANKS},
+        "requests": part.requests,
+        "completed": part.ends[Status.COMPLETED],
+        "violations": part.violations,
+        "violation_rate": _mean(part.violations, part.requests),
+        "late": part.late,
+        "shed": part.ends[Status.REJECTED],
+        "expired": part.ends[Status.EXPIRED],
+        "latency_s": {f"p{rank}": _seconds(part.latencies.quantile(rank / 100)) for rank in RANKS},
     }
 
 

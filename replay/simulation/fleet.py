@@ -10,7 +10,7 @@ from replay.simulation.group import Group, Member
 from replay.simulation.job import Job
 from replay.simulation.pulse import Pulse
 from replay.simulation.serving import Serving
-from replay.simulation.setup import Outage, Timing
+from replay.simulation.setup import Timing
 from replay.simulation.tally import Tally
 from replay.simulation.worker import Worker
 from schemas.messages import Status
@@ -38,7 +38,7 @@ class Fleet:
         self.all: list[Worker] = []  # every process there was
         self.switches = 0  # a worker began to load another variant
         self._sent = 0
-        serving.on_window_end = self._on_window_end
+        serving.on_window_end, serving.on_hung = self._on_window_end, self._restart
         self._fetches = Delay(agenda, timing.hops.fetch, timing.hops.slot_ms, 0, "fetch")
 
     def start(self, worker_id: str) -> None:
@@ -50,9 +50,14 @@ class Fleet:
         if self._board.before is not None:
             self._obey(worker)
 
-    def stop(self, outage: Outage) -> None:
+    def _restart(self, worker: Worker) -> None:
+        """The watchdog ended a process, and whoever looks after it begins it again."""
+        self.stop(worker.id)
+        self.start(worker.id)
+
+    def stop(self, worker_id: str) -> None:
         """A process dies as by kill -9: silently, with what it had in hand."""
-        worker = self._workers.pop(outage.worker_id, None)
+        worker = self._workers.pop(worker_id, None)
         if worker is None:
             return
         worker.is_up, worker.stopped_ms = False, self._agenda.now_ms
@@ -156,6 +161,8 @@ class Fleet:
             if job.attempt > self._timing.max_attempts:
                 self._tally.ended(Status.FAILED, job)
             else:
+                if job.draft is not None:
+                    job.on_blank(self._catalog.level(job.variant))
                 again.append(job)
         self._changed(self.group(worker.variant).leave(worker.member, again))
         worker.member = None

@@ -43,6 +43,15 @@ class Group:
         """Jobs that no worker has taken."""
         return len(self._orphans) + sum(len(member.waiting) for member in self.members)
 
+    def take_orphans(self) -> list[Job]:
+        """The jobs in partitions that nobody owns lie there no more."""
+        taken, self._orphans = self._orphans, []
+        return taken
+
+    def leave_behind(self, jobs: list[Job]) -> None:
+        """They lie there again."""
+        self._orphans += jobs
+
     def join(self, member: Member) -> list[Member]:
         """A new member takes its share, with the jobs that lie there; who has other partitions than before."""
         self.members.append(member)

@@ -32,7 +32,7 @@ class Job:
     )  # fmt: skip
 
     # Of a request that asks for nothing but a picture, as most do; `wishes.WishJob` has its own.
-    tier = ORDINARY
+    tier, tenant = ORDINARY, ""
     classified: ClassifiedRequest | None = None  # where its wishes decide, not the plan alone
     pictures = 1
     judged = 1  # of them, where a cascade holds for its level
@@ -56,3 +56,7 @@ class Job:
         """`how` and `step` on a variant that begins at this step of its own, over the job's picture if it has one."""
         del variant
         return None, step
+
+    def on_blank(self, variant: Variant) -> None:
+        """This variant paints it without its draft."""
+        self.how, self.step = self.on(variant, 0)

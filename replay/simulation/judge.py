@@ -1,5 +1,6 @@
 """The discriminator: a picture is the answer, or its request goes on to the next level. The rules are planner's."""
 
+from collections import deque
 from collections.abc import Callable
 
 from planner.admission import can_meet
@@ -13,6 +14,7 @@ from replay.simulation.job import Job
 from replay.simulation.pulse import Pulse
 from replay.simulation.sender import Sender
 from replay.simulation.setup import Timing
+from replay.simulation.stores import ObjectStore
 from replay.simulation.tally import Tally
 from replay.simulation.times import CallTimes
 from schemas.messages import Cascade, Status
@@ -25,20 +27,42 @@ class Judge(Sender):
 
     def __init__(
         self, agenda: Agenda, board: Board, fleet: Fleet, pulse: Pulse, timing: Timing, times: CallTimes,
-        catalog: Catalog, tally: Tally,
+        catalog: Catalog, tally: Tally, store: ObjectStore,
     ) -> None:  # fmt: skip
         super().__init__(agenda, board, fleet, pulse, timing, times)
         self._tally, self._catalog, self._grace_ms = tally, catalog, timing.grace_ms
+        self._store, self._waits = store, False  # for the store, and all that comes behind
+        self._behind: deque[Job] = deque()
 
     def on_pictures(self, jobs: list[Job]) -> None:
         """Pictures of one call are there."""
         for job in jobs:
-            cascade = self._board.cascade(job.level)
-            if cascade is None or not job.judged:
-                self._complete(job)
+            if self._waits:
+                self._behind.append(job)
             else:
-                scored_ms = self._agenda.now_ms + job.judged * self._board.judging_ms(job.level)
-                self._agenda.at(scored_ms, self._judge, (job, cascade))
+                self._look_at(job)
+
+    def _look_at(self, job: Job) -> None:
+        cascade = self._board.cascade(job.level)
+        if cascade is None or not job.judged or self._is_overdue(job):
+            self._complete(job)
+        elif self._store.is_there:
+            self._score((job, cascade))
+        else:
+            self._waits = True
+            self._store.reach(self._go_on, (job, cascade), _never)
+
+    def _score(self, fetched: tuple[Job, Cascade]) -> None:
+        job, _ = fetched
+        scored_ms = self._agenda.now_ms + job.judged * self._board.judging_ms(job.level)
+        self._agenda.at(scored_ms, self._judge, fetched)
+
+    def _go_on(self, fetched: tuple[Job, Cascade]) -> None:
+        """The picture that was waited for is there; then come those behind it."""
+        self._score(fetched)
+        self._waits = False
+        while self._behind and not self._waits:
+            self._look_at(self._behind.popleft())
 
     def _judge(self, scored: tuple[Job, Cascade]) -> None:
         job, cascade = scored
@@ -64,7 +88,16 @@ class Judge(Sender):
         return self._place(job)
 
     def _complete(self, job: Job) -> None:
-        if is_overdue(job.deadline_ms, self._agenda.now_ms, self._grace_ms):  # the ledger has ended it
+        if self._is_overdue(job):
             self._tally.ended(Status.EXPIRED, job)
         else:
             self._tally.completed(job, job.level, job.step, self._board.judges(job.level), self._agenda.now_ms)
+
+    def _is_overdue(self, job: Job) -> bool:
+        """Whether the ledger has ended it."""
+        return is_overdue(job.deadline_ms, self._agenda.now_ms, self._grace_ms)
+
+
+def _never(_fetched: tuple[Job, Cascade]) -> None:
+    """It waits for as long as it takes."""
+    raise AssertionError("the discriminator gave up waiting")

@@ -32,7 +32,7 @@ class BatchLane:
         self._ear: Ear | None = None
         self._held: deque[Job] = deque()
         self._in_flight: dict[int, float] = {}  # number -> when it passed
-        tally.on_end = self._on_end
+        tally.on_end.append(self._on_end)
 
     def take(self, job: Job) -> None:
         """Let it pass, or hold it behind those before it."""

@@ -4,11 +4,11 @@ import time
 from dataclasses import replace
 
 from planner.draft import Draft
-from planner.making import Rules, let_in, made
+from planner.making import Rules, made
 from planner.observation import Observation, WorkerView, live_workers
 from planner.plans import check, memory_of, publish
-from planner.replanning.kept import gone, kept
 from planner.replanning.staying import stays
+from planner.replanning.surviving import survived
 from planner.replanning.triggers import GROWTH_MS, Signals, signals_of, why_now
 from replay.simulation.agenda import Agenda
 from replay.simulation.board import Board
@@ -74,10 +74,8 @@ class PlannerLoop:
             if before is None:
                 raise
             self.failures.append(f"{type(error).__name__}: {error}")
-            lost = gone(before, seen.workers)
-            draft = kept(before, seen.workers, setup.catalog, before.reason)
-            draft = let_in(draft, seen, setup.catalog, self._rules)
-            return publish(draft, before, before.policy, seen.now_ms) if lost else None
+            why = f"policy {setup.policy} made no plan: {self.failures[-1]}"
+            return survived(before, why, seen, setup.catalog, self._rules)
         if before is not None and stays(draft, setup.policy, seen, before, setup.catalog):
             return None
         return publish(draft, before, setup.policy, seen.now_ms)

@@ -1,5 +1,7 @@
 """The router: `classified` -> a job on the level that the plan draws. The rules are planner's."""
 
+import math
+
 from planner.admission import is_admitted
 from planner.backlog import Refused
 from planner.catalog import Catalog
@@ -7,6 +9,8 @@ from planner.options import settle
 from planner.placement import first_fit
 from planner.routing import choose_level
 from planner.shedding import ORDINARY
+from planner.stranding import ANY_MS
+from planner.tenants import Rights, Work
 from planner.wishes import wished
 from replay.simulation.agenda import Agenda
 from replay.simulation.board import Board
@@ -32,6 +36,7 @@ class Router(Sender):
     ) -> None:  # fmt: skip
         super().__init__(agenda, board, fleet, pulse, timing, times)
         self._tally, self._catalog = tally, catalog
+        self.rights: Rights | None = None  # of tenants, where there are any
         self._limits_ms = {ORDINARY: timing.most_backlog_ms, BATCH: timing.most_backlog_ms}
         self._limits_ms[INTERACTIVE] = timing.interactive_backlog_ms
         self._begun, self._waits = Begun(), Waits(self)
@@ -45,18 +50,34 @@ class Router(Sender):
 
     def _decide(self, job: Job) -> bool:
         """Its level; False: it has ended instead."""
-        board, waits = self._board, self._waits
-        if board.plan.admission is not None and not is_admitted(board.plan.admission, job.id, job.tier):
+        admission = self._board.plan.admission
+        if admission is not None and not is_admitted(admission, job.id, job.tier):
             self._tally.ended(Status.REJECTED, job)
             return False
+        return self._goes_to(job, self._level(job, self._limits_ms[job.tier])) and (
+            self.rights is None or self._may_have(job, self.rights)
+        )
+
+    def reroute(self, job: Job) -> bool:
+        """Decide anew on a job that nobody serves; False: it waits where it is. As `planner.stranding.rerouted`."""
+        level = self._level(job, ANY_MS)
+        if isinstance(level, str) and math.isinf(self._waits[level]):
+            return False
+        if self._goes_to(job, level):
+            self.take(job)
+        return True
+
+    def _level(self, job: Job, limit_ms: float) -> str | Refused | None:
+        board, waits = self._board, self._waits
         waits.clear()
-        if job.classified is None:
-            level = first_fit(
-                board.only_level or self._drawn(job), self._lower, waits, self._takes_ms, job.deadline_ms,
-                self._agenda.now_ms, self._limits_ms[job.tier],
-            )  # fmt: skip
-        else:
-            level = self._as_wished(job, job.classified)
+        if job.classified is not None:
+            return self._as_wished(job, job.classified, limit_ms)
+        return first_fit(
+            board.only_level or self._drawn(job), self._lower, waits, self._takes_ms, job.deadline_ms,
+            self._agenda.now_ms, limit_ms,
+        )  # fmt: skip
+
+    def _goes_to(self, job: Job, level: str | Refused | None) -> bool:
         if level is None or isinstance(level, Refused):
             self._tally.ended(Status.EXPIRED if level is None else Status.REJECTED, job)
             return False
@@ -65,12 +86,24 @@ class Router(Sender):
         job.level, (job.variant, job.step) = level, self._begun[level]
         return True
 
+    def _may_have(self, job: Job, rights: Rights) -> bool:
+        """Whether its tenant has a right to it; what is refused anyway takes no tokens. As `agents/router.py`."""
+        now_ms = self._agenda.now_ms
+        serving = sum(len(self._lineup(variant).free_at_ms) for variant in self._catalog.variants)
+        allowed_ms = self._limits_ms[INTERACTIVE] * max(1, serving)
+        work = Work(job.id, job.tenant, job.pictures, self._times.of_job(job))
+        if rights.refuse(work, allowed_ms, int(now_ms)) is None:
+            return True
+        self._tally.over_quota[job.tenant] += 1
+        self._tally.ended(Status.REJECTED, job)
+        return False
+
     def _drawn(self, job: Job) -> str:
         """The level that the plan draws."""
         classes = job.draws.classes[job.row] if self._board.has_classes else NO_CLASSES
         return choose_level(self._board.plan, job.id, job.draws.hardness[job.row], classes).level
 
-    def _as_wished(self, job: Job, classified: ClassifiedRequest) -> str | Refused | None:
+    def _as_wished(self, job: Job, classified: ClassifiedRequest, limit_ms: float) -> str | Refused | None:
         """The same for a request with wishes, as `planner.placement.decide` has it."""
         wish = wished(self._board.plan, classified, self._catalog)
         lower = self._lower if wish.may_go_lower else _none
@@ -81,7 +114,6 @@ class Router(Sender):
             judged_ms = job.judged * self._board.judging_ms(level)
             return self._times.painting(variant, job.pictures, how, step) + judged_ms
 
-        limit_ms = self._limits_ms[job.tier]
         return first_fit(wish.level, lower, self._waits, takes_ms, job.deadline_ms, self._agenda.now_ms, limit_ms)
 
     def _settle(self, job: Job, options: PaintOptions, level: str) -> bool:

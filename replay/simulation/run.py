@@ -1,10 +1,11 @@
 """One run: a trace through one simulated deployment, until every request has ended."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from planner.tenants import Rights
 from replay.simulation.agenda import Agenda
 from replay.simulation.board import Board
 from replay.simulation.delays import Delay
@@ -20,17 +21,18 @@ from replay.simulation.router import Router
 from replay.simulation.senses import Senses
 from replay.simulation.serving import Serving
 from replay.simulation.setup import Outage, Setup
-from replay.simulation.tally import NO_TIERS, Tally
+from replay.simulation.stores import ObjectStore
+from replay.simulation.sweeping import Sweeper
+from replay.simulation.tally import Tally
 from replay.simulation.timeline import Timeline
 from replay.simulation.times import CallTimes
-from replay.simulation.wishes import BATCH, Wishes
+from replay.simulation.wishes import BATCH, Wishes, tally_of
+from replay.traces.outages import OBJECT_STORE, STORES
 from schemas.messages import Plan
 
 MISSED_MS = 200.0  # after a worker is silent, until the planner has looked. Source: agents/planning.py
 STEP_MS = 1000.0  # of the clock, when nothing arrives any more
-PATIENCE_MS = (
-    600_000.0  # without any end, after the last arrival: what is open then waits for a worker that never comes
-)
+PATIENCE_MS = 600_000.0  # without any end, after the last arrival and outage: what is open waits for what never comes
 
 CHUNK = 8192  # requests drawn at once
 
@@ -51,6 +53,7 @@ class Ran:
     failures: int  # of the policy to make one
     switches: int
     solver_s: float  # wall time of planning
+    stores: dict[str, float] = field(default_factory=dict)  # as `ObjectStore.told`
 
     @property
     def up_ms(self) -> float:
@@ -85,14 +88,19 @@ class Simulation:
         self._source = source or _source(setup)
         timing, catalog = setup.timing, setup.catalog
         agenda, board = Agenda(-timing.warm_up_ms), Board(catalog)
-        tiers, is_batch = (wishes.by_tier(), wishes.is_batch()) if wishes else (NO_TIERS, None)
-        times, self.tally = CallTimes(catalog), Tally(setup.slo_ms, Timeline(arrivals_ms), tiers)
+        times, self.tally = CallTimes(catalog), tally_of(wishes, setup.slo_ms, arrivals_ms)
         self._pulse = pulse = Pulse(agenda, timing, times)
-        serving = Serving(agenda, board, catalog, timing, times, self.tally)
+        self._store = store = ObjectStore(agenda)
+        serving = Serving(agenda, board, catalog, timing, times, self.tally, store)
         self._fleet = Fleet(agenda, board, catalog, timing, pulse, serving, self.tally)
         self._router = Router(agenda, board, self._fleet, pulse, timing, times, catalog, self.tally)
+        is_batch = wishes.is_batch() if wishes else None
         self._senses = Senses(agenda, setup, pulse.groups, self.tally, arrivals_ms, is_batch)
-        judge = Judge(agenda, board, self._fleet, pulse, timing, times, catalog, self.tally)
+        Sweeper(agenda, board, pulse, timing, self._router, self.tally)
+        if self.tally.tenants:
+            self._router.rights = rights = Rights(setup.quotas)
+            self.tally.on_end.append(lambda job: rights.ended(job.id))
+        judge = Judge(agenda, board, self._fleet, pulse, timing, times, catalog, self.tally, store)
         judge.on_scored = self._senses.on_scored
         hops = timing.hops
         serving.on_pictures = Delay(agenda, hops.judge, hops.slot_ms, setup.seed, "judge").before(judge.on_pictures)
@@ -146,7 +154,8 @@ class Simulation:
         """After the last arrival; when the last request ended."""
         agenda, tally = self._agenda, self.tally
         ended, ended_ms = tally.ends.total(), agenda.now_ms
-        while tally.open and agenda.now_ms - ended_ms < PATIENCE_MS:
+        last_ms = max((outage.at_ms for outage in self._setup.outages), default=0.0)
+        while tally.open and agenda.now_ms - max(ended_ms, last_ms) < PATIENCE_MS:
             agenda.advance(agenda.now_ms + STEP_MS)
             if tally.ends.total() > ended:
                 ended, ended_ms = tally.ends.total(), agenda.now_ms
@@ -160,11 +169,15 @@ class Simulation:
         self._agenda.at(now_ms + timeline.sample_ms, Simulation._look, self)
 
     def _on_outage(self, outage: Outage) -> None:
-        if outage.is_up:
+        if outage.worker_id == OBJECT_STORE:
+            self._store.change(outage.is_up)
+        elif outage.worker_id in STORES:
+            pass  # nothing that is simulated asks it, as nothing live does
+        elif outage.is_up:
             self._fleet.start(outage.worker_id)
             self._planner.look()
         else:
-            self._fleet.stop(outage)
+            self._fleet.stop(outage.worker_id)
             gone_ms = outage.at_ms + self._setup.timing.silent_ms + MISSED_MS
             self._agenda.at(gone_ms, PlannerLoop.look, self._planner)
 
@@ -181,4 +194,5 @@ class Simulation:
             failures=len(self._planner.failures),
             switches=self._fleet.switches,
             solver_s=self._planner.solver_s,
+            stores=self._store.told(ended_ms),
         )

@@ -8,11 +8,13 @@ from planner.batching import alike, paced, window
 from planner.catalog import Catalog
 from planner.options import Settled
 from planner.outcomes import is_overdue
+from planner.patience import DRAFT_S
 from replay.simulation.agenda import Agenda
 from replay.simulation.board import Board
 from replay.simulation.delays import Delay
 from replay.simulation.job import Job
 from replay.simulation.setup import Timing
+from replay.simulation.stores import ObjectStore
 from replay.simulation.tally import Tally
 from replay.simulation.times import CallTimes
 from replay.simulation.worker import Worker
@@ -20,16 +22,18 @@ from schemas.messages import Status
 
 
 class Serving:
-    """Takes what lies before a worker and paints it; `on_pictures` and `on_window_end` are told."""
+    """Takes what lies before a worker and paints it; `on_pictures`, `on_window_end` and `on_hung` are told."""
 
     on_pictures: Callable[[list[Job]], None]
     on_window_end: Callable[[Worker], None]
+    on_hung: Callable[[Worker], None]
 
     def __init__(
-        self, agenda: Agenda, board: Board, catalog: Catalog, timing: Timing, times: CallTimes, tally: Tally
-    ) -> None:
+        self, agenda: Agenda, board: Board, catalog: Catalog, timing: Timing, times: CallTimes, tally: Tally,
+        store: ObjectStore,
+    ) -> None:  # fmt: skip
         self._agenda, self._board, self._catalog, self._timing = agenda, board, catalog, timing
-        self._times, self._tally = times, tally
+        self._times, self._tally, self._store = times, tally, store
         self._windows: dict[tuple[str, int], int] = {}
         self._late = Delay(agenda, timing.hops.paint, timing.hops.slot_ms, 0, "paint")
         self._rest = Delay(agenda, timing.hops.rest, timing.hops.slot_ms, 0, "rest")
@@ -66,12 +70,33 @@ class Serving:
     def _begins_batch(self, worker: Worker) -> bool:
         """Whether anything of the window was left to paint."""
         while worker.batches:
-            wanted = [job for job in worker.batches.popleft() if self._is_wanted(job, worker)]
+            batch = worker.batches.popleft()
+            if not self._store.is_there and any(job.draft is not None and job.step for job in batch):
+                self._fetch_drafts(worker, batch)
+                return True
+            wanted = [job for job in batch if self._is_wanted(job, worker)]
             if wanted:
                 worker.calls = deque(alike(wanted, _how) if len(wanted) > 1 else (wanted,))
                 self._begin_call(worker)
                 return True
         return False
+
+    def _fetch_drafts(self, worker: Worker, batch: list[Job]) -> None:
+        """Wait for the store, once a batch; as `agents/pictures.py`."""
+        worker.call = batch
+        self._store.reach(self._begin_again, worker, self._on_blank, patience_ms=1000 * DRAFT_S)
+
+    def _on_blank(self, worker: Worker) -> None:
+        for job in worker.call:
+            if job.draft is not None and job.step:
+                job.on_blank(self._catalog.level(worker.variant))
+                self._store.on_blank += 1
+        self._begin_again(worker)
+
+    def _begin_again(self, worker: Worker) -> None:
+        if worker.is_up:
+            worker.batches.appendleft(worker.call)
+            self._go_on(worker)
 
     def _is_wanted(self, job: Job, worker: Worker) -> bool:
         """Whether it is worth painting; one that is not has ended."""
@@ -104,8 +129,22 @@ class Serving:
         if not worker.is_up:
             return
         worker.busy_ms += worker.call_ms
-        self.on_pictures(worker.call)
-        self._rest.put_off(self._go_on, worker)
+        if self._store.is_there:
+            self._kept(worker)
+        else:
+            self._store.reach(self._kept, worker, self._hang, until_ms=worker.since_ms + self._timing.job_limit_ms)
+
+    def _kept(self, worker: Worker) -> None:
+        """The store has the pictures."""
+        if worker.is_up:
+            self.on_pictures(worker.call)
+            self._rest.put_off(self._go_on, worker)
+
+    def _hang(self, worker: Worker) -> None:
+        """The watchdog ends what waits for the store for too long."""
+        if worker.is_up:
+            self._store.hung += 1
+            self.on_hung(worker)
 
     def _go_on(self, worker: Worker) -> None:
         """The next call, batch or window."""

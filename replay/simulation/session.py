@@ -16,6 +16,7 @@ from replay.reports.files import VERSION
 from replay.simulation.drawn import Drawn
 from replay.simulation.run import Ran, Simulation
 from replay.simulation.setup import Setup
+from replay.simulation.times import Begun, CallTimes, LevelTimes
 from replay.simulation.wishes import wishes_of
 from replay.traces import Trace
 from schemas.errors import Unknown
@@ -37,7 +38,7 @@ def with_overprovision(setup: Setup, factor: float) -> Setup:
 def simulate(setup: Setup, trace: Trace, seeds: int, on_progress: Callable[[int], object]) -> list[Ran]:
     """What a policy's runs left behind, one a seed from the setup's on. Known hardness counts, the rest is drawn."""
     knows = setup.prompts is None and not np.isnan(trace.hardness).all()
-    wishes, runs = wishes_of(trace, setup.catalog), []
+    wishes, runs = wishes_of(trace, setup.catalog, setup.quotas), []
     for seed in range(setup.seed, setup.seed + seeds):
         source = Drawn(setup.catalog, seed, trace.hardness) if knows else None
         own = dataclasses.replace(setup, seed=seed)
@@ -46,12 +47,19 @@ def simulate(setup: Setup, trace: Trace, seeds: int, on_progress: Callable[[int]
 
 
 def baseline_of(ran: Ran) -> Setup | None:
-    """The split by chance beside a run: as many answers of the best level; None where it cannot be told."""
-    best, completed = ran.setup.catalog.best().name, ran.tally.ends[Status.COMPLETED]
-    if not completed or len(ran.setup.catalog.variants) < 2:
+    """The split by chance beside a run, as dear as its answers; None where it cannot be told.
+
+    It has two levels, the cheapest and the best. An answer of one between counts for the part of the way to the best
+    that its run time is: with two levels the share is the run's own, with more it is not 0 because the best was unused.
+    """
+    catalog, completed = ran.setup.catalog, ran.tally.ends[Status.COMPLETED]
+    run_ms = LevelTimes(CallTimes(catalog), Begun())
+    least_ms, most_ms = run_ms[catalog.cheapest().name], run_ms[catalog.best().name]
+    if not completed or most_ms <= least_ms:
         return None
-    share = round(ran.tally.levels[best] / completed, 2)
-    return dataclasses.replace(ran.setup, policy=BASELINE, parameters={"heavy_share": share})
+    answer_ms = sum(count * run_ms[level] for level, count in ran.tally.levels.items()) / completed
+    share = min(1.0, max(0.0, (answer_ms - least_ms) / (most_ms - least_ms)))
+    return dataclasses.replace(ran.setup, policy=BASELINE, parameters={"heavy_share": round(share, 2)})
 
 
 def fluid_bound(setup: Setup, arrivals_ms: np.ndarray) -> dict[str, Any] | None:
@@ -107,6 +115,7 @@ def report_of(trace: Trace, runs: Mapping[str, Sequence[Ran]]) -> dict[str, Any]
             "first_seed": first.seed,
             "outages": [dataclasses.asdict(outage) for outage in first.outages],
             "timing": {name: ms for name, ms in dataclasses.asdict(first.timing).items() if name != "hops"},
+            "quotas": {tenant: dataclasses.asdict(quota) for tenant, quota in first.quotas.items()},
             "parameters": {run.setup.policy: run.setup.parameters for run in every},
         },
         **demand(ran),

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from planner.catalog import Catalog
 from planner.prompt_table import PromptTable
+from planner.quotas import Quota
 from replay.simulation.hops import NO_HOPS, Hops
 
 
@@ -19,6 +20,7 @@ class Timing:
     most_backlog_ms: float = 48_000  # that the tiers `standard` and `batch` are admitted up to
     interactive_backlog_ms: float = 60_000  # that `interactive` is
     max_attempts: int = 3  # owners a job may kill
+    job_limit_ms: float = 600_000  # a window of work that takes longer ends its process
     loads: bool = True  # False: a worker changes variant in no time
     hops: Hops = NO_HOPS  # what it takes beside painting
     look_ms: float = 1000  # how often the planner looks whether a plan is due; live 205, which costs more than it tells
@@ -27,10 +29,10 @@ class Timing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outage:
-    """A worker that dies (as by kill -9), or comes back as a new process."""
+    """A worker that dies (as by kill -9), or comes back as a new process; or a store that goes away and comes back."""
 
     at_ms: float
-    worker_id: str
+    worker_id: str  # or the store's name: one of `replay.traces.outages.STORES`
     is_up: bool
 
 
@@ -53,6 +55,7 @@ class Setup:
     prompts: PromptTable | None = None  # requests are prompts of this table; None: drawn from the catalog's curves
     is_cold: bool = False  # it begins at rest, as a live run does, not in the midst of traffic
     outages: tuple[Outage, ...] = ()
+    quotas: dict[str, Quota] = field(default_factory=dict)  # of tenants, by name
     timing: Timing = Timing()
 
     def worker_ids(self) -> list[str]:

@@ -45,14 +45,23 @@ def did(policy: str, planned: Mapping[str, Any]) -> str:
     return f"{policy}: {'; '.join(told)}"
 
 
-def tiers_told(policy: str, tiers: Mapping[str, Mapping[str, Any]]) -> str:
-    """What became of each tier's requests."""
-    parts = [
-        f"{tier} {row['requests']:.0f} requests, {_told(row['violation_rate'], '{:.2%}')} violations, "
+def parts_told(policy: str, parts: Mapping[str, Mapping[str, Any]]) -> str:
+    """What became of each tier's requests, or of each tenant's."""
+    told = [
+        f"{name} {row['requests']:.0f} requests, {_told(row['violation_rate'], '{:.2%}')} violations, "
         f"p95 {_told(row['latency_s']['p95'], '{:.2f} s')}"
-        for tier, row in tiers.items()
+        + (f", {row['over_quota']:.0f} over quota" if row.get("over_quota") else "")
+        for name, row in parts.items()
     ]
-    return f"{policy}: {'; '.join(parts)}"
+    return f"{policy}: {'; '.join(told)}"
+
+
+def stores_told(policy: str, stores: Mapping[str, float]) -> str:
+    """Who waited for the object store while it was away."""
+    told = f"{policy}: object store away {stores['object_down_s']:.0f} s, {stores['waits']:.0f} waits for it"
+    told += f" of {stores['waited_s'] / max(1, stores['waits']):.1f} s"
+    extra = (("hung", "workers ended by the watchdog"), ("on_blank", "jobs without their drafts"))
+    return told + "".join(f", {stores[key]:.0f} {words}" for key, words in extra if stores[key])
 
 
 def bound_told(bound: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ FINENESS = 1.002  # a latency is known to this ratio
 _SCALE = 1 / math.log(FINENESS)
 SPAN_MS = 20_000  # over which the mixture of levels is judged as one. Source: facts/peers.md 3.5
 
-NO_TIERS: Mapping[str, int] = {}
+NO_PARTS: Mapping[str, int] = {}
 Judges = tuple[str, str, str] | None  # light, heavy, discriminator of the cascade that chose them; None: nobody chose
 Answer = tuple[str, bool]  # level, and whether it painted a rejected draft again
 Span = dict[Judges, Counter[Answer]]  # by what chose them, the answers of a stretch of time
@@ -45,8 +45,8 @@ class Latencies:
 
 
 @dataclass(slots=True)
-class TierTally:
-    """Counts of the requests of one tier."""
+class PartTally:
+    """Counts of the requests of one tier, or of one tenant."""
 
     requests: int
     ends: Counter[Status] = field(default_factory=Counter)
@@ -69,11 +69,19 @@ class Tally:
     the violations.
     """
 
-    def __init__(self, slo_ms: float, timeline: Timeline, tiers: Mapping[str, int] = NO_TIERS) -> None:
-        """`tiers`: of the trace's requests, where they differ; {}: they are not counted apart."""
+    def __init__(
+        self,
+        slo_ms: float,
+        timeline: Timeline,
+        tiers: Mapping[str, int] = NO_PARTS,
+        tenants: Mapping[str, int] = NO_PARTS,
+    ) -> None:
+        """`tiers`, `tenants`: their requests in the trace; {}: they are not counted apart. Tenants only with tiers."""
         self._slo_ms, self.timeline = slo_ms, timeline
-        self.tiers = {tier: TierTally(requests) for tier, requests in tiers.items()}
-        self.on_end: Callable[[Job], object] = _nobody  # told where tiers are counted
+        self.tiers = {tier: PartTally(requests) for tier, requests in tiers.items()}
+        self.tenants = {tenant: PartTally(requests) for tenant, requests in tenants.items()}
+        self.over_quota: Counter[str] = Counter()  # of the REJECTED, by tenant
+        self.on_end: list[Callable[[Job], object]] = []  # told where tiers are counted
         self.requests = 0
         self.ends: Counter[Status] = Counter()
         self.late = 0
@@ -109,7 +117,10 @@ class Tally:
         is_late = latency_ms > (self._slo_ms if job.limit_ms is None else job.limit_ms)
         self.late += is_late
         if self.tiers:
-            self._answered(job, latency_ms, is_late)
+            for part in self._parts(job):
+                part.latencies.add(latency_ms)
+                part.late += is_late
+            self._end_in_parts(Status.COMPLETED, job)
         quality = job.draws.quality(level, step)
         self.timeline.completed(job.arrived_ms, now_ms, level, is_late, None if quality is None else quality[job.row])
         if quality is not None:
@@ -128,21 +139,20 @@ class Tally:
         if is_late:
             self._late_span.setdefault(judges, Counter())[answer] += 1
 
-    def _answered(self, job: Job, latency_ms: float, is_late: bool) -> None:
-        tier = self.tiers[job.tier]
-        tier.latencies.add(latency_ms)
-        tier.late += is_late
-        self._end_in_tier(Status.COMPLETED, job)
-
     def ended(self, status: Status, job: Job) -> None:
         """Any other end."""
         self.ends[status] += 1
         if self.tiers:
-            self._end_in_tier(status, job)
+            self._end_in_parts(status, job)
 
-    def _end_in_tier(self, status: Status, job: Job) -> None:
-        self.tiers[job.tier].ends[status] += 1
-        self.on_end(job)
+    def _parts(self, job: Job) -> list[PartTally]:
+        return [self.tiers[job.tier], *([self.tenants[job.tenant]] if self.tenants else ())]
+
+    def _end_in_parts(self, status: Status, job: Job) -> None:
+        for part in self._parts(job):
+            part.ends[status] += 1
+        for told in self.on_end:
+            told(job)
 
     def end_span(self) -> None:
         """What came in the stretch of time until now is judged as one mixture."""
@@ -161,7 +171,3 @@ def _without(span: Span, late: Span) -> Span:
         return span
     left = {judges: answers - late.get(judges, Counter()) for judges, answers in span.items()}
     return {judges: answers for judges, answers in left.items() if answers}
-
-
-def _nobody(_job: Job) -> None:
-    """Nobody waits for an end."""

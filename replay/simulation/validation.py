@@ -11,12 +11,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from planner.catalog import Catalog
+from planner.quotas import Quota
 from replay.live.folder import RunFolder
 from replay.live.seen import observed
 from replay.simulation.figures import Figures, figures_of
 from replay.simulation.hops import KINDS, Hops, of_kinds
 from replay.simulation.run import Simulation
 from replay.simulation.setup import Setup, Timing
+from replay.simulation.wishes import wishes_of
 from schemas.errors import PochadeError
 
 LATENCY, VIOLATIONS, SHARES = 0.10, 0.03, 0.02  # that may lie between. Source: issue 7
@@ -45,7 +47,8 @@ def simulated(run: RunFolder, catalog: Catalog, hops: Hops) -> list[Figures]:
     """The figures of the run again, in discrete events; several times, as much of a live run is chance."""
     source, ids = observed(run.seen, catalog), [each.request_id for each in run.seen]
     setups = [setup_of(run.report, catalog, hops, time) for time in range(TIMES)]
-    return [figures_of(Simulation(setup, run.trace.arrival_ms, source, ids).run()) for setup in setups]
+    wishes = wishes_of(run.trace, catalog, setups[0].quotas)
+    return [figures_of(Simulation(setup, run.trace.arrival_ms, source, ids, wishes).run()) for setup in setups]
 
 
 def setup_of(report: Mapping[str, Any], catalog: Catalog, hops: Hops, seed: int = 0) -> Setup:
@@ -69,6 +72,7 @@ def setup_of(report: Mapping[str, Any], catalog: Catalog, hops: Hops, seed: int 
         drops=told["drops"],
         sheds=told["sheds"],
         is_cold=True,
+        quotas={tenant: Quota(**quota) for tenant, quota in told.get("quotas", {}).items()},
         timing=Timing(**timing),
     )
 

@@ -1,6 +1,8 @@
 """Requests of a trace that ask for more than a picture: options, a quality, a tier, a deadline of their own."""
 
 from collections import Counter
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -8,15 +10,19 @@ import numpy as np
 from planner.catalog import Catalog
 from planner.options import AS_IT_IS, TIERS, Settled, settle
 from planner.paint_over import begins_at
+from planner.quotas import Quota
 from planner.shedding import ORDINARY
 from planner.variant import Variant
 from planner.wishes import may_escalate
 from replay.simulation.job import Draws, Job
+from replay.simulation.tally import NO_PARTS, Tally
+from replay.simulation.timeline import Timeline
 from replay.traces.trace import Trace, Wish
 from schemas.messages import ClassifiedRequest, GenerateRequest, ImageRef
 
 INTERACTIVE, BATCH = "interactive", "batch"
 ANY_QUALITY = Wish().quality
+NO_QUOTAS: Mapping[str, Quota] = MappingProxyType({})
 
 
 class Asked(NamedTuple):
@@ -29,13 +35,13 @@ class Asked(NamedTuple):
 class WishJob(Job):
     """A job whose request asks for something. Its pictures count as one: one confidence, one quality."""
 
-    __slots__ = ("_catalog", "_options", "classified", "judged", "limit_ms", "pictures", "tier")
+    __slots__ = ("_catalog", "_options", "classified", "judged", "limit_ms", "pictures", "tenant", "tier")
 
     def __init__(self, job: Job, asked: Asked, catalog: Catalog) -> None:
         deadline_ms = job.deadline_ms if asked.slack_ms is None else job.arrived_ms + asked.slack_ms
         super().__init__(job.number, job.id, job.arrived_ms, deadline_ms, job.draws, job.row)
         self._catalog, self._options = catalog, asked.wish.options
-        self.tier, self.limit_ms = asked.wish.tier, asked.slack_ms
+        self.tier, self.tenant, self.limit_ms = asked.wish.tier, asked.wish.tenant, asked.slack_ms
         self.pictures = self.judged = asked.wish.options.n
         self.classified = None
         if asked.wish.options != AS_IT_IS or asked.wish.quality != ANY_QUALITY:
@@ -56,9 +62,9 @@ class WishJob(Job):
 class Wishes:
     """What the requests of a trace ask for, by their number."""
 
-    def __init__(self, trace: Trace, catalog: Catalog) -> None:
-        self._trace, self._catalog = trace, catalog
-        self._is_plain = [_is_plain(wish) for wish in trace.wishes]
+    def __init__(self, trace: Trace, catalog: Catalog, *, has_tenants: bool) -> None:
+        self._trace, self._catalog, self._has_tenants = trace, catalog, has_tenants
+        self._is_plain = [not has_tenants and _is_plain(wish) for wish in trace.wishes]
 
     def job(
         self, number: int, request_id: str, arrived_ms: float, deadline_ms: float | None, draws: Draws, row: int
@@ -72,10 +78,12 @@ class Wishes:
 
     def by_tier(self) -> dict[str, int]:
         """Tier -> its requests, in the order in which tiers are served."""
-        counts: Counter[str] = Counter()
-        for wish, count in zip(self._trace.wishes, np.bincount(self._trace.wish).tolist(), strict=False):
-            counts[wish.tier] += count
+        counts = _counts(self._trace, lambda wish: wish.tier)
         return {tier: counts[tier] for tier in TIERS if counts[tier]}
+
+    def by_tenant(self) -> dict[str, int]:
+        """Tenant -> its requests, by name; {}: their rights are not simulated."""
+        return dict(sorted(_counts(self._trace, lambda wish: wish.tenant).items())) if self._has_tenants else {}
 
     def is_batch(self) -> np.ndarray:
         """Bool [n]: whose turn comes when workers have nothing waiting."""
@@ -83,10 +91,28 @@ class Wishes:
         return np.asarray(are[self._trace.wish])
 
 
-def wishes_of(trace: Trace, catalog: Catalog) -> Wishes | None:
-    """None where nobody asks for anything that is simulated; tenants are not."""
+def wishes_of(trace: Trace, catalog: Catalog, quotas: Mapping[str, Quota] = NO_QUOTAS) -> Wishes | None:
+    """None where nobody asks for anything that is simulated. Tenants count where several are, or one has a quota."""
     asks = any(not _is_plain(trace.wishes[row]) for row in np.unique(trace.wish).tolist())
-    return Wishes(trace, catalog) if asks or not np.isnan(trace.slack_ms).all() else None
+    tenants = _counts(trace, lambda wish: wish.tenant).keys()
+    has_tenants = len(tenants) > 1 or bool(tenants & quotas.keys())
+    if not asks and not has_tenants and np.isnan(trace.slack_ms).all():
+        return None
+    return Wishes(trace, catalog, has_tenants=has_tenants)
+
+
+def tally_of(wishes: Wishes | None, slo_ms: float, arrivals_ms: np.ndarray) -> Tally:
+    """An empty one for a run of these requests."""
+    tiers, tenants = (wishes.by_tier(), wishes.by_tenant()) if wishes else (NO_PARTS, NO_PARTS)
+    return Tally(slo_ms, Timeline(arrivals_ms), tiers, tenants)
+
+
+def _counts(trace: Trace, what: Callable[[Wish], str]) -> Counter[str]:
+    """Requests by what their wishes say; none that nobody says."""
+    counts: Counter[str] = Counter()
+    for wish, count in zip(trace.wishes, np.bincount(trace.wish).tolist(), strict=False):
+        counts[what(wish)] += count
+    return +counts
 
 
 def _is_plain(wish: Wish) -> bool:

@@ -13,7 +13,9 @@ import numpy as np
 from schemas.errors import PochadeError, Unknown
 
 COLUMNS: Final = ("at_s", "worker", "change")
-STORES: Final = ("vector-store", "object-store")
+VECTOR_STORE: Final = "vector-store"
+OBJECT_STORE: Final = "object-store"
+STORES: Final = (VECTOR_STORE, OBJECT_STORE)
 
 
 class Change(NamedTuple):

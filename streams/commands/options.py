@@ -9,6 +9,12 @@ UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 LISTED = click.option(
     "-o", "--output", type=click.Choice(["table", "json", "jsonl"]), default="table", show_default=True
 )
+PUBLISHED = click.option(
+    "--published",
+    type=click.Path(exists=True, file_okay=False),
+    metavar="FOLDER",
+    help="The full files that the catalog's figures were published in (default: the setting published).",
+)
 SHOWN = click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 
 

@@ -1,10 +1,14 @@
 """Catalogs are found by name or by file, and what is missing is named."""
 
+import gzip
 import pathlib
+from collections.abc import Callable
 
 import pytest
 
 from agents import catalogs
+from planner.catalog import Catalog
+from replay.simulation.catalogs import load as simulated
 from schemas.errors import PochadeError, Unknown
 
 SHIPPED = pathlib.Path(catalogs.__file__).parents[1] / "infra" / "catalogs"
@@ -41,6 +45,33 @@ def test_a_catalog_of_the_users_is_read_from_its_file(tmp_path: pathlib.Path) ->
     own.write_text(shipped.read_text())
     assert catalogs.load(str(own)).name == "mine"
     assert catalogs.load(str(own)).variants == catalogs.load("profile").variants
+
+
+@pytest.mark.parametrize("load", [catalogs.load, catalogs.measured, simulated])
+def test_the_full_files_of_a_folder_replace_what_was_re_typed_of_them(
+    load: Callable[[str, str], Catalog], tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "diffserve_discriminator_sdturbo.csv.gz").write_bytes(gzip.compress(b"0.5\n" * 8))
+    (tmp_path / "diffserve_runtimes_sdturbo.csv").write_text(
+        "Model,Accel,batchsize,avg_runtime\nsdturbo,ampere,1,11\nsdv15,ampere,1,99\n"
+    )
+    catalog = load("diffserve-sdturbo", str(tmp_path))
+    assert {name: variant.latency_ms for name, variant in catalog.variants.items()} == {
+        "sd-turbo": {1: 11}, "sd15": {1: 99},
+    }  # fmt: skip
+    assert dict(catalog.discriminator("efficientnet").deferral)[0.505] == 1
+    assert load("diffserve-sdturbo", "").level("sd-turbo").latency_ms[1] == 100
+
+
+@pytest.mark.parametrize("load", [catalogs.load, simulated])
+def test_a_folder_without_the_files_or_a_catalog_without_any_is_told(
+    load: Callable[[str, str], Catalog], tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "other.csv").write_text("x\n")
+    with pytest.raises(PochadeError, match=r"no diffserve_runtimes_sdturbo\.csv or .*: there is other\.csv"):
+        load("diffserve-sdturbo", str(tmp_path))
+    with pytest.raises(PochadeError, match="catalog 'tiny' names no published files"):
+        load("tiny", str(tmp_path))
 
 
 def test_an_unknown_name_lists_the_shipped_ones() -> None:

@@ -132,7 +132,7 @@ def test_a_store_that_is_away_for_a_moment_is_waited_for_and_no_longer(monkeypat
 
     studio.store.get = first_away  # type: ignore[method-assign]
     assert studio.painted(job)[0].paint_over_step == 3
-    monkeypatch.setattr(pictures, "DRAFT_WAIT_S", 0.01)
+    monkeypatch.setattr(pictures, "DRAFT_S", 0.01)
     away += [StoreUnavailable("away for long")] * 99
     before = counted("fallbacks", role="worker", kind="paint-over-store")
     assert studio.painted(job)[0].paint_over_step == 0

@@ -1,5 +1,6 @@
 """A trace replayed to real roles on a real broker: refused where nobody serves, interrupted, and gone on with."""
 
+import contextlib
 import json
 import pathlib
 import re
@@ -7,30 +8,26 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from replay.live.presence import absent, members
+from replay.readiness import Readiness
 from replay.simulation.hops import RANKS
-from replay.supervisor import spawn
+from replay.supervisor import role_process, spawn
+from schemas.topics import FLEET, PLAN, RESULTS
 from streams import cli
+from streams.admin import create_topics
+from streams.reading import Follower
 from streams.settings import Settings
-from tests.integration.pipeline import running_pipeline
 
 pytestmark = pytest.mark.integration
 PollUntil = Callable[[Callable[[], bool], float, str], bool]
-POCHADE = [sys.executable, "-c", "from streams.cli import main; main(prog_name='pochade')"]
+ROLES = ("classifier", "router", "worker", "discriminator", "ledger", "planner")
 REQUESTS, RATE_RPS = 50, 10
-
-
-def replay(settings: Settings, *words: str) -> list[str]:
-    return [*POCHADE, "--home", str(settings.home), *words]
-
-
-def options(settings: Settings) -> list[str]:
-    return ["--prefix", settings.kafka.prefix, "--catalog", "profile", "--slo", "5"]
+CATALOG = "profile"
 
 
 @pytest.fixture
@@ -40,12 +37,57 @@ def trace(tmp_path: pathlib.Path) -> pathlib.Path:
     return path
 
 
+@pytest.fixture(autouse=True)
+def signals() -> Iterator[None]:
+    """The command that runs in this process leaves no handlers behind."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def words(settings: Settings, trace: pathlib.Path, *more: str) -> list[str]:
+    asked = ["--prefix", settings.kafka.prefix, "--catalog", CATALOG, "--slo", "5", "--no-drop", *more]
+    return ["--home", str(settings.home), "replay", "run", str(trace), *asked]
+
+
+def called(asked: list[str]) -> Result:
+    """The command in this process: a second one costs seconds of loading."""
+    return CliRunner().invoke(cli.main, asked)
+
+
+@contextlib.contextmanager
+def serving(settings: Settings, log: pathlib.Path, poll_until: PollUntil) -> Iterator[None]:
+    """Every role in one process, from ready to stopped."""
+    options = ["--home", str(settings.home), "--set", f"kafka.prefix={settings.kafka.prefix}"]
+    process = role_process(
+        "all",
+        ROLES,
+        [*options, "--set", f"catalog={CATALOG}", "--set", "planner.policy=clipper-light"],
+        {"worker.id": "worker-1"},
+    )
+    create_topics(settings, ["light", "heavy"])
+    child, ready = spawn(process.command, log), Readiness(["worker-1"])
+    follower = Follower(settings, [PLAN, FLEET], ready.on_record).start()
+    try:
+        poll_until(lambda: not ready.missing(), 90, f"a plan and a worker: {log}")
+        poll_until(lambda: not absent(members(settings)), 40, f"every role is a member of its group: {log}")
+        yield
+    finally:
+        follower.close()
+        child.terminate()
+        try:
+            child.wait(15)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+
+
 @pytest.mark.timeout(60)
 def test_a_trace_is_not_published_where_nobody_serves(settings: Settings, trace: pathlib.Path) -> None:
-    words = ["replay", "run", str(trace), *options(settings)]
-    done = subprocess.run(replay(settings, *words), capture_output=True, text=True, timeout=50)
-    assert done.returncode == 1
-    assert "give --serve N" in done.stderr
+    done = called(words(settings, trace))
+    assert done.exit_code == 1
+    assert "give --serve N" in done.output
 
 
 @pytest.mark.timeout(120)
@@ -53,19 +95,19 @@ def test_an_interrupted_run_goes_on_and_publishes_nothing_twice(
     settings: Settings, tmp_path: pathlib.Path, trace: pathlib.Path, poll_until: PollUntil
 ) -> None:
     out, log = tmp_path / "out", tmp_path / "first.log"
-    words = ["replay", "run", str(trace), "--name", "it", *options(settings), "--report", str(out)]
-    with running_pipeline(settings, tmp_path / "logs") as pipeline:
-        poll_until(lambda: not absent(members(settings)), 40, "every role is a member of its group")
-        first = spawn(replay(settings, *words), log)
-        poll_until(lambda: len(pipeline.results) >= 10, 40, "the run was half published")
+    asked, seen = words(settings, trace, "--name", "it", "--report", str(out)), list[bytes | None]()
+    with serving(settings, tmp_path / "roles.log", poll_until), contextlib.ExitStack() as stack:
+        results = Follower(settings, [RESULTS], lambda record: seen.append(record.key)).start()
+        stack.callback(results.close)
+        first = spawn([sys.executable, "-c", "from streams.cli import main; main(prog_name='pochade')", *asked], log)
+        poll_until(lambda: len(seen) >= 10, 40, "some of the run was published and served")
         first.send_signal(signal.SIGINT)  # type: ignore[attr-defined]  # a Popen
         assert first.wait(30) != 0
         told = re.search(r"to go on: pochade (.*)", log.read_text())
         assert told, log.read_text()
-        before = len(pipeline.results)
-        assert before < REQUESTS
-        again = subprocess.run([*POCHADE, *shlex.split(told[1])], capture_output=True, text=True, timeout=60)
-        assert again.returncode == 0, again.stdout + again.stderr
+        assert len(seen) < REQUESTS
+        again = called(shlex.split(told[1]))
+        assert again.exit_code == 0, again.output
     report = json.loads((out / "report.json").read_text())
     live, (figures,) = report["live"], report["policies"].values()
     assert 10 <= live["before"] < REQUESTS
@@ -75,5 +117,5 @@ def test_an_interrupted_run_goes_on_and_publishes_nothing_twice(
     assert (figures["requests"], figures["completed"]) == (REQUESTS, REQUESTS)
     assert [len(slot) for slot in live["hops"]["arrive"]] == [len(RANKS)]
     assert len(report["demand_rps"]) * report["interval_s"] < 10  # the pause in between takes no time
-    checked = CliRunner().invoke(cli.main, ["simulate", "--validate", str(out), "--within", "1"])
+    checked = called(["simulate", "--validate", str(out), "--within", "1"])
     assert "p95 latency" in checked.output, checked.output

@@ -27,7 +27,7 @@ def test_a_path_that_is_no_path_names_the_request() -> None:
         (0.5549, 0.55, "kept: confidence 0.555 ≥ 0.550"),
         (0.31, 0.55, "kept although confidence 0.31 < 0.55: there was no time or place for a better one"),
         (None, 0.55, "kept: not scored, though the threshold was 0.55"),
-        (None, None, "kept: no discriminator watches light"),
+        (None, None, "kept: the plan judges no pictures of light"),
     ],
 )
 def test_a_kept_picture_is_told_by_its_score(confidence: float | None, threshold: float | None, says: str) -> None:

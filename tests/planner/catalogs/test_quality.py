@@ -4,7 +4,7 @@ import pytest
 
 from planner.catalog import Catalog
 from planner.catalogs.curves import CascadeCurves, SharePoint
-from planner.catalogs.quality import best_share, cascade_quality, fid_of, random_quality
+from planner.catalogs.quality import cascade_quality, fid_of, random_quality
 from tests.builders import a_catalog, a_variant
 
 JUDGED = (SharePoint(0.0, -22.0), SharePoint(0.6, -16.0), SharePoint(1.0, -18.0))
@@ -26,12 +26,10 @@ def test_fid_is_the_negated_quality_and_only_where_that_is_the_scale() -> None:
 def test_a_measured_curve_counts_and_not_the_mean_of_the_levels() -> None:
     catalog = an_fid_catalog(judged=JUDGED)
     assert cascade_quality(catalog, catalog.pair(), 0.6) == -16
-    assert best_share(catalog, catalog.pair()) == 0.6
 
 
 def test_without_a_curve_a_cascade_is_worth_the_mean_of_its_levels() -> None:
     assert cascade_quality(a_catalog(), a_catalog().pair(), 0.25) == pytest.approx(0.75 * 0.8 + 0.25)
-    assert best_share(a_catalog(), a_catalog().pair()) == 1
 
 
 def test_a_random_split_has_its_own_curve_else_the_mean() -> None:

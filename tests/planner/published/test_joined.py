@@ -49,7 +49,7 @@ def test_an_unknown_kind_of_file_names_the_known_ones() -> None:
 @pytest.mark.parametrize("name", ["diffserve-sdturbo", "diffserve-sdxs", "diffserve-sdxlltn"])
 def test_what_ships_is_what_the_published_files_of_a_cascade_hold(name: str) -> None:
     catalog = shipped(name)
-    full = with_published(catalog, texts_of(FOLDER, catalog.published))
+    full = with_published(catalog, texts_of(FOLDER, catalog.published, catalog.name))
     assert full.variants == catalog.variants
     assert full.discriminators == catalog.discriminators
 
@@ -57,7 +57,7 @@ def test_what_ships_is_what_the_published_files_of_a_cascade_hold(name: str) -> 
 @needs_files
 def test_the_rows_that_ship_are_those_of_the_published_table_that_no_other_beats() -> None:
     catalog = shipped("hadis-l40s")
-    full = with_published(catalog, texts_of(FOLDER, catalog.published))
+    full = with_published(catalog, texts_of(FOLDER, catalog.published, catalog.name))
     assert len(full.pair_rows) == 726
     assert front(full.pair_rows) == front(catalog.pair_rows)
     assert len(front(catalog.pair_rows)) == len(catalog.pair_rows) == 46

@@ -11,15 +11,19 @@ import jsonschema
 import pytest
 from click.testing import CliRunner
 
+from replay.live.outcome import outcome
+from replay.live.seen import seen_of
 from replay.reports.metrics import METRICS, OF, signed, told
 from replay.traces import poisson
 from schemas.errors import Unknown
 from streams.cli import main
+from tests.replay.live.runs import a_history, answered, judging_plan
+from tests.replay.live.test_outcome import CREATED, IDS, TRACE, facts
 
 DOCUMENT = (pathlib.Path(__file__).parents[3] / "replay" / "METRICS.md").read_text()
 BY_NAME = ("by_level", "interval", "by_seed", "workers", "thresholds", "batch")  # keys below are names of the catalog's
 WHOLE = ("setup", "made.versions", "policies.NAME.series.", "policies.NAME.planned.heavy_share",
-         "policies.NAME.planned.admitted")  # told as one  # fmt: skip
+         "policies.NAME.planned.admitted", "live.hops", "live.hops_by_time")  # told as one  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +63,7 @@ def documented() -> set[str]:
     prefix, found = "", set()
     for line in DOCUMENT.splitlines():
         if line.startswith("## "):
-            inside = re.search(r"`(policies\.[^`]*)`", line)
+            inside = re.search(r"`(policies\.[^`]*|live)`", line)
             prefix = f"{inside[1]}." if inside else ""
         elif key := re.match(r"\| `([^`]+)` \|", line):
             found.add(prefix + key[1])
@@ -69,17 +73,25 @@ def documented() -> set[str]:
 def test_every_key_of_a_report_is_documented_and_none_that_is_not_there(report: dict[str, Any]) -> None:
     groups = {"policies.NAME.series", "policies.NAME.changes", "policies.NAME.planned", "fluid_bound"}
     sometimes = {"policies.NAME.planned.admitted", "policies.NAME.by_tier"}  # where plans shed; where tiers differ
-    found = set(keys_of(report))
-    assert found - documented() == set()
-    assert documented() - found - groups == sometimes
+    sometimes |= {"policies.NAME.by_tenant", "policies.NAME.stores"}  # where tenants do; where the store was away
+    found, told = set(keys_of(report)), {key for key in documented() if not key.startswith("live.")}
+    assert found - told == set()
+    assert told - found - groups == sometimes
+
+
+def test_what_only_a_live_run_tells_is_documented_and_no_more() -> None:
+    history = a_history({0: answered(IDS[0])}, CREATED, (judging_plan(),))
+    live = outcome(facts(), TRACE, IDS, history, seen_of(history, IDS.all))["live"]
+    assert set(keys_of(live, "live.")) == {key for key in documented() if key.startswith("live.")}
 
 
 def test_a_report_keeps_to_its_schema_which_knows_nothing_else(report: dict[str, Any]) -> None:
     schema = json.loads(importlib.resources.files("schemas").joinpath("report.schema.json").read_text("utf-8"))
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.Draft202012Validator(schema).validate(report)
+    sometimes = {"interval", "by_tier", "by_tenant", "stores"}
     for name, figures in report["policies"].items():
-        assert schema["$defs"]["policy"]["properties"].keys() == figures.keys() | {"interval", "by_tier"}, name
+        assert schema["$defs"]["policy"]["properties"].keys() == figures.keys() | sometimes, name
     for breaking in ({"version": 2}, {"extra": 1}, {"policies": {}}):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.Draft202012Validator(schema).validate(report | breaking)

@@ -4,7 +4,7 @@ import pathlib
 
 import pytest
 
-from replay.simulation.failures import InvalidFailures, read_failures
+from replay.simulation.failures import InvalidFailures, read_failures, unheeded
 from tests.replay.simulation.runs import down, up
 
 IDS = ["w-00", "w-01", "w-02"]
@@ -32,7 +32,7 @@ def test_changes_are_read_in_order_of_time_by_id_or_number(tmp_path: pathlib.Pat
         ("at_s,worker,change\nnan,w-00,down\n", ":2: at_s must be 0 or more"),
         ("at_s,worker,change\n1,w-07,down\n", ":2: no worker 'w-07': there are w-00 to w-02, or 0 to 2"),
         ("at_s,worker,change\n1,3,down\n", ":2: no worker '3'"),
-        ("at_s,worker,change\n1,vector-store,down\n", ":2: nothing simulated uses the vector-store"),
+        ("at_s,worker,change\n1,disk,down\n", "or 0 to 2, vector-store and object-store"),
         ("at_s,worker,change\n1,w-00,gone\n", ":2: change must be down or up: got 'gone'"),
         ("at_s,worker,change\n1,w-00\n", ":2: expected 3 fields, got 2"),
     ],
@@ -48,3 +48,11 @@ def test_a_bad_file_is_refused_with_its_name_and_line(tmp_path: pathlib.Path, te
 def test_a_file_that_is_not_there_is_told(tmp_path: pathlib.Path) -> None:
     with pytest.raises(InvalidFailures, match="cannot be read"):
         read_failures(tmp_path / "none.csv", IDS)
+
+
+def test_stores_are_read_too_and_what_nobody_asks_yet_is_told(tmp_path: pathlib.Path) -> None:
+    rows = "1,object-store,down\n2,vector-store,down\n3,object-store,up\n4,vector-store,up\n5,w-00,down\n"
+    outages = read_failures(written(tmp_path, "at_s,worker,change\n" + rows), IDS)
+    assert outages[0] == down(1, "object-store")
+    assert unheeded(outages).startswith("2 of the 5 changes are of the vector-store and change nothing: no plan can")
+    assert unheeded((down(1, "object-store"), up(2, "w-00"))) == ""

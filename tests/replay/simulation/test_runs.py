@@ -1,10 +1,15 @@
 """What a simulated deployment does, end to end."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
 
+from planner.draft import Draft
+from planner.making import made
+from planner.observation import Observation
+from replay.simulation import planning
 from replay.simulation.figures import figures_of
 from replay.simulation.session import simulate
 from replay.simulation.setup import Timing
@@ -104,6 +109,24 @@ def test_after_its_silence_nothing_is_sent_to_a_dead_worker_and_the_next_plan_is
     assert len(run.plans) == 2
     late = run.tally.violations / 10  # seconds of arrivals; half of them went to the dead one until it was missed
     assert late <= setup.timing.silent_ms / 1000 + 0.2
+
+
+def test_a_policy_that_fails_as_a_worker_dies_leaves_the_plan_to_the_others_for_the_reason_told_live(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fails_later(policy: str, seen: Observation, *others: Any) -> Draft:
+        if seen.now_ms > 5000:
+            raise ZeroDivisionError("in the solver")
+        return made(policy, seen, *others)
+
+    monkeypatch.setattr(planning, "made", fails_later)
+    setup = a_setup(policy="clipper-light", parameters=ONE, workers=2, outages=(down(5, "w-1"),))
+    run = ran(setup, arrivals(10, 200))
+    last = run.plans[-1]
+    assert (len(run.plans), last.allocation) == (2, {"w-0": "light"})
+    why = "policy clipper-light made no plan: ZeroDivisionError: in the solver"
+    assert last.reason == f"w-1 gone, the rest of plan {last.version - 1} stays: {why}"
+    assert run.failures > 1
 
 
 def test_a_worker_that_comes_back_serves_again() -> None:

@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 from replay.traces import COLUMN, poisson
 from streams.cli import main
 
+PUBLISHED = pathlib.Path(__file__).parents[4] / "shared" / "data" / "profiles"
 OPTIONS = ["--policy", "clipper-light,random-split", "--workers", "3", "--catalog", "profile", "--slo", "1"]
 
 
@@ -83,6 +84,30 @@ def test_a_bad_trace_is_told_with_its_file_and_line(trace: pathlib.Path, text: s
     assert told.exit_code == 1
     assert f"{trace.name}" in told.output.replace("\n", "")
     assert fault in told.output.replace("\n", "")
+
+
+def test_the_full_published_files_of_a_folder_are_simulated_with(trace: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "diffserve_discriminator_sdturbo.csv").write_text("0.5\n" * 8)
+    (tmp_path / "diffserve_runtimes_sdturbo.csv").write_text(
+        "Model,Accel,batchsize,avg_runtime\nsdturbo,ampere,1,11\nsdv15,ampere,1,99\n"
+    )
+    asked = ["--catalog", "diffserve-sdturbo", "--published", str(tmp_path), "--report", str(tmp_path)]
+    told = simulated(trace, *asked)
+    assert told.exit_code == 0, told.output
+    p50_s = json.loads((tmp_path / "report.json").read_text())["policies"]["clipper-light"]["latency_s"]["p50"]
+    assert 0.011 <= p50_s < 0.1  # 0.1 s is the shipped one
+
+
+@pytest.mark.skipif(not PUBLISHED.is_dir(), reason=f"the published files are not here: {PUBLISHED}")
+def test_the_full_published_files_make_the_figures_that_the_re_typed_ones_make(
+    trace: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    asked = ["--catalog", "diffserve-sdturbo", "--policy", "diffserve", "--workers", "16", "--slo", "5"]
+    figures = []
+    for folder, options in (("own", []), ("full", ["--published", str(PUBLISHED)])):
+        assert simulated(trace, *asked, *options, "--report", str(tmp_path / folder)).exit_code == 0
+        figures.append(json.loads((tmp_path / folder / "report.json").read_text())["policies"])
+    assert figures[0] == figures[1]
 
 
 def test_workers_that_fail_are_read_from_a_file(trace: pathlib.Path, tmp_path: pathlib.Path) -> None:

@@ -106,4 +106,4 @@ def test_figures_are_told_by_tier_where_there_is_more_than_one() -> None:
     assert over_seeds([runs[1], runs[1]])["by_tier"] == told
     schema = json.loads(importlib.resources.files("schemas").joinpath("report.schema.json").read_text("utf-8"))
     for tier in told.values():
-        jsonschema.Draft202012Validator({"$defs": schema["$defs"], "$ref": "#/$defs/tier"}).validate(tier)
+        jsonschema.Draft202012Validator({"$defs": schema["$defs"], "$ref": "#/$defs/part"}).validate(tier)

@@ -11,8 +11,9 @@ from replay.simulation.run import Simulation
 from replay.simulation.session import report_of
 from replay.simulation.setup import Setup, Timing
 from replay.simulation.validation import held, hops_of, look_ms, simulated
+from replay.traces.trace import Wish
 from tests.builders import a_catalog
-from tests.replay.simulation.runs import arrivals, timed
+from tests.replay.simulation.runs import arrivals, asking, timed
 
 TRACE = arrivals(12, 600)
 SLOW = Hops(arrive=whole([(0.0, 20.0), (0.0, 30.0), (0.0, 60.0)]), rest=whole([(0.0, 10.0)]))
@@ -57,6 +58,16 @@ def test_a_simulation_that_leaves_out_what_it_takes_to_get_there_does_not() -> N
     run, live = a_run(a_catalog(), SLOW)
     apart = [row.name for row in held(live, again(run, NO_HOPS)) if not row.is_within]
     assert "p50 latency" in apart
+
+
+def test_what_requests_wish_and_tenants_may_is_simulated_again_too() -> None:
+    run, _ = a_run(a_catalog(), NO_HOPS)
+    wishes = [Wish(tier="interactive", tenant="acme"), Wish(tier="batch", tenant="other")]
+    setup = run.report["setup"] | {"quotas": {"acme": {"rate_rps": 1.0, "burst": 1.0, "weight": 1.0}}}
+    told = again(RunFolder(dict(run.report) | {"setup": setup}, asking(TRACE, wishes), run.seen), NO_HOPS)[0]
+    assert list(told["by_tier"]) == ["interactive", "batch"]
+    assert told["by_tenant"]["acme"]["over_quota"] > 200
+    assert told["by_tenant"]["other"]["over_quota"] == 0
 
 
 def test_plans_tell_how_often_their_planner_looked() -> None:

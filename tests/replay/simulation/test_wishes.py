@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from planner.catalog import Catalog, run_ms
+from planner.quotas import Quota
 from replay.simulation.run import Ran
 from replay.simulation.session import simulate
 from replay.simulation.setup import Setup
@@ -34,7 +35,8 @@ def latency_ms(run: Ran) -> float:
 
 
 def test_a_trace_without_wishes_has_none() -> None:
-    assert wishes_of(asking(arrivals(5, 10), [Wish(), Wish(tenant="acme")]), a_catalog()) is None
+    assert wishes_of(asking(arrivals(5, 10), [Wish()]), a_catalog(), {"acme": Quota()}) is None
+    assert wishes_of(asking(arrivals(5, 10), [Wish(tenant="acme")]), a_catalog(), {}) is None
 
 
 @pytest.mark.parametrize(

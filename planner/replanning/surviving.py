@@ -1,0 +1,25 @@
+"""What is obeyed when a policy has made no plan; live and simulated planners ask alike."""
+
+from planner.catalog import Catalog
+from planner.making import Rules, let_in
+from planner.observation import Observation
+from planner.plans import check, publish
+from planner.replanning.kept import gone, kept
+from schemas.messages import Plan
+
+
+def survived(before: Plan, why: str, seen: Observation, catalog: Catalog, rules: Rules) -> Plan | None:
+    """The plan in force on the workers that are left of it; None where all are there, so that it stays as it is.
+
+    `why`: what became of the policy, for the reason.
+
+    Raises PochadeError: the plan is of a catalog that is no more.
+    """
+    lost = gone(before, seen.workers)
+    if not lost:
+        return None
+    reason = f"{', '.join(lost)} gone, the rest of plan {before.version} stays: {why}"
+    draft = let_in(kept(before, seen.workers, catalog, reason), seen, catalog, rules)
+    plan = publish(draft, before, before.policy, seen.now_ms)
+    check(plan, catalog)
+    return plan

@@ -1,0 +1,43 @@
+"""How far a consumer group has come on a topic, asked without joining it."""
+
+from typing import NamedTuple
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from streams.admin import ANSWER_LIMIT_S
+
+
+class Unread(NamedTuple):
+    """What a group has not committed of a partition: the offsets from `start` to below `end`."""
+
+    start: int
+    end: int
+
+
+def unread(client: AdminClient, topic: str, group: str) -> dict[int, Unread]:
+    """partition -> what is there of it and not committed, empty ones left out; all of it for a group that never was.
+
+    Raises KafkaException: the cluster does not answer in time, or there is no such topic.
+    """
+    found = client.list_topics(topic, timeout=ANSWER_LIMIT_S).topics[topic]
+    if found.error is not None:
+        raise KafkaException(found.error)
+    partitions = [TopicPartition(topic, partition) for partition in found.partitions]
+    committed = _committed(client, partitions, group)
+    firsts = _offsets(client, partitions, OffsetSpec.earliest())
+    ends = _offsets(client, partitions, OffsetSpec.latest())
+    spans = {p: Unread(max(committed.get(p, 0), firsts[p]), ends[p]) for p in found.partitions}
+    return {partition: span for partition, span in spans.items() if span.start < span.end}
+
+
+def _offsets(client: AdminClient, partitions: list[TopicPartition], which: OffsetSpec) -> dict[int, int]:
+    asked = client.list_offsets(dict.fromkeys(partitions, which), request_timeout=ANSWER_LIMIT_S)
+    return {partition.partition: future.result().offset for partition, future in asked.items()}
+
+
+def _committed(client: AdminClient, partitions: list[TopicPartition], group: str) -> dict[int, int]:
+    asked = client.list_consumer_group_offsets(
+        [ConsumerGroupTopicPartitions(group, partitions)], request_timeout=ANSWER_LIMIT_S
+    )
+    return {each.partition: each.offset for each in asked[group].result().topic_partitions or []}  # < 0: none

@@ -1,0 +1,46 @@
+"""A variant loses its last worker while jobs wait for it: those that do not insist go to a level that is served."""
+
+import json
+import pathlib
+
+import pytest
+
+from schemas.messages import Status
+from streams.reading import now_ms
+from streams.settings import Settings
+from tests.integration.pipeline import Pipeline, running_pipeline
+
+pytestmark = pytest.mark.integration
+
+BACKLOG_MS = 3000  # more than the worker works off before it is killed
+
+
+def backlog_ms(pipeline: Pipeline, worker: str) -> int:
+    _, beat = pipeline.heartbeats[worker]
+    return sum(owned.remaining_ms for owned in beat.partitions)
+
+
+def test_jobs_of_a_worker_that_was_the_only_one_of_its_variant_are_painted_by_another(
+    settings: Settings, tmp_path: pathlib.Path
+) -> None:
+    kafka = settings.kafka.model_copy(update={"session_timeout_ms": 3000})
+    planner = settings.planner.model_copy(update={"policy": "random-split"})  # half of all to heavy, no cascade
+    own = settings.model_copy(update={"kafka": kafka, "planner": planner})
+    with running_pipeline(own, tmp_path) as pipeline:
+        before = pipeline.plans[-1][1]
+        served = {variant: worker for worker, variant in before.allocation.items()}
+        pipeline.wait_all(pipeline.submit(1))  # what loads when first used has loaded
+        ids = pipeline.submit(80, rate=200)
+        asked = {"prompt": "x", "request_id": "insists", "model": "heavy", "deadline_ms": now_ms() + 12_000}
+        pipeline.write(json.dumps(asked).encode())
+        pipeline.until(lambda: backlog_ms(pipeline, served["heavy"]) > BACKLOG_MS, 10, "jobs that wait for heavy")
+        pipeline.kill(served["heavy"])
+        results = pipeline.wait_all(ids, 60)
+        assert {result.status for result in results} == {Status.COMPLETED}
+        moved = [r for r in results if r.level == "light" and (r.plan_version or 0) > before.version]
+        assert len(moved) > BACKLOG_MS / 200 / 2
+        told = (tmp_path / "router.log").read_text()
+        assert "nobody serves heavy any more; of what lay there" in told
+        assert "to light" in told
+        (insisting,) = pipeline.wait_all(["insists"], 30)
+        assert (insisting.status, insisting.paint_ms) == (Status.EXPIRED, 0)

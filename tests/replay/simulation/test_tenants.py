@@ -1,0 +1,90 @@
+"""Tenants have the rights of the live router: a rate, and their share of a crowded backlog; and are counted apart."""
+
+import importlib.resources
+import json
+import pathlib
+from typing import Any
+
+import jsonschema
+import numpy as np
+from click.testing import CliRunner
+
+from planner.quotas import Quota
+from replay.simulation.figures import figures_of
+from replay.simulation.run import Ran
+from replay.simulation.session import report_of, simulate
+from replay.simulation.setup import Timing
+from replay.traces.trace import Trace, Wish
+from schemas.messages import PaintOptions, Status
+from streams.cli import main
+from tests.replay.simulation.runs import a_setup, arrivals, asking
+
+ACME, OTHER = Wish(tenant="acme"), Wish(tenant="other")
+
+
+def run_of(trace: Trace, **changes: Any) -> Ran:
+    return simulate(a_setup(policy="clipper-light", **changes), trace, 1, lambda _requests: None)[0]
+
+
+def test_a_tenant_without_others_and_without_a_quota_is_not_counted_apart() -> None:
+    trace = asking(arrivals(10, 100), [ACME])
+    told = figures_of(run_of(trace, quotas={"other": Quota(rate_rps=1)}))
+    assert "by_tenant" not in told
+    assert told == figures_of(run_of(asking(arrivals(10, 100), [Wish()])))
+
+
+def test_who_sends_faster_than_his_rate_is_refused_and_nobody_else() -> None:
+    trace = asking(np.arange(600) * 50.0, [ACME, OTHER])  # 10 a second each, for 30 s
+    told = figures_of(run_of(trace, quotas={"acme": Quota(rate_rps=2, burst=5)}))["by_tenant"]
+    assert list(told) == ["acme", "other"]
+    assert told["acme"]["completed"] == 5 + 2 * 29.9 // 1
+    assert told["acme"]["over_quota"] == told["acme"]["shed"] == 300 - told["acme"]["completed"]
+    assert (told["other"]["completed"], told["other"]["over_quota"]) == (300, 0)
+
+
+def test_every_picture_of_a_request_takes_a_token() -> None:
+    four = Wish(tenant="acme", options=PaintOptions(n=4))
+    tally = run_of(asking(np.zeros(4), [four]), quotas={"acme": Quota(rate_rps=0.001, burst=8)}).tally
+    assert tally.ends == {Status.COMPLETED: 2, Status.REJECTED: 2}
+    assert tally.over_quota == {"acme": 2}
+
+
+def test_in_a_crowded_backlog_a_flood_has_its_share_and_leaves_the_others_theirs() -> None:
+    wishes = [ACME] * 9 + [OTHER]
+    tight = Timing(interactive_backlog_ms=6000.0)
+    changes: dict[str, Any] = {"drops": False, "workers": 1, "parameters": {"batch": 1.0}, "timing": tight}
+    trace = asking(np.arange(2000) * 2.5, wishes)  # 400 a second, where 50 can be painted
+    told = figures_of(run_of(trace, **changes))["by_tenant"]
+    assert told["acme"]["over_quota"] > 0.5 * told["acme"]["requests"]
+    assert told["other"]["over_quota"] < 0.05 * told["other"]["requests"]
+    heavier = figures_of(run_of(trace, quotas={"acme": Quota(weight=4)}, **changes))["by_tenant"]
+    assert heavier["acme"]["over_quota"] < told["acme"]["over_quota"]
+
+
+def test_what_has_ended_is_open_no_more() -> None:
+    """A second of work may wait, 50 requests of 20 ms; ten times as many come one after the other."""
+    tight, trace = Timing(interactive_backlog_ms=1000.0), asking(np.arange(500) * 25.0, [ACME, OTHER])
+    assert not run_of(trace, workers=1, timing=tight).tally.over_quota
+
+
+def test_quotas_come_from_the_settings_and_refusals_are_told(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "trace.jsonl"
+    asked = [{"arrival_ms": 10 * n, "prompt": "a", "tenant": ("acme", "other")[n % 2]} for n in range(100)]
+    path.write_text("\n".join(map(json.dumps, asked)))
+    words = ["simulate", str(path), "--policy", "clipper-light", "--workers", "4", "--catalog", "profile", "--slo", "2"]
+    quota = ["--set", "tenants.acme.rate_rps=1", "--set", "tenants.acme.burst=3"]
+    ran = CliRunner().invoke(main, [*quota, *words])
+    assert ran.exit_code == 0, ran.output
+    assert "acme 50 requests" in ran.output
+    assert "47 over quota" in ran.output
+
+
+def test_reports_have_tenants_as_the_schema_says() -> None:
+    trace = asking(arrivals(20, 100), [ACME, OTHER])
+    runs = [run_of(trace, quotas={"acme": Quota(rate_rps=1)})] * 2
+    report = report_of(trace, {"clipper-light": runs}) | {"made": {"command": "", "versions": {}}}
+    assert report["setup"]["quotas"] == {"acme": {"rate_rps": 1, "burst": 10.0, "weight": 1.0}}
+    schema = json.loads(importlib.resources.files("schemas").joinpath("report.schema.json").read_text("utf-8"))
+    jsonschema.validate(json.loads(json.dumps(report)), schema)
+    told = report["policies"]["clipper-light"]["by_tenant"]
+    assert told["acme"]["over_quota"] == runs[0].tally.over_quota["acme"] > 0
