@@ -22,6 +22,7 @@ DAMPING: Final = 0.9  # of the trend, a second: no rise goes on for ever
 WARM_UP_S: Final = 5  # whose forecasts do not count, as the level still settles
 MEMORY_S: Final = 60  # of the misses that the noise is learned from
 PRIOR_S: Final = 5  # seconds that Poisson's noise weighs against them
+MEAN_S: Final = 10  # of the mean that an outlook is not below
 FARTHEST: Final = 3.0  # one miss counts for at most as many roots of the rate, as a lone burst is no noise
 
 
@@ -62,6 +63,22 @@ def trend(counts: Sequence[float], horizon_s: int = HORIZON_S, quantile: float =
     noise = _noise(counts, means, horizon_s)
     margin = NormalDist().inv_cdf(quantile) * noise * math.sqrt(max(1.0, means[-1]))
     return Forecast(*states[-1], means[-1], max(0.0, means[-1] + margin))
+
+
+def outlook(counts: Sequence[float], ahead_s: int) -> np.ndarray:
+    """[n] requests a second expected over the next `ahead_s` after each of the counts, by those until then.
+
+    As `trend` has it without a margin, but no fall is drawn on, and no less than the mean of the last MEAN_S: what
+    came down in a second may be back in the next.
+    """
+    if not len(counts):
+        return np.zeros(0)
+    states, growth = np.array(_states(counts)), _mean_growth(ahead_s)
+    total = np.concatenate([[0.0], np.cumsum(counts)])
+    until = np.arange(1, len(counts) + 1)
+    since = np.maximum(until - MEAN_S, 0)
+    means = (total[until] - total[since]) / (until - since)
+    return np.asarray(np.maximum(states[:, 0] + growth * np.maximum(states[:, 1], 0.0), means))
 
 
 FORECASTS: Final[dict[str, Callable[[Sequence[float], int, float], float]]] = {

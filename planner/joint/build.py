@@ -1,6 +1,7 @@
 """From what is seen and what the catalog measured to the joint problem."""
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -9,7 +10,7 @@ from planner.catalogs.bands import band_shares
 from planner.joint.capacity import Room, again, modes
 from planner.joint.demand import demand_of
 from planner.joint.offers import Offers, offers_of
-from planner.joint.problem import Problem
+from planner.joint.problem import Mode, Problem
 from planner.observation import Observation
 from planner.queueing import WaitTable, wait_table
 
@@ -23,8 +24,8 @@ def problem_of(seen: Observation, catalog: Catalog, settings: Mapping[str, float
     variants = list(catalog.variants.values())
     slo_s, workers = _slo_s(seen, variants), len(seen.workers)
     times = [{b: run_ms(v, b) / 1000 for b in v.latency_ms} for v in variants]
-    room = _room(wait_table(max(workers, 1), settings["percentile"], settings["variability"]))
     firsts, seconds = _promises(found, slo_s)
+    waits = settings["percentile"], settings["variability"]
     homes = [worker.home for worker in seen.workers]
     drain_s = float(np.mean([run_ms(catalog.variants[h], 1) for h in homes if h in catalog.variants] or [0.0])) / 1000
     shares = np.array(band_shares(catalog, seen))
@@ -39,7 +40,7 @@ def problem_of(seen: Observation, catalog: Catalog, settings: Mapping[str, float
         load=_load(found, len(shares)),
         quality=np.array([offer.quality for offer in found.offers]).reshape(-1, len(shares)),
         modes=tuple(
-            (*modes(run_s, first_s, workers, room), *again(run_s, second_s, workers))
+            _modes(tuple(run_s.items()), tuple(first_s), tuple(second_s), workers, *waits)
             for run_s, first_s, second_s in zip(times, firsts, seconds, strict=True)
         ),
         demand_rps=demand_of(seen, slo_s, settings),
@@ -50,6 +51,20 @@ def problem_of(seen: Observation, catalog: Catalog, settings: Mapping[str, float
         hold_s=settings["hold_s"],
         indifference=catalog.indifference if settings["indifference"] < 0 else settings["indifference"],
     )
+
+
+@lru_cache(maxsize=1024)
+def _modes(
+    run_s: tuple[tuple[int, float], ...],
+    firsts_s: tuple[float, ...],
+    seconds_s: tuple[float, ...],
+    workers: int,
+    percentile: float,
+    variability: float,
+) -> tuple[Mode, ...]:
+    """What a variant's workers may promise, as the first level or the only one and as the second: ever the same."""
+    room = _room(wait_table(max(workers, 1), percentile, variability))
+    return *modes(dict(run_s), firsts_s, workers, room), *again(dict(run_s), seconds_s, workers)
 
 
 def _slo_s(seen: Observation, variants: Sequence[Variant]) -> float:

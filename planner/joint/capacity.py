@@ -9,12 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from planner.joint.one_level import carried
 from planner.joint.problem import Line, Mode
 
 Room = Callable[[int, np.ndarray], np.ndarray]
 """(servers, waits allowed in run times) -> the highest utilisations, [0, 1]: never a constant (design, 5)."""
 
 GRID = (1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
+FAR = 4  # times fewer workers than guessed for which a line must still hold
 
 
 def modes(run_s: Mapping[int, float], promises_s: Sequence[float], workers: int, room: Room) -> tuple[Mode, ...]:
@@ -42,6 +44,20 @@ def again(run_s: Mapping[int, float], promises_s: Sequence[float], workers: int)
     made = modes(run_s, sorted(promises_s), workers, _all)
     shortest = {mode.lines: mode for mode in reversed(made)}
     return tuple(mode._replace(has_draft=True) for mode in shortest.values())
+
+
+def straight(mode: Mode, count: float, workers: int) -> Mode:
+    """One line for a mode: through its line at `count`, and nowhere above what the mode carries.
+
+    It holds from a quarter of `count` on, and from one worker where that is less than four.
+    """
+    line = next((line for line in mode.lines if count < line.most + 1), mode.lines[-1] if mode.lines else None)
+    if line is None:
+        return mode
+    least = max(mode.lines[0].least, round(count / FAR))
+    ends = [n for piece in mode.lines for n in (piece.least, piece.most) if n >= least]
+    lost = max(line.slope * n - max(carried(piece, n) for piece in mode.lines) for n in ends)
+    return mode._replace(lines=(Line(least, workers, line.slope, lost, line.batch),))
 
 
 def _all(servers: int, budgets: np.ndarray) -> np.ndarray:

@@ -9,14 +9,25 @@ from planner.observation import Observation
 RECENT_S = (1, 2, 3)  # the last seconds that may tell a surge
 SURE = 4.0  # standard deviations above the mean before: by chance once in some ten thousand plans
 FEWEST_S = 10  # seconds before, to tell from what is usual
+FULL = 1.05  # over-provisioning up to which there is room for all of the work. Source: DiffServe 3.3, lambda
+IDLE_RPS = 1 / 60  # that is planned for where none come: without demand every plan would be as good
 PATIENCE = 0.5  # of the SLO: jobs that wait for less of it are no backlog
 
 
 def demand_of(seen: Observation, slo_s: float, settings: Mapping[str, float]) -> float:
-    """Requests a second to make room for. `settings`: overprovision, and recover_s to work off what waits in."""
-    expected_rps = max(seen.planning_rps, surge_rps(seen.counts))
-    backlog = sum(queue.waiting for queue in seen.queues) - PATIENCE * slo_s * expected_rps
-    return settings["overprovision"] * expected_rps + max(0.0, backlog) / settings["recover_s"]
+    """Requests a second to make room for. `settings`: overprovision, and recover_s to work off what waits in.
+
+    Over-provisioning beyond FULL is for first pictures alone: `planner.joint.standby`.
+    """
+    now_rps = expected_rps(seen)
+    backlog = sum(queue.waiting for queue in seen.queues) - PATIENCE * slo_s * now_rps
+    wanted_rps = min(settings["overprovision"], FULL) * now_rps + max(0.0, backlog) / settings["recover_s"]
+    return max(IDLE_RPS, wanted_rps)
+
+
+def expected_rps(seen: Observation) -> float:
+    """Requests a second until the next plan."""
+    return max(seen.planning_rps, surge_rps(seen.counts))
 
 
 def surge_rps(counts: Sequence[int]) -> float:

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.joint.problem import SHED, Mode, Problem
+from planner.joint.problem import SHED, Problem
+from planner.joint.promises import staff_s
 
 SWEEPS = 3  # over all levels, until none changes its gate
 
@@ -125,13 +126,3 @@ def _costs(timings: Sequence[Timing], costs: Sequence[Sequence[float]], work: np
     )
     taken = np.where(work[:, None] > 0, rows, 0.0) * work[:, None]  # [G, timings, n]
     return np.asarray(rows[taken.sum(axis=2).argmin(axis=1)])
-
-
-def staff_s(mode: Mode, count: float) -> float:
-    """Worker-seconds of one picture where `count` workers run in a mode; inf where they can promise nothing."""
-    line = next((line for line in mode.lines if count < line.most + 1), mode.lines[-1] if mode.lines else None)
-    if line is None:
-        return float("inf")
-    at = min(max(count, line.least), line.most)
-    rate = line.slope * at - line.lost
-    return at / rate if rate > 0 else float("inf")

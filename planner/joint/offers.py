@@ -84,13 +84,15 @@ def _places(deferred: np.ndarray, is_curve: bool) -> np.ndarray:
 
     A curve tells quality by deferral, so that what is between its points is known; `deferred`: [C, T].
     """
-    jumps = np.diff(deferred, axis=1).max(axis=0) if is_curve else np.zeros(deferred.shape[1] - 1)
+    if not is_curve:
+        return np.arange(deferred.shape[1])
+    jumps = np.diff(deferred, axis=1).max(axis=0)
     pieces = [np.linspace(at, at + 1, max(1, math.ceil(jump / WIDE)), endpoint=False) for at, jump in enumerate(jumps)]
     return np.concatenate([*pieces, [len(jumps)]])
 
 
 def _between(row: Sequence[float], places: np.ndarray) -> np.ndarray:
-    return np.asarray(np.interp(places, np.arange(len(row)), row))
+    return np.asarray(row if len(places) == len(row) else np.interp(places, np.arange(len(row)), row))
 
 
 def _apart(deferred: np.ndarray) -> Iterator[int]:

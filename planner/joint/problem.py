@@ -121,7 +121,8 @@ class Solution:
     lines: tuple[Line | None, ...]  # per variant, what its workers promise; None: nobody serves it
     sojourns_s: tuple[float, ...]  # per variant, the promise
     gates: tuple[int, ...]  # in force, one a level at most
-    is_proven: bool  # no better plan exists, but for what was left out beforehand
+    is_proven: bool  # no better plan exists
+    trouble: str = ""  # why there may be a better one that the solver should have found, for operators
 
 
 class Score(NamedTuple):

@@ -11,6 +11,7 @@ from planner.draft import Draft
 from planner.joint.one_level import carried
 from planner.joint.problem import Problem, Solution, score
 from planner.observation import Observation
+from planner.words import counted, rate
 from schemas.messages import Cascade, Expected, Route
 
 ROUNDING = 1e-9
@@ -34,7 +35,7 @@ def draft_of(problem: Problem, found: Solution, bounds: Sequence[float], seen: O
             heavy_share=_kept_by(problem, found, catalog.best().name),
             quality=_quality(problem, found),
         ),
-        reason=", ".join(_told(problem, counts, cascades, found) + _troubles(problem, found, seen)),
+        reason=", ".join(_told(problem, counts, cascades, found.trouble) + _troubles(problem, found, seen)),
         weighs_moves=True,
         is_feasible=worth.shed <= ROUNDING and _slo_s(problem, seen) >= problem.slo_s,
     )
@@ -142,11 +143,10 @@ def _served(problem: Problem, found: Solution) -> float:
     return float(problem.shares @ found.given.sum(axis=1))
 
 
-def _told(problem: Problem, counts: Sequence[int], cascades: Sequence[Cascade], found: Solution) -> list[str]:
+def _told(problem: Problem, counts: Sequence[int], cascades: Sequence[Cascade], trouble: str) -> list[str]:
     told = [f"{name} {count}" for name, count in zip(problem.variants, counts, strict=True) if count]
     told += [f"{c.level} below {c.threshold:.3g} again on {c.next_level}{_over(c)}" for c in cascades]
-    if not found.is_proven:
-        told.append("the best found, not proven")
+    told += [trouble] if trouble and told else []
     return told or ["no worker yet"]
 
 
@@ -156,8 +156,8 @@ def _troubles(problem: Problem, found: Solution, seen: Observation) -> list[str]
     if _slo_s(problem, seen) < problem.slo_s:
         troubles.append(f"no level paints within {seen.slo_ms / 1000:g} s, so this is for {problem.slo_s:g} s")
     if shed > ROUNDING and problem.workers:
-        most = f"more than {problem.workers} workers can serve in time"
-        troubles.append(f"{shed:.1%} of {problem.demand_rps:.3g}/s is {most}")
+        most = f"more than {counted(problem.workers, 'worker')} can serve in time"
+        troubles.append(f"{shed:.1%} of {rate(problem.demand_rps)} is {most}")
     return troubles
 
 

@@ -2,7 +2,7 @@
 
 Workers are alike, so that without whole numbers the problem has one scarce good and each band takes the way that is
 best at its price. One gate a level is kept by changing one level after the other while that helps. The answer is no
-plan: it says where the program should look.
+plan: it says where the search should begin.
 """
 
 import math
@@ -10,79 +10,70 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.joint.market import Market, Timing, Timings, market, staff_s
+from planner.joint.market import Market, Timing, Timings, market
 from planner.joint.problem import Problem
+from planner.joint.promises import staff_s
 
-PRICES = 10  # halvings of the price's range
+PRICES, AGAIN_PRICES = 10, 6  # halvings of the price's range, and of what is near the first answer
 LOW, HIGH = -4.0, 6.0  # that range: powers of ten, in spans of quality per share of all workers
-ROUNDS = 2  # of prices, counts, and costs at those counts
+NEAR = 0.7  # powers of ten that the price may change by better counts
 AGAIN = (0.05, 0.5)  # shares of drafts painted again, for which a way's promises are chosen
-OFFERED = 6  # of the last prices tried, whose gates the program may choose from
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Guess:
-    """Where a good plan lies."""
+    """Where a good plan lies. Prices are of keeping all workers busy, in spans of quality."""
 
-    gates: frozenset[int]  # worth offering to the program
-    counts: tuple[float, ...]  # workers per variant, 1 at least
-    timings: Timings
-    price: float  # of keeping all workers busy, in spans: the highest at which quality makes no difference yet
-
-
-def relaxed(problem: Problem) -> Guess:
-    """The guess. Costs some milliseconds for hundreds of gates."""
-    counts = np.full(len(problem.variants), max(problem.workers / 4, 1.0))
-    for _ in range(ROUNDS):
-        timings = timings_of(problem, counts)
-        offers = market(problem, timings, counts)
-        tried, price, needed = _within(offers)
-        counts = np.maximum(needed, 1.0)
-    near = tried[-OFFERED:]
-    if problem.slack > 0:
-        thrifty, price = _thrifty(offers, price, tried[-1])
-        near += thrifty[-OFFERED:]
-    gates = frozenset(g for held in near for g in held.values())
-    return Guess(gates, tuple(float(n) for n in counts), timings, price)
+    offers: Market
+    counts: np.ndarray  # [V] workers, 1 at least
+    price: float  # at which all workers are just busy
+    thrifty: float  # the highest at which quality makes no difference yet
 
 
-def _within(offers: Market) -> tuple[list[dict[int, int]], float, np.ndarray]:
-    """What is held at each price tried, towards the least that the workers can do; that price, and workers, [V].
+def relaxed(problem: Problem, timings: Timings, counts: np.ndarray) -> Guess:
+    """The guess, begun with these promises for workers so many. Costs some milliseconds for hundreds of gates."""
+    offers = market(problem, timings, counts)
+    price, needed, _ = _within(offers, LOW, HIGH, PRICES)
+    counts = np.maximum(needed, 1.0)
+    offers = market(problem, timings_of(problem, counts), counts)
+    at = math.log10(price)
+    price, needed, held = _within(offers, max(LOW, at - NEAR), min(HIGH, at + NEAR), AGAIN_PRICES)
+    thrifty = _thrifty(offers, price, held) if problem.slack > 0 else price
+    return Guess(offers, np.maximum(needed, 1.0), price, thrifty)
+
+
+def _within(offers: Market, low: float, high: float, halvings: int) -> tuple[float, np.ndarray, dict[int, int]]:
+    """The least price, within powers of ten, that the workers can do; workers needed, [V]; what is held there.
 
     Between two prices what is held jumps: the workers are then a mixture of those above and below that uses them all.
     """
     workers = offers.problem.workers
-    held = offers.settle(0.0, {})
-    tried, beyond = [held], offers.needed(0.0, held)
+    held = offers.settle(10**low, {})
+    beyond = offers.needed(10**low, held)
     if beyond.sum() <= workers:
-        return tried, 10**LOW, beyond
+        return 10**low, beyond, held
     within = np.zeros_like(beyond)
-    low, high = LOW, HIGH
-    for _ in range(PRICES):
+    for _ in range(halvings):
         price = 10 ** ((low + high) / 2)
         held = offers.settle(price, held)
-        tried.append(held)
         takes = offers.needed(price, held)
         if takes.sum() <= workers:
             high, within = (low + high) / 2, takes
         else:
             low, beyond = (low + high) / 2, takes
     mixed = (workers - within.sum()) / (beyond.sum() - within.sum())
-    return tried, 10**high, within + mixed * (beyond - within)
+    return 10**high, within + mixed * (beyond - within), held
 
 
-def _thrifty(offers: Market, price: float, held: dict[int, int]) -> tuple[list[dict[int, int]], float]:
-    """What is held at higher prices, towards the highest that costs no more quality than makes a difference; that."""
+def _thrifty(offers: Market, price: float, held: dict[int, int]) -> float:
+    """The highest price that costs no more quality than makes a difference."""
     least = offers.gained(price, held) - offers.problem.slack
-    low, high, tried = math.log10(price), HIGH, []
+    low, high = math.log10(price), HIGH
     for _ in range(PRICES):
-        held = offers.settle(10 ** ((low + high) / 2), held)
-        tried.append(held)
-        if offers.gained(10 ** ((low + high) / 2), held) >= least:
-            low = (low + high) / 2
-        else:
-            high = (low + high) / 2
-    return tried, 10**low
+        middle = (low + high) / 2
+        held = offers.settle(10**middle, held)
+        low, high = (middle, high) if offers.gained(10**middle, held) >= least else (low, middle)
+    return 10**low
 
 
 def timings_of(problem: Problem, counts: np.ndarray) -> Timings:

@@ -2,10 +2,12 @@
 
 Every policy of the papers is this with something fixed (facts/joint-plan.md). Fewest requests unserved, then measured
 quality, then worker-seconds, then moves, as one weighted sum (`planner.joint.problem.Score`). Then the cheapest that is
-good enough: among plans whose quality is within the catalog's `indifference` of that one, one with less work.
+good enough: among plans whose quality is within the catalog's `indifference` of that one, one with less work. Workers
+stand by for what demand has jumped to of late, quality is planned for the demand of now (`planner.joint.standby`).
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from planner.catalog import Catalog
@@ -14,18 +16,22 @@ from planner.draft import Draft
 from planner.joint.build import problem_of
 from planner.joint.problem import HOLD_S
 from planner.joint.reading import draft_of
+from planner.joint.rises import memory_of, remembered, rise_in
 from planner.joint.solve import solve
+from planner.joint.standby import standbys, with_standby, without_standby
 from planner.observation import Observation
 from planner.parameters import Parameter, settle
 
 PARAMETERS = {
-    "overprovision": Parameter(1.05, 0.01, 100),  # of the demand planned for. Source: DiffServe 3.3
+    # Of the demand planned for. Above 1.05, DiffServe's (3.3), of first pictures alone; below 1 nobody stands by.
+    "overprovision": Parameter(1.05, 0.01, 100),
     # Of requests without a draft, whose wait must fit the SLO at the demand planned for: a forecast's .9 quantile times
     # 1.05. At the mean demand, about .84 of that, 2 to 7 % wait longer (Erlang C, 2 to 8 servers); 10 to 30 % at .5.
     "percentile": Parameter(0.9, 0, 0.999),
     "variability": Parameter(0.7, 0, 100),  # of arrivals and run times, in Allen-Cunneen: 1 is M/M/k, .5 M/D/k
     "hop_ms": Parameter(0, 0, 1e6),  # between two stages: topics and stores
     "hold_s": Parameter(HOLD_S, 0.1, 1e6),  # how long a plan is expected to hold: what a move must pay in
+    "remember_s": Parameter(600, 0, 1e6),  # what demand has jumped to, to stand ready for it; 0: it is not
     "recover_s": Parameter(30, 0.1, 1e6),  # in which the jobs waiting now should be worked off
     "indifference": Parameter(-1, -1, 1e6),  # quality that less work may cost; below 0: the catalog's
     "time_limit_s": Parameter(1, 0.01, 600),  # of each of at most two solver runs; then the best found counts
@@ -36,8 +42,11 @@ def plan(
     observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
 ) -> Draft:
     """The best plan found. Parameters: PARAMETERS."""
-    del memory  # the plan in force is in the workers' homes
     settings = settle(parameters, PARAMETERS)
-    problem = problem_of(observation, catalog, settings)
-    found = solve(problem, settings["time_limit_s"])
-    return draft_of(problem, found, bounds_of(catalog), observation, catalog)
+    problem, now_ms = problem_of(observation, catalog, settings), observation.now_ms
+    rise = rise_in(observation.counts, now_ms, min(problem.switch_s, default=0.0), problem.slo_s)
+    rises = remembered(memory, settings["remember_s"], rise, now_ms)
+    wider = with_standby(problem, standbys(problem, rises, observation, settings))
+    found = without_standby(solve(wider, settings["time_limit_s"]), problem)
+    draft = draft_of(problem, found, bounds_of(catalog), observation, catalog)
+    return replace(draft, memory=memory_of(rises))  # the plan in force is in the workers' homes

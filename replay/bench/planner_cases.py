@@ -40,7 +40,7 @@ from replay.bench.planner_instance import observations
 LEVELS, CLASSES = 8, 6
 ROUNDING = 1e-6  # of an objective
 QUALITY_FIRST = {"indifference": 0.0}  # what is compared gives up no quality for less work; what is timed may
-JOINT_LOSES = 0.005  # of the span of quality: what making the program smaller may cost, and its moves with it
+JOINT_LOSES = 0.01  # of the span of quality: what a search may miss of what the whole program finds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.forecast import EWMA_ALPHA, HORIZON_S, ewma, expected_rps, trend
+from planner.forecast import EWMA_ALPHA, HORIZON_S, ewma, expected_rps, outlook, trend
 from schemas.errors import Unknown
 
 COUNTS = st.lists(st.integers(0, 200), max_size=30)
@@ -117,3 +117,15 @@ def test_on_the_published_traces_fewer_horizons_fall_short_than_with_the_average
         papers = missed(counts, scaled(1.05), 5)  # lambda of DiffServe 3.3
         shares.append((ours[0], papers[0]))
     assert all(ours < papers / 1.5 for ours, papers in shares), shares
+
+
+def test_an_outlook_follows_a_rise_and_draws_on_no_fall() -> None:
+    rising, falling = outlook([10 + 2 * s for s in range(30)], 10), outlook([70 - 2 * s for s in range(30)], 10)
+    assert rising[-1] > 66
+    assert falling[-1] >= 12
+    assert outlook([20] * 30 + [2], 10)[-1] >= 18, "one second is no fall"
+    assert len(outlook([], 5)) == 0
+
+
+def test_an_outlook_is_of_what_came_until_then() -> None:
+    assert outlook([5] * 20 + [90] * 5, 5)[:20] == pytest.approx(outlook([5] * 20, 5))

@@ -25,9 +25,11 @@ from replay.bench.papers.names import (
 from replay.intervals import Difference, difference
 
 LEVELS = (0.005, 0.01, 0.02, 0.05)  # of violations
-FACTORS = (0.9, 1.05, 1.3, 1.8, 3.0, 6.0)  # bursts of seven times the calm need the last ones
-COARSE = (1.05, 1.5)  # for policies whose FID is far off whatever the factor
+FACTORS = (0.7, 0.8, 0.9, 1.05, 1.3, 1.8, 3.0, 6.0)  # bursts of seven times the calm need the last ones
+COARSE = (0.8, 1.05, 1.5)  # for policies whose FID is far off whatever the factor
+OF_PEAK = (0.8, 0.9, 1.05)  # of the true peak: nothing comes above it
 FINE = (JOINT, HADIS, DIFFSERVE)
+QUICK_FACTORS = (1.05, 1.3)
 QUICK = (JOINT, DIFFSERVE, HADIS, PROTEUS, LIGHT)
 
 
@@ -41,14 +43,16 @@ class Setting(NamedTuple):
 
 def settings(peak_rps: float, *, is_quick: bool) -> list[Setting]:
     """All that are swept: over-provisioning; where a policy plans for none, what it has instead."""
-    fine = FACTORS[1:3] if is_quick else FACTORS
+    fine = QUICK_FACTORS if is_quick else FACTORS
     swept = [
         Setting(policy, f"x {factor:g}", (("overprovision", factor),))
         for policy in OVERPROVISIONED
         for factor in (fine if policy in FINE else COARSE)
     ]
     swept += [Setting(policy, "", ()) for policy in (LIGHT, HEAVY)]
-    swept += [Setting(STATIC, f"x {f:g}", (("batch", 4), ("overprovision", f), ("peak_rps", peak_rps))) for f in COARSE]
+    swept += [
+        Setting(STATIC, f"x {f:g}", (("batch", 4), ("overprovision", f), ("peak_rps", peak_rps))) for f in OF_PEAK
+    ]
     swept += [Setting(RANDOM, f"heavy {s:g}", (("batch", 4), ("heavy_share", s))) for s in (0.1, 0.3, 0.5)]
     return [setting for setting in swept if setting.policy in QUICK] if is_quick else swept
 

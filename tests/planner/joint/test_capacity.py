@@ -2,10 +2,9 @@ import numpy as np
 import pytest
 
 from planner.joint.build import _room
-from planner.joint.capacity import GRID, modes
+from planner.joint.capacity import GRID, modes, straight
 from planner.joint.one_level import carried
 from planner.joint.problem import Mode
-from planner.joint.reduction import straight
 from planner.queueing import wait_table
 from tests.planner.joint.problems import always, square_root
 

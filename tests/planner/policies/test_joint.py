@@ -3,8 +3,8 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
+import highspy
 import numpy as np
-import pulp
 import pytest
 
 from planner.catalog import parse
@@ -147,7 +147,7 @@ def test_a_surge_that_the_forecast_has_not_caught_up_with_is_planned_for() -> No
 def test_more_than_all_can_serve_is_told_and_goes_to_the_fastest() -> None:
     draft = planned("diffserve-sdturbo", 1000.0)
     assert count(draft, "sd-turbo") == 16
-    assert "% of 1.05e+03/s is more than 16 workers can serve in time" in draft.reason
+    assert "% of 1,050/s is more than 16 workers can serve in time" in draft.reason
     assert not draft.is_feasible
 
 
@@ -177,8 +177,51 @@ def test_a_solver_that_raises_leaves_a_plan(monkeypatch: pytest.MonkeyPatch) -> 
     def broken(*_: object, **__: object) -> None:
         raise OSError("no solver here")
 
-    monkeypatch.setattr(pulp, "COIN_CMD", broken)
+    monkeypatch.setattr(highspy.Highs, "run", broken)
     draft = planned("diffserve-sdturbo", 24.0)
     assert draft.is_feasible
     assert fid_of(draft) < 17.5, "one cascade for all, as good as enumeration finds it"
-    assert "not proven" in draft.reason
+    assert "the solver found nothing better" in draft.reason
+
+
+BURST = (20,) * 30 + (128,) * 20 + (20,) * 10
+
+
+def test_after_a_burst_workers_stand_ready_for_the_next() -> None:
+    """Enough for its first pictures, while what is asked for now is painted nearly as well as before."""
+    before = planned("diffserve-sdturbo", 20.0, counts=(20,) * 60)
+    after = planned("diffserve-sdturbo", 20.0, counts=BURST)
+    again = planned("diffserve-sdturbo", 128.0, counts=BURST[:50])
+    assert count(after, "sd-turbo") + 1 >= count(again, "sd-turbo") > count(before, "sd-turbo") + 3, "few have to move"
+    assert fid_of(after) <= fid_of(before) + 0.5
+    assert fid_of(again) > fid_of(after) + 2, "the light ones have room for the present alone"
+    assert before.memory == {}
+
+
+def test_it_remembers_the_burst_when_it_is_out_of_sight() -> None:
+    catalog = CATALOGS["diffserve-sdturbo"]
+    burst = planned("diffserve-sdturbo", 20.0, counts=BURST)
+    calm = dataclasses.replace(seen(20.0, counts=(20,) * 60), now_ms=300_000)
+    later = dataclasses.replace(calm, now_ms=900_000)
+    ready, forgot, never = (
+        joint.plan(at, catalog, burst.memory, parameters)
+        for at, parameters in ((calm, {}), (later, {}), (calm, {"remember_s": 0.0}))
+    )
+    assert count(ready, "sd-turbo") == count(burst, "sd-turbo")
+    assert count(forgot, "sd-turbo") == count(never, "sd-turbo") < count(ready, "sd-turbo")
+    assert ready.memory == burst.memory
+    assert forgot.memory == {}
+
+
+def test_more_over_provisioning_makes_room_for_first_pictures_not_for_worse_ones() -> None:
+    once, thrice = planned("diffserve-sdturbo", 20.0), planned("diffserve-sdturbo", 20.0, {"overprovision": 4.0})
+    assert count(thrice, "sd-turbo") >= count(once, "sd-turbo") + 2
+    assert fid_of(thrice) <= fid_of(once) + 0.3
+    assert promised(thrice).demand_rps == promised(once).demand_rps
+
+
+def test_in_a_pause_workers_stand_as_for_a_request_now_and_then() -> None:
+    pause, seldom = planned("diffserve-sdturbo", 0.0), planned("diffserve-sdturbo", 0.01)
+    assert pause.allocation == seldom.allocation
+    assert pause.cascades == seldom.cascades
+    assert promised(pause).demand_rps == 0

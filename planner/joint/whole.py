@@ -1,0 +1,113 @@
+"""From gates with workers that are not whole to a plan: whole workers, then small changes as long as they help."""
+
+import itertools
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from planner.joint.linear import Crew
+from planner.joint.one_level import carried
+from planner.joint.problem import Solution
+from planner.joint.search import GAIN, SPENT, Found, Search, way_of
+
+SHIFTS, SHIFTS_OF_MOVED = 3, 1  # other gates tried of each way, the most promising and as many evenly among all
+SPARE, MOST = 16, 60  # programs a level and of all, fewer than which leave time for more
+HOPE = 0.02  # spans of quality: who is worse by less may be better when polished
+MOVED = 2  # variants that gain most by a worker more, and that lose least by one fewer
+
+
+def whole(search: Search, found: Found) -> Found | None:
+    """Whole workers, one variant after the other, the rest free: the one nearest to a whole number first."""
+    while free := [v for v, crew in found.crews.items() if not crew.workers]:
+        staff = found.answer.staff
+        v = min(free, key=lambda v: abs(float(staff[v]) - round(float(staff[v]))))
+        near = dict.fromkeys([max(1, math.floor(staff[v] + 1e-6)), math.ceil(staff[v] - 1e-6)])
+        tried = [other for count in near if (other := staffed(search, found, {v: count}))]
+        if not tried:
+            return None
+        found = max(tried, key=lambda other: other.value)
+    return found
+
+
+def settled(search: Search, found: Found) -> Found:
+    """Polished; where that left time, so are plans one step away, as with few workers whole numbers change a lot."""
+    found = polished(search, found)
+    while search.linear.asked < min(MOST, SPARE * len(search.problem.levels)):
+        fewer = search.fewer(found)
+        more = (search.free(gates, found.answer.staff) for gates, _ in search.promising(found, fewer))
+        near = [*fewer.values(), *more]
+        others = [other for one in near if one and (other := whole(search, one))]
+        better = max(others, key=lambda other: other.value, default=found)
+        better = polished(search, better) if better.value > found.value - HOPE else found
+        if better.value <= found.value + GAIN:
+            return found
+        found = better
+    return found
+
+
+def polished(search: Search, found: Found) -> Found:
+    """Other thresholds of the same ways, or a worker moved to where one more adds most, as long as that helps."""
+    while True:
+        better = max(_changed(search, found), key=lambda other: other.value, default=found)
+        if better.value <= found.value + GAIN:
+            return found
+        found = better
+
+
+def _changed(search: Search, found: Found) -> Iterator[Found]:
+    """Those changes that promise something at the program's prices, which bound what a change can bring."""
+    yield from _shifted(search, found, SHIFTS)
+    adds = {v: found.answer.pictures[v] * crew.line.slope for v, crew in found.crews.items()}
+    poor, rich = (sorted(adds, key=lambda v: sign * adds[v])[:MOVED] for sign in (1, -1))
+    for a, b in itertools.product(poor, rich):
+        moved = {a: found.crews[a].workers - 1, b: found.crews[b].workers + 1}
+        if adds[b] > adds[a] + GAIN and (other := staffed(search, found, moved)):
+            yield other
+            yield from _shifted(search, other, SHIFTS_OF_MOVED)
+
+
+def _shifted(search: Search, found: Found, most: int) -> Iterator[Found]:
+    """Other gates of the same ways: of each way those that promise most, and some of all that promise anything."""
+    worth = search.linear.worth(search.prices(found), found.answer.floor)
+    gains = np.maximum(0.0, worth - found.answer.bands).sum(axis=1)
+    for g in sorted(found.gates):
+        way = [other for other in search.ways[way_of(search.problem.gates[g])] if gains[other] > GAIN and other != g]
+        best = sorted(way, key=lambda other: -gains[other])[:most]
+        for other in dict.fromkeys([*best, *way[:: max(1, len(way) // most)]]):
+            gates = found.gates - {g} | {other}
+            if answer := search.linear.ask(gates, found.crews):
+                yield found._replace(gates=gates, answer=answer)
+
+
+def staffed(search: Search, found: Found, counts: dict[int, int]) -> Found | None:
+    """The same gates and modes with so many workers of some variants; None where they cannot serve."""
+    crews = dict(found.crews)
+    for v, count in counts.items():
+        line = max(search.problem.modes[v][found.modes[v]].lines, key=lambda line: carried(line, count))
+        rate = carried(line, count)
+        if rate <= 0:
+            return None
+        crews[v] = Crew(line, count, rate)
+    answer = search.linear.ask(found.gates, crews)
+    return found._replace(crews=crews, answer=answer) if answer else None
+
+
+def solution_of(search: Search, found: Found) -> Solution:
+    """The plan of whole workers."""
+    problem, answer = search.problem, found.answer
+    given = np.zeros((len(problem.shares), len(problem.options)))
+    given[:, answer.options] = np.where(answer.given > SPENT, answer.given, 0.0)
+    shed = np.where(answer.shed > SPENT, answer.shed, 0.0)
+    total = given.sum(axis=1) + shed
+    used = {problem.options[o].gate for o in np.flatnonzero(given.any(axis=0))}
+    variants = range(len(problem.variants))
+    return Solution(
+        given=given / total[:, None],
+        shed=shed / total,
+        counts=tuple(found.crews[v].workers if v in found.crews else 0 for v in variants),
+        lines=tuple(found.crews[v].line if v in found.crews else None for v in variants),
+        sojourns_s=tuple(problem.modes[v][found.modes[v]].sojourn_s if v in found.modes else 0.0 for v in variants),
+        gates=tuple(sorted(used)),
+        is_proven=False,
+    )
