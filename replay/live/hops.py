@@ -23,7 +23,7 @@ class Call(NamedTuple):
     painted_ms: int
     routed_ms: int  # the first of its jobs
     variant: str
-    extra_ms: float  # more than the catalog says
+    extra_ms: float  # a picture, more than the catalog says
 
 
 def samples(
@@ -73,7 +73,11 @@ def _call(images: list[ImageGenerated], catalog: Catalog) -> Call:
     own_ms = run_ms(catalog.level(one.job.variant), one.batch, one.paint_over_step)
     took_ms = one.painted_ms - one.started_ms
     return Call(
-        one.started_ms, one.painted_ms, min(image.job.routed_ms for image in images), one.job.variant, took_ms - own_ms
+        one.started_ms,
+        one.painted_ms,
+        min(image.job.routed_ms for image in images),
+        one.job.variant,
+        (took_ms - own_ms) / one.batch,
     )
 
 

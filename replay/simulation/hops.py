@@ -28,7 +28,7 @@ class Hops:
     slot_ms: float = SLOT_MS
     arrive: Slots = ()  # created -> routed
     fetch: Slots = ()  # routed -> painting begins, at a worker that has nothing to do
-    paint: Slots = ()  # what a call takes more (or less) than its profile says
+    paint: Slots = ()  # what a call takes more (or less) than its profile says, for each picture in it
     rest: Slots = ()  # from the end of a call to the beginning of the next, where jobs wait: stores, sends, commits
     judge: Slots = ()  # painted -> ended or routed again, the discriminator's own latency not counted
 

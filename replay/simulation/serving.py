@@ -123,7 +123,8 @@ class Serving:
     def _begin_call(self, worker: Worker) -> None:
         worker.call = call = worker.calls.popleft()
         worker.call_ms = self._times.of_call(call)
-        self._agenda.at(self._agenda.now_ms + worker.call_ms + self._late.next_ms(), self._on_painted, worker)
+        late_ms = sum([self._late.next_ms() * job.pictures for job in call])
+        self._agenda.at(self._agenda.now_ms + worker.call_ms + late_ms, self._on_painted, worker)
 
     def _on_painted(self, worker: Worker) -> None:
         if not worker.is_up:

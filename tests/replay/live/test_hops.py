@@ -1,3 +1,4 @@
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -42,8 +43,9 @@ def test_a_change_of_variant_is_no_rest() -> None:
 
 
 def test_pictures_of_one_call_are_one_call_and_its_time_is_held_against_the_profile() -> None:
-    (calls,) = calls_of([painted("a", 0, 5, took=33), painted("b", 3, 5, took=33)], CATALOG)
-    assert [(call.routed_ms, call.extra_ms) for call in calls] == [(NOW_MS, 13.0)]
+    images = [dataclasses.replace(painted(name, at, 5, took=46), batch=2) for name, at in (("a", 0), ("b", 3))]
+    (calls,) = calls_of(images, CATALOG)
+    assert [(call.routed_ms, call.extra_ms) for call in calls] == [(NOW_MS, 8.0)], "30 ms for two by the catalog"
 
 
 def test_workers_are_told_apart() -> None:
