@@ -47,6 +47,7 @@ class Linear:
         floor, price = thrift or (-INF, BUSY)
         bands, variants, staff = len(problem.shares), len(problem.variants), max(problem.workers, 1)
         self.asked = 0  # programs
+        self._passed: tuple[frozenset[int], list[int]] = frozenset(), []
         self._answers: dict[tuple[frozenset[int], frozenset[tuple[int, Crew]]], Answer | None] = {}
         self._bands, self._variants, self._workers = bands, variants, problem.workers
         self._one_each = np.eye(bands)
@@ -80,9 +81,13 @@ class Linear:
         return self._answers[key]
 
     def _solved(self, gates: frozenset[int], held: frozenset[tuple[int, Crew]]) -> Answer | None:
-        crews = dict(held)
-        options, variants = self._open(gates), sorted(crews)
-        self._solver.passModel(self._model(options, variants, [crews[v] for v in variants]))
+        crews = sorted(held)
+        options, variants = self._open(gates), [v for v, _ in crews]
+        if (gates, variants) == self._passed:  # only crews are others: goes on from where it ended
+            self._man(len(options), crews)
+        else:
+            self._solver.passModel(self._model(options, variants, [crew for _, crew in crews]))
+            self._passed = gates, variants
         try:
             self._solver.run()
         except Exception:  # whatever a solver does, planning goes on with what is known by now
@@ -140,6 +145,16 @@ class Linear:
         model.a_matrix_.start_ = np.searchsorted(rows, np.arange(len(table) + 1))
         model.a_matrix_.index_, model.a_matrix_.value_ = columns, table[rows, columns]
         return model
+
+    def _man(self, options: int, crews: Sequence[tuple[int, Crew]]) -> None:
+        """Put other crews into the program that was solved last."""
+        bands = self._bands
+        for at, (_, crew) in enumerate(crews):
+            column = bands * options + bands + at
+            low, high = (crew.workers,) * 2 if crew.workers else (crew.line.least, crew.line.most)
+            self._solver.changeColBounds(column, low, high)
+            self._solver.changeCoeff(bands + at, column, 0.0 if crew.workers else -crew.line.slope)
+            self._solver.changeRowBounds(bands + at, -INF, crew.rate if crew.workers else -crew.line.lost)
 
     def worth(self, pictures: np.ndarray, floor: float) -> np.ndarray:
         """[G, C] what a band gains by a gate's best option at these prices: a picture a second [V], and merit."""
