@@ -43,14 +43,15 @@ class Classifier:
 
     def _checked(self, record: Incoming) -> GenerateRequest | Sequence[Outgoing]:
         """The request if it can be served, else how it ends."""
-        subject: str | GenerateRequest = request_id_of(record)
+        request: GenerateRequest | None = None
         try:
-            subject = request = decode_request(record)
+            request = decode_request(record)
             check_request(request, self._limits.max_prompt_bytes, now_ms())
             check_options(request, self._limits.max_pictures)
         except InvalidRequest as error:
-            if isinstance(subject, GenerateRequest):  # what was refused for its length must not travel on whole
-                subject = dataclasses.replace(subject, prompt=subject.prompt[: self._limits.max_prompt_bytes])
+            subject: str | GenerateRequest = request_id_of(record)
+            if request is not None:  # what was refused for its length must not travel on whole
+                subject = dataclasses.replace(request, prompt=request.prompt[: self._limits.max_prompt_bytes])
             outcome = rejected(subject, reason=str(error), by=self.role, now_ms=now_ms())
             return refused(record, outcome, error, now_ms())
         if request.deadline_ms is not None and request.deadline_ms <= now_ms():

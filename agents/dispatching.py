@@ -13,6 +13,7 @@ from schemas import ids
 from schemas.messages import ClassifiedRequest, GenerateJob, PaintOptions, Plan, Step
 from schemas.record import Delivered, Headers, Outgoing
 from streams import metrics
+from streams.producer import check_size
 from streams.reading import now_ms
 
 PULL_WAIT_S = 0.005  # how often a job that waits for an idle worker looks again
@@ -48,7 +49,7 @@ class Dispatcher:
         """The job's record, for the worker that the plan's dispatch names. `seen`: what `look` just told.
 
         `paint_over_step`: at which of the job's steps it begins, with the last picture of `path`; 0: on a blank.
-        `attempt`: how many owners it will have met, the next one included.
+        `attempt`: how many owners it will have met, the next one included. Raises RecordTooLarge.
         """
         load = await self._worker(plan, level, classified.request.request_id, (seen or {}).get(level))
         job = GenerateJob(
@@ -95,6 +96,7 @@ class Dispatcher:
 
     def _record(self, job: GenerateJob, load: Load | None, cause: Headers) -> Outgoing:
         record = job_record(job, load.partition if load else None, cause, self._role, now_ms())
+        check_size(record)  # what is never written must not be remembered as on its way
         if load is not None:
             self._sent_before[job.variant] += 1
             took = job_ms(self._catalog.level(job.level), job.classified.request.options, job.paint_over_step)

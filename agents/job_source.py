@@ -22,12 +22,13 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from schemas.messages import OwnedPartition
 from schemas.record import Incoming
-from schemas.topics import full_name, jobs_topic
+from schemas.topics import full_name, jobs_topic, worker_group
 from streams import metrics
 from streams.admin import client_config
 from streams.reading import incoming, take
 from streams.settings import Settings
 
+PREFETCHED = 1000  # jobs that lie here when a call ends, so that the next one is full; at 1 most were of one picture
 log = logging.getLogger(__name__)
 
 METADATA = re.compile(r"attempt=(\d+) until=(\d+)")
@@ -53,11 +54,6 @@ class Taken:
     attempt: int
 
 
-def worker_group(prefix: str, variant: str) -> str:
-    """One group a variant: changing variant is closing one consumer and opening another (measured: 0.17 s)."""
-    return f"{prefix}.worker.{variant}"
-
-
 class JobSource:
     """One consumer in the variant's group; used by one thread, but for `owned`."""
 
@@ -67,7 +63,8 @@ class JobSource:
         self._suspects: dict[int, Suspect] = {}  # by owned partition
         self._next: dict[int, int] = {}  # owned partition -> offset to take next
         self._waiting: list[Message] = []  # polled and not taken: they followed one that is to be alone
-        self._admin = AdminClient(client_config(settings))
+        self._config = client_config(settings)
+        self._admin = AdminClient(self._config)
         self._consumer = Consumer(
             {
                 **client_config(settings),
@@ -77,7 +74,7 @@ class JobSource:
                 "auto.offset.reset": "earliest",
                 "max.poll.interval.ms": int(max(settings.worker.job_limit_s * 2, 60) * 1000),
                 "fetch.wait.max.ms": 100,
-                "queued.min.messages": 1,
+                "queued.min.messages": PREFETCHED,
                 "fetch.queue.backoff.ms": 10,
             }
         )
@@ -152,15 +149,22 @@ class JobSource:
         """
         positions = dict(self._next)
         asked = {TopicPartition(self._topic, partition): OffsetSpec.latest() for partition in positions}
-        ends = self._admin.list_offsets(asked, request_timeout=2) if asked else {}
         return tuple(
             OwnedPartition(
-                partition=tp.partition,
-                end_offset=(end := future.result().offset),
-                remaining_ms=round(max(0, end - positions[tp.partition]) * run_ms),
+                partition=partition, end_offset=end, remaining_ms=round(max(0, end - positions[partition]) * run_ms)
             )
-            for tp, future in ends.items()
+            for partition, end in self._log_ends(asked).items()
         )
+
+    def _log_ends(self, asked: Mapping[TopicPartition, OffsetSpec]) -> dict[int, int]:
+        """partition -> the end of its log. Raises KafkaException; a client that failed is replaced: after a broker's
+        death one answered no more, and its worker's heartbeats named no partition for ever (seen)."""
+        try:
+            ends = self._admin.list_offsets(asked, request_timeout=2) if asked else {}
+            return {tp.partition: future.result().offset for tp, future in ends.items()}
+        except KafkaException:
+            self._admin = AdminClient(self._config)
+            raise
 
     def is_empty(self) -> bool:
         """Whether nothing lies in the owned partitions."""

@@ -3,10 +3,11 @@
 import dataclasses
 import logging
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
+from agents.watchdog import Watchdog
 from agents.writing import buried, outgoing
 from planner.outcomes import expired, failed, first_of, result_of
 from schemas import topics
@@ -17,7 +18,7 @@ from schemas.topics import full_name
 from streams import logs, metrics
 from streams.admin import client_config
 from streams.codec import decode, encode_result
-from streams.producer import MOST_BYTES, RecordTooLarge, check_size, size_of
+from streams.producer import RecordTooLarge, check_size
 from streams.reading import now_ms, poll_batch
 from streams.settings import Settings
 
@@ -25,13 +26,17 @@ log = logging.getLogger(__name__)
 
 ROLE = "ledger"
 TRANSACTION_S = 30
+CALL_S = 10  # for one call of a transaction; past it the session begins again
+# beyond which a call hangs for good: librdkafka 2.16.0 never answered when the broker died between begin and offsets
+HUNG_S = 15
 WINDOW_MS = 8 * topics.DAY_MS  # ids are known as long as `results` keeps them: longer than anything upstream
 
 
 class Lane:
     """One partition: its own transactional producer, and the ids that have ended in it."""
 
-    def __init__(self, settings: Settings, partition: int) -> None:
+    def __init__(self, settings: Settings, partition: int, bite: Callable[[], None] | None = None) -> None:
+        """`bite`: what to do when a transaction hangs; None: end the process, as only a new one gets on."""
         self._settings, self.partition = settings, partition
         self._format = settings.results.format
         self._producer = Producer(
@@ -42,6 +47,7 @@ class Lane:
                 "linger.ms": 0,
             }
         )
+        self._watchdog = Watchdog(HUNG_S, bite, "a transaction of the ledger")
         self._producer.init_transactions(TRANSACTION_S)  # from here on the former owner cannot commit
         self._ended = self._read_ended()
 
@@ -77,19 +83,24 @@ class Lane:
         self._begin(written)
         source = full_name(self._settings.kafka.prefix, topics.OUTCOMES)
         past = TopicPartition(source, self.partition, records[-1].offset + 1)
-        self._producer.send_offsets_to_transaction([past], group.consumer_group_metadata(), TRANSACTION_S)
-        self._producer.commit_transaction(TRANSACTION_S)
+        with self._watchdog:
+            member = group.consumer_group_metadata()
+            self._producer.send_offsets_to_transaction([past], member, CALL_S)
+        self._commit()
         self._remember(ids, now_ms())
 
     def expire(self, overdue: Sequence[Incoming]) -> int:
         """End what nobody ended by its deadline; how many there were. Outcomes that still come are too late."""
         open_ones = [record for record in overdue if (record.key or b"").decode(errors="replace") not in self._ended]
-        ends = [(outcome, record) for record in open_ones if (outcome := _overdue(record)) is not None]
+        ends: dict[str, tuple[Outcome, Incoming]] = {}
+        for record in open_ones:
+            if (outcome := _overdue(record)) is not None:
+                ends.setdefault(outcome.request_id, (outcome, record))  # a request may have been classified twice
         if ends:
-            written = [each for outcome, record in ends for each in _ending(outcome, record, self._format)]
+            written = [each for outcome, record in ends.values() for each in _ending(outcome, record, self._format)]
             self._begin(written)
-            self._producer.commit_transaction(TRANSACTION_S)
-            self._remember([outcome.request_id for outcome, _ in ends], now_ms())
+            self._commit()
+            self._remember(ends, now_ms())
         return len(ends)
 
     def _begin(self, written: Sequence[Outgoing]) -> None:
@@ -98,6 +109,10 @@ class Lane:
             name = full_name(self._settings.kafka.prefix, record.topic)
             where = {"partition": self.partition} if record.topic == topics.RESULTS else {}
             self._producer.produce(name, record.value, record.key, headers=list(record.headers.items()), **where)
+
+    def _commit(self) -> None:
+        with self._watchdog:
+            self._producer.commit_transaction(CALL_S)
 
     def _remember(self, ids: Iterable[str], now: int) -> None:
         self._ended.update(dict.fromkeys(ids, now))
@@ -109,7 +124,7 @@ class Lane:
         outcomes: list[tuple[Outcome, Incoming]] = []
         for record in records:
             try:
-                outcomes.append((decode(record.value, Outcome), record))
+                outcomes.append((_outcome_in(record), record))
             except InvalidRecord as error:
                 written.append(_dead_letter(record, error))
         causes = {id(outcome): record for outcome, record in outcomes}
@@ -120,11 +135,21 @@ class Lane:
         return written, {outcome.request_id for outcome in first}
 
 
+def _outcome_in(record: Incoming) -> Outcome:
+    """Raises InvalidRecord also under a foreign key: another partition would give the same request another result."""
+    outcome = decode(record.value, Outcome)
+    if outcome.request_id.encode() != record.key:
+        raise InvalidRecord(f"the outcome of {outcome.request_id!r:.80} has the key {record.key!r:.80}, not its id")
+    return outcome
+
+
 def _overdue(record: Incoming) -> Outcome | None:
     """The end of a classified request whose deadline has passed; None for bytes that are none of ours."""
     try:
         classified = decode(record.value, ClassifiedRequest)
     except InvalidRecord:
+        classified = None
+    if classified is None or classified.request.request_id.encode() != record.key:
         log.warning("%s %d@%d is no classified request", record.topic, record.partition, record.offset)
         return None
     reason = f"nobody had ended it by deadline_ms {classified.request.deadline_ms}"
@@ -161,8 +186,4 @@ def _result(outcome: Outcome, cause: Headers, format: str) -> Outgoing:
 
 def _dead_letter(record: Incoming, error: Exception) -> Outgoing:
     metrics.DEAD_LETTERS.labels(ROLE, type(error).__name__).inc()
-    name = (record.key or b"").decode(errors="replace")[:100]  # a key may be of any size
-    letter = buried(record, error=error, role=ROLE, request_id=name)
-    if size_of(letter) <= MOST_BYTES:
-        return letter
-    return buried(dataclasses.replace(record, headers={}, key=None), error=error, role=ROLE, request_id=name)
+    return buried(record, error=error, role=ROLE, request_id=(record.key or b"").decode(errors="replace"))

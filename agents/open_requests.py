@@ -8,6 +8,7 @@ from planner.outcomes import is_overdue
 from schemas.record import Incoming
 from streams.headers import DEADLINE
 
+MOST_DIGITS = 19  # of 64 bits
 FORGET_MS = 60 * 60 * 1000  # an overdue request of a partition that is not ours: its owner has long ended it
 
 Entry = tuple[int, int, Incoming]  # (deadline, tie-breaker, classified record)
@@ -28,7 +29,7 @@ class OpenRequests:
     def on_record(self, record: Incoming) -> None:
         """Take in a record of `classified`; one without a deadline never expires."""
         deadline = record.headers.get(DEADLINE, b"")
-        if deadline.isdigit():
+        if deadline.isdigit() and len(deadline) <= MOST_DIGITS:
             with self._lock:
                 self._taken += 1
                 heapq.heappush(self._heaps[record.partition], (int(deadline), self._taken, record))

@@ -16,15 +16,16 @@ from agents.wanted import Wanted, grouped
 from agents.writing import event_record, job_record, outcome_record, outgoing, refused
 from planner.admission import can_meet, predicted_finish_ms
 from planner.batching import paced
-from planner.options import settle, settled_ms
-from planner.outcomes import expired, failed, kept_draft
+from planner.options import MOST_PICTURES, check_options, settle, settled_ms
+from planner.outcomes import failed, too_late
 from planner.variant import Variant, run_ms
 from schemas import topics
 from schemas.errors import PochadeError
-from schemas.messages import GenerateJob, ImageGenerated, Outcome
+from schemas.messages import GenerateJob, ImageGenerated
 from schemas.record import Outgoing
 from streams import metrics
 from streams.codec import decode
+from streams.producer import RecordTooLarge, check_size
 from streams.reading import now_ms
 from streams.request_codec import request_id_of
 from streams.store import ImageStore
@@ -67,11 +68,11 @@ class Painter:
 
     def answer(self, batch: Sequence[Taken]) -> list[Outgoing]:
         """The records to write before the batch may be committed."""
-        answers: list[Outgoing] = []
-        wanted: list[Wanted] = []
+        answers, wanted = list[Outgoing](), list[Wanted]()
         for taken in batch:
             try:
                 job = decode(taken.record.value, GenerateJob)
+                check_options(job.classified.request, MOST_PICTURES)  # who wrote it may not have
             except PochadeError as error:
                 answers += self._failed(taken, None, error)
                 continue
@@ -102,7 +103,9 @@ class Painter:
         self.pace = paced(self.pace, took_ms, run_ms(self._variant, 1))
         if not can_meet(request.deadline_ms, predicted_finish_ms(now_ms(), 0, took_ms + self._judged_ms(wanted.job))):
             reason = f"{self._variant.name} would have finished after deadline_ms {request.deadline_ms}"
-            return [outcome_record(_too_late(wanted.job, reason), wanted.taken.record.headers, now_ms())]
+            outcome = too_late(wanted.job, reason=reason, by=ROLE, now_ms=now_ms())
+            late = outcome_record(outcome, wanted.taken.record.headers, now_ms())
+            return self._writable(late, wanted.taken, wanted.job)
         return None
 
     def _with_drafts(self, wanted: Wanted) -> Wanted:
@@ -142,7 +145,7 @@ class Painter:
         alive = [(each, own) for each, own in zip(wanted, shares, strict=True) if not self._is_dead(each.job)]
         metrics.DEAD_WORK.labels(ROLE).inc(len(wanted) - len(alive))
         metrics.PAINTED.labels("draft" if how.paint_over_step else "blank").inc(len(wanted))
-        return [self._picture(each, own, painted) for each, own in alive]
+        return [record for each, own in alive for record in self._picture(each, own, painted)]
 
     def _started(self, wanted: Wanted, at_ms: int) -> Outgoing:
         job, how = wanted.job, wanted.how
@@ -154,7 +157,7 @@ class Painter:
     def _is_dead(self, job: GenerateJob) -> bool:
         return job.classified.request.request_id in self._ended
 
-    def _picture(self, wanted: Wanted, pictures: Sequence[Image], painted: Painted) -> Outgoing:
+    def _picture(self, wanted: Wanted, pictures: Sequence[Image], painted: Painted) -> list[Outgoing]:
         taken, job = wanted.taken, wanted.job
         first, *more = [self._pictures.keep(job.job_id, picture) for picture in pictures]
         image = ImageGenerated(
@@ -162,29 +165,32 @@ class Painter:
             started_ms=painted.started_ms, painted_ms=painted.painted_ms, stored_ms=now_ms(), more=tuple(more),
             paint_over_step=wanted.how.paint_over_step,
         )  # fmt: skip
-        return outgoing(
+        record = outgoing(
             topics.IMAGES, image, request_id=job.classified.request.request_id, cause=taken.record.headers, role=ROLE,
             now_ms=now_ms(), facts={"worker": self._worker_id, "sha256": image.image.sha256},
         )  # fmt: skip
+        return self._writable(record, taken, job)
 
     def _retry_or_fail(self, wanted: Wanted, error: Exception) -> list[Outgoing]:
         taken, job, attempt = wanted.taken, wanted.job, wanted.attempt
         if attempt >= self._max_attempts:
             return self._failed(taken, job, error)
         metrics.FALLBACKS.labels(ROLE, "retry").inc()
-        return [job_record(dataclasses.replace(job, attempt=attempt + 1), None, taken.record.headers, ROLE, now_ms())]
+        again = job_record(dataclasses.replace(job, attempt=attempt + 1), None, taken.record.headers, ROLE, now_ms())
+        return self._writable(again, taken, job)
+
+    def _writable(self, record: Outgoing, taken: Taken, job: GenerateJob) -> list[Outgoing]:
+        """The record, or what ends the request where no topic takes it: a worker would try that for ever."""
+        try:
+            check_size(record)
+        except RecordTooLarge as error:
+            return self._failed(taken, job, error)
+        return [record]
 
     def _failed(self, taken: Taken, job: GenerateJob | None, error: Exception) -> list[Outgoing]:
         reason = f"{type(error).__name__}: {error}"
         outcome = failed(job or request_id_of(taken.record), reason=reason, by=ROLE, now_ms=now_ms())
         return list(refused(taken.record, outcome, error, now_ms()))
-
-
-def _too_late(job: GenerateJob, reason: str) -> Outcome:
-    """The end of what cannot be painted in time: the draft where there is one, else EXPIRED."""
-    if job.path:
-        return kept_draft(job, reason=f"{reason}; the draft was kept", by=ROLE, now_ms=now_ms())
-    return expired(job, reason=reason, by=ROLE, now_ms=now_ms())
 
 
 def _on_blank(wanted: Wanted, kind: str, why: Exception) -> Wanted:

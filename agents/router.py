@@ -9,7 +9,7 @@ from agents.writing import outcome_record, refused
 from planner.backlog import limit_ms
 from planner.catalog import Catalog
 from planner.loads import shortest_ms
-from planner.options import job_ms
+from planner.options import MOST_PICTURES, check_options, job_ms
 from planner.outcomes import failed, turned_away
 from planner.placement import SHED, Place, TurnedAway, decide
 from schemas import topics
@@ -44,6 +44,7 @@ class Router:
         """A job, an early end, or nothing for a request that has ended."""
         classified = decode(record.value, ClassifiedRequest)
         request = classified.request
+        check_options(request, MOST_PICTURES)  # who wrote it may not have
         if request.request_id in self._ended:
             metrics.DEAD_WORK.labels(self.role).inc()
             return []

@@ -16,14 +16,14 @@ from typing import Protocol
 from confluent_kafka.admin import AdminClient
 
 from agents.dispatching import Dispatcher
-from agents.job_source import JobSource, Taken, worker_group
+from agents.job_source import JobSource, Taken
 from agents.rerouting import ROLE, WAITS, Rerouting
 from agents.views import EndedView, FleetView, PlanView
 from planner.catalog import Catalog
 from planner.observation import live_workers
 from planner.stranding import stranded
 from schemas.messages import Plan
-from schemas.topics import full_name, jobs_topic
+from schemas.topics import full_name, jobs_topic, worker_group
 from streams.admin import client_config
 from streams.group_progress import Unread, unread
 from streams.producer import RecordProducer

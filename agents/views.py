@@ -5,10 +5,12 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
+from planner.admission import MOST_ID
 from planner.loads import Load, LoadView, Sent
 from planner.observation import Seen
 from planner.plans import newer
 from schemas import topics
+from schemas.errors import InvalidRecord
 from schemas.messages import Heartbeat, Pin, Plan
 from schemas.record import Incoming
 from streams import logs, metrics
@@ -123,6 +125,10 @@ class FleetView:
     def on_record(self, record: Incoming) -> None:
         """Take in a heartbeat; the broker's clock says when it was sent."""
         heartbeat = decode(record.value, Heartbeat)
+        if any(owned.remaining_ms < 0 or owned.end_offset < 0 for owned in heartbeat.partitions):
+            raise InvalidRecord(f"{heartbeat.worker_id:.80} tells of less than no work: {heartbeat!r:.300}")
+        if not 0 < len(heartbeat.worker_id) <= MOST_ID:  # plans name it
+            raise InvalidRecord(f"worker_id must have 1 to {MOST_ID} characters: got {len(heartbeat.worker_id)}")
         since_ms = now_ms() - FORGET_MS
         with self._lock:  # a new dict each time: readers hold the old one
             heard = {worker: seen for worker, seen in self.heartbeats.items() if seen.seen_ms > since_ms}

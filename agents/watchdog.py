@@ -1,21 +1,26 @@
-"""Ends a process whose job hangs: its partitions then go to a worker that lives."""
+"""Ends a process whose job, or call of a client, hangs: its partitions then go to one that lives."""
 
+import contextlib
+import faulthandler
 import logging
 import os
 import threading
 import time
 from collections.abc import Callable
+from types import TracebackType
 
 log = logging.getLogger(__name__)
 
-HUNG = 70  # exit status of a hung worker
+HUNG = 70  # exit status of a hung process
 
 
 class Watchdog:
     """Between `begin` and `end` at most `limit_s` may pass."""
 
-    def __init__(self, limit_s: float, bite: Callable[[], None] | None = None) -> None:
-        self._limit_s, self._bite = limit_s, bite or (lambda: os._exit(HUNG))
+    def __init__(
+        self, limit_s: float, bite: Callable[[], None] | None = None, what: str = "a job (worker.job_limit_s)"
+    ) -> None:
+        self._limit_s, self._bite, self._what = limit_s, bite or (lambda: os._exit(HUNG)), what
         self._armed: threading.Timer | None = None
         self.since: float | None = None  # monotonic seconds; None: no job runs
 
@@ -32,11 +37,19 @@ class Watchdog:
         if self._armed is not None:
             self._armed.cancel()
 
+    def __enter__(self) -> None:
+        self.begin()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.end()
+
     def is_overdue(self) -> bool:
         """A job runs for longer than it may, and the process has not ended over it."""
         since = self.since
         return since is not None and time.monotonic() - since > self._limit_s
 
     def _hang(self) -> None:
-        log.critical("a job took longer than worker.job_limit_s = %g; ending the process", self._limit_s)
+        log.critical("%s took longer than %g s; ending the process", self._what, self._limit_s)
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # standard error may be no file
+            faulthandler.dump_traceback()  # where it hangs
         self._bite()

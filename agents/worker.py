@@ -8,7 +8,7 @@ from concurrent.futures import Future
 
 from agents.engines import EngineFailed, open_engine
 from agents.heartbeat import Heart, WorkerState
-from agents.job_source import JobSource, Taken, worker_group
+from agents.job_source import JobSource, Taken
 from agents.painting import Painter
 from agents.views import EndedView, FleetView, PlanView
 from agents.watchdog import Watchdog
@@ -20,6 +20,7 @@ from planner.observation import live_workers
 from schemas.errors import Unknown
 from schemas.messages import GenerateJob
 from schemas.record import Delivered
+from schemas.topics import worker_group
 from streams import logs, metrics
 from streams.admin import set_group_timeouts
 from streams.producer import RecordProducer
@@ -128,7 +129,7 @@ class Worker:
         if moves and self._may_leave_now(variant):
             return True
         plan = self._plans.plan
-        most = plan.batch.get(variant.name, 1) if plan else 1
+        most = max(1, plan.batch.get(variant.name, 1)) if plan else 1
         window = source.take(batching.window(variant, most), POLL_S)
         if not window:
             return moves and self._has_settled() and source.is_empty()  # the last one leaves an empty topic

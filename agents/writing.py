@@ -15,6 +15,7 @@ from streams.headers import stamp
 from streams.poison import ERROR, dead_letter
 from streams.producer import MOST_BYTES, size_of
 
+MOST_NAME = 200  # characters of an id in an error header: `planner.admission` lets no longer one through
 CUT_HEADER = 100  # bytes, more than the header takes that tells of a cut
 
 
@@ -36,8 +37,17 @@ def outgoing(
 
 
 def outcome_record(outcome: Outcome, cause: Headers, now_ms: int) -> Outgoing:
-    """An outcome for the ledger, counted."""
+    """An outcome for the ledger, counted; of one too long to be written, how the request ended and its pictures."""
     metrics.OUTCOMES.labels(outcome.by, outcome.status).inc()
+    record = _outcome(outcome, cause, now_ms)
+    if size_of(record) <= MOST_BYTES:
+        return record
+    metrics.FALLBACKS.labels(outcome.by, "outcome-cut").inc()
+    short = dataclasses.replace(outcome, request=None, classified=None, reason=outcome.reason[:500])
+    return _outcome(short, {}, now_ms)
+
+
+def _outcome(outcome: Outcome, cause: Headers, now_ms: int) -> Outgoing:
     return outgoing(
         topics.OUTCOMES, outcome, request_id=outcome.request_id, cause=cause, role=outcome.by, now_ms=now_ms,
         facts={"status": outcome.status},
@@ -60,17 +70,32 @@ def event_record(request_id: str, kind: str, role: str, now_ms: int, **detail: A
 
 
 def refused(record: Incoming, outcome: Outcome, error: Exception, now_ms: int) -> Sequence[Outgoing]:
-    """The end of a record that cannot be served: its outcome, and its bytes on the dlq."""
+    """The end of a record that cannot be served: its outcome, and its bytes on the dlq.
+
+    Of an outcome that cannot be written the id alone is left, and nothing of one whose id is no request's: a key may be
+    of any size.
+    """
     metrics.DEAD_LETTERS.labels(outcome.by, type(error).__name__).inc()
-    return [
-        outcome_record(outcome, record.headers, now_ms),
-        buried(record, error=error, role=outcome.by, request_id=outcome.request_id),
-    ]
+    letter = buried(record, error=error, role=outcome.by, request_id=outcome.request_id)
+    said = outcome_record(outcome, record.headers, now_ms)
+    if size_of(said) > MOST_BYTES:  # the path repeats what was asked
+        said = _outcome(dataclasses.replace(outcome, request=None, classified=None, path=(), reason=""), {}, now_ms)
+    return [letter] if size_of(said) > MOST_BYTES else [said, letter]
 
 
 def buried(record: Incoming, *, error: BaseException, role: str, request_id: str) -> Outgoing:
-    """The dlq record; of a value too long to be written with its error headers the beginning is kept."""
-    letter = dead_letter(record, error=error, role=role, request_id=request_id)
+    """The dlq record; of a value too long to be written with its error headers the beginning is kept.
+
+    A key or headers that alone are too long are left behind.
+    """
+    letter = _cut(dead_letter(record, error=error, role=role, request_id=request_id[:MOST_NAME]), role)
+    if size_of(letter) <= MOST_BYTES:
+        return letter
+    plain = dataclasses.replace(record, headers={}, key=None)
+    return _cut(dead_letter(plain, error=error, role=role, request_id=request_id[:MOST_NAME]), role)
+
+
+def _cut(letter: Outgoing, role: str) -> Outgoing:
     if (beyond := size_of(letter) - MOST_BYTES) <= 0:
         return letter
     value = letter.value or b""

@@ -20,6 +20,7 @@ def check_request(request: GenerateRequest, max_prompt_bytes: int, now_ms: int) 
         got = f"got {len(request.request_id)}"
         raise InvalidRequest(f"request_id must have 1 to {MOST_ID} characters: {got}; omit it and one is made {who}")
     _check_prompt(request.prompt, max_prompt_bytes, who)
+    _check_texts(request, max_prompt_bytes, who)
     if request.seed is not None and not 0 <= request.seed < SEED_LIMIT:
         raise InvalidRequest(f"seed must be in [0, 2**63): got {request.seed}; choose another or omit it {who}")
     if not 0 <= request.created_ms <= now_ms + AHEAD_MS:
@@ -39,6 +40,16 @@ def _check_prompt(prompt: str, max_bytes: int, who: str) -> None:
         raise InvalidRequest(f"prompt must be valid Unicode: {error}; send whole surrogate pairs {who}") from None
     if size > max_bytes:
         raise InvalidRequest(f"prompt must be at most {max_bytes} bytes of UTF-8: got {size}; shorten it {who}")
+
+
+def _check_texts(request: GenerateRequest, max_bytes: int, who: str) -> None:
+    """They travel in every record of the request, some of them twice: what fits one topic might not fit the next."""
+    options = request.options
+    texts = (request.tenant, options.negative_prompt, options.model, *options.adapters, *options.controls)
+    size = sum(len(text.encode(errors="replace")) for text in texts)
+    if size > max_bytes:
+        told = f"tenant, negative_prompt, model, adapters and controls must have at most {max_bytes} bytes of UTF-8"
+        raise InvalidRequest(f"{told} together: got {size}; shorten them {who}")
 
 
 def is_admitted(admission: Admission | None, request_id: str, tier: str) -> bool:

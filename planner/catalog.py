@@ -45,7 +45,7 @@ def parse(text: str, name: str) -> Catalog:
     """
     try:
         root = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # RecursionError: nested without end
         raise InvalidCatalog(f"catalog {name!r} is not TOML: {error}") from None
     only(root, _TABLES, f"catalog {name!r}")
     offered = [_offered(_table(item, "a cascade")) for item in _list(root, "cascades")]

@@ -90,7 +90,7 @@ class Reference:
                 weights={str(name): float(weight) for name, weight in value["weights"].items()},
                 quantiles=tuple(float(score) for score in value["quantiles"]),
             )
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
             raise InvalidReference(f"not a hardness reference: {error!r}; rebuild it") from error
         reference._check()
         return reference

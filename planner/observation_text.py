@@ -30,7 +30,7 @@ def parse(text: str, file: str) -> Observation:
     where = f"observation {file}"
     try:
         root = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidObservation(
             f"{where} is not JSON: {error}; `pochade plan shadow POLICY --save FILE` writes one"
         ) from None

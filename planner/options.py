@@ -10,6 +10,7 @@ QUALITIES = ("low", "medium", "high", "auto")
 TIERS = ("interactive", "standard", "batch")
 MOST_STEPS = 200
 MOST_PIXELS = 4096  # a side
+MOST_PICTURES = 1024  # of one request, whatever a deployment allows
 AS_IT_IS = PaintOptions()
 
 
@@ -98,7 +99,7 @@ def settled_ms(variant: Variant, how: Settled) -> float:
 
 def _one_of(name: str, value: str, known: tuple[str, ...], who: str) -> None:
     if value not in known:
-        raise InvalidRequest(f"{name} must be one of {', '.join(known)}: got {value!r} {who}")
+        raise InvalidRequest(f"{name} must be one of {', '.join(known)}: got {value!r:.80} {who}")
 
 
 def _in_range(name: str, value: float | None, low: float, high: float, who: str) -> None:

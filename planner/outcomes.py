@@ -71,6 +71,13 @@ def expired(subject: Subject, *, reason: str, by: str, now_ms: int, policy: str 
     return _ended(Status.EXPIRED, subject, reason, by, policy, now_ms, "deadline")
 
 
+def too_late(job: GenerateJob, *, reason: str, by: str, now_ms: int) -> Outcome:
+    """The end of what cannot be painted in time: the draft where there is one, else EXPIRED."""
+    if job.path:
+        return kept_draft(job, reason=f"{reason}; the draft was kept", by=by, now_ms=now_ms)
+    return expired(job, reason=reason, by=by, now_ms=now_ms)
+
+
 def turned_away(fate: TurnedAway, classified: ClassifiedRequest, *, by: str, policy: str, now_ms: int) -> Outcome:
     """The request ends where it was to be placed, REJECTED or EXPIRED."""
     if fate.status is Status.EXPIRED:

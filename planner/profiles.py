@@ -87,7 +87,7 @@ def parse(text: str, file: str) -> Profile:
     where = f"profile {file}"
     try:
         root = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidCatalog(f"{where} is not JSON: {error}; {_REMEASURE}") from None
     root = _table(root, where)
     require(root.get("format") == FORMAT, f"{where}: format", root.get("format"), str(FORMAT), _REMEASURE)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import sys
 import typing
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
@@ -10,7 +11,9 @@ from schemas.errors import PochadeError, Unknown
 
 T = TypeVar("T")
 
-SCALARS: dict[Any, tuple[type, ...]] = {str: (str,), int: (int,), float: (int, float), float | None: (int, float)}
+SCALARS: dict[Any, tuple[type, ...]] = {
+    str: (str,), int: (int,), int | None: (int,), float: (int, float), float | None: (int, float),
+}  # fmt: skip
 WORDS: dict[type, str] = {dict: "a table", list: "an array", str: "a text", int: "a whole number", float: "a number"}
 
 
@@ -89,5 +92,7 @@ def only(table: Mapping[str, Any], known: Iterable[str], where: str) -> None:
 def typed(value: Any, kinds: tuple[type, ...], where: str) -> Any:
     """The value, if it has one of the types; else InvalidCatalog."""
     right = isinstance(value, kinds) and not isinstance(value, bool)
+    if right and float in kinds:
+        right = not isinstance(value, int) or abs(value) <= sys.float_info.max  # JSON and TOML have larger ones
     require(right, where, value, WORDS[kinds[-1]], "correct it")
     return value

@@ -118,8 +118,8 @@ class Demo:
         store = open_store(self.settings)
         pictures, broken = report.open_pictures(audited.results, store)
         built = report.build(audited, pictures, broken, facts)
-        _write(self.report_path, json.dumps(built, indent=2, ensure_ascii=False) + "\n")
-        _write(self.gallery_path, gallery.render(built, audited.results, store))
+        write(self.report_path, json.dumps(built, indent=2, ensure_ascii=False) + "\n")
+        write(self.gallery_path, gallery.render(built, audited.results, store))
         return built
 
 
@@ -130,7 +130,8 @@ def state_of(driver: Driver, painted: PaintedView, before: tuple[int, int]) -> R
     return RunState(total=driver.total, sent=sent, painted=pictures, escalated=escalated, ended=ended, newest=newest)
 
 
-def _write(path: pathlib.Path, text: str) -> None:
+def write(path: pathlib.Path, text: str) -> None:
+    """A file, with its folder. Raises PochadeError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")

@@ -5,7 +5,7 @@ import platform
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from replay.supervisor import RoleProcess, role_process
+from replay.processes import RoleProcess, role_process
 from streams.settings import Settings
 
 PACKAGES = ("pochade", "confluent-kafka", "faust-streaming", "diffusers", "torch", "transformers", "pillow", "numpy")

@@ -1,11 +1,11 @@
 """The live driver: publishes prompts at a trace's pace, and knows of each request whether and how often it ended."""
 
 import threading
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
+from replay.audit.ends import Ends
 from replay.traces.trace import Row, request_of
 from schemas.ids import draw
 from schemas.messages import GenerateRequest, Result
@@ -133,15 +133,9 @@ class Audit:
 
 def audit(accepted: Sequence[str], results: Iterable[Result]) -> Audit:
     """Hold the accepted requests against all results that a read_committed reader sees."""
-    wanted = set(accepted)
-    first: dict[str, Result] = {}
-    seen: Counter[str] = Counter()
-    for result in results:
-        if result.request_id in wanted:
-            first.setdefault(result.request_id, result)
-            seen[result.request_id] += 1
+    ends = Ends(results)
     return Audit(
-        results=tuple(first[name] for name in accepted if name in first),
-        lost=tuple(name for name in accepted if name not in first),
-        duplicates=sum(count - 1 for count in seen.values()),
+        results=tuple(ends.first[name] for name in accepted if name in ends.first),
+        lost=ends.open(accepted),
+        duplicates=sum(ends.doubled(accepted).values()),
     )

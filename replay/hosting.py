@@ -1,14 +1,15 @@
 """A deployment of one's own on this machine, as a run needs it: broker, topics, roles, and a first picture."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 from replay.deployment import child_options, roles_of
 from replay.driver import Driver, drive, schedule
+from replay.processes import RoleProcess
 from replay.progress import Teller
 from replay.readiness import Readiness
-from replay.supervisor import Supervisor
+from replay.supervisor import USUAL, Patience, Supervisor
 from schemas.errors import PochadeError
 from schemas.topics import FLEET, PLAN
 from streams import admin, broker
@@ -25,10 +26,20 @@ PROBE = "a red heart"
 class Hosted:
     """Everything that is started here is stopped with `stack`."""
 
-    def __init__(self, settings: Settings, inherited: Settings, worker_ids: Sequence[str], teller: Teller) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        inherited: Settings,
+        worker_ids: Sequence[str],
+        teller: Teller,
+        make: Callable[[Sequence[str], Sequence[str]], list[RoleProcess]] = roles_of,
+        patience: Patience = USUAL,
+    ) -> None:
+        """`make`: the processes, from the options of a child and the ids of the workers."""
         self.settings, self._teller = settings, teller
         self.options = child_options(settings, inherited)
-        self.roles = Supervisor(roles_of(self.options, worker_ids), settings.home / "logs")
+        self.processes = make(self.options, worker_ids)
+        self.roles = Supervisor(self.processes, settings.home / "logs", patience=patience)
         self.ready = Readiness(worker_ids)
 
     def start(self, stack: ExitStack) -> None:

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Collection
 
+from replay.audit.paintings import Paintings
 from schemas.messages import Heartbeat, ImageGenerated, Plan
 from schemas.record import Incoming
 from schemas.topics import FLEET, PLAN, PLAN_KEY
@@ -35,6 +36,11 @@ class Readiness:
         with self._lock:
             return [self._plans[version] for version in sorted(self._plans)]
 
+    def serving(self) -> dict[str, str]:
+        """Worker -> what it paints, of all whose last word was that they can; the dead among them."""
+        with self._lock:
+            return {name: beat.variant for name, beat in self._beats.items() if beat.state in CAN_PAINT}
+
     def missing(self) -> list[str]:
         """What is still waited for, in words; empty when requests can be served."""
         with self._lock:
@@ -52,14 +58,12 @@ class PaintedView:
     """Counts pictures as `images` tells of them; repeated records of a job count once."""
 
     def __init__(self) -> None:
-        self._stages: dict[str, int] = {}  # job id -> stage
+        self._paintings = Paintings()
 
     def on_record(self, record: Incoming) -> None:
         """One record of `images`."""
-        job = decode(record.value, ImageGenerated).job
-        self._stages[job.job_id] = job.stage
+        self._paintings.add(decode(record.value, ImageGenerated))
 
     def counts(self) -> tuple[int, int]:
         """Pictures painted, and those of them painted again on a better level."""
-        stages = list(self._stages.values())
-        return len(stages), sum(stage > 0 for stage in stages)
+        return self._paintings.counts()

@@ -1,6 +1,5 @@
 """The report of a run: one JSON object whose numbers come from the results, and a sentence if something is amiss."""
 
-import hashlib
 import io
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from replay.audit.pictures import verified
 from replay.driver import Audit
 from schemas.errors import PochadeError
 from schemas.messages import Plan, Result, Status
@@ -61,10 +61,8 @@ def open_pictures(results: Iterable[Result], store: ImageStore) -> tuple[list[Pi
 def _open(result: Result, store: ImageStore) -> Picture:
     if result.image_uri is None:
         raise PochadeError("COMPLETED without an image_uri")
-    data = store.get(result.image_uri)
-    sha256 = hashlib.sha256(data).hexdigest()
-    if sha256 != result.image_sha256:
-        raise PochadeError(f"{result.image_uri} has sha256 {sha256}, its result says {result.image_sha256}")
+    sha256 = result.image_sha256 or ""
+    data = verified(store, result.image_uri, sha256)
     try:
         with Image.open(io.BytesIO(data)) as image:
             image.load()

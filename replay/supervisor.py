@@ -1,91 +1,37 @@
 """Roles as child processes: started together, restarted when they die unasked, and never left behind."""
 
-import ctypes
-import os
+import math
 import pathlib
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Protocol
 
+from replay.processes import Child, RoleProcess, Spawn, spawn
 from schemas.errors import PochadeError
 
 MOST_RESTARTS = 5  # of one role; beyond it the cause is not an accident
 FIRST_BACKOFF_S = 0.5  # doubles with each restart of the role
 STOP_S = 15.0  # between SIGTERM and SIGKILL
-PR_SET_PDEATHSIG = 1
-_prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None  # looked up before any fork
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How often a role that dies unasked is started again."""
+
+    restarts: int = MOST_RESTARTS
+    first_s: float = FIRST_BACKOFF_S  # before the first; doubled with each
+    most_s: float = math.inf
+
+
+USUAL = Patience()
 
 
 class RoleFailed(PochadeError):
     """A role that dies again and again."""
-
-
-class Child(Protocol):
-    """What a started role can be asked; `subprocess.Popen` is one."""
-
-    pid: int
-
-    def poll(self) -> int | None:
-        """Its exit status, or None while it runs."""
-        ...
-
-    def wait(self, timeout: float | None = None) -> int:
-        """Block until it has ended. Raises subprocess.TimeoutExpired."""
-        ...
-
-    def terminate(self) -> None:
-        """SIGTERM."""
-        ...
-
-    def kill(self) -> None:
-        """SIGKILL."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoleProcess:
-    """One process to run."""
-
-    name: str  # of its log, unique among the supervised
-    command: tuple[str, ...]
-
-
-Spawn = Callable[[Sequence[str], pathlib.Path], Child]
-
-
-def role_process(name: str, roles: Sequence[str], options: Sequence[str], own: Mapping[str, str]) -> RoleProcess:
-    """A `pochade serve` process: the deployment's global options, and settings of its own."""
-    own_settings = [part for key, value in own.items() for part in ("--set", f"{key}={value}")]
-    start = "from streams.cli import main; main(prog_name='pochade')"
-    command = (sys.executable, "-c", start, *options, *own_settings, "serve", *roles)
-    return RoleProcess(name=name, command=command)
-
-
-def spawn(command: Sequence[str], log: pathlib.Path) -> Child:
-    """Start a role in a process group of its own, so that Ctrl-C reaches only us; it dies with us, however we do."""
-    log.parent.mkdir(parents=True, exist_ok=True)
-    parent = os.getpid()
-    with open(log, "ab") as output:
-        return subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            process_group=0,
-            preexec_fn=lambda: _die_with(parent),
-        )
-
-
-def _die_with(parent: int) -> None:
-    if _prctl is not None:
-        _prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != parent:  # it died before we asked to be told
-            os._exit(1)
 
 
 @dataclass(slots=True)
@@ -94,6 +40,7 @@ class _Running:
     child: Child
     restarts: int = 0
     restart_at_s: float | None = None  # when a dead one is due again
+    is_held: bool = False  # its death is asked for: nobody starts it again
 
 
 class Supervisor:
@@ -106,11 +53,14 @@ class Supervisor:
         *,
         spawn: Spawn = spawn,
         clock_s: Callable[[], float] = time.monotonic,
+        patience: Patience = USUAL,
     ) -> None:
         names = [role.name for role in roles]
         assert len(set(names)) == len(names), f"names of supervised roles repeat: {names}"
         self._roles, self._log_folder, self._spawn, self._clock_s = roles, log_folder, spawn, clock_s
+        self._patience = patience
         self._running: list[_Running] = []
+        self.endings: Counter[str] = Counter()  # "ledger: signal SIGKILL" -> how often, of what was started again
 
     @property
     def restarts(self) -> dict[str, int]:
@@ -125,7 +75,35 @@ class Supervisor:
         """Start all of them at once."""
         for role in self._roles:
             self.log_of(role.name).unlink(missing_ok=True)  # the last run's
-            self._running.append(_Running(role, self._spawn(role.command, self.log_of(role.name))))
+            self.add(role)
+
+    def add(self, role: RoleProcess) -> None:
+        """Start one more and look after it; one of this name may have been held for good."""
+        known = self._find(role.name)
+        assert known is None or known.is_held, f"{role.name} is looked after already"
+        self._running = [each for each in self._running if each is not known]
+        child = self._spawn(role.command, self.log_of(role.name))
+        self._running.append(_Running(role, child, known.restarts if known else 0))
+
+    def hold(self, name: str) -> Child:
+        """Look no more after a role, as somebody is about to end it; its process. `add` begins again."""
+        found = self._find(name)
+        assert found is not None, f"no role {name}"
+        found.is_held = True
+        return found.child
+
+    def is_held(self, name: str) -> bool:
+        """Whether nobody would start it again."""
+        found = self._find(name)
+        return found is not None and found.is_held
+
+    def child(self, name: str) -> Child | None:
+        """A role's process; None while it is dead, held or unknown."""
+        found = self._find(name)
+        return found.child if found and not found.is_held and found.child.poll() is None else None
+
+    def _find(self, name: str) -> _Running | None:
+        return next((each for each in self._running if each.role.name == name), None)
 
     def check(self, *, is_starting: bool = False) -> list[str]:
         """Start again what died and is due; a sentence for each death that was found.
@@ -134,7 +112,8 @@ class Supervisor:
             RoleFailed: a role died once more than it may be restarted, or gave up by itself `is_starting`: it was
                 started with something that cannot work, and its log says what.
         """
-        return [note for running in self._running if (note := self._check(running, is_starting))]
+        cared_for = [running for running in self._running if not running.is_held]
+        return [note for running in cared_for if (note := self._check(running, is_starting))]
 
     def _check(self, running: _Running, is_starting: bool) -> str | None:
         if running.restart_at_s is not None:
@@ -146,8 +125,9 @@ class Supervisor:
         if status is None:
             return None
         gave_up = is_starting and status > 0
-        if gave_up or running.restarts >= MOST_RESTARTS:
-            when = "while starting" if gave_up else f"after {MOST_RESTARTS} restarts"
+        most = self._patience.restarts
+        if gave_up or running.restarts >= most:
+            when = "while starting" if gave_up else f"after {most} restarts"
             log = self.log_of(running.role.name)
             raise RoleFailed(
                 f"{running.role.name} ended with {_ending(status)} {when}; the end of {log}:\n{_tail(log)}"
@@ -155,11 +135,14 @@ class Supervisor:
         return self._bury(running, status)
 
     def _bury(self, running: _Running, status: int) -> str:
-        name = running.role.name
-        backoff_s = FIRST_BACKOFF_S * 2**running.restarts
+        name, patience = running.role.name, self._patience
+        backoff_s = min(patience.most_s, patience.first_s * 2 ** min(running.restarts, 30))
         running.restarts += 1
+        self.endings[f"{name}: {_ending(status)}"] += 1
         running.restart_at_s = self._clock_s() + backoff_s
-        return f"{name} ended with {_ending(status)}; restart {running.restarts} of {MOST_RESTARTS} in {backoff_s:g} s"
+        return (
+            f"{name} ended with {_ending(status)}; restart {running.restarts} of {patience.restarts} in {backoff_s:g} s"
+        )
 
     def stop(self) -> None:
         """SIGTERM to all, SIGKILL to what still runs after STOP_S. May be called twice."""

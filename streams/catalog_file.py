@@ -17,7 +17,7 @@ def read_catalog(name: str) -> dict[str, Any]:
     text = text_of(name)
     try:
         tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # RecursionError: nested without end
         raise PochadeError(f"catalog {name!r} is not TOML: {error}") from None
     if not isinstance(tables.get("variants"), dict) or not tables["variants"]:
         raise PochadeError(f"catalog {name!r} has no variant: add [variants.NAME]")

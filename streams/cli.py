@@ -34,6 +34,8 @@ SUMMARIES = {
     "config": "Show where each setting comes from, and check them.",
     "doctor": "Check the deployment, and say what to do.",
     "demo": "Run the whole pipeline on this machine and show what comes out.",
+    "audit": "Count what was promised: nothing lost, nothing twice, every picture as its result says.",
+    "chaos": "Break a deployment on purpose while it serves, then audit it.",
     "train": "Train the tiny family and its learned parts, or one of them.",
     "profile": "Measure what each level of a catalog costs and how good it is.",
     "evaluate": "Measure on fresh prompts which models and judges pay.",

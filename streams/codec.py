@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import fastavro
+import pydantic
 
 from schemas.avro import Message, from_avro, subject_of, to_avro
 from schemas.errors import InvalidRecord, Unknown
@@ -94,16 +95,31 @@ def decode_result(data: bytes | None) -> Result:
     """
     if not data or data[0] == 0:
         return decode(data, Result)
-    fields = json_object(data)
-    known = {field.name: fields[field.name] for field in dataclasses.fields(Result) if field.name in fields}
+    json_object(data)
     try:
-        result: Result = from_avro(Result)({**_OPTIONAL_OF_RESULT, **known})
-    except (KeyError, ValueError, TypeError) as error:
-        raise InvalidRecord(f"JSON is no result: {type(error).__name__} {error}; starts {data[:40]!r}") from error
+        result: Result = from_json(Result, data)
+        encode(result)  # refuses integers beyond 64 bits, which no reader of Avro would have met
+    except (ValueError, OverflowError) as error:
+        raise InvalidRecord(f"JSON is no result: {error}; starts {data[:40]!r}") from error
     return result
 
 
-_OPTIONAL_OF_RESULT = {f.name: f.default for f in dataclasses.fields(Result) if f.default is not dataclasses.MISSING}
+def from_json(kind: Any, text: str | bytes) -> Any:
+    """A dataclass, or a tuple of them, in JSON; unknown fields are ignored.
+
+    Raises:
+        ValueError: no JSON, nested without end, a missing field or a value of the wrong type; the first of these.
+    """
+    try:
+        return _json_reader(kind).validate_json(text, strict=True)
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}".removeprefix(": ")) from None
+
+
+@functools.cache
+def _json_reader(kind: Any) -> pydantic.TypeAdapter[Any]:
+    return pydantic.TypeAdapter(kind)
 
 
 def is_unicode(text: str) -> bool:

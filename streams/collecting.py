@@ -59,13 +59,18 @@ class Mentions:
 
 
 def choose(
-    stored: Iterable[Stored], now_ms: int, retention_ms: float, needed: set[str] | None, results_kept_ms: float
+    stored: Iterable[Stored],
+    now_ms: int,
+    retention_ms: float,
+    needed: set[str] | None,
+    results_kept_ms: float,
+    orphan_ms: float = ORPHAN_MS,
 ) -> Garbage:
     """What to delete. `needed` None: orphans are not asked for.
 
     Of pictures older than `results` keeps records, nobody can tell orphans any more: they wait for the retention.
 
-        age   0 ......... 1 h ................. results' retention ............ retention .....
+        age   0 ..... orphan_ms ............... results' retention ............ retention .....
               kept        deleted if no record  kept                            deleted
                           names it
     """
@@ -74,6 +79,6 @@ def choose(
         age_ms = now_ms - picture.modified_ms
         if age_ms > retention_ms:
             old.append(picture)
-        elif needed is not None and ORPHAN_MS < age_ms < results_kept_ms and picture.uri not in needed:
+        elif needed is not None and orphan_ms < age_ms < results_kept_ms and picture.uri not in needed:
             orphans.append(picture)
     return Garbage(tuple(old), tuple(orphans))

@@ -31,6 +31,18 @@ def unread(client: AdminClient, topic: str, group: str) -> dict[int, Unread]:
     return {partition: span for partition, span in spans.items() if span.start < span.end}
 
 
+def positions(client: AdminClient, topic: str, group: str) -> dict[int, int]:
+    """partition -> the offset that a group goes on from, 0 where it has committed none.
+
+    Raises KafkaException: the cluster does not answer in time, or there is no such topic.
+    """
+    found = client.list_topics(topic, timeout=ANSWER_LIMIT_S).topics[topic]
+    if found.error is not None:
+        raise KafkaException(found.error)
+    committed = _committed(client, [TopicPartition(topic, partition) for partition in found.partitions], group)
+    return {partition: max(0, committed.get(partition, 0)) for partition in found.partitions}
+
+
 def _offsets(client: AdminClient, partitions: list[TopicPartition], which: OffsetSpec) -> dict[int, int]:
     asked = client.list_offsets(dict.fromkeys(partitions, which), request_timeout=ANSWER_LIMIT_S)
     return {partition.partition: future.result().offset for partition, future in asked.items()}

@@ -72,7 +72,7 @@ def letter_of(record: Incoming) -> Letter:
 
 def _count(headers: Headers) -> int:
     text = headers.get(REDRIVEN, b"0")
-    return int(text) if text.isdigit() else 0
+    return int(text) if re.fullmatch(rb"\d{1,9}", text) else 0
 
 
 def again(letter: Letter, ended: Mapping[str, str]) -> Outgoing:

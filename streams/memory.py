@@ -1,6 +1,7 @@
 """Shipped in-memory stand-ins for the Kafka edges, held to the same contract tests as the real ones."""
 
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -14,16 +15,17 @@ class MemoryRecordProducer:
 
     def __init__(self) -> None:
         self.topics: dict[str, list[Outgoing]] = {}
+        self._ends: Counter[tuple[str, int]] = Counter()
         self._lock = threading.Lock()
 
     def send(self, record: Outgoing) -> Future[Delivered]:
         with self._lock:
-            log = self.topics.setdefault(record.topic, [])
-            partition = record.partition or 0
-            offset = sum(1 for other in log if (other.partition or 0) == partition)
-            log.append(record)
+            self.topics.setdefault(record.topic, []).append(record)
+            place = record.topic, record.partition or 0
+            offset = self._ends[place]
+            self._ends[place] += 1
         future: Future[Delivered] = Future()
-        future.set_result(Delivered(partition=partition, offset=offset))
+        future.set_result(Delivered(partition=place[1], offset=offset))
         return future
 
     def close(self) -> None:

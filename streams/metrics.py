@@ -4,6 +4,7 @@ from prometheus_client import Counter, Gauge
 
 RECORDS = Counter("pochade_records_total", "Records handled", ["role"])
 DEAD_LETTERS = Counter("pochade_dead_letters_total", "Records sent to the dlq", ["role", "error"])
+UNUSABLE = Counter("pochade_unusable_records_total", "Records that a follower passed over", ["topics"])
 RESENDS = Counter("pochade_resends_total", "Records written again after a failed delivery", ["role"])
 DEAD_WORK = Counter("pochade_dead_work_total", "Work dropped because its request had a result", ["role"])
 OUTCOMES = Counter("pochade_outcomes_total", "Outcomes said", ["role", "status"])

@@ -10,6 +10,7 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, 
 from schemas.errors import PochadeError
 from schemas.record import Incoming
 from schemas.topics import full_name
+from streams import metrics
 from streams.admin import client_config
 from streams.settings import Settings
 
@@ -57,8 +58,8 @@ def take(consumer: Consumer, most: int, timeout_s: float) -> list[Message]:
 class Follower:
     """Reads every partition of a topic without a group, from the beginning, the end, or a moment, for ever.
 
-    `on_record` is called in one thread, in offset order per partition; what it raises is logged and counted by the
-    caller's own rules, never ends the following. `is_caught_up` is set when everything that was there at the start
+    `on_record` is called in one thread, in offset order per partition; what it raises is logged and counted, and never
+    ends the following. `is_caught_up` is set when everything that was there at the start
     has been handed over.
     """
 
@@ -128,6 +129,7 @@ class Follower:
         try:
             self._on_record(incoming(message, self._settings.kafka.prefix))
         except Exception:  # one record that cannot be used must not hide those behind it
+            metrics.UNUSABLE.labels("-".join(self._topics)).inc()
             log.exception("a follower of %s could not use a record", self._topics)
 
     def _assign(self) -> set[tuple[str, int]]:

@@ -13,6 +13,7 @@ from streams.codec import decode, is_unicode, json_object
 OPTIONS = typing.get_type_hints(PaintOptions)
 HINTS = {**typing.get_type_hints(GenerateRequest), **OPTIONS}  # options stand beside the other keys in JSON
 del HINTS["options"]
+LONG = 2**63  # Avro's integers are below
 NO_ID = ("request_id", "")  # as good as none
 WORDS: dict[Any, str] = {
     str: "a string",
@@ -49,6 +50,8 @@ def _checked(name: str, value: Any) -> Any:
     hint = HINTS[name]
     if not _fits(value, hint):
         raise InvalidRequest(f"request field {name!r} must be {WORDS[hint]}: got {value!r:.80}")
+    if isinstance(value, int) and not -LONG <= value < LONG:
+        raise InvalidRequest(f"request field {name!r} must fit into 64 bits: got {value!r:.80}")
     texts = [value] if isinstance(value, str) else value if isinstance(value, list) else []
     if not all(is_unicode(text) for text in texts):
         raise InvalidRequest(f"request field {name!r} must be valid Unicode: it holds half a surrogate pair")
@@ -64,15 +67,21 @@ def _fits(value: Any, hint: Any) -> bool:
 
 
 def request_id_of(record: Incoming) -> str:
-    """The request a record belongs to, readable or not: its JSON `request_id`, its key, or its own position."""
+    """The request a record belongs to, readable or not: what its value names, its key, or its own position."""
     try:
-        named = json_object(record.value).get("request_id")
-        if isinstance(named, str) and named and is_unicode(named):
+        if named := _named(record.value):
             return named
     except InvalidRecord:
-        pass  # not JSON: the key decides
+        pass  # no request: the key decides
     try:
         key = (record.key or b"").decode()
     except UnicodeDecodeError:
         key = ""
     return key or request_id_of_record(record.topic, record.partition, record.offset)
+
+
+def _named(value: bytes | None) -> str:
+    if value and value[0] == 0:
+        return decode(value, GenerateRequest).request_id
+    named = json_object(value).get("request_id")
+    return named if isinstance(named, str) and is_unicode(named) else ""

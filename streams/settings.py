@@ -42,7 +42,7 @@ class Requests(Section):
     """What a request may ask for."""
 
     max_prompt_bytes: int = Field(8192, ge=1)
-    max_pictures: int = Field(8, ge=1)  # n of one request
+    max_pictures: int = Field(8, ge=1, le=1024)  # n of one request
 
 
 class Admission(Section):
@@ -174,6 +174,8 @@ def load(flags: Mapping[str, Any] | None = None) -> Settings:
         return Settings(**(flags or {}))
     except ValidationError as error:
         raise _readable(error) from None
+    except (ValueError, RecursionError, OSError) as error:  # no TOML in the file, or no JSON in a variable
+        raise InvalidSettings(f"{config_file()} and the variables {PREFIX}* cannot be read: {error}") from None
 
 
 def _refuse_unknown_variables() -> None:

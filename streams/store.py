@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 from schemas.errors import PochadeError
 
 SAFE = re.compile(r"[^A-Za-z0-9._-]")
-KEY = re.compile(r"[0-9a-f]{2}/[A-Za-z0-9._-]*-[0-9a-f]{16}\.[A-Za-z0-9]+")  # what `key_of` makes
+KEY = re.compile(r"[0-9a-f]{2}/[A-Za-z0-9._-]{0,80}-[0-9a-f]{16}\.[A-Za-z0-9]{1,16}")  # what `key_of` makes
 
 
 class StoreUnavailable(PochadeError):
@@ -51,6 +51,11 @@ def key_of(name: str, data: bytes, extension: str) -> str:
     """The key of these bytes: two hex digits to spread folders, the name, and the hash of the content."""
     digest = hashlib.sha256(data).hexdigest()
     return f"{digest[:2]}/{SAFE.sub('_', name)[:80]}-{digest[:16]}.{extension}"
+
+
+def is_key(key: str) -> bool:
+    """Whether `key_of` could have made it: asking for anything else might never be answered with "gone"."""
+    return KEY.fullmatch(key) is not None
 
 
 class MemoryImageStore:

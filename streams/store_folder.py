@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from urllib.parse import unquote, urlsplit
 
 from schemas.errors import PochadeError
-from streams.store import Stored, StoreUnavailable, key_of
+from streams.store import Stored, StoreUnavailable, is_key, key_of
 
 SPREAD = "[0-9a-f][0-9a-f]"  # the folders that keys begin with: nothing else in the folder is ours
 
@@ -31,6 +31,8 @@ class FolderImageStore:
 
     def get(self, uri: str) -> bytes:
         path = self._path(uri)
+        if not is_key(str(path.relative_to(self._folder))):  # else a folder or a name too long is waited for
+            raise PochadeError(f"{uri:.200} is not a picture of the store at {self._folder}")
         with self._available("read", path):
             try:
                 return path.read_bytes()
@@ -52,10 +54,14 @@ class FolderImageStore:
             path.unlink(missing_ok=True)
 
     def _path(self, uri: str) -> pathlib.Path:
-        parts = urlsplit(uri)
-        path = pathlib.Path(unquote(parts.path))
-        if parts.scheme != "file" or not path.resolve().is_relative_to(self._folder):
-            raise PochadeError(f"{uri} is not a picture of the store at {self._folder}")
+        try:
+            parts = urlsplit(uri)
+            path = pathlib.Path(unquote(parts.path)).resolve()
+            is_ours = parts.scheme == "file" and path.is_relative_to(self._folder)
+        except (ValueError, OSError, RuntimeError):  # no URI, no path, or a loop of links
+            is_ours = False
+        if not is_ours:
+            raise PochadeError(f"{uri:.200} is not a picture of the store at {self._folder}")
         return path
 
     @contextlib.contextmanager

@@ -14,7 +14,7 @@ from botocore.exceptions import BotoCoreError, ClientError, CredentialRetrievalE
 
 from schemas.errors import PochadeError
 from streams.settings import InvalidSettings
-from streams.store import KEY, Stored, StoreUnavailable, key_of
+from streams.store import Stored, StoreUnavailable, is_key, key_of
 
 URL = re.compile(r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:/([A-Za-z0-9._/-]*))?")
 RIGHTS = "s3:ListBucket, s3:GetObject, s3:PutObject, and s3:DeleteObject for gc"
@@ -57,6 +57,8 @@ class S3ImageStore:
 
     def get(self, uri: str) -> bytes:
         key = self._key(uri)
+        if not is_key(key.removeprefix(self._prefix)):  # one too long is refused like an outage
+            raise PochadeError(f"{uri:.200} is not a picture of the store at {self._uri(self._prefix)}")
         with self._available("read", key):
             try:
                 data: bytes = self._client.get_object(Bucket=self._bucket, Key=key)["Body"].read()
@@ -72,7 +74,7 @@ class S3ImageStore:
             for page in pages.paginate(Bucket=self._bucket, Prefix=self._prefix):
                 for entry in page.get("Contents", ()):
                     modified_ms = round(entry["LastModified"].timestamp() * 1000)
-                    is_ours = KEY.fullmatch(entry["Key"].removeprefix(self._prefix))  # others may share the bucket
+                    is_ours = is_key(entry["Key"].removeprefix(self._prefix))  # others may share the bucket
                     if is_ours and modified_ms < older_than_ms:
                         yield Stored(self._uri(entry["Key"]), modified_ms, entry["Size"])
 
@@ -87,7 +89,7 @@ class S3ImageStore:
     def _key(self, uri: str) -> str:
         root = self._uri(self._prefix)
         if not uri.startswith(root):
-            raise PochadeError(f"{uri} is not a picture of the store at {root}")
+            raise PochadeError(f"{uri:.200} is not a picture of the store at {root}")
         return uri.removeprefix(f"s3://{self._bucket}/")
 
     @contextlib.contextmanager

@@ -1,12 +1,8 @@
 """A result in words: its path, and one sentence that tells why it ended as it did. From the result record alone."""
 
-import json
-from dataclasses import MISSING, fields
-from typing import cast
-
-from schemas.avro import from_avro
 from schemas.errors import InvalidRecord
 from schemas.messages import Result, Status, Step
+from streams.codec import from_json
 
 VERBS = {
     Status.REJECTED: "rejected",
@@ -16,23 +12,18 @@ VERBS = {
 }
 
 
-DEFAULTS = {field.name: field.default for field in fields(Step) if field.default is not MISSING}
-
-
 def steps_of(result: Result) -> tuple[Step, ...]:
     """The stages a request went through, first one first; fields that an older release did not write have defaults.
 
     Raises:
         InvalidRecord: `path` is not the JSON list of Step it should be.
     """
-    convert = from_avro(Step)
     try:
-        return tuple(cast(Step, convert({**DEFAULTS, **entry})) for entry in json.loads(result.path))
-    except (ValueError, TypeError, KeyError) as error:
-        raise InvalidRecord(
-            f"path of the result of {result.request_id} is not a list of Step: {type(error).__name__} {error}: "
-            f"{result.path:.80}"
-        ) from error
+        steps: tuple[Step, ...] = from_json(tuple[Step, ...], result.path)
+    except ValueError as error:
+        told = f"path of the result of {result.request_id} is not a list of Step: {error}: {result.path:.80}"
+        raise InvalidRecord(told) from error
+    return steps
 
 
 def why(result: Result) -> str:

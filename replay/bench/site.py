@@ -17,7 +17,8 @@ from typing import Any
 from confluent_kafka.admin import AdminClient
 
 from replay.deployment import child_options
-from replay.supervisor import STOP_S, Child, role_process, spawn
+from replay.processes import Child, role_process, spawn
+from replay.supervisor import STOP_S
 from schemas.errors import PochadeError
 from streams import admin, broker, broker_jars, broker_java, broker_record
 from streams.settings import Settings, load

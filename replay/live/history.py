@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from replay.audit.ends import Ends
 from replay.live.identity import Ids
 from schemas.errors import InvalidRecord, InvalidRequest
 from schemas.messages import Heartbeat, ImageGenerated, Plan, Result
@@ -83,15 +84,9 @@ def read_history(settings: Settings, ids: Ids) -> History:
 
 
 def _results(records: Iterable[Incoming], ids: Ids) -> tuple[dict[int, Result], int]:
-    first: dict[int, Result] = {}
-    duplicates = 0
-    for record in records:
-        result = decode_result(record.value)
-        number = ids.number(result.request_id)
-        if number is not None:
-            duplicates += number in first
-            first.setdefault(number, result)
-    return first, duplicates
+    ends = Ends(decode_result(record.value) for record in records)
+    numbers = {name: number for name in ends.first if (number := ids.number(name)) is not None}
+    return {number: ends.first[name] for name, number in numbers.items()}, sum(ends.doubled(numbers).values())
 
 
 def _plans(records: Iterable[Incoming], since_ms: int) -> tuple[Plan, ...]:

@@ -68,16 +68,24 @@ def fetch(load: "Callable[[], Settings]", request_id: str, target: str, number: 
 
 @click.command()
 @click.option("--older-than", type=Ago(), help="Delete pictures older than this (default: store.retention_days).")
-@click.option("--orphans", "with_orphans", is_flag=True, help="Also those older than 1h that no request names.")
+@click.option("--orphans", "with_orphans", is_flag=True, help="Also those that no request names.")
+@click.option("--orphan-age", type=Ago(), default="1h", show_default=True, help="Younger ones may still be named.")
 @click.option("--dry-run", is_flag=True, help="Only tell what would be deleted.")
 @LISTED
 @click.pass_obj
-def gc(load: "Callable[[], Settings]", older_than: int | None, with_orphans: bool, dry_run: bool, output: str) -> None:
+def gc(
+    load: "Callable[[], Settings]",
+    older_than: int | None,
+    with_orphans: bool,
+    orphan_age: int,
+    dry_run: bool,
+    output: str,
+) -> None:
     """Delete stored pictures past their retention; prints counts and bytes.
 
-    Orphans are what crashed or repeated work left: older than an hour, named by no result (drafts of escalated requests
-    are named) and by no request in work, in this and every other deployment on the cluster. Where `results` no longer
-    reaches back, nobody can tell: those wait for the retention. Not for a store that several clusters share.
+    Orphans are what crashed or repeated work left: older than --orphan-age, named by no result (drafts of escalated
+    requests are named) and by no request in work, in this and every other deployment on the cluster. Where `results` no
+    longer reaches back, nobody can tell: those wait for the retention. Not for a store that several clusters share.
 
     \b
     Examples:
@@ -86,6 +94,7 @@ def gc(load: "Callable[[], Settings]", older_than: int | None, with_orphans: boo
       pochade gc --orphans -o json
     """
     from streams.collecting import choose
+    from streams.mentioned import needed
     from streams.reading import now_ms
     from streams.stores import open_store
 
@@ -94,8 +103,8 @@ def gc(load: "Callable[[], Settings]", older_than: int | None, with_orphans: boo
     store = open_store(settings)
     now = now_ms()
     stored = list(store.list(now))  # before the records, so that a picture named meanwhile is known
-    needed, kept_ms = _needed(settings) if with_orphans else (None, 0.0)
-    garbage = choose(stored, now, retention, needed, kept_ms)
+    named, kept_ms = needed(settings) if with_orphans else (None, 0.0)
+    garbage = choose(stored, now, retention, named, kept_ms, orphan_age)
     if not dry_run:
         _delete(store, garbage)
     rows = [_row("old", garbage.old, dry_run)]
@@ -103,31 +112,6 @@ def gc(load: "Callable[[], Settings]", older_than: int | None, with_orphans: boo
         rows.append(_row("orphans", garbage.orphans, dry_run))
     rows.append(_row("kept", tuple(set(stored) - {*garbage.old, *garbage.orphans}), True))
     listing.show(rows, ("pictures", "count", "bytes", "deleted"), output)
-
-
-def _needed(settings: "Settings") -> tuple[set[str], float]:
-    """URIs that are still named, and how far back (ms) the results that name them reach."""
-    from schemas.topics import IMAGES, RESULTS
-    from streams import cluster, snapshot
-    from streams.collecting import Mentions
-
-    mentions = Mentions()
-
-    def add(record: Any) -> bool:
-        mentions.add(record)
-        return False
-
-    kept_ms = []
-    for deployment in cluster.deployments(settings):  # such as demos: they share the store
-        kept_ms += [found.retention_ms for name, found in cluster.topics(deployment).items() if name == RESULTS]
-        for topic in (IMAGES, RESULTS):  # in this order: whose result is there now was in work before
-            snapshot.past(deployment, [topic], keep=add)
-    if mentions.unreadable:
-        raise PochadeError(
-            f"{mentions.unreadable} records of images and results cannot be read, so orphans cannot be told: upgrade "
-            "this command to the version of the roles, or run it without --orphans"
-        )
-    return mentions.needed(), min(kept_ms, default=0.0)
 
 
 def _delete(store: "ImageStore", garbage: "Garbage") -> None:

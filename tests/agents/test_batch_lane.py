@@ -76,3 +76,20 @@ def test_a_batch_request_sent_to_the_ordinary_prompts_is_moved_to_its_lane_as_it
     record = a_batch_record()
     (moved,) = asyncio.run(Classifier(Judge(), a_catalog(), Requests()).on_record(record))
     assert (moved.topic, moved.key, moved.value) == (PROMPTS_BATCH, b"r-1", record.value)
+
+
+@pytest.mark.parametrize("key", [None, b"order-7"])
+def test_a_request_under_another_key_than_its_id_gives_its_room_back_when_it_ends(
+    fleet: StubFleet, key: bytes | None
+) -> None:
+    fleet.hear(a_heartbeat(), now_ms())
+    ended: set[str] = set()
+    lane = a_lane(fleet, ended)
+
+    async def scenario() -> None:
+        first = a_record(a_request(request_id="first", tier="batch"), key=key)
+        assert await asyncio.wait_for(lane.on_record(first), 5)
+        ended.add("first")
+        assert await asyncio.wait_for(lane.on_record(a_batch_record("second")), 5)
+
+    asyncio.run(scenario())

@@ -258,3 +258,17 @@ def test_a_refused_commit_is_survived(source: JobSource, consumer: FakeConsumer)
     source.begin(batch)
     source.commit(batch)
     assert places(source.take(1, 0)) == [(0, 6, 1)]
+
+
+def test_a_client_that_cannot_tell_where_partitions_end_is_replaced(
+    monkeypatch: pytest.MonkeyPatch, source: JobSource, consumer: FakeConsumer
+) -> None:
+    # found by chaos: after the broker's death one failed for ever, and heartbeats named no partition any more
+    def fail(*_asked: object, **_limits: object) -> None:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+
+    own(consumer, 0)
+    monkeypatch.setattr(source._admin, "list_offsets", fail)
+    with pytest.raises(KafkaException):
+        source.owned(100)
+    assert [owned.end_offset for owned in source.owned(100)] == [9]

@@ -1,13 +1,19 @@
 """The ledger's own expiry: what could not be written is tried again."""
 
+from collections.abc import Iterator
+
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from agents.lane import Lane
 from agents.ledger import Ledger
 from schemas.record import Incoming
+from schemas.topics import DLQ, RESULTS
 from streams.headers import DEADLINE
 from streams.settings import load
 from tests.agents.stubs import a_record
+from tests.builders import NOW_MS, a_classified, a_request, an_outcome
+from tests.models.broker import Broker, Group, connected
 
 
 class FailingLane:
@@ -27,3 +33,30 @@ def test_an_overdue_request_that_could_not_be_ended_is_still_overdue_in_the_next
     with pytest.raises(type(error)):
         ledger._expire({2: FailingLane(error)})
     assert [record.partition for record in ledger._open.overdue(2, 10_000, 0)] == [2]
+
+
+@pytest.fixture
+def lane() -> Iterator[tuple[Broker, Lane]]:
+    broker = Broker(now_ms=NOW_MS)
+    with connected(broker):
+        yield broker, Lane(load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}}), 0)
+
+
+def results_of(broker: Broker) -> list[bytes | None]:
+    return [written.key for written in broker.logs[f"pochade.{RESULTS}", 0]]
+
+
+def test_a_request_that_was_classified_twice_expires_once(lane: tuple[Broker, Lane]) -> None:
+    twice = [a_record(a_classified(a_request(deadline_ms=5)), offset=offset) for offset in (3, 9)]
+    assert lane[1].expire(twice) == 1
+    assert results_of(lane[0]) == [b"r-1"]
+
+
+def test_an_outcome_under_a_foreign_key_is_kept_aside_as_it_may_lie_in_a_foreign_partition(
+    lane: tuple[Broker, Lane],
+) -> None:
+    records = [a_record(an_outcome(request_id="b"), key=b"a"), a_record(an_outcome(request_id="c"), key=b"c")]
+    lane[1].serve(records, Group())  # type: ignore[arg-type]
+    assert results_of(lane[0]) == [b"c"]
+    assert [written.key for written in lane[0].logs[f"pochade.{DLQ}", 0]] == [b"a"]
+    assert lane[1].expire([a_record(a_classified(a_request(request_id="d", deadline_ms=5)), key=b"e")]) == 0

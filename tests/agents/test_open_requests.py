@@ -35,3 +35,10 @@ def test_partitions_are_asked_for_one_by_one_and_long_overdue_ones_of_others_are
     assert len(waiting) == 1
     waiting.forget(101 + FORGET_MS)
     assert len(waiting) == 0
+
+
+def test_a_header_that_is_no_time_is_no_deadline() -> None:
+    waiting = OpenRequests()
+    for text in (b"9" * 5000, b"9" * 20, b"-1", b"", b"\xff", "²".encode()):
+        waiting.on_record(a_record(headers={DEADLINE: text}))
+    assert len(waiting) == 0

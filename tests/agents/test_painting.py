@@ -13,6 +13,7 @@ from planner.outcomes import result_of, step_of
 from schemas.ids import seed_of
 from schemas.messages import Event, GenerateJob, ImageGenerated, Outcome, PaintOptions, Status
 from schemas.topics import DLQ, EVENTS, IMAGES, OUTCOMES, jobs_topic
+from streams.producer import check_size
 from streams.reading import now_ms
 from streams.store import MemoryImageStore, StoreUnavailable
 from tests.agents.stubs import StubEngine, a_record, read, topics_of
@@ -190,3 +191,29 @@ def test_the_beginning_of_painting_is_told_to_who_watches() -> None:
     assert [(note.topic, note.key, read(note, Event).kind) for note in notes] == [
         (EVENTS, b"a", "started"), (EVENTS, b"b", "started"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("n", [0, -1, 2**62])
+def test_options_that_no_variant_could_honour_end_the_job_alone(n: int) -> None:
+    studio = Studio()
+    written = studio.painter.answer([taken("a"), taken("odd", options=PaintOptions(n=n)), taken("b")])
+    assert topics_of(written) == [OUTCOMES, DLQ, IMAGES, IMAGES]
+    assert (written[0].key, read(written[0], Outcome).status) == (b"odd", Status.FAILED)
+
+
+def test_a_picture_whose_record_no_topic_takes_ends_its_request() -> None:
+    studio = Studio()
+    for size in range(989_000, 990_000, 200):  # up to where the job itself would not fit
+        huge = taken("huge", tenant="x" * size)
+        written = studio.painter.answer([huge, taken("b")])
+        for record in written:
+            check_size(record)
+        assert {record.key for record in written} >= {b"huge", b"b"}
+        assert written[-1].topic == IMAGES
+    assert topics_of(written) == [OUTCOMES, DLQ, IMAGES]
+
+
+def test_a_large_request_that_comes_too_late_expires_like_any_other() -> None:
+    (written,) = Studio().painter.answer([taken("r-1", tenant="x" * 600_000, deadline_ms=5)])
+    check_size(written)
+    assert read(written, Outcome).status is Status.EXPIRED

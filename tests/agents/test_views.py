@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from agents.views import FORGET_MS, EndedView, FleetView, PlanView
+from schemas.errors import InvalidRecord
 from schemas.messages import Pin
 from schemas.topics import PIN_KEY, PLAN_KEY
 from streams.reading import now_ms
@@ -92,3 +93,11 @@ def test_loads_count_own_sends_until_a_heartbeat_has_seen_them(fleet: FleetView)
     fleet.acknowledged(sent, 0)
     fleet.on_record(a_record(a_heartbeat(partitions=(owned(2, end_offset=1),)), timestamp_ms=now_ms()))
     assert fleet.loads("light", now_ms())[0].remaining_ms == 0
+
+
+def test_a_heartbeat_of_less_than_no_work_is_refused_and_the_one_before_holds(fleet: FleetView) -> None:
+    fleet.on_record(a_record(a_heartbeat(), timestamp_ms=now_ms()))
+    for partition in (owned(0, remaining_ms=-1), owned(0, end_offset=-1)):
+        with pytest.raises(InvalidRecord, match="less than no work"):
+            fleet.on_record(a_record(a_heartbeat(partitions=(partition,)), timestamp_ms=now_ms()))
+    assert fleet.heartbeats["w-1"].heartbeat == a_heartbeat()

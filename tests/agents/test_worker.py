@@ -263,3 +263,9 @@ def test_a_worker_can_run_again_after_it_failed(shop: Shop) -> None:
     assert not shop.queues["light"].is_open
     shop.queue("light", "a")
     shop.open().until(lambda: shop.painted() == ["a"])
+
+
+def test_a_plan_that_lets_no_job_share_a_call_still_lets_one_have_it(shop: Shop) -> None:
+    shop.queue("light", "a", "b")
+    shop.plans.plan = a_plan(batch={"light": 0}, created_ms=0)
+    shop.open().until(lambda: shop.painted() == ["a", "b"])

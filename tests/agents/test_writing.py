@@ -2,12 +2,15 @@
 
 import json
 
+import pytest
+
 from agents.writing import buried, event_record, job_record, outcome_record, outgoing, refused
+from planner.outcomes import step_of
 from schemas.messages import Event, GenerateJob, Outcome
 from schemas.topics import DLQ, EVENTS, OUTCOMES, RESULTS, jobs_topic
 from streams.producer import check_size
 from tests.agents.stubs import a_record, read
-from tests.builders import NOW_MS, a_job, an_outcome
+from tests.builders import NOW_MS, a_classified, a_job, a_request, an_image, an_outcome
 
 TRACE = b"00-" + b"a" * 32 + b"-" + b"b" * 16 + b"-01"
 
@@ -56,3 +59,21 @@ def test_a_record_as_large_as_a_topic_takes_can_still_be_kept() -> None:
     check_size(kept)
     assert len(kept.value or b"") > 900_000
     assert kept.headers["pochade_error_cut_from_bytes"] == b"1048000"
+
+
+def test_an_outcome_too_long_to_be_written_keeps_how_it_ended_and_its_pictures() -> None:
+    classified = a_classified(a_request(tenant="x" * 600_000))
+    outcome = an_outcome(request=classified.request, classified=classified, path=(step_of(an_image(), None, None),))
+    record = outcome_record(outcome, {"h": b"x" * 900_000}, NOW_MS)
+    check_size(record)
+    said = read(record, Outcome)
+    assert (said.status, said.path, said.request, said.classified) == (outcome.status, outcome.path, None, None)
+
+
+@pytest.mark.parametrize("size", [300_000, 600_000, 1_000_000])
+def test_a_record_under_a_key_of_any_size_is_kept(size: int) -> None:
+    record = a_record(value=b"raw", key=b"k" * size, headers={"h": b"x" * 500_000})
+    written = refused(record, an_outcome(request_id="k" * size), ValueError("no"), NOW_MS)
+    for each in written:
+        check_size(each)
+    assert (written[-1].topic, written[-1].value) == (DLQ, b"raw")

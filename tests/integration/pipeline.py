@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from replay.supervisor import role_process, spawn
+from replay.processes import role_process, spawn
 from schemas.ids import new_request_id
 from schemas.messages import GenerateRequest, Heartbeat, Plan, Result
 from schemas.record import Incoming, Outgoing

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from planner.policies import DEFAULT, JUDGES_ALL
-from replay.supervisor import spawn
+from replay.processes import spawn
 from tests.integration.conftest import PollUntil
 
 pytestmark = pytest.mark.integration

@@ -144,7 +144,7 @@ def test_an_outcome_of_which_no_result_can_be_made_ends_its_request_as_failed(
 ) -> None:
     bad = a_request(created_ms=-(2**63)) if "time" in what else a_request(prompt="x" * 995_000)
     said = an_outcome(status=Status.COMPLETED, request=bad, classified=a_classified(bad) if "time" in what else None)
-    books.lane().serve([raw(encode(said), 0), outcome("r-2", 1)], books.group)
+    books.lane().serve([raw(encode(said), 0, "r-1"), outcome("r-2", 1)], books.group)
     poll_until(lambda: len(books.results) == 2 and books.dead, 10, "both results and the dead letter")
     assert [(r.request_id, r.status) for r in books.said()] == [("r-1", Status.FAILED), ("r-2", Status.FAILED)]
     assert "makes no result" in books.said()[0].reason

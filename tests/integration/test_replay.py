@@ -14,9 +14,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from replay.live.presence import absent, members
+from replay.processes import role_process, spawn
 from replay.readiness import Readiness
 from replay.simulation.hops import RANKS
-from replay.supervisor import role_process, spawn
 from schemas.topics import FLEET, PLAN, RESULTS
 from streams import cli
 from streams.admin import create_topics

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from planner.admission import can_meet, check_request, level_in_time, predicted_finish_ms
 from schemas.errors import InvalidRequest
+from schemas.messages import PaintOptions
 from tests.builders import NOW_MS, a_request
 
 
@@ -78,3 +79,16 @@ def test_an_id_that_many_would_share_or_no_key_could_hold_is_refused(request_id:
 def test_a_creation_time_before_the_epoch_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="created_ms"):
         check_request(a_request(created_ms=-1), 1000, NOW_MS)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"tenant": "x" * 101},
+        {"options": PaintOptions(negative_prompt="é" * 51)},
+        {"options": PaintOptions(model="x" * 50, adapters=("y" * 30, "z" * 20), controls=("c",))},
+    ],
+)
+def test_what_travels_beside_the_prompt_is_bounded_too(changes: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequest, match="at most 100 bytes of UTF-8 together"):
+        check_request(a_request(**changes), 100, NOW_MS)

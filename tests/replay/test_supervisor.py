@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from replay.supervisor import MOST_RESTARTS, STOP_S, RoleFailed, RoleProcess, Supervisor, role_process, spawn
+from replay.processes import RoleProcess, role_process, spawn
+from replay.supervisor import MOST_RESTARTS, STOP_S, Patience, RoleFailed, Supervisor
 
 
 class FakeChild:
@@ -67,6 +68,7 @@ def test_a_role_that_dies_is_restarted_after_a_pause_and_counted(tmp_path: pathl
     assert stage.roles.check() == []
     assert [child.command for child in stage.children] == [("worker-1",), ("ledger",), ("worker-1",)]
     assert stage.roles.restarts == {"worker-1": 1, "ledger": 0}
+    assert stage.roles.endings == {"worker-1: signal SIGKILL": 1}
 
 
 def test_each_restart_of_a_role_waits_twice_as_long_and_the_sixth_death_is_an_error(tmp_path: pathlib.Path) -> None:
@@ -148,7 +150,7 @@ def test_a_role_dies_with_the_one_who_started_it_even_by_kill_9(tmp_path: pathli
     program = textwrap.dedent(
         """
         import pathlib, sys
-        from replay.supervisor import spawn
+        from replay.processes import spawn
         child = spawn([sys.executable, "-c", "import signal; signal.pause()"], pathlib.Path(sys.argv[1]))
         print(child.pid, flush=True)
         child.wait()
@@ -172,3 +174,26 @@ def has_ended(fd: int, timeout_ms: int) -> bool:
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     return bool(poll.poll(timeout_ms))
+
+
+def test_a_role_that_is_held_stays_dead_until_it_is_added_again(tmp_path: pathlib.Path) -> None:
+    stage = Stage(tmp_path, "worker-1")
+    stage.roles.start()
+    child = stage.roles.hold("worker-1")
+    child.kill()
+    stage.now_s = 60
+    assert (stage.roles.check(), len(stage.children), stage.roles.child("worker-1")) == ([], 1, None)
+    stage.roles.add(RoleProcess(name="worker-1", command=("worker-1",)))
+    assert stage.roles.child("worker-1") is stage.children[1]
+
+
+def test_a_patient_supervisor_waits_no_longer_than_it_is_told(tmp_path: pathlib.Path) -> None:
+    stage = Stage(tmp_path, "ledger")
+    stage.roles._patience, roles = Patience(restarts=1000, first_s=0.5, most_s=1), stage.roles
+    roles.start()
+    for _ in range(20):
+        stage.children[-1].status = -9
+        (note,) = roles.check()
+        stage.now_s += 1
+        assert roles.check() == []
+    assert note.endswith("restart 20 of 1000 in 1 s")

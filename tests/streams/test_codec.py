@@ -115,3 +115,16 @@ def test_what_is_neither_avro_nor_a_json_object_is_unreadable(value: bytes | Non
 def test_unreadable_records_are_identified_by_key_or_by_position() -> None:
     assert request_id_of(a_record(b"{broken", key=b"order-7")) == "order-7"
     assert request_id_of(a_record(b"{broken", key=b"\xff")) == request_id_of(a_record(b"{broken", key=None))
+
+
+def test_a_framed_request_names_itself_whatever_its_key() -> None:
+    request = GenerateRequest(request_id="mine", prompt="x", created_ms=1)
+    assert request_id_of(a_record(encode(request), key=b"order-7")) == "mine"
+    assert request_id_of(a_record(encode(request))) == "mine"
+
+
+@pytest.mark.parametrize("name", ["seed", "deadline_ms", "created_ms", "n", "width"])
+def test_an_integer_that_avro_cannot_hold_is_refused_in_words(name: str) -> None:
+    for value in (2**63, -(2**63) - 1, 10**400):
+        with pytest.raises(InvalidRequest, match=f"'{name}' must fit into 64 bits"):
+            decode_request(a_record(json.dumps({"prompt": "x", name: value}).encode()))

@@ -102,3 +102,8 @@ def test_what_cannot_be_tried_again_says_why() -> None:
         again(a_letter(encode(an_outcome()), OUTCOMES), {"r-1": "FAILED"})
     with pytest.raises(NotRedrivable, match="submit the prompt again"):
         again(a_letter(encode(a_request()), CLASSIFIED), {"r-1": "FAILED"})
+
+
+@pytest.mark.parametrize("count", [b"9" * 5000, b"", b"-1", b"x", "²".encode()])
+def test_a_count_that_is_none_counts_as_no_redrive(count: bytes) -> None:
+    assert a_letter(b"x", **{REDRIVEN: count}).redriven == 0

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
+from schemas.record import Incoming
 from schemas.topics import EVENTS
-from streams import reading
+from streams import metrics, reading
 from streams.reading import Follower, incoming, poll_batch, take
 from streams.settings import load
 
@@ -84,6 +85,23 @@ def test_a_batch_of_one_takes_no_second() -> None:
 def test_what_passes_by_itself_is_left_out() -> None:
     consumer = FakeConsumer(FakeMessage(b"0"), FakeMessage(error=KafkaError._TRANSPORT), FakeMessage(b"1"))
     assert values(take(consumer, 3, 0.0)) == [b"0", b"1"]  # type: ignore[arg-type]
+
+
+def test_what_a_follower_cannot_use_is_counted_and_the_next_is_handed_over() -> None:
+    used: list[bytes | None] = []
+
+    def use(record: Incoming) -> None:
+        if record.value == b"bad":
+            raise ValueError(record.value)
+        used.append(record.value)
+
+    follower = Follower(load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}}), [EVENTS], use)
+    counter = metrics.UNUSABLE.labels(EVENTS)
+    before = counter._value.get()
+    for value in (b"a", b"bad", b"b"):
+        follower._hand_over(FakeMessage(value))  # type: ignore[arg-type]
+    follower.close()
+    assert (used, counter._value.get() - before) == ([b"a", b"b"], 1)
 
 
 def test_what_does_not_pass_by_itself_raises() -> None:

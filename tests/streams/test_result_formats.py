@@ -48,3 +48,10 @@ def test_an_unknown_format_names_the_known_ones() -> None:
         encode_result(a_result(), "xml")
     with pytest.raises(PochadeError, match=r"results\.format"):
         load({"results": {"format": "xml"}})
+
+
+@pytest.mark.parametrize(("name", "value"), [("ended_ms", "soon"), ("ended_ms", 2**63), ("hardness", "x"), ("path", 1)])
+def test_json_with_a_value_of_another_type_is_no_result(name: str, value: object) -> None:
+    fields = json.loads(encode_result(a_result(), "json")) | {name: value}
+    with pytest.raises(InvalidRecord, match="JSON is no result"):
+        decode_result(json.dumps(fields).encode())

@@ -163,3 +163,19 @@ def test_files_of_others_in_the_folder_are_never_listed(tmp_path: pathlib.Path) 
 def test_two_stores_in_the_settings_are_an_error() -> None:
     with pytest.raises(InvalidSettings, match="unset one"):
         open_store(load({"store": {"url": "s3://bucket", "folder": "/tmp/x"}}))
+
+
+def test_what_no_store_ever_made_is_refused_and_not_waited_for(store: ImageStore) -> None:
+    root, name = store.put("job-1", b"picture").rsplit("/", 2)[0], "0" * 16 + ".png"
+    for uri in (
+        root,
+        f"{root}/",
+        f"{root}/ab",
+        f"{root}/ab/{'x' * 3000}-{name}",
+        f"{root}/ab/\0-{name}",
+        "file://[",
+        "",
+    ):
+        with pytest.raises(PochadeError) as refused:
+            store.get(uri)
+        assert not isinstance(refused.value, StoreUnavailable)

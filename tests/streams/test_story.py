@@ -66,3 +66,9 @@ def test_a_path_that_an_older_release_wrote_can_still_be_told() -> None:
     old = {name: value for name, value in step.items() if name in ("stage", "level", "worker_id", "plan_version")}
     old |= {"queue_ms": 1, "paint_ms": 2, "batch": 1, "attempt": 1}
     assert steps_of(dataclasses.replace(result, path=json.dumps([old])))[0].level == "light"
+
+
+@pytest.mark.parametrize("path", ["[" * 100_000, '[{"confidence": "high"}]', "[1]", "{}", ""])
+def test_a_path_of_other_types_is_an_error_of_ours_too(path: str) -> None:
+    with pytest.raises(InvalidRecord, match="not a list of Step"):
+        steps_of(dataclasses.replace(a_result(), path=path))

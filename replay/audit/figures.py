@@ -1,0 +1,70 @@
+"""The figures of an audit, and the sentence that says which promise is broken."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+NAMED = 5  # ids in a sentence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """What the topics tell of the accepted requests (those on `prompts`, or that a broker acknowledged to a run)."""
+
+    accepted: int
+    outcomes: dict[str, int]  # status -> requests, by their first result
+    open: int = 0  # without a result, and a role has not committed past some record of theirs
+    lost: tuple[str, ...] = ()  # without a result, and nobody will make one
+    doubled: dict[str, int] = field(default_factory=dict)  # id -> results beyond its first
+    failed: dict[str, str] = field(default_factory=dict)  # id -> reason, of those that ended FAILED
+    late_commits: tuple[str, ...] = ()  # a result made of an outcome that was not the first: by an owner of before
+    late_outcomes: int = 0  # said of requests that had ended otherwise; the ledger let none of them through
+    painted: int = 0  # jobs
+    painted_twice: int = 0  # paintings beyond the first of a job
+    wasted_s: float = 0.0  # worker seconds of these
+    begun_in_vain: int = 0  # paintings begun of which no picture came
+    dead_letters: int = 0
+    unreadable: dict[str, int] = field(default_factory=dict)  # topic -> records that are none of ours; not `prompts`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PictureFigures:
+    """What the object store tells of the pictures that results name."""
+
+    checked: int = 0  # pictures named, drafts included
+    broken: tuple[str, ...] = ()  # a sentence for each that has gone or has other bytes than its result says
+    orphans: int = 0  # stored, and nothing names them: what crashed and repeated work left
+    orphan_bytes: int = 0
+
+
+def told(figures: Figures, pictures: PictureFigures | None) -> dict[str, Any]:
+    """Both as one JSON object; counts under the short names, ids beside them."""
+    one = asdict(figures)
+    one |= {"lost": len(figures.lost), "lost_ids": list(figures.lost)}
+    one |= {"duplicates": sum(figures.doubled.values()), "duplicate_ids": list(one.pop("doubled"))}
+    one |= {"late_commits": len(figures.late_commits), "late_commit_ids": list(figures.late_commits)}
+    one |= {"failed": len(figures.failed), "failed_for": figures.failed}
+    one["wasted_s"] = round(figures.wasted_s, 3)
+    if pictures is not None:
+        one["pictures"] = {**asdict(pictures), "broken": list(pictures.broken)}
+    return one
+
+
+def verdict(figures: Figures, pictures: PictureFigures | None = None) -> str | None:
+    """One sentence about each promise that is broken; None when all are kept."""
+    broken = []
+    if figures.lost:
+        broken.append(f"{len(figures.lost)} of {figures.accepted} accepted requests are lost ({_some(figures.lost)})")
+    if figures.doubled:
+        names = _some(tuple(figures.doubled))
+        broken.append(f"{sum(figures.doubled.values())} results came beyond a request's first ({names})")
+    if figures.late_commits:
+        names = _some(figures.late_commits)
+        broken.append(f"{len(figures.late_commits)} results are not of the first outcome ({names})")
+    if pictures is not None and pictures.broken:
+        broken.append(f"{len(pictures.broken)} pictures are not what their results say ({pictures.broken[0]})")
+    return "; ".join(broken) or None
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:NAMED]) + (" ..." if len(names) > NAMED else "")

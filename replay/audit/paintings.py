@@ -1,0 +1,60 @@
+"""What was painted, from `images` and `events`: each job once, and what was painted or begun again in vain."""
+
+from collections import defaultdict
+from typing import NamedTuple
+
+from schemas.messages import ImageGenerated
+
+
+class Painting(NamedTuple):
+    """One time a job was painted; the same record read or written again is the same painting."""
+
+    worker_id: str
+    started_ms: int
+    attempt: int
+
+
+class Begun(NamedTuple):
+    """A worker began to paint a job: what `started` in `events` tells."""
+
+    at_ms: int
+    worker_id: str
+
+
+Stage = tuple[str, int, str]  # request, stage, level: what a job is for
+
+
+class Paintings:
+    """Takes in pictures and beginnings in any order."""
+
+    def __init__(self) -> None:
+        self._by_job: defaultdict[str, dict[Painting, int]] = defaultdict(dict)  # -> worker ms, its share of a batch
+        self._stages: dict[str, int] = {}  # job id -> stage
+        self.begun: defaultdict[Stage, set[Begun]] = defaultdict(set)
+        self.painted: defaultdict[Stage, set[Begun]] = defaultdict(set)
+
+    def add(self, image: ImageGenerated) -> None:
+        """One record of `images`."""
+        job = image.job
+        took_ms = max(0, image.painted_ms - image.started_ms) // max(1, image.batch)
+        self._by_job[job.job_id][Painting(image.worker_id, image.started_ms, image.attempt)] = took_ms
+        self._stages[job.job_id] = job.stage
+        stage = job.classified.request.request_id, job.stage, job.level
+        self.painted[stage].add(Begun(image.started_ms, image.worker_id))
+
+    def begin(self, stage: Stage, begun: Begun) -> None:
+        """A worker began."""
+        self.begun[stage].add(begun)
+
+    def counts(self) -> tuple[int, int]:
+        """Jobs painted, and those of them beyond a request's first."""
+        return len(self._stages), sum(stage > 0 for stage in self._stages.values())
+
+    def again(self) -> tuple[int, int]:
+        """Paintings beyond the first of a job, and the worker milliseconds that they took."""
+        extra = [list(paintings.values())[1:] for paintings in self._by_job.values()]
+        return sum(len(each) for each in extra), sum(ms for each in extra for ms in each)
+
+    def in_vain(self) -> int:
+        """Beginnings that no picture came of: cancelled, or the worker died or failed. Events are best effort."""
+        return sum(len(begun - self.painted[stage]) for stage, begun in self.begun.items())

@@ -1,0 +1,1 @@
+"""Faults on purpose: a deployment of one's own, broken at while numbered requests run through it, then audited."""

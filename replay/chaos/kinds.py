@@ -1,0 +1,44 @@
+"""Every kind of fault by name, and the deck from which a run draws."""
+
+from collections.abc import Mapping, Sequence
+
+from replay.chaos import broker, clocks, disks, input, plans, processes
+from replay.chaos.schedule import Card
+from replay.chaos.world import Do
+
+KINDS: Mapping[str, Do] = {
+    "kill": processes.kill,
+    "restart": processes.restart,
+    "freeze": processes.freeze,
+    "last-worker": processes.last_worker,
+    "join": processes.join,
+    "second": processes.second,
+    "broker": broker.kill_broker,
+    "exit": input.requested,
+    "slow": input.requested,
+    "repeat": input.repeat,
+    "replay": input.replay,
+    "cancel": input.cancel,
+    "flap": plans.flap,
+    "store": disks.store_away,
+    "disk": disks.disk_full,
+    "skew": clocks.skew,
+}
+ROLES = ("classifier", "router", "discriminator", "ledger", "planner")  # one process each, beside the workers
+
+
+def deck(workers: Sequence[str], session_ms: int, *, can_exit: bool) -> list[Card]:
+    """All that may go wrong. `session_ms`: silence until a member's partitions move on; `can_exit`: engine `chaos`."""
+    session = float(session_ms)
+    frozen = (1.2 * session, 2.5 * session)
+    cards = [Card(kind=kind, target=name) for kind in ("kill", "restart") for name in (*ROLES, *workers)]
+    cards += [Card(kind="freeze", target=name, lasts_ms=frozen) for name in (*ROLES, *workers)]
+    cards += [Card(kind="second", target=role, lasts_ms=(2000, 6000)) for role in ("planner", "router", "ledger")]
+    cards += [Card(kind="skew", target=role, lasts_ms=(3000, 8000)) for role in ("router", "ledger", workers[0])]
+    cards += [Card(kind="disk", target=name, lasts_ms=(1000, 4000)) for name in workers[:1]]
+    cards += [Card(kind="broker", lasts_ms=(0, 2000)), Card(kind="broker", lasts_ms=(0, 2000))]
+    cards += [Card(kind="last-worker", lasts_ms=(session, 3 * session)), Card(kind="flap", lasts_ms=(2000, 6000))]
+    cards += [Card(kind="join", lasts_ms=(2000, 6000)), Card(kind="join", lasts_ms=(500, 2000))]
+    cards += [Card(kind="store", lasts_ms=(1000, 4000)), Card(kind="slow"), Card(kind="repeat"), Card(kind="replay")]
+    cards += [Card(kind="cancel") for _ in range(3)]
+    return [*cards, Card(kind="exit")] if can_exit else cards

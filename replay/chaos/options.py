@@ -1,0 +1,98 @@
+"""What a chaos run was asked for, and the deployment that follows from it: a home, a broker and topics of its own."""
+
+import pathlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from planner.policies import JUDGES_ALL
+from replay.deployment import own_deployment
+from replay.processes import RoleProcess, role_process
+from streams import broker_jars
+from streams.broker import kafka_home
+from streams.settings import Settings
+
+ENGINES = {"profile": ("chaos", "chaos"), "diffusers": ("diffusers", "tiny")}  # -> engine, catalog
+SESSION_MS = 3000
+JOB_LIMIT_S = 60.0
+DRAIN_S = 10.0
+RATES = {"profile": 8.0, "diffusers": 2.0}  # per second
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChaosOptions:
+    """What `pochade chaos` was asked for."""
+
+    requests: int
+    faults: int
+    seed: int
+    engine: str
+    rate_rps: float | None
+    workers: int
+    policy: str | None
+    only: tuple[str, ...] = ()  # kinds of faults; none: all
+    report: pathlib.Path | None
+    is_kept: bool
+
+    @property
+    def rate(self) -> float:
+        """Requests per second."""
+        return self.rate_rps or RATES[self.engine]
+
+    @property
+    def span_ms(self) -> float:
+        """From the first request to the last."""
+        return 1000 * self.requests / self.rate
+
+    @property
+    def worker_ids(self) -> list[str]:
+        """Of the workers that are there from the beginning."""
+        return [f"worker-{number}" for number in range(1, self.workers + 1)]
+
+    def again(self, home: pathlib.Path) -> str:
+        """The command that runs the same again."""
+        rate = "" if self.rate_rps is None else f" --rate {self.rate_rps:g}"
+        only = "".join(f" --only {kind}" for kind in self.only)
+        policy = "" if self.policy is None else f" --policy {self.policy}"
+        return (
+            f"pochade --home {home} chaos --requests {self.requests} --faults {self.faults} --seed {self.seed} "
+            f"--engine {self.engine} --workers {self.workers}{policy}{only}{rate}"
+        )
+
+
+def deployment_of(settings: Settings, options: ChaosOptions, name: str) -> Settings:
+    """Settings of a run in HOME/chaos/NAME, whose broker is nobody else's: it will be killed."""
+    home = settings.home.expanduser().resolve() / "chaos" / name
+    engine, catalog = ENGINES[options.engine]
+    kafka = settings.kafka.model_copy(update={"bootstrap_servers": "", "session_timeout_ms": SESSION_MS})
+    own = own_deployment(
+        settings.model_copy(update={"home": home, "kafka": kafka, "drain_s": DRAIN_S}),
+        f"chaos-{options.seed}",
+        catalog=catalog,
+        engine=engine,
+        policy=options.policy or JUDGES_ALL,
+        workers=options.workers + 2,  # guests come
+    )
+    changes = {
+        "worker": own.worker.model_copy(update={"job_limit_s": JOB_LIMIT_S}),
+        "store": own.store.model_copy(update={"folder": str(home / "images"), "url": ""}),
+    }
+    return own.model_copy(update=changes)
+
+
+def share_jars(settings: Settings, own: Settings) -> None:
+    """Kafka's jars of the usual home, if they are there, so that they are not fetched again."""
+    jars, wanted = broker_jars.folder(kafka_home(settings)), kafka_home(own)
+    wanted.mkdir(parents=True, exist_ok=True)
+    link = wanted / jars.name
+    if jars.is_dir() and not link.exists():
+        link.symlink_to(jars)
+
+
+def processes_of(options: Sequence[str], workers: Sequence[str]) -> list[RoleProcess]:
+    """Every role a process, so that each can die alone."""
+    from replay.chaos.kinds import ROLES
+
+    return [
+        *(role_process(role, [role], options, {}) for role in ROLES),
+        *(role_process(worker, ["worker"], options, {"worker.id": worker}) for worker in workers),
+    ]

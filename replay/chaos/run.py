@@ -1,0 +1,100 @@
+"""One chaos run: a deployment, numbered requests, faults meanwhile, the audit in the end."""
+
+import pathlib
+import shutil
+import time
+from contextlib import ExitStack
+from typing import Any
+
+from replay.audit.reading import Audited, audit
+from replay.chaos import recovery
+from replay.chaos.doing import Faults
+from replay.chaos.garbage import collect
+from replay.chaos.kinds import KINDS, deck
+from replay.chaos.options import SESSION_MS, ChaosOptions, deployment_of, processes_of, share_jars
+from replay.chaos.schedule import draw_faults, draw_requests
+from replay.chaos.story import report_of
+from replay.chaos.world import World
+from replay.demo import state_of
+from replay.driver import TICK_S, Driver
+from replay.hosting import Hosted, epoch_ms, follow
+from replay.progress import Teller
+from replay.readiness import PaintedView
+from replay.simulation.catalogs import load
+from replay.supervisor import Patience
+from schemas.topics import IMAGES
+from streams.client import RequestClient
+from streams.producer import KafkaRecordProducer
+from streams.reading import Follower
+from streams.settings import Settings
+
+TIRELESS = Patience(restarts=100_000, first_s=0.5, most_s=1.0)  # what an orchestrator does with a dead role
+
+
+class ChaosRun:
+    """`run` may be called once."""
+
+    def __init__(
+        self, settings: Settings, inherited: Settings, options: ChaosOptions, name: str, teller: Teller
+    ) -> None:
+        self._options, self._teller, self._usual, self._name = options, teller, settings, name
+        self.settings = deployment_of(settings, options, name)
+        cards = deck(options.worker_ids, SESSION_MS, can_exit=self.settings.worker.engine == "chaos")
+        chosen = [card for card in cards if not options.only or card.kind in options.only]
+        self._faults = draw_faults(chosen, options.faults, options.span_ms, options.seed) if options.faults else []
+        self._due = draw_requests(f"chaos-{name}", options.requests, options.rate, options.seed, self._faults)
+        self._hosted = Hosted(self.settings, inherited, options.worker_ids, teller, processes_of, TIRELESS)
+
+    def run(self) -> dict[str, Any]:
+        """The report. Raises PochadeError: what could not be started or read, and what to do."""
+        share_jars(self._usual, self.settings)
+        pathlib.Path(self.settings.store.folder).mkdir(parents=True, exist_ok=True)
+        began_s = time.time()
+        with ExitStack() as stack:
+            self._hosted.start(stack)
+            producer = KafkaRecordProducer(self.settings)
+            stack.callback(producer.close)
+            client = stack.enter_context(RequestClient(self.settings, producer))
+            world = World(self._hosted, client, producer)
+            world.start(stack, sorted(load(self.settings.catalog, self.settings.published).variants))
+            world.painting = self._hosted.ready.serving
+            self._hosted.warm_up(client, f"warm-up-{self._name}", self._options.seed)
+            driver = Driver(self._due, world.submit, epoch_ms)
+            follow(client, driver, stack)
+            stack.callback(client.follow(lambda result: world.ended.add(result.request_id)).close)
+            faults, start_ms = self._break(driver, world, stack)
+            self._teller.phase("stopping all roles")
+            self._hosted.roles.stop()
+            self._teller.phase("reading everything again")
+            found = self._audit(driver, start_ms)
+            left = collect(self.settings)
+        return report_of(
+            self._options, found, faults, recovery.of(found.tally, faults, SESSION_MS), left,
+            endings=self._hosted.roles.endings, start_ms=start_ms, seconds=time.time() - began_s,
+        )  # fmt: skip
+
+    def _audit(self, driver: Driver, start_ms: float) -> Audited:
+        """From the first request on: what warmed the deployment up lies before."""
+        return audit(self.settings, since_ms=int(start_ms), asked=driver.accepted(), orphan_ms=0)
+
+    def _break(self, driver: Driver, world: World, stack: ExitStack) -> tuple[Faults, float]:
+        """Requests and faults until both are over, or nothing moves any more."""
+        painted, faults = PaintedView(), Faults(self._faults, KINDS, world)
+        stack.callback(Follower(self.settings, [IMAGES], painted.on_record).start().close)
+        stack.callback(faults.close)
+        start_ms = epoch_ms()
+        while not (driver.is_finished() and faults.are_over):
+            driver.publish_due()
+            for note in faults.tick(start_ms, epoch_ms()):
+                self._teller.note(note)
+            self._hosted.look_after()
+            self._teller.state(state_of(driver, painted, (0, 0)))
+            if faults.are_over and driver.is_stuck():
+                self._teller.note("nothing has moved for two minutes: giving up waiting")
+                break
+            time.sleep(TICK_S)
+        return faults, start_ms
+
+    def clear(self) -> None:
+        """Delete what the run left on the disk."""
+        shutil.rmtree(self.settings.home, ignore_errors=True)

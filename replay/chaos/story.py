@@ -1,0 +1,53 @@
+"""The report of a chaos run: one JSON object, and the sentence that makes a run fail."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from replay.audit.figures import told, verdict
+from replay.audit.reading import Audited
+from replay.chaos.doing import Faults
+from replay.chaos.options import ChaosOptions
+from replay.chaos.recovery import Recovery
+from replay.deployment import versions
+
+
+def report_of(
+    options: ChaosOptions,
+    found: Audited,
+    faults: Faults,
+    recovery: Recovery,
+    orphans_left: int,
+    *,
+    endings: Mapping[str, int],
+    start_ms: float,
+    seconds: float,
+) -> dict[str, Any]:
+    """Everything that is known of a run; `broken` is None when every promise was kept."""
+    counted = told(found.figures, found.pictures)
+    broken = [each for each in (verdict(found.figures, found.pictures), _open(found), _left(orphans_left)) if each]
+    return {
+        "seed": options.seed,
+        "engine": options.engine,
+        "rate_rps": options.rate,
+        "workers": options.workers,
+        **counted,
+        "orphans": found.pictures.orphans if found.pictures else 0,
+        "orphans_left": orphans_left,
+        "recovery": asdict(recovery),
+        "faults": [doing.report(start_ms) for doing in faults.begun],
+        "endings": dict(endings),
+        "seconds": round(seconds, 1),
+        "versions": versions(),
+        "broken": "; ".join(broken) or None,
+    }
+
+
+def _open(found: Audited) -> str | None:
+    """A run is over when everything has ended: what is open then is as bad as lost."""
+    count = found.figures.open
+    return f"{count} requests have not ended, two minutes after the last thing moved" if count else None
+
+
+def _left(orphans: int) -> str | None:
+    return f"{orphans} orphans are left after they were collected" if orphans else None

@@ -1,0 +1,82 @@
+"""`pochade audit`: what lies on the topics, held against what is promised."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from schemas.errors import PochadeError
+from streams.commands.options import SHOWN, Ago
+
+if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for Kafka's client
+    from streams.settings import Settings
+
+APART = {"lost_ids", "duplicate_ids", "late_commit_ids", "failed_for", "pictures"}  # not in the table as they are
+
+
+@click.command()
+@click.option("--since", type=Ago(), help="Requests accepted within this time (default: all that the topics keep).")
+@click.option("--until", type=Ago(), help="And not within this one: those too young to have ended, say.")
+@click.option("--pictures/--no-pictures", "with_pictures", default=True, help="Read every picture that results name.")
+@click.option("--orphan-age", type=Ago(), default="1h", show_default=True, help="Younger pictures are no orphans yet.")
+@SHOWN
+@click.pass_obj
+def audit(
+    load: "Callable[[], Settings]",
+    since: int | None,
+    until: int | None,
+    with_pictures: bool,
+    orphan_age: int,
+    output: str,
+) -> None:
+    """Read the topics again and count: lost, doubled, late, painted twice; exit status 1 if a promise is broken.
+
+    A request without a result is open as long as some role has not committed past a record of it, and lost otherwise.
+    Roles may run meanwhile. A result is late if an outcome lies before the one that it was made of. Pictures are read
+    and held against the hash that their result names.
+
+    \b
+    Examples:
+      pochade audit
+      pochade audit --since 1h --no-pictures
+      pochade --set kafka.prefix=pochade-demo-1122-0900 audit -o json
+    """
+    import json
+    import math
+
+    from replay.audit import figures, reading
+    from streams.commands import listing
+    from streams.reading import now_ms
+
+    now = now_ms()
+    found = reading.audit(
+        load(),
+        since_ms=0 if since is None else max(1, now - since),
+        until_ms=math.inf if until is None else now - until,
+        with_pictures=with_pictures,
+        orphan_ms=orphan_age,
+    )
+    counted = figures.told(found.figures, found.pictures)
+    if output == "json":
+        click.echo(json.dumps(counted, ensure_ascii=False, indent=2))
+    else:
+        listing.show(rows(counted), ("figure", "value"), output)
+    broken = figures.verdict(found.figures, found.pictures)
+    if broken is not None:
+        raise PochadeError(broken)
+
+
+def rows(counted: dict[str, Any]) -> list[dict[str, Any]]:
+    """The figures as lines of a table, those of pictures among them; ids are for JSON."""
+    pictures = counted.get("pictures", {})
+    lines = {name: value for name, value in counted.items() if name not in APART}
+    lines |= {f"pictures {name.replace('_', ' ')}": value for name, value in pictures.items() if name != "broken"}
+    if pictures:
+        lines["pictures broken"] = len(pictures["broken"])
+    return [{"figure": name.replace("_", " "), "value": _told(value)} for name, value in lines.items()]
+
+
+def _told(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    return ", ".join(f"{count} {name}" for name, count in sorted(value.items(), key=lambda item: -item[1])) or "none"

@@ -1,0 +1,104 @@
+"""`pochade chaos`: faults on purpose, and whether every promise was kept."""
+
+import signal
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from replay.commands.demo import FILE_OUT, leave, log_to
+from replay.commands.trace_options import POSITIVE
+from schemas.errors import PochadeError, Unknown
+
+if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for Kafka's client
+    from streams.settings import Settings
+
+
+@click.command()
+@click.option("--requests", type=click.IntRange(min=1), default=200, show_default=True, help="Numbered requests.")
+@click.option("--faults", type=click.IntRange(min=0), default=10, show_default=True, help="Things that go wrong.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of requests and faults.")
+@click.option("--engine", type=click.Choice(["profile", "diffusers"]), default="profile", show_default=True)
+@click.option("--rate", "rate_rps", type=POSITIVE, help="Requests per second (default: 8; diffusers: 2).")
+@click.option("--workers", type=click.IntRange(2, 32), default=3, show_default=True, help="Painting processes.")
+@click.option("--policy", metavar="NAME", help="The planner's (default: one that judges every first picture).")
+@click.option("--only", multiple=True, metavar="KIND", help="Faults of this kind, such as kill; may be repeated.")
+@click.option("--report", type=FILE_OUT, help="Where the JSON report goes (default HOME/chaos/report.json).")
+@click.option("--keep", "is_kept", is_flag=True, help="Keep topics, pictures and logs of a run in which all went well.")
+@click.pass_obj
+def chaos(load: "Callable[[], Settings]", /, **asked: Any) -> None:
+    """Break a deployment on purpose while it serves, then audit it: nothing lost, nothing twice.
+
+    Starts a broker and every role in HOME/chaos, publishes numbered requests, and kills, stops, doubles, misleads and
+    cuts off roles, the broker and the store at times that follow from --seed. Exit status 1 if a promise was broken;
+    then everything is kept, and the report names the folder.
+
+    \b
+    Examples:
+      pochade chaos
+      pochade chaos --requests 5000 --faults 60 --seed 2 --report chaos-2.json
+      pochade chaos --requests 300 --faults 12 --engine diffusers
+    """
+    import datetime
+    import json
+    import shlex
+
+    from rich.console import Console
+
+    from replay.chaos.kinds import KINDS
+    from replay.chaos.options import ChaosOptions
+    from replay.chaos.run import ChaosRun
+    from replay.demo import write
+    from replay.progress import open_teller
+    from streams import settings
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, leave)
+    options, own = ChaosOptions(**asked), load()
+    for kind in options.only:
+        if kind not in KINDS:
+            raise Unknown("kind of fault", kind, KINDS)
+    name = f"{datetime.datetime.fromtimestamp(time.time(), datetime.UTC):%m%d-%H%M%S}-{options.seed}"
+    target = options.report or own.home / "chaos" / "report.json"
+    with open_teller(Console()) as teller:
+        run = ChaosRun(own, settings.load(), options, name, teller)
+        log_to(run.settings.home / "logs" / "chaos.log")
+        report = run.run()
+    report |= {"again": options.again(own.home), "home": str(run.settings.home)}
+    write(target, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
+    for label, value in lines(report).items():
+        click.echo(f"{label:<20}{value}")
+    click.echo(f"{'report':<20}{target}")
+    if report["broken"]:
+        audit = f"pochade --home {shlex.quote(report['home'])} --set kafka.prefix={run.settings.kafka.prefix} audit"
+        raise PochadeError(
+            f"{report['broken']}. Again: `{report['again']}`. All of it is kept in {report['home']}: "
+            f"`pochade --home {shlex.quote(report['home'])} up`, then `{audit}`"
+        )
+    if not options.is_kept:
+        run.clear()
+
+
+def lines(report: dict[str, Any]) -> dict[str, str]:
+    """The report in a dozen lines."""
+    outcomes, recovery = report["outcomes"], report["recovery"]
+    done = sum(not each["told"].startswith("not done") for each in report["faults"])
+    return {
+        "accepted": str(report["accepted"]),
+        "outcomes": ", ".join(f"{count} {status}" for status, count in outcomes.items()),
+        "lost / duplicates": f"{report['lost']} / {report['duplicates']}",
+        "late commits": str(report["late_commits"]),
+        "painted twice": f"{report['painted_twice']} of {report['painted']} jobs, {report['wasted_s']} worker seconds",
+        "begun in vain": str(report["begun_in_vain"]),
+        "orphans": f"{report['orphans']}, {report['orphans_left']} left after they were collected",
+        "pictures": f"{report['pictures']['checked']} checked, {len(report['pictures']['broken'])} broken",
+        "dead letters": str(report["dead_letters"]),
+        "faults": f"{done} of {len(report['faults'])}; the others met nothing",
+        "jobs moved after": _most(recovery["moved_s"], "a worker's kill"),
+        "first result after": _most(recovery["first_result_s"], "the broker's answer"),
+    }
+
+
+def _most(seconds: list[float], since: str) -> str:
+    return f"at most {max(seconds):.1f} s after {since}, of {len(seconds)}" if seconds else "nothing to tell"

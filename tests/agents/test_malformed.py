@@ -1,0 +1,223 @@
+"""Every role goes on, whatever it is fed: what it cannot serve is in the dlq, and the next record is served."""
+
+import contextlib
+import dataclasses
+import io
+import json
+import pathlib
+from collections.abc import Callable
+from unittest import mock
+
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from agents import views
+from agents.classifier import Classifier
+from agents.discriminator import Discriminator
+from agents.dispatching import Dispatcher
+from agents.job_source import Taken
+from agents.lane import Lane
+from agents.open_requests import OpenRequests
+from agents.painting import Painter
+from agents.planning.loop import PlannerLoop
+from agents.rerouting import Rerouting
+from agents.router import Router
+from agents.tenants import Tenants
+from planner.quotas import Quota
+from schemas.errors import PochadeError
+from schemas.messages import (
+    ClassifiedRequest,
+    GenerateJob,
+    GenerateRequest,
+    Heartbeat,
+    ImageGenerated,
+    Outcome,
+    Plan,
+    Result,
+)
+from schemas.record import Incoming
+from schemas.topics import CLASSIFIED, DLQ, IMAGES, OUTCOMES, RESULTS
+from streams.codec import decode
+from streams.memory import LeaseBoard, MemoryLease, MemoryRecordProducer
+from streams.poison import ERROR
+from streams.producer import MOST_BYTES, size_of
+from streams.reading import now_ms
+from streams.settings import Admission, Requests, load
+from streams.store import MemoryImageStore
+from tests.agents.feeding import Fed, as_records, feed, is_accounted_for, is_message, served
+from tests.agents.stubs import StubEngine, StubFleet, StubPlans
+from tests.agents.test_classifier import Judge
+from tests.agents.test_discriminator import FixedScorer
+from tests.builders import (
+    a_catalog,
+    a_classified,
+    a_heartbeat,
+    a_job,
+    a_plan,
+    a_request,
+    a_variant,
+    an_image,
+    an_image_ref,
+    an_outcome,
+    owned,
+)
+from tests.malformed import EXAMPLES, JSON, fuzz, spoilt
+from tests.models.broker import Broker, Group, connected
+from tests.models.test_plans import Idle
+
+CATALOG = a_catalog()
+SETTINGS = load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}, "planner": {"policy": "random-split"}})
+
+
+def a_fleet() -> StubFleet:
+    fleet = StubFleet().hear(a_heartbeat(partitions=(owned(2),)), now_ms())
+    return fleet.hear(a_heartbeat(worker_id="w-2", variant="heavy", partitions=(owned(0),)), now_ms())
+
+
+LINES = st.dictionaries(
+    st.sampled_from(("prompt", "request_id", "seed", "n", "tier", "deadline_ms", "quality")), JSON
+).map(lambda fields: json.dumps({"prompt": "a red heart", **fields}).encode())
+
+
+@fuzz(25)
+@given(
+    feed(lambda name: a_request(request_id=name), spoilt(EXAMPLES[GenerateRequest]) | LINES, EXAMPLES[GenerateRequest])
+)
+def test_the_classifier(tmp_path: pathlib.Path, fed: list[Fed]) -> None:
+    answers = served(Classifier(Judge(), CATALOG, Requests()), tmp_path, fed)
+    is_accounted_for(fed, answers, GenerateRequest, CLASSIFIED)
+
+
+@fuzz(25)
+@given(
+    feed(
+        lambda name: a_classified(a_request(request_id=name)),
+        spoilt(EXAMPLES[ClassifiedRequest]),
+        EXAMPLES[ClassifiedRequest],
+    )
+)
+def test_the_router(tmp_path: pathlib.Path, fed: list[Fed]) -> None:
+    tenants, limits = Tenants({"default": Quota(rate_rps=1e6, burst=1e6)}), Admission(max_backlog_s=1e9)
+    router = Router(CATALOG, StubPlans(a_plan()), set(), Dispatcher(CATALOG, a_fleet(), "router"), tenants, limits)
+    answers = served(router, tmp_path, fed)
+    is_accounted_for(fed, answers, ClassifiedRequest, "jobs.light.v1")
+
+
+def stored() -> tuple[MemoryImageStore, str]:
+    out, store = io.BytesIO(), MemoryImageStore()
+    Image.new("RGB", (2, 2)).save(out, "PNG")
+    return store, store.put("j-1", out.getvalue())
+
+
+STORE, URI = stored()
+
+
+def a_picture(name: str) -> ImageGenerated:
+    return an_image(a_job(a_classified(a_request(request_id=name))), image=an_image_ref(uri=URI))
+
+
+@fuzz(25)
+@given(feed(a_picture, spoilt(EXAMPLES[ImageGenerated]), EXAMPLES[ImageGenerated]))
+def test_the_discriminator(tmp_path: pathlib.Path, fed: list[Fed]) -> None:
+    dispatcher = Dispatcher(CATALOG, a_fleet(), "discriminator")
+    role = Discriminator(CATALOG, StubPlans(a_plan()), set(), dispatcher, STORE, {"look": FixedScorer(0.9)})
+    answers = served(role, tmp_path, fed)
+    is_accounted_for(fed, answers, ImageGenerated, OUTCOMES)
+
+
+def a_named_job(name: str) -> GenerateJob:
+    return a_job(a_classified(a_request(request_id=name)))
+
+
+@fuzz(40)
+@given(feed(a_named_job, spoilt(EXAMPLES[GenerateJob]), EXAMPLES[GenerateJob]), st.integers(1, 4))
+def test_the_worker(fed: list[Fed], most: int) -> None:
+    painter = Painter("w-9", StubEngine(), a_variant(), MemoryImageStore(), set(), 3)
+    taken = [Taken(record, 1) for record in as_records(fed)]
+    for begin in range(0, len(taken), most):
+        batch = taken[begin : begin + most]
+        answers = painter.answer(batch)
+        assert all(size_of(record) <= MOST_BYTES for record in answers)
+        letters = {record.headers[ERROR + "offset"] for record in answers if record.topic == DLQ}
+        pictures = {record.key for record in answers if record.topic == IMAGES}
+        for each in batch:
+            if fed[each.record.offset].kind == "good":
+                assert each.record.key in pictures
+            elif not is_message(each.record.value, GenerateJob):
+                assert str(each.record.offset).encode() in letters
+
+
+@fuzz(25)
+@given(feed(a_named_job, spoilt(EXAMPLES[GenerateJob]), EXAMPLES[GenerateJob]))
+def test_the_sweeper(fed: list[Fed]) -> None:
+    producer = MemoryRecordProducer()
+    rerouting = Rerouting(CATALOG, set(), Dispatcher(CATALOG, a_fleet(), "router"), producer)
+    told = rerouting.serve([Taken(record, 1) for record in as_records(fed)], a_plan())
+    assert len(told) == len(fed)
+    assert all(what == "to light" for what, each in zip(told, fed, strict=True) if each.kind == "good")
+    assert all(size_of(record) <= MOST_BYTES for log in producer.topics.values() for record in log)
+
+
+@fuzz(30)
+@given(feed(lambda name: an_outcome(request_id=name), spoilt(EXAMPLES[Outcome]), EXAMPLES[Outcome]))
+def test_the_ledger(fed: list[Fed]) -> None:
+    broker = Broker(now_ms=now_ms())
+    with connected(broker):
+        lane = Lane(SETTINGS, 0)
+        lane.serve(as_records(fed, OUTCOMES), Group())  # type: ignore[arg-type]
+    results = [written.key for written in broker.logs[f"pochade.{RESULTS}", 0]]
+    letters = [dict(each.headers)[ERROR + "offset"] for each in broker.logs[f"pochade.{DLQ}", 0]]
+    assert broker.committed == {(f"pochade.{OUTCOMES}", 0): len(fed)}
+    assert len(letters) == len(set(letters))
+    assert len(results) == len(set(results))
+    for offset, each in enumerate(fed):
+        if each.kind == "good":
+            assert each.key in results
+        elif not is_message(each.value, Outcome):
+            assert str(offset).encode() in letters
+
+
+@fuzz(30)
+@given(feed(lambda name: a_classified(a_request(request_id=name, deadline_ms=5)), spoilt(EXAMPLES[ClassifiedRequest]),
+            EXAMPLES[ClassifiedRequest]))  # fmt: skip
+def test_the_ledger_s_own_ends(fed: list[Fed]) -> None:
+    broker, waiting = Broker(now_ms=now_ms()), OpenRequests()
+    for record in as_records(fed, CLASSIFIED):
+        known = dict(record.headers) | ({"pochade_deadline_ms": b"5"} if fed[record.offset].kind == "good" else {})
+        waiting.on_record(dataclasses.replace(record, headers=known))
+    with connected(broker):
+        Lane(SETTINGS, 0).expire(waiting.overdue(0, 10**15, 0))
+    results = {written.key for written in broker.logs[f"pochade.{RESULTS}", 0]}
+    assert results >= {each.key for each in fed if each.kind == "good"}
+
+
+def only_ours(take: Callable[[Incoming], object], records: list[Incoming]) -> None:
+    """As a follower: the next record is handed over whatever becomes of one."""
+    for record in records:
+        with contextlib.suppress(PochadeError):
+            take(record)
+
+
+RESULT = EXAMPLES[Result]
+
+
+@fuzz(30)
+@given(
+    feed(lambda name: a_heartbeat(worker_id=name), spoilt(EXAMPLES[Heartbeat]), EXAMPLES[Heartbeat]),
+    feed(lambda name: a_classified(a_request(request_id=name)), spoilt(EXAMPLES[ClassifiedRequest]), a_classified()),
+    feed(lambda name: dataclasses.replace(RESULT, request_id=name), spoilt(RESULT), RESULT),
+)
+def test_the_planner(beats: list[Fed], prompts: list[Fed], results: list[Fed]) -> None:
+    board = LeaseBoard()
+    with mock.patch.object(views, "Follower", return_value=Idle(None, None, print)):
+        fleet = views.FleetView(SETTINGS)
+    loop = PlannerLoop(SETTINGS, CATALOG, MemoryLease(board), StubPlans(), fleet)
+    only_ours(fleet.on_record, as_records(beats))
+    only_ours(loop.sources.on_classified, as_records(prompts))
+    only_ours(loop.sources.on_result, as_records(results))
+    loop.step(1_000_000, now_ms())
+    (record,) = board.records
+    plan = decode(record.value, Plan)
+    good = {decode(each.value, Heartbeat).worker_id for each in beats if each.kind == "good"}
+    assert plan.allocation.keys() >= good

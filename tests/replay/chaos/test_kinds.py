@@ -1,0 +1,76 @@
+"""Faults on real processes of the test's own, without a broker."""
+
+import contextlib
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from replay.chaos import clocks, disks
+from replay.chaos.world import NotThere, awaited
+from replay.processes import role_process
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"], text=True) as process:
+        yield process
+        process.kill()
+
+
+def test_two_names_change_places_at_once(tmp_path: pathlib.Path) -> None:
+    folder, aside = tmp_path / "images", tmp_path / "aside"
+    folder.mkdir()
+    (folder / "a.png").write_bytes(b"a")
+    aside.touch()
+    disks.exchange(folder, aside)
+    assert (folder.is_file(), (aside / "a.png").read_bytes()) == (True, b"a")
+    disks.exchange(folder, aside)
+    assert (folder / "a.png").read_bytes() == b"a"
+
+
+def test_names_that_are_not_there_cannot_change_places(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(NotThere, match="cannot exchange"):
+        disks.exchange(tmp_path / "images", tmp_path / "aside")
+
+
+def test_a_process_with_a_moved_clock_is_that_far_off() -> None:
+    program = "from replay.chaos.clocks import move; move(-25_000); import time; print(time.time(), time.time_ns())"
+    root = pathlib.Path(__file__).resolve().parents[3]
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=root)
+    seconds, nanoseconds = told.stdout.split()
+    assert 20 < time.time() - float(seconds) < 60
+    assert 20 < time.time() - int(nanoseconds) / 1e9 < 60
+
+
+def test_a_skewed_role_is_the_same_command_behind_a_launcher() -> None:
+    right = role_process("router", ["router"], ["--home", "/h"], {})
+    wrong = clocks.skewed(right, 1500)
+    assert wrong.command[3:] == right.command[3:]
+    assert wrong.command[2] == f"from replay.chaos.clocks import move; move(1500); {right.command[2]}"
+
+
+def test_a_process_that_ignores_its_end_is_killed() -> None:
+    program = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('on', flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.terminate()
+        waited = sum(awaited(process, most_s=0.1))
+        with contextlib.suppress(ChildProcessError):
+            process.wait(10)
+    assert (process.returncode, waited >= 0.1) == (-signal.SIGKILL, True)
+
+
+def test_a_stopped_process_is_found_stopped(sleeper: "subprocess.Popen[str]") -> None:
+    os.kill(sleeper.pid, signal.SIGSTOP)
+    os.waitid(os.P_PID, sleeper.pid, os.WSTOPPED | os.WNOWAIT)
+    os.kill(sleeper.pid, signal.SIGCONT)
+    assert sleeper.poll() is None

@@ -1,0 +1,75 @@
+from collections import Counter
+
+from replay.chaos.kinds import KINDS, ROLES, deck
+from replay.chaos.schedule import EXIT, FIRST, LAST, SLOW, Card, Fault, draw_faults, draw_requests
+
+WORKERS = ["worker-1", "worker-2", "worker-3"]
+DECK = deck(WORKERS, 3000, can_exit=True)
+SPAN_MS = 100_000
+
+
+def a_fault(kind: str, at_ms: float = 500) -> Fault:
+    return Fault(number=0, at_ms=at_ms, kind=kind, target="", lasts_ms=0, dice=1)
+
+
+def test_the_same_seed_draws_the_same_faults_and_another_seed_others() -> None:
+    assert draw_faults(DECK, 20, SPAN_MS, 1) == draw_faults(DECK, 20, SPAN_MS, 1)
+    assert draw_faults(DECK, 20, SPAN_MS, 1) != draw_faults(DECK, 20, SPAN_MS, 2)
+
+
+def test_faults_come_in_order_within_the_run_and_last_as_long_as_their_card_says() -> None:
+    faults = draw_faults(DECK, 60, SPAN_MS, 3)
+    times = [fault.at_ms for fault in faults]
+    assert times == sorted(times)
+    assert times[0] >= FIRST * SPAN_MS - 1
+    assert times[-1] <= LAST * SPAN_MS + 1
+    frozen = [fault.lasts_ms for fault in faults if fault.kind == "freeze"]
+    assert min(frozen) > 3000, "a zombie is away for longer than its session"
+
+
+def test_as_many_faults_as_there_are_cards_are_every_card() -> None:
+    drawn = Counter((fault.kind, fault.target) for fault in draw_faults(DECK, len(DECK), SPAN_MS, 4))
+    assert drawn == Counter((card.kind, card.target) for card in DECK)
+    twice = Counter((fault.kind, fault.target) for fault in draw_faults(DECK, 2 * len(DECK), SPAN_MS, 4))
+    assert twice == drawn + drawn
+
+
+def test_the_deck_kills_and_freezes_every_role_and_has_every_kind() -> None:
+    for kind in ("kill", "freeze", "restart"):
+        assert {card.target for card in DECK if card.kind == kind} == {*ROLES, *WORKERS}
+    assert {card.kind for card in DECK} == set(KINDS)
+
+
+def test_an_engine_that_cannot_end_its_process_is_not_asked_to() -> None:
+    assert "exit" not in {card.kind for card in deck(WORKERS, 3000, can_exit=False)}
+
+
+def test_requests_follow_from_the_seed_and_are_numbered() -> None:
+    one, same = (draw_requests("run", 50, 10, 1, []) for _ in range(2))
+    assert one == same
+    assert [due.request_id for due in one[:2]] == ["run-1-0000", "run-1-0001"]
+    assert [due.offset_ms for due in one[:3]] == [0, 100, 200]
+
+
+def test_requests_are_of_several_kinds() -> None:
+    rows = [due.row for due in draw_requests("run", 400, 10, 1, [])]
+    assert {row.wish.tier for row in rows} == {"standard", "batch"}
+    assert {row.wish.options.n for row in rows} == {1, 2}
+    assert 10 < sum(row.slack_ms is not None for row in rows) < 100
+
+
+def test_a_fault_that_is_a_request_is_the_first_one_at_its_time() -> None:
+    drawn = draw_requests("run", 20, 10, 1, [a_fault("exit", 450), a_fault("slow", 1450)])
+    assert (drawn[5].row.prompt or "").startswith(EXIT)
+    assert drawn[15].row.wish == SLOW
+    assert sum((due.row.prompt or "").startswith(EXIT) for due in drawn) == 1
+
+
+def test_a_fault_after_the_last_request_is_the_last_request() -> None:
+    drawn = draw_requests("run", 3, 10, 1, [a_fault("exit", 10_000)])
+    assert (drawn[-1].row.prompt or "").startswith(EXIT)
+
+
+def test_a_card_without_a_duration_makes_a_fault_without_one() -> None:
+    (fault,) = draw_faults([Card(kind="kill", target="ledger")], 1, SPAN_MS, 0)
+    assert (fault.kind, fault.target, fault.lasts_ms) == ("kill", "ledger", 0)
