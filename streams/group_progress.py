@@ -2,10 +2,14 @@
 
 from typing import NamedTuple
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
+from tenacity import retry, retry_if_exception, stop_after_delay, wait_fixed
 
 from streams.admin import ANSWER_LIMIT_S
+
+UNLED = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_TOPIC_OR_PART}
+AGAIN = wait_fixed(0.1)  # s
 
 
 class Unread(NamedTuple):
@@ -43,6 +47,12 @@ def positions(client: AdminClient, topic: str, group: str) -> dict[int, int]:
     return {partition: max(0, committed.get(partition, 0)) for partition in found.partitions}
 
 
+def _has_no_leader_yet(error: BaseException) -> bool:
+    """As of a topic that was made a moment ago."""
+    return isinstance(error, KafkaException) and error.args[0].code() in UNLED
+
+
+@retry(retry=retry_if_exception(_has_no_leader_yet), stop=stop_after_delay(ANSWER_LIMIT_S), wait=AGAIN, reraise=True)
 def _offsets(client: AdminClient, partitions: list[TopicPartition], which: OffsetSpec) -> dict[int, int]:
     asked = client.list_offsets(dict.fromkeys(partitions, which), request_timeout=ANSWER_LIMIT_S)
     return {partition.partition: future.result().offset for partition, future in asked.items()}
