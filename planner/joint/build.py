@@ -31,8 +31,6 @@ def problem_of(seen: Observation, catalog: Catalog, settings: Mapping[str, float
     shares = np.array(band_shares(catalog, seen))
     return Problem(
         levels=found.levels,
-        variants=found.levels,
-        variant_of=tuple(range(len(variants))),
         shares=shares,
         shed_weights=np.ones(len(shares)),
         gates=tuple(found.gates),

@@ -51,13 +51,27 @@ def straight(mode: Mode, count: float, workers: int) -> Mode:
 
     It holds from a quarter of `count` on, and from one worker where that is less than four.
     """
-    line = next((line for line in mode.lines if count < line.most + 1), mode.lines[-1] if mode.lines else None)
+    line = _line_at(mode, count)
     if line is None:
         return mode
     least = max(mode.lines[0].least, round(count / FAR))
     ends = [n for piece in mode.lines for n in (piece.least, piece.most) if n >= least]
     lost = max(line.slope * n - max(carried(piece, n) for piece in mode.lines) for n in ends)
     return mode._replace(lines=(Line(least, workers, line.slope, lost, line.batch),))
+
+
+def staff_s(mode: Mode, count: float) -> float:
+    """Worker-seconds of one picture where `count` workers run in a mode; inf where they can promise nothing."""
+    line = _line_at(mode, count)
+    if line is None:
+        return float("inf")
+    at = min(max(count, line.least), line.most)
+    rate = line.slope * at - line.lost
+    return at / rate if rate > 0 else float("inf")
+
+
+def _line_at(mode: Mode, count: float) -> Line | None:
+    return next((line for line in mode.lines if count < line.most + 1), mode.lines[-1] if mode.lines else None)
 
 
 def _all(servers: int, budgets: np.ndarray) -> np.ndarray:

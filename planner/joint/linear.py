@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import highspy
 import numpy as np
 
-from planner.joint.problem import BUSY, SHED, Line, Problem
-from planner.joint.program import Thrift
+from planner.joint.objective import Thrift, objective
+from planner.joint.problem import SHED, Line, Problem
 
 INF = highspy.kHighsInf
 SETTINGS: dict[str, bool | int | str] = {"output_flag": False, "threads": 1, "presolve": "off", "solver": "simplex"}
@@ -23,6 +23,21 @@ class Crew(NamedTuple):
     line: Line
     workers: int = 0  # 0: free, from the line's least on
     rate: float = 0.0  # pictures a second of that count
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The fewest and the most workers."""
+        return (self.workers, self.workers) if self.workers else (self.line.least, self.line.most)
+
+    @property
+    def slope(self) -> float:
+        """Pictures a second that each adds to `base`."""
+        return 0.0 if self.workers else self.line.slope
+
+    @property
+    def base(self) -> float:
+        """Pictures a second, however many there are."""
+        return self.rate if self.workers else -self.line.lost
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,26 +59,20 @@ class Linear:
     """A problem's tables. Rows: bands, what is painted [V], who came [V], all workers, merit."""
 
     def __init__(self, problem: Problem, thrift: Thrift | None = None) -> None:
-        floor, price = thrift or (-INF, BUSY)
-        bands, variants, staff = len(problem.shares), len(problem.variants), max(problem.workers, 1)
+        bands, variants = len(problem.shares), len(problem.levels)
         self.asked = 0  # programs
         self._passed: tuple[frozenset[int], list[int]] = frozenset(), []
         self._answers: dict[tuple[frozenset[int], frozenset[tuple[int, Crew]]], Answer | None] = {}
         self._bands, self._variants, self._workers = bands, variants, problem.workers
         self._one_each = np.eye(bands)
         self._plain = {gate.level: g for g, gate in enumerate(problem.gates) if gate.next_level < 0}
-        impossible = (problem.load[:, :, ~np.isfinite(problem.seconds)] > 0).any(axis=(1, 2))
         self._options: list[list[tuple[int, int]]] = [[] for _ in problem.gates]  # with where hard prompts go
-        for o in np.flatnonzero(~impossible):
+        for o in np.flatnonzero(problem.possible):
             self._options[problem.options[o].gate].append((int(o), problem.options[o].straight_to))
-        self._merit = problem.shares * problem.merit  # [O, C]
+        self._terms = objective(problem, thrift)
         self._work = problem.demand_rps * problem.shares[:, None] * problem.load  # [O, C, V]
-        busy = self._work @ np.where(np.isfinite(problem.seconds), problem.seconds, 0.0)
-        self._gain = self._merit - price / staff * busy
-        away = np.array(problem.switch_s) / (staff * problem.hold_s)
-        self._shed = -SHED * problem.shares * problem.shed_weights
-        self._before, self._floor = np.array(problem.before, dtype=float), floor
-        self.away = away  # [V] what a worker costs that comes
+        self._before, self._floor = np.array(problem.before, dtype=float), thrift.floor if thrift else -INF
+        self.came = self._terms.came  # [V] what a worker adds that comes
         ordered = [int(o) for options in self._options for o, _ in options]
         self._in_order, self._gates = np.array(ordered, dtype=int), [g for g, its in enumerate(self._options) if its]
         starts = np.cumsum([0, *(len(its) for its in self._options)])[:-1]
@@ -123,22 +132,20 @@ class Linear:
         table[bands + n + crew, first + crew] = 1
         table[bands + n + crew, first + n + crew] = -1
         table[-2, first : first + n] = 1
-        table[-1, :served] = self._merit[options].ravel()
+        table[-1, :served] = self._terms.merit[options].ravel()
         low, high = np.zeros(first + 2 * n), np.ones(first + 2 * n)
-        carried = np.zeros(n)
         for at, one in enumerate(crews):
-            if one.workers:
-                carried[at], low[first + at], high[first + at] = one.rate, one.workers, one.workers
-            else:
-                carried[at], low[first + at], high[first + at] = -one.line.lost, one.line.least, one.line.most
-                table[bands + at, first + at] = -one.line.slope
+            low[first + at], high[first + at] = one.span
+            table[bands + at, first + at] = -one.slope
         high[first + n :] = self._workers
         rows, columns = np.nonzero(table)
         model = highspy.HighsLp()
         model.num_row_, model.num_col_ = table.shape
         model.sense_ = highspy.ObjSense.kMaximize
-        model.col_cost_ = np.concatenate([self._gain[options].ravel(), self._shed, np.zeros(n), -self.away[variants]])
+        terms = self._terms
+        model.col_cost_ = np.concatenate([terms.given[options].ravel(), terms.shed, np.zeros(n), terms.came[variants]])
         model.col_lower_, model.col_upper_ = low, high
+        carried = [one.base for one in crews]
         model.row_lower_ = np.concatenate([np.ones(bands), np.full(2 * n + 1, -INF), [self._floor]])
         model.row_upper_ = np.concatenate([np.ones(bands), carried, self._before[variants], [self._workers, INF]])
         model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
@@ -151,15 +158,15 @@ class Linear:
         bands = self._bands
         for at, (_, crew) in enumerate(crews):
             column = bands * options + bands + at
-            low, high = (crew.workers,) * 2 if crew.workers else (crew.line.least, crew.line.most)
-            self._solver.changeColBounds(column, low, high)
-            self._solver.changeCoeff(bands + at, column, 0.0 if crew.workers else -crew.line.slope)
-            self._solver.changeRowBounds(bands + at, -INF, crew.rate if crew.workers else -crew.line.lost)
+            self._solver.changeColBounds(column, *crew.span)
+            self._solver.changeCoeff(bands + at, column, -crew.slope)
+            self._solver.changeRowBounds(bands + at, -INF, crew.base)
 
     def worth(self, pictures: np.ndarray, floor: float) -> np.ndarray:
         """[G, C] what a band gains by a gate's best option at these prices: a picture a second [V], and merit."""
         found = np.full((self._n_gates, self._bands), -SHED)
-        net = self._gain + floor * self._merit - self._work @ np.where(np.isfinite(pictures), pictures, SHED)
+        price = np.where(np.isfinite(pictures), pictures, SHED)
+        net = self._terms.given + floor * self._terms.merit - self._work @ price
         found[self._gates] = np.maximum.reduceat(net[self._in_order], self._starts, axis=0)
         return found
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from planner.joint.capacity import staff_s
 from planner.joint.problem import SHED, Problem
-from planner.joint.promises import staff_s
 
 SWEEPS = 3  # over all levels, until none changes its gate
 
@@ -91,15 +91,15 @@ class Market:
 
 def market(problem: Problem, timings: Timings, counts: np.ndarray) -> Market:
     """The ways to serve where each variant works as well as `counts` of its workers do."""
-    costs = [[staff_s(mode, counts[v]) for mode in problem.modes[v]] for v in range(len(problem.variants))]
-    work = np.zeros((len(problem.gates), len(problem.variants)))  # of a gate's last option
+    costs = [[staff_s(mode, counts[v]) for mode in problem.modes[v]] for v in range(len(problem.levels))]
+    work = np.zeros((len(problem.gates), len(problem.levels)))  # of a gate's last option
     work[[option.gate for option in problem.options]] = np.einsum("c,ocv->ov", problem.shares, problem.load)
     per_gate = np.full(work.shape, np.inf)
     ways: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
     for g, gate in enumerate(problem.gates):
         ways[gate[:2]].append(g)
     for way, gates in ways.items():
-        at = [problem.variant_of[level] for level in way if level >= 0]
+        at = [level for level in way if level >= 0]
         per_gate[np.ix_(gates, at)] = _costs(timings[way], [costs[v] for v in at], work[np.ix_(gates, at)])
     gate_of = np.array([option.gate for option in problem.options], dtype=int)
     cost = np.broadcast_to(per_gate[gate_of][:, None, :], problem.load.shape)

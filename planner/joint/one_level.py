@@ -2,20 +2,13 @@
 
 import numpy as np
 
-from planner.joint.problem import Line, Problem, Solution, score
+from planner.joint.problem import Line, Problem, Running, Solution, score, solution_of
 
 
 def on_one_level(problem: Problem) -> Solution:
     """The best of such plans; what it cannot take is shed. Without workers nothing is served."""
-    nobody = Solution(
-        given=np.zeros((len(problem.shares), len(problem.options))),
-        shed=np.ones(len(problem.shares)),
-        counts=(0,) * len(problem.variants),
-        lines=(None,) * len(problem.variants),
-        sojourns_s=(0.0,) * len(problem.variants),
-        gates=(),
-        is_proven=True,
-    )
+    bands = len(problem.shares)
+    nobody = solution_of(problem, np.zeros((bands, len(problem.options))), np.ones(bands), {}, is_proven=True)
     plain = [
         o
         for o, option in enumerate(problem.options)
@@ -31,20 +24,12 @@ def carried(line: Line, workers: int) -> float:
 
 def _only(problem: Problem, option: int) -> Solution:
     gate = problem.gates[problem.options[option].gate]
-    v, left_s = problem.variant_of[gate.level], problem.slo_s - gate.extra_s + 1e-9
+    v, left_s = gate.level, problem.slo_s - gate.extra_s + 1e-9
     fits = [(mode, line) for mode in problem.modes[v] if mode.first_s <= left_s for line in mode.lines]
     mode, line = max(fits, key=lambda fit: carried(fit[1], problem.workers), default=(None, None))
     rate = carried(line, problem.workers) if line else 0.0
     needed = problem.demand_rps * float(problem.shares @ problem.load[option, :, v])
     given = np.zeros((len(problem.shares), len(problem.options)))
     given[:, option] = min(1.0, rate / needed) if needed > 0 else float(rate > 0)
-    at = range(len(problem.variants))
-    return Solution(
-        given=given,
-        shed=1 - given[:, option],
-        counts=tuple(problem.workers if i == v and line else 0 for i in at),
-        lines=tuple(line if i == v else None for i in at),
-        sojourns_s=tuple(mode.sojourn_s if i == v and mode else 0.0 for i in at),
-        gates=(problem.options[option].gate,),
-        is_proven=False,
-    )
+    running = {v: Running(problem.workers, line, mode.sojourn_s)} if mode and line else {}
+    return solution_of(problem, given, 1 - given[:, option], running)

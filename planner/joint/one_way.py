@@ -10,7 +10,7 @@ import numpy as np
 
 from planner.joint.market import Timing, Timings
 from planner.joint.one_level import carried
-from planner.joint.problem import Line, Mode, Problem, Solution
+from planner.joint.problem import Line, Mode, Problem, Running, Solution, solution_of
 
 Way = tuple[int, int, int]  # level, next level, level of hard prompts; -1: none
 
@@ -55,22 +55,14 @@ def _modes(problem: Problem, way: Way, timing: Timing, timings: Timings) -> dict
         chosen[straight_to] = timings.get((straight_to, -1), (Timing(-1, -1),))[0].first
     if min(chosen.values()) < 0:
         return None
-    return {problem.variant_of[at]: problem.modes[problem.variant_of[at]][mode] for at, mode in chosen.items()}
+    return {at: problem.modes[at][mode] for at, mode in chosen.items()}
 
 
 def _solution(problem: Problem, option: int, counts: np.ndarray, modes: dict[int, Mode]) -> Solution:
     given = np.zeros((len(problem.shares), len(problem.options)))
     given[:, option] = 1.0
-    variants = range(len(problem.variants))
-    return Solution(
-        given=given,
-        shed=np.zeros(len(problem.shares)),
-        counts=tuple(int(count) for count in counts),
-        lines=tuple(_line(modes[v], int(counts[v])) if v in modes else None for v in variants),
-        sojourns_s=tuple(modes[v].sojourn_s if v in modes else 0.0 for v in variants),
-        gates=(problem.options[option].gate,),
-        is_proven=False,
-    )
+    running = {v: Running(int(counts[v]), _line(mode, int(counts[v])), mode.sojourn_s) for v, mode in modes.items()}
+    return solution_of(problem, given, np.zeros(len(problem.shares)), running)
 
 
 def _rates(mode: Mode, workers: int) -> np.ndarray:

@@ -1,9 +1,10 @@
 """The joint problem as one value: who asks, ways to serve, what workers carry, what is in force. Arrays and counts.
 
-Indices: c bands (or classes) of requests, o options, g gates, l levels, v variants.
+Indices: c bands (or classes) of requests, o options, g gates, l or v levels: each is served by the variant of its name.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -11,6 +12,7 @@ import numpy as np
 
 SHED = 1000.0  # what a shed request costs, in spans of quality: no quality is worth a request
 HOLD_S = 120.0  # how long a plan is expected to hold: what moves must pay in
+SPENT = 1e-6  # below it a share is rounding
 BUSY = 1e-3  # what keeping all workers busy costs, in spans of quality: between equals the cheaper
 
 
@@ -61,8 +63,6 @@ class Problem:
     """All that `joint` decides on. Asserts that the parts fit each other."""
 
     levels: tuple[str, ...]
-    variants: tuple[str, ...]
-    variant_of: tuple[int, ...]  # level -> variant
     shares: np.ndarray  # [C] of demand, sum to 1
     shed_weights: np.ndarray  # [C] >= 0, how much a shed request of the band counts: its tier
     gates: tuple[Gate, ...]
@@ -79,15 +79,17 @@ class Problem:
     indifference: float = 0.0  # of mean quality: a plan this close to the best is as good if it takes less work
     merit: np.ndarray = field(init=False)  # [O, C] quality as a share of the span from worst to best option: its unit
     seconds: np.ndarray = field(init=False)  # [V] worker-seconds of a picture at a worker's best; inf: it carries none
+    possible: np.ndarray = field(init=False)  # [O] whether workers can carry all that an option paints
 
     def __post_init__(self) -> None:
-        n_options, n_bands, n_variants = len(self.options), len(self.shares), len(self.variants)
+        n_options, n_bands, n_variants = len(self.options), len(self.shares), len(self.levels)
         assert self.load.shape == (n_options, n_bands, n_variants), self.load.shape
         assert self.quality.shape == (n_options, n_bands), self.quality.shape
         assert len(self.modes) == len(self.before) == len(self.switch_s) == n_variants, "one entry a variant"
         assert np.isfinite(self.quality).all(), self.quality
         assert (self.load >= 0).all(), "no negative work"
         object.__setattr__(self, "seconds", self._seconds())
+        object.__setattr__(self, "possible", ~(self.load[:, :, ~np.isfinite(self.seconds)] > 0).any(axis=(1, 2)))
         object.__setattr__(self, "merit", self._merit())
 
     def _seconds(self) -> np.ndarray:
@@ -123,6 +125,39 @@ class Solution:
     gates: tuple[int, ...]  # in force, one a level at most
     is_proven: bool  # no better plan exists
     trouble: str = ""  # why there may be a better one that the solver should have found, for operators
+
+
+class Running(NamedTuple):
+    """A variant with workers."""
+
+    workers: int
+    line: Line
+    sojourn_s: float
+
+
+def solution_of(
+    problem: Problem,
+    given: np.ndarray,
+    shed: np.ndarray,
+    running: Mapping[int, Running],
+    *,
+    is_proven: bool = False,
+    trouble: str = "",
+) -> Solution:
+    """What a solver's shares ([C, O], [C]) and crews come to: without rounding, with the gates that are used."""
+    given, shed = np.where(given > SPENT, given, 0.0), np.where(shed > SPENT, shed, 0.0)
+    total = given.sum(axis=1) + shed
+    each = [running.get(v) for v in range(len(problem.levels))]
+    return Solution(
+        given=given / total[:, None],
+        shed=shed / total,
+        counts=tuple(one.workers if one else 0 for one in each),
+        lines=tuple(one.line if one else None for one in each),
+        sojourns_s=tuple(one.sojourn_s if one else 0.0 for one in each),
+        gates=tuple(sorted({problem.options[o].gate for o in np.flatnonzero(given.any(axis=0))})),
+        is_proven=is_proven,
+        trouble=trouble,
+    )
 
 
 class Score(NamedTuple):

@@ -14,14 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import pulp
 
-from planner.joint.problem import BUSY, SHED, Line, Mode, Problem
-
-
-class Thrift(NamedTuple):
-    """What is good enough, and what work beyond it must be worth."""
-
-    floor: float  # merit per request that must be reached
-    price: float  # of keeping all workers busy, in spans of quality
+from planner.joint.objective import Objective, Thrift, objective
+from planner.joint.problem import Line, Mode, Problem
 
 
 class Piece(NamedTuple):
@@ -53,20 +47,20 @@ def program(
     What no worker of the deployment could ever do is left out. With `thrift` work has another price than BUSY.
     """
     model = pulp.LpProblem("serving", pulp.LpMaximize)
-    bands, seconds = range(len(problem.shares)), problem.seconds
-    possible = [o for o in options if np.isfinite(seconds[problem.load[o].any(axis=0)]).all()]
+    bands, possible = range(len(problem.shares)), [o for o in options if problem.possible[o]]
     gates = {problem.options[o].gate for o in possible}
     made = Program(
         model,
         {(c, o): _share(model, f"e{c}_{o}") for c in bands for o in possible},
         [_share(model, f"s{c}") for c in bands],
         {g: model.add_variable(f"z{g}", cat=pulp.LpBinary) for g in sorted(gates)},
-        [_pieces(problem, model, v, modes[v]) for v in range(len(problem.variants))],
-        [model.add_variable(f"d{v}", 0) for v in range(len(problem.variants))],
+        [_pieces(problem, model, v, modes[v]) for v in range(len(problem.levels))],
+        [model.add_variable(f"d{v}", 0) for v in range(len(problem.levels))],
     )
-    model.setObjective(_objective(problem, made, thrift.price if thrift else BUSY))
+    terms = objective(problem, thrift)
+    model.setObjective(_maximised(made, terms))
     if thrift:
-        model.addConstraint(_merit(problem, made) >= thrift.floor)
+        model.addConstraint(pulp.LpAffineExpression(_given(made, terms.merit)) >= thrift.floor)
     _serve(problem, made)
     _hold(problem, made)
     _carry(problem, made)
@@ -92,25 +86,14 @@ def _pieces(problem: Problem, model: pulp.LpProblem, v: int, modes: Sequence[Mod
     ]
 
 
-def _merit(problem: Problem, made: Program) -> pulp.LpAffineExpression:
-    merit = problem.merit
-    return pulp.LpAffineExpression(
-        [(given, float(problem.shares[c] * merit[o, c])) for (c, o), given in made.given.items()]
-    )
+def _maximised(made: Program, terms: Objective) -> pulp.LpAffineExpression:
+    shed = zip(made.shed, map(float, terms.shed), strict=True)
+    came = zip(made.came, map(float, terms.came), strict=True)
+    return pulp.LpAffineExpression([*_given(made, terms.given), *shed, *came])
 
 
-def _objective(problem: Problem, made: Program, price: float) -> pulp.LpAffineExpression:
-    staff, merit, seconds = max(problem.workers, 1), problem.merit, problem.seconds
-    terms = []
-    for (c, o), given in made.given.items():
-        busy = sum(float(x) * float(s) for x, s in zip(problem.load[o, c], seconds, strict=True) if x > 0)
-        worth = float(merit[o, c]) - price * problem.demand_rps * busy / staff
-        terms.append((given, float(problem.shares[c]) * worth))
-    for c, shed in enumerate(made.shed):
-        terms.append((shed, -SHED * float(problem.shares[c] * problem.shed_weights[c])))
-    for came, switch_s in zip(made.came, problem.switch_s, strict=True):
-        terms.append((came, -switch_s / (staff * problem.hold_s)))
-    return pulp.LpAffineExpression(terms)
+def _given(made: Program, worth: np.ndarray) -> list[tuple[pulp.LpVariable, float]]:
+    return [(given, float(worth[o, c])) for (c, o), given in made.given.items()]
 
 
 def _serve(problem: Problem, made: Program) -> None:
@@ -130,7 +113,7 @@ def _serve(problem: Problem, made: Program) -> None:
 
 def _hold(problem: Problem, made: Program) -> None:
     """One gate a level, by workers that are there; what was painted again is not judged again."""
-    for level, variant in enumerate(problem.variant_of):
+    for level, variant in enumerate(range(len(problem.levels))):
         here = [g for g in made.held if problem.gates[g].level == level]
         made.model.addConstraint(_sum([made.held[g] for g in here]) - _running(made, variant) <= 0)
         judged = [made.held[g] for g in here if problem.gates[g].next_level >= 0]
@@ -171,8 +154,8 @@ def _keep_promises(problem: Problem, made: Program) -> None:
         gate = problem.gates[g]
         ways[gate.level, gate.next_level, gate.extra_s].append(held)
     for (level, next_level, extra_s), gates in ways.items():
-        first, left_s = made.pieces[problem.variant_of[level]], problem.slo_s - extra_s
-        second = made.pieces[problem.variant_of[next_level]] if next_level >= 0 else []
+        first, left_s = made.pieces[level], problem.slo_s - extra_s
+        second = made.pieces[next_level] if next_level >= 0 else []
         for promise_s in sorted({piece.mode.first_s for piece in first}):
             slow = [piece.runs for piece in first if piece.mode.first_s >= promise_s]
             late = [piece.runs for piece in second if piece.mode.sojourn_s > left_s - promise_s + 1e-9]

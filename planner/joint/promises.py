@@ -2,43 +2,21 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Protocol
 
-from planner.joint.problem import Mode, Problem
+from planner.joint.problem import Gate, Problem
 
 Costs = Sequence[Sequence[float]]
 """[V][mode] worker-seconds of a picture."""
 
 
-class Leg(Protocol):
-    """A level, who paints its rejected drafts again (-1: nobody), and the seconds in between; a gate or a way."""
-
-    @property
-    def level(self) -> int: ...
-    @property
-    def next_level(self) -> int: ...
-    @property
-    def extra_s(self) -> float: ...
-
-
-def staff_s(mode: Mode, count: float) -> float:
-    """Worker-seconds of one picture where `count` workers run in a mode; inf where they can promise nothing."""
-    line = next((line for line in mode.lines if count < line.most + 1), mode.lines[-1] if mode.lines else None)
-    if line is None:
-        return float("inf")
-    at = min(max(count, line.least), line.most)
-    rate = line.slope * at - line.lost
-    return at / rate if rate > 0 else float("inf")
-
-
-def promises(problem: Problem, legs: Iterable[Leg], pictures: Sequence[float], costs: Costs) -> dict[int, int] | None:
+def promises(problem: Problem, legs: Iterable[Gate], pictures: Sequence[float], costs: Costs) -> dict[int, int] | None:
     """variant -> its mode, for these legs, one a level; None where some way cannot be quick enough.
 
     Exact: whoever paints again is tried in every mode; who paints before it takes the cheapest that leaves the time.
     `pictures`: [V] a request, roughly.
     """
     held = {leg.level: leg for leg in legs}
-    sources: defaultdict[int, list[Leg]] = defaultdict(list)
+    sources: defaultdict[int, list[Gate]] = defaultdict(list)
     for gate in held.values():
         if gate.next_level >= 0:
             sources[gate.next_level].append(gate)
@@ -66,8 +44,8 @@ def _cheapest(problem: Problem, variant: int, left_s: float, costs: Costs) -> in
 def _shared(
     problem: Problem,
     level: int,
-    before: Sequence[Leg],
-    own: Leg | None,
+    before: Sequence[Gate],
+    own: Gate | None,
     pictures: Sequence[float],
     costs: Costs,
 ) -> dict[int, int]:

@@ -27,8 +27,8 @@ def draft_of(problem: Problem, found: Solution, bounds: Sequence[float], seen: O
     return Draft(
         routes=_routes(problem, found, bounds, catalog),
         cascades=cascades,
-        allocation=assign({name: counts[v] for v, name in enumerate(problem.variants) if counts[v]}, seen.workers),
-        batch={name: line.batch for name, line in zip(problem.variants, found.lines, strict=True) if line},
+        allocation=assign({name: counts[v] for v, name in enumerate(problem.levels) if counts[v]}, seen.workers),
+        batch={name: line.batch for name, line in zip(problem.levels, found.lines, strict=True) if line},
         expected=Expected(
             demand_rps=seen.planning_rps,
             utilization=planned * max(_utilizations(problem, found, counts), default=0.0),
@@ -88,7 +88,7 @@ def _levels(problem: Problem, found: Solution, band: int, hardness: float) -> di
 
 def _otherwise(problem: Problem, found: Solution, catalog: Catalog) -> dict[str, float]:
     """Where a band's requests go that no share was found for: whoever runs and is quickest gets what still comes."""
-    running = [problem.levels[level] for level, v in enumerate(problem.variant_of) if found.counts[v]]
+    running = [level for level, count in zip(problem.levels, found.counts, strict=True) if count]
     cheapest = [variant.name for variant in (catalog.cheapest(), *catalog.cheaper_than(catalog.best().name)[::-1])]
     return {next((name for name in [*cheapest, *running] if name in running), cheapest[0]): 1.0}
 
@@ -128,7 +128,7 @@ def _kept_by(problem: Problem, found: Solution, level: str) -> float:
     for o, option in enumerate(problem.options):
         gate = problem.gates[option.gate]
         if at in (gate.level if gate.next_level < 0 else gate.next_level, option.straight_to):
-            answers = np.minimum(1.0, problem.load[o, :, problem.variant_of[at]])
+            answers = np.minimum(1.0, problem.load[o, :, at])
             kept += float(problem.shares @ (found.given[:, o] * answers))
     return kept / max(_served(problem, found), ROUNDING)
 
@@ -144,7 +144,7 @@ def _served(problem: Problem, found: Solution) -> float:
 
 
 def _told(problem: Problem, counts: Sequence[int], cascades: Sequence[Cascade], trouble: str) -> list[str]:
-    told = [f"{name} {count}" for name, count in zip(problem.variants, counts, strict=True) if count]
+    told = [f"{name} {count}" for name, count in zip(problem.levels, counts, strict=True) if count]
     told += [f"{c.level} below {c.threshold:.3g} again on {c.next_level}{_over(c)}" for c in cascades]
     told += [trouble] if trouble and told else []
     return told or ["no worker yet"]

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from planner.joint.capacity import staff_s
 from planner.joint.market import Market, Timing, Timings, market
 from planner.joint.problem import Problem
-from planner.joint.promises import staff_s
 
 PRICES, AGAIN_PRICES = 10, 6  # halvings of the price's range, and of what is near the first answer
 LOW, HIGH = -4.0, 6.0  # that range: powers of ten, in spans of quality per share of all workers
@@ -78,7 +78,7 @@ def _thrifty(offers: Market, price: float, held: dict[int, int]) -> float:
 
 def timings_of(problem: Problem, counts: np.ndarray) -> Timings:
     """For each way the promises that cost least, if few or many of the drafts were painted again."""
-    costs = [[staff_s(mode, counts[v]) for mode in problem.modes[v]] for v in range(len(problem.variants))]
+    costs = [[staff_s(mode, counts[v]) for mode in problem.modes[v]] for v in range(len(problem.levels))]
     found: Timings = {}
     for gate in problem.gates:
         way = gate.level, gate.next_level
@@ -89,7 +89,7 @@ def timings_of(problem: Problem, counts: np.ndarray) -> Timings:
 
 
 def _cheapest(problem: Problem, way: tuple[int, int], left_s: float, costs: list[list[float]], share: float) -> Timing:
-    v, h = (problem.variant_of[level] if level >= 0 else -1 for level in way)
+    v, h = way
     seconds = [(-1, 0.0, 0.0)]  # of no next level: mode, promise, cost
     if h >= 0:
         seconds = [(j, mode.sojourn_s, share * costs[h][j]) for j, mode in enumerate(problem.modes[h])]

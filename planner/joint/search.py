@@ -11,17 +11,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.joint.capacity import GRID, straight
+from planner.joint.capacity import GRID, staff_s, straight
 from planner.joint.linear import Answer, Crew, Linear
-from planner.joint.problem import SHED, Gate, Problem
-from planner.joint.promises import promises, staff_s
+from planner.joint.problem import SHED, SPENT, Gate, Problem
+from planner.joint.promises import promises
 
 EASY = 5  # programs a level, fewer than which leave time to climb from the next best too
 ENDS = 4  # sets that are worth making whole
 ROUNDS = 8
 TRIED = 3  # sets a step
 GAIN = 1e-4  # spans of quality: less is no improvement
-SPENT = 1e-6  # below it a share is rounding
 
 Gates = frozenset[int]
 
@@ -173,7 +172,7 @@ class Search:
         """[V] what a picture a second costs: as the program has it, or where nobody runs, by a worker's price."""
         about = self._about(found.answer.staff)
         prices = np.array([min(self._cost(v, count), default=np.inf) for v, count in enumerate(about)])
-        prices *= found.answer.price + np.where(np.array(self.problem.before) > 0, 0.0, self.linear.away)
+        prices *= found.answer.price + np.where(np.array(self.problem.before) > 0, 0.0, -self.linear.came)
         for v in found.crews:
             prices[v] = found.answer.pictures[v]
         return prices

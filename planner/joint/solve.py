@@ -7,19 +7,19 @@ import numpy as np
 
 from planner import solver
 from planner.joint.linear import Linear
+from planner.joint.objective import Thrift
 from planner.joint.one_level import on_one_level
 from planner.joint.one_way import one_way
-from planner.joint.problem import Mode, Problem, Score, Solution, score
-from planner.joint.program import Program, Thrift, program
+from planner.joint.problem import SPENT, Mode, Problem, Running, Score, Solution, score, solution_of
+from planner.joint.program import Program, program
 from planner.joint.relaxation import Guess, relaxed, timings_of
 from planner.joint.search import Found, Gates, Search
 from planner.joint.starts import starts, straight_only
-from planner.joint.whole import settled, solution_of, whole
+from planner.joint.whole import planned, settled, whole
 
 EXACT = ("cuts off", "preprocess off", "allow 1e-9")  # with them CBC proved a wrong optimum one time in forty
 SMALL = 60  # yes-or-no unknowns up to which a problem is solved whole
 NOTHING = "the solver found nothing better"
-SPENT = 1e-6  # below it a share is rounding
 
 
 def solve(problem: Problem, time_limit_s: float) -> Solution:
@@ -32,7 +32,7 @@ def solve(problem: Problem, time_limit_s: float) -> Solution:
     simple = on_one_level(problem)
     if problem.workers < 1 or not problem.options:
         return simple
-    counts = np.full(len(problem.variants), max(problem.workers / 4, 1.0))
+    counts = np.full(len(problem.levels), max(problem.workers / 4, 1.0))
     timings = timings_of(problem, counts)
     simple = _better(problem, simple, one_way(problem, timings))
     every = range(len(problem.options))
@@ -60,7 +60,7 @@ def searched(
     for end in ends:
         if not best or end.value > best.value:  # whole workers are worth no more than others
             best = max(filter(None, (best, whole(search, end))), key=lambda found: found.value, default=None)
-    return solution_of(search, settled(search, best)) if best else None
+    return planned(search, settled(search, best)) if best else None
 
 
 def _thriftier(problem: Problem, found: Solution, other: Solution | None, thrift: Thrift) -> Solution:
@@ -105,23 +105,15 @@ def _read(problem: Problem, made: Program, trouble: str) -> Solution:
     given = np.zeros((len(problem.shares), len(problem.options)))
     for (c, o), unknown in made.given.items():
         given[c, o] = _value(unknown)
+    running = {
+        v: Running(round(_value(piece.staff)), piece.line, piece.mode.sojourn_s)
+        for v, pieces in enumerate(made.pieces)
+        for piece in pieces
+        if _value(piece.runs) > 0.5
+    }
     shed = np.array([_value(unknown) for unknown in made.shed])
-    total = given.sum(axis=1) + shed
-    given, shed = given / total[:, None], shed / total
-    running = [next((p for p in pieces if _value(p.runs) > 0.5), None) for pieces in made.pieces]
-    used = {problem.options[o].gate for o in np.flatnonzero(given.any(axis=0))}
-    return Solution(
-        given=given,
-        shed=shed,
-        counts=tuple(round(_value(piece.staff)) if piece else 0 for piece in running),
-        lines=tuple(piece.line if piece else None for piece in running),
-        sojourns_s=tuple(piece.mode.sojourn_s if piece else 0.0 for piece in running),
-        gates=tuple(sorted(used)),
-        is_proven=not trouble,
-        trouble=trouble,
-    )
+    return solution_of(problem, given, shed, running, is_proven=not trouble, trouble=trouble)
 
 
 def _value(unknown: object) -> float:
-    value = float(getattr(unknown, "varValue", None) or 0.0)
-    return value if value > SPENT else 0.0
+    return float(getattr(unknown, "varValue", None) or 0.0)

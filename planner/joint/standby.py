@@ -75,10 +75,10 @@ def without_standby(found: Solution, problem: Problem) -> Solution:
 
 def _firsts(problem: Problem) -> np.ndarray:
     """[O, V] pictures of a request that nobody paints again: those of the gate's level, and hard prompts' elsewhere."""
-    firsts = np.zeros((len(problem.options), len(problem.variants)))
+    firsts = np.zeros((len(problem.options), len(problem.levels)))
     for o, option in enumerate(problem.options):
-        v = problem.variant_of[problem.gates[option.gate].level]
+        v = problem.gates[option.gate].level
         firsts[o, v] = problem.shares @ problem.load[o, :, v]
         if option.straight_to >= 0:
-            firsts[o, problem.variant_of[option.straight_to]] += max(0.0, 1 - firsts[o, v])
+            firsts[o, option.straight_to] += max(0.0, 1 - firsts[o, v])
     return firsts

@@ -8,8 +8,8 @@ import numpy as np
 
 from planner.joint.linear import Crew
 from planner.joint.one_level import carried
-from planner.joint.problem import Solution
-from planner.joint.search import GAIN, SPENT, Found, Search, way_of
+from planner.joint.problem import Running, Solution, solution_of
+from planner.joint.search import GAIN, Found, Search, way_of
 
 SHIFTS, SHIFTS_OF_MOVED = 3, 1  # other gates tried of each way, the most promising and as many evenly among all
 SPARE, MOST = 16, 60  # programs a level and of all, fewer than which leave time for more
@@ -93,21 +93,13 @@ def staffed(search: Search, found: Found, counts: dict[int, int]) -> Found | Non
     return found._replace(crews=crews, answer=answer) if answer else None
 
 
-def solution_of(search: Search, found: Found) -> Solution:
+def planned(search: Search, found: Found) -> Solution:
     """The plan of whole workers."""
     problem, answer = search.problem, found.answer
     given = np.zeros((len(problem.shares), len(problem.options)))
-    given[:, answer.options] = np.where(answer.given > SPENT, answer.given, 0.0)
-    shed = np.where(answer.shed > SPENT, answer.shed, 0.0)
-    total = given.sum(axis=1) + shed
-    used = {problem.options[o].gate for o in np.flatnonzero(given.any(axis=0))}
-    variants = range(len(problem.variants))
-    return Solution(
-        given=given / total[:, None],
-        shed=shed / total,
-        counts=tuple(found.crews[v].workers if v in found.crews else 0 for v in variants),
-        lines=tuple(found.crews[v].line if v in found.crews else None for v in variants),
-        sojourns_s=tuple(problem.modes[v][found.modes[v]].sojourn_s if v in found.modes else 0.0 for v in variants),
-        gates=tuple(sorted(used)),
-        is_proven=False,
-    )
+    given[:, answer.options] = answer.given
+    running = {
+        v: Running(crew.workers, crew.line, problem.modes[v][found.modes[v]].sojourn_s)
+        for v, crew in found.crews.items()
+    }
+    return solution_of(problem, given, answer.shed, running)

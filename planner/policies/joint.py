@@ -34,7 +34,7 @@ PARAMETERS = {
     "remember_s": Parameter(600, 0, 1e6),  # what demand has jumped to, to stand ready for it; 0: it is not
     "recover_s": Parameter(30, 0.1, 1e6),  # in which the jobs waiting now should be worked off
     "indifference": Parameter(-1, -1, 1e6),  # quality that less work may cost; below 0: the catalog's
-    "time_limit_s": Parameter(1, 0.01, 600),  # of each of at most two solver runs; then the best found counts
+    "time_limit_s": Parameter(1, 0.01, 600),  # of each of at most two programs of a small problem
 }
 
 

@@ -46,8 +46,6 @@ def a_problem(
         load[n + at, :, a], load[n + at, :, b] = 1.0, phi
     values: dict[str, object] = {
         "levels": tuple(f"v{v}" for v in range(n)),
-        "variants": tuple(f"v{v}" for v in range(n)),
-        "variant_of": tuple(range(n)),
         "shares": np.full(bands, 1 / bands),
         "shed_weights": np.ones(bands),
         "gates": tuple(gates),
@@ -98,7 +96,7 @@ def best_value(problem: Problem) -> float:
 
 def _candidates(problem: Problem) -> Iterator[tuple[float, list[int], np.ndarray, float]]:
     """(no plan is above it, options, pictures a second by variant, cost of moves)."""
-    variants, staff = range(len(problem.variants)), max(problem.workers, 1)
+    variants, staff = range(len(problem.levels)), max(problem.workers, 1)
     every = itertools.product(range(problem.workers + 1), repeat=len(variants))
     splits = [counts for counts in every if sum(counts) <= problem.workers]
     moved = np.maximum(0, np.array(splits) - problem.before)
@@ -107,7 +105,7 @@ def _candidates(problem: Problem) -> Iterator[tuple[float, list[int], np.ndarray
     for gates in _gates(problem):
         options = [o for o, option in enumerate(problem.options) if option.gate in gates]
         most = float(problem.shares @ problem.merit[options].max(axis=0))
-        used = {problem.variant_of[level] for g in gates for level in problem.levels_of(problem.gates[g])}
+        used = {level for g in gates for level in problem.levels_of(problem.gates[g])}
         for chosen in itertools.product(*(range(len(problem.modes[v])) if v in used else [0] for v in variants)):
             if not _in_time(problem, gates, chosen):
                 continue
@@ -121,7 +119,7 @@ def _gates(problem: Problem) -> Iterator[tuple[int, ...]]:
     """Every choice of at most one gate a level, nothing judged twice."""
     gates = list(enumerate(problem.gates))
     for choice in itertools.product(
-        *([-1, *(g for g, gate in gates if gate.level == at)] for at in problem.variant_of)
+        *([-1, *(g for g, gate in gates if gate.level == at)] for at in range(len(problem.levels)))
     ):
         held = tuple(g for g in choice if g >= 0)
         judged = {problem.gates[g].level for g in held if problem.gates[g].next_level >= 0}
@@ -132,10 +130,10 @@ def _gates(problem: Problem) -> Iterator[tuple[int, ...]]:
 def _in_time(problem: Problem, gates: Sequence[int], chosen: Sequence[int]) -> bool:
     for g in gates:
         levels = problem.levels_of(problem.gates[g])
-        runs = [problem.modes[problem.variant_of[at]] for at in levels]
+        runs = [problem.modes[at] for at in levels]
         if not all(runs):
             return False
-        modes_ = [mode[chosen[problem.variant_of[at]]] for mode, at in zip(runs, levels, strict=True)]
+        modes_ = [mode[chosen[at]] for mode, at in zip(runs, levels, strict=True)]
         seconds = modes_[0].first_s + sum(mode.sojourn_s for mode in modes_[1:])
         if seconds > problem.slo_s - problem.gates[g].extra_s + 1e-9:
             return False
@@ -171,14 +169,14 @@ def faults(problem: Problem, solution: Solution) -> list[str]:
     for v, (line, count) in enumerate(zip(solution.lines, solution.counts, strict=True)):
         rate = carried(line, count) if line else 0.0
         if pictures[v] > rate + 1e-4 * max(1.0, rate):
-            found.append(f"{problem.variants[v]} carries {rate} of {pictures[v]}")
+            found.append(f"{problem.levels[v]} carries {rate} of {pictures[v]}")
     levels = [problem.gates[g].level for g in solution.gates]
     judged = {problem.gates[g].level for g in solution.gates if problem.gates[g].next_level >= 0}
     if len(levels) != len(set(levels)):
         found.append(f"two gates of a level: {solution.gates}")
     for g in solution.gates:
         gate = problem.gates[g]
-        seconds = sum(solution.sojourns_s[problem.variant_of[at]] for at in problem.levels_of(gate)) + gate.extra_s
+        seconds = sum(solution.sojourns_s[at] for at in problem.levels_of(gate)) + gate.extra_s
         if seconds > problem.slo_s + ROUNDING:
             found.append(f"{gate} takes {seconds} of {problem.slo_s}")
         if gate.next_level in judged:

@@ -3,8 +3,9 @@ import itertools
 import numpy as np
 import pytest
 
+from planner.joint.capacity import staff_s
 from planner.joint.problem import Problem
-from planner.joint.promises import promises, staff_s
+from planner.joint.promises import promises
 from tests.planner.joint.problems import random_problem
 
 

@@ -17,7 +17,7 @@ CATALOG = shipped("tiny")
 def named(problem: Problem) -> Problem:
     """With the levels of the tiny catalog."""
     names = ("light", "heavy")[-len(problem.levels) :]
-    return dataclasses.replace(problem, levels=names, variants=names)
+    return dataclasses.replace(problem, levels=names)
 
 
 def drafted(problem: Problem, found: Solution, bounds: tuple[float, ...] = (0.0, 1.0)) -> Draft:

@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 
 from planner.joint.linear import Crew, Linear
+from planner.joint.objective import Thrift
 from planner.joint.problem import Problem, score
-from planner.joint.program import Thrift
 from planner.joint.relaxation import relaxed, timings_of
 from planner.joint.search import Search
 from planner.joint.solve import SMALL, searched, solve
 from planner.joint.starts import straight_only
-from planner.joint.whole import settled, solution_of, whole
+from planner.joint.whole import planned, settled, whole
 from tests.planner.joint.problems import a_problem, faults, random_problem
 
 
@@ -35,8 +35,8 @@ def test_what_is_searched_can_be_done_and_is_better_than_where_it_began(seed: in
     assert manned is not None
     found = settled(search, manned)
     assert found.value >= manned.value
-    assert faults(problem, solution_of(search, found)) == []
-    assert score(problem, solution_of(search, found)).value == pytest.approx(found.value, abs=1e-4)
+    assert faults(problem, planned(search, found)) == []
+    assert score(problem, planned(search, found)).value == pytest.approx(found.value, abs=1e-4)
 
 
 def test_the_same_problem_has_the_same_plan() -> None:
