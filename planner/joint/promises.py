@@ -2,18 +2,35 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
-from planner.joint.problem import Gate, Problem
+from planner.joint.capacity import staff_s
+from planner.joint.problem import Gate, Mode, Problem
 
-Costs = Sequence[Sequence[float]]
-"""[V][mode] worker-seconds of a picture."""
+ROUNDING_S = 1e-9
 
 
-def promises(problem: Problem, legs: Iterable[Gate], pictures: Sequence[float], costs: Costs) -> dict[int, int] | None:
+class Promise(NamedTuple):
+    """A mode and what it costs where a variant has so many workers."""
+
+    staff_s: float  # worker-seconds of a picture
+    mode: int
+    first_s: float
+    sojourn_s: float
+
+
+def offered(modes: Sequence[Mode], count: float) -> list[Promise]:
+    """What a variant with `count` workers can promise, the cheapest first."""
+    return sorted(Promise(staff_s(mode, count), m, mode.first_s, mode.sojourn_s) for m, mode in enumerate(modes))
+
+
+def promises(
+    problem: Problem, legs: Iterable[Gate], pictures: Sequence[float], offers: Sequence[Sequence[Promise]]
+) -> dict[int, int] | None:
     """variant -> its mode, for these legs, one a level; None where some way cannot be quick enough.
 
     Exact: whoever paints again is tried in every mode; who paints before it takes the cheapest that leaves the time.
-    `pictures`: [V] a request, roughly.
+    `pictures`: [V] a request, roughly; `offers`: [V] as `offered` has them.
     """
     held = {leg.level: leg for leg in legs}
     sources: defaultdict[int, list[Gate]] = defaultdict(list)
@@ -23,22 +40,21 @@ def promises(problem: Problem, legs: Iterable[Gate], pictures: Sequence[float], 
     chosen: dict[int, int] = {}
     for level, gate in held.items():
         if gate.next_level < 0 and level not in sources:
-            mode = _cheapest(problem, level, problem.slo_s - gate.extra_s, costs)
-            if mode < 0:
+            promise = _cheapest(offers[level], problem.slo_s - gate.extra_s)
+            if promise is None:
                 return None
-            chosen[level] = mode
+            chosen[level] = promise.mode
     for level, before in sources.items():
-        found = _shared(problem, level, before, held.get(level), pictures, costs)
+        found = _shared(problem, level, before, held.get(level), pictures, offers)
         if not found:
             return None
         chosen |= found
     return chosen
 
 
-def _cheapest(problem: Problem, variant: int, left_s: float, costs: Costs) -> int:
-    """The mode in which requests without a draft take so long at most; -1: none."""
-    fits = [m for m, mode in enumerate(problem.modes[variant]) if mode.first_s <= left_s + 1e-9]
-    return min(fits, key=lambda m: costs[variant][m], default=-1)
+def _cheapest(offers: Sequence[Promise], left_s: float) -> Promise | None:
+    """For requests without a draft that may take so long; None: nothing is quick enough."""
+    return next((promise for promise in offers if promise.first_s <= left_s + ROUNDING_S), None)
 
 
 def _shared(
@@ -47,19 +63,24 @@ def _shared(
     before: Sequence[Gate],
     own: Gate | None,
     pictures: Sequence[float],
-    costs: Costs,
+    offers: Sequence[Sequence[Promise]],
 ) -> dict[int, int]:
     """The modes of a level that paints again and of those whose drafts it gets; {}: none fit."""
     best: tuple[float, dict[int, int]] = float("inf"), {}
-    for m, mode in enumerate(problem.modes[level]):
-        if own and mode.first_s > problem.slo_s - own.extra_s + 1e-9:
+    for promise in offers[level]:
+        cost = pictures[level] * promise.staff_s
+        if cost >= best[0]:
+            break
+        if own and promise.first_s > problem.slo_s - own.extra_s + ROUNDING_S:
             continue
-        firsts = {
-            gate.level: _cheapest(problem, gate.level, problem.slo_s - gate.extra_s - mode.sojourn_s, costs)
-            for gate in before
-        }
-        cost = pictures[level] * costs[level][m]
-        cost += sum(pictures[v] * costs[v][first] for v, first in firsts.items() if first >= 0)
-        if min(firsts.values()) >= 0 and cost < best[0]:
-            best = cost, firsts | {level: m}
+        chosen = {level: promise.mode}
+        for gate in before:
+            first = _cheapest(offers[gate.level], problem.slo_s - gate.extra_s - promise.sojourn_s)
+            if first is None:
+                break
+            cost += pictures[gate.level] * first.staff_s
+            chosen[gate.level] = first.mode
+        else:
+            if cost < best[0]:
+                best = cost, chosen
     return best[1]

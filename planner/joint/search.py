@@ -11,10 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.joint.capacity import GRID, staff_s, straight
-from planner.joint.linear import Answer, Crew, Linear
+from planner.joint.capacity import GRID, straight
+from planner.joint.linear import Answer, Linear
 from planner.joint.problem import SHED, SPENT, Gate, Problem
-from planner.joint.promises import promises
+from planner.joint.promises import Promise, offered, promises
+from planner.joint.warm import Crew
 
 EASY = 5  # programs a level, fewer than which leave time to climb from the next best too
 ENDS = 4  # sets that are worth making whole
@@ -47,8 +48,12 @@ class Search:
         self.ways: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
         for g in sorted(range(len(problem.gates)), key=lambda g: problem.gates[g].threshold):
             self.ways[way_of(problem.gates[g])].append(g)
+        self._in_ways = np.array([g for way in self.ways.values() for g in way], dtype=int)
+        self._firsts = np.cumsum([0, *map(len, self.ways.values())])
+        self._legs = np.array([(gate.level, gate.next_level) for gate in problem.gates], dtype=int).reshape(-1, 2)
+        self._staying: dict[int, np.ndarray] = {}
         self._seen: dict[Gates, Found] = {}
-        self._costs: dict[tuple[int, int], list[float]] = {}
+        self._offers: dict[tuple[int, int], list[Promise]] = {}
         self._crews: dict[tuple[int, int, int], Crew] = {}
         self._modes: dict[tuple[frozenset[Gate], tuple[int, ...]], dict[int, int] | None] = {}
 
@@ -85,8 +90,7 @@ class Search:
 
     def promising(self, found: Found, fewer: Mapping[Gates, Found]) -> list[tuple[Gates, float]]:
         """Some sets with one gate more than that or than `fewer`, and what they promise, the most first."""
-        worth = self.linear.worth(self.prices(found), found.answer.floor)
-        sets: dict[Gates, float] = {}
+        worth, sets = self.linear.worth(self.prices(found), found.answer.floor), dict[Gates, float]()
         self._promising(found.gates, found, 0.0, worth, sets)
         for g in found.gates if len(found.gates) > 1 else ():
             held = found.gates - {g}
@@ -112,15 +116,26 @@ class Search:
         return found.value + float((taken - found.answer.bands).sum())
 
     def _promising(self, held: Gates, found: Found, spares: float, worth: np.ndarray, sets: dict[Gates, float]) -> None:
-        """Add sets of these gates and one more, the best of each way, and what they promise."""
-        gates, known = self.problem.gates, found.value + spares - float(found.answer.bands.sum())
-        for way in self.ways.values():
-            kept = [g for g in held if not _clash(gates[g], gates[way[0]])]
-            taken = worth[kept].max(axis=0) if kept else -SHED
-            gains = np.maximum(worth[way], taken).sum(axis=1)
-            at = int(gains.argmax())
-            with_it = frozenset((*kept, way[at]))
-            sets[with_it] = max(known + float(gains[at]), sets.get(with_it, -np.inf))
+        """Add the sets of these gates and one more that promise most, one of each way, and what they promise."""
+        taken = np.full_like(worth, -SHED)  # [G, C] of what stays when a gate comes
+        for g in held:
+            np.maximum(taken, worth[g], out=taken, where=self._stays(g)[:, None])
+        gains = np.maximum(worth, taken).sum(axis=1)[self._in_ways]
+        known = found.value + spares - float(found.answer.bands.sum())
+        most = np.maximum.reduceat(gains, self._firsts[:-1])
+        for way in np.argsort(-most, kind="stable")[: TRIED + 1]:  # one may be what is held now
+            first, end = self._firsts[way : way + 2]
+            comes = int(self._in_ways[first + gains[first:end].argmax()])
+            with_it = frozenset((*(g for g in held if self._stays(g)[comes]), comes))
+            sets[with_it] = max(known + float(most[way]), sets.get(with_it, -np.inf))
+
+    def _stays(self, g: int) -> np.ndarray:
+        """[G] whether a gate can stay when another comes: one a level holds, and nothing is judged twice."""
+        if g not in self._staying:
+            gate, (levels, nexts) = self.problem.gates[g], self._legs.T
+            again = (nexts >= 0) & ((levels == gate.next_level) | ((nexts == gate.level) & (gate.next_level >= 0)))
+            self._staying[g] = (levels != gate.level) & ~again
+        return self._staying[g]
 
     def free(self, gates: Gates, counts: np.ndarray) -> Found | None:
         """These gates, those that nothing takes left out, and workers not whole. `counts`: [V] workers, roughly."""
@@ -143,9 +158,9 @@ class Search:
 
     def _promises(self, legs: frozenset[Gate], about: tuple[int, ...]) -> dict[int, int] | None:
         if (legs, about) not in self._modes:
-            costs = [self._cost(v, count) for v, count in enumerate(about)]
-            pictures = [count / min(cost, default=1.0) for count, cost in zip(about, costs, strict=True)]
-            self._modes[legs, about] = promises(self.problem, legs, pictures, costs)
+            offers = list(map(self._offered, range(len(about)), about))
+            pictures = [count / its[0].staff_s if its else 0.0 for count, its in zip(about, offers, strict=True)]
+            self._modes[legs, about] = promises(self.problem, legs, pictures, offers)
         return self._modes[legs, about]
 
     def _used(self, gates: Gates, answer: Answer) -> Gates:
@@ -158,10 +173,10 @@ class Search:
         some = max(1, self.problem.workers // 8)
         return tuple(max(n for n in GRID if n <= max(1, count)) if count > 0 else some for count in counts.tolist())
 
-    def _cost(self, v: int, count: int) -> list[float]:
-        if (v, count) not in self._costs:
-            self._costs[v, count] = [staff_s(mode, count) for mode in self.problem.modes[v]]
-        return self._costs[v, count]
+    def _offered(self, v: int, count: int) -> list[Promise]:
+        if (v, count) not in self._offers:
+            self._offers[v, count] = offered(self.problem.modes[v], count)
+        return self._offers[v, count]
 
     def _crew(self, v: int, m: int, count: int) -> Crew:
         if (v, m, count) not in self._crews:
@@ -171,7 +186,8 @@ class Search:
     def prices(self, found: Found) -> np.ndarray:
         """[V] what a picture a second costs: as the program has it, or where nobody runs, by a worker's price."""
         about = self._about(found.answer.staff)
-        prices = np.array([min(self._cost(v, count), default=np.inf) for v, count in enumerate(about)])
+        offers = map(self._offered, range(len(about)), about)
+        prices = np.array([its[0].staff_s if its else np.inf for its in offers])
         prices *= found.answer.price + np.where(np.array(self.problem.before) > 0, 0.0, -self.linear.came)
         for v in found.crews:
             prices[v] = found.answer.pictures[v]
@@ -181,12 +197,3 @@ class Search:
 def way_of(gate: Gate) -> tuple[object, ...]:
     """What gates have in common that differ in threshold and step only."""
     return gate.level, gate.next_level, gate.discriminator, gate.extra_s
-
-
-def _clash(gate: Gate, comes: Gate) -> bool:
-    """Whether a held gate cannot stay when another comes: one a level, and nothing is judged twice."""
-    if gate.level == comes.level:
-        return True
-    return comes.next_level >= 0 and (
-        gate.next_level == comes.level or (gate.level == comes.next_level and gate.next_level >= 0)
-    )

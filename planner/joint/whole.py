@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from planner.joint.linear import Crew
 from planner.joint.one_level import carried
 from planner.joint.problem import Running, Solution, solution_of
 from planner.joint.search import GAIN, Found, Search, way_of
+from planner.joint.warm import Crew
 
 SHIFTS, SHIFTS_OF_MOVED = 3, 1  # other gates tried of each way, the most promising and as many evenly among all
 SPARE, MOST = 16, 60  # programs a level and of all, fewer than which leave time for more

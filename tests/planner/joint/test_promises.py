@@ -5,7 +5,7 @@ import pytest
 
 from planner.joint.capacity import staff_s
 from planner.joint.problem import Problem
-from planner.joint.promises import promises
+from planner.joint.promises import offered, promises
 from tests.planner.joint.problems import random_problem
 
 
@@ -13,10 +13,11 @@ from tests.planner.joint.problems import random_problem
 def test_promises_cost_as_little_as_by_looking_at_all_of_them(seed: int) -> None:
     problem = random_problem(np.random.default_rng(seed), levels=4)
     costs = [[staff_s(mode, 2) for mode in modes] for modes in problem.modes]
+    offers = [offered(modes, 2) for modes in problem.modes]
     pictures = np.random.default_rng(seed).uniform(0.1, 1.0, len(costs)).tolist()
     cascades = [g for g, gate in enumerate(problem.gates) if gate.next_level >= 0]
     for gates in ([0], [3], cascades[:1], [*cascades[-1:], *plain_beside(problem, cascades[-1])]):
-        chosen = promises(problem, [problem.gates[g] for g in gates], pictures, costs)
+        chosen = promises(problem, [problem.gates[g] for g in gates], pictures, offers)
         best = cheapest(problem, gates, pictures, costs)
         if chosen is None:
             assert best is None

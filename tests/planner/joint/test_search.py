@@ -4,13 +4,14 @@ import highspy
 import numpy as np
 import pytest
 
-from planner.joint.linear import Crew, Linear
+from planner.joint.linear import Linear
 from planner.joint.objective import Thrift
 from planner.joint.problem import Problem, score
 from planner.joint.relaxation import relaxed, timings_of
 from planner.joint.search import Search
 from planner.joint.solve import SMALL, searched, solve
 from planner.joint.starts import straight_only
+from planner.joint.warm import Crew
 from planner.joint.whole import planned, settled, whole
 from tests.planner.joint.problems import a_problem, faults, random_problem
 
