@@ -58,12 +58,16 @@ class PaintedView:
     """Counts pictures as `images` tells of them; repeated records of a job count once."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()  # a follower adds while a run's progress counts
         self._paintings = Paintings()
 
     def on_record(self, record: Incoming) -> None:
         """One record of `images`."""
-        self._paintings.add(decode(record.value, ImageGenerated))
+        image = decode(record.value, ImageGenerated)
+        with self._lock:
+            self._paintings.add(image)
 
     def counts(self) -> tuple[int, int]:
         """Pictures painted, and those of them painted again on a better level."""
-        return self._paintings.counts()
+        with self._lock:
+            return self._paintings.counts()

@@ -1,3 +1,6 @@
+import sys
+import threading
+
 from replay.readiness import PaintedView, Readiness
 from schemas.avro import Message
 from schemas.record import Incoming
@@ -47,3 +50,18 @@ def test_a_job_painted_twice_counts_once() -> None:
     for job in (a_job(job_id="a"), a_job(job_id="a"), a_job(job_id="b", stage=1)):
         painted.on_record(record(IMAGES, "r-1", an_image(job)))
     assert painted.counts() == (2, 1)
+
+
+def test_pictures_are_counted_while_others_come() -> None:
+    images = [record(IMAGES, f"r-{n}", an_image(a_job(job_id=f"j-{n}"))) for n in range(2000)]
+    painted, interval = PaintedView(), sys.getswitchinterval()
+    adding = threading.Thread(target=lambda: [painted.on_record(image) for image in images])
+    sys.setswitchinterval(1e-6)
+    try:
+        adding.start()
+        while adding.is_alive():
+            painted.counts()
+    finally:
+        sys.setswitchinterval(interval)
+        adding.join()
+    assert painted.counts() == (2000, 0)
