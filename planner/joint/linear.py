@@ -47,14 +47,17 @@ class Linear:
         self._in_order, self._gates = np.array(ordered, dtype=int), [g for g, its in enumerate(self._options) if its]
         starts = np.cumsum([0, *(len(its) for its in self._options)])[:-1]
         self._starts, self._n_gates = starts[self._gates], len(problem.gates)
-        self._program = Warm(problem, self._terms, self._work, thrift.floor if thrift else -INF)
+        self._floor = thrift.floor if thrift else -INF
+        self._program = Warm(problem, self._terms, self._work, self._floor)
 
     def ask(self, gates: Iterable[int], crews: Mapping[int, Crew]) -> Answer | None:
         """The best under these gates with these crews (variant -> crew); None where there is none."""
         key = frozenset(gates), frozenset(crews.items())
         if key not in self._answers:
-            self.asked += 1
-            self._answers[key] = self._solved(self._open(key[0]), crews)
+            options = self._open(key[0])
+            can = len(options) and self._terms.merit[options].max(axis=0).sum() >= self._floor
+            self.asked += bool(can)
+            self._answers[key] = self._solved(options, crews) if can else None
         return self._answers[key]
 
     def _solved(self, options: np.ndarray, crews: Mapping[int, Crew]) -> Answer | None:

@@ -14,7 +14,7 @@ from planner.joint.capacity import staff_s
 from planner.joint.market import Market, Timing, Timings, market
 from planner.joint.problem import Problem
 
-PRICES, AGAIN_PRICES = 10, 6  # halvings of the price's range, and of what is near the first answer
+PRICES, AGAIN_PRICES = 7, 5  # halvings of the price's range, and of what is near the first answer
 LOW, HIGH = -4.0, 6.0  # that range: powers of ten, in spans of quality per share of all workers
 NEAR = 0.7  # powers of ten that the price may change by better counts
 AGAIN = (0.05, 0.5)  # shares of drafts painted again, for which a way's promises are chosen

@@ -15,6 +15,7 @@ from planner.joint.problem import Line, Problem
 
 INF = highspy.kHighsInf
 SETTINGS: dict[str, bool | int | str] = {"output_flag": False, "threads": 1, "presolve": "off", "solver": "simplex"}
+DECIDED = {highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kInfeasible}
 MOST = 200  # columns, beyond which the program begins anew
 
 
@@ -63,29 +64,30 @@ class Warm:
     def run(self, options: np.ndarray, crews: Mapping[int, Crew]) -> Ended | None:
         """The best with these options open and these crews (variant -> crew); None where there is none.
 
-        What cannot be solved from where the last run ended is tried from the beginning before it is given up.
+        What cannot be decided from where the last run ended is tried from the beginning before it is given up.
         """
         if self._columns > MOST:
             self._begin()
         is_new = self._columns == self._head
-        ended = self._ran(options, crews)
-        if ended is None and not is_new:
+        status = self._ran(options, crews)
+        if status not in DECIDED and not is_new:
             self._begin()
-            ended = self._ran(options, crews)
-        return ended
+            status = self._ran(options, crews)
+        if status != highspy.HighsModelStatus.kOptimal:
+            return None
+        found = self._solver.getSolution()
+        value = self._solver.getInfo().objective_function_value
+        return Ended(value, np.array(found.col_value), np.array(found.row_dual))
 
-    def _ran(self, options: np.ndarray, crews: Mapping[int, Crew]) -> Ended | None:
+    def _ran(self, options: np.ndarray, crews: Mapping[int, Crew]) -> object:
+        """How a run ended; None where the solver failed."""
         self._admit(options)
         self._man(crews)
         try:
             self._solver.run()
         except Exception:  # whatever a solver does, planning goes on with what is known by now
             return None
-        if self._solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
-            return None
-        found = self._solver.getSolution()
-        value = self._solver.getInfo().objective_function_value
-        return Ended(value, np.array(found.col_value), np.array(found.row_dual))
+        return self._solver.getModelStatus()
 
     def given(self, ended: Ended, options: np.ndarray) -> np.ndarray:
         """[C, options] share of a band served by each."""
