@@ -68,7 +68,7 @@ def assemble(settings: Settings, roles: frozenset[str]) -> Iterator[Process]:
         create_topics(settings, sorted(catalog.variants))
         producer = KafkaRecordProducer(settings)
         stack.callback(producer.close)
-        views = _Views(settings, "+".join(sorted(roles)), stack)
+        views = _Views(settings, "+".join(sorted(roles)), catalog, stack)
         process = Process(health)
         probes: dict[str, tuple[Probe, Probe]] = {}
         for role in sorted(roles):
@@ -91,8 +91,7 @@ def assemble(settings: Settings, roles: frozenset[str]) -> Iterator[Process]:
 
 
 def _not_ready(role: str, host: AgentHost, views: "_Views") -> str:
-    has_plan = role not in PLANNED or views.plans.plan is not None
-    return host.not_ready() or ("" if has_plan else "holds no plan yet")
+    return host.not_ready() or (views.plans.not_ready() if role in PLANNED else "")
 
 
 def _not_alive(role: str, threaded: Threaded) -> str:
@@ -102,8 +101,8 @@ def _not_alive(role: str, threaded: Threaded) -> str:
 class _Views:
     """Views are opened once a process, and only if a role asks."""
 
-    def __init__(self, settings: Settings, role: str, stack: contextlib.ExitStack) -> None:
-        self._settings, self._role, self._stack = settings, role, stack
+    def __init__(self, settings: Settings, role: str, catalog: Catalog, stack: contextlib.ExitStack) -> None:
+        self._settings, self._role, self._catalog, self._stack = settings, role, catalog, stack
         self._plans: PlanView | None = None
         self._ended: EndedView | None = None
         self._fleet: FleetView | None = None
@@ -111,7 +110,7 @@ class _Views:
     @property
     def plans(self) -> PlanView:
         if self._plans is None:
-            self._plans = PlanView(self._settings, self._role)
+            self._plans = PlanView(self._settings, self._role, self._catalog)
             self._stack.callback(self._plans.close)  # first: starting may fail
             self._plans.start()
         return self._plans

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from confluent_kafka import KafkaException
 
 from agents.job_source import JobSource
-from agents.watchdog import Watchdog
 from agents.writing import outgoing
 from planner.catalog import Variant, run_ms
 from schemas import topics
@@ -17,6 +16,7 @@ from schemas.messages import Heartbeat, OwnedPartition
 from streams import metrics
 from streams.producer import RecordProducer
 from streams.reading import now_ms
+from streams.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +95,7 @@ class Heart:
             return ()
         try:
             owned = source.owned(run_ms(variant, 1) * me.pace)
-        except (KafkaException, RuntimeError) as error:  # closing, or the broker is away: the next beat tells
+        except (KafkaException, RuntimeError, TimeoutError) as error:  # closing, or the broker is away: next time
             log.debug("no positions for this heartbeat: %s", error)
             return ()
         if since is None or not owned:

@@ -28,6 +28,7 @@ from streams.admin import client_config
 from streams.reading import incoming, take
 from streams.settings import Settings
 
+ENDS_S = 2  # for the broker to tell where logs end
 PREFETCHED = 1000  # jobs that lie here when a call ends, so that the next one is full; at 1 most were of one picture
 log = logging.getLogger(__name__)
 
@@ -67,7 +68,7 @@ class JobSource:
         self._admin = AdminClient(self._config)
         self._consumer = Consumer(
             {
-                **client_config(settings),
+                **self._config,
                 "group.id": worker_group(self._prefix, variant),
                 "group.protocol": "consumer",
                 "enable.auto.commit": False,
@@ -157,13 +158,20 @@ class JobSource:
         )
 
     def _log_ends(self, asked: Mapping[TopicPartition, OffsetSpec]) -> dict[int, int]:
-        """partition -> the end of its log. Raises KafkaException; a client that failed is replaced: after a broker's
-        death one answered no more, and its worker's heartbeats named no partition for ever (seen)."""
+        """partition -> the end of its log, where the broker knows it. Raises KafkaException, TimeoutError.
+
+        A client that failed is replaced: after a broker's death one answered no more, and its worker's heartbeats named
+        no partition for ever (seen). The replaced one lives on here while another thread waits for its answers: they
+        would never come (seen too: a worker that wished to change variant painted no more).
+        """
+        client = self._admin
         try:
-            ends = self._admin.list_offsets(asked, request_timeout=2) if asked else {}
-            return {tp.partition: future.result().offset for tp, future in ends.items()}
-        except KafkaException:
-            self._admin = AdminClient(self._config)
+            ends = client.list_offsets(asked, request_timeout=ENDS_S) if asked else {}
+            found = {tp.partition: future.result(2 * ENDS_S).offset for tp, future in ends.items()}
+            return {partition: end for partition, end in found.items() if end >= 0}
+        except (KafkaException, TimeoutError):
+            if self._admin is client:
+                self._admin = AdminClient(self._config)
             raise
 
     def is_empty(self) -> bool:

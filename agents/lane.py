@@ -3,11 +3,10 @@
 import dataclasses
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from agents.watchdog import Watchdog
 from agents.writing import buried, outgoing
 from planner.outcomes import expired, failed, first_of, result_of
 from schemas import topics
@@ -18,36 +17,32 @@ from schemas.topics import full_name
 from streams import logs, metrics
 from streams.admin import client_config
 from streams.codec import decode, encode_result
+from streams.passing import may_pass
 from streams.producer import RecordTooLarge, check_size
 from streams.reading import now_ms, poll_batch
 from streams.settings import Settings
+from streams.transactions import open_producer, watchdog
+from streams.watchdog import Bite
 
 log = logging.getLogger(__name__)
 
 ROLE = "ledger"
-TRANSACTION_S = 30
-CALL_S = 10  # for one call of a transaction; past it the session begins again
-# beyond which a call hangs for good: librdkafka 2.16.0 never answered when the broker died between begin and offsets
-HUNG_S = 15
+TRANSACTION_S = 30  # as long as a broker may be away until what is under way begins again
 WINDOW_MS = 8 * topics.DAY_MS  # ids are known as long as `results` keeps them: longer than anything upstream
 
 
 class Lane:
     """One partition: its own transactional producer, and the ids that have ended in it."""
 
-    def __init__(self, settings: Settings, partition: int, bite: Callable[[], None] | None = None) -> None:
-        """`bite`: what to do when a transaction hangs; None: end the process, as only a new one gets on."""
+    def __init__(self, settings: Settings, partition: int, bite: Bite | None = None) -> None:
+        """`bite`: what to do when a transaction hangs; None: end the process, as only a new one gets on.
+
+        Raises KafkaException: the broker did not answer in time.
+        """
         self._settings, self.partition = settings, partition
         self._format = settings.results.format
-        self._producer = Producer(
-            {
-                **client_config(settings),
-                "transactional.id": f"{settings.kafka.prefix}.{ROLE}.{partition}",
-                "transaction.timeout.ms": TRANSACTION_S * 1000,
-                "linger.ms": 0,
-            }
-        )
-        self._watchdog = Watchdog(HUNG_S, bite, "a transaction of the ledger")
+        self._producer = open_producer(settings, f"{settings.kafka.prefix}.{ROLE}.{partition}", TRANSACTION_S)
+        self._watchdog = watchdog("a transaction of the ledger", TRANSACTION_S, bite)
         self._producer.init_transactions(TRANSACTION_S)  # from here on the former owner cannot commit
         self._ended = self._read_ended()
 
@@ -72,22 +67,21 @@ class Lane:
                         ended[(message.key() or b"").decode(errors="replace")] = message.timestamp()[1]
                     elif error.code() == KafkaError._PARTITION_EOF:
                         return ended
-                    elif error.fatal() or not error.retriable():
+                    elif not may_pass(error):
                         raise KafkaException(error)
         finally:
             consumer.close()
 
     def serve(self, records: Sequence[Incoming], group: Consumer) -> None:
-        """Write the results of a run of outcomes and commit past them, in one transaction."""
+        """Write the results of a run of outcomes in one transaction, then commit past them.
+
+        What is read again, because of a death in between, is known to have ended.
+        """
         written, ids = self._results(records)
-        self._begin(written)
-        source = full_name(self._settings.kafka.prefix, topics.OUTCOMES)
-        past = TopicPartition(source, self.partition, records[-1].offset + 1)
-        with self._watchdog:
-            member = group.consumer_group_metadata()
-            self._producer.send_offsets_to_transaction([past], member, CALL_S)
-        self._commit()
+        self._write(written)
         self._remember(ids, now_ms())
+        source = full_name(self._settings.kafka.prefix, topics.OUTCOMES)
+        group.commit(offsets=[TopicPartition(source, self.partition, records[-1].offset + 1)], asynchronous=True)
 
     def expire(self, overdue: Sequence[Incoming]) -> int:
         """End what nobody ended by its deadline; how many there were. Outcomes that still come are too late."""
@@ -98,21 +92,19 @@ class Lane:
                 ends.setdefault(outcome.request_id, (outcome, record))  # a request may have been classified twice
         if ends:
             written = [each for outcome, record in ends.values() for each in _ending(outcome, record, self._format)]
-            self._begin(written)
-            self._commit()
+            self._write(written)
             self._remember(ends, now_ms())
         return len(ends)
 
-    def _begin(self, written: Sequence[Outgoing]) -> None:
+    def _write(self, written: Sequence[Outgoing]) -> None:
+        """All or nothing. Raises KafkaException: it may be either; a new lane knows."""
         self._producer.begin_transaction()
         for record in written:
             name = full_name(self._settings.kafka.prefix, record.topic)
             where = {"partition": self.partition} if record.topic == topics.RESULTS else {}
             self._producer.produce(name, record.value, record.key, headers=list(record.headers.items()), **where)
-
-    def _commit(self) -> None:
         with self._watchdog:
-            self._producer.commit_transaction(CALL_S)
+            self._producer.commit_transaction(TRANSACTION_S)
 
     def _remember(self, ids: Iterable[str], now: int) -> None:
         self._ended.update(dict.fromkeys(ids, now))

@@ -1,14 +1,16 @@
 """The ledger: `outcomes` -> `results`, exactly one per request, whatever was retried, killed or replayed.
 
 One transactional id a partition. On gaining a partition the ledger fences the former owner, then reads that partition
-of `results` to its end, then serves; results and input offsets commit in one transaction (design, section 7).
+of `results` to its end, then serves (design, section 7). Results commit in a transaction, input offsets after it.
 """
 
 import logging
 import threading
+from collections.abc import Callable
 from itertools import groupby
+from typing import TypeVar
 
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from agents.lane import ROLE, Lane
 from agents.membership import Membership
@@ -21,7 +23,9 @@ from streams import metrics
 from streams.admin import client_config, set_group_timeouts
 from streams.reading import Follower, incoming, now_ms, take
 from streams.settings import Settings
+from streams.transactions import is_fenced
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 SESSION_ENDS = (KafkaException, BufferError)  # BufferError: more waits to be written than the client holds
@@ -74,6 +78,7 @@ class Ledger:
         consumer = Consumer(
             {
                 **client_config(self._settings),
+                "on_commit": _on_commit,
                 "group.id": self._group,
                 "group.protocol": "consumer",
                 "enable.auto.commit": False,
@@ -95,9 +100,9 @@ class Ledger:
 
     def _expire(self, lanes: dict[int, Lane]) -> None:
         now, grace_ms = now_ms(), round(self._settings.ledger.grace_s * 1000)
-        for partition, lane in lanes.items():
+        for partition in lanes:
             if overdue := self._open.overdue(partition, now, grace_ms):
-                metrics.OUTCOMES.labels(ROLE, Status.EXPIRED).inc(self._expired(lane, overdue))
+                metrics.OUTCOMES.labels(ROLE, Status.EXPIRED).inc(self._expired(lanes, partition, overdue))
         self._open.forget(now)
 
     def _serve(self, messages: list[Message], lanes: dict[int, Lane], consumer: Consumer) -> None:
@@ -106,13 +111,39 @@ class Ledger:
         for partition, run in groupby(records, key=lambda r: r.partition):
             if partition in lanes:  # else taken away while these were on their way: the new owner reads them
                 taken = list(run)
-                lanes[partition].serve(taken, consumer)
+                self._on(lanes, partition, _serving(taken, consumer))
                 metrics.RECORDS.labels(ROLE).inc(len(taken))
 
-    def _expired(self, lane: Lane, overdue: list[Incoming]) -> int:
+    def _expired(self, lanes: dict[int, Lane], partition: int, overdue: list[Incoming]) -> int:
         try:
-            return lane.expire(overdue)
+            return self._on(lanes, partition, lambda lane: lane.expire(overdue))
         except SESSION_ENDS:  # the next session tries again
             for record in overdue:
                 self._open.on_record(record)
             raise
+
+    def _on(self, lanes: dict[int, Lane], partition: int, act: Callable[[Lane], T]) -> T:
+        """Act on a lane; once more, on a new one, where the broker went away meanwhile.
+
+        A session that begins again would wait until the group has missed its former member.
+        """
+        try:
+            return act(lanes[partition])
+        except KafkaException as error:
+            if is_fenced(error.args[0]):
+                raise
+            log.warning("a transaction on partition %d broke, a new producer takes over: %s", partition, error)
+            metrics.RESTARTS.labels(ROLE).inc()
+        lanes[partition] = Lane(self._settings, partition)
+        return act(lanes[partition])
+
+
+def _serving(records: list[Incoming], group: Consumer) -> Callable[[Lane], None]:
+    return lambda lane: lane.serve(records, group)
+
+
+def _on_commit(error: KafkaError | None, _partitions: list[TopicPartition]) -> None:
+    """What is not committed is read again, and known to have ended."""
+    if error is not None:
+        metrics.FALLBACKS.labels(ROLE, "commit").inc()
+        log.warning("commit refused: %s", error)

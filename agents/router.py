@@ -6,15 +6,16 @@ from agents.dispatching import Dispatcher
 from agents.tenants import Tenants
 from agents.views import EndedView, Loads, PlanView
 from agents.writing import outcome_record, refused
-from planner.backlog import limit_ms
+from planner.backlog import OVERLOADED, limit_ms
 from planner.catalog import Catalog
 from planner.loads import shortest_ms
 from planner.options import MOST_PICTURES, check_options, job_ms
 from planner.outcomes import failed, turned_away
 from planner.placement import SHED, Place, TurnedAway, decide
+from planner.stranding import ANY_MS
 from schemas import topics
 from schemas.messages import ClassifiedRequest, Plan
-from schemas.record import Delivered, Incoming, Outgoing
+from schemas.record import Delivered, Headers, Incoming, Outgoing
 from streams import metrics
 from streams.codec import decode
 from streams.reading import now_ms
@@ -41,12 +42,19 @@ class Router:
         self._tenants, self._limits = tenants, limits
 
     async def on_record(self, record: Incoming) -> Sequence[Outgoing]:
-        """A job, an early end, or nothing for a request that has ended."""
+        """A job, an early end, or nothing for a request that has ended or has its job.
+
+        What is open has its job: the host writes what is returned here before it asks about the next record, and acks
+        in order, so that a repetition is acked after the job is acknowledged. A process that dies in between knows
+        nothing of it, and the request is decided on anew.
+        """
         classified = decode(record.value, ClassifiedRequest)
         request = classified.request
         check_options(request, MOST_PICTURES)  # who wrote it may not have
-        if request.request_id in self._ended:
-            metrics.DEAD_WORK.labels(self.role).inc()
+        if self._has_ended(request.request_id):
+            return []
+        if self._tenants.is_open(request.request_id, now_ms()):
+            metrics.REPEATED.inc()
             return []
         plan = await self._plans.in_force()
         seen = self._dispatcher.look()
@@ -56,24 +64,50 @@ class Router:
                 metrics.SHED.labels(request.tier).inc()
             outcome = turned_away(fate, classified, by=self.role, policy=plan.policy, now_ms=now_ms())
             return [outcome_record(outcome, record.headers, now_ms())]
+        if self._has_ended(request.request_id):  # before it was open: nobody else would close it
+            return []
+        return [await self._job(plan, classified, fate, record.headers, seen)]
+
+    def _has_ended(self, request_id: str) -> bool:
+        if request_id not in self._ended:
+            return False
+        metrics.DEAD_WORK.labels(self.role).inc()
+        self._tenants.ended(request_id)
+        return True
+
+    async def _job(
+        self, plan: Plan, classified: ClassifiedRequest, fate: Place, cause: Headers, seen: Loads
+    ) -> Outgoing:
         if fate.is_lowered:
             metrics.FALLBACKS.labels(self.role, "cheaper-level").inc()
-        job = await self._dispatcher.place(
-            plan, classified, fate.level, probability=fate.probability, cause=record.headers, seen=seen
-        )
-        return [job]
+        try:
+            return await self._dispatcher.place(
+                plan, classified, fate.level, probability=fate.probability, cause=cause, seen=seen
+            )
+        except BaseException:  # cancelled, or too large: it has no job
+            self._tenants.ended(classified.request.request_id)
+            raise
 
     def _fate(self, plan: Plan, classified: ClassifiedRequest, seen: Loads) -> Place | TurnedAway:
         """The planner's decision, then the tenant's rights: a request that is refused anyway takes no tokens."""
+        request = classified.request
+        allowed_ms = 1000 * self._limits.max_backlog_s * max(1, sum(len(loads) for loads in seen.values()))
+        fate = self._decided(self._tenants.let_in(plan, request, now_ms()), classified, seen, allowed_ms)
+        if isinstance(fate, TurnedAway):
+            return fate
+        work_ms = job_ms(self._catalog.level(fate.level), request.options)
+        return self._tenants.refuse(request, work_ms, allowed_ms, now_ms()) or fate
+
+    def _decided(self, plan: Plan, classified: ClassifiedRequest, seen: Loads, allowed_ms: float) -> Place | TurnedAway:
+        """The backlog of others is no reason to turn away a tenant that has less than its share of it."""
         request, limits = classified.request, self._limits
         most_ms = limit_ms(limits.max_backlog_s, request.tier, limits.interactive_headroom)
         waits_ms = {level: shortest_ms(loads) for level, loads in seen.items()}
         fate = decide(plan, classified, self._catalog, waits_ms, now_ms(), most_ms)
-        if isinstance(fate, TurnedAway):
-            return fate
-        work_ms = job_ms(self._catalog.level(fate.level), request.options)
-        allowed_ms = 1000 * limits.max_backlog_s * max(1, sum(len(loads) for loads in seen.values()))
-        return self._tenants.refuse(request, work_ms, allowed_ms, now_ms()) or fate
+        is_full = isinstance(fate, TurnedAway) and fate.code == OVERLOADED
+        if is_full and self._tenants.is_crowded_out(request.tenant, allowed_ms):
+            return decide(plan, classified, self._catalog, waits_ms, now_ms(), ANY_MS)
+        return fate
 
     def on_delivered(self, record: Outgoing, delivered: Delivered) -> None:
         """Tell the dispatcher where its jobs lie."""

@@ -135,10 +135,9 @@ def sweeper_of(
     settings: Settings, catalog: Catalog, producer: RecordProducer, plans: PlanView, ended: EndedView, fleet: FleetView
 ) -> Sweeper:
     """The one of a router's process."""
-    client = AdminClient(client_config(settings))
 
     def waiting(variant: str) -> Mapping[int, Unread]:
-        prefix = settings.kafka.prefix
+        prefix, client = settings.kafka.prefix, AdminClient(client_config(settings))  # one of before may be dead
         return unread(client, full_name(prefix, jobs_topic(variant, 1).name), worker_group(prefix, variant))
 
     rerouting = Rerouting(catalog, ended, Dispatcher(catalog, fleet, ROLE), producer)

@@ -2,11 +2,12 @@
 
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 
 from planner.placement import TurnedAway
 from planner.quotas import Quota
 from planner.tenants import Rights, Work
-from schemas.messages import GenerateRequest
+from schemas.messages import GenerateRequest, Plan
 
 
 class Tenants:
@@ -20,6 +21,22 @@ class Tenants:
         work = Work(request.request_id, request.tenant, request.options.n, work_ms)
         with self._lock:
             return self._rights.refuse(work, allowed_ms, now_ms)
+
+    def let_in(self, plan: Plan, request: GenerateRequest, now_ms: int) -> Plan:
+        """The plan, with the tenant's part of what it lets in of the tier; it has asked for one more."""
+        with self._lock:
+            admission = self._rights.let_in(plan.admission, request.tier, request.tenant, now_ms)
+        return plan if admission is plan.admission else replace(plan, admission=admission)
+
+    def is_crowded_out(self, tenant: str, allowed_ms: float) -> bool:
+        """Whether the backlog is that of others, so that it is no reason to refuse this one."""
+        with self._lock:
+            return self._rights.is_crowded_out(tenant, allowed_ms)
+
+    def is_open(self, request_id: str, now_ms: int) -> bool:
+        """Whether the request was let in, of late, and has not ended."""
+        with self._lock:
+            return self._rights.is_open(request_id, now_ms)
 
     def ended(self, request_id: str) -> None:
         """The request has a result: its work is open no more."""

@@ -1,16 +1,18 @@
 """What every role knows besides its input: the plan in force, the requests that have ended, the workers' loads."""
 
 import asyncio
+import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
 from planner.admission import MOST_ID
+from planner.catalog import Catalog
 from planner.loads import Load, LoadView, Sent
 from planner.observation import Seen
-from planner.plans import newer
+from planner.plans import check, newer
 from schemas import topics
-from schemas.errors import InvalidRecord
+from schemas.errors import InvalidPlan, InvalidRecord
 from schemas.messages import Heartbeat, Pin, Plan
 from schemas.record import Incoming
 from streams import logs, metrics
@@ -26,15 +28,19 @@ START_TIMEOUT_S = 60
 LATE_MS = 600_000  # far more than a follower is ever behind
 
 
+log = logging.getLogger(__name__)
+
 Loads = dict[str, list[Load]]  # variant -> its live workers
 
 
 class PlanView:
-    """The newest plan and pin of the control topic."""
+    """The newest valid plan of the control topic, and its pin. A plan is obeyed whole or not at all."""
 
-    def __init__(self, settings: Settings, role: str) -> None:
-        self._settings, self._role = settings, role
+    def __init__(self, settings: Settings, role: str, catalog: Catalog) -> None:
+        self._settings, self._role, self._catalog = settings, role, catalog
         self.plan: Plan | None = None
+        self.newest = 0  # the highest version met, obeyed or not
+        self.refusal = ""  # why the newest is not obeyed
         self.pin: Pin | None = None
         self.has_plan = threading.Event()
         self._follower = Follower(settings, [topics.PLAN], self.on_record)
@@ -47,11 +53,30 @@ class PlanView:
         self.pin = pin
 
     def obey(self, plan: Plan) -> None:
-        """Take over a plan that lies on the topic, if it is newer."""
-        if newer(self.plan, plan):
-            self.plan = plan
-            metrics.PLAN_VERSION.labels(self._role).set(plan.version)
-            self.has_plan.set()
+        """Take over a plan that lies on the topic, if it is newer and fits the catalog; else the one before holds.
+
+        One that does not fit is of another catalog, as while a deployment is upgraded, or no planner's.
+        """
+        if not newer(self.newest, plan):
+            return
+        self.newest, self.refusal = plan.version, ""
+        try:
+            check(plan, self._catalog)
+        except InvalidPlan as error:
+            self.refusal = f"does not obey {error}"
+            metrics.PLANS_REFUSED.labels(self._role).inc()
+            log.warning("%s %s; %s", self._role, self.refusal, self._goes_on())
+            return
+        self.plan = plan
+        metrics.PLAN_VERSION.labels(self._role).set(plan.version)
+        self.has_plan.set()
+
+    def _goes_on(self) -> str:
+        return f"plan {self.plan.version} holds" if self.plan else "there is none before it"
+
+    def not_ready(self) -> str:
+        """Why there is no plan to obey yet; any thread may ask."""
+        return "" if self.plan else f"holds no plan yet{self.refusal and ': it '}{self.refusal}"
 
     async def in_force(self) -> Plan:
         """The plan; waits for the first one: nothing is guessed before."""

@@ -11,13 +11,11 @@ from agents.heartbeat import Heart, WorkerState
 from agents.job_source import JobSource, Taken
 from agents.painting import Painter
 from agents.views import EndedView, FleetView, PlanView
-from agents.watchdog import Watchdog
 from planner import batching
 from planner.allocation import may_leave
 from planner.catalog import Catalog, Variant, run_ms
 from planner.escalation import judged_ms
 from planner.observation import live_workers
-from schemas.errors import Unknown
 from schemas.messages import GenerateJob
 from schemas.record import Delivered
 from schemas.topics import worker_group
@@ -27,12 +25,14 @@ from streams.producer import RecordProducer
 from streams.reading import now_ms
 from streams.settings import Settings
 from streams.store import ImageStore
+from streams.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
 
 ROLE = "worker"
 POLL_S = 0.1
 DELIVERY_S = 120
+TURN_S = 60  # beside a job; a thread that waited for a dead client's answer painted no more, while its heart went on
 LOAD_RETRY_S, LOAD_RETRY_MOST_S = 5, 300  # doubled by each failure in a row
 SERVING = ("ready", "painting", "draining")
 NO_BEAT_S = 30  # a heartbeat's thread that is silent for longer has died or hangs
@@ -56,6 +56,7 @@ class Worker:
         self._settings, self._catalog, self._producer, self._store = settings, catalog, producer, store
         self._plans, self._ended, self._fleet = plans, ended, fleet
         self._me = WorkerState(worker_id, watchdog=Watchdog(settings.worker.job_limit_s))
+        self._turns = Watchdog(settings.worker.job_limit_s + TURN_S, what="a turn of the painting thread")
         self._load_retry_s = LOAD_RETRY_S
 
     def run(self, stopping: threading.Event) -> None:
@@ -92,12 +93,7 @@ class Worker:
         plan = self._plans.plan
         self._me.plan_version = plan.version if plan else 0
         name = (plan.allocation.get(self._me.worker_id) if plan else None) or self._settings.worker.variant
-        try:
-            return self._catalog.level(name) if name else None
-        except Unknown as error:  # the planner has another catalog: go on as before, and say so in heartbeats
-            metrics.FALLBACKS.labels(ROLE, "unknown-variant").inc()
-            self._me.detail = str(error)
-            return self._me.variant
+        return self._catalog.level(name) if name else None
 
     def _serve(self, variant: Variant, stopping: threading.Event) -> None:
         self._become("loading", variant)
@@ -116,8 +112,11 @@ class Worker:
         )  # fmt: skip
         try:
             self._become("ready", variant)
-            while not stopping.is_set() and not self._serve_once(variant, source, painter):
-                pass
+            while not stopping.is_set():
+                with self._turns:
+                    is_over = self._serve_once(variant, source, painter)
+                if is_over:
+                    break
         finally:
             self._me.source = None
             source.close()
@@ -129,7 +128,7 @@ class Worker:
         if moves and self._may_leave_now(variant):
             return True
         plan = self._plans.plan
-        most = max(1, plan.batch.get(variant.name, 1)) if plan else 1
+        most = plan.batch.get(variant.name, 1) if plan else 1
         window = source.take(batching.window(variant, most), POLL_S)
         if not window:
             return moves and self._has_settled() and source.is_empty()  # the last one leaves an empty topic

@@ -16,12 +16,16 @@ from schemas.messages import Admission, Cascade, Plan, Route
 
 STRATEGIES = ("models", "reuse")
 TOLERANCE = 1e-6  # of a sum of probabilities
+MOST_VERSION = 2**53  # nobody plans so often; one beyond would leave no room for those after it
 
 
-def publish(draft: Draft, previous: Plan | None, policy: str, now_ms: int) -> Plan:
-    """The plan to write: the draft with the version after the previous one's, from 1."""
+def publish(draft: Draft, previous: Plan | None, policy: str, now_ms: int, newest: int = 0) -> Plan:
+    """The plan to write: the draft with the version after the previous one's, from 1.
+
+    `newest`: the highest version on the topic, where others may obey one that its planner does not.
+    """
     return Plan(
-        version=previous.version + 1 if previous else 1,
+        version=max(newest, previous.version if previous else 0) + 1,
         policy=policy,
         strategy=draft.strategy,
         created_ms=now_ms,
@@ -59,9 +63,12 @@ def memory_of(plan: Plan | None, policy: str) -> dict[str, Any]:
     return dict(json.loads(plan.memory)) if plan is not None and plan.policy == policy else {}
 
 
-def newer(current: Plan | None, candidate: Plan) -> bool:
-    """Whether a reader should obey the candidate: versions not above its own are ignored (a fenced planner's)."""
-    return current is None or candidate.version > current.version
+def newer(version: int, candidate: Plan) -> bool:
+    """Whether a reader that has met this version (0: none) should look at the candidate.
+
+    Versions not above are ignored: they are a fenced planner's.
+    """
+    return version < candidate.version <= MOST_VERSION
 
 
 def check(plan: Plan, catalog: Catalog) -> None:
@@ -78,6 +85,7 @@ def check(plan: Plan, catalog: Catalog) -> None:
             _require(0 <= share <= 1, f"share of {tier} to let in must be in [0, 1]: got {share}")
         _known("dispatch", plan.dispatch, KINDS)
         _known("strategy", plan.strategy, STRATEGIES)
+        _check_memory(plan.memory)
     except (InvalidPlan, Unknown) as error:
         raise InvalidPlan(f"plan {plan.version} of {plan.policy!r}: {error}") from None
 
@@ -129,6 +137,15 @@ def _check_ends(start: str, follow: Mapping[str, str]) -> None:
     while path[-1] in follow:
         path.append(follow[path[-1]])
         _require(path[-1] not in path[:-1], f"a cascade must end: got the cycle {' -> '.join(path)}")
+
+
+def _check_memory(memory: str) -> None:
+    """The next planner goes on from it."""
+    try:
+        is_object = isinstance(json.loads(memory), dict)
+    except (ValueError, RecursionError):  # RecursionError: nested without end
+        is_object = False
+    _require(is_object, f"memory must be a JSON object: got {memory!r:.100}")
 
 
 def _known(kind: str, name: str, known: Iterable[str]) -> None:

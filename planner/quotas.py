@@ -52,6 +52,20 @@ def exceeds_share(
     """
     if sum(open_ms.values()) + cost_ms <= CROWDED * allowed_ms:
         return False
-    active = {name for name, ms in open_ms.items() if ms > 0} | {tenant}
-    share = weights.get(tenant, 1.0) / sum(weights.get(name, 1.0) for name in active)
-    return open_ms.get(tenant, 0.0) + cost_ms > share * allowed_ms
+    return open_ms.get(tenant, 0.0) + cost_ms > _shares(tenant, open_ms, weights)[tenant] * allowed_ms
+
+
+def is_crowded_out(tenant: str, open_ms: Mapping[str, float], weights: Mapping[str, float], allowed_ms: float) -> bool:
+    """Whether others have more open than their shares, and this tenant less than its own: so that what waits is theirs,
+    and no reason to refuse it. All together have no more open than twice `allowed_ms` by this. As `exceeds_share`.
+    """
+    shares = _shares(tenant, open_ms, weights)
+    over = {name for name, share in shares.items() if open_ms.get(name, 0.0) > share * allowed_ms}
+    return bool(over) and open_ms.get(tenant, 0.0) < shares[tenant] * allowed_ms
+
+
+def _shares(tenant: str, open_ms: Mapping[str, float], weights: Mapping[str, float]) -> dict[str, float]:
+    """Of those who have open work, and of this tenant."""
+    active = {name: weights.get(name, 1.0) for name in {tenant, *(name for name, ms in open_ms.items() if ms > 0)}}
+    total = sum(active.values())
+    return {name: weight / total for name, weight in active.items()}

@@ -67,9 +67,9 @@ class AgentHost:
     async def _serve(self, stream: StreamT[bytes]) -> None:
         async for event in stream.noack().events():
             record = _incoming(event, self._settings.kafka.prefix)
+            await self._slots.acquire()  # first: nothing may come between a decision and its sends
             with logs.serving(record):
                 records = await self._decide(record)
-            await self._slots.acquire()
             metrics.RECORDS.labels(self._logic.role).inc()
             self._unacked.put_nowait((event, records, [self._producer.send(r) for r in records]))
 

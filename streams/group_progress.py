@@ -2,14 +2,11 @@
 
 from typing import NamedTuple
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
-from tenacity import retry, retry_if_exception, stop_after_delay, wait_fixed
 
 from streams.admin import ANSWER_LIMIT_S
-
-UNLED = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_TOPIC_OR_PART}
-AGAIN = wait_fixed(0.1)  # s
+from streams.passing import partitions_of, patiently
 
 
 class Unread(NamedTuple):
@@ -24,14 +21,11 @@ def unread(client: AdminClient, topic: str, group: str) -> dict[int, Unread]:
 
     Raises KafkaException: the cluster does not answer in time, or there is no such topic.
     """
-    found = client.list_topics(topic, timeout=ANSWER_LIMIT_S).topics[topic]
-    if found.error is not None:
-        raise KafkaException(found.error)
-    partitions = [TopicPartition(topic, partition) for partition in found.partitions]
+    partitions = _partitions(client, topic)
     committed = _committed(client, partitions, group)
     firsts = _offsets(client, partitions, OffsetSpec.earliest())
     ends = _offsets(client, partitions, OffsetSpec.latest())
-    spans = {p: Unread(max(committed.get(p, 0), firsts[p]), ends[p]) for p in found.partitions}
+    spans = {p: Unread(max(committed.get(p, 0), firsts[p]), ends[p]) for p in ends}
     return {partition: span for partition, span in spans.items() if span.start < span.end}
 
 
@@ -40,22 +34,23 @@ def positions(client: AdminClient, topic: str, group: str) -> dict[int, int]:
 
     Raises KafkaException: the cluster does not answer in time, or there is no such topic.
     """
-    found = client.list_topics(topic, timeout=ANSWER_LIMIT_S).topics[topic]
-    if found.error is not None:
-        raise KafkaException(found.error)
-    committed = _committed(client, [TopicPartition(topic, partition) for partition in found.partitions], group)
-    return {partition: max(0, committed.get(partition, 0)) for partition in found.partitions}
+    partitions = _partitions(client, topic)
+    committed = _committed(client, partitions, group)
+    return {each.partition: max(0, committed.get(each.partition, 0)) for each in partitions}
 
 
-def _has_no_leader_yet(error: BaseException) -> bool:
-    """As of a topic that was made a moment ago."""
-    return isinstance(error, KafkaException) and error.args[0].code() in UNLED
+def _partitions(client: AdminClient, topic: str) -> list[TopicPartition]:
+    return [TopicPartition(topic, partition) for partition in partitions_of(client, topic, ANSWER_LIMIT_S)]
 
 
-@retry(retry=retry_if_exception(_has_no_leader_yet), stop=stop_after_delay(ANSWER_LIMIT_S), wait=AGAIN, reraise=True)
 def _offsets(client: AdminClient, partitions: list[TopicPartition], which: OffsetSpec) -> dict[int, int]:
-    asked = client.list_offsets(dict.fromkeys(partitions, which), request_timeout=ANSWER_LIMIT_S)
-    return {partition.partition: future.result().offset for partition, future in asked.items()}
+    """A topic that was made a moment ago may have no leader yet, or be unknown to the broker that is asked."""
+
+    def look() -> dict[int, int]:
+        asked = client.list_offsets(dict.fromkeys(partitions, which), request_timeout=ANSWER_LIMIT_S)
+        return {partition.partition: future.result().offset for partition, future in asked.items()}
+
+    return patiently(look, ANSWER_LIMIT_S, {KafkaError.UNKNOWN_TOPIC_OR_PART})
 
 
 def _committed(client: AdminClient, partitions: list[TopicPartition], group: str) -> dict[int, int]:

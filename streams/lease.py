@@ -18,13 +18,16 @@ from schemas.errors import PochadeError
 from schemas.record import Outgoing
 from schemas.topics import full_name
 from streams.admin import client_config, topic_name
+from streams.passing import patiently
 from streams.settings import Settings
+from streams.transactions import is_fenced, open_producer, watchdog
+from streams.watchdog import Bite
 
 log = logging.getLogger(__name__)
 
 TAKE_S = 30  # a broker that has just begun looks its transactions up for some seconds
 TRANSACTION_S = 10
-FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
+MEET_S = 3  # until a broker that says nothing is taken for gone
 
 
 class LeaseLost(PochadeError):
@@ -58,8 +61,10 @@ class Lease(Protocol):
 class KafkaLease:
     """`Lease` by transactions."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, bite: Bite | None = None) -> None:
+        """`bite`: what to do when a transaction hangs; None: end the process, as only a new one gets on."""
         self._settings = settings
+        self._watchdog = watchdog("a beat of the leading planner", TRANSACTION_S, bite)
         self._name = f"{settings.kafka.prefix}.planner"
         self._beats_at = topic_name(settings, topics.PLAN)
         self._producer: Producer | None = None
@@ -68,14 +73,7 @@ class KafkaLease:
         self._group = Consumer({**config, "isolation.level": "read_uncommitted"})  # never subscribed: it keeps beats
 
     def take(self) -> None:
-        self._producer = Producer(
-            {
-                **client_config(self._settings),
-                "transactional.id": self._name,
-                "transaction.timeout.ms": TRANSACTION_S * 1000,
-                "linger.ms": 0,
-            }
-        )
+        self._producer = open_producer(self._settings, self._name, TRANSACTION_S)
         try:
             self._producer.init_transactions(TAKE_S)
         except KafkaException as error:
@@ -86,10 +84,17 @@ class KafkaLease:
         if self._producer is None:
             raise LeaseLost("the planner's lease was not taken")
         try:
+            self._meet_broker(self._producer)
             self._commit(self._producer, records, beat)
         except (KafkaException, BufferError) as error:
             self._producer = None  # a transaction that is open is aborted by the next one to take the lease
             raise LeaseLost(_told(error)) from error
+
+    def _meet_broker(self, producer: Producer) -> None:
+        """A producer that goes through a broker's restart may hang in its next beat: one that cannot see any is given
+        up. Three of six restarts left a planner hanging (streams/transactions.py)."""
+        if not producer.list_topics(self._beats_at, timeout=MEET_S).brokers:
+            raise KafkaException(KafkaError(KafkaError.BROKER_NOT_AVAILABLE))
 
     def _commit(self, producer: Producer, records: Sequence[Outgoing], beat: int) -> None:
         producer.begin_transaction()
@@ -97,12 +102,15 @@ class KafkaLease:
             name = full_name(self._settings.kafka.prefix, record.topic)
             producer.produce(name, record.value, record.key, headers=list(record.headers.items()))
         at = [TopicPartition(self._beats_at, 0, beat)]
-        producer.send_offsets_to_transaction(at, self._group.consumer_group_metadata(), TRANSACTION_S)
-        producer.commit_transaction(TRANSACTION_S)
+        with self._watchdog:
+            producer.send_offsets_to_transaction(at, self._group.consumer_group_metadata(), TRANSACTION_S)
+        with self._watchdog:
+            producer.commit_transaction(TRANSACTION_S)
 
     def last_beat(self) -> int:
+        asked = [TopicPartition(self._beats_at, 0)]
         try:
-            (found,) = self._group.committed([TopicPartition(self._beats_at, 0)], timeout=TRANSACTION_S)
+            (found,) = patiently(lambda: self._group.committed(asked, timeout=TRANSACTION_S), TRANSACTION_S)
         except KafkaException as error:
             raise PochadeError(f"cannot read the beats of {self._name}: {error.args[0].str()}") from error
         return max(0, int(found.offset))
@@ -114,6 +122,6 @@ class KafkaLease:
 
 def _told(error: Exception) -> str:
     cause = error.args[0] if error.args else None
-    if isinstance(cause, KafkaError) and (cause.code() in FENCED or cause.fatal()):
+    if isinstance(cause, KafkaError) and is_fenced(cause):
         return f"a newer planner leads: {cause.str()}"
     return f"the broker did not take what the leading planner wrote: {error}"

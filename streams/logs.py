@@ -21,6 +21,7 @@ from streams.settings import Logs
 
 OWN_HANDLERS = {"TRANSFORMERS_VERBOSITY": "error", "DIFFUSERS_VERBOSITY": "error", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
 NOISY = ("faust", "mode", "aiokafka", "httpx", "boto3", "botocore", "urllib3", "s3transfer")  # WARNING at least
+INSISTENT, AGAIN_S = "aiokafka", 1.0  # without a broker it logs 100 lines a second (measured); each again after so long
 CITING = (InvalidRecord, InvalidRequest)  # their messages show what was sent
 WITHHELD = "(the message cites what was sent, which is on the dlq; logs.prompts=clear shows it here)"
 
@@ -35,12 +36,31 @@ def set_up(settings: Logs, roles: Collection[str]) -> None:
     _shows_prompts = settings.prompts == "clear"
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter(sorted(roles)) if settings.format == "json" else TextFormatter())
+    handler.addFilter(Sparse())
     logging.basicConfig(level=settings.level.upper(), handlers=[handler], force=True)
     logging.captureWarnings(True)
     for name, value in OWN_HANDLERS.items():  # these libraries would write between our lines, when they are loaded
         os.environ.setdefault(name, value)
     for name in NOISY:
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLogger().level))
+
+
+class Sparse(logging.Filter):
+    """Of what an insistent library says, each line as often as it is worth reading."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said_s: dict[tuple[str, int], float] = {}  # where in its code -> when
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether it is written; what other loggers say always is."""
+        if record.name.split(".")[0] != INSISTENT:
+            return True
+        where = record.pathname, record.lineno
+        if record.created - self._said_s.get(where, -AGAIN_S) < AGAIN_S:
+            return False
+        self._said_s[where] = record.created
+        return True
 
 
 @contextlib.contextmanager

@@ -12,11 +12,10 @@ from schemas.record import Incoming
 from schemas.topics import full_name
 from streams import metrics
 from streams.admin import client_config
+from streams.passing import TRANSIENT, partitions_of
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)
-
-TRANSIENT = {KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT}
 
 
 def incoming(message: Message, prefix: str) -> Incoming:
@@ -146,10 +145,7 @@ class Follower:
 
     def _starts(self, topic: str) -> list[TopicPartition]:
         name = full_name(self._settings.kafka.prefix, topic)
-        metadata = self._consumer.list_topics(name, timeout=5).topics[name]
-        if metadata.error is not None:
-            raise KafkaException(metadata.error)
-        partitions = sorted(metadata.partitions)
+        partitions = partitions_of(self._consumer, name, 5)
         if not self._since_ms:
             start = OFFSET_END if self._since_ms is None else OFFSET_BEGINNING
             return [TopicPartition(name, p, start) for p in partitions]

@@ -4,25 +4,18 @@ import time
 from collections.abc import Iterator, Sequence
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-from tenacity import retry, retry_if_exception, stop_after_delay, wait_fixed
 
 from schemas.errors import PochadeError
 from schemas.record import Incoming
 from schemas.topics import full_name
 from streams.admin import client_config
-from streams.reading import TRANSIENT, incoming, poll_batch
+from streams.passing import may_pass, partitions_of, patiently
+from streams.reading import incoming, poll_batch
 from streams.settings import Settings
 
 PATIENCE_S = 30.0  # without any record, until the broker is taken for gone
 ANSWER_S = 10.0
-AGAIN = wait_fixed(0.2)
 BATCH = 500
-PASSING = {  # of a topic just created, and while brokers restart; the client marks few errors as `retriable`
-    *TRANSIENT, KafkaError._TIMED_OUT, KafkaError._TIMED_OUT_QUEUE, KafkaError._RESOLVE,
-    KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.REQUEST_TIMED_OUT,
-    KafkaError.REPLICA_NOT_AVAILABLE, KafkaError.NETWORK_EXCEPTION, KafkaError.KAFKA_STORAGE_ERROR,
-    KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.OFFSET_NOT_AVAILABLE,
-}  # fmt: skip
 
 Ends = dict[tuple[str, int], int]  # topic, partition -> offset after the last record wanted
 
@@ -46,10 +39,8 @@ def between(settings: Settings, topics: Sequence[str], since_ms: int, until_ms: 
     )
     try:
         names = [full_name(settings.kafka.prefix, topic) for topic in topics]
-        patiently = retry(retry=retry_if_exception(_passes), stop=stop_after_delay(ANSWER_S), wait=AGAIN, reraise=True)
-        at = patiently(_at)
-        starts = [start for name in names for start in at(consumer, name, since_ms)]
-        ends = {(tp.topic, tp.partition): tp.offset for name in names for tp in at(consumer, name, until_ms)}
+        starts = [start for name in names for start in _at(consumer, name, since_ms)]
+        ends = {(tp.topic, tp.partition): tp.offset for name in names for tp in _at(consumer, name, until_ms)}
         wanted = [tp for tp in starts if tp.offset < ends[tp.topic, tp.partition]]
         if wanted:
             consumer.assign(wanted)
@@ -62,27 +53,20 @@ def between(settings: Settings, topics: Sequence[str], since_ms: int, until_ms: 
         consumer.close()
 
 
-def _passes(error: BaseException) -> bool:
-    return isinstance(error, KafkaException) and _may_pass(error.args[0])
-
-
-def _may_pass(error: KafkaError) -> bool:
-    return error.retriable() or error.code() in PASSING
-
-
 def _at(consumer: Consumer, name: str, moment_ms: int) -> list[TopicPartition]:
     """Each partition with the offset of its first record at this moment or later; of its end where there is none."""
-    metadata = consumer.list_topics(name, timeout=ANSWER_S).topics[name]
-    if metadata.error is not None:
-        raise KafkaException(metadata.error)
-    asked = [TopicPartition(name, partition, moment_ms) for partition in sorted(metadata.partitions)]
-    found = consumer.offsets_for_times(asked, timeout=ANSWER_S)
-    for tp in found:
-        if tp.error is not None:
-            raise KafkaException(tp.error)
-        if tp.offset < 0:
-            tp.offset = consumer.get_watermark_offsets(TopicPartition(name, tp.partition), timeout=ANSWER_S)[1]
-    return list(found)
+
+    def look() -> list[TopicPartition]:
+        asked = [TopicPartition(name, p, moment_ms) for p in partitions_of(consumer, name, ANSWER_S)]
+        found = consumer.offsets_for_times(asked, timeout=ANSWER_S)
+        for tp in found:
+            if tp.error is not None:
+                raise KafkaException(tp.error)
+            if tp.offset < 0:
+                tp.offset = consumer.get_watermark_offsets(TopicPartition(name, tp.partition), timeout=ANSWER_S)[1]
+        return list(found)
+
+    return patiently(look, ANSWER_S)
 
 
 def _read(consumer: Consumer, prefix: str, ends: Ends, left: set[tuple[str, int]]) -> Iterator[Incoming]:
@@ -100,7 +84,7 @@ def _read(consumer: Consumer, prefix: str, ends: Ends, left: set[tuple[str, int]
                     left.discard(place)
             elif error.code() == KafkaError._PARTITION_EOF:
                 left.discard(place)
-            elif not _may_pass(error):
+            elif not may_pass(error):
                 raise KafkaException(error)
         if time.monotonic() - heard_s > PATIENCE_S:
             names = sorted({topic for topic, _ in left})

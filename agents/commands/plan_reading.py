@@ -24,7 +24,7 @@ def published(settings: Settings) -> Published:
     pins: list[Pin | None] = [None]
 
     def on_plan(plan: Plan) -> None:
-        if newer(plans[-1] if plans else None, plan):
+        if newer(plans[-1].version if plans else 0, plan):
             plans.append(plan)
 
     read_control(settings, on_plan, pins.append, within_s=READ_S)

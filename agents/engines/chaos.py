@@ -1,6 +1,7 @@
 """The `chaos` engine: `profile`, but a prompt may break it. For tests of what a job that kills its worker does."""
 
 import os
+import threading
 from collections.abc import Sequence
 
 from PIL.Image import Image
@@ -9,7 +10,7 @@ from agents.engines import PaintTask, ShouldStop, profile
 from planner.options import Settled
 from planner.variant import Variant
 
-EXIT, RAISE = "!exit", "!raise"  # a prompt that begins so ends the process, or raises
+EXIT, HANG, RAISE = "!exit", "!hang", "!raise"  # a prompt that begins so ends the process, never ends, or raises
 
 
 class ChaosEngine:
@@ -21,6 +22,8 @@ class ChaosEngine:
     def paint(self, tasks: Sequence[PaintTask], how: Settled, should_stop: ShouldStop) -> list[Image] | None:
         if any(task.prompt.startswith(EXIT) for task in tasks):
             os._exit(66)
+        if any(task.prompt.startswith(HANG) for task in tasks):
+            threading.Event().wait()
         if any(task.prompt.startswith(RAISE) for task in tasks):
             raise RuntimeError("the prompt asked for it")
         return self._engine.paint(tasks, how, should_stop)

@@ -44,18 +44,20 @@ class Choice:
     def __init__(self, catalog: Catalog, solving: Solving, rules: Rules = NO_OTHERS) -> None:
         self._catalog, self._solving, self._rules = catalog, solving, rules
 
-    def plan(self, order: Order, seen: Observation, before: Plan | None) -> Plan | None:
+    def plan(self, order: Order, seen: Observation, before: Plan | None, newest: int = 0) -> Plan | None:
         """The plan to publish after `before`; None: what is in force stays.
 
         A policy that fails changes nothing, unless workers are gone: then the plan in force goes on with those left.
+        `newest`: the highest version on the topic. Where it is not `before`'s, others may obey what this planner
+        refused (it has another catalog), and even the same decision is published above it.
         """
         policy = order.back_to.policy if order.back_to else order.policy
         found = self._solving.solve(policy, partial(self._checked, order, policy, seen, before))
         if isinstance(found, str):
-            return self._without_the_gone(found, seen, before)
-        if before is not None and self._stays(found, order, policy, seen, before):
+            return self._without_the_gone(found, seen, before, newest)
+        if before is not None and newest <= before.version and self._stays(found, order, policy, seen, before):
             return None
-        return publish(found, before, policy, seen.now_ms)
+        return publish(found, before, policy, seen.now_ms, newest)
 
     def _checked(self, order: Order, policy: str, seen: Observation, before: Plan | None) -> Draft:
         if order.back_to is not None:
@@ -66,11 +68,11 @@ class Choice:
         check(publish(draft, before, policy, seen.now_ms), self._catalog)
         return draft
 
-    def _without_the_gone(self, why: str, seen: Observation, before: Plan | None) -> Plan | None:
+    def _without_the_gone(self, why: str, seen: Observation, before: Plan | None, newest: int) -> Plan | None:
         if before is None:
             return None
         try:
-            plan = survived(before, why, seen, self._catalog, self._rules)
+            plan = survived(before, why, seen, self._catalog, self._rules, newest)
         except Exception:  # a plan of a catalog that is no more
             log.exception("plan %d cannot go on without the workers that are gone", before.version)
             return None

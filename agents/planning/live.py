@@ -27,7 +27,7 @@ class Live(NamedTuple):
 
 def look(settings: Settings, catalog: Catalog) -> Live:
     """Read what the planner reads, once. Raises PochadeError when the broker does not answer."""
-    plans, fleet = PlanView(settings, ROLE), FleetView(settings)
+    plans, fleet = PlanView(settings, ROLE, catalog), FleetView(settings)
     sources = Sources(settings, catalog, fleet)
     try:
         plans.start()

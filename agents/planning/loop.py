@@ -38,8 +38,13 @@ class Plans(Protocol):
     plan: Plan | None
     pin: Pin | None
 
+    @property
+    def newest(self) -> int:
+        """The highest version met, obeyed or not."""
+        ...
+
     def obey(self, plan: Plan) -> None:
-        """Take over a plan, if it is newer."""
+        """Take over a plan, if it is newer and fits the catalog."""
         ...
 
     def catch_up(self) -> None:
@@ -107,7 +112,7 @@ class PlannerLoop:
     def _plan(self, workers: tuple[WorkerView, ...], now: int, why: str) -> None:
         before = self._plans.plan
         seen = self.sources.observation(now, workers, before)
-        plan = self._choice.plan(self._order(), seen, before)
+        plan = self._choice.plan(self._order(), seen, before, self._plans.newest)
         if plan is not None and self._leadership.write([_record(plan, now)]):
             self._plans.obey(plan)  # at once: a tick before the view has read it would write its version a second time
             log.info("plan %d by %s, because %s: %s", plan.version, plan.policy, why, plan.reason)

@@ -24,19 +24,27 @@ class Ended(NamedTuple):
 
 
 class Arrivals:
-    """Prompts as they were classified."""
+    """Prompts as they were classified, each request once: a storm of retries asks for no more pictures."""
 
     def __init__(self) -> None:
+        self._known: dict[str, None] = {}  # ids of late, in their order
         self._at_ms: deque[int] = deque(maxlen=MOST_ARRIVALS)
         self._recent: deque[tuple[float, Mapping[str, str], str]] = deque(maxlen=PROMPTS)
 
     def clear(self) -> None:
         """A reader begins again with the window."""
+        self._known.clear()
         self._at_ms.clear()
         self._recent.clear()
 
     def add(self, classified: ClassifiedRequest) -> None:
-        """One more."""
+        """One more, unless its request is known."""
+        request_id = classified.request.request_id
+        if request_id in self._known:
+            return
+        self._known[request_id] = None
+        if len(self._known) > MOST_ARRIVALS:
+            del self._known[next(iter(self._known))]
         self._at_ms.append(classified.received_ms)
         self._recent.append((classified.hardness, classified.classes, classified.request.tier))
 

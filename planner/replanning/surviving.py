@@ -8,10 +8,10 @@ from planner.replanning.kept import gone, kept
 from schemas.messages import Plan
 
 
-def survived(before: Plan, why: str, seen: Observation, catalog: Catalog, rules: Rules) -> Plan | None:
+def survived(before: Plan, why: str, seen: Observation, catalog: Catalog, rules: Rules, newest: int = 0) -> Plan | None:
     """The plan in force on the workers that are left of it; None where all are there, so that it stays as it is.
 
-    `why`: what became of the policy, for the reason.
+    `why`: what became of the policy, for the reason. `newest`: as `publish` has it.
 
     Raises PochadeError: the plan is of a catalog that is no more.
     """
@@ -20,6 +20,6 @@ def survived(before: Plan, why: str, seen: Observation, catalog: Catalog, rules:
         return None
     reason = f"{', '.join(lost)} gone, the rest of plan {before.version} stays: {why}"
     draft = let_in(kept(before, seen.workers, catalog, reason), seen, catalog, rules)
-    plan = publish(draft, before, before.policy, seen.now_ms)
+    plan = publish(draft, before, before.policy, seen.now_ms, newest)
     check(plan, catalog)
     return plan

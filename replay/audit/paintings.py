@@ -1,5 +1,6 @@
 """What was painted, from `images` and `events`: each job once, and what was painted or begun again in vain."""
 
+from bisect import bisect_right
 from collections import defaultdict
 from typing import NamedTuple
 
@@ -32,6 +33,7 @@ class Paintings:
         self._stages: dict[str, int] = {}  # job id -> stage
         self.begun: defaultdict[Stage, set[Begun]] = defaultdict(set)
         self.painted: defaultdict[Stage, set[Begun]] = defaultdict(set)
+        self._until_ms: dict[tuple[str, Begun], int] = {}  # job -> when a painting of it was done
 
     def add(self, image: ImageGenerated) -> None:
         """One record of `images`."""
@@ -40,7 +42,9 @@ class Paintings:
         self._by_job[job.job_id][Painting(image.worker_id, image.started_ms, image.attempt)] = took_ms
         self._stages[job.job_id] = job.stage
         stage = job.classified.request.request_id, job.stage, job.level
-        self.painted[stage].add(Begun(image.started_ms, image.worker_id))
+        begun = Begun(image.started_ms, image.worker_id)
+        self.painted[stage].add(begun)
+        self._until_ms[job.job_id, begun] = image.painted_ms
 
     def begin(self, stage: Stage, begun: Begun) -> None:
         """A worker began."""
@@ -55,6 +59,25 @@ class Paintings:
         extra = [list(paintings.values())[1:] for paintings in self._by_job.values()]
         return sum(len(each) for each in extra), sum(ms for each in extra for ms in each)
 
+    def spans(self, most_ms: int) -> list[tuple[int, int]]:
+        """When each painting began and was over (epoch ms): at the latest when its worker began the next, or after
+        `most_ms`, where no picture came of it."""
+        starts: defaultdict[str, list[int]] = defaultdict(list)
+        for begun in self.begun.values():
+            for each in begun:
+                starts[each.worker_id].append(each.at_ms)
+        for times in starts.values():
+            times.sort()
+        spans = [(begun.at_ms, until_ms) for (_, begun), until_ms in self._until_ms.items()]
+        for each in self._in_vain():
+            times = starts[each.worker_id]
+            later = bisect_right(times, each.at_ms)
+            spans.append((each.at_ms, min([each.at_ms + most_ms, *times[later : later + 1]])))
+        return spans
+
     def in_vain(self) -> int:
         """Beginnings that no picture came of: cancelled, or the worker died or failed. Events are best effort."""
-        return sum(len(begun - self.painted[stage]) for stage, begun in self.begun.items())
+        return len(self._in_vain())
+
+    def _in_vain(self) -> list[Begun]:
+        return [each for stage, begun in self.begun.items() for each in begun - self.painted[stage]]

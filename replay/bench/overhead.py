@@ -16,13 +16,13 @@ from typing import Any
 from replay.bench import plan, quick_catalog, traffic
 from replay.bench.features import features_ms
 from replay.bench.figures import met, percentiles, quantile, spread
+from replay.bench.side import Side
 from replay.bench.site import Site
 from replay.bench.tally import Arrival, Tally
 from schemas.messages import Cascade, GenerateRequest, ImageGenerated, Result
-from schemas.topics import IMAGES, PROMPTS, RESULTS
+from schemas.topics import IMAGES, RESULTS
 from streams.codec import decode, decode_result
-from streams.producer import KafkaRecordProducer, RecordProducer
-from streams.settings import Settings
+from streams.producer import KafkaRecordProducer
 
 LIMITS = {"ratio_p50": ("<=", 2.0), "p50_ms": ("<=", 30.0), "p99_ms": ("<=", 150.0)}
 PAINT_MS = 10
@@ -30,27 +30,6 @@ START_S = 90.0
 STUCK_S = 20.0
 BLOCKS = 4  # of the run, for the spread
 LAYOUT = (("ledger",), ("worker",), ("classifier", "router"), ("discriminator",))
-
-
-class Side:
-    """One of the two pipelines: sends requests, and knows when each was seen to have ended."""
-
-    def __init__(self, settings: Settings, producer: RecordProducer, results: Tally) -> None:
-        self.settings, self._producer, self.results = settings, producer, results
-        self.sent_ns: dict[str, int] = {}
-
-    def send(self, request: GenerateRequest) -> None:
-        """Submit one request."""
-        record = traffic.record(PROMPTS, request, request.request_id)
-        self.sent_ns[request.request_id] = time.time_ns()
-        self._producer.send(record)
-
-    def took_ms(self) -> dict[str, float]:
-        """Request -> ms from its submission to its committed result being read, in the order of submission."""
-        seen: dict[str, int] = {}
-        for arrival in self.results.arrivals:
-            seen.setdefault(arrival.key.decode(), arrival.seen_ns)
-        return {name: (seen[name] - sent) / 1e6 for name, sent in self.sent_ns.items() if name in seen}
 
 
 def run(site: Site, *, count: int, rate: float, warm_up: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The object store fails: away for everybody, or a disk that takes no more bytes from one process."""
+"""The object store fails: away or silent for everybody, or a disk that takes no more bytes from one process."""
 
 import ctypes
 import os
@@ -8,6 +8,7 @@ import sys
 
 from replay.chaos.schedule import Fault
 from replay.chaos.world import NotThere, Steps, World
+from streams.settings import Settings
 
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
 CAN_EXCHANGE = sys.platform == "linux"
@@ -25,6 +26,22 @@ def store_away(world: World, fault: Fault) -> Steps:
         exchange(folder, aside)
         aside.unlink()
     return f"the store was away for {fault.lasts_ms / 1000:.1f} s"
+
+
+def store_hangs(world: World, fault: Fault) -> Steps:
+    """The store refuses nothing and answers nobody: whoever reads or writes a picture waits until it is over."""
+    mark = hang_mark(world.settings)
+    mark.touch()
+    try:
+        yield fault.lasts_ms / 1000
+    finally:
+        mark.unlink(missing_ok=True)
+    return f"the store answered nobody for {fault.lasts_ms / 1000:.1f} s"
+
+
+def hang_mark(settings: Settings) -> pathlib.Path:
+    """The file that is there while the store hangs."""
+    return settings.home / "store-hangs"
 
 
 def disk_full(world: World, fault: Fault) -> Steps:

@@ -13,18 +13,24 @@ KINDS: Mapping[str, Do] = {
     "last-worker": processes.last_worker,
     "join": processes.join,
     "second": processes.second,
-    "broker": broker.kill_broker,
+    "broker": broker.kill,
+    "broker-restart": broker.restart,
+    "broker-freeze": broker.freeze,
     "exit": input.requested,
+    "hang": input.requested,
     "slow": input.requested,
     "repeat": input.repeat,
     "replay": input.replay,
     "cancel": input.cancel,
     "flap": plans.flap,
     "store": disks.store_away,
+    "store-hangs": disks.store_hangs,
     "disk": disks.disk_full,
     "skew": clocks.skew,
 }
 ROLES = ("classifier", "router", "discriminator", "ledger", "planner")  # one process each, beside the workers
+
+STARTED = (5000.0, 12_000.0)  # ms: long enough to join, and to have work in hand
 
 
 def deck(workers: Sequence[str], session_ms: int, *, can_exit: bool) -> list[Card]:
@@ -33,12 +39,14 @@ def deck(workers: Sequence[str], session_ms: int, *, can_exit: bool) -> list[Car
     frozen = (1.2 * session, 2.5 * session)
     cards = [Card(kind=kind, target=name) for kind in ("kill", "restart") for name in (*ROLES, *workers)]
     cards += [Card(kind="freeze", target=name, lasts_ms=frozen) for name in (*ROLES, *workers)]
-    cards += [Card(kind="second", target=role, lasts_ms=(2000, 6000)) for role in ("planner", "router", "ledger")]
+    cards += [Card(kind="second", target=role, lasts_ms=STARTED) for role in ("planner", "router", "ledger")]
     cards += [Card(kind="skew", target=role, lasts_ms=(3000, 8000)) for role in ("router", "ledger", workers[0])]
     cards += [Card(kind="disk", target=name, lasts_ms=(1000, 4000)) for name in workers[:1]]
     cards += [Card(kind="broker", lasts_ms=(0, 2000)), Card(kind="broker", lasts_ms=(0, 2000))]
+    cards += [Card(kind="broker-restart", lasts_ms=(0, 2000)), Card(kind="broker-freeze", lasts_ms=frozen)]
     cards += [Card(kind="last-worker", lasts_ms=(session, 3 * session)), Card(kind="flap", lasts_ms=(2000, 6000))]
-    cards += [Card(kind="join", lasts_ms=(2000, 6000)), Card(kind="join", lasts_ms=(500, 2000))]
-    cards += [Card(kind="store", lasts_ms=(1000, 4000)), Card(kind="slow"), Card(kind="repeat"), Card(kind="replay")]
+    cards += [Card(kind="join", lasts_ms=STARTED), Card(kind="join", lasts_ms=(500, 2000))]
+    cards += [Card(kind="store", lasts_ms=(1000, 4000)), Card(kind="store-hangs", lasts_ms=frozen)]
+    cards += [Card(kind="slow"), Card(kind="repeat"), Card(kind="replay")]
     cards += [Card(kind="cancel") for _ in range(3)]
-    return [*cards, Card(kind="exit")] if can_exit else cards
+    return [*cards, Card(kind="exit"), Card(kind="hang")] if can_exit else cards

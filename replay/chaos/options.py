@@ -1,10 +1,13 @@
 """What a chaos run was asked for, and the deployment that follows from it: a home, a broker and topics of its own."""
 
+import datetime
 import pathlib
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from planner.policies import JUDGES_ALL
+from replay.chaos.launching import stallable
 from replay.deployment import own_deployment
 from replay.processes import RoleProcess, role_process
 from streams import broker_jars
@@ -13,7 +16,8 @@ from streams.settings import Settings
 
 ENGINES = {"profile": ("chaos", "chaos"), "diffusers": ("diffusers", "tiny")}  # -> engine, catalog
 SESSION_MS = 3000
-JOB_LIMIT_S = 60.0
+# above the longest job, frozen or without a store for a while; a request that hangs costs a worker as much, five times
+JOB_LIMITS_S = {"profile": 30.0, "diffusers": 240.0}
 DRAIN_S = 10.0
 RATES = {"profile": 8.0, "diffusers": 2.0}  # per second
 
@@ -59,6 +63,11 @@ class ChaosOptions:
         )
 
 
+def run_name(options: ChaosOptions) -> str:
+    """Of a run that begins now."""
+    return f"{datetime.datetime.fromtimestamp(time.time(), datetime.UTC):%m%d-%H%M%S}-{options.seed}"
+
+
 def deployment_of(settings: Settings, options: ChaosOptions, name: str) -> Settings:
     """Settings of a run in HOME/chaos/NAME, whose broker is nobody else's: it will be killed."""
     home = settings.home.expanduser().resolve() / "chaos" / name
@@ -73,7 +82,7 @@ def deployment_of(settings: Settings, options: ChaosOptions, name: str) -> Setti
         workers=options.workers + 2,  # guests come
     )
     changes = {
-        "worker": own.worker.model_copy(update={"job_limit_s": JOB_LIMIT_S}),
+        "worker": own.worker.model_copy(update={"job_limit_s": JOB_LIMITS_S[options.engine]}),
         "store": own.store.model_copy(update={"folder": str(home / "images"), "url": ""}),
     }
     return own.model_copy(update=changes)
@@ -88,11 +97,10 @@ def share_jars(settings: Settings, own: Settings) -> None:
         link.symlink_to(jars)
 
 
-def processes_of(options: Sequence[str], workers: Sequence[str]) -> list[RoleProcess]:
-    """Every role a process, so that each can die alone."""
+def processes_of(mark: pathlib.Path, options: Sequence[str], workers: Sequence[str]) -> list[RoleProcess]:
+    """Every role a process, so that each can die alone; their store hangs while the file `mark` is there."""
     from replay.chaos.kinds import ROLES
 
-    return [
-        *(role_process(role, [role], options, {}) for role in ROLES),
-        *(role_process(worker, ["worker"], options, {"worker.id": worker}) for worker in workers),
-    ]
+    roles = [role_process(role, [role], options, {}) for role in ROLES]
+    painters = [role_process(worker, ["worker"], options, {"worker.id": worker}) for worker in workers]
+    return [stallable(each, mark) for each in (*roles, *painters)]

@@ -4,15 +4,17 @@ import pathlib
 import shutil
 import time
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 from replay.audit.reading import Audited, audit
 from replay.chaos import recovery
+from replay.chaos.disks import hang_mark
 from replay.chaos.doing import Faults
 from replay.chaos.garbage import collect
 from replay.chaos.kinds import KINDS, deck
 from replay.chaos.options import SESSION_MS, ChaosOptions, deployment_of, processes_of, share_jars
-from replay.chaos.schedule import draw_faults, draw_requests
+from replay.chaos.schedule import draw_faults, draw_requests, killers
 from replay.chaos.story import report_of
 from replay.chaos.world import World
 from replay.demo import state_of
@@ -43,7 +45,8 @@ class ChaosRun:
         chosen = [card for card in cards if not options.only or card.kind in options.only]
         self._faults = draw_faults(chosen, options.faults, options.span_ms, options.seed) if options.faults else []
         self._due = draw_requests(f"chaos-{name}", options.requests, options.rate, options.seed, self._faults)
-        self._hosted = Hosted(self.settings, inherited, options.worker_ids, teller, processes_of, TIRELESS)
+        make = partial(processes_of, hang_mark(self.settings))
+        self._hosted = Hosted(self.settings, inherited, options.worker_ids, teller, make, TIRELESS)
 
     def run(self) -> dict[str, Any]:
         """The report. Raises PochadeError: what could not be started or read, and what to do."""
@@ -68,8 +71,12 @@ class ChaosRun:
             self._teller.phase("reading everything again")
             found = self._audit(driver, start_ms)
             left = collect(self.settings)
+        recovered = recovery.of(
+            found.tally, faults, SESSION_MS, self.settings.worker.job_limit_s, accepted_ms=world.accepted_ms,
+            written_again=len(world.doubled), killers=killers(self._due),
+        )  # fmt: skip
         return report_of(
-            self._options, found, faults, recovery.of(found.tally, faults, SESSION_MS), left,
+            self._options, found, faults, recovered, left,
             endings=self._hosted.roles.endings, start_ms=start_ms, seconds=time.time() - began_s,
         )  # fmt: skip
 

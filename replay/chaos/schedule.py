@@ -12,7 +12,8 @@ from replay.traces.trace import Row, Wish
 from schemas.messages import PaintOptions
 
 FIRST, LAST = 0.04, 0.9  # share of the run within which faults begin
-EXIT = "!exit"  # a prompt that begins so ends the process of the engine `chaos`
+# a prompt that begins so ends the process of the engine `chaos`, or keeps it from ever coming back
+EXIT, HANG = "!exit", "!hang"
 SLOW = Wish(options=PaintOptions(model="heavy", steps=200, n=8))  # 6 s of one worker in the catalog `chaos`
 
 
@@ -65,7 +66,7 @@ def draw_faults(deck: Sequence[Card], count: int, span_ms: float, seed: int) -> 
 def draw_requests(name: str, count: int, rate_rps: float, seed: int, faults: Sequence[Fault]) -> list[Due]:
     """Numbered requests at a rate: most are plain, some have a deadline, several pictures or no hurry.
 
-    A fault whose kind is a request (`exit`, `slow`) is the first one at its time or later.
+    A fault whose kind is a request (`exit`, `hang`, `slow`) is the first one at its time or later.
     """
     plain = schedule(name, builtin_prompts(count, seed), constant(rate_rps, count), seed)
     dice = random.Random(f"requests/{seed}")
@@ -77,11 +78,13 @@ def draw_requests(name: str, count: int, rate_rps: float, seed: int, faults: Seq
     return mixed
 
 
-REQUESTED = ("exit", "slow")
+PROMPTED = {"exit": EXIT, "hang": HANG}
+REQUESTED = (*PROMPTED, "slow")
 
 
 def _asked(fault: Fault, row: Row) -> Row:
-    return row._replace(prompt=f"{EXIT} {row.prompt}") if fault.kind == "exit" else row._replace(wish=SLOW)
+    begins = PROMPTED.get(fault.kind)
+    return row._replace(prompt=f"{begins} {row.prompt}") if begins else row._replace(wish=SLOW)
 
 
 def _mixed(row: Row, dice: random.Random) -> Row:
@@ -93,3 +96,8 @@ def _mixed(row: Row, dice: random.Random) -> Row:
     if drawn < 0.25:
         return row._replace(wish=Wish(options=PaintOptions(n=2)))
     return row
+
+
+def killers(requests: Sequence[Due]) -> set[str]:
+    """Ids of the requests that end the process which paints them."""
+    return {due.request_id for due in requests if (due.row.prompt or "").startswith(tuple(PROMPTED.values()))}

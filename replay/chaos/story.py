@@ -25,7 +25,8 @@ def report_of(
 ) -> dict[str, Any]:
     """Everything that is known of a run; `broken` is None when every promise was kept."""
     counted = told(found.figures, found.pictures)
-    broken = [each for each in (verdict(found.figures, found.pictures), _open(found), _left(orphans_left)) if each]
+    said = verdict(found.figures, found.pictures), _open(found), _again(found, recovery), _left(orphans_left)
+    broken = [each for each in said if each]
     return {
         "seed": options.seed,
         "engine": options.engine,
@@ -47,6 +48,13 @@ def _open(found: Audited) -> str | None:
     """A run is over when everything has ended: what is open then is as bad as lost."""
     count = found.figures.open
     return f"{count} requests have not ended, two minutes after the last thing moved" if count else None
+
+
+def _again(found: Audited, recovery: Recovery) -> str | None:
+    """Work is repeated only for what ran as a process ended: without faults none is."""
+    count, most = found.figures.painted_twice, recovery.painted_twice_limit
+    told = f"{recovery.running_at_kills} that ran as processes ended, {recovery.written_again} written again"
+    return f"{count} jobs were painted twice, more than {most:g} ({told})" if count > most else None
 
 
 def _left(orphans: int) -> str | None:

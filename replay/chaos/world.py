@@ -21,6 +21,7 @@ from streams.reading import Follower
 from streams.settings import Settings
 
 T = TypeVar("T")
+Ambush = Callable[[Incoming], None]  # acts, in the thread that reads, on the record that it waits for
 Steps = Generator[float, None, str]  # seconds to wait before the next step; in the end, what was done
 
 KEPT = 500  # records of a run that an old one is taken from
@@ -43,21 +44,35 @@ class World:
         self.ended: set[str] = set()
         self.old: deque[Incoming] = deque(maxlen=KEPT)
         self.painting: Callable[[], dict[str, str]] = lambda: {}  # worker -> variant
+        self.accepted_ms: list[float] = []  # when a broker that had ended accepted connections again
+        self.doubled: set[str] = set()  # open requests whose records were written again
+        self.ambushes: list[Ambush] = []
         self._threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="fault")
 
     def start(self, stack: ExitStack, variants: Sequence[str]) -> None:
         """Keep records that may be written again; until `stack` closes."""
         stack.callback(self._threads.shutdown, wait=False, cancel_futures=True)
         topics = [CLASSIFIED, IMAGES, OUTCOMES, *(jobs_topic(variant, 1).name for variant in variants)]
-        stack.callback(Follower(self.settings, topics, self.old.append, since_ms=None).start().close)
+        stack.callback(Follower(self.settings, topics, self._hear, since_ms=None).start().close)
+
+    def _hear(self, record: Incoming) -> None:
+        self.old.append(record)
+        for ambush in tuple(self.ambushes):
+            ambush(record)
 
     def submit(self, request: GenerateRequest) -> Future[Delivered]:
         """As the client does; what was asked for is remembered."""
         self.asked[request.request_id] = request
         return self.client.submit(request)
 
+    def is_open(self, record: Incoming) -> bool:
+        """Whether a record is about one of our requests, which has not ended."""
+        name = (record.key or b"").decode(errors="replace")
+        return name in self.asked and name not in self.ended
+
     def again(self, records: Sequence[Incoming]) -> None:
         """Write records as they were read, those of jobs and outcomes to their own partition."""
+        self.doubled |= {(each.key or b"").decode() for each in records if self.is_open(each)}
         for each in records:
             self.producer.send(
                 Outgoing(
@@ -93,10 +108,14 @@ class World:
 
     def beside(self, act: Callable[[], T]) -> Generator[float, None, T]:
         """Something that blocks, while everything else goes on. Raises what it raises."""
-        future = self._threads.submit(act)
+        future = self.aside(act)
         while not future.done():
             yield LOOK_S
         return future.result()
+
+    def aside(self, act: Callable[[], T]) -> "Future[T]":
+        """Something that blocks, in a thread of its own."""
+        return self._threads.submit(act)
 
 
 def awaited(child: Child, most_s: float = STOP_S) -> Iterator[float]:

@@ -1,22 +1,20 @@
-"""`pochade bench overhead | worker | router | ledger | planner | papers`: a question each, baseline in the same run."""
+"""`pochade bench overhead | worker | router | ledger | crowd | planner | papers`: a question each, and its baseline."""
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from replay.commands.bench_crowd import crowd
 from replay.commands.bench_papers import papers
+from replay.commands.measuring import OUTPUT, measure
 from schemas.errors import PochadeError
 
 if TYPE_CHECKING:  # loaded when a bench runs: --help need not wait for Kafka's client
-    from replay.bench.site import Site
     from streams.settings import Settings
 
-OUTPUT = click.option(
-    "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True, help="JSON: one line."
-)
 COUNT = click.IntRange(min=10)
 REPEATS = click.option("--repeats", type=click.IntRange(1, 20), default=3, show_default=True, help="Runs of each side.")
 
@@ -34,11 +32,13 @@ def bench() -> None:
       pochade bench worker --heavy 12 --light 200
       pochade bench router --kill -o json
       pochade bench ledger --existing 1000000
+      pochade bench crowd flood
       pochade bench planner --policy joint
       pochade bench papers --traces FOLDER --page RESULTS.md
     """
 
 
+bench.add_command(crowd)
 bench.add_command(papers)
 
 
@@ -52,7 +52,7 @@ def overhead(load: "Callable[[], Settings]", /, output: str, **asked: Any) -> No
     """How much the pipeline adds to painting, against a skeleton of it whose handlers only copy."""
     from replay.bench.overhead import run
 
-    _measure("overhead", lambda site: run(site, **asked), load(), asked, output)
+    measure("overhead", lambda site: run(site, **asked), load(), asked, output)
 
 
 @bench.command()
@@ -67,7 +67,7 @@ def worker(load: "Callable[[], Settings]", light: int, heavy: int, repeats: int,
 
     counts = {name: count for name, count in (("light", light), ("heavy", heavy)) if count}
     asked = {"light": light, "heavy": heavy, "repeats": repeats}
-    _measure("worker", lambda site: run(site, counts=counts, repeats=repeats), load(), asked, output)
+    measure("worker", lambda site: run(site, counts=counts, repeats=repeats), load(), asked, output)
 
 
 @bench.command()
@@ -80,7 +80,7 @@ def router(load: "Callable[[], Settings]", /, output: str, **asked: Any) -> None
     """How many records a second one router places, against a hop that only copies."""
     from replay.bench.router import run
 
-    _measure("router", lambda site: run(site, **asked), load(), asked, output)
+    measure("router", lambda site: run(site, **asked), load(), asked, output)
 
 
 @bench.command()
@@ -93,7 +93,7 @@ def ledger(load: "Callable[[], Settings]", /, output: str, **asked: Any) -> None
     """How many outcomes a second one ledger ends, and how soon it serves again after a restart."""
     from replay.bench.ledger import run
 
-    _measure("ledger", lambda site: run(site, **asked), load(), asked, output)
+    measure("ledger", lambda site: run(site, **asked), load(), asked, output)
 
 
 @bench.command()
@@ -147,33 +147,3 @@ def _between_solves(cases: int) -> Iterator[Callable[[str, int], object]]:
     with progress:
         task = progress.add_task("warming up", total=cases)
         yield tell
-
-
-def _measure(
-    name: str, run: "Callable[[Site], dict[str, Any]]", settings: "Settings", asked: Mapping[str, Any], output: str
-) -> None:
-    import signal
-
-    from replay.bench.figures import Conditions
-    from replay.bench.site import open_site
-    from replay.commands.demo import leave
-
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, leave)
-    conditions = Conditions()
-    with open_site(settings) as site:
-        measured = run(site)
-        report = {"bench": name, "asked": dict(asked), **measured, **conditions.told(site.settings)}
-    click.echo(json.dumps(report) if output == "json" else "\n".join(_lines(report)))
-    if measured.get("lost"):
-        raise PochadeError(f"{measured['lost']} records were lost")
-
-
-def _lines(report: Mapping[str, Any], prefix: str = "") -> list[str]:
-    """Aligned `name value` lines; versions and settings are only in the JSON."""
-    lines = []
-    for name, value in report.items():
-        if prefix or name not in ("versions", "settings"):
-            nested = isinstance(value, Mapping)
-            lines += _lines(value, f"{prefix}{name}.") if nested else [f"{prefix + name:<44}{value}"]
-    return lines

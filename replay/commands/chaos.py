@@ -1,8 +1,8 @@
 """`pochade chaos`: faults on purpose, and whether every promise was kept."""
 
+import pathlib
 import signal
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -40,44 +40,52 @@ def chaos(load: "Callable[[], Settings]", /, **asked: Any) -> None:
       pochade chaos --requests 5000 --faults 60 --seed 2 --report chaos-2.json
       pochade chaos --requests 300 --faults 12 --engine diffusers
     """
-    import datetime
-    import json
-    import shlex
-
     from rich.console import Console
 
-    from replay.chaos.kinds import KINDS
-    from replay.chaos.options import ChaosOptions
+    from replay.chaos.options import ChaosOptions, run_name
     from replay.chaos.run import ChaosRun
-    from replay.demo import write
     from replay.progress import open_teller
     from streams import settings
 
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, leave)
     options, own = ChaosOptions(**asked), load()
-    for kind in options.only:
-        if kind not in KINDS:
-            raise Unknown("kind of fault", kind, KINDS)
-    name = f"{datetime.datetime.fromtimestamp(time.time(), datetime.UTC):%m%d-%H%M%S}-{options.seed}"
-    target = options.report or own.home / "chaos" / "report.json"
+    _check(options.only)
     with open_teller(Console()) as teller:
-        run = ChaosRun(own, settings.load(), options, name, teller)
+        run = ChaosRun(own, settings.load(), options, run_name(options), teller)
         log_to(run.settings.home / "logs" / "chaos.log")
         report = run.run()
     report |= {"again": options.again(own.home), "home": str(run.settings.home)}
+    _tell(report, options.report or own.home / "chaos" / "report.json", run.settings.kafka.prefix)
+    if not options.is_kept:
+        run.clear()
+
+
+def _check(kinds: Sequence[str]) -> None:
+    from replay.chaos.kinds import KINDS
+
+    for kind in kinds:
+        if kind not in KINDS:
+            raise Unknown("kind of fault", kind, KINDS)
+
+
+def _tell(report: dict[str, Any], target: pathlib.Path, prefix: str) -> None:
+    """Write and print the report. Raises PochadeError: a promise was broken; what to do then."""
+    import json
+    import shlex
+
+    from replay.demo import write
+
     write(target, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
     for label, value in lines(report).items():
         click.echo(f"{label:<20}{value}")
     click.echo(f"{'report':<20}{target}")
     if report["broken"]:
-        audit = f"pochade --home {shlex.quote(report['home'])} --set kafka.prefix={run.settings.kafka.prefix} audit"
+        home = shlex.quote(report["home"])
         raise PochadeError(
             f"{report['broken']}. Again: `{report['again']}`. All of it is kept in {report['home']}: "
-            f"`pochade --home {shlex.quote(report['home'])} up`, then `{audit}`"
+            f"`pochade --home {home} up`, then `pochade --home {home} --set kafka.prefix={prefix} audit`"
         )
-    if not options.is_kept:
-        run.clear()
 
 
 def lines(report: dict[str, Any]) -> dict[str, str]:
@@ -89,16 +97,23 @@ def lines(report: dict[str, Any]) -> dict[str, str]:
         "outcomes": ", ".join(f"{count} {status}" for status, count in outcomes.items()),
         "lost / duplicates": f"{report['lost']} / {report['duplicates']}",
         "late commits": str(report["late_commits"]),
-        "painted twice": f"{report['painted_twice']} of {report['painted']} jobs, {report['wasted_s']} worker seconds",
+        "painted twice": (
+            f"{report['painted_twice']} of {report['painted']} jobs (limit {recovery['painted_twice_limit']:g}: "
+            f"{recovery['running_at_kills']} ran as processes ended), {report['wasted_s']} worker seconds"
+        ),
         "begun in vain": str(report["begun_in_vain"]),
         "orphans": f"{report['orphans']}, {report['orphans_left']} left after they were collected",
         "pictures": f"{report['pictures']['checked']} checked, {len(report['pictures']['broken'])} broken",
         "dead letters": str(report["dead_letters"]),
         "faults": f"{done} of {len(report['faults'])}; the others met nothing",
-        "jobs moved after": _most(recovery["moved_s"], "a worker's kill"),
-        "first result after": _most(recovery["first_result_s"], "the broker's answer"),
+        "jobs moved after": _most(recovery["moved"], recovery["moved_limit_s"], "a worker's kill"),
+        "first result after": _most(recovery["first_result"], recovery["first_result_limit_s"], "the broker's port"),
     }
 
 
-def _most(seconds: list[float], since: str) -> str:
-    return f"at most {max(seconds):.1f} s after {since}, of {len(seconds)}" if seconds else "nothing to tell"
+def _most(waits: list[dict[str, Any]], limit_s: float, since: str) -> str:
+    alone = [wait["seconds"] for wait in waits if not wait["beside"]]
+    others = [wait["seconds"] for wait in waits if wait["beside"]]
+    told = [f"at most {max(alone):.1f} s after {since}, of {len(alone)} (limit {limit_s:g} s)"] if alone else []
+    told += [f"{max(others):.1f} s beside other faults, of {len(others)}"] if others else []
+    return "; ".join(told) or "nothing to tell"

@@ -24,7 +24,7 @@ class Board:
 
     def obey(self, plan: Plan) -> None:
         """Take over a newer plan."""
-        if newer(self.before, plan):
+        if newer(self.before.version if self.before else 0, plan):
             self.plan = self.before = plan
             self._cascades, self._judges, self._judging_ms = {}, {}, {}
             self.only_level = _only_level(plan)

@@ -50,13 +50,23 @@ class Router(Sender):
 
     def _decide(self, job: Job) -> bool:
         """Its level; False: it has ended instead."""
-        admission = self._board.plan.admission
+        admission, rights = self._board.plan.admission, self.rights
+        if rights is not None:
+            admission = rights.let_in(admission, job.tier, job.tenant, self._agenda.now_ms)
         if admission is not None and not is_admitted(admission, job.id, job.tier):
             self._tally.ended(Status.REJECTED, job)
             return False
-        return self._goes_to(job, self._level(job, self._limits_ms[job.tier])) and (
-            self.rights is None or self._may_have(job, self.rights)
-        )
+        limit_ms = self._limits_ms[job.tier]
+        if rights is None:
+            return self._goes_to(job, self._level(job, limit_ms))
+        level, allowed_ms = self._level(job, limit_ms), self._allowed_ms()
+        if isinstance(level, Refused) and rights.is_crowded_out(job.tenant, allowed_ms):
+            level = self._level(job, ANY_MS)
+        return self._goes_to(job, level) and self._may_have(job, rights, allowed_ms)
+
+    def _allowed_ms(self) -> float:
+        serving = sum(len(self._lineup(variant).free_at_ms) for variant in self._catalog.variants)
+        return self._limits_ms[INTERACTIVE] * max(1, serving)
 
     def reroute(self, job: Job) -> bool:
         """Decide anew on a job that nobody serves; False: it waits where it is. As `planner.stranding.rerouted`."""
@@ -86,11 +96,9 @@ class Router(Sender):
         job.level, (job.variant, job.step) = level, self._begun[level]
         return True
 
-    def _may_have(self, job: Job, rights: Rights) -> bool:
+    def _may_have(self, job: Job, rights: Rights, allowed_ms: float) -> bool:
         """Whether its tenant has a right to it; what is refused anyway takes no tokens. As `agents/router.py`."""
         now_ms = self._agenda.now_ms
-        serving = sum(len(self._lineup(variant).free_at_ms) for variant in self._catalog.variants)
-        allowed_ms = self._limits_ms[INTERACTIVE] * max(1, serving)
         work = Work(job.id, job.tenant, job.pictures, self._times.of_job(job))
         if rights.refuse(work, allowed_ms, int(now_ms)) is None:
             return True

@@ -2,14 +2,13 @@
 
 import asyncio
 import pathlib
-from collections.abc import AsyncIterator, Callable, Sequence
-from types import SimpleNamespace
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
 from schemas.errors import InvalidRecord
-from schemas.messages import GenerateRequest
+from schemas.messages import ClassifiedRequest, GenerateRequest
 from schemas.record import Incoming, Outgoing
 from schemas.topics import DLQ, EVENTS, OUTCOMES
 from streams.codec import decode, encode
@@ -21,6 +20,7 @@ from streams.reading import now_ms
 from streams.settings import load
 from tests.agents.stubs import a_record
 from tests.malformed import senseless
+from tests.streams.scripted import Event, Stream
 
 HEADERS = st.dictionaries(
     st.sampled_from(("traceparent", "ce_id", "pochade_deadline_ms", "pochade_error_offset", "é" * 50, "x")),
@@ -41,32 +41,6 @@ class Fed(NamedTuple):
     headers: dict[str, bytes | None]
 
 
-class Event:
-    """As aiokafka and Faust hand it over."""
-
-    def __init__(self, offset: int, fed: Fed) -> None:
-        self.is_acked = False
-        self.message = SimpleNamespace(
-            topic="pochade.in.v1", partition=0, offset=offset, timestamp=now_ms() / 1000, key=fed.key, value=fed.value,
-            headers=list(fed.headers.items()),
-        )  # fmt: skip
-
-    def ack(self) -> None:
-        self.is_acked = True
-
-
-class Stream:
-    def __init__(self, events: Sequence[Event]) -> None:
-        self._events = events
-
-    def noack(self) -> "Stream":
-        return self
-
-    async def events(self) -> AsyncIterator[Event]:
-        for event in self._events:
-            yield event
-
-
 def served(logic: StreamLogic, home: pathlib.Path, fed: Sequence[Fed]) -> dict[int, list[Outgoing]]:
     """offset -> what the host wrote for it; all of it is acked in the end."""
     answers: dict[int, list[Outgoing]] = {}
@@ -82,7 +56,10 @@ def served(logic: StreamLogic, home: pathlib.Path, fed: Sequence[Fed]) -> dict[i
 
         host._decide = spied  # type: ignore[method-assign]
         acknowledging = asyncio.create_task(host._acknowledge())
-        events = [Event(offset, each) for offset, each in enumerate(fed)]
+        events = [
+            Event(offset, each.value, list(each.headers.items()), key=each.key, timestamp_s=now_ms() / 1000)
+            for offset, each in enumerate(fed)
+        ]
         await asyncio.wait_for(host._serve(Stream(events)), 60)  # type: ignore[arg-type]
         async with asyncio.timeout(10):
             while not all(event.is_acked for event in events):
@@ -134,9 +111,14 @@ def as_records(fed: Sequence[Fed], topic: str = "in.v1") -> list[Incoming]:
 
 
 def is_accounted_for(fed: Sequence[Fed], answers: dict[int, list[Outgoing]], kind: type[Any], to: str) -> None:
-    """Each good one went on, each unreadable one is kept, and every other is answered at all."""
+    """Each good one went on, each unreadable one is kept, and every other is answered at all, once a request."""
+    sent = set[bytes | None]()
     for offset, each in enumerate(fed):
         written = answers[offset]
+        if not written and kind is ClassifiedRequest and is_message(each.value, kind):
+            assert decode(each.value, ClassifiedRequest).request.request_id.encode() in sent, "a job that nobody has"
+            continue
+        sent |= {record.key for record in written if record.topic == to}
         topics = [record.topic for record in written if record.topic != EVENTS]
         letters = [record for record in written if record.topic == DLQ]
         assert all(size_of(record) <= MOST_BYTES for record in written)

@@ -31,6 +31,10 @@ class StubPlans:
             await asyncio.sleep(0)
         return self.plan
 
+    @property
+    def newest(self) -> int:
+        return self.plan.version if self.plan else 0
+
     def obey(self, plan: Plan) -> None:
         self.plan = plan
 

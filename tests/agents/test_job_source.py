@@ -1,7 +1,9 @@
 # ruff: noqa: ARG002  the ports name their arguments
 """A worker's job source on a scripted consumer: attempts, batches, and partitions taken away meanwhile."""
 
+import gc
 import random
+import weakref
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -272,3 +274,69 @@ def test_a_client_that_cannot_tell_where_partitions_end_is_replaced(
     with pytest.raises(KafkaException):
         source.owned(100)
     assert [owned.end_offset for owned in source.owned(100)] == [9]
+
+
+class Answer(Future[SimpleNamespace]):
+    """What a client is asked for; `result` runs something first."""
+
+    def __init__(self, first: Callable[[float | None], object]) -> None:
+        super().__init__()
+        self._first = first
+
+    def result(self, timeout: float | None = None) -> SimpleNamespace:
+        self._first(timeout)
+        return SimpleNamespace(offset=9)
+
+
+def test_a_client_lives_until_its_answers_are_here_though_another_thread_has_replaced_it(
+    source: JobSource, consumer: FakeConsumer
+) -> None:
+    # found by chaos seed 1: a worker that wished to change variant waited for a client that the heartbeat had replaced
+    class Told(FakeAdmin):
+        def list_offsets(self, asked: dict[TopicPartition, object], request_timeout: float) -> Any:
+            return {tp: Answer(another_thread_fails) for tp in asked}
+
+    def another_thread_fails(timeout: float | None) -> None:
+        assert timeout is not None, "nobody waits for ever"
+        source._admin = FakeAdmin({})  # type: ignore[assignment]
+        gc.collect()
+        assert client() is not None, "its answers would never come"
+
+    own(consumer, 0)
+    source._admin = Told({})  # type: ignore[assignment]
+    client = weakref.ref(source._admin)
+    assert [owned.end_offset for owned in source.owned(100)] == [9]
+
+
+def test_a_client_that_does_not_answer_is_replaced(source: JobSource, consumer: FakeConsumer) -> None:
+    class Silent(FakeAdmin):
+        def list_offsets(self, asked: dict[TopicPartition, object], request_timeout: float) -> Any:
+            return {tp: Answer(late) for tp in asked}
+
+    def late(_timeout: float | None) -> None:
+        raise TimeoutError
+
+    own(consumer, 0)
+    source._admin = Silent({})  # type: ignore[assignment]
+    with pytest.raises(TimeoutError):
+        source.owned(100)
+    assert [owned.end_offset for owned in source.owned(100)] == [9]
+
+
+def test_a_partition_whose_end_the_broker_does_not_know_yet_is_not_told_of(
+    source: JobSource, consumer: FakeConsumer
+) -> None:
+    # found by chaos: a broker that has just begun answers -1, and everybody refused the whole heartbeat
+    class Beginning(FakeAdmin):
+        def list_offsets(self, asked: dict[TopicPartition, object], request_timeout: float) -> Any:
+            return super().list_offsets(asked, request_timeout) | {tp: _ending(-1) for tp in asked if tp.partition}
+
+    own(consumer, 0, 1)
+    source._admin = Beginning({})  # type: ignore[assignment]
+    assert [owned.partition for owned in source.owned(100)] == [0]
+
+
+def _ending(offset: int) -> Future[SimpleNamespace]:
+    end: Future[SimpleNamespace] = Future()
+    end.set_result(SimpleNamespace(offset=offset))
+    return end

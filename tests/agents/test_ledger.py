@@ -1,9 +1,10 @@
 """The ledger's own expiry: what could not be written is tried again."""
 
 from collections.abc import Iterator
+from typing import cast
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from agents.lane import Lane
 from agents.ledger import Ledger
@@ -31,7 +32,7 @@ def test_an_overdue_request_that_could_not_be_ended_is_still_overdue_in_the_next
     ledger = Ledger(load({}))
     ledger._open.on_record(a_record(partition=2, headers={DEADLINE: b"100"}))
     with pytest.raises(type(error)):
-        ledger._expire({2: FailingLane(error)})
+        ledger._expire({2: cast(Lane, FailingLane(error))})
     assert [record.partition for record in ledger._open.overdue(2, 10_000, 0)] == [2]
 
 
@@ -56,7 +57,52 @@ def test_an_outcome_under_a_foreign_key_is_kept_aside_as_it_may_lie_in_a_foreign
     lane: tuple[Broker, Lane],
 ) -> None:
     records = [a_record(an_outcome(request_id="b"), key=b"a"), a_record(an_outcome(request_id="c"), key=b"c")]
-    lane[1].serve(records, Group())  # type: ignore[arg-type]
+    lane[1].serve(records, Group(lane[0]))
     assert results_of(lane[0]) == [b"c"]
     assert [written.key for written in lane[0].logs[f"pochade.{DLQ}", 0]] == [b"a"]
     assert lane[1].expire([a_record(a_classified(a_request(request_id="d", deadline_ms=5)), key=b"e")]) == 0
+
+
+class BreakingLane:
+    """The broker goes away in its first transaction."""
+
+    def __init__(self, code: int) -> None:
+        self._code = code
+
+    def serve(self, records: list[Incoming], group: object) -> None:  # noqa: ARG002  the shape of Lane.serve
+        raise KafkaException(KafkaError(self._code))
+
+
+def served(code: int) -> tuple[Broker, dict[int, Lane]]:
+    broker, ledger = Broker(now_ms=NOW_MS), Ledger(load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}}))
+    lanes = {0: cast(Lane, BreakingLane(code))}
+    group, records = cast(Consumer, Group(broker)), [a_record(an_outcome(request_id="r"), key=b"r")]
+    with connected(broker):
+        ledger._on(lanes, 0, lambda lane: lane.serve(records, group))
+    return broker, lanes
+
+
+def test_a_transaction_that_a_brokers_death_broke_is_made_again_within_the_session() -> None:
+    # a session that begins again waits until the group has missed its former member: seconds after a broker's restart
+    broker, lanes = served(KafkaError._TIMED_OUT)
+    assert results_of(broker) == [b"r"]
+    assert isinstance(lanes[0], Lane)
+
+
+def test_a_ledger_that_was_overtaken_does_not_take_its_partition_back() -> None:
+    with pytest.raises(KafkaException):
+        served(KafkaError._FENCED)
+
+
+def test_an_input_offset_is_committed_only_after_its_results() -> None:
+    broker, seen = Broker(now_ms=NOW_MS), list[tuple[list[bytes | None], int]]()
+
+    class Watched(Group):
+        def commit(self, offsets: list[TopicPartition], asynchronous: bool) -> None:
+            seen.append((results_of(broker), offsets[0].offset))
+            super().commit(offsets, asynchronous)
+
+    with connected(broker):
+        lane, group = Lane(load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}}), 0), cast(Consumer, Watched(broker))
+        lane.serve([a_record(an_outcome(request_id="r"), key=b"r", offset=6)], group)
+    assert seen == [([b"r"], 7)]

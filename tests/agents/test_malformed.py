@@ -24,6 +24,7 @@ from agents.planning.loop import PlannerLoop
 from agents.rerouting import Rerouting
 from agents.router import Router
 from agents.tenants import Tenants
+from planner.placement import decide
 from planner.quotas import Quota
 from schemas.errors import PochadeError
 from schemas.messages import (
@@ -37,8 +38,8 @@ from schemas.messages import (
     Result,
 )
 from schemas.record import Incoming
-from schemas.topics import CLASSIFIED, DLQ, IMAGES, OUTCOMES, RESULTS
-from streams.codec import decode
+from schemas.topics import CLASSIFIED, DLQ, IMAGES, OUTCOMES, PLAN_KEY, RESULTS
+from streams.codec import decode, encode
 from streams.memory import LeaseBoard, MemoryLease, MemoryRecordProducer
 from streams.poison import ERROR
 from streams.producer import MOST_BYTES, size_of
@@ -46,10 +47,11 @@ from streams.reading import now_ms
 from streams.settings import Admission, Requests, load
 from streams.store import MemoryImageStore
 from tests.agents.feeding import Fed, as_records, feed, is_accounted_for, is_message, served
-from tests.agents.stubs import StubEngine, StubFleet, StubPlans
+from tests.agents.stubs import StubEngine, StubFleet, StubPlans, a_record
 from tests.agents.test_classifier import Judge
 from tests.agents.test_discriminator import FixedScorer
 from tests.builders import (
+    NOW_MS,
     a_catalog,
     a_classified,
     a_heartbeat,
@@ -62,7 +64,7 @@ from tests.builders import (
     an_outcome,
     owned,
 )
-from tests.malformed import EXAMPLES, JSON, fuzz, spoilt
+from tests.malformed import EXAMPLES, JSON, fuzz, senseless, spoilt
 from tests.models.broker import Broker, Group, connected
 from tests.models.test_plans import Idle
 
@@ -165,7 +167,7 @@ def test_the_ledger(fed: list[Fed]) -> None:
     broker = Broker(now_ms=now_ms())
     with connected(broker):
         lane = Lane(SETTINGS, 0)
-        lane.serve(as_records(fed, OUTCOMES), Group())  # type: ignore[arg-type]
+        lane.serve(as_records(fed, OUTCOMES), Group(broker))
     results = [written.key for written in broker.logs[f"pochade.{RESULTS}", 0]]
     letters = [dict(each.headers)[ERROR + "offset"] for each in broker.logs[f"pochade.{DLQ}", 0]]
     assert broker.committed == {(f"pochade.{OUTCOMES}", 0): len(fed)}
@@ -197,6 +199,22 @@ def only_ours(take: Callable[[Incoming], object], records: list[Incoming]) -> No
     for record in records:
         with contextlib.suppress(PochadeError):
             take(record)
+
+
+@fuzz(40)
+@given(st.lists(senseless(a_plan(version=5)).map(encode) | spoilt(EXAMPLES[Plan]), max_size=8))
+def test_who_obeys_plans(values: list[bytes | None]) -> None:
+    """What is obeyed can be: no request fails by it; and the next good plan is obeyed whatever came before."""
+    with mock.patch.object(views, "Follower", Idle):
+        view = views.PlanView(SETTINGS, "test", CATALOG)
+    for value in values:
+        only_ours(view.on_record, [a_record(value=value, key=PLAN_KEY.encode())])
+        if view.plan is not None:
+            decide(view.plan, a_classified(), CATALOG, dict.fromkeys(CATALOG.variants, 0.0), NOW_MS, 1e9)
+            assert min(view.plan.batch.values(), default=1) >= 1
+        good = a_plan(version=view.newest + 1, policy="good")
+        only_ours(view.on_record, [a_record(good, key=PLAN_KEY.encode())])
+        assert view.plan == good
 
 
 RESULT = EXAMPLES[Result]

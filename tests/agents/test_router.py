@@ -7,6 +7,7 @@ import pytest
 from agents.dispatching import Dispatcher
 from agents.router import Router
 from agents.tenants import Tenants
+from agents.views import Loads
 from planner.quotas import Quota
 from schemas.messages import Admission as Shed
 from schemas.messages import GenerateJob, Outcome, PaintOptions, Route, Status
@@ -45,11 +46,54 @@ def test_a_request_becomes_a_job_on_the_routes_level_for_the_worker_that_owns_th
     assert (said.level, said.worker_id, said.plan_version, said.probability, said.stage) == ("light", "w-1", 9, 1.0, 0)
 
 
-def test_the_same_request_makes_the_same_job_again(fleet: StubFleet) -> None:
-    router = a_router(fleet, StubPlans(a_plan(routes=(Route(levels={"light": 0.5, "heavy": 0.5}),))))
-    first, again = (asyncio.run(router.on_record(a_record(a_classified())))[0] for _ in range(2))
+def test_the_same_request_makes_the_same_job_again_when_a_router_died(fleet: StubFleet) -> None:
+    plans = StubPlans(a_plan(routes=(Route(levels={"light": 0.5, "heavy": 0.5}),)))
+    routers = a_router(fleet, plans), a_router(fleet, plans)
+    first, again = (asyncio.run(router.on_record(a_record(a_classified())))[0] for router in routers)
     assert read(first, GenerateJob).job_id == read(again, GenerateJob).job_id
     assert first.topic == again.topic
+
+
+def test_a_repetition_of_an_open_request_is_neither_decided_on_nor_charged_again(fleet: StubFleet) -> None:
+    tenants, plans = Tenants({"default": Quota(rate_rps=0.1, burst=2)}), StubPlans(a_plan())
+    router = a_router(fleet, plans, tenants=tenants)
+    assert len(asyncio.run(router.on_record(a_record(a_classified())))) == 1
+    before = metrics.REPEATED._value.get()
+    plans.plan = a_plan(version=2, admission=Shed(shares={"standard": 0.0}, reason="shed", retry_after_ms=1))
+    for _ in range(5):
+        assert asyncio.run(router.on_record(a_record(a_classified()))) == []
+    assert metrics.REPEATED._value.get() == before + 5
+    plans.plan = a_plan(version=3)
+    other = a_record(a_classified(a_request(request_id="r-2")))
+    assert topics_of(asyncio.run(router.on_record(other))) == [jobs_topic("light", 1).name], "its token is there"
+
+
+def test_what_never_got_its_job_is_decided_on_again(fleet: StubFleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    router = a_router(fleet, StubPlans(a_plan()))
+
+    async def cancelled(*_: object, **__: object) -> None:
+        raise asyncio.CancelledError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(router._dispatcher, "place", cancelled)
+        with pytest.raises(asyncio.CancelledError):
+            asyncio.run(router.on_record(a_record(a_classified())))
+    assert topics_of(asyncio.run(router.on_record(a_record(a_classified())))) == [jobs_topic("light", 1).name]
+
+
+def test_what_ends_while_it_is_decided_on_is_not_open(fleet: StubFleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended, tenants = {"another"}, Tenants({})
+    router = a_router(fleet, StubPlans(a_plan()), ended, tenants)
+    look = router._dispatcher.look
+
+    def ends_meanwhile() -> Loads:
+        ended.add("r-1")
+        tenants.ended("r-1")
+        return look()
+
+    monkeypatch.setattr(router._dispatcher, "look", ends_meanwhile)
+    assert asyncio.run(router.on_record(a_record(a_classified()))) == []
+    assert not tenants.is_open("r-1", now_ms())
 
 
 def test_a_request_that_has_ended_is_dropped(fleet: StubFleet) -> None:
@@ -133,6 +177,21 @@ def test_over_the_allowed_backlog_a_request_is_rejected_with_the_time_to_come_ba
     assert 3_000 < said.retry_after_ms <= 4_000
 
 
+def test_who_has_less_than_its_share_is_not_refused_for_the_backlog_of_another() -> None:
+    one = StubFleet().hear(a_heartbeat(variant="heavy", partitions=(owned(0),)), now_ms())
+    limits = Admission(max_backlog_s=1, interactive_headroom=0.2)
+    router = a_router(one, StubPlans(a_plan(routes=(Route(levels={"heavy": 1.0}),))), limits=limits)
+
+    def codes(tenant: str, *numbers: int) -> list[str]:
+        asked = (a_request(request_id=f"{tenant}-{n}", tenant=tenant) for n in numbers)
+        written = [asyncio.run(router.on_record(a_record(a_classified(request))))[0] for request in asked]
+        return [read(each, Outcome).code if each.topic == OUTCOMES else "" for each in written]
+
+    assert codes("greedy", *range(9)) == [""] * 5 + ["overloaded"] * 4, "0.8 s may wait, of 200 ms each"
+    assert codes("modest", *range(4)) == ["", "", "quota", "quota"], "half of 1 s is its own"
+    assert codes("greedy", 9) == ["overloaded"]
+
+
 def test_what_the_plan_sheds_is_rejected_with_its_reason_and_counted_by_tier(fleet: StubFleet) -> None:
     shed = Shed(shares={"standard": 0.0}, reason="shed: demand 40/s, capacity 0.3/s", retry_after_ms=9000)
     router = a_router(fleet, StubPlans(a_plan(admission=shed)))
@@ -144,6 +203,19 @@ def test_what_the_plan_sheds_is_rejected_with_its_reason_and_counted_by_tier(fle
     assert metrics.SHED.labels("standard")._value.get() == before + 1
     dear = a_record(a_classified(a_request(tier="interactive")))
     assert topics_of(asyncio.run(router.on_record(dear))) == [jobs_topic("light", 1).name]
+
+
+def test_what_a_plan_sheds_is_shed_from_who_floods(fleet: StubFleet) -> None:
+    shed = Shed(shares={"standard": 0.5}, reason="shed", retry_after_ms=9000)
+    router = a_router(fleet, StubPlans(a_plan(admission=shed)))
+
+    def is_shed(request_id: str, tenant: str) -> bool:
+        record = a_record(a_classified(a_request(request_id=request_id, tenant=tenant)))
+        return asyncio.run(router.on_record(record))[0].topic == OUTCOMES
+
+    told = [(is_shed(f"g-{n}", "greedy"), n % 10 == 0 and is_shed(f"m-{n}", "modest")) for n in range(200)]
+    assert sum(modest for _, modest in told[10:]) == 0
+    assert 80 < sum(greedy for greedy, _ in told) < 140, "what modest has more, greedy has less"
 
 
 def test_a_tenant_beyond_its_rate_is_rejected_and_the_others_are_served(fleet: StubFleet) -> None:

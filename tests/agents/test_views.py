@@ -6,12 +6,13 @@ import pytest
 
 from agents.views import FORGET_MS, EndedView, FleetView, PlanView
 from schemas.errors import InvalidRecord
-from schemas.messages import Pin
+from schemas.messages import Pin, Route
 from schemas.topics import PIN_KEY, PLAN_KEY
+from streams import metrics
 from streams.reading import now_ms
 from streams.settings import Settings, load
 from tests.agents.stubs import a_record
-from tests.builders import a_heartbeat, a_plan, owned
+from tests.builders import a_catalog, a_heartbeat, a_plan, owned
 
 
 @pytest.fixture
@@ -21,7 +22,7 @@ def settings() -> Settings:
 
 @pytest.fixture
 def plans(settings: Settings) -> Iterator[PlanView]:
-    view = PlanView(settings, "test")
+    view = PlanView(settings, "test", a_catalog())
     yield view
     view.close()
 
@@ -59,6 +60,37 @@ def test_a_plan_of_our_own_is_in_force_before_it_is_read(plans: PlanView) -> Non
     plans.on_record(a_record(a_plan(version=5, policy="another"), key=PLAN_KEY.encode()))
     assert plans.plan == a_plan(version=5)
     assert plans.has_plan.is_set()
+
+
+def refused() -> float:
+    return metrics.PLANS_REFUSED.labels("test")._value.get()
+
+
+def test_a_plan_of_another_catalog_is_told_and_counted_once_and_the_one_before_holds(
+    plans: PlanView, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = refused()
+    of_tomorrow = a_plan(version=2, routes=(Route(levels={"medium": 1.0}),))
+    for plan in (a_plan(version=1), of_tomorrow, of_tomorrow, a_plan(version=2)):
+        plans.on_record(a_record(plan, key=PLAN_KEY.encode()))
+        assert plans.plan == a_plan(version=1)
+    assert plans.newest == 2
+    assert refused() == before + 1
+    (told,) = caplog.messages
+    assert "does not obey plan 2 of 'test': unknown level 'medium'" in told
+    assert told.endswith("plan 1 holds")
+    plans.on_record(a_record(a_plan(version=3), key=PLAN_KEY.encode()))
+    assert (plans.plan, plans.newest, plans.refusal) == (a_plan(version=3), 3, "")
+
+
+def test_who_knows_only_a_plan_of_another_catalog_waits_and_says_so(plans: PlanView) -> None:
+    assert plans.not_ready() == "holds no plan yet"
+    plans.obey(a_plan(version=4, allocation={"w-1": "medium"}))
+    assert plans.plan is None
+    assert not plans.has_plan.is_set()
+    assert "holds no plan yet: it does not obey plan 4" in plans.not_ready()
+    plans.obey(a_plan(version=5))
+    assert plans.not_ready() == ""
 
 
 def test_an_ended_request_is_known_by_its_records_key_alone(settings: Settings) -> None:

@@ -18,6 +18,7 @@ from streams.memory import MemoryRecordProducer
 from streams.reading import now_ms
 from streams.settings import load
 from streams.store import MemoryImageStore
+from streams.watchdog import Watchdog
 from tests.agents.stubs import StubEngine, StubFleet, StubPlans, a_record, read
 from tests.builders import a_catalog, a_classified, a_discriminator, a_heartbeat, a_job, a_plan, a_request
 
@@ -184,6 +185,17 @@ def test_a_worker_stops_after_the_job_in_hand_and_leaves_its_group(shop: Shop) -
     assert shop.states()[-1][0] == "stopped"
 
 
+def test_a_painting_thread_that_hangs_without_a_job_ends_its_process(shop: Shop) -> None:
+    # found by chaos seed 1: it asked a client for the end of its topic that never answered, and its heart went on
+    bitten = threading.Event()
+    shop.plan("light")
+    shop.worker._turns = Watchdog(0.05, bitten.set)
+    shop.queues["light"].is_empty = lambda: bitten.wait(LIMIT_S)  # type: ignore[method-assign]
+    shop.open().until(lambda: shop.queues["light"].is_open)
+    shop.plan("heavy", version=2)
+    assert bitten.wait(LIMIT_S)
+
+
 def test_a_worker_leaves_at_once_when_another_stays(shop: Shop) -> None:
     shop.plan("light")
     shop.open().until(lambda: shop.queues["light"].is_open)
@@ -245,16 +257,6 @@ def test_a_worker_whose_load_failed_is_there_for_another_plan(shop: Shop, monkey
     assert shop.opened == ["heavy", "light"]
 
 
-def test_a_variant_that_the_catalog_lacks_is_told_and_the_work_goes_on(shop: Shop) -> None:
-    shop.plan("light")
-    shop.open().until(lambda: shop.queues["light"].is_open)
-    shop.plan("lihgt", version=2)
-    shop.queue("light", "a")
-    shop.until(lambda: shop.painted() == ["a"])
-    shop.until(lambda: "lihgt" in read(shop.producer.topics[FLEET][-1], Heartbeat).detail)
-    assert shop.opened == ["light"]
-
-
 def test_a_worker_can_run_again_after_it_failed(shop: Shop) -> None:
     shop.plan("light")
     shop.queues["light"].failure = KeyError("broken")
@@ -263,9 +265,3 @@ def test_a_worker_can_run_again_after_it_failed(shop: Shop) -> None:
     assert not shop.queues["light"].is_open
     shop.queue("light", "a")
     shop.open().until(lambda: shop.painted() == ["a"])
-
-
-def test_a_plan_that_lets_no_job_share_a_call_still_lets_one_have_it(shop: Shop) -> None:
-    shop.queue("light", "a", "b")
-    shop.plans.plan = a_plan(batch={"light": 0}, created_ms=0)
-    shop.open().until(lambda: shop.painted() == ["a", "b"])

@@ -78,3 +78,12 @@ def test_a_killed_router_loses_nothing_and_the_benchs_own_broker_ends(new_home: 
     assert report["lost"] == report["killed"]["lost"] == 0
     assert report["records_per_s"]["median"] > 0
     assert broker.find(Settings(home=home)) is None
+
+
+def test_a_storm_of_retries_is_painted_once_a_request(there: tuple[pathlib.Path, list[str]]) -> None:
+    asked = ("--seconds", "2", "--rate", "4", "--times", "3", "--workers", "1")
+    report = told(*there, "crowd", "storm", *asked)
+    assert report["repetitions"] == 3 * report["crowded"]["requests"] > 0
+    judged = ("painted_again", "duplicate_results", "refused", "lost")
+    assert {name: report[name] for name in judged} == dict.fromkeys(judged, 0)
+    assert report["targets"].keys() == {*judged, "p95_added_ms"}

@@ -24,7 +24,7 @@ def new_planner(settings: Settings) -> Iterator[Callable[[str], PlannerLoop]]:
 
         def new(policy: str) -> PlannerLoop:
             own = settings.model_copy(update={"planner": settings.planner.model_copy(update={"policy": policy})})
-            views = PlanView(own, "planner"), FleetView(own)
+            views = PlanView(own, "planner", a_catalog()), FleetView(own)
             lease = KafkaLease(own)
             for opened in (*views, lease):
                 stack.callback(opened.close)

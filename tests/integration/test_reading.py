@@ -4,15 +4,15 @@ import contextlib
 from collections.abc import Callable, Iterator
 
 import pytest
-from confluent_kafka import Producer
 
 from schemas.record import Incoming, Outgoing
 from schemas.topics import EVENTS, PLAN, RESULTS
-from streams.admin import client_config, create_topics, topic_name
+from streams.admin import create_topics
 from streams.producer import KafkaRecordProducer, send_all
 from streams.reading import Follower, now_ms
 from streams.settings import Settings
 from tests.integration.conftest import PollUntil
+from tests.integration.markers import end_with_markers
 
 pytestmark = pytest.mark.integration
 
@@ -102,16 +102,10 @@ def test_a_topic_whose_tail_is_a_transactions_marker_is_caught_up(
     settings: Settings, producer: KafkaRecordProducer, end: str
 ) -> None:
     assert producer  # the topics are there
-    transactional = Producer({**client_config(settings), "transactional.id": f"{settings.kafka.prefix}.tail"})
-    transactional.init_transactions(30)
-    transactional.begin_transaction()
-    for partition in range(4):
-        transactional.produce(topic_name(settings, RESULTS), b"v", partition=partition)
-    transactional.flush(30)
-    (transactional.commit_transaction if end == "commit" else transactional.abort_transaction)(30)
+    wanted = end_with_markers(settings, end)
     heard: list[Incoming] = []
     with following(settings, [RESULTS], heard.append):
-        assert len(heard) == (4 if end == "commit" else 0)
+        assert len(heard) == wanted
 
 
 def test_a_record_that_cannot_be_used_does_not_hide_those_behind_it(

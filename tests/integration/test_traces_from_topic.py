@@ -4,7 +4,6 @@ import json
 
 import pytest
 from click.testing import CliRunner
-from confluent_kafka import Producer
 
 from replay.traces import Asked, InvalidTrace
 from replay.traces.topic import read_topic
@@ -12,7 +11,6 @@ from schemas.errors import PochadeError
 from schemas.messages import GenerateRequest
 from schemas.record import Outgoing
 from schemas.topics import PROMPTS, PROMPTS_BATCH, RESULTS
-from streams.admin import client_config, topic_name
 from streams.cli import main
 from streams.codec import encode
 from streams.producer import KafkaRecordProducer, send_all
@@ -21,6 +19,7 @@ from streams.settings import Settings
 from streams.snapshot import past
 from streams.window import between
 from tests.integration.conftest import PollUntil
+from tests.integration.markers import end_with_markers
 
 pytestmark = pytest.mark.integration
 
@@ -68,14 +67,7 @@ def test_a_window_that_ends_with_a_transactions_marker_ends(
     settings: Settings, producer: KafkaRecordProducer, poll_until: PollUntil[object], end: str
 ) -> None:
     assert producer  # the topics are there
-    transactional = Producer({**client_config(settings), "transactional.id": f"{settings.kafka.prefix}.tail"})
-    transactional.init_transactions(30)
-    transactional.begin_transaction()
-    for partition in range(4):
-        transactional.produce(topic_name(settings, RESULTS), b"v", partition=partition)
-    transactional.flush(30)
-    (transactional.commit_transaction if end == "commit" else transactional.abort_transaction)(30)
-    wanted = 4 if end == "commit" else 0
+    wanted = end_with_markers(settings, end)
 
     def is_read() -> bool:  # the broker writes the markers a moment after it has said yes
         return len(list(between(settings, [RESULTS], 1, now_ms() + 1000))) == wanted

@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from agents import lane
 from schemas.record import Incoming
+from streams import transactions
 
 Place = tuple[str, int]  # topic with prefix, partition
 
@@ -69,7 +70,6 @@ class Transactions:
     def __init__(self, broker: Broker, config: dict[str, Any]) -> None:
         self._broker, self._id, self._epoch = broker, config["transactional.id"], -1
         self._open: list[tuple[Place, bytes | None, bytes | None, dict[str, bytes]]] = []
-        self._offsets: list[TopicPartition] = []
 
     def init_transactions(self, timeout_s: float) -> None:
         self._broker.epochs[self._id] += 1
@@ -80,15 +80,11 @@ class Transactions:
             raise KafkaException(KafkaError(KafkaError._FENCED, fatal=True))
 
     def begin_transaction(self) -> None:
-        self._open, self._offsets = [], []
+        self._open = []
         self._check()
 
     def produce(self, topic: str, value: bytes, key: bytes, headers: Sequence[tuple[str, bytes]], **where: int) -> None:
         self._open.append(((topic, where.get("partition", 0)), key, value, dict(headers)))
-
-    def send_offsets_to_transaction(self, offsets: list[TopicPartition], group: object, timeout_s: float) -> None:
-        self._check()
-        self._offsets = offsets
 
     def commit_transaction(self, timeout_s: float) -> None:
         """All or nothing."""
@@ -98,10 +94,8 @@ class Transactions:
         self._check()
         for place, key, value, headers in self._open:
             self._broker.append(place, key, value, headers)
-        for tp in self._offsets:
-            self._broker.committed[tp.topic, tp.partition] = tp.offset
         if dies == "after":
-            raise Crash("after the commit")
+            raise Crash("after the commit, before the group's")
 
 
 class Reader:
@@ -150,15 +144,19 @@ class End:
 class Group:
     """The consumer that `outcomes` was read with."""
 
-    def consumer_group_metadata(self) -> str:
-        return "group"
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def commit(self, offsets: list[TopicPartition], asynchronous: bool) -> None:
+        for tp in offsets:
+            self._broker.committed[tp.topic, tp.partition] = tp.offset
 
 
 @contextmanager
 def connected(broker: Broker) -> Iterator[None]:
     """Lanes that are made or used in the block talk to this broker, on its clock."""
     with (
-        mock.patch.object(lane, "Producer", lambda config: Transactions(broker, config)),
+        mock.patch.object(transactions, "Producer", lambda config: Transactions(broker, config)),
         mock.patch.object(lane, "Consumer", lambda config: Reader(broker, config)),
         mock.patch.object(lane, "now_ms", side_effect=lambda: broker.now_ms),
     ):

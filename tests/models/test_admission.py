@@ -13,12 +13,14 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from agents import dispatching, router
 from agents.router import Router
 from agents.tenants import Tenants
+from agents.views import Loads
 from planner.admission import is_admitted
 from planner.backlog import QUOTA
 from planner.options import TIERS, job_ms
 from planner.quotas import Quota, take_tokens
 from planner.shedding import shares_by_tier
-from schemas.messages import Admission, GenerateJob, Outcome, PaintOptions, Route, Status
+from planner.tenants import OPEN_MS
+from schemas.messages import Admission, GenerateJob, GenerateRequest, Outcome, PaintOptions, Plan, Route, Status
 from schemas.record import Incoming
 from schemas.topics import OUTCOMES
 from streams.codec import decode
@@ -39,6 +41,14 @@ class Grant(NamedTuple):
     pictures: int
 
 
+class Open(NamedTuple):
+    """A request that has its job and no result."""
+
+    tenant: str
+    ms: float
+    at_ms: int
+
+
 class AdmissionMachine(RuleBasedStateMachine):
     """Records lie on `classified`; the router's quotas and shares die with it."""
 
@@ -56,20 +66,37 @@ class AdmissionMachine(RuleBasedStateMachine):
             CATALOG, self.plans, self.ended, dispatching.Dispatcher(CATALOG, self.fleet, "router"), self.tenants, LIMITS
         )
         self.grants: defaultdict[str, list[Grant]] = defaultdict(list)
-        self.open: dict[str, tuple[str, float]] = {}  # request -> (tenant, ms of work)
+        self.open: dict[str, Open] = {}  # by request
         for worker, variant in (("w-1", "light"), ("w-2", "heavy")):
             self.a_worker_beats(worker, variant, 0)
 
     def decided(self, name: str) -> GenerateJob | Outcome | None:
         clock = lambda: self.now_ms  # noqa: E731
-        with mock.patch.object(router, "now_ms", clock), mock.patch.object(dispatching, "now_ms", clock):
+        self.plan = self.plans.plan  # as it is for the tenant
+        with (
+            mock.patch.object(self.tenants, "let_in", self.let_in_by_the_tenants),
+            mock.patch.object(router, "now_ms", clock),
+            mock.patch.object(dispatching, "now_ms", clock),
+        ):
             written = asyncio.run(self.router.on_record(self.records[name]))
-        if name in self.ended:
-            assert written == []
+        if name in self.ended or self.has_job(name):
+            assert written == [], "decided on twice"
             return None
         (record,) = written  # each has one answer
         assert record.key == name.encode()
         return decode(record.value, Outcome if record.topic == OUTCOMES else GenerateJob)  # type: ignore[type-var]
+
+    def let_in_by_the_tenants(self, plan: Plan, request: GenerateRequest, now_ms: int) -> Plan:
+        """What the router obeys: shed from those who ask for more than their part of what is let in."""
+        self.plan = Tenants.let_in(self.tenants, plan, request, now_ms)
+        if plan.admission is None or request.tier not in plan.admission.shares:
+            assert self.plan == plan
+        elif plan.admission.shares[request.tier] in (0.0, 1.0):
+            assert self.plan.admission.shares == plan.admission.shares
+        return self.plan
+
+    def has_job(self, name: str) -> bool:
+        return name in self.open and self.now_ms - self.open[name].at_ms < OPEN_MS
 
     # ------------------------------------------------------------------ steps
 
@@ -96,17 +123,17 @@ class AdmissionMachine(RuleBasedStateMachine):
         said, classified = self.decided(name), decode(self.records[name].value, type(a_classified()))
         if said is None:
             return
-        request, plan = classified.request, self.plans.plan
+        request, plan = classified.request, self.plan
         assert plan is not None
         share = plan.admission.shares.get(request.tier, 1.0) if plan.admission else 1.0
         is_shed = isinstance(said, Outcome) and said.code == "shed"
         assert is_shed != is_admitted(plan.admission, name, request.tier)
         self.monotone(name, share, not is_shed)
         if isinstance(said, GenerateJob) or said.code == QUOTA:
-            self.open.pop(name, None)  # a record read again is open once
+            self.open.pop(name, None)  # its job is long lost
         if isinstance(said, GenerateJob):
             work_ms = job_ms(CATALOG.level(said.level), request.options)
-            self.open[name] = (request.tenant, work_ms)
+            self.open[name] = Open(request.tenant, work_ms, self.now_ms)
             self.grants[request.tenant].append(Grant(self.now_ms, request.options.n))
             if request.deadline_ms is not None and said.worker_id:
                 assert self.now_ms + work_ms <= request.deadline_ms, "painted in vain"
@@ -134,7 +161,37 @@ class AdmissionMachine(RuleBasedStateMachine):
         self.tenants.ended(name)
         del self.open[name]
 
-    @rule(ms=st.sampled_from([1, 100, 500, SILENT_MS + 1, 60_000]))
+    @precondition(lambda self: self.open)
+    @rule(data=st.data(), after_ms=st.sampled_from([0, 0, OPEN_MS]))
+    def a_client_asks_again_for_what_is_open(self, data: st.DataObject, after_ms: int) -> None:
+        """Whatever else is refused by now, it is not rejected, and takes no tokens; much later it is let in anew."""
+        name = data.draw(st.sampled_from(sorted(self.open)))
+        self.now_ms += after_ms
+        buckets, has_job = dict(self.tenants._rights._buckets), self.has_job(name)
+        self.is_answered(name)
+        assert not has_job or self.tenants._rights._buckets == buckets
+
+    @precondition(lambda self: self.records.keys() - self.open.keys() - self.ended)
+    @rule(data=st.data())
+    def a_request_is_cancelled_while_it_is_decided_on(self, data: st.DataObject) -> None:
+        """Its result is heard of before it is open: it must not stay open for ever."""
+        name = data.draw(st.sampled_from(sorted(self.records.keys() - self.open.keys() - self.ended)))
+        look = self.router._dispatcher.look
+
+        def ends_meanwhile() -> Loads:
+            self.ended.add(name)
+            self.tenants.ended(name)
+            return look()
+
+        with (
+            mock.patch.object(self.router._dispatcher, "look", ends_meanwhile),
+            mock.patch.object(router, "now_ms", return_value=self.now_ms),
+        ):
+            written = asyncio.run(self.router.on_record(self.records[name]))
+        assert all(record.topic == OUTCOMES for record in written), "nobody waits for it"
+        self.grants.clear()  # it may have taken tokens, for nothing
+
+    @rule(ms=st.sampled_from([1, 100, 500, SILENT_MS + 1, 60_000, OPEN_MS]))
     def time_passes(self, ms: int) -> None:
         self.now_ms += ms
 
@@ -183,7 +240,7 @@ class AdmissionMachine(RuleBasedStateMachine):
         rights = self.tenants._rights
         assert rights._works.keys() == self.open.keys()
         expected: defaultdict[str, float] = defaultdict(float)
-        for tenant, ms in self.open.values():
+        for tenant, ms, _ in self.open.values():
             expected[tenant] += ms
         assert dict(rights._open_ms) == pytest.approx(dict(expected))
 

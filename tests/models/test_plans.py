@@ -1,4 +1,4 @@
-"""The plan view: versions only rise, and whoever has read all obeys the same plan, the newest of those that lead."""
+"""The plan view: versions only rise, and everyone obeys the newest plan of those that lead that fits its catalog."""
 
 import contextlib
 from collections.abc import Callable
@@ -10,9 +10,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from agents import views
 from agents.planning.leadership import Leadership
 from agents.views import PlanView
+from planner.catalog import Catalog
 from planner.draft import Draft
 from planner.plans import check, publish
-from schemas.errors import PochadeError
+from schemas.errors import InvalidPlan, PochadeError
 from schemas.messages import Pin, Plan, Route
 from schemas.record import Incoming, Outgoing
 from schemas.topics import PIN_KEY, PLAN_KEY
@@ -20,13 +21,15 @@ from streams.codec import decode, encode
 from streams.memory import LeaseBoard, MemoryLease
 from streams.settings import load
 from tests.agents.stubs import a_record
-from tests.builders import NOW_MS, a_catalog, a_plan
+from tests.builders import NOW_MS, a_catalog, a_plan, a_variant
 from tests.malformed import EXAMPLES, spoilt
 from tests.models.depth import depth
 
 SETTINGS = load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}})
 SILENT_MS = 3000
 PLANNERS, READERS = 2, 3
+CATALOGS = (a_catalog(), a_catalog(variants=a_catalog().variants | {"middle": a_variant(name="middle")}))
+RELEASES = st.sampled_from(CATALOGS)  # a deployment is being upgraded, or back: each life has its own
 
 
 class Idle:
@@ -36,16 +39,25 @@ class Idle:
         self.on_record = on_record
 
 
-def a_view() -> PlanView:
+def a_view(catalog: Catalog) -> PlanView:
     with mock.patch.object(views, "Follower", Idle):
-        return PlanView(SETTINGS, "model")
+        return PlanView(SETTINGS, "model", catalog)
+
+
+def fits(plan: Plan, catalog: Catalog) -> bool:
+    """Whether it could be obeyed."""
+    try:
+        check(plan, catalog)
+    except InvalidPlan:
+        return False
+    return True
 
 
 class Planner:
     """One life of a planner: what it has read, and its part in leading."""
 
-    def __init__(self, board: LeaseBoard) -> None:
-        self.view, self.read = a_view(), 0
+    def __init__(self, board: LeaseBoard, catalog: Catalog) -> None:
+        self.catalog, self.view, self.read = catalog, a_view(catalog), 0
         self.leadership = Leadership(MemoryLease(board), SILENT_MS, lambda: board.beat + 1)
         self.was_leading = False
 
@@ -53,8 +65,8 @@ class Planner:
 class Reader:
     """One life of a role: what it was given of the topic so far."""
 
-    def __init__(self) -> None:
-        self.view, self.read = a_view(), 0
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog, self.view, self.read = catalog, a_view(catalog), 0
         self.given: list[Outgoing] = []
 
     def of_key(self, key: str) -> list[Outgoing]:
@@ -67,8 +79,8 @@ class PlanMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.board, self.now_ms = LeaseBoard(), 1_000_000
-        self.planners = [Planner(self.board) for _ in range(PLANNERS)]
-        self.readers = [Reader() for _ in range(READERS)]
+        self.planners = [Planner(self.board, CATALOGS[0]) for _ in range(PLANNERS)]
+        self.readers = [Reader(CATALOGS[0]) for _ in range(READERS)]
         self.first = 0  # records before it are gone: the topic is compacted
 
     def records(self, begin: int = 0) -> list[tuple[int, Outgoing]]:
@@ -86,10 +98,15 @@ class PlanMachine(RuleBasedStateMachine):
 
     # ------------------------------------------------------------------ planners
 
-    @rule(which=st.integers(0, PLANNERS - 1), share=st.sampled_from([0.0, 0.25, 1.0]), lags=st.booleans())
-    def a_planner_steps(self, which: int, share: float, lags: bool) -> None:
-        """Leads if it may, and publishes; `lags`: its own view has not read on of late."""
+    @rule(
+        which=st.integers(0, PLANNERS - 1), share=st.sampled_from([0.0, 0.25, 1.0]), lags=st.booleans(),
+        is_faulty=st.sampled_from([False] * 5 + [True]),
+    )  # fmt: skip
+    def a_planner_steps(self, which: int, share: float, lags: bool, is_faulty: bool) -> None:
+        """Leads if it may, and publishes; `lags`: its own view has not read on of late; `is_faulty`: of a release
+        that does not check what it writes."""
         planner = self.planners[which]
+        dear = "middle" if "middle" in planner.catalog.variants else "heavy"
         if not lags:
             self.planner_reads(which)
         leads = planner.leadership.leads(self.now_ms)
@@ -97,10 +114,11 @@ class PlanMachine(RuleBasedStateMachine):
             self.planner_reads(which)  # catches up
         if leads:
             draft = Draft(
-                routes=(Route(levels={"light": 1 - share, "heavy": share}),), allocation={}, batch={}, reason="model"
+                routes=(Route(levels={"light": 1 - share, dear: share}),), allocation={},
+                batch={"light": 0} if is_faulty else {}, reason="model",
             )  # fmt: skip
-            plan = publish(draft, planner.view.plan, f"planner-{which}", NOW_MS)
-            check(plan, a_catalog())
+            plan = publish(draft, planner.view.plan, f"planner-{which}", NOW_MS, planner.view.newest)
+            assert fits(plan, planner.catalog) != is_faulty
             if planner.leadership.write([Outgoing(topic="plan.v1", key=PLAN_KEY.encode(), value=encode(plan))]):
                 planner.view.obey(plan)
         planner.was_leading = planner.leadership.is_leading
@@ -112,10 +130,10 @@ class PlanMachine(RuleBasedStateMachine):
             self.hand_over(planner.view, record)
             planner.read = at + 1
 
-    @rule(which=st.integers(0, PLANNERS - 1))
-    def a_planner_is_killed(self, which: int) -> None:
+    @rule(which=st.integers(0, PLANNERS - 1), catalog=RELEASES)
+    def a_planner_is_killed(self, which: int, catalog: Catalog) -> None:
         """Between any two of its steps: also after it wrote and before it read so."""
-        self.planners[which] = Planner(self.board)
+        self.planners[which] = Planner(self.board, catalog)
 
     @rule(which=st.integers(0, PLANNERS - 1))
     def a_planner_resigns(self, which: int) -> None:
@@ -152,9 +170,9 @@ class PlanMachine(RuleBasedStateMachine):
             reader.given.append(record)
             reader.read = at + 1
 
-    @rule(which=st.integers(0, READERS - 1))
-    def a_reader_is_killed(self, which: int) -> None:
-        self.readers[which] = Reader()
+    @rule(which=st.integers(0, READERS - 1), catalog=RELEASES)
+    def a_reader_is_killed(self, which: int, catalog: Catalog) -> None:
+        self.readers[which] = Reader(catalog)
 
     @rule(which=st.integers(0, READERS - 1), back=st.integers(0, 5), version=st.integers(0, 3))
     def a_reader_meets_what_a_fenced_planner_wrote(self, which: int, back: int, version: int) -> None:
@@ -163,8 +181,8 @@ class PlanMachine(RuleBasedStateMachine):
         view, before = reader.view, reader.view.plan
         for old in reader.of_key(PLAN_KEY)[-1 - back :]:
             self.hand_over(view, old)
-        if before is not None:
-            stale = a_plan(version=max(0, before.version - version), policy="fenced")
+        if view.newest:
+            stale = a_plan(version=max(0, view.newest - version), policy="fenced")
             self.hand_over(view, Outgoing(topic="plan.v1", key=PLAN_KEY.encode(), value=encode(stale)))
         assert view.plan == before
 
@@ -178,11 +196,14 @@ class PlanMachine(RuleBasedStateMachine):
         assert [plan.version for plan in self.plans()] == list(range(1, len(self.plans()) + 1))
 
     @invariant()
-    def a_reader_obeys_the_newest_that_it_has_read(self) -> None:
+    def a_reader_obeys_the_newest_valid_one_that_it_has_read(self) -> None:
         for reader in self.readers:
             known = [decode(record.value, Plan) for record in reader.of_key(PLAN_KEY)]
-            assert reader.view.plan == (known[-1] if known else None)
-            assert reader.view.has_plan.is_set() == bool(known)
+            valid = [plan for plan in known if fits(plan, reader.catalog)]
+            assert reader.view.plan == (valid[-1] if valid else None)
+            assert reader.view.has_plan.is_set() == bool(valid)
+            assert reader.view.newest == (known[-1].version if known else 0)
+            assert bool(reader.view.refusal) == (valid[-1:] != known[-1:])
 
     @invariant()
     def the_last_order_holds(self) -> None:
@@ -197,12 +218,14 @@ class PlanMachine(RuleBasedStateMachine):
         assert len(able) <= 1
 
     def teardown(self) -> None:
-        """Who has read all agrees."""
-        for which in range(READERS):
+        """Who has read all agrees, but for those whose catalog the newest plan does not fit."""
+        self.readers += [Reader(catalog) for catalog in CATALOGS]
+        for which in range(len(self.readers)):
             self.a_reader_reads_on(which, 10**6)
-        self.readers.append(Reader())
-        self.a_reader_reads_on(READERS, 10**6)
-        assert len({repr(reader.view.plan) for reader in self.readers}) == 1
+        plans = self.plans()
+        for reader in self.readers:
+            if not plans or fits(plans[-1], reader.catalog):
+                assert reader.view.plan == (plans[-1] if plans else None)
         assert len({repr(reader.view.pin) for reader in self.readers}) == 1
 
 

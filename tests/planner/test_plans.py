@@ -25,15 +25,25 @@ def test_versions_count_from_one_whatever_the_policy(policies: list[str]) -> Non
     plan: Plan | None = None
     for i, policy in enumerate(policies):
         published = publish(a_draft(), plan, policy, NOW_MS + i)
-        assert newer(plan, published)
+        assert newer(plan.version if plan else 0, published)
         assert (published.version, published.policy, published.created_ms) == (i + 1, policy, NOW_MS + i)
         plan = published
 
 
 def test_a_reader_ignores_versions_not_above_its_own() -> None:
-    assert newer(None, a_plan(version=1))
-    assert not newer(a_plan(version=3), a_plan(version=3))
-    assert not newer(a_plan(version=3), a_plan(version=2))
+    assert newer(0, a_plan(version=1))
+    assert not newer(3, a_plan(version=3))
+    assert not newer(3, a_plan(version=2))
+
+
+def test_a_version_that_would_be_the_last_is_nobody_s() -> None:
+    assert newer(3, a_plan(version=2**53))
+    assert not newer(3, a_plan(version=2**63 - 1))
+
+
+def test_a_plan_is_written_above_one_that_its_planner_does_not_obey() -> None:
+    assert publish(a_draft(), a_plan(version=6), "test", NOW_MS, newest=9).version == 10
+    assert publish(a_draft(), None, "test", NOW_MS, newest=9).version == 10
 
 
 def test_only_a_changed_decision_is_worth_publishing() -> None:
@@ -99,6 +109,9 @@ def test_whole_plans_pass(changes: dict[str, Any]) -> None:
         ({"cascades": (a_cascade(paint_over_step=-1),)}, "got -1"),
         ({"dispatch": "least-wrok"}, "did you mean 'least-work'"),
         ({"strategy": "model"}, "did you mean 'models'"),
+        ({"memory": "[]"}, r"memory must be a JSON object: got '\[\]'"),
+        ({"memory": "{"}, "memory must be a JSON object"),
+        ({"memory": "[" * 100_000}, "memory must be a JSON object"),
     ],
 )
 def test_a_plan_that_contradicts_itself_or_the_catalog_is_refused_and_named(changes: dict[str, Any], told: str) -> None:

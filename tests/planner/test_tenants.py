@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.quotas import Quota
-from planner.tenants import Rights, Work
+from planner.tenants import OPEN_MS, Rights, Work
 
 
 def work(number: int, tenant: str = "a", ms: float = 10.0, pictures: int = 1) -> Work:
@@ -27,6 +27,16 @@ def test_what_has_no_tokens_is_not_open() -> None:
         assert refused is not None
         assert "pictures a second" in refused.reason
     assert rights.refuse(work(50, ms=40), 100, 1000) is None
+
+
+def test_what_is_open_is_let_in_again_for_nothing_as_long_as_its_job_can_be_there() -> None:
+    rights = Rights({"a": Quota(rate_rps=0.001, burst=1)})
+    assert rights.refuse(work(0), 100, 0) is None
+    assert rights.refuse(work(0), 100, OPEN_MS - 1) is None
+    assert rights.is_open("r-0", OPEN_MS - 1)
+    assert not rights.is_open("r-0", OPEN_MS)
+    assert rights.refuse(work(0), 100, OPEN_MS) is None, "3.6 tokens have come, one at most is kept"
+    assert rights.refuse(work(1), 100, OPEN_MS) is not None
 
 
 def test_a_tenant_without_a_name_is_one_too() -> None:

@@ -5,7 +5,7 @@ import pytest
 from replay.bench import plan, quick_catalog, traffic
 from replay.bench.figures import met, per_second, percentiles, quantile, spread
 from replay.bench.skeleton import HOPS, Copying
-from replay.commands.bench import _lines
+from replay.commands.measuring import lines
 from schemas import messages
 from schemas.record import Incoming
 from schemas.topics import CLASSIFIED, IMAGES, OUTCOMES, PROMPTS, jobs_topic
@@ -89,5 +89,5 @@ def test_the_skeleton_goes_the_pipelines_way_and_changes_nothing() -> None:
 
 
 def test_the_table_tells_figures_and_leaves_versions_to_the_json() -> None:
-    lines = _lines({"bench": "router", "versions": {"python": "3"}, "records_per_s": {"median": 2000.0}})
-    assert [line.split() for line in lines] == [["bench", "router"], ["records_per_s.median", "2000.0"]]
+    told = lines({"bench": "router", "versions": {"python": "3"}, "records_per_s": {"median": 2000.0}})
+    assert [line.split() for line in told] == [["bench", "router"], ["records_per_s.median", "2000.0"]]

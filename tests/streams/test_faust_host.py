@@ -3,9 +3,8 @@
 
 import asyncio
 import pathlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
-from types import SimpleNamespace
 
 import pytest
 
@@ -17,6 +16,7 @@ from streams.faust_host import AgentHost
 from streams.memory import MemoryRecordProducer
 from streams.producer import MOST_BYTES, DeliveryFailed
 from streams.settings import load
+from tests.streams.scripted import Event, Stream
 
 
 class Echo:
@@ -63,30 +63,6 @@ class LateProducer(MemoryRecordProducer):
     def acknowledge(self, index: int) -> None:
         future, place = self.waiting[index]
         future.set_result(place)
-
-
-class Event:
-    def __init__(self, offset: int, value: bytes | None, headers: dict[str, bytes] | None = None) -> None:
-        self.is_acked = False
-        self.message = SimpleNamespace(
-            topic=f"pochade.{PROMPTS}", partition=0, offset=offset, timestamp=1.001, key=b"k%d" % offset, value=value,
-            headers=headers or {},
-        )  # fmt: skip
-
-    def ack(self) -> None:
-        self.is_acked = True
-
-
-class Stream:
-    def __init__(self, events: Sequence[Event]) -> None:
-        self._events = events
-
-    def noack(self) -> "Stream":
-        return self
-
-    async def events(self) -> AsyncIterator[Event]:
-        for event in self._events:
-            yield event
 
 
 def run(logic: Echo, producer: MemoryRecordProducer, events: Sequence[Event], home: pathlib.Path, then=None) -> None:  # type: ignore[no-untyped-def]
@@ -169,7 +145,7 @@ def test_a_refusal_that_raises_is_tried_with_less_of_the_record(tmp_path: pathli
     logic, producer = Echo(), MemoryRecordProducer()
     logic.is_upset_by_values = True
     run(logic, producer, [Event(0, b"bad"), Event(1, b"good")], tmp_path)
-    assert [record.key for record in producer.topics[DLQ]] == [b"k0"]
+    assert [record.key for record in producer.topics[DLQ]] == [b"k"]
     assert [record.value for record in producer.topics[OUTCOMES]] == [b"good"]
 
 

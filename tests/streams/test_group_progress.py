@@ -28,7 +28,7 @@ class Cluster:
 
 
 def test_a_topic_made_a_moment_ago_is_asked_again_until_it_has_a_leader() -> None:
-    cluster: Any = Cluster(KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
+    cluster: Any = Cluster(KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART)
     assert _offsets(cluster, [TopicPartition("events", 1)], OffsetSpec.latest()) == {1: 7}
 
 

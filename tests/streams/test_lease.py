@@ -3,9 +3,12 @@
 from collections.abc import Callable
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from tenacity import wait_none
 
 from schemas.errors import PochadeError
 from streams import lease as module
+from streams import passing
 from streams.lease import KafkaLease
 from streams.memory import LeaseBoard, MemoryLease
 from streams.settings import load
@@ -42,3 +45,19 @@ def test_without_a_broker_the_lease_is_neither_taken_nor_read(monkeypatch: pytes
     with pytest.raises(PochadeError, match="cannot read the beats"):
         lease.last_beat()
     lease.close()
+
+
+def test_a_coordinator_that_is_being_loaded_is_asked_again_for_the_newest_beat(monkeypatch: pytest.MonkeyPatch) -> None:
+    # a broker that has just begun: each such answer ended the planner's role, which began again a second later
+    answers: list[int] = [KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS]
+
+    class Group:
+        def committed(self, asked: list[TopicPartition], timeout: float) -> list[TopicPartition]:  # noqa: ARG002
+            if answers:
+                raise KafkaException(KafkaError(answers.pop(0)))
+            return [TopicPartition("plan", 0, 1712)]
+
+    monkeypatch.setattr(passing, "AGAIN", wait_none())
+    lease = KafkaLease(load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}}))
+    lease._group = Group()
+    assert lease.last_beat() == 1712

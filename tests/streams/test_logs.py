@@ -189,6 +189,17 @@ def test_libraries_stay_quiet_when_we_debug(written: Written) -> None:
     assert "a detail" in written.getvalue()
 
 
+def test_a_library_that_insists_is_heard_once_a_second_for_each_thing_it_says(written: Written) -> None:
+    set_up()
+    said = logging.getLogger("aiokafka.conn")
+    for number in range(50):
+        said.error("Unable connect to node with id %s", number)
+        said.error("no coordinator")
+        logging.getLogger("streams.any").error("ours")
+    text = written.getvalue()
+    assert [text.count(line) for line in ("Unable connect", "no coordinator", "ours")] == [1, 1, 50]
+
+
 def test_a_format_that_is_none_is_an_error_that_lists_them() -> None:
     with pytest.raises(InvalidSettings, match=r"logs\.format: Input should be 'text' or 'json'"):
         load({"logs": {"format": "xml"}})

@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from tenacity import wait_none
 
 from schemas.errors import PochadeError
-from streams import window
+from streams import passing, window
 from streams.settings import Kafka, Settings
 
 NAME = "pochade.prompts.v1"
@@ -87,7 +87,7 @@ class Broker:
 
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> Callable[[Broker], list[bytes | None]]:
-    monkeypatch.setattr(window, "AGAIN", wait_none())
+    monkeypatch.setattr(passing, "AGAIN", wait_none())
     monkeypatch.setattr(window, "PATIENCE_S", 0.3)
 
     def read(broker: Broker) -> list[bytes | None]:

@@ -82,6 +82,17 @@ def test_a_policy_that_fails_leaves_the_plan_in_force_and_is_counted() -> None:
     assert counted("policy") == before + 1
 
 
+def test_where_others_obey_a_plan_that_was_refused_here_even_the_same_decision_is_published_above_it() -> None:
+    seen, before = serving(w_1="light", w_2="heavy"), in_force(serving(w_1="light", w_2="heavy"))
+    assert a_choice().plan(Order("random-split"), seen, before, before.version) is None
+    plan = a_choice().plan(Order("random-split"), seen, before, newest=9)
+    assert plan is not None
+    assert plan == dataclasses.replace(before, version=10, reason=plan.reason, expected=plan.expected)
+    anew = a_choice().plan(Order("random-split"), seen, None, newest=9)
+    assert anew is not None
+    assert anew.version == 10
+
+
 @pytest.mark.usefixtures("broken")
 def test_a_failure_is_logged_once_until_it_changes(caplog: pytest.LogCaptureFixture) -> None:
     choice, seen = a_choice(), serving(w_1="light", w_2="heavy")
@@ -109,6 +120,9 @@ def test_when_a_policy_fails_as_workers_vanish_the_plan_goes_on_with_those_left(
     assert (plan.version, plan.policy, plan.allocation, plan.cascades) == (8, "test", {"w-1": "light"}, ())
     assert "w-2 gone" in plan.reason
     assert "ZeroDivisionError: in the solver" in plan.reason
+    above = a_choice().plan(Order("p"), serving(w_1="light"), a_plan(version=7), newest=9)
+    assert above is not None
+    assert above.version == 10
 
 
 @pytest.mark.usefixtures("broken")

@@ -12,7 +12,7 @@ from schemas.messages import Pin
 from schemas.topics import PLAN_KEY
 from tests.agents.planning.office import PERIOD_MS, Office
 from tests.agents.stubs import a_record
-from tests.builders import NOW_MS, a_classified, a_plan, owned
+from tests.builders import NOW_MS, a_classified, a_plan, a_request, owned
 
 
 @pytest.fixture
@@ -108,7 +108,8 @@ def test_a_version_is_written_once_even_before_the_view_has_read_it(office: Offi
 
 def test_demand_is_the_rate_at_which_prompts_arrived(office: Office) -> None:
     for n in range(60):
-        office.loop.sources.on_classified(a_record(a_classified(received_ms=NOW_MS - n)))
+        request = a_request(request_id=f"r-{n}")
+        office.loop.sources.on_classified(a_record(a_classified(request, received_ms=NOW_MS - n)))
     office.loop.sources.on_classified(a_record(a_classified(received_ms=NOW_MS - 31_000)))
     office.step()
     expected = office.plans[0].expected

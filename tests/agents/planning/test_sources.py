@@ -11,7 +11,7 @@ from schemas.topics import RESULTS
 from streams import metrics
 from streams.settings import load
 from tests.agents.stubs import StubFleet, a_record
-from tests.builders import NOW_MS, a_catalog, a_classified, a_heartbeat, a_job, a_plan, an_image, owned
+from tests.builders import NOW_MS, a_catalog, a_classified, a_heartbeat, a_job, a_plan, a_request, an_image, owned
 
 
 def opened(fleet: StubFleet, **planner: object) -> Sources:
@@ -30,7 +30,9 @@ def test_everything_that_is_seen_is_in_one_observation() -> None:
     fleet = StubFleet().hear(a_heartbeat(partitions=(owned(0, 9, 100),)), NOW_MS)
     sources = opened(fleet, forecast="last")
     for n in range(60):
-        sources.on_classified(a_record(a_classified(received_ms=NOW_MS - 500 * n, hardness=0.55)))
+        sources.on_classified(
+            a_record(a_classified(a_request(request_id=f"r-{n}"), received_ms=NOW_MS - 500 * n, hardness=0.55))
+        )
     image = an_image(a_job(a_classified()))
     outcome = completed(image, 0.9, 0.3, reason="", by="discriminator", policy="p", now_ms=NOW_MS - 10)
     for _ in range(100):

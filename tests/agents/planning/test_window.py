@@ -32,6 +32,7 @@ def test_demand_counts_and_histograms_come_from_the_prompts() -> None:
         easy = n % 3 < 2
         arrivals.add(
             a_classified(
+                a_request(request_id=f"r-{n}"),
                 received_ms=NOW_MS - 1000 * n,
                 hardness=0.05 if easy else 0.95,
                 classes={"models": "light" if easy else "heavy", "reuse": "heavy~k4"},
@@ -47,10 +48,21 @@ def test_demand_counts_and_histograms_come_from_the_prompts() -> None:
     assert (arrivals.demand_rps(NOW_MS), arrivals.hardness(), arrivals.classes()) == (0.0, (), {})
 
 
+def test_a_storm_of_retries_is_no_demand(monkeypatch: pytest.MonkeyPatch) -> None:
+    arrivals = Arrivals()
+    monkeypatch.setattr("agents.planning.window.MOST_ARRIVALS", 3)
+    for name in "aabbaab":
+        arrivals.add(a_classified(a_request(request_id=name), received_ms=NOW_MS - 1))
+    assert arrivals.demand_rps(NOW_MS) == pytest.approx(2 / 30)
+    for name in "cda":
+        arrivals.add(a_classified(a_request(request_id=name), received_ms=NOW_MS - 1))
+    assert arrivals.demand_rps(NOW_MS) == pytest.approx(5 / 30), "a was so long ago that it is forgotten"
+
+
 def test_tiers_and_what_was_shed_are_seen() -> None:
     arrivals = Arrivals()
-    for tier in ("batch", "standard", "standard", "standard"):
-        arrivals.add(a_classified(a_request(tier=tier)))
+    for n, tier in enumerate(("batch", "standard", "standard", "standard")):
+        arrivals.add(a_classified(a_request(request_id=f"r-{n}", tier=tier)))
     assert arrivals.tiers() == {"batch": 0.25, "standard": 0.75}
     shed = rejected(a_request(), reason="shed: ...", by="router", now_ms=NOW_MS, code="shed")
     assert taken(Ends(slo_ms=300), result_of(shed)).served(NOW_MS + 1) == Served(1, 0.0, None), "shed is not in time"

@@ -2,11 +2,8 @@ from collections.abc import Generator, Iterator
 from typing import cast
 
 from replay.chaos.doing import Faults
-from replay.chaos.recovery import of
 from replay.chaos.schedule import Fault
 from replay.chaos.world import NotThere, World
-from tests.builders import NOW_MS
-from tests.replay.audit.topics import Topics
 
 NOBODY = cast(World, None)
 
@@ -63,15 +60,3 @@ def test_what_is_under_way_when_a_run_is_broken_off_is_undone() -> None:
     faults.tick(0, 0)
     faults.close()
     assert undone == ["SIGCONT"]
-
-
-def test_how_long_a_killed_workers_job_waited_is_told_from_events() -> None:
-    topics = Topics()
-    topics.begin("a", "worker-1", NOW_MS + 900)
-    topics.begin("a", "worker-2", NOW_MS + 4500)
-    topics.begin("b", "worker-3", NOW_MS + 900)  # was not killed
-    topics.begin("b", "worker-2", NOW_MS + 9000)
-    faults = Faults([a_fault(kind="kill", target="worker-1")], {"kill": slow}, NOBODY)
-    faults.tick(NOW_MS, NOW_MS + 1000)
-    found = of(topics.tally(), faults, 3000)
-    assert (found.jobs_moved, found.moved_s) == (1, [3.5])

@@ -7,13 +7,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from replay.chaos import clocks, disks
+from replay.chaos import disks, launching
 from replay.chaos.world import NotThere, awaited
-from replay.processes import role_process
+from replay.processes import RoleProcess, role_process
 
 
 @pytest.fixture
@@ -40,19 +40,34 @@ def test_names_that_are_not_there_cannot_change_places(tmp_path: pathlib.Path) -
 
 
 def test_a_process_with_a_moved_clock_is_that_far_off() -> None:
-    program = "from replay.chaos.clocks import move; move(-25_000); import time; print(time.time(), time.time_ns())"
-    root = pathlib.Path(__file__).resolve().parents[3]
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=root)
-    seconds, nanoseconds = told.stdout.split()
+    told = run("import time; print(time.time(), time.time_ns())", lambda process: launching.skewed(process, -25_000))
+    seconds, nanoseconds = told.split()
     assert 20 < time.time() - float(seconds) < 60
     assert 20 < time.time() - int(nanoseconds) / 1e9 < 60
 
 
-def test_a_skewed_role_is_the_same_command_behind_a_launcher() -> None:
+def test_a_role_that_is_launched_otherwise_is_the_same_command_behind_a_statement() -> None:
     right = role_process("router", ["router"], ["--home", "/h"], {})
-    wrong = clocks.skewed(right, 1500)
-    assert wrong.command[3:] == right.command[3:]
-    assert wrong.command[2] == f"from replay.chaos.clocks import move; move(1500); {right.command[2]}"
+    wrong = launching.skewed(launching.stallable(right, pathlib.Path("/h/mark")), 1500)
+    assert (wrong.name, wrong.command[3:]) == (right.name, right.command[3:])
+    assert wrong.command[2].endswith(f"; {right.command[2]}")
+
+
+def test_while_the_store_hangs_a_process_waits_for_it_and_then_goes_on(tmp_path: pathlib.Path) -> None:
+    program = (
+        "import pathlib, threading, streams.store_folder as s; "
+        f"mark = pathlib.Path({str(tmp_path / 'mark')!r}); mark.touch(); done = threading.Event(); "
+        f"store = s.FolderImageStore(pathlib.Path({str(tmp_path / 'images')!r})); "
+        "threading.Thread(target=lambda: (store.put('a', b'a'), done.set())).start(); "
+        "print(done.wait(0.2)); mark.unlink(); print(done.wait(10))"
+    )
+    assert run(program, lambda process: launching.stallable(process, tmp_path / "mark")) == "False\nTrue\n"
+
+
+def run(program: str, launched: Callable[[RoleProcess], RoleProcess]) -> str:
+    process = launched(RoleProcess(name="any", command=(sys.executable, "-c", program)))
+    root = pathlib.Path(__file__).resolve().parents[3]
+    return subprocess.run(process.command, capture_output=True, text=True, check=True, cwd=root).stdout
 
 
 def test_a_process_that_ignores_its_end_is_killed() -> None:

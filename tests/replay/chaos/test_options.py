@@ -26,8 +26,17 @@ def test_a_run_has_a_broker_a_store_and_topics_that_nobody_else_uses(tmp_path: p
     assert (own.worker.engine, own.catalog) == ("chaos", "chaos")
 
 
+def test_a_real_engine_has_time_for_a_job_that_outlasts_a_session(tmp_path: pathlib.Path) -> None:
+    # with 30 s a run of diffusers ended its slow request FAILED: the watchdog ended each worker that painted it
+    limits = [
+        deployment_of(Settings(home=tmp_path), some(engine=engine), "run").worker.job_limit_s
+        for engine in ("profile", "diffusers")
+    ]
+    assert limits[0] < 60 < limits[1]
+
+
 def test_every_role_can_die_alone() -> None:
-    names = [process.name for process in processes_of([], ["worker-1", "worker-2"])]
+    names = [process.name for process in processes_of(pathlib.Path("mark"), [], ["worker-1", "worker-2"])]
     assert names == [*ROLES, "worker-1", "worker-2"]
 
 
@@ -55,12 +64,20 @@ def test_the_end_of_a_run_tells_faults_that_met_nothing() -> None:
     report = {
         "accepted": 2, "outcomes": {"COMPLETED": 2}, "lost": 0, "duplicates": 0, "late_commits": 0, "painted": 3,
         "painted_twice": 1, "wasted_s": 0.2, "begun_in_vain": 0, "orphans": 1, "orphans_left": 0, "dead_letters": 0,
-        "pictures": {"checked": 2, "broken": []}, "recovery": {"moved_s": [3.5], "first_result_s": []},
+        "pictures": {"checked": 2, "broken": []},
+        "recovery": {
+            "moved": [{"seconds": 3.5, "beside": ()}, {"seconds": 9.1, "beside": ("freeze ledger",)}],
+            "moved_limit_s": 6.0, "first_result": [], "first_result_limit_s": 3.0, "painted_twice_limit": 3.0,
+            "running_at_kills": 2,
+        },
         "faults": [{"told": "SIGKILL"}, {"told": "not done: ledger was not running"}],
     }  # fmt: skip
     told = lines(report)
     assert told["faults"] == "1 of 2; the others met nothing"
-    assert told["jobs moved after"] == "at most 3.5 s after a worker's kill, of 1"
+    assert told["jobs moved after"] == (
+        "at most 3.5 s after a worker's kill, of 1 (limit 6 s); 9.1 s beside other faults, of 1"
+    )
+    assert told["painted twice"] == "1 of 3 jobs (limit 3: 2 ran as processes ended), 0.2 worker seconds"
     assert told["first result after"] == "nothing to tell"
 
 

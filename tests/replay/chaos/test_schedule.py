@@ -1,7 +1,7 @@
 from collections import Counter
 
 from replay.chaos.kinds import KINDS, ROLES, deck
-from replay.chaos.schedule import EXIT, FIRST, LAST, SLOW, Card, Fault, draw_faults, draw_requests
+from replay.chaos.schedule import EXIT, FIRST, HANG, LAST, SLOW, Card, Fault, draw_faults, draw_requests, killers
 
 WORKERS = ["worker-1", "worker-2", "worker-3"]
 DECK = deck(WORKERS, 3000, can_exit=True)
@@ -41,7 +41,7 @@ def test_the_deck_kills_and_freezes_every_role_and_has_every_kind() -> None:
 
 
 def test_an_engine_that_cannot_end_its_process_is_not_asked_to() -> None:
-    assert "exit" not in {card.kind for card in deck(WORKERS, 3000, can_exit=False)}
+    assert not {"exit", "hang"} & {card.kind for card in deck(WORKERS, 3000, can_exit=False)}
 
 
 def test_requests_follow_from_the_seed_and_are_numbered() -> None:
@@ -63,6 +63,12 @@ def test_a_fault_that_is_a_request_is_the_first_one_at_its_time() -> None:
     assert (drawn[5].row.prompt or "").startswith(EXIT)
     assert drawn[15].row.wish == SLOW
     assert sum((due.row.prompt or "").startswith(EXIT) for due in drawn) == 1
+
+
+def test_requests_that_end_their_process_are_known() -> None:
+    drawn = draw_requests("run", 20, 10, 1, [a_fault("exit", 450), a_fault("hang", 850), a_fault("slow", 1450)])
+    assert (drawn[9].row.prompt or "").startswith(HANG)
+    assert killers(drawn) == {"run-1-0005", "run-1-0009"}
 
 
 def test_a_fault_after_the_last_request_is_the_last_request() -> None:

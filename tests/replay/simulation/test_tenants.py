@@ -7,6 +7,7 @@ from typing import Any
 
 import jsonschema
 import numpy as np
+import pytest
 from click.testing import CliRunner
 
 from planner.quotas import Quota
@@ -59,6 +60,25 @@ def test_in_a_crowded_backlog_a_flood_has_its_share_and_leaves_the_others_theirs
     assert told["other"]["over_quota"] < 0.05 * told["other"]["requests"]
     heavier = figures_of(run_of(trace, quotas={"acme": Quota(weight=4)}, **changes))["by_tenant"]
     assert heavier["acme"]["over_quota"] < told["acme"]["over_quota"]
+
+
+@pytest.mark.parametrize("rarely", [20, 400])
+def test_a_modest_tenant_is_never_refused_beside_a_flood_and_waits_for_the_allowed_backlog_at_most(rarely: int) -> None:
+    """Two workers paint 100 a second, and acme asks for 200. 2 s of work may wait at each worker, 1.6 of `standard`."""
+    tight = Timing(interactive_backlog_ms=2000.0, most_backlog_ms=1600.0)
+    changes: dict[str, Any] = {"drops": False, "workers": 2, "parameters": {"batch": 1.0}, "timing": tight}
+    trace = asking(arrivals(200, 8000), [ACME] * rarely + [OTHER])
+    told = figures_of(run_of(trace, **changes))["by_tenant"]["other"]
+    assert (told["shed"], told["completed"]) == (0, told["requests"])
+    assert told["latency_s"]["p95"] <= 2.0
+
+
+@pytest.mark.parametrize("quotas", [{}, {"acme": Quota(rate_rps=40)}])
+def test_what_a_plan_sheds_is_shed_from_who_floods(quotas: dict[str, Quota]) -> None:
+    trace = asking(arrivals(210, 4200), [ACME] * 20 + [OTHER])  # of the 100 a second that can be painted
+    told = figures_of(run_of(trace, workers=2, parameters={"batch": 1.0}, sheds=True, slo_ms=2000.0, quotas=quotas))
+    assert told["by_tenant"]["other"]["shed"] == 0
+    assert told["by_tenant"]["acme"]["shed"] > 0.4 * 4000
 
 
 def test_what_has_ended_is_open_no_more() -> None:

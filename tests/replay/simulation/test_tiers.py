@@ -66,10 +66,10 @@ def test_batch_requests_of_a_plan_that_sheds_them_are_turned_away_and_no_others(
 
 
 @pytest.mark.parametrize("rate_rps", [4.0, 24.0])  # of the 40 that can be painted
-def test_a_tenfold_flood_of_batch_requests_costs_interactive_ones_less_than_one_run_time(rate_rps: float) -> None:
+def test_a_tenfold_flood_of_batch_requests_costs_interactive_ones_half_of_their_time_at_most(rate_rps: float) -> None:
     before, flood = (run_of(trace, workers=8) for trace in (calm(rate_rps), flooded(rate_rps)))
     assert flood.tally.tiers["batch"].requests == 10 * flood.tally.tiers["interactive"].requests
-    assert p95_ms(flood) <= p95_ms(before) + HEAVY_MS
+    assert p95_ms(flood) <= min(1.5 * p95_ms(before), p95_ms(before) + HEAVY_MS)
     assert flood.tally.tiers["interactive"].violations == 0
 
 

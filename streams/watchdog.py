@@ -12,14 +12,13 @@ from types import TracebackType
 log = logging.getLogger(__name__)
 
 HUNG = 70  # exit status of a hung process
+Bite = Callable[[], None]  # what ends it
 
 
 class Watchdog:
     """Between `begin` and `end` at most `limit_s` may pass."""
 
-    def __init__(
-        self, limit_s: float, bite: Callable[[], None] | None = None, what: str = "a job (worker.job_limit_s)"
-    ) -> None:
+    def __init__(self, limit_s: float, bite: Bite | None = None, what: str = "a job (worker.job_limit_s)") -> None:
         self._limit_s, self._bite, self._what = limit_s, bite or (lambda: os._exit(HUNG)), what
         self._armed: threading.Timer | None = None
         self.since: float | None = None  # monotonic seconds; None: no job runs

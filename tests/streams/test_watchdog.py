@@ -2,7 +2,7 @@
 
 import threading
 
-from agents.watchdog import Watchdog
+from streams.watchdog import Watchdog
 
 
 def test_a_job_longer_than_the_limit_is_bitten() -> None:
@@ -45,3 +45,13 @@ def test_it_tells_since_when_a_job_runs() -> None:
     assert dog.since is not None
     dog.end()
     assert dog.since is None
+
+
+def test_what_is_watched_as_a_block_is_not_bitten_after_it() -> None:
+    bitten = threading.Event()
+    dog = Watchdog(60, bitten.set)
+    with dog:
+        timer = dog._armed
+    assert timer is not None
+    timer.join(5)
+    assert (dog.since, bitten.is_set()) == (None, False)

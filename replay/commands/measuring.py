@@ -1,0 +1,48 @@
+"""What the benches' commands have in common: a broker of their own, and how the figures are told."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from schemas.errors import PochadeError
+
+if TYPE_CHECKING:  # loaded when a bench runs: --help need not wait for Kafka's client
+    from replay.bench.site import Site
+    from streams.settings import Settings
+
+OUTPUT = click.option(
+    "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True, help="JSON: one line."
+)
+
+
+def measure(
+    name: str, run: "Callable[[Site], dict[str, Any]]", settings: "Settings", asked: Mapping[str, Any], output: str
+) -> None:
+    """Run a bench on a site of its own and tell what it measured. Raises PochadeError where records were lost."""
+    import signal
+
+    from replay.bench.figures import Conditions
+    from replay.bench.site import open_site
+    from replay.commands.demo import leave
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, leave)
+    conditions = Conditions()
+    with open_site(settings) as site:
+        measured = run(site)
+        report = {"bench": name, "asked": dict(asked), **measured, **conditions.told(site.settings)}
+    click.echo(json.dumps(report) if output == "json" else "\n".join(lines(report)))
+    if measured.get("lost"):
+        raise PochadeError(f"{measured['lost']} records were lost")
+
+
+def lines(report: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """Aligned `name value` lines; versions and settings are only in the JSON."""
+    told = list[str]()
+    for name, value in report.items():
+        if prefix or name not in ("versions", "settings"):
+            nested = isinstance(value, Mapping)
+            told += lines(value, f"{prefix}{name}.") if nested else [f"{prefix + name:<44}{value}"]
+    return told

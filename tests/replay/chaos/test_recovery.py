@@ -1,0 +1,112 @@
+"""What a run's faults cost, told from topics."""
+
+from collections.abc import Generator
+from typing import cast
+
+from planner.outcomes import result_of
+from replay.chaos.doing import Faults
+from replay.chaos.recovery import Recovery, Wait, of
+from replay.chaos.schedule import Fault
+from replay.chaos.world import World
+from schemas.topics import RESULTS
+from streams.codec import encode
+from tests.builders import NOW_MS
+from tests.replay.audit.topics import Topics, a_failure
+
+NOBODY = cast(World, None)
+KILL, OTHER, OUTAGE = ("kill", "worker-1"), ("freeze", "ledger"), ("broker", "")
+
+
+def lasting(_world: World, fault: Fault) -> Generator[float, None, str]:
+    yield fault.lasts_ms / 1000
+    return "done"
+
+
+def begun(**at_ms: tuple[str, str]) -> Faults:
+    """Faults by when they begin (`at_1000=KILL`), each a second long, all of them over."""
+    times = {int(name[3:]): fault for name, fault in at_ms.items()}
+    faults = Faults(
+        [
+            Fault(number=at, at_ms=at, kind=kind, target=target, lasts_ms=1000, dice=1)
+            for at, (kind, target) in times.items()
+        ],
+        {kind: lasting for kind, _ in times.values()},
+        NOBODY,
+    )  # fmt: skip
+    for ms in sorted([*times, *(at + 1000 for at in times)]):
+        faults.tick(NOW_MS, NOW_MS + ms)
+    assert faults.are_over
+    return faults
+
+
+def a_result(topics: Topics, name: str, at_ms: int) -> None:
+    """Written at this moment, by the broker's clock."""
+    topics.write(RESULTS, name, encode(result_of(a_failure(name, "test"))), timestamp_ms=at_ms)
+
+
+def recovery(topics: Topics, faults: Faults, **known: object) -> Recovery:
+    return of(topics.tally(), faults, 3000, 30.0, **known)  # type: ignore[arg-type]
+
+
+def test_how_long_a_killed_workers_job_waited_is_told_from_events() -> None:
+    topics = Topics()
+    topics.begin("a", "worker-1", NOW_MS + 900)
+    topics.begin("a", "worker-2", NOW_MS + 4500)
+    topics.begin("b", "worker-3", NOW_MS + 900)  # was not killed
+    topics.begin("b", "worker-2", NOW_MS + 9000)
+    found = recovery(topics, begun(at_1000=KILL))
+    assert (found.moved, found.moved_limit_s) == ([Wait(3.5, ())], 6.0)
+
+
+def test_a_wait_names_the_faults_that_came_in_between() -> None:
+    topics = Topics()
+    topics.begin("a", "worker-1", NOW_MS + 900)
+    topics.begin("a", "worker-1", NOW_MS + 9500)  # started again
+    found = recovery(topics, begun(at_1000=KILL, at_2000=OTHER, at_9600=OTHER))
+    assert found.moved == [Wait(8.5, ("freeze ledger",))]
+
+
+def test_a_job_of_a_variant_that_lost_all_its_workers_is_told_apart() -> None:
+    topics = Topics()
+    topics.begin("a", "worker-1", NOW_MS + 900)
+    topics.begin("a", "worker-2", NOW_MS + 9500)
+    assert recovery(topics, begun(at_1000=("last-worker", ""))).moved == [Wait(8.5, ("last-worker",))]
+
+
+def test_the_first_result_counts_from_the_brokers_port() -> None:
+    topics = Topics()
+    for at in (900, 12_000):
+        a_result(topics, f"r-{at}", NOW_MS + at)
+    found = recovery(topics, begun(at_1000=OUTAGE), accepted_ms=[NOW_MS + 10_400])
+    assert found.first_result == [Wait(1.6, ())]
+
+
+def test_a_broker_that_went_away_again_before_a_result_is_not_counted() -> None:
+    topics = Topics()
+    a_result(topics, "r", NOW_MS + 12_000)
+    faults = begun(at_1000=OUTAGE, at_4000=OUTAGE)
+    found = recovery(topics, faults, accepted_ms=[NOW_MS + 3000, NOW_MS + 11_000])
+    assert found.first_result == [Wait(1.0, ())]
+
+
+def test_what_may_be_painted_twice_is_what_ran_as_processes_ended() -> None:
+    topics = Topics()
+    for name, started, painted in (("a", 800, 1200), ("b", 900, 990), ("c", 1100, 1300)):
+        topics.paint(name, started_ms=NOW_MS + started, painted_ms=NOW_MS + painted)
+    topics.begin("vain", "worker-1", NOW_MS + 950)
+    found = recovery(topics, begun(at_1000=KILL, at_1150=OTHER), written_again=2)
+    assert found.running_at_kills == 2 + 3  # a and vain; then a, c and vain still
+    assert found.painted_twice_limit == 1.5 * 5 + 2
+
+
+def test_without_faults_nothing_may_be_painted_twice() -> None:
+    topics = Topics()
+    topics.begin("a", "worker-1", NOW_MS)
+    assert recovery(topics, Faults([], {}, NOBODY)).painted_twice_limit == 0
+
+
+def test_a_request_that_ends_its_process_is_a_kill_each_time_it_is_begun() -> None:
+    topics = Topics()
+    for at in (1000, 9000):
+        topics.begin("killer", "worker-1", NOW_MS + at)
+    assert recovery(topics, Faults([], {}, NOBODY), killers={"killer"}).running_at_kills == 2
