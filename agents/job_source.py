@@ -18,17 +18,16 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from schemas.messages import OwnedPartition
 from schemas.record import Incoming
 from schemas.topics import full_name, jobs_topic, worker_group
 from streams import metrics
 from streams.admin import client_config
+from streams.log_ends import LogEnds
 from streams.reading import incoming, take
 from streams.settings import Settings
 
-ENDS_S = 2  # for the broker to tell where logs end
 PREFETCHED = 1000  # jobs that lie here when a call ends, so that the next one is full; at 1 most were of one picture
 log = logging.getLogger(__name__)
 
@@ -64,11 +63,11 @@ class JobSource:
         self._suspects: dict[int, Suspect] = {}  # by owned partition
         self._next: dict[int, int] = {}  # owned partition -> offset to take next
         self._waiting: list[Message] = []  # polled and not taken: they followed one that is to be alone
-        self._config = client_config(settings)
-        self._admin = AdminClient(self._config)
+        config = client_config(settings)
+        self._ends = LogEnds(config)
         self._consumer = Consumer(
             {
-                **self._config,
+                **config,
                 "group.id": worker_group(self._prefix, variant),
                 "group.protocol": "consumer",
                 "enable.auto.commit": False,
@@ -146,33 +145,15 @@ class JobSource:
         """What lies in the owned partitions and has not been taken; called from the heartbeat's thread.
 
         Nothing here asks the consumer: `assignment()` blocks for seconds while a group rebalances, and a query for
-        ends on its connection waits behind its fetch, 100 ms a partition (both measured).
+        ends on its connection waits behind its fetch, 100 ms a partition (both measured). Raises as `LogEnds.of`.
         """
         positions = dict(self._next)
-        asked = {TopicPartition(self._topic, partition): OffsetSpec.latest() for partition in positions}
         return tuple(
             OwnedPartition(
                 partition=partition, end_offset=end, remaining_ms=round(max(0, end - positions[partition]) * run_ms)
             )
-            for partition, end in self._log_ends(asked).items()
+            for partition, end in self._ends.of(self._topic, positions).items()
         )
-
-    def _log_ends(self, asked: Mapping[TopicPartition, OffsetSpec]) -> dict[int, int]:
-        """partition -> the end of its log, where the broker knows it. Raises KafkaException, TimeoutError.
-
-        A client that failed is replaced: after a broker's death one answered no more, and its worker's heartbeats named
-        no partition for ever (seen). The replaced one lives on here while another thread waits for its answers: they
-        would never come (seen too: a worker that wished to change variant painted no more).
-        """
-        client = self._admin
-        try:
-            ends = client.list_offsets(asked, request_timeout=ENDS_S) if asked else {}
-            found = {tp.partition: future.result(2 * ENDS_S).offset for tp, future in ends.items()}
-            return {partition: end for partition, end in found.items() if end >= 0}
-        except (KafkaException, TimeoutError):
-            if self._admin is client:
-                self._admin = AdminClient(self._config)
-            raise
 
     def is_empty(self) -> bool:
         """Whether nothing lies in the owned partitions."""

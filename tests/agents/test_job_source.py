@@ -1,14 +1,10 @@
 # ruff: noqa: ARG002  the ports name their arguments
 """A worker's job source on a scripted consumer: attempts, batches, and partitions taken away meanwhile."""
 
-import gc
 import random
-import weakref
 from collections import Counter
-from collections.abc import Callable
-from concurrent.futures import Future
+from collections.abc import Callable, Collection
 from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -84,22 +80,19 @@ class FakeConsumer:
         self.committed_to += [(tp.partition, tp.offset, tp.metadata) for tp in offsets]
 
 
-class FakeAdmin:
+class FakeEnds:
     """Every partition ends at 9."""
 
     def __init__(self, config: dict[str, Any]) -> None: ...
 
-    def list_offsets(self, asked: dict[TopicPartition, object], request_timeout: float) -> dict[TopicPartition, Any]:
-        ends: dict[TopicPartition, Future[SimpleNamespace]] = {tp: Future() for tp in asked}
-        for end in ends.values():
-            end.set_result(SimpleNamespace(offset=9))
-        return ends
+    def of(self, topic: str, partitions: Collection[int]) -> dict[int, int]:
+        return dict.fromkeys(partitions, 9)
 
 
 @pytest.fixture
 def new_source(monkeypatch: pytest.MonkeyPatch) -> Callable[[], JobSource]:
     monkeypatch.setattr(job_source, "Consumer", FakeConsumer)
-    monkeypatch.setattr(job_source, "AdminClient", FakeAdmin)
+    monkeypatch.setattr(job_source, "LogEnds", FakeEnds)
     return lambda: JobSource(load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}}), "light")
 
 
@@ -260,83 +253,3 @@ def test_a_refused_commit_is_survived(source: JobSource, consumer: FakeConsumer)
     source.begin(batch)
     source.commit(batch)
     assert places(source.take(1, 0)) == [(0, 6, 1)]
-
-
-def test_a_client_that_cannot_tell_where_partitions_end_is_replaced(
-    monkeypatch: pytest.MonkeyPatch, source: JobSource, consumer: FakeConsumer
-) -> None:
-    # found by chaos: after the broker's death one failed for ever, and heartbeats named no partition any more
-    def fail(*_asked: object, **_limits: object) -> None:
-        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
-
-    own(consumer, 0)
-    monkeypatch.setattr(source._admin, "list_offsets", fail)
-    with pytest.raises(KafkaException):
-        source.owned(100)
-    assert [owned.end_offset for owned in source.owned(100)] == [9]
-
-
-class Answer(Future[SimpleNamespace]):
-    """What a client is asked for; `result` runs something first."""
-
-    def __init__(self, first: Callable[[float | None], object]) -> None:
-        super().__init__()
-        self._first = first
-
-    def result(self, timeout: float | None = None) -> SimpleNamespace:
-        self._first(timeout)
-        return SimpleNamespace(offset=9)
-
-
-def test_a_client_lives_until_its_answers_are_here_though_another_thread_has_replaced_it(
-    source: JobSource, consumer: FakeConsumer
-) -> None:
-    # found by chaos seed 1: a worker that wished to change variant waited for a client that the heartbeat had replaced
-    class Told(FakeAdmin):
-        def list_offsets(self, asked: dict[TopicPartition, object], request_timeout: float) -> Any:
-            return {tp: Answer(another_thread_fails) for tp in asked}
-
-    def another_thread_fails(timeout: float | None) -> None:
-        assert timeout is not None, "nobody waits for ever"
-        source._admin = FakeAdmin({})  # type: ignore[assignment]
-        gc.collect()
-        assert client() is not None, "its answers would never come"
-
-    own(consumer, 0)
-    source._admin = Told({})  # type: ignore[assignment]
-    client = weakref.ref(source._admin)
-    assert [owned.end_offset for owned in source.owned(100)] == [9]
-
-
-def test_a_client_that_does_not_answer_is_replaced(source: JobSource, consumer: FakeConsumer) -> None:
-    class Silent(FakeAdmin):
-        def list_offsets(self, asked: dict[TopicPartition, object], request_timeout: float) -> Any:
-            return {tp: Answer(late) for tp in asked}
-
-    def late(_timeout: float | None) -> None:
-        raise TimeoutError
-
-    own(consumer, 0)
-    source._admin = Silent({})  # type: ignore[assignment]
-    with pytest.raises(TimeoutError):
-        source.owned(100)
-    assert [owned.end_offset for owned in source.owned(100)] == [9]
-
-
-def test_a_partition_whose_end_the_broker_does_not_know_yet_is_not_told_of(
-    source: JobSource, consumer: FakeConsumer
-) -> None:
-    # found by chaos: a broker that has just begun answers -1, and everybody refused the whole heartbeat
-    class Beginning(FakeAdmin):
-        def list_offsets(self, asked: dict[TopicPartition, object], request_timeout: float) -> Any:
-            return super().list_offsets(asked, request_timeout) | {tp: _ending(-1) for tp in asked if tp.partition}
-
-    own(consumer, 0, 1)
-    source._admin = Beginning({})  # type: ignore[assignment]
-    assert [owned.partition for owned in source.owned(100)] == [0]
-
-
-def _ending(offset: int) -> Future[SimpleNamespace]:
-    end: Future[SimpleNamespace] = Future()
-    end.set_result(SimpleNamespace(offset=offset))
-    return end
