@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import io
 import json
 import pathlib
 from collections.abc import Callable
@@ -10,7 +9,6 @@ from unittest import mock
 
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image
 
 from agents import views
 from agents.classifier import Classifier
@@ -49,7 +47,7 @@ from streams.store import MemoryImageStore
 from tests.agents.feeding import Fed, as_records, feed, is_accounted_for, is_message, served
 from tests.agents.stubs import StubEngine, StubFleet, StubPlans, a_record
 from tests.agents.test_classifier import Judge
-from tests.agents.test_discriminator import FixedScorer
+from tests.agents.test_discriminator import FixedScorer, stored_image
 from tests.builders import (
     NOW_MS,
     a_catalog,
@@ -60,7 +58,6 @@ from tests.builders import (
     a_request,
     a_variant,
     an_image,
-    an_image_ref,
     an_outcome,
     owned,
 )
@@ -106,17 +103,12 @@ def test_the_router(tmp_path: pathlib.Path, fed: list[Fed]) -> None:
     is_accounted_for(fed, answers, ClassifiedRequest, "jobs.light.v1")
 
 
-def stored() -> tuple[MemoryImageStore, str]:
-    out, store = io.BytesIO(), MemoryImageStore()
-    Image.new("RGB", (2, 2)).save(out, "PNG")
-    return store, store.put("j-1", out.getvalue())
-
-
-STORE, URI = stored()
+STORE = MemoryImageStore()
+STORED = stored_image(STORE).image
 
 
 def a_picture(name: str) -> ImageGenerated:
-    return an_image(a_job(a_classified(a_request(request_id=name))), image=an_image_ref(uri=URI))
+    return an_image(a_job(a_classified(a_request(request_id=name))), image=STORED)
 
 
 @fuzz(25)

@@ -45,6 +45,7 @@ def test_what_fails_from_the_last_answer_is_tried_from_the_beginning(monkeypatch
     (first, crews), *others = some_asks(problem, np.random.default_rng(1))
     linear = Linear(problem)
     linear.ask(first, crews)
+    gates, crews = next(ask for ask in others if Linear(problem).ask(*ask) and ask[0] != first)
     run, fails = highspy.Highs.run, iter([True])
 
     def stumbling(self: highspy.Highs) -> object:
@@ -53,6 +54,4 @@ def test_what_fails_from_the_last_answer_is_tried_from_the_beginning(monkeypatch
         return run(self)
 
     monkeypatch.setattr(highspy.Highs, "run", stumbling)
-    gates, crews = next(ask for ask in others if Linear(problem).ask(*ask) and ask[0] != first)
-    fails = iter([True])
     assert linear.ask(gates, crews)
