@@ -20,6 +20,7 @@ from planner.joint.warm import Crew
 EASY = 5  # programs a level, fewer than which leave time to climb from the next best too
 ENDS = 4  # sets that are worth making whole
 ROUNDS = 8
+CLIMB = 60  # programs after which no more sets are tried
 TRIED = 3  # sets a step
 GAIN = 1e-4  # spans of quality: less is no improvement
 
@@ -68,6 +69,8 @@ class Search:
     def _climbed(self, found: Found) -> Found:
         """From here to where no step helps."""
         for _ in range(ROUNDS):
+            if self.linear.asked >= CLIMB:
+                return found
             better = self._stepped(found)
             if better.value <= found.value + GAIN:
                 return found

@@ -76,8 +76,7 @@ class Warm:
         if status != highspy.HighsModelStatus.kOptimal:
             return None
         found = self._solver.getSolution()
-        value = self._solver.getInfo().objective_function_value
-        return Ended(value, np.array(found.col_value), np.array(found.row_dual))
+        return Ended(self._solver.getObjectiveValue(), np.array(found.col_value), np.array(found.row_dual))
 
     def _ran(self, options: np.ndarray, crews: Mapping[int, Crew]) -> object:
         """How a run ended; None where the solver failed."""
@@ -125,16 +124,17 @@ class Warm:
         wanted = np.zeros_like(self._opened)
         wanted[options] = True
         known = options[self._column[options] >= 0]
-        self._bound(np.flatnonzero(self._opened & ~wanted), 0.0)
-        self._bound(known[~self._opened[known]], 1.0)
+        self._bound(np.flatnonzero(self._opened & ~wanted), known[~self._opened[known]])
         if new := options[self._column[options] < 0].tolist():
             self._add(new)
         self._opened = wanted
 
-    def _bound(self, options: np.ndarray, most: float) -> None:
+    def _bound(self, closed: np.ndarray, opened: np.ndarray) -> None:
+        options = np.concatenate([closed, opened])
         if n := len(options) * self._bands:
             columns = (self._column[options][:, None] + np.arange(self._bands)).ravel().astype(np.int32)
-            self._solver.changeColsBounds(n, columns, np.zeros(n), np.full(n, most))
+            most = np.repeat([0.0, 1.0], [len(closed) * self._bands, len(opened) * self._bands])
+            self._solver.changeColsBounds(n, columns, np.zeros(n), most)
 
     def _add(self, options: list[int]) -> None:
         bands, n = self._bands, self._bands * len(options)

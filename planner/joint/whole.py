@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from planner.joint.warm import Crew
 
 SHIFTS, SHIFTS_OF_MOVED = 3, 1  # other gates tried of each way, the most promising and as many evenly among all
 SPARE, MOST = 16, 60  # programs a level and of all, fewer than which leave time for more
+LAST = 110  # programs after which what was found has to do: .0002 spans on average with 64 workers and 8 levels
 HOPE = 0.02  # spans of quality: who is worse by less may be better when polished
 MOVED = 2  # variants that gain most by a worker more, and that lose least by one fewer
 
@@ -48,36 +48,46 @@ def settled(search: Search, found: Found) -> Found:
 
 def polished(search: Search, found: Found) -> Found:
     """Other thresholds of the same ways, or a worker moved to where one more adds most, as long as that helps."""
-    while True:
-        better = max(_changed(search, found), key=lambda other: other.value, default=found)
+    while search.linear.asked < LAST:
+        better = _changed(search, found)
         if better.value <= found.value + GAIN:
             return found
         found = better
+    return found
 
 
-def _changed(search: Search, found: Found) -> Iterator[Found]:
-    """Those changes that promise something at the program's prices, which bound what a change can bring."""
-    yield from _shifted(search, found, SHIFTS)
+def _changed(search: Search, found: Found) -> Found:
+    """The best change of those that promise more than the best so far: prices bound what a change can bring."""
+    best = _shifted(search, found, SHIFTS, found)
     adds = {v: found.answer.pictures[v] * crew.line.slope for v, crew in found.crews.items()}
     poor, rich = (sorted(adds, key=lambda v: sign * adds[v])[:MOVED] for sign in (1, -1))
+    moved: list[Found] = []
     for a, b in itertools.product(poor, rich):
-        moved = {a: found.crews[a].workers - 1, b: found.crews[b].workers + 1}
-        if adds[b] > adds[a] + GAIN and (other := staffed(search, found, moved)):
-            yield other
-            yield from _shifted(search, other, SHIFTS_OF_MOVED)
+        counts = {a: found.crews[a].workers - 1, b: found.crews[b].workers + 1}
+        if adds[b] > adds[a] + GAIN and (other := staffed(search, found, counts)):
+            moved.append(other)
+    for other in sorted(moved, key=lambda other: -other.value):
+        best = max(best, _shifted(search, other, SHIFTS_OF_MOVED, best), key=lambda one: one.value)
+    return best
 
 
-def _shifted(search: Search, found: Found, most: int) -> Iterator[Found]:
-    """Other gates of the same ways: of each way those that promise most, and some of all that promise anything."""
+def _shifted(search: Search, found: Found, most: int, best: Found) -> Found:
+    """The best of `best`, this, and other gates of the same ways: of each those that promise most, and some of all."""
+    best = max(best, found, key=lambda one: one.value)
     worth = search.linear.worth(search.prices(found), found.answer.floor)
     gains = np.maximum(0.0, worth - found.answer.bands).sum(axis=1)
+    shifts: list[tuple[float, int, int]] = []  # what it promises, whose place, who comes
     for g in sorted(found.gates):
         way = [other for other in search.ways[way_of(search.problem.gates[g])] if gains[other] > GAIN and other != g]
-        best = sorted(way, key=lambda other: -gains[other])[:most]
-        for other in dict.fromkeys([*best, *way[:: max(1, len(way) // most)]]):
-            gates = found.gates - {g} | {other}
-            if answer := search.linear.ask(gates, found.crews):
-                yield found._replace(gates=gates, answer=answer)
+        tried = [*sorted(way, key=lambda other: -gains[other])[:most], *way[:: max(1, len(way) // most)]]
+        shifts += [(float(gains[other]), g, other) for other in dict.fromkeys(tried)]
+    for gain, g, other in sorted(shifts, reverse=True):
+        if found.value + gain <= best.value + GAIN or search.linear.asked >= LAST:
+            break
+        gates = found.gates - {g} | {other}
+        if answer := search.linear.ask(gates, found.crews):
+            best = max(best, found._replace(gates=gates, answer=answer), key=lambda one: one.value)
+    return best
 
 
 def staffed(search: Search, found: Found, counts: dict[int, int]) -> Found | None:
