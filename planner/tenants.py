@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from planner.backlog import QUOTA
+from planner.backlog import OVERLOADED, QUOTA
 from planner.fair_shares import Asking
 from planner.options import TIERS
 from planner.placement import TurnedAway
@@ -53,7 +53,7 @@ class Rights:
         self.ended(work.request_id)
         if exceeds_share(tenant, work.ms, self._open_ms, self._weights, allowed_ms):
             told = f"tenant {tenant!r} has its share of a crowded backlog: {self._open_ms.get(tenant, 0) / 1000:.1f} s"
-            return TurnedAway(Status.REJECTED, QUOTA, told, round(work.ms) + 1)
+            return TurnedAway(Status.REJECTED, OVERLOADED, told, round(work.ms) + 1)
         bucket, retry_after_ms = take_tokens(self._buckets.get(tenant), quota, work.pictures, now_ms)
         if retry_after_ms is not None:
             told = f"tenant {tenant!r} may have {quota.rate_rps:g} pictures a second, {quota.burst:g} at once"

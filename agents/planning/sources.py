@@ -72,6 +72,7 @@ class Sources:
         """A request ended."""
         result = decode_result(record.value)
         self.ends.add(result, steps_of(result))
+        self.arrivals.on_result(result)
 
     def observation(self, now: int, workers: tuple[WorkerView, ...], plan: Plan | None) -> Observation:
         """All that is seen at a moment. What a source does not tell is left unknown: counted, and logged once."""

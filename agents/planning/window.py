@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from planner.arrivals import counts_per_second
-from planner.backlog import OVERLOADED
+from planner.backlog import OVERLOADED, QUOTA
 from planner.catalog import Catalog
 from planner.deferral_seen import SeenDeferral, seen_deferral
 from planner.observation import Served, class_histograms, class_shares, demand_rps, hardness_shares
@@ -23,50 +23,67 @@ class Ended(NamedTuple):
     is_in_time: bool
 
 
+class Arrival(NamedTuple):
+    """A prompt as it was classified, as far as it is counted."""
+
+    at_ms: int
+    hardness: float
+    classes: Mapping[str, str]
+    tier: str
+
+
 class Arrivals:
-    """Prompts as they were classified, each request once: a storm of retries asks for no more pictures."""
+    """Prompts as they were classified, each request once: a storm of retries asks for no more pictures.
+
+    What a tenant's quota refused is no demand: no plan could serve it.
+    """
 
     def __init__(self) -> None:
-        self._known: dict[str, None] = {}  # ids of late, in their order
-        self._at_ms: deque[int] = deque(maxlen=MOST_ARRIVALS)
-        self._recent: deque[tuple[float, Mapping[str, str], str]] = deque(maxlen=PROMPTS)
+        self._known: dict[str, Arrival | None] = {}  # by id, in their order; None: it was taken back
 
     def clear(self) -> None:
         """A reader begins again with the window."""
         self._known.clear()
-        self._at_ms.clear()
-        self._recent.clear()
 
     def add(self, classified: ClassifiedRequest) -> None:
         """One more, unless its request is known."""
-        request_id = classified.request.request_id
-        if request_id in self._known:
-            return
-        self._known[request_id] = None
+        request = classified.request
+        if request.request_id not in self._known:
+            arrival = Arrival(classified.received_ms, classified.hardness, classified.classes, request.tier)
+            self._know(request.request_id, arrival)
+
+    def on_result(self, result: Result) -> None:
+        """Take back what a quota refused, though its prompt may be read later than its result."""
+        if result.code == QUOTA:
+            self._know(result.request_id, None)
+
+    def _know(self, request_id: str, arrival: Arrival | None) -> None:
+        self._known[request_id] = arrival
         if len(self._known) > MOST_ARRIVALS:
             del self._known[next(iter(self._known))]
-        self._at_ms.append(classified.received_ms)
-        self._recent.append((classified.hardness, classified.classes, classified.request.tier))
 
     def demand_rps(self, now_ms: int) -> float:
         """Arrivals a second in the window."""
-        return demand_rps(list(self._at_ms), now_ms, DEMAND_MS)
+        return demand_rps([arrival.at_ms for arrival in self._counted()], now_ms, DEMAND_MS)
 
     def counts(self, now_ms: int) -> tuple[int, ...]:
         """Arrivals in each of the last seconds, the oldest first."""
-        return counts_per_second(list(self._at_ms), now_ms, COUNTS_S)
+        return counts_per_second([arrival.at_ms for arrival in self._counted()], now_ms, COUNTS_S)
 
     def hardness(self) -> tuple[float, ...]:
         """Histogram of the last prompts, as shares."""
-        return hardness_shares([hardness for hardness, _, _ in list(self._recent)])
+        return hardness_shares([arrival.hardness for arrival in self._counted()[-PROMPTS:]])
 
     def classes(self) -> dict[str, dict[str, float]]:
         """H(v) of the last prompts, under each strategy. Source: ARGUS 4.2."""
-        return class_histograms([classes for _, classes, _ in list(self._recent)])
+        return class_histograms([arrival.classes for arrival in self._counted()[-PROMPTS:]])
 
     def tiers(self) -> dict[str, float]:
         """tier -> share of the last prompts."""
-        return class_shares(tier for _, _, tier in list(self._recent))
+        return class_shares(arrival.tier for arrival in self._counted()[-PROMPTS:])
+
+    def _counted(self) -> list[Arrival]:
+        return [arrival for arrival in list(self._known.values()) if arrival]
 
 
 class Ends:

@@ -188,7 +188,7 @@ def test_who_has_less_than_its_share_is_not_refused_for_the_backlog_of_another()
         return [read(each, Outcome).code if each.topic == OUTCOMES else "" for each in written]
 
     assert codes("greedy", *range(9)) == [""] * 5 + ["overloaded"] * 4, "0.8 s may wait, of 200 ms each"
-    assert codes("modest", *range(4)) == ["", "", "quota", "quota"], "half of 1 s is its own"
+    assert codes("modest", *range(4)) == ["", "", "overloaded", "overloaded"], "half of 1 s is its own"
     assert codes("greedy", 9) == ["overloaded"]
 
 

@@ -11,7 +11,7 @@ def test_a_crowded_share_is_refused_until_work_ends() -> None:
         assert tenants.refuse(a_request(request_id=f"r-{n}", tenant="a"), 10, 100, 0) is None
     refused = tenants.refuse(a_request(request_id="r-10", tenant="a"), 10, 100, 0)
     assert refused is not None
-    assert refused.code == "quota"
+    assert refused.code == "overloaded"
     tenants.ended("r-0")
     assert tenants.refuse(a_request(request_id="r-10", tenant="a"), 10, 100, 0) is None
 

@@ -15,7 +15,6 @@ from agents.router import Router
 from agents.tenants import Tenants
 from agents.views import Loads
 from planner.admission import is_admitted
-from planner.backlog import QUOTA
 from planner.options import TIERS, job_ms
 from planner.quotas import Quota, take_tokens
 from planner.shedding import shares_by_tier
@@ -129,7 +128,7 @@ class AdmissionMachine(RuleBasedStateMachine):
         is_shed = isinstance(said, Outcome) and said.code == "shed"
         assert is_shed != is_admitted(plan.admission, name, request.tier)
         self.monotone(name, share, not is_shed)
-        if isinstance(said, GenerateJob) or said.code == QUOTA:
+        if isinstance(said, GenerateJob) or said.reason.startswith("tenant "):  # by its rights
             self.open.pop(name, None)  # its job is long lost
         if isinstance(said, GenerateJob):
             work_ms = job_ms(CATALOG.level(said.level), request.options)

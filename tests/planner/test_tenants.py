@@ -15,7 +15,7 @@ def test_what_the_crowded_backlog_refuses_takes_no_tokens() -> None:
     rights = Rights({"a": Quota(rate_rps=1, burst=2)})
     refused = rights.refuse(work(0, ms=1000), 100, 0)
     assert refused is not None
-    assert (refused.code, refused.retry_after_ms) == ("quota", 1001)
+    assert (refused.code, refused.retry_after_ms) == ("overloaded", 1001)
     assert [rights.refuse(work(n), 100, 0) is None for n in (1, 2, 3)] == [True, True, False]
 
 

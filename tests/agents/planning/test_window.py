@@ -56,7 +56,22 @@ def test_a_storm_of_retries_is_no_demand(monkeypatch: pytest.MonkeyPatch) -> Non
     assert arrivals.demand_rps(NOW_MS) == pytest.approx(2 / 30)
     for name in "cda":
         arrivals.add(a_classified(a_request(request_id=name), received_ms=NOW_MS - 1))
-    assert arrivals.demand_rps(NOW_MS) == pytest.approx(5 / 30), "a was so long ago that it is forgotten"
+    assert arrivals.demand_rps(NOW_MS) == pytest.approx(3 / 30), "a was so long ago that it is one more; b is forgotten"
+
+
+def test_what_a_quota_refuses_is_no_demand_in_whatever_order_its_prompt_and_its_end_are_read() -> None:
+    arrivals = Arrivals()
+    asked = [a_request(request_id=name, tier="batch" if name == "a" else "standard") for name in "abcd"]
+    refused = {n: result_of(rejected(asked[n], reason="", by="r", now_ms=NOW_MS, code="quota")) for n in (1, 2)}
+    full = result_of(rejected(asked[3], reason="full", by="router", now_ms=NOW_MS, code="overloaded"))
+    for result in (refused[2], full):
+        arrivals.on_result(result)
+    for request in asked:
+        arrivals.add(a_classified(request, received_ms=NOW_MS - 1, hardness=0.9 if request.request_id in "bc" else 0.1))
+    arrivals.on_result(refused[1])
+    assert arrivals.demand_rps(NOW_MS) == pytest.approx(2 / 30), "more workers would serve what is refused as too much"
+    assert arrivals.hardness() == hardness_shares([0.1, 0.1])
+    assert arrivals.tiers() == {"batch": 0.5, "standard": 0.5}
 
 
 def test_tiers_and_what_was_shed_are_seen() -> None:
