@@ -6,6 +6,7 @@ from collections.abc import Container, Iterable
 
 from planner.escalation import as_score
 from planner.placement import TurnedAway
+from schemas.avro import to_avro
 from schemas.messages import (
     ClassifiedRequest,
     GenerateJob,
@@ -161,7 +162,7 @@ def result_of(outcome: Outcome) -> Result:
         latency_ms=outcome.ended_ms - request.created_ms if request else None,
         created_ms=request.created_ms if request else None,
         ended_ms=outcome.ended_ms,
-        path=json.dumps([dataclasses.asdict(step) for step in outcome.path]),
+        path=json.dumps([to_avro(Step)(step) for step in outcome.path]),  # `asdict` takes three times as long
         image_uris=tuple(each.uri for each in (image, *last.more)) if last and image else (),
         overridden=last.overridden if last else (),
         code=outcome.code,

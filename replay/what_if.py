@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from planner.off_policy import Estimate, Interval, Past, as_it_went, estimate
-from schemas.avro import from_avro
 from schemas.errors import InvalidPlan, InvalidRecord, PochadeError
 from schemas.messages import Cascade, Plan, Result, Route, Status, Step
+from streams.codec import from_values
 from streams.story import steps_of
 
 NEVER_ASKED = {"invalid", "cancelled", "unhonoured", "poison"}  # codes of ends that no plan would have changed
@@ -89,7 +89,6 @@ def read_plan(path: Path) -> Plan:
 
 
 def _plan(found: Mapping[str, Any]) -> Plan:
-    route, cascade = from_avro(Route), from_avro(Cascade)
     known = {field.name for field in fields(Cascade)}
     cascades = [{"level": each.get("from"), "next_level": each.get("to"), **each} for each in found.get("cascades", ())]
     return Plan(
@@ -98,8 +97,8 @@ def _plan(found: Mapping[str, Any]) -> Plan:
         strategy=str(found.get("strategy", "models")),
         created_ms=0,
         reason=str(found.get("reason", "")),
-        routes=tuple(route(each) for each in found["routes"]),
-        cascades=tuple(cascade({name: each[name] for name in known}) for each in cascades),
+        routes=tuple(from_values(Route, each) for each in found["routes"]),
+        cascades=tuple(from_values(Cascade, {name: each[name] for name in known}) for each in cascades),
     )
 
 

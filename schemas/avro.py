@@ -1,10 +1,11 @@
-"""Avro from the message dataclasses: one derived schema a type, and values to and from Avro's dicts.
+"""Avro from the message dataclasses: one derived schema a type, and values to Avro's dicts (back: `streams/codec.py`).
 
 The dataclass is the only truth; `schemas/registry.json` records what was ever written (see `registry.py`).
 """
 
 import dataclasses
 import functools
+import operator
 import types
 import typing
 from collections.abc import Callable
@@ -78,42 +79,36 @@ def _type(hint: Any, defined: set[str]) -> Any:
 def to_avro(kind: type[Message]) -> Convert:
     """A function from a message of this type to the dict that fastavro writes."""
     hints = typing.get_type_hints(kind)
-    fields = [(f.name, _out(hints[f.name])) for f in dataclasses.fields(cast(Any, kind))]
-    return lambda value: {name: convert(getattr(value, name)) for name, convert in fields}
+    names = [field.name for field in dataclasses.fields(cast(Any, kind))]
+    values_of = operator.attrgetter(*names, names[0])  # of a single name it would give no tuple
+    converts = [(name, convert) for name in names if (convert := _out(hints[name])) is not None]
+
+    def record_of(value: Any) -> dict[str, Any]:
+        record = dict(zip(names, values_of(value), strict=False))
+        for name, convert in converts:
+            record[name] = convert(record[name])
+        return record
+
+    return record_of
 
 
-def _out(hint: Any) -> Convert:
+def _out(hint: Any) -> Convert | None:
+    """None: the value stays as it is."""
     if dataclasses.is_dataclass(hint):
         return to_avro(cast(type[Message], hint))
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is tuple:
         item = _out(arguments[0])
-        return lambda values: [item(v) for v in values]
+        return list if item is None else _each(item)
     if origin in (types.UnionType, typing.Union):
         item = _out(next(a for a in arguments if a is not types.NoneType))
-        return lambda value: None if value is None else item(value)
-    return lambda value: value
+        return None if item is None else _unless_none(item)
+    return None
 
 
-@functools.cache
-def from_avro(kind: type[Message]) -> Convert:
-    """A function from the dict that fastavro reads to a message of this type."""
-    hints = typing.get_type_hints(kind)
-    fields = [(f.name, _in(hints[f.name])) for f in dataclasses.fields(cast(Any, kind))]
-    construct = cast(Callable[..., Any], kind)
-    return lambda record: construct(**{name: convert(record[name]) for name, convert in fields})
+def _each(item: Convert) -> Convert:
+    return lambda values: [item(value) for value in values]
 
 
-def _in(hint: Any) -> Convert:
-    if dataclasses.is_dataclass(hint):
-        return from_avro(cast(type[Message], hint))
-    if isinstance(hint, type) and issubclass(hint, StrEnum):
-        return hint
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin is tuple:
-        item = _in(arguments[0])
-        return lambda values: tuple(item(v) for v in values)
-    if origin in (types.UnionType, typing.Union):
-        item = _in(next(a for a in arguments if a is not types.NoneType))
-        return lambda value: None if value is None else item(value)
-    return lambda value: value
+def _unless_none(item: Convert) -> Convert:
+    return lambda value: None if value is None else item(value)

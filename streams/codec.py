@@ -8,13 +8,13 @@ import functools
 import io
 import json
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import fastavro
 import pydantic
 
-from schemas.avro import Message, from_avro, subject_of, to_avro
+from schemas.avro import Message, subject_of, to_avro
 from schemas.errors import InvalidRecord, Unknown
 from schemas.messages import Result
 from schemas.registry import by_id, latest
@@ -48,12 +48,12 @@ def decode(data: bytes | None, kind: type[M]) -> M:
         start = repr((data or b"")[:12])
         raise InvalidRecord(f"not framed Avro: {len(data or b'')} bytes starting {start}; expected 0, schema id, Avro")
     _, schema_id = HEAD.unpack_from(data)
-    writer, reader, convert = _reader(schema_id, kind)  # type: ignore[arg-type]
+    writer, reader = _schemas(schema_id, kind)  # type: ignore[arg-type]
     stream = io.BytesIO(data)
     stream.seek(HEAD.size)
     try:
         record = fastavro.schemaless_reader(stream, writer, reader)
-        message: M = convert(record)
+        message: M = from_values(kind, record)
     except Exception as error:  # fastavro raises whatever the broken bytes lead it to
         raise InvalidRecord(f"bytes do not follow schema {schema_id}: {type(error).__name__}: {error}") from error
     if stream.tell() != len(data):
@@ -62,7 +62,7 @@ def decode(data: bytes | None, kind: type[M]) -> M:
 
 
 @functools.lru_cache(maxsize=256)
-def _reader(schema_id: int, kind: type[Message]) -> tuple[Any, Any, Callable[[Any], Any]]:
+def _schemas(schema_id: int, kind: type[Message]) -> tuple[Any, Any]:
     entry = by_id().get(schema_id)
     if entry is None:
         raise InvalidRecord(f"unknown schema id {schema_id}: known are 1 to {len(by_id())} (schemas/registry.json)")
@@ -71,7 +71,7 @@ def _reader(schema_id: int, kind: type[Message]) -> tuple[Any, Any, Callable[[An
         raise InvalidRecord(f"schema id {schema_id} is {entry.subject}, expected {subject}")
     newest = latest()[subject]
     reader = None if newest.id == schema_id else fastavro.parse_schema(newest.schema)
-    return fastavro.parse_schema(entry.schema), reader, from_avro(kind)
+    return fastavro.parse_schema(entry.schema), reader
 
 
 def encode_result(result: Result, format: str) -> bytes:
@@ -104,6 +104,18 @@ def decode_result(data: bytes | None) -> Result:
     return result
 
 
+def from_values(kind: Any, values: Mapping[str, Any]) -> Any:
+    """A dataclass, from a dict as Avro and JSON have it: lists for tuples, dicts for dataclasses.
+
+    Raises:
+        ValueError: a missing field or a value of the wrong type; the first of these.
+    """
+    try:
+        return _adapter(kind).validator.validate_python(values)
+    except pydantic.ValidationError as error:
+        raise ValueError(_first_of(error)) from None
+
+
 def from_json(kind: Any, text: str | bytes) -> Any:
     """A dataclass, or a tuple of them, in JSON; unknown fields are ignored.
 
@@ -111,15 +123,19 @@ def from_json(kind: Any, text: str | bytes) -> Any:
         ValueError: no JSON, nested without end, a missing field or a value of the wrong type; the first of these.
     """
     try:
-        return _json_reader(kind).validate_json(text, strict=True)
+        return _adapter(kind).validate_json(text, strict=True)
     except pydantic.ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}".removeprefix(": ")) from None
+        raise ValueError(_first_of(error)) from None
 
 
 @functools.cache
-def _json_reader(kind: Any) -> pydantic.TypeAdapter[Any]:
+def _adapter(kind: Any) -> pydantic.TypeAdapter[Any]:
     return pydantic.TypeAdapter(kind)
+
+
+def _first_of(error: pydantic.ValidationError) -> str:
+    first = error.errors(include_url=False, include_input=False)[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}".removeprefix(": ")
 
 
 def is_unicode(text: str) -> bool:

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from agents.planning.report import admission_told, cascade_told, counts_of, routes_told
-from schemas.avro import from_avro
 from schemas.messages import Cascade, Pin, Plan, Route
+from streams.codec import from_values
 
 Row = Sequence[str]
 WHOLE = ("version", "policy", "variant")  # columns of names: never cut, however narrow the terminal
@@ -104,7 +104,7 @@ def _report(found: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _route(table: Mapping[str, Any]) -> Route:
-    route: Route = from_avro(Route)(table)
+    route: Route = from_values(Route, table)
     return route
 
 

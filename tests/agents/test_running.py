@@ -1,15 +1,17 @@
 """A process keeps its roles running until it is told to stop."""
 
+import gc
 import os
 import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 
 import pytest
 
 from agents import running
-from agents.running import keep_running, run_process
+from agents.running import Run, keep_running, run_process
 from streams import metrics
 
 
@@ -45,29 +47,45 @@ def test_a_role_that_fails_is_not_begun_again_after_the_signal_to_stop() -> None
     assert runs == [1]
 
 
-def test_a_signal_stops_every_role_and_waits_for_the_work_in_hand() -> None:
-    order: list[str] = []
+def run_until_signalled(role: Run, on_stop: Callable[[], None]) -> None:
+    """Runs the role as `worker`, which is asked to stop once it has begun."""
     begun = threading.Barrier(2)
 
     def worker(stopping: threading.Event) -> None:
         begun.wait(5)
-        assert stopping.wait(10)
-        order.append("finished")
+        role(stopping)
+
+    # the signal may come before the loop listens: ask until it has been heard
+    def sends(stopping: threading.Event) -> None:
+        begun.wait(5)
+        while not stopping.wait(0.05):
+            os.kill(os.getpid(), signal.SIGTERM)
 
     before = signal.getsignal(signal.SIGTERM)
     signal.signal(signal.SIGTERM, lambda *_: None)  # until the loop has put its own there
     try:
-        # the signal may come before the loop listens: ask until it has been heard
-        def sends(stopping: threading.Event) -> None:
-            begun.wait(5)
-            while not stopping.wait(0.05):
-                os.kill(os.getpid(), signal.SIGTERM)
-
-        run_process({"worker": worker, "sender": sends}, [], lambda: order.append("told"))
+        run_process({"worker": worker, "sender": sends}, [], on_stop)
     finally:
         signal.signal(signal.SIGTERM, before)
+        gc.unfreeze()
+
+
+def test_a_signal_stops_every_role_and_waits_for_the_work_in_hand() -> None:
+    order: list[str] = []
+
+    def worker(stopping: threading.Event) -> None:
+        assert stopping.wait(10)
+        order.append("finished")
+
+    run_until_signalled(worker, lambda: order.append("told"))
     assert order == ["told", "finished"]
     assert not [t for t in threading.enumerate() if t.name in {"worker", "sender"}]
+
+
+def test_what_was_loaded_before_the_roles_begin_is_not_collected_again_and_again() -> None:
+    frozen: list[int] = []
+    run_until_signalled(lambda _: frozen.append(gc.get_freeze_count()), lambda: None)
+    assert frozen[0] > 1000
 
 
 CRASHED_HOST = """

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import asdict
 
 import pytest
 from hypothesis import given
@@ -43,6 +44,11 @@ def test_the_result_of_an_escalated_request_names_the_last_picture_and_both_stag
     assert (result.escalated, result.paint_ms, result.latency_ms) == (True, 20 + 200, 1000)
     assert (result.hardness, result.class_models, result.confidence) == (0.5, "light", 0.9)
     assert [(s["level"], s["threshold"]) for s in json.loads(result.path)] == [("light", 0.5), ("heavy", None)]
+
+
+def test_the_path_of_a_result_is_all_that_its_steps_say() -> None:
+    outcome = a_completed_one()
+    assert json.loads(result_of(outcome).path) == json.loads(json.dumps([asdict(step) for step in outcome.path]))
 
 
 def test_a_confidence_that_is_no_number_is_recorded_as_what_it_counted_for() -> None:

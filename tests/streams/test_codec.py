@@ -1,17 +1,20 @@
 """The codec: what we wrote can be read, and what we did not write is refused in words."""
 
+import dataclasses
 import json
 import struct
+from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.errors import InvalidRecord, InvalidRequest
-from schemas.messages import Event, GenerateRequest, PaintOptions, Plan
+from schemas.messages import Event, GenerateRequest, Outcome, PaintOptions, Plan, Status, Step
 from schemas.record import Incoming
-from streams.codec import decode, encode
+from streams.codec import decode, encode, from_values
 from streams.request_codec import decode_request, request_id_of
+from tests.builders import an_outcome
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=200)
 
@@ -60,6 +63,20 @@ def test_bytes_left_over_after_the_record_are_refused() -> None:
 def test_foreign_avro_under_a_known_id_is_refused() -> None:
     with pytest.raises(InvalidRecord, match="do not follow schema 1"):
         decode(struct.pack(">BI", 0, 1) + b"\xff" * 8, GenerateRequest)
+
+
+def test_a_status_of_another_release_is_refused_with_the_known_ones() -> None:
+    data = encode(dataclasses.replace(an_outcome(), status=cast(Status, "PAUSED")))
+    with pytest.raises(InvalidRecord, match=r"status: Input should be 'COMPLETED', 'REJECTED'"):
+        decode(data, Outcome)
+
+
+def test_values_become_a_message_or_are_refused_by_the_name_of_the_field() -> None:
+    values = {"stage": 0, "level": "light", "worker_id": "w", "plan_version": 3, "queue_ms": 4, "paint_ms": 20,
+              "batch": 1, "attempt": 1, "overridden": ["seed"]}  # fmt: skip
+    assert from_values(Step, values).overridden == ("seed",)
+    with pytest.raises(ValueError, match="plan_version: Field required"):
+        from_values(Step, {name: value for name, value in values.items() if name != "plan_version"})
 
 
 def test_a_plain_json_line_with_a_prompt_is_a_request() -> None:

@@ -14,6 +14,14 @@ def test_a_record_stays_in_the_trace_of_its_cause_with_a_span_of_its_own() -> No
     assert first["traceparent"] != second["traceparent"]
 
 
+def test_what_the_cause_says_of_sampling_is_said_on() -> None:
+    cause = b"00-" + b"ab" * 16 + b"-" + b"cd" * 8 + b"-00"
+    said = a_stamp({"traceparent": cause})["traceparent"]
+    assert said.startswith(b"00-" + b"ab" * 16 + b"-")
+    assert said.endswith(b"-00")
+    assert b"cd" * 8 not in said
+
+
 def test_a_broken_traceparent_begins_a_new_trace() -> None:
     assert len(a_stamp({"traceparent": b"nonsense"})["traceparent"]) == 55
 
