@@ -55,6 +55,7 @@ class Lane:
             "enable.partition.eof": True,
             "isolation.level": "read_committed",
             "auto.offset.reset": "earliest",
+            "fetch.wait.max.ms": 10,  # at the end the answer is empty: the default waits for half a second first
         }
         consumer = Consumer(config)
         ended: OrderedDict[str, int] = OrderedDict()
