@@ -78,6 +78,11 @@ def create_topics(settings: Settings, variants: Sequence[str] = ()) -> list[str]
     return sorted(created)
 
 
+def group_beat_ms(session_ms: int) -> int:
+    """Between two heartbeats of a group's member: three in a session, as far apart as Kafka allows."""
+    return min(session_ms // 3, MAX_HEARTBEAT_MS)
+
+
 def set_group_timeouts(settings: Settings, groups: Iterable[str]) -> None:
     """Let the cluster move a silent member's partitions after `kafka.session_timeout_ms` (KIP-848 groups).
 
@@ -89,7 +94,7 @@ def set_group_timeouts(settings: Settings, groups: Iterable[str]) -> None:
     session_ms = settings.kafka.session_timeout_ms
     wanted = {
         "consumer.session.timeout.ms": session_ms,
-        "consumer.heartbeat.interval.ms": min(session_ms // 3, MAX_HEARTBEAT_MS),
+        "consumer.heartbeat.interval.ms": group_beat_ms(session_ms),
     }
     resources = [ConfigResource(ResourceType.GROUP, g, incremental_configs=_entries(wanted)) for g in groups]
     if not resources:

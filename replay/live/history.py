@@ -4,12 +4,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from planner.windows import COUNTS_S
 from replay.audit.ends import Ends
 from replay.live.identity import Ids
 from schemas.errors import InvalidRecord, InvalidRequest
-from schemas.messages import Heartbeat, ImageGenerated, Plan, Result
+from schemas.messages import ClassifiedRequest, Heartbeat, ImageGenerated, Plan, Result
 from schemas.record import Incoming
-from schemas.topics import FLEET, IMAGES, PLAN, PLAN_KEY, PROMPTS, PROMPTS_BATCH, RESULTS
+from schemas.topics import CLASSIFIED, FLEET, IMAGES, PLAN, PLAN_KEY, PROMPTS, PROMPTS_BATCH, RESULTS
 from streams.codec import decode, decode_result
 from streams.reading import now_ms
 from streams.request_codec import decode_request
@@ -18,6 +19,7 @@ from streams.window import between
 
 AHEAD_MS = 60_000  # how far a broker's clock may be ahead of ours
 LANES = (PROMPTS, PROMPTS_BATCH)
+MOST_BEFORE = 10_000  # requests of others that are kept; more tell the planner no more of a run
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,20 +68,30 @@ class History:
     plans: tuple[Plan, ...]  # by version, from the one that was in force when the run began
     beats: tuple[tuple[int, Heartbeat], ...]  # epoch ms by the broker, in order
     images: tuple[ImageGenerated, ...]  # of the run, drafts too
+    written_ms: Mapping[int, int] = field(default_factory=dict)  # version of a plan -> epoch ms, by the broker
+    before_ms: tuple[int, ...] = ()  # epoch ms at which others' requests came in the minute before the run, in order
+
+    def took_ms(self, plan: Plan) -> int | None:
+        """From the planner's look to the plan's record; None: it is not known."""
+        written_ms = self.written_ms.get(plan.version)
+        return None if written_ms is None else max(0, written_ms - plan.created_ms)
 
 
 def read_history(settings: Settings, ids: Ids) -> History:
     """A second reading of everything from the topics, not what a driver happened to see. Raises PochadeError."""
     found, until_ms = read_published(settings, ids), now_ms() + AHEAD_MS
     since_ms = max(0, found.since_ms)
+    plans, written_ms = _plans(between(settings, [PLAN], 0, until_ms), since_ms + AHEAD_MS)
     results, duplicates = _results(between(settings, [RESULTS], since_ms, until_ms), ids)
     return History(
         published=found,
         results=results,
         duplicates=duplicates,
-        plans=_plans(between(settings, [PLAN], 0, until_ms), since_ms + AHEAD_MS),
+        plans=plans,
         beats=_beats(between(settings, [FLEET], since_ms, until_ms)),
         images=_images(between(settings, [IMAGES], since_ms, until_ms), ids),
+        written_ms=written_ms,
+        before_ms=_before(between(settings, [CLASSIFIED], since_ms, since_ms + AHEAD_MS), since_ms + AHEAD_MS),
     )
 
 
@@ -89,14 +101,22 @@ def _results(records: Iterable[Incoming], ids: Ids) -> tuple[dict[int, Result], 
     return {number: ends.first[name] for name, number in numbers.items()}, sum(ends.doubled(numbers).values())
 
 
-def _plans(records: Iterable[Incoming], since_ms: int) -> tuple[Plan, ...]:
-    plans = [decode(record.value, Plan) for record in records if record.key == PLAN_KEY.encode() and record.value]
+def _plans(records: Iterable[Incoming], since_ms: int) -> tuple[tuple[Plan, ...], dict[int, int]]:
     by_version: dict[int, Plan] = {}
-    for plan in plans:
-        by_version.setdefault(plan.version, plan)
+    written_ms: dict[int, int] = {}
+    for record in records:
+        if record.key == PLAN_KEY.encode() and record.value:
+            plan = decode(record.value, Plan)
+            by_version.setdefault(plan.version, plan)
+            written_ms.setdefault(plan.version, record.timestamp_ms)
     ordered = [by_version[version] for version in sorted(by_version)]
     first = max((at for at, plan in enumerate(ordered) if plan.created_ms <= since_ms), default=0)
-    return tuple(ordered[first:])
+    return tuple(ordered[first:]), written_ms
+
+
+def _before(records: Iterable[Incoming], began_ms: int) -> tuple[int, ...]:
+    came = sorted(decode(record.value, ClassifiedRequest).received_ms for record in records if record.value)
+    return tuple(ms for ms in came if began_ms - 1000 * COUNTS_S < ms < began_ms)[-MOST_BEFORE:]
 
 
 def _beats(records: Iterable[Incoming]) -> tuple[tuple[int, Heartbeat], ...]:

@@ -7,9 +7,11 @@ from typing import NamedTuple
 
 from planner.catalog import Catalog, run_ms
 from planner.escalation import judging_ms
-from replay.simulation.hops import Hops, Samples, of_kinds, slot_ms, slots, whole
+from replay.live.history import History
+from replay.simulation.hops import SLOT_MS, Hops, Samples, Slots, of_kinds, slot_ms, slots, whole
 from schemas.messages import ImageGenerated, Plan, Result
 
+OF = "paint of "  # before a variant's name: what its pictures alone take
 THERE_MS = 15  # after it was routed a job lies with its worker, mostly (measured: half of them within 8)
 
 Timed = Iterator[tuple[float, float]]
@@ -26,31 +28,39 @@ class Call(NamedTuple):
     extra_ms: float  # a picture, more than the catalog says
 
 
-def samples(
-    images: Iterable[ImageGenerated], results: Mapping[str, Result], plans: Mapping[int, Plan], catalog: Catalog
-) -> dict[str, list[tuple[float, float]]]:
-    """kind of hop -> what was measured, at epoch ms. `results` by request, `plans` by version."""
-    images = list(images)
+def samples(history: History, catalog: Catalog) -> dict[str, list[tuple[float, float]]]:
+    """kind of hop, or OF and a variant -> what was measured, at epoch ms."""
+    images = history.images
+    results = {result.request_id: result for result in history.results.values()}
+    plans = {plan.version: plan for plan in history.plans}
     calls = calls_of(images, catalog)
+    painted = [(call.variant, (float(call.started_ms), call.extra_ms)) for worker in calls for call in worker]
     return {
         "arrive": list(_arrived(images)),
         "fetch": list(fetched(calls)),
-        "paint": [(call.started_ms, call.extra_ms) for worker in calls for call in worker],
+        "paint": [extra for _, extra in painted],
         "rest": list(rested(calls)),
         "judge": list(_judged(images, results, plans, catalog)),
+        "plan": list(_planned(history)),
+        **{f"{OF}{name}": [e for variant, e in painted if variant == name] for name in sorted({v for v, _ in painted})},
     }
 
 
 def whole_run(found: Mapping[str, Samples]) -> Hops:
     """Distributions of all of a run."""
-    return of_kinds({kind: whole(values) for kind, values in found.items()})
+    return _of({name: whole(values) for name, values in found.items()})
 
 
 def by_time(found: Mapping[str, Samples], clock: Callable[[float], float], span_ms: float) -> Hops:
     """Distributions by stretches of the trace's time."""
     width_ms = slot_ms(span_ms)
     timed = {kind: [(clock(at_ms), ms) for at_ms, ms in values] for kind, values in found.items()}
-    return of_kinds({kind: slots(values, width_ms, span_ms) for kind, values in timed.items()}, width_ms)
+    return _of({kind: slots(values, width_ms, span_ms) for kind, values in timed.items()}, width_ms)
+
+
+def _of(found: Mapping[str, Slots], width_ms: float = SLOT_MS) -> Hops:
+    paint_of = {name.removeprefix(OF): each for name, each in found.items() if name.startswith(OF)}
+    return of_kinds(found, paint_of, width_ms)
 
 
 def _arrived(images: Iterable[ImageGenerated]) -> Timed:
@@ -58,6 +68,15 @@ def _arrived(images: Iterable[ImageGenerated]) -> Timed:
         if image.job.stage == 0:
             created_ms = image.job.classified.request.created_ms
             yield created_ms, image.job.routed_ms - created_ms
+
+
+def _planned(history: History) -> Timed:
+    """From the look to the record, of the plans that changed something while requests came."""
+    began_ms = min(history.published.created_ms.values(), default=0)
+    for plan in history.plans:
+        took_ms = history.took_ms(plan)
+        if plan.created_ms >= began_ms and took_ms is not None:
+            yield plan.created_ms, took_ms
 
 
 def calls_of(images: Iterable[ImageGenerated], catalog: Catalog) -> list[list[Call]]:

@@ -43,9 +43,7 @@ def outcome(facts: Facts, trace: Trace, ids: Ids, history: History, seen: Sequen
         raise PochadeError("nothing of the trace was published: see why above, and run it again")
     setup = _setup(facts, policy_of(history))
     ran = ran_of(history, seen, setup, trace)
-    results = {result.request_id: result for result in history.results.values()}
-    plans = {plan.version: plan for plan in history.plans}
-    found = hops.samples(history.images, results, plans, facts.catalog)
+    found = hops.samples(history, facts.catalog)
     clock = TraceClock(trace.arrival_ms, history.published.created_ms)
     return {
         **report_of(trace, {setup.policy: [ran]}),
@@ -59,6 +57,8 @@ def outcome(facts: Facts, trace: Trace, ids: Ids, history: History, seen: Sequen
             "lost": sum(each.status == OPEN for each in seen) - (len(trace) - len(history.published.created_ms)),
             "duplicates": history.duplicates,
             "lateness_ms": lateness(facts.lateness_ms),
+            "plans_took_ms": [history.took_ms(plan) for plan in history.plans],
+            "came_before_s": [round(clock(at_ms) / 1000, 3) for at_ms in history.before_ms],
             "hops": asdict(hops.whole_run(found)),
             "hops_by_time": asdict(hops.by_time(found, clock, trace.span_ms)),
             "ids": ids.start,

@@ -4,6 +4,7 @@ from planner.backlog import limit_ms
 from planner.options import TIERS
 from planner.quotas import Quota
 from replay.simulation.setup import Timing
+from streams.admin import group_beat_ms
 from streams.settings import Settings
 
 
@@ -15,6 +16,7 @@ def timing_of(settings: Settings, *, loads: bool = True) -> Timing:
         beat_ms=settings.worker.heartbeat_ms,
         silent_ms=settings.planner.worker_silent_ms,
         session_ms=settings.kafka.session_timeout_ms,
+        group_beat_ms=group_beat_ms(settings.kafka.session_timeout_ms) if loads else 0,
         grace_ms=1000 * settings.ledger.grace_s,
         most_backlog_ms=limits["standard"],
         interactive_backlog_ms=limits["interactive"],

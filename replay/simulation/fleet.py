@@ -9,6 +9,7 @@ from replay.simulation.delays import Delay
 from replay.simulation.group import Group, Member
 from replay.simulation.job import Job
 from replay.simulation.pulse import Pulse
+from replay.simulation.regrouping import Regrouping
 from replay.simulation.serving import Serving
 from replay.simulation.setup import Timing
 from replay.simulation.tally import Tally
@@ -31,6 +32,7 @@ class Fleet:
         pulse: Pulse,
         serving: Serving,
         tally: Tally,
+        seed: int = 0,
     ) -> None:
         self._agenda, self._board, self._catalog, self._timing = agenda, board, catalog, timing
         self._pulse, self._serving, self._tally = pulse, serving, tally
@@ -39,7 +41,8 @@ class Fleet:
         self.switches = 0  # a worker began to load another variant
         self._sent = 0
         serving.on_window_end, serving.on_hung = self._on_window_end, self._restart
-        self._fetches = Delay(agenda, timing.hops.fetch, timing.hops.slot_ms, 0, "fetch")
+        self._fetches = Delay(agenda, timing.hops.fetch, timing.hops.slot_ms, seed, "fetch")
+        self._regrouping = Regrouping(agenda, timing.group_beat_ms, self._is_busy, self._changed, timing.rebalance_ms)
 
     def start(self, worker_id: str) -> None:
         """A process comes up."""
@@ -122,6 +125,8 @@ class Fleet:
             self._serve(worker)
 
     def _on_window_end(self, worker: Worker) -> None:
+        if worker.member is not None and worker.member.is_told:
+            self._regrouping.settle(self.group(worker.variant), worker.member)
         self._serve(worker)
         self._pulse.now(worker)
 
@@ -133,21 +138,23 @@ class Fleet:
             self._join(worker)
             return
         self._pulse.now(worker)
-        ready_ms = self._catalog.level(variant).load_ms + self._timing.rebalance_ms
+        answered_ms = 0.0 if self._timing.group_beat_ms else self._timing.rebalance_ms  # else `Regrouping` waits for it
+        ready_ms = self._catalog.level(variant).load_ms + answered_ms
         self._agenda.at(self._agenda.now_ms + ready_ms, self._join, worker)
 
     def _join(self, worker: Worker) -> None:
         if not worker.is_up:
             return
         worker.state, worker.member = "ready", Member(worker.id)
-        self._changed(self.group(worker.variant).join(worker.member), worker)
+        self._regrouping.joined(self.group(worker.variant), worker.member)
+        if worker.member is not None and not worker.member.partitions:
+            self._pulse.now(worker)  # it serves, though nothing is its yet
 
     def _leave(self, worker: Worker) -> None:
         """Its jobs go to those who stay, or wait for somebody to come."""
         member, worker.member = worker.member, None
         assert member is not None
-        others = self.group(worker.variant).leave(member, [])
-        self._changed(others)
+        self._regrouping.left(self.group(worker.variant), member, [])
 
     def _expel(self, worker: Worker) -> None:
         """The session of a dead process is over: its partitions are others', who begin what it had in hand again."""
@@ -164,13 +171,17 @@ class Fleet:
                 if job.draft is not None:
                     job.on_blank(self._catalog.level(job.variant))
                 again.append(job)
-        self._changed(self.group(worker.variant).leave(worker.member, again))
+        self._regrouping.left(self.group(worker.variant), worker.member, again)
         worker.member = None
 
-    def _changed(self, members: list[Member], newcomer: Worker | None = None) -> None:
+    def _is_busy(self, member: Member) -> bool:
+        worker = self._workers.get(member.worker_id)
+        return worker is None or worker.member is not member or bool(worker.call)
+
+    def _changed(self, members: list[Member]) -> None:
         """Those whose partitions changed tell so, and may have work now."""
-        ids = {member.worker_id for member in members} | ({newcomer.id} if newcomer else set())
-        for worker in [self._workers[worker_id] for worker_id in sorted(ids) if worker_id in self._workers]:
+        ids = sorted(member.worker_id for member in members)
+        for worker in [self._workers[worker_id] for worker_id in ids if worker_id in self._workers]:
             if worker.member is not None:
                 self._pulse.now(worker)
                 if not worker.call:

@@ -1,6 +1,11 @@
-"""A variant's job topic and the workers that read it: partitions, their owners, and jobs that wait for one."""
+"""A variant's job topic and the workers that read it: partitions, their owners, and jobs that wait for one.
+
+Who is to own what is decided when a member comes or goes; it comes about as the members' heartbeats reach the group's
+coordinator (`regrouping.py`): who has too much gives it up at its own, who lacks it takes what is free at its own.
+"""
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from replay.simulation.job import Job
@@ -11,8 +16,12 @@ class Member:
     """One process's membership: its partitions and the jobs that lie in them, the oldest first."""
 
     worker_id: str
+    joined_ms: float = 0.0  # its heartbeats count from here
     partitions: list[int] = field(default_factory=list)
+    wanted: list[int] = field(default_factory=list)  # partitions that are to be its
     waiting: deque[Job] = field(default_factory=deque)
+    is_awaited: bool = False  # its next heartbeat will change something
+    is_told: bool = False  # of a change, and has not polled since
 
 
 class Group:
@@ -52,48 +61,60 @@ class Group:
         """They lie there again."""
         self._orphans += jobs
 
-    def join(self, member: Member) -> list[Member]:
-        """A new member takes its share, with the jobs that lie there; who has other partitions than before."""
+    def join(self, member: Member) -> None:
+        """A new member is to have its share."""
         self.members.append(member)
-        return self._rebalance()
+        self._assign()
 
-    def leave(self, member: Member, in_hand: list[Job]) -> list[Member]:
-        """Its partitions are the others'; so are the jobs it had taken and not finished, which come first again."""
+    def leave(self, member: Member, in_hand: list[Job]) -> None:
+        """Its partitions are to be the others'; so are the jobs it had taken and not finished, the first of all."""
         self.members.remove(member)
-        for job in in_hand:
-            self._owners[job.partition] = None
-        self._orphans += [*in_hand, *member.waiting]
         for partition in member.partitions:
             self._owners[partition] = None
-        member.partitions, member.waiting = [], deque()
-        return self._rebalance()
+        self._orphans += [*in_hand, *member.waiting]
+        member.partitions, member.wanted, member.waiting = [], [], deque()
+        self._assign()
+        self._deliver()
 
-    def _rebalance(self) -> list[Member]:
-        before = [(member, list(member.partitions)) for member in self.members]
-        self._release_surplus()
-        for partition, owner in enumerate(self._owners):
-            if owner is None and self.members:
-                least = min(self.members, key=lambda member: len(member.partitions))
-                least.partitions.append(partition)
-                self._owners[partition] = least
+    def is_settled(self, member: Member) -> bool:
+        """Whether it has what is to be its, and no more."""
+        return len(member.partitions) == len(member.wanted) and set(member.partitions) == set(member.wanted)
+
+    def settle(self, members: Iterable[Member]) -> list[Member]:
+        """Each gives up what is others', then takes what is its and free, with the jobs in it; who was changed."""
+        before = [(member, list(member.partitions)) for member in members]
+        for member, _ in before:
+            self._release(member)
+        for member, _ in before:
+            free = [partition for partition in member.wanted if self._owners[partition] is None]
+            member.partitions += free
+            for partition in free:
+                self._owners[partition] = member
         self._deliver()
         return [member for member, had in before if member.partitions != had]
 
-    def _release_surplus(self) -> None:
-        """What a member has above its even share becomes free, with the jobs in it."""
+    def _assign(self) -> None:
+        """Who is above its even share is to give up its last ones; what is nobody's goes to who has least."""
         if not self.members:
             return
         least, extra = divmod(len(self._owners), len(self.members))
-        for member in sorted(self.members, key=lambda member: -len(member.partitions)):
+        for member in sorted(self.members, key=lambda member: -len(member.wanted)):
             most = least + (1 if extra > 0 else 0)
-            extra -= len(member.partitions) >= least + 1 and extra > 0
-            for partition in member.partitions[most:]:
+            extra -= len(member.wanted) >= least + 1 and extra > 0
+            member.wanted = member.wanted[:most]
+        taken = {partition for member in self.members for partition in member.wanted}
+        for partition in range(len(self._owners)):
+            if partition not in taken:
+                min(self.members, key=lambda member: len(member.wanted)).wanted.append(partition)
+
+    def _release(self, member: Member) -> None:
+        freed = set(member.partitions) - set(member.wanted)
+        if freed:
+            for partition in freed:
                 self._owners[partition] = None
-            freed = set(member.partitions[most:])
-            if freed:
-                member.partitions = member.partitions[:most]
-                self._orphans += [job for job in member.waiting if job.partition in freed]
-                member.waiting = deque(job for job in member.waiting if job.partition not in freed)
+            member.partitions = [partition for partition in member.partitions if partition not in freed]
+            self._orphans += [job for job in member.waiting if job.partition in freed]
+            member.waiting = deque(job for job in member.waiting if job.partition not in freed)
 
     def _deliver(self) -> None:
         """Orphans go to the owners of their partitions, in the order in which they were sent."""

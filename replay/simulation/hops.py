@@ -4,14 +4,14 @@ A machine that others use too is not always equally fast: the distributions may 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 RANKS = np.linspace(0, 1, 51)  # at which a distribution is kept
 SLOT_MS = 2000.0  # a stretch of time
 MOST_SLOTS = 60
-FEWEST = 8  # samples of a stretch of its own
+FEWEST = 8  # samples of a stretch; where there are fewer, the nearest in time: a machine's pace drifts
 
 Quantiles = tuple[float, ...]
 """Of a time in ms, at RANKS."""
@@ -29,18 +29,22 @@ class Hops:
     arrive: Slots = ()  # created -> routed
     fetch: Slots = ()  # routed -> painting begins, at a worker that has nothing to do
     paint: Slots = ()  # what a call takes more (or less) than its profile says, for each picture in it
+    paint_of: Mapping[str, Slots] = field(default_factory=dict)  # the same by variant; another one's is `paint`
     rest: Slots = ()  # from the end of a call to the beginning of the next, where jobs wait: stores, sends, commits
     judge: Slots = ()  # painted -> ended or routed again, the discriminator's own latency not counted
+    plan: Slots = ()  # the planner has looked -> its plan is written
 
 
 NO_HOPS = Hops()
-KINDS = ("arrive", "fetch", "paint", "rest", "judge")
+NO_VARIANTS: Mapping[str, Slots] = {}
+KINDS = ("arrive", "fetch", "paint", "rest", "judge", "plan")
 
 
-def of_kinds(kinds: Mapping[str, Slots], width_ms: float = SLOT_MS) -> Hops:
+def of_kinds(
+    kinds: Mapping[str, Slots], paint_of: Mapping[str, Slots] = NO_VARIANTS, width_ms: float = SLOT_MS
+) -> Hops:
     """From their distributions by name; those that are not there take no time."""
-    arrive, fetch, paint, rest, judge = (kinds.get(kind, ()) for kind in KINDS)
-    return Hops(slot_ms=width_ms, arrive=arrive, fetch=fetch, paint=paint, rest=rest, judge=judge)
+    return Hops(slot_ms=width_ms, paint_of=paint_of, **{kind: kinds.get(kind, ()) for kind in KINDS})
 
 
 def slot_ms(span_ms: float) -> float:
@@ -49,13 +53,18 @@ def slot_ms(span_ms: float) -> float:
 
 
 def slots(samples: Samples, width_ms: float, span_ms: float) -> Slots:
-    """The distributions of what was measured; a stretch with few samples has that of the whole run."""
+    """The distributions of what was measured; a stretch with few samples has those nearest to its middle."""
     if not samples:
         return ()
     at_ms, values = (np.array(column, dtype=np.float64) for column in zip(*samples, strict=True))
+    if np.isinf(width_ms):
+        return (_quantiles(values),)
     places = np.clip(at_ms // width_ms, 0, None)
-    own = [values[places == slot] for slot in range(int(span_ms // width_ms) + 1)]
-    return tuple(_quantiles(each if len(each) >= FEWEST else values) for each in own)
+    return tuple(
+        _quantiles(own if len(own) >= FEWEST else values[np.argsort(np.abs(at_ms - middle_ms), kind="stable")[:FEWEST]])
+        for slot in range(int(span_ms // width_ms) + 1)
+        for own, middle_ms in [(values[places == slot], (slot + 0.5) * width_ms)]
+    )
 
 
 def whole(samples: Samples) -> Slots:
@@ -65,11 +74,6 @@ def whole(samples: Samples) -> Slots:
 
 def _quantiles(values: np.ndarray) -> Quantiles:
     return tuple(np.quantile(values, RANKS).round(2).tolist())
-
-
-def usual(distributions: Slots) -> float:
-    """The median of the stretches' medians, in ms; 0 where it takes no time."""
-    return float(np.median([each[len(each) // 2] for each in distributions])) if distributions else 0.0
 
 
 def drawn(distribution: Quantiles, ranks: np.ndarray) -> np.ndarray:

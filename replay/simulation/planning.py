@@ -12,11 +12,14 @@ from planner.replanning.surviving import survived
 from planner.replanning.triggers import GROWTH_MS, Signals, signals_of, why_now
 from replay.simulation.agenda import Agenda
 from replay.simulation.board import Board
+from replay.simulation.delays import Delay
 from replay.simulation.fleet import Fleet
 from replay.simulation.pulse import Pulse
 from replay.simulation.senses import Senses
-from replay.simulation.setup import Setup
+from replay.simulation.setup import Look, Setup
 from schemas.messages import Plan
+
+NEVER_MS = 2**53  # the period of a planner that is told when to look
 
 
 class PlannerLoop:
@@ -27,6 +30,11 @@ class PlannerLoop:
         self._fleet, self._pulse, self._senses = fleet, pulse, senses
         self._rules = Rules(sheds=setup.sheds)
         self._look_ms = min(setup.timing.look_ms, setup.period_ms)
+        self._period_ms = NEVER_MS if setup.looks else int(setup.period_ms)
+        hops = setup.timing.hops
+        self._takes = Delay(agenda, hops.plan, hops.slot_ms, setup.seed, "plan")  # solving, and writing the plan
+        self._takes_ms: float | None = None  # the same at this look, where it is known
+        self._before: Plan | None = None  # its last one, which is in force a moment later
         self._seen: Signals | None = None
         self._planned_ms = agenda.now_ms
         self.published: list[Plan] = []
@@ -36,34 +44,50 @@ class PlannerLoop:
     def start(self) -> None:
         """Plan now, and go on."""
         self.look()
+        for look in self._setup.looks:
+            self._agenda.at(look.at_ms, self._on_period, look)
         self._agenda.at(self._agenda.now_ms + self._look_ms, PlannerLoop._tick, self)
+
+    def _on_period(self, look: Look) -> None:
+        self._planned_ms, self._takes_ms = self._agenda.now_ms - NEVER_MS, look.takes_ms
+        self.look()
+        self._takes_ms = None
 
     def _tick(self) -> None:
         """Look, unless neither the period nor a backlog can call for a plan. Who comes or goes is looked at apart."""
         now_ms = self._agenda.now_ms
-        if now_ms - self._planned_ms >= self._setup.period_ms or self._pulse.backlog_ms() > GROWTH_MS:
+        if now_ms - self._planned_ms >= self._period_ms or self._pulse.backlog_ms() > GROWTH_MS:
             self.look()
         self._agenda.at(now_ms + self._look_ms, PlannerLoop._tick, self)
 
     def look(self) -> None:
         """Plan if it is time to."""
-        now_ms, plan = self._agenda.now_ms, self._board.before
+        now_ms, plan = self._agenda.now_ms, self._before
         silent_ms = int(self._setup.timing.silent_ms)
         workers = live_workers(self._pulse.heartbeats(), int(now_ms), silent_ms, plan.allocation if plan else {})
         signals = signals_of(workers)
-        if why_now(self._seen, signals, int(now_ms - self._planned_ms), int(self._setup.period_ms)):
+        if why_now(self._seen, signals, int(now_ms - self._planned_ms), self._period_ms):
             self._seen, self._planned_ms = signals, now_ms
             self._plan(workers)
 
     def _plan(self, workers: tuple[WorkerView, ...]) -> None:
         seen = self._senses.observation(workers)
         began_s = time.perf_counter()
-        plan = self._chosen(seen, self._board.before)
+        plan = self._chosen(seen, self._before)
         self.solver_s += time.perf_counter() - began_s
         if plan is not None:
             self.published.append(slim(plan, self.published[-1] if self.published else plan))
-            self._board.obey(plan)
-            self._fleet.obey()
+            before, self._before = self._before, plan
+            if before is None:
+                self._obey(plan)
+            elif self._takes_ms is not None:
+                self._agenda.at(self._agenda.now_ms + self._takes_ms, self._obey, plan)
+            else:
+                self._takes.put_off(self._obey, plan)
+
+    def _obey(self, plan: Plan) -> None:
+        self._board.obey(plan)
+        self._fleet.obey()
 
     def _chosen(self, seen: Observation, before: Plan | None) -> Plan | None:
         """The plan to obey next; None: the one in force stays. A policy that fails changes nothing."""

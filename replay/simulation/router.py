@@ -1,9 +1,10 @@
 """The router: `classified` -> a job on the level that the plan draws. The rules are planner's."""
 
 import math
+from collections.abc import Callable
 
 from planner.admission import is_admitted
-from planner.backlog import Refused
+from planner.backlog import QUOTA, Refused
 from planner.catalog import Catalog
 from planner.options import settle
 from planner.placement import first_fit
@@ -37,6 +38,7 @@ class Router(Sender):
         super().__init__(agenda, board, fleet, pulse, timing, times)
         self._tally, self._catalog = tally, catalog
         self.rights: Rights | None = None  # of tenants, where there are any
+        self.on_over_quota: Callable[[Job], object] = lambda _job: None  # told where there are rights
         self._limits_ms = {ORDINARY: timing.most_backlog_ms, BATCH: timing.most_backlog_ms}
         self._limits_ms[INTERACTIVE] = timing.interactive_backlog_ms
         self._begun, self._waits = Begun(), Waits(self)
@@ -100,9 +102,12 @@ class Router(Sender):
         """Whether its tenant has a right to it; what is refused anyway takes no tokens. As `agents/router.py`."""
         now_ms = self._agenda.now_ms
         work = Work(job.id, job.tenant, job.pictures, self._times.of_job(job))
-        if rights.refuse(work, allowed_ms, int(now_ms)) is None:
+        refused = rights.refuse(work, allowed_ms, int(now_ms))
+        if refused is None:
             return True
-        self._tally.over_quota[job.tenant] += 1
+        if refused.code == QUOTA:
+            self._tally.over_quota[job.tenant] += 1
+            self.on_over_quota(job)
         self._tally.ended(Status.REJECTED, job)
         return False
 

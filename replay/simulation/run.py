@@ -91,20 +91,22 @@ class Simulation:
         times, self.tally = CallTimes(catalog), tally_of(wishes, setup.slo_ms, arrivals_ms)
         self._pulse = pulse = Pulse(agenda, timing, times)
         self._store = store = ObjectStore(agenda)
-        serving = Serving(agenda, board, catalog, timing, times, self.tally, store)
-        self._fleet = Fleet(agenda, board, catalog, timing, pulse, serving, self.tally)
+        serving = Serving(agenda, board, catalog, timing, times, self.tally, store, setup.seed)
+        self._fleet = Fleet(agenda, board, catalog, timing, pulse, serving, self.tally, setup.seed)
         self._router = Router(agenda, board, self._fleet, pulse, timing, times, catalog, self.tally)
         is_batch = wishes.is_batch() if wishes else None
         self._senses = Senses(agenda, setup, pulse.groups, self.tally, arrivals_ms, is_batch)
         Sweeper(agenda, board, pulse, timing, self._router, self.tally)
         if self.tally.tenants:
-            self._router.rights = rights = Rights(setup.quotas)
+            rights = Rights(setup.quotas)
+            self._router.rights, self._router.on_over_quota = rights, self._senses.on_over_quota
             self.tally.on_end.append(lambda job: rights.ended(job.id))
         judge = Judge(agenda, board, self._fleet, pulse, timing, times, catalog, self.tally, store)
         judge.on_scored = self._senses.on_scored
         hops = timing.hops
         serving.on_pictures = Delay(agenda, hops.judge, hops.slot_ms, setup.seed, "judge").before(judge.on_pictures)
-        self._enter = Delay(agenda, hops.arrive, hops.slot_ms, setup.seed, "arrive").before(self._router.take)
+        enter = self._senses.before(self._router.take)
+        self._enter = Delay(agenda, hops.arrive, hops.slot_ms, setup.seed, "arrive").before(enter)
         self._lane = BatchLane(agenda, pulse, timing, times, catalog, self.tally)
         self._lane.on_passed = self._classified
         self._planner = PlannerLoop(agenda, board, setup, self._fleet, pulse, self._senses)

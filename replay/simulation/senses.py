@@ -1,5 +1,6 @@
 """What the planner sees of the simulated pipeline: the `Observation` that `agents/planning/` makes of topics."""
 
+import itertools
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -24,7 +25,6 @@ from planner.shedding import ORDINARY
 from planner.windows import COUNTS_S, DEMAND_MS, PROMPTS, SCORES, SERVED_MS
 from replay.simulation.agenda import Agenda
 from replay.simulation.group import Group
-from replay.simulation.hops import usual
 from replay.simulation.job import Draws, Job
 from replay.simulation.setup import Setup
 from replay.simulation.tally import Tally
@@ -47,7 +47,7 @@ class Senses:
         arrivals_ms: np.ndarray,
         is_batch: np.ndarray | None = None,
     ) -> None:
-        """`is_batch`: bool, one a request: it is not seen until it leaves the batch lane; None: all are seen."""
+        """`is_batch`: bool, one a request: it is not seen until it leaves the batch lane; None: all are."""
         self._agenda, self._setup = agenda, setup
         self._groups, self._tally, self._arrivals_ms = groups, tally, arrivals_ms
         self._drawn: deque[tuple[int, Draws]] = deque(maxlen=CHUNKS)  # with the number of their first request
@@ -56,7 +56,7 @@ class Senses:
         )
         self._sent: Counter[str] = Counter()  # jobs of each variant until the plan before
         self._looked_ms = agenda.now_ms
-        self._lag_ms = usual(setup.timing.hops.arrive)  # a prompt is seen when it was classified
+        self._entered: deque[float] | None = deque() if setup.timing.hops.arrive else None  # arrivals, once classified
         self._is_seen = None if is_batch is None else ~is_batch
         self._tiers: deque[str] = deque(maxlen=PROMPTS)
         self._ends: deque[tuple[float, int, int]] = deque([(agenda.now_ms, 0, 0)])  # at each plan: ended, in time
@@ -65,11 +65,32 @@ class Senses:
         """The requests from this number on are these; they have not arrived yet."""
         self._drawn.append((first, draws))
 
+    def before(self, action: Callable[[Job], None]) -> Callable[[Job], None]:
+        """The action upon a request that was classified: where that takes time, it is seen only then."""
+        entered = self._entered
+        if entered is None:
+            return action
+
+        def seen(job: Job) -> None:
+            entered.append(job.arrived_ms)
+            action(job)
+
+        return seen
+
     def on_classified(self, job: Job) -> None:
         """A request with a tier of its own is on its way to the router."""
         self._tiers.append(job.tier)
         if self._is_seen is not None:
             self._is_seen[job.number] = True
+
+    def on_over_quota(self, job: Job) -> None:
+        """A request with a tier of its own was refused, as no plan could serve it: it is no demand."""
+        if self._is_seen is not None:
+            self._is_seen[job.number] = False
+        if self._entered and job.arrived_ms in self._entered:  # else it is longer ago than anybody looks back
+            self._entered.remove(job.arrived_ms)
+        if job.tier in self._tiers:
+            self._tiers.remove(job.tier)
 
     def on_scored(self, job: Job, discriminator: str, confidence: float) -> None:
         """A picture was judged."""
@@ -96,25 +117,33 @@ class Senses:
         )
 
     def _classified(self, what: Callable[[Draws], Sequence[T]]) -> list[T]:
-        """Of the last requests that have arrived."""
-        past = self._tally.requests
+        """Of the last requests that have arrived, those apart that are not seen."""
+        past, is_seen = self._tally.requests, self._is_seen
         found: list[T] = []
         for first, draws in self._drawn:
-            found += what(draws)[max(0, past - PROMPTS - first) : max(0, past - first)]
-        return found
+            arrived = what(draws)[max(0, past - PROMPTS - first) if is_seen is None else 0 : max(0, past - first)]
+            found += arrived if is_seen is None else itertools.compress(arrived, is_seen[first:])
+        return found[-PROMPTS:]
 
     def _arrived(self) -> Sequence[int]:
-        """The last minute. Before 0 the trace is mirrored: a run begins in the midst of traffic, not at rest."""
+        """The last minute, or little more. Before 0 the trace is mirrored: a run begins amid traffic, not at rest."""
         now_ms, trace, window_ms = self._agenda.now_ms, self._arrivals_ms, 1000 * COUNTS_S
-        first, past = np.searchsorted(trace, [now_ms - window_ms, now_ms - self._lag_ms], side="right")
-        arrived: list[int] = self._seen(first, past).tolist()
-        if now_ms >= window_ms or self._setup.is_cold:
+        if self._entered is None:
+            first, past = np.searchsorted(trace, [now_ms - window_ms, now_ms], side="right")
+            arrived: list[int] = self._seen(first, past).tolist()
+        else:
+            while self._entered and self._entered[0] <= now_ms - window_ms:
+                self._entered.popleft()
+            arrived = sorted(map(int, self._entered))
+        if now_ms >= window_ms:
             return arrived
+        if self._setup.is_cold:
+            return [*(at_ms for at_ms in self._setup.before_ms if at_ms <= now_ms), *arrived]
         mirrored = self._seen(0, np.searchsorted(trace, window_ms - now_ms, side="left"))
         return [*(-mirrored[::-1]).tolist(), *arrived]
 
     def _seen(self, first: int | np.int64, past: int | np.int64) -> np.ndarray:
-        """Arrivals of the requests first .. past - 1, those apart that still wait in the batch lane."""
+        """Arrivals of the requests first .. past - 1, those apart that wait in the batch lane or were over a quota."""
         trace = self._arrivals_ms[first:past]
         return (trace if self._is_seen is None else trace[self._is_seen[first:past]]).astype(np.int64)
 

@@ -30,13 +30,15 @@ class Serving:
 
     def __init__(
         self, agenda: Agenda, board: Board, catalog: Catalog, timing: Timing, times: CallTimes, tally: Tally,
-        store: ObjectStore,
+        store: ObjectStore, seed: int = 0,
     ) -> None:  # fmt: skip
         self._agenda, self._board, self._catalog, self._timing = agenda, board, catalog, timing
         self._times, self._tally, self._store = times, tally, store
         self._windows: dict[tuple[str, int], int] = {}
-        self._late = Delay(agenda, timing.hops.paint, timing.hops.slot_ms, 0, "paint")
-        self._rest = Delay(agenda, timing.hops.rest, timing.hops.slot_ms, 0, "rest")
+        hops = timing.hops
+        self._late = Delay(agenda, hops.paint, hops.slot_ms, seed, "paint")
+        self._late_of = {name: Delay(agenda, own, hops.slot_ms, seed, "paint") for name, own in hops.paint_of.items()}
+        self._rest = Delay(agenda, hops.rest, hops.slot_ms, seed, "rest")
 
     def take_window(self, worker: Worker, state: str) -> None:
         """Begin a window of work in this state, if any waits that is still wanted."""
@@ -122,9 +124,9 @@ class Serving:
 
     def _begin_call(self, worker: Worker) -> None:
         worker.call = call = worker.calls.popleft()
-        worker.call_ms = self._times.of_call(call)
-        late_ms = sum([self._late.next_ms() * job.pictures for job in call])
-        self._agenda.at(self._agenda.now_ms + worker.call_ms + late_ms, self._on_painted, worker)
+        late = self._late_of.get(worker.variant, self._late)
+        worker.call_ms = self._times.of_call(call) + sum([late.next_ms() * job.pictures for job in call])
+        self._agenda.at(self._agenda.now_ms + worker.call_ms, self._on_painted, worker)
 
     def _on_painted(self, worker: Worker) -> None:
         if not worker.is_up:

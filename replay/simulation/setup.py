@@ -1,6 +1,7 @@
 """What is simulated: the fleet, the service level, and the times that a live deployment has by its settings."""
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from planner.catalog import Catalog
 from planner.prompt_table import PromptTable
@@ -16,6 +17,7 @@ class Timing:
     silent_ms: float = 3000  # a worker unheard of for longer is dead to router and planner
     session_ms: float = 6000  # silence until its partitions are others'
     rebalance_ms: float = 170  # to leave one consumer group and be assigned in another (measured, agents/job_source.py)
+    group_beat_ms: float = 0  # between heartbeats of a consumer group, by which partitions change hands; 0: at once
     grace_ms: float = 2000  # after a deadline, until the ledger ends the request
     most_backlog_ms: float = 48_000  # that the tiers `standard` and `batch` are admitted up to
     interactive_backlog_ms: float = 60_000  # that `interactive` is
@@ -34,6 +36,13 @@ class Outage:
     at_ms: float
     worker_id: str  # or the store's name: one of `replay.traces.outages.STORES`
     is_up: bool
+
+
+class Look(NamedTuple):
+    """The planner makes a plan, if anything calls for another one."""
+
+    at_ms: float
+    takes_ms: float | None = None  # until its plan is written; None: drawn of `Hops.plan`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +64,8 @@ class Setup:
     prompts: PromptTable | None = None  # requests are prompts of this table; None: drawn from the catalog's curves
     is_cold: bool = False  # it begins at rest, as a live run does, not in the midst of traffic
     outages: tuple[Outage, ...] = ()
+    looks: tuple[Look, ...] = ()  # at which the planner's periods end, where that is known; (): as they come
+    before_ms: tuple[int, ...] = ()  # arrivals of other requests that it saw before 0, of a run that begins at rest
     quotas: dict[str, Quota] = field(default_factory=dict)  # of tenants, by name
     timing: Timing = Timing()
 

@@ -22,11 +22,22 @@ def written(group: Group, *partitions: int) -> None:
         group.append(partition, a_job(number))
 
 
+def joined(group: Group, *members: Member) -> None:
+    for member in members:
+        group.join(member)
+        group.settle(group.members)
+
+
+def left(group: Group, member: Member, in_hand: list[Job]) -> None:
+    group.leave(member, in_hand)
+    group.settle(group.members)
+
+
 def test_a_lone_member_owns_everything_and_the_next_takes_its_half_with_the_jobs() -> None:
     group, first, second = Group(4), Member("a"), Member("b")
-    group.join(first)
+    joined(group, first)
     written(group, 0, 1, 2, 3, 3)
-    group.join(second)
+    joined(group, second)
     assert sorted(first.partitions) == [0, 1]
     assert sorted(second.partitions) == [2, 3]
     assert [job.number for job in second.waiting] == [2, 3, 4]
@@ -34,10 +45,10 @@ def test_a_lone_member_owns_everything_and_the_next_takes_its_half_with_the_jobs
 
 def test_who_leaves_hands_over_what_it_had_in_hand_first() -> None:
     group, first, second = Group(2), Member("a"), Member("b")
-    group.join(first), group.join(second)
+    joined(group, first, second)
     written(group, *first.partitions, *second.partitions, *first.partitions)
     in_hand = [first.waiting.popleft()]
-    group.leave(first, in_hand)
+    left(group, first, in_hand)
     assert [job.number for job in second.waiting] == [0, 1, 2]
 
 
@@ -45,7 +56,7 @@ def test_jobs_without_an_owner_wait_for_one() -> None:
     group, member = Group(3), Member("a")
     written(group, 2, 0)
     assert group.waiting() == 2
-    group.join(member)
+    joined(group, member)
     assert [job.number for job in member.waiting] == [0, 1]
 
 
@@ -58,9 +69,9 @@ def test_whoever_comes_and_goes_every_partition_has_one_owner_and_no_job_is_lost
         group.append(sent % partitions, a_job(sent))
         if joins and who not in members:
             members[who] = Member(str(who))
-            group.join(members[who])
+            joined(group, members[who])
         elif not joins and who in members:
-            group.leave(members.pop(who), [])
+            left(group, members.pop(who), [])
         owned = sorted(p for member in group.members for p in member.partitions)
         assert owned == (list(range(partitions)) if members else [])
         counts = [len(member.partitions) for member in group.members]

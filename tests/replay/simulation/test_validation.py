@@ -9,8 +9,8 @@ from replay.simulation.figures import Figures, figures_of
 from replay.simulation.hops import NO_HOPS, Hops, whole
 from replay.simulation.run import Simulation
 from replay.simulation.session import report_of
-from replay.simulation.setup import Setup, Timing
-from replay.simulation.validation import held, hops_of, look_ms, simulated
+from replay.simulation.setup import Look, Setup, Timing
+from replay.simulation.validation import TIMES, held, hops_of, setup_of, simulated
 from replay.traces.trace import Wish
 from tests.builders import a_catalog
 from tests.replay.simulation.runs import arrivals, asking, timed
@@ -70,10 +70,39 @@ def test_what_requests_wish_and_tenants_may_is_simulated_again_too() -> None:
     assert told["by_tenant"]["other"]["over_quota"] == 0
 
 
-def test_plans_tell_how_often_their_planner_looked() -> None:
-    assert look_ms([-5225.0, 70_738.0, 75_841.0, 81_019.0], 5000) == pytest.approx(204.1, abs=0.1)
-    assert look_ms([0.0, 5050.0, 6700.0], 5000) == pytest.approx(202)  # the last was asked for by a backlog
-    assert look_ms([], 5000) is look_ms([0.0], 5000) is None
+def test_the_moments_of_a_run_s_plans_and_what_came_before_it_are_given() -> None:
+    run, _ = a_run(a_catalog(), SLOW)
+    changes = [{"at_s": -8.2}, {"at_s": 12.4}]
+    figures = {"diffserve-static": run.report["policies"]["diffserve-static"] | {"changes": changes}}
+    live = run.report["live"] | {"came_before_s": [-7.06], "plans_took_ms": [460, 110]}
+    report = dict(run.report) | {"policies": figures, "live": live}
+    setups = [setup_of(report, a_catalog(), NO_HOPS, 30_000.0, seed) for seed in range(2)]
+    assert all(Look(12_400.0, 110) in setup.looks for setup in setups)
+    assert setups[0].looks != setups[1].looks
+    assert setups[0].before_ms == (-7060,)
+    assert setups[0].timing.warm_up_ms == 8200
+
+
+def test_a_report_of_an_earlier_release_is_simulated_without_what_it_does_not_tell() -> None:
+    run, _ = a_run(a_catalog(), SLOW)
+    timing = {name: value for name, value in run.report["setup"]["timing"].items() if name != "group_beat_ms"}
+    hops = {name: value for name, value in asdict(SLOW).items() if name not in ("plan", "paint_of")}
+    report = dict(run.report) | {"setup": run.report["setup"] | {"timing": timing}, "live": {"hops": hops}}
+    assert hops_of(report) == SLOW
+    setup = setup_of(report, a_catalog(), hops_of(report), 30_000.0)
+    assert (setup.before_ms, setup.timing.group_beat_ms) == ((), 2000)
+
+
+def test_a_figure_comes_with_the_range_that_chance_makes_of_it() -> None:
+    run, live = a_run(a_catalog(), SLOW)
+    figures = again(run, hops_of(run.report))
+    p95 = [each["latency_s"]["p95"] for each in figures]
+    row = held(live, figures)[1]
+    assert len(figures) == TIMES
+    assert (row.least, row.most) == (min(p95), max(p95))
+    assert row.least < row.simulated < row.most
+    assert row._replace(live=row.most).is_chance
+    assert not row._replace(live=row.most + 0.001).is_chance
 
 
 def test_limits_are_scaled_for_models_that_really_paint() -> None:
