@@ -4,18 +4,18 @@ import contextlib
 import os
 import socket
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
 from agents import catalogs
+from agents.process_views import Views
 from agents.running import Run, not_alive
 from agents.sweeping import sweeper_of
-from agents.views import EndedView, FleetView, PlanView
 from planner.catalog import Catalog
 from streams import logs
-from streams.admin import create_topics
 from streams.faust_host import AgentHost, StreamLogic
 from streams.health import Health, Probe, served
 from streams.producer import KafkaRecordProducer
@@ -35,6 +35,7 @@ class Process:
     health: Health
     threaded: dict[str, Run] = field(default_factory=dict)
     hosts: list[AgentHost] = field(default_factory=list)
+    leaving: threading.Event = field(default_factory=threading.Event)  # it is told to end
 
 
 class Threaded(NamedTuple):
@@ -65,10 +66,9 @@ def assemble(settings: Settings, roles: frozenset[str]) -> Iterator[Process]:
         catalog = catalogs.load(settings.catalog, settings.published)
         if not needs_torch(roles, catalog):
             sys.modules["torch"] = None  # type: ignore[assignment]  # spaCy's thinc would load it: 4 s, 500 MB for nothing
-        create_topics(settings, sorted(catalog.variants))
         producer = KafkaRecordProducer(settings)
         stack.callback(producer.close)
-        views = _Views(settings, "+".join(sorted(roles)), catalog, stack)
+        views = Views(settings, "+".join(sorted(roles)), catalog, stack)
         process = Process(health)
         probes: dict[str, tuple[Probe, Probe]] = {}
         for role in sorted(roles):
@@ -77,7 +77,7 @@ def assemble(settings: Settings, roles: frozenset[str]) -> Iterator[Process]:
                 process.threaded[SWEEPER] = sweeper.run
                 probes[SWEEPER] = (lambda: "", partial(not_alive, SWEEPER))
             if role in STREAM_ROLES:
-                for logic in _logics(role, settings, catalog, views):
+                for logic in _logics(role, settings, catalog, views, process.leaving):
                     host = AgentHost(settings, logic, producer)
                     process.hosts.append(host)
                     probes[logic.role] = (partial(_not_ready, role, host, views), host.not_alive)
@@ -90,7 +90,7 @@ def assemble(settings: Settings, roles: frozenset[str]) -> Iterator[Process]:
         yield process
 
 
-def _not_ready(role: str, host: AgentHost, views: "_Views") -> str:
+def _not_ready(role: str, host: AgentHost, views: Views) -> str:
     return host.not_ready() or (views.plans.not_ready() if role in PLANNED else "")
 
 
@@ -98,41 +98,9 @@ def _not_alive(role: str, threaded: Threaded) -> str:
     return not_alive(role) or threaded.not_alive()
 
 
-class _Views:
-    """Views are opened once a process, and only if a role asks."""
-
-    def __init__(self, settings: Settings, role: str, catalog: Catalog, stack: contextlib.ExitStack) -> None:
-        self._settings, self._role, self._catalog, self._stack = settings, role, catalog, stack
-        self._plans: PlanView | None = None
-        self._ended: EndedView | None = None
-        self._fleet: FleetView | None = None
-
-    @property
-    def plans(self) -> PlanView:
-        if self._plans is None:
-            self._plans = PlanView(self._settings, self._role, self._catalog)
-            self._stack.callback(self._plans.close)  # first: starting may fail
-            self._plans.start()
-        return self._plans
-
-    @property
-    def ended(self) -> EndedView:
-        if self._ended is None:
-            self._ended = EndedView(self._settings)
-            self._stack.callback(self._ended.close)
-            self._ended.start()
-        return self._ended
-
-    @property
-    def fleet(self) -> FleetView:
-        if self._fleet is None:
-            self._fleet = FleetView(self._settings)
-            self._stack.callback(self._fleet.close)
-            self._fleet.start()
-        return self._fleet
-
-
-def _logics(role: str, settings: Settings, catalog: Catalog, views: _Views) -> list[StreamLogic]:
+def _logics(
+    role: str, settings: Settings, catalog: Catalog, views: Views, leaving: threading.Event
+) -> list[StreamLogic]:
     if role == "classifier":
         from agents.batch_lane import BatchClassifier
         from agents.classifier import Classifier
@@ -140,10 +108,10 @@ def _logics(role: str, settings: Settings, catalog: Catalog, views: _Views) -> l
 
         classifier = Classifier(open_judge(catalog), catalog, settings.requests)
         beat_ms = settings.worker.heartbeat_ms
-        return [classifier, BatchClassifier(classifier, catalog, views.fleet, views.ended, beat_ms)]
+        lane = BatchClassifier(classifier, catalog, views.fleet, views.ended, beat_ms, leaving.is_set)
+        return [classifier, lane]
     from agents.dispatching import Dispatcher
 
-    dispatcher = Dispatcher(catalog, views.fleet, role)
     if role == "router":
         from agents.router import Router
         from agents.tenants import Tenants
@@ -151,11 +119,13 @@ def _logics(role: str, settings: Settings, catalog: Catalog, views: _Views) -> l
 
         tenants = Tenants({name: Quota(**limits.model_dump()) for name, limits in settings.tenants.items()})
         views.ended.on_end = tenants.ended
+        dispatcher = Dispatcher(catalog, views.fleet, role)
         return [Router(catalog, views.plans, views.ended, dispatcher, tenants, settings.admission)]
     from agents.discriminator import Discriminator
     from agents.scoring import open_scorers
 
     store, scorers = open_store(settings), open_scorers(catalog)
+    dispatcher = Dispatcher(catalog, views.fleet, role)
     return [Discriminator(catalog, views.plans, views.ended, dispatcher, store, scorers)]
 
 
@@ -163,13 +133,14 @@ def _threaded(
     role: str,
     settings: Settings,
     catalog: Catalog,
-    views: _Views,
+    views: Views,
     producer: KafkaRecordProducer,
     stack: contextlib.ExitStack,
 ) -> Threaded:
     if role == "ledger":
         from agents.ledger import Ledger
 
+        views.need_topics()
         ledger = Ledger(settings)
         return Threaded(ledger.run, ledger.membership.not_ready)
     if role == "planner":

@@ -1,7 +1,7 @@
 """The batch lane: `prompts.batch` waits on its topic and is classified while workers have nothing waiting."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from agents.classifier import Classifier
 from agents.views import EndedView, FleetView
@@ -22,16 +22,25 @@ class BatchClassifier:
     source = topics.PROMPTS_BATCH
 
     def __init__(
-        self, classifier: Classifier, catalog: Catalog, fleet: FleetView, ended: EndedView, beat_ms: float
+        self,
+        classifier: Classifier,
+        catalog: Catalog,
+        fleet: FleetView,
+        ended: EndedView,
+        beat_ms: float,
+        leaves: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`beat_ms`: between two heartbeats of a worker."""
+        """`beat_ms`: between two heartbeats of a worker; `leaves`: the process is told to end."""
         self._classifier, self._catalog, self._fleet, self._ended = classifier, catalog, fleet, ended
-        self._beat_ms = beat_ms
+        self._beat_ms, self._leaves = beat_ms, leaves
         self._in_flight: dict[str, int] = {}  # request -> when it passed, epoch ms
 
     async def on_record(self, record: Incoming) -> Sequence[Outgoing]:
-        """What the classifier says, when it is this record's turn."""
-        while not self._is_open():
+        """What the classifier says, when it is this record's turn.
+
+        As the process leaves, the one in hand passes: nobody's prompts were classified while it waited.
+        """
+        while not (self._leaves() or self._is_open()):
             await asyncio.sleep(LOOK_S)
         written = await self._classifier.classified(record)
         if any(each.topic == topics.CLASSIFIED for each in written):

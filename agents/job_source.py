@@ -63,6 +63,7 @@ class JobSource:
         self._suspects: dict[int, Suspect] = {}  # by owned partition
         self._next: dict[int, int] = {}  # owned partition -> offset to take next
         self._waiting: list[Message] = []  # polled and not taken: they followed one that is to be alone
+        self._is_leaving = False
         config = client_config(settings)
         self._ends = LogEnds(config)
         self._consumer = Consumer(
@@ -81,6 +82,8 @@ class JobSource:
         self._consumer.subscribe([self._topic], on_assign=self._gain, on_revoke=self._lose, on_lost=self._lose)
 
     def _gain(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        if self._is_leaving:  # a consumer that is being closed is still given partitions, and answers no question
+            return
         for committed in consumer.committed(partitions, timeout=10):
             if committed.error is not None:  # taking it for "nothing committed" would forget the attempts
                 raise KafkaException(committed.error)
@@ -161,6 +164,7 @@ class JobSource:
 
     def close(self) -> None:
         """Leave the group at once."""
+        self._is_leaving = True
         self._consumer.close()
 
 

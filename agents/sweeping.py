@@ -13,8 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
-from confluent_kafka.admin import AdminClient
-
 from agents.dispatching import Dispatcher
 from agents.job_source import JobSource, Taken
 from agents.rerouting import ROLE, WAITS, Rerouting
@@ -25,6 +23,7 @@ from planner.stranding import stranded
 from schemas.messages import Plan
 from schemas.topics import full_name, jobs_topic, worker_group
 from streams.admin import client_config
+from streams.asking import Asking
 from streams.group_progress import Unread, unread
 from streams.producer import RecordProducer
 from streams.reading import now_ms
@@ -135,10 +134,11 @@ def sweeper_of(
     settings: Settings, catalog: Catalog, producer: RecordProducer, plans: PlanView, ended: EndedView, fleet: FleetView
 ) -> Sweeper:
     """The one of a router's process."""
+    asking, prefix = Asking(client_config(settings)), settings.kafka.prefix
 
     def waiting(variant: str) -> Mapping[int, Unread]:
-        prefix, client = settings.kafka.prefix, AdminClient(client_config(settings))  # one of before may be dead
-        return unread(client, full_name(prefix, jobs_topic(variant, 1).name), worker_group(prefix, variant))
+        topic, group = full_name(prefix, jobs_topic(variant, 1).name), worker_group(prefix, variant)
+        return asking.ask(lambda client: unread(client, topic, group))
 
     rerouting = Rerouting(catalog, ended, Dispatcher(catalog, fleet, ROLE), producer)
     silent_ms = settings.planner.worker_silent_ms

@@ -19,7 +19,7 @@ from streams import broker, broker_probe
 from streams.settings import Settings
 
 ANSWER_LIMIT_S = 15.0
-MAX_HEARTBEAT_MS = 15_000  # Kafka's own group.consumer.max.heartbeat.interval.ms
+BEATS = 9  # of a group's member in a session: with Kafka's shortest session (45 s) its shortest interval (5 s)
 
 
 def client_config(settings: Settings) -> dict[str, str]:
@@ -79,14 +79,15 @@ def create_topics(settings: Settings, variants: Sequence[str] = ()) -> list[str]
 
 
 def group_beat_ms(session_ms: int) -> int:
-    """Between two heartbeats of a group's member: three in a session, as far apart as Kafka allows."""
-    return min(session_ms // 3, MAX_HEARTBEAT_MS)
+    """Between two heartbeats of a group's member. Partitions change hands at heartbeats: a worker that changes its
+    variant waits for two or three of them."""
+    return session_ms // BEATS
 
 
 def set_group_timeouts(settings: Settings, groups: Iterable[str]) -> None:
     """Let the cluster move a silent member's partitions after `kafka.session_timeout_ms` (KIP-848 groups).
 
-    Heartbeats come three in a session. The group need not exist yet.
+    The group need not exist yet.
 
     Raises:
         PochadeError: the cluster refused, mostly because its own limits are narrower; the message says what to set.

@@ -13,6 +13,8 @@ from schemas.errors import PochadeError
 
 log = logging.getLogger(__name__)
 
+NOT_DONE = "not done"  # so begins what is told of a fault that met nothing
+
 
 @dataclass(slots=True)
 class Doing:
@@ -24,6 +26,11 @@ class Doing:
     due_ms: float  # of its next step
     ended_ms: float | None = None
     told: str = ""
+
+    @property
+    def met_nothing(self) -> bool:
+        """It is over, and what it wanted to break was not there."""
+        return self.told.startswith(NOT_DONE)
 
     def report(self, start_ms: float) -> dict[str, Any]:
         """As the report has it."""
@@ -60,7 +67,7 @@ class Faults:
             doing.told = str(over.value)
         except (PochadeError, KafkaException, ProcessLookupError) as error:  # what it wanted to meet has died meanwhile
             log.warning("fault %d", doing.fault.number, exc_info=True)
-            doing.told = f"not done: {error}"
+            doing.told = f"{NOT_DONE}: {error}"
         doing.ended_ms = now_ms
         fault = doing.fault
         return f"fault {fault.number}: {fault.kind}{' ' if fault.target else ''}{fault.target}: {doing.told}"

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from operator import attrgetter
 
 from replay.audit.paintings import Begun
 from replay.audit.tally import Tally
@@ -13,7 +14,7 @@ OUTAGES = ("broker", "broker-restart")
 ENDS = (*KILLS, *OUTAGES, "restart", "freeze", "broker-freeze")  # a process ends or stops as the fault begins
 LEAVES = ("join", "second", "skew")  # and here as it ends too
 HARMLESS = ("cancel", "repeat", "replay")  # to how soon others are served
-SETTLES_MS = 5000  # after which a fault that is over delays nobody
+SETTLES_MS = 8000  # after which a fault that is over delays nobody: so late a killed classifier serves again
 AGAIN_MOST = 1.5  # jobs painted again for each that ran as a process ended
 FIRST_RESULT_S, MOVED_S = 3.0, 3.0  # after the broker's port accepts; after the session of a killed worker
 
@@ -22,6 +23,7 @@ FIRST_RESULT_S, MOVED_S = 3.0, 3.0  # after the broker's port accepts; after the
 class Wait:
     """One time that work stood still."""
 
+    fault: int  # number of the one that caused it
     seconds: float
     beside: tuple[str, ...]  # other faults that came in between, or were hardly over
 
@@ -62,19 +64,32 @@ def of(
     moments = [*_ends(begun), *(each.at_ms for stage, some in starts.items() if stage[0] in killers for each in some)]
     spans = tally.paintings.spans(round(1000 * job_limit_s))
     running = sum(since_ms <= at_ms < until_ms for at_ms in moments for since_ms, until_ms in spans)
-    outages = [doing for doing in begun if doing.fault.kind in OUTAGES]
+    outages = [doing for doing in begun if doing.fault.kind in OUTAGES and not doing.met_nothing]
     return Recovery(
-        moved=sorted((_moved(kill, until_ms, begun) for kill, until_ms in gaps), key=_seconds),
+        moved=sorted((_moved(kill, until_ms, begun) for kill, until_ms in gaps), key=attrgetter("seconds")),
         moved_limit_s=session_ms / 1000 + MOVED_S,
-        first_result=[_wait(*each, begun, *outages) for each in _firsts(accepted_ms, tally.result_times_ms, outages)],
+        first_result=[
+            Wait(outage.fault.number, _seconds(at_ms, first_ms), _beside(begun, outage.began_ms, first_ms, outage))
+            for outage, at_ms, first_ms in _firsts(accepted_ms, tally.result_times_ms, outages)
+        ],
         running_at_kills=running,
         written_again=written_again,
         painted_twice_limit=AGAIN_MOST * running + written_again,
     )
 
 
-def _seconds(wait: Wait) -> float:
-    return wait.seconds
+def too_slow(recovery: Recovery) -> list[str]:
+    """The waits beside no other fault that were longer than their limit; of others nobody knows whose they are."""
+    judged = (
+        ("a killed worker's job began elsewhere", recovery.moved, recovery.moved_limit_s),
+        ("the first result came after the broker's port", recovery.first_result, recovery.first_result_limit_s),
+    )
+    return [
+        f"{what} {wait.seconds:.1f} s (limit {limit_s:g} s, fault {wait.fault})"
+        for what, waits, limit_s in judged
+        for wait in waits
+        if wait.seconds > limit_s and not wait.beside
+    ]
 
 
 def _gaps(begun: Sequence[Begun], kills: Sequence[Doing], session_ms: int) -> Iterator[tuple[Doing, float]]:
@@ -97,25 +112,43 @@ def _ends(begun: Sequence[Doing]) -> Iterator[float]:
 
 def _firsts(
     accepted_ms: Sequence[float], times_ms: Sequence[int], outages: Sequence[Doing]
-) -> Iterator[tuple[float, float]]:
-    """When a port accepted, and the first result after it, unless the broker went away again before."""
-    for at_ms in accepted_ms:
+) -> Iterator[tuple[Doing, float, float]]:
+    """The outage, when the port accepted, and the first result then, unless the broker went away again before.
+
+    Where one fault met the broker as it came back from another, both tell when its port accepted: that is one outage.
+    """
+    told = set[int]()
+    for at_ms in sorted(accepted_ms):
+        outage = max((each for each in outages if each.began_ms <= at_ms), key=attrgetter("began_ms"))
         first_ms = min((each for each in times_ms if each >= at_ms), default=None)
-        if first_ms is not None and not any(at_ms < doing.began_ms < first_ms for doing in outages):
-            yield at_ms, first_ms
+        if first_ms is None or any(at_ms < doing.began_ms < first_ms for doing in outages):
+            continue
+        if outage.fault.number not in told:
+            told.add(outage.fault.number)
+            yield outage, at_ms, first_ms
 
 
 def _moved(kill: Doing, until_ms: float, begun: Sequence[Doing]) -> Wait:
     """Where nobody is left who serves the variant, a job waits for more than its session: that is told beside it."""
     causes = [kill] if kill.fault.kind == "kill" else []
-    return _wait(kill.began_ms, until_ms, begun, *causes)
+    beside = _beside(begun, kill.began_ms, until_ms, *causes)
+    return Wait(kill.fault.number, _seconds(kill.began_ms, until_ms), beside)
 
 
-def _wait(from_ms: float, until_ms: float, begun: Sequence[Doing], *causes: Doing) -> Wait:
+def _beside(begun: Sequence[Doing], from_ms: float, until_ms: float, *causes: Doing) -> tuple[str, ...]:
+    """Other faults of this time, or that were hardly over as it began.
+
+    What dies while the broker is away is a member of its group until a whole session after the broker is back: the
+    time of an outage is that from its beginning.
+    """
     others = [doing for doing in begun if doing not in causes and doing.fault.kind not in HARMLESS]
-    beside = [doing for doing in others if doing.began_ms < until_ms and _over_ms(doing) > from_ms - SETTLES_MS]
-    told = tuple(f"{doing.fault.kind} {doing.fault.target}".strip() for doing in beside)
-    return Wait(round((until_ms - from_ms) / 1000, 2), told)
+    met = [doing for doing in others if not doing.met_nothing]
+    beside = [doing for doing in met if doing.began_ms < until_ms and _over_ms(doing) > from_ms - SETTLES_MS]
+    return tuple(f"{doing.fault.kind} {doing.fault.target}".strip() for doing in beside)
+
+
+def _seconds(from_ms: float, until_ms: float) -> float:
+    return round((until_ms - from_ms) / 1000, 2)
 
 
 def _over_ms(doing: Doing) -> float:

@@ -8,7 +8,7 @@ from replay.audit.figures import told, verdict
 from replay.audit.reading import Audited
 from replay.chaos.doing import Faults
 from replay.chaos.options import ChaosOptions
-from replay.chaos.recovery import Recovery
+from replay.chaos.recovery import Recovery, too_slow
 from replay.deployment import versions
 
 
@@ -23,7 +23,10 @@ def report_of(
     start_ms: float,
     seconds: float,
 ) -> dict[str, Any]:
-    """Everything that is known of a run; `broken` is None when every promise was kept."""
+    """Everything that is known of a run; `broken` is None when every promise was kept.
+
+    What was `too_slow` breaks none: the machine has a part in it.
+    """
     counted = told(found.figures, found.pictures)
     said = verdict(found.figures, found.pictures), _open(found), _again(found, recovery), _left(orphans_left)
     broken = [each for each in said if each]
@@ -36,6 +39,7 @@ def report_of(
         "orphans": found.pictures.orphans if found.pictures else 0,
         "orphans_left": orphans_left,
         "recovery": asdict(recovery),
+        "too_slow": too_slow(recovery),
         "faults": [doing.report(start_ms) for doing in faults.begun],
         "endings": dict(endings),
         "seconds": round(seconds, 1),

@@ -1,9 +1,14 @@
-"""What a process of some roles loads."""
+"""What a process of some roles loads, and when."""
+
+import contextlib
+import threading
+from types import SimpleNamespace
 
 import pytest
 
-from agents import catalogs
+from agents import assembly, catalogs, classify, process_views, scoring
 from agents.assembly import needs_torch
+from streams.settings import load
 
 
 @pytest.mark.parametrize(
@@ -17,3 +22,23 @@ from agents.assembly import needs_torch
 )
 def test_torch_is_kept_out_only_where_no_role_loads_a_model(roles: set[str], catalog: str, *, needed: bool) -> None:
     assert needs_torch(frozenset(roles), catalogs.load(catalog)) is needed
+
+
+@pytest.mark.parametrize("role", ["classifier", "discriminator"])
+def test_models_are_loaded_before_the_broker_is_asked_as_it_may_be_away_meanwhile(
+    monkeypatch: pytest.MonkeyPatch, role: str
+) -> None:
+    # found by chaos: a classifier restarted while the broker was away loaded its words only when it was back, for 5 s
+    done: list[str] = []
+    for name in ("PlanView", "EndedView", "FleetView"):
+        view = SimpleNamespace(start=lambda: done.append("view"), close=lambda: None)
+        monkeypatch.setattr(process_views, name, lambda *_args, view=view: view)
+    monkeypatch.setattr(process_views, "create_topics", lambda *_args: done.append("topics"))
+    monkeypatch.setattr(classify, "open_judge", lambda _catalog: done.append("models"))
+    monkeypatch.setattr(scoring, "open_scorers", lambda _catalog: done.append("models"))
+    settings, levels = load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}}), catalogs.load("profile")
+    with contextlib.ExitStack() as stack:
+        views = process_views.Views(settings, role, levels, stack)
+        assert assembly._logics(role, settings, levels, views, threading.Event())
+    assert done[:3] == ["models", "topics", "view"]
+    assert done.count("topics") == 1

@@ -1,6 +1,7 @@
 """The batch lane waits for room, whoever's requests take it."""
 
 import asyncio
+import threading
 
 import pytest
 
@@ -39,6 +40,23 @@ def test_a_request_waits_while_work_waits_and_passes_when_there_is_room(fleet: S
         _, waiting = await asyncio.wait([passing], timeout=0.15)
         assert waiting, "it passed though a minute of work waited"
         fleet.hear(a_heartbeat(partitions=(owned(0, 1, 0),)), now_ms())
+        return (await asyncio.wait_for(passing, 5))[0].topic
+
+    assert asyncio.run(scenario()) == CLASSIFIED
+
+
+def test_the_one_in_hand_passes_as_the_process_leaves(fleet: StubFleet) -> None:
+    # found by chaos: a classifier that was told to end served nobody for the 10 s of its drain, and was cut short
+    fleet.hear(a_heartbeat(partitions=(owned(0, 1, 60_000),)), now_ms())
+    leaving = threading.Event()
+    classifier = Classifier(Judge(), a_catalog(), Requests())
+    lane = BatchClassifier(classifier, a_catalog(), fleet, set(), BEAT_MS, leaving.is_set)
+
+    async def scenario() -> str:
+        passing = asyncio.create_task(lane.on_record(a_batch_record()))
+        await asyncio.sleep(0)
+        assert not passing.done()
+        leaving.set()
         return (await asyncio.wait_for(passing, 5))[0].topic
 
     assert asyncio.run(scenario()) == CLASSIFIED

@@ -253,3 +253,15 @@ def test_a_refused_commit_is_survived(source: JobSource, consumer: FakeConsumer)
     source.begin(batch)
     source.commit(batch)
     assert places(source.take(1, 0)) == [(0, 6, 1)]
+
+
+def test_partitions_that_are_handed_over_at_the_end_are_not_asked_about(
+    source: JobSource, consumer: FakeConsumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # found by chaos: the question hung for 10 s, as long as a process has to end, and the jobs there with it
+    def hang(*_partitions: object, timeout: float) -> None:
+        pytest.fail(f"a consumer that is being closed answers nothing, and this waits for {timeout} s")
+
+    monkeypatch.setattr(consumer, "committed", hang)
+    monkeypatch.setattr(consumer, "close", lambda: own(consumer, 0), raising=False)
+    source.close()

@@ -84,9 +84,25 @@ def test_refused_and_lost_ones_are_told_and_latency_is_from_the_first_submission
     assert added_ms({"latency_ms": {"p95": 250.5}}, {"latency_ms": {"p95": 200.0}}) == 50.5
 
 
-def test_those_who_never_end_are_not_waited_for_for_ever() -> None:
+def test_those_who_never_end_are_not_waited_for_past_the_limit_after_the_last_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now_s, looks_s = [0.0], list[float]()
+
+    def sleep(seconds: float) -> None:
+        now_s[0] += seconds
+
+    def lost(keys: set[bytes]) -> int:
+        """One of them ends 3 s after the beginning, the other never."""
+        looks_s.append(now_s[0])
+        assert len(looks_s) < 1000, "it waits for ever"
+        return len(keys) - (now_s[0] >= 3)
+
+    monkeypatch.setattr(crowd, "time", SimpleNamespace(monotonic=lambda: now_s[0], sleep=sleep))
     opened, _ = a_crowd()
-    opened.wait([Due(0, a_request())], limit_s=0.0)
+    monkeypatch.setattr(opened.side.results, "lost", lost)
+    opened.wait([Due(0, a_request(request_id=name)) for name in ("a", "b")], limit_s=5.0)
+    assert looks_s[-1] == pytest.approx(3 + 5, abs=0.2)
 
 
 @pytest.mark.parametrize("times", [1, 10, 13])

@@ -70,6 +70,7 @@ def test_the_end_of_a_run_tells_faults_that_met_nothing() -> None:
             "moved_limit_s": 6.0, "first_result": [], "first_result_limit_s": 3.0, "painted_twice_limit": 3.0,
             "running_at_kills": 2,
         },
+        "too_slow": ["the first result came late"],
         "faults": [{"told": "SIGKILL"}, {"told": "not done: ledger was not running"}],
     }  # fmt: skip
     told = lines(report)
@@ -79,6 +80,7 @@ def test_the_end_of_a_run_tells_faults_that_met_nothing() -> None:
     )
     assert told["painted twice"] == "1 of 3 jobs (limit 3: 2 ran as processes ended), 0.2 worker seconds"
     assert told["first result after"] == "nothing to tell"
+    assert told["too slow"] == "the first result came late"
 
 
 def test_a_kind_of_fault_that_there_is_not_is_refused_with_those_that_there_are() -> None:
