@@ -273,7 +273,7 @@ def test_groups_get_short_timeouts_before_they_exist(settings: Settings, poll_un
     admin.set_group_timeouts(settings, ["g-one", "g-two"])
     client = AdminClient(admin.client_config(settings))
     session_ms = settings.kafka.session_timeout_ms
-    expected = (str(session_ms), str(session_ms // 3))
+    expected = (str(session_ms), str(admin.group_beat_ms(session_ms)))
 
     def timeouts(group: str) -> tuple[str, str]:
         resource = ConfigResource(ResourceType.GROUP, group)
