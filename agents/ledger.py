@@ -43,7 +43,6 @@ class Ledger:
         self._group = f"{settings.kafka.prefix}.{ROLE}"
         self.membership = Membership()
         self._open = OpenRequests()
-        self._is_leaving = False
 
     def run(self, stopping: threading.Event) -> None:
         """Serve; what a transaction cannot survive (fencing, a lost broker) begins again from what is committed."""
@@ -66,11 +65,11 @@ class Ledger:
     def _session(self, stopping: threading.Event) -> None:
         self.membership.leaves()
         set_group_timeouts(self._settings, [self._group])
-        self._is_leaving = False
+        leaving = threading.Event()
         lanes: dict[int, Lane] = {}
 
         def gain(_consumer: Consumer, partitions: list[TopicPartition]) -> None:
-            if self._is_leaving:  # one that is being closed is still given partitions: a lane would fence their owner
+            if leaving.is_set():  # one that is being closed is still given partitions: a lane would fence their owner
                 return
             numbers = [gained.partition for gained in partitions]
             self.membership.reads(f"the end of results, partitions {', '.join(map(str, numbers))}")
@@ -103,7 +102,7 @@ class Ledger:
                 self._serve(take(consumer, BATCH, 0.1), lanes, consumer)
                 self._expire(lanes)
         finally:
-            self._is_leaving = True
+            leaving.set()
             consumer.close()
 
     def _expire(self, lanes: dict[int, Lane]) -> None:

@@ -1,6 +1,7 @@
 """The views that the roles of one process share."""
 
 import contextlib
+from functools import cached_property
 from typing import TypeVar
 
 from agents.views import EndedView, FleetView, PlanView
@@ -20,9 +21,6 @@ class Views:
     def __init__(self, settings: Settings, role: str, catalog: Catalog, stack: contextlib.ExitStack) -> None:
         self._settings, self._role, self._catalog, self._stack = settings, role, catalog, stack
         self._has_topics = False
-        self._plans: PlanView | None = None
-        self._ended: EndedView | None = None
-        self._fleet: FleetView | None = None
 
     def need_topics(self) -> None:
         """Raises PochadeError: what the cluster refuses."""
@@ -36,20 +34,14 @@ class Views:
         view.start()
         return view
 
-    @property
+    @cached_property
     def plans(self) -> PlanView:
-        if self._plans is None:
-            self._plans = self._opened(PlanView(self._settings, self._role, self._catalog))
-        return self._plans
+        return self._opened(PlanView(self._settings, self._role, self._catalog))
 
-    @property
+    @cached_property
     def ended(self) -> EndedView:
-        if self._ended is None:
-            self._ended = self._opened(EndedView(self._settings))
-        return self._ended
+        return self._opened(EndedView(self._settings))
 
-    @property
+    @cached_property
     def fleet(self) -> FleetView:
-        if self._fleet is None:
-            self._fleet = self._opened(FleetView(self._settings))
-        return self._fleet
+        return self._opened(FleetView(self._settings))

@@ -80,7 +80,7 @@ def create_topics(settings: Settings, variants: Sequence[str] = ()) -> list[str]
 
 def group_beat_ms(session_ms: int) -> int:
     """Between two heartbeats of a group's member. Partitions change hands at heartbeats: a worker that changes its
-    variant waits for two or three of them."""
+    variant waits for one or two of them."""
     return session_ms // BEATS
 
 

@@ -2,6 +2,7 @@
 
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from planner.arrivals import counts_per_second
@@ -64,26 +65,30 @@ class Arrivals:
 
     def demand_rps(self, now_ms: int) -> float:
         """Arrivals a second in the window."""
-        return demand_rps([arrival.at_ms for arrival in self._counted()], now_ms, DEMAND_MS)
+        return demand_rps(self._times(), now_ms, DEMAND_MS)
 
     def counts(self, now_ms: int) -> tuple[int, ...]:
         """Arrivals in each of the last seconds, the oldest first."""
-        return counts_per_second([arrival.at_ms for arrival in self._counted()], now_ms, COUNTS_S)
+        return counts_per_second(self._times(), now_ms, COUNTS_S)
 
     def hardness(self) -> tuple[float, ...]:
         """Histogram of the last prompts, as shares."""
-        return hardness_shares([arrival.hardness for arrival in self._counted()[-PROMPTS:]])
+        return hardness_shares([arrival.hardness for arrival in self._last()])
 
     def classes(self) -> dict[str, dict[str, float]]:
         """H(v) of the last prompts, under each strategy. Source: ARGUS 4.2."""
-        return class_histograms([arrival.classes for arrival in self._counted()[-PROMPTS:]])
+        return class_histograms([arrival.classes for arrival in self._last()])
 
     def tiers(self) -> dict[str, float]:
         """tier -> share of the last prompts."""
-        return class_shares(arrival.tier for arrival in self._counted()[-PROMPTS:])
+        return class_shares(arrival.tier for arrival in self._last())
 
-    def _counted(self) -> list[Arrival]:
-        return [arrival for arrival in list(self._known.values()) if arrival]
+    def _times(self) -> list[int]:
+        return [arrival.at_ms for arrival in list(self._known.values()) if arrival]
+
+    def _last(self) -> list[Arrival]:
+        newest = list(islice((arrival for arrival in reversed(list(self._known.values())) if arrival), PROMPTS))
+        return newest[::-1]
 
 
 class Ends:

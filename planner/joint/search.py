@@ -20,7 +20,7 @@ from planner.joint.warm import Crew
 EASY = 5  # programs a level, fewer than which leave time to climb from the next best too
 ENDS = 4  # sets that are worth making whole
 ROUNDS = 8
-CLIMB = 60  # programs after which no more sets are tried
+CLIMB = 60  # programs after which no more sets are tried: .0002 spans on average, 64 workers and 8 levels
 TRIED = 3  # sets a step
 GAIN = 1e-4  # spans of quality: less is no improvement
 

@@ -12,7 +12,7 @@ from planner.joint.warm import Crew
 
 SHIFTS, SHIFTS_OF_MOVED = 3, 1  # other gates tried of each way, the most promising and as many evenly among all
 SPARE, MOST = 16, 60  # programs a level and of all, fewer than which leave time for more
-LAST = 110  # programs after which what was found has to do: .0002 spans on average with 64 workers and 8 levels
+LAST = 110  # programs after which what was found has to do: nothing lost that could be measured
 HOPE = 0.02  # spans of quality: who is worse by less may be better when polished
 MOVED = 2  # variants that gain most by a worker more, and that lose least by one fewer
 

@@ -60,11 +60,15 @@ def slots(samples: Samples, width_ms: float, span_ms: float) -> Slots:
     if np.isinf(width_ms):
         return (_quantiles(values),)
     places = np.clip(at_ms // width_ms, 0, None)
-    return tuple(
-        _quantiles(own if len(own) >= FEWEST else values[np.argsort(np.abs(at_ms - middle_ms), kind="stable")[:FEWEST]])
-        for slot in range(int(span_ms // width_ms) + 1)
-        for own, middle_ms in [(values[places == slot], (slot + 0.5) * width_ms)]
-    )
+
+    def of_slot(slot: int) -> Quantiles:
+        own = values[places == slot]
+        if len(own) >= FEWEST:
+            return _quantiles(own)
+        away_ms = np.abs(at_ms - (slot + 0.5) * width_ms)
+        return _quantiles(values[np.argsort(away_ms, kind="stable")[:FEWEST]])
+
+    return tuple(of_slot(slot) for slot in range(int(span_ms // width_ms) + 1))
 
 
 def whole(samples: Samples) -> Slots:

@@ -24,11 +24,11 @@ from replay.simulation.run import Simulation
 from replay.simulation.setup import Look, Setup, Timing
 from replay.simulation.wishes import wishes_of
 from schemas.errors import PochadeError
-from streams.admin import group_beat_ms
 
 LATENCY, VIOLATIONS, SHARES = 0.10, 0.03, 0.02  # that may lie between. Source: issue 7
 TIMES = 20  # that a run is simulated
 LEAST_WARM_UP_MS, MOST_WARM_UP_MS = 1000.0, 60_000.0  # from the first plan to the first request
+BEATS_ONCE = 3  # of a group in a session, when reports did not tell yet
 AFTER_MS = 60_000.0  # the last arrival, until when the planner's looks are laid down
 
 
@@ -71,7 +71,7 @@ def setup_of(report: Mapping[str, Any], catalog: Catalog, hops: Hops, until_ms: 
     pairs = itertools.zip_longest(figures["changes"], took_ms[: len(figures["changes"])])
     plans = [Look(1000 * change["at_s"], took) for change, took in pairs]
     warm_up_ms = min(MOST_WARM_UP_MS, max(LEAST_WARM_UP_MS, -plans[0].at_ms if plans else 0.0))
-    timing = {"group_beat_ms": group_beat_ms(told["timing"]["session_ms"]), **told["timing"]}
+    timing = {"group_beat_ms": told["timing"]["session_ms"] // BEATS_ONCE, **told["timing"]}
     timing |= {"hops": hops, "look_ms": TICK_MS, "warm_up_ms": warm_up_ms}
     return Setup(
         catalog=catalog,

@@ -2,6 +2,8 @@
 
 import threading
 
+import pytest
+
 from streams.watchdog import Watchdog
 
 
@@ -11,22 +13,11 @@ def test_a_job_longer_than_the_limit_is_bitten() -> None:
     assert bitten.wait(5)
 
 
-def test_a_job_that_ends_in_time_is_not() -> None:
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_jobs_that_end_in_time_are_not(jobs: int) -> None:
     bitten = threading.Event()
     dog = Watchdog(0.2, bitten.set)
-    dog.begin()
-    watching = dog._watching
-    dog.end()
-    assert watching is not None
-    watching.join(5)
-    assert not watching.is_alive()
-    assert not bitten.is_set()
-
-
-def test_each_job_has_its_own_limit() -> None:
-    bitten = threading.Event()
-    dog = Watchdog(0.2, bitten.set)
-    for _ in range(3):
+    for _ in range(jobs):
         dog.begin()
         watching = dog._watching
         dog.end()

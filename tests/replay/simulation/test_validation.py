@@ -90,7 +90,7 @@ def test_a_report_of_an_earlier_release_is_simulated_without_what_it_does_not_te
     report = dict(run.report) | {"setup": run.report["setup"] | {"timing": timing}, "live": {"hops": hops}}
     assert hops_of(report) == SLOW
     setup = setup_of(report, a_catalog(), hops_of(report), 30_000.0)
-    assert (setup.before_ms, setup.timing.group_beat_ms) == ((), 666)
+    assert (setup.before_ms, setup.timing.group_beat_ms) == ((), 2000)
 
 
 def test_a_figure_comes_with_the_range_that_chance_makes_of_it() -> None:
