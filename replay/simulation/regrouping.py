@@ -61,8 +61,12 @@ class Regrouping:
         if member.is_awaited or group.is_settled(member):
             return
         member.is_awaited = True
-        beats = (self._agenda.now_ms - member.joined_ms) // self._beat_ms + 1
-        self._agenda.at(member.joined_ms + beats * self._beat_ms, self._on_beat, (group, member))
+        now_ms = self._agenda.now_ms
+        beats = (now_ms - member.joined_ms) // self._beat_ms + 1
+        at_ms = member.joined_ms + beats * self._beat_ms
+        if at_ms <= now_ms:  # by rounding: this one is over
+            at_ms += self._beat_ms
+        self._agenda.at(at_ms, self._on_beat, (group, member))
 
     def _on_answer(self, about: tuple[Group, Member]) -> None:
         group, member = about

@@ -64,6 +64,22 @@ def test_an_owner_that_paints_gives_up_nothing_until_it_polls() -> None:
     assert len(second.partitions) == 2
 
 
+def test_a_heartbeat_that_rounding_puts_a_little_early_is_followed_by_the_next_one() -> None:
+    # found by a simulation that stood still at a worker's 245th heartbeat
+    site, beats_ms = Site(), list[float]()
+
+    def is_busy(member: Member) -> bool:
+        beats_ms.append(site.agenda.now_ms)
+        assert len(beats_ms) < 2000, f"time stands still at {beats_ms[-1]}"
+        return member.worker_id == "a"
+
+    site.regrouping = Regrouping(site.agenda, 333.0, is_busy, site.changed.extend)
+    site.join("a", 0)
+    site.join("b", 87128.56210826409)
+    site.agenda.advance(170_000)
+    assert len(beats_ms) == len(set(beats_ms))
+
+
 def test_what_a_member_leaves_lies_there_until_the_next_heartbeat_of_the_others() -> None:
     site = Site()
     first, second = site.join("a", 0), site.join("b", 500)
