@@ -4,7 +4,6 @@ import contextlib
 import os
 import socket
 import sys
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -35,7 +34,6 @@ class Process:
     health: Health
     threaded: dict[str, Run] = field(default_factory=dict)
     hosts: list[AgentHost] = field(default_factory=list)
-    leaving: threading.Event = field(default_factory=threading.Event)  # it is told to end
 
 
 class Threaded(NamedTuple):
@@ -77,7 +75,7 @@ def assemble(settings: Settings, roles: frozenset[str]) -> Iterator[Process]:
                 process.threaded[SWEEPER] = sweeper.run
                 probes[SWEEPER] = (lambda: "", partial(not_alive, SWEEPER))
             if role in STREAM_ROLES:
-                for logic in _logics(role, settings, catalog, views, process.leaving):
+                for logic in _logics(role, settings, catalog, views, health):
                     host = AgentHost(settings, logic, producer)
                     process.hosts.append(host)
                     probes[logic.role] = (partial(_not_ready, role, host, views), host.not_alive)
@@ -98,17 +96,14 @@ def _not_alive(role: str, threaded: Threaded) -> str:
     return not_alive(role) or threaded.not_alive()
 
 
-def _logics(
-    role: str, settings: Settings, catalog: Catalog, views: Views, leaving: threading.Event
-) -> list[StreamLogic]:
+def _logics(role: str, settings: Settings, catalog: Catalog, views: Views, health: Health) -> list[StreamLogic]:
     if role == "classifier":
         from agents.batch_lane import BatchClassifier
         from agents.classifier import Classifier
         from agents.classify import open_judge
 
         classifier = Classifier(open_judge(catalog), catalog, settings.requests)
-        beat_ms = settings.worker.heartbeat_ms
-        lane = BatchClassifier(classifier, catalog, views.fleet, views.ended, beat_ms, leaving.is_set)
+        lane = BatchClassifier(classifier, catalog, views.fleet, views.ended, lambda: health.is_stopping)
         return [classifier, lane]
     from agents.dispatching import Dispatcher
 

@@ -27,12 +27,11 @@ class BatchClassifier:
         catalog: Catalog,
         fleet: FleetView,
         ended: EndedView,
-        beat_ms: float,
         leaves: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`beat_ms`: between two heartbeats of a worker; `leaves`: the process is told to end."""
+        """`leaves`: the process is told to end."""
         self._classifier, self._catalog, self._fleet, self._ended = classifier, catalog, fleet, ended
-        self._beat_ms, self._leaves = beat_ms, leaves
+        self._leaves = leaves
         self._in_flight: dict[str, int] = {}  # request -> when it passed, epoch ms
 
     async def on_record(self, record: Incoming) -> Sequence[Outgoing]:
@@ -55,7 +54,7 @@ class BatchClassifier:
             for variant in self._catalog.variants.values()
             for load in self._fleet.loads(variant.name, at_ms)
         ]
-        return batch_may_pass(workers, [at_ms - passed for passed in self._in_flight.values()], self._beat_ms)
+        return batch_may_pass(workers, [at_ms - passed for passed in self._in_flight.values()])
 
     def on_delivered(self, record: Outgoing, delivered: Delivered) -> None:
         """Nothing to remember."""

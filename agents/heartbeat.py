@@ -11,6 +11,7 @@ from confluent_kafka import KafkaException
 from agents.job_source import JobSource
 from agents.writing import outgoing
 from planner.catalog import Variant, run_ms
+from planner.in_hand import HANGING, hangs, left_ms
 from schemas import topics
 from schemas.messages import Heartbeat, OwnedPartition
 from streams import metrics
@@ -67,7 +68,7 @@ class Heart:
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
-                self._beat(self._state.state)
+                self._beat(self._told_state())
             except Exception:  # silence would mean death to the others while this worker holds its partitions
                 log.exception("no heartbeat this time")
                 metrics.FALLBACKS.labels("worker", "heartbeat").inc()
@@ -76,6 +77,10 @@ class Heart:
             self._changed.wait(self._period_s)
             self._changed.clear()
         self._beat("stopped")
+
+    def _told_state(self) -> str:
+        me, since = self._state, self._state.watchdog.since
+        return HANGING if since is not None and hangs(me.in_hand_ms, _ms_since(since)) else me.state
 
     def _beat(self, state: str) -> None:
         me = self._state
@@ -100,7 +105,10 @@ class Heart:
             return ()
         if since is None or not owned:
             return owned
-        left = me.in_hand_ms - (time.monotonic() - since) * 1000
         first = owned[0]  # the work in hand delays every partition; one of them carries it
-        remaining_ms = first.remaining_ms + max(0, round(left))
+        remaining_ms = first.remaining_ms + round(left_ms(me.in_hand_ms, _ms_since(since)))
         return (dataclasses.replace(first, remaining_ms=remaining_ms), *owned[1:])
+
+
+def _ms_since(moment_s: float) -> float:
+    return (time.monotonic() - moment_s) * 1000

@@ -136,6 +136,7 @@ class Worker:
         self._me.in_hand_ms = painter.pace * sum(run_ms(variant, len(batch)) for batch in batches)
         self._me.state = "draining" if moves else "painting"
         self._me.watchdog.begin()
+        self._heart.beat_now()
         try:
             self._paint(window, batches, source, painter)
         finally:

@@ -203,7 +203,7 @@ class Heartbeat:
     """A worker tells what it is and what it has to do; silence means death."""
 
     worker_id: str
-    state: str  # starting | loading | ready | painting | draining | failed | stopped
+    state: str  # starting | loading | ready | painting | draining | hanging | failed | stopped
     variant: str  # "" while it has none
     plan_version: int  # the newest plan it obeys
     sent_ms: int

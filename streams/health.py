@@ -30,7 +30,7 @@ class Health:
     def __init__(self, roles: Iterable[str]) -> None:
         self._ready: dict[str, Probe] = {role: lambda: "is starting" for role in roles}
         self._alive: dict[str, Probe] = {}
-        self._is_stopping = False
+        self.is_stopping = False  # the process is told to end
 
     def watch(self, role: str, *, ready: Probe, alive: Probe) -> None:
         """From now on these tell how the role is; until then it is starting, and alive."""
@@ -38,11 +38,11 @@ class Health:
 
     def stop(self) -> None:
         """The process takes nothing new from now on: no role is ready any more."""
-        self._is_stopping = True
+        self.is_stopping = True
 
     def not_ready(self) -> dict[str, str]:
         """Role -> why it cannot serve now; empty when all can."""
-        if self._is_stopping:
+        if self.is_stopping:
             return dict.fromkeys(self._ready, "is stopping")
         return _troubles(self._ready)
 

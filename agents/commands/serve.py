@@ -20,7 +20,6 @@ def serve(obj: LazySettings, roles: tuple[str, ...]) -> None:
     with Drain(settings.drain_s) as drain, assemble(settings, frozenset(roles)) as process:
 
         def stop() -> None:
-            process.leaving.set()
             process.health.stop()
             drain.begin()
 

@@ -109,6 +109,8 @@ class Fleet:
             self._load(worker, wanted)
         else:
             self._serving.take_window(worker, "draining" if moves else "painting")
+            if worker.call:
+                self._pulse.now(worker)
 
     def _may_leave_now(self, worker: Worker, is_empty: bool) -> bool:
         plan, now_ms = self._board.plan, self._agenda.now_ms

@@ -26,7 +26,7 @@ class BatchLane:
         self, agenda: Agenda, pulse: Pulse, timing: Timing, times: CallTimes, catalog: Catalog, tally: Tally
     ) -> None:
         self._agenda, self._pulse = agenda, pulse
-        self._silent_ms, self._beat_ms = timing.silent_ms, timing.beat_ms
+        self._silent_ms = timing.silent_ms
         self._times, self._variants, self._tally = times, tuple(catalog.variants), tally
         self._view = LoadView()  # of heartbeats alone
         self._ear: Ear | None = None
@@ -61,7 +61,7 @@ class BatchLane:
             for variant in self._variants
             for free_at_ms in self._view.lineup(variant, now_ms, self._silent_ms).free_at_ms
         ]
-        return batch_may_pass(workers, [now_ms - passed for passed in self._in_flight.values()], self._beat_ms)
+        return batch_may_pass(workers, [now_ms - passed for passed in self._in_flight.values()])
 
     def _on_end(self, job: Job) -> None:
         self._in_flight.pop(job.number, None)

@@ -1,4 +1,4 @@
-"""Heartbeats: on a period, and at once after every window of work, but never closer than 50 ms.
+"""Heartbeats: on a period, and at once before and after every window of work, but never closer than 50 ms.
 
 Of a worker that stays what it is only the last beat counts, so a view hears it when it is next asked about the variant;
 who comes, goes or changes is heard at once, in the order in which it happens.
@@ -64,7 +64,8 @@ class Pulse:
         self._agenda.at(worker.beaten_ms + self._period_ms, self._on_period, worker)
 
     def _beat(self, worker: Worker) -> None:
-        now_ms, variant, member, state = self._agenda.now_ms, worker.variant, worker.member, worker.state
+        now_ms, variant, member = self._agenda.now_ms, worker.variant, worker.member
+        state = worker.told_state(now_ms)
         partitions = member.partitions if member is not None else NOTHING
         stays = (
             variant == worker.heard_variant

@@ -2,6 +2,7 @@
 
 from collections import deque
 
+from planner.in_hand import HANGING, hangs, left_ms
 from replay.simulation.group import Member
 from replay.simulation.job import Job
 
@@ -39,8 +40,12 @@ class Worker:
         waiting = [job for batch in (*self.calls, *self.batches) for job in batch]
         return [*self.call, *waiting]
 
+    def told_state(self, now_ms: float) -> str:
+        """As in Heartbeat."""
+        return HANGING if self.call and hangs(self.in_hand_ms, now_ms - self.since_ms) else self.state
+
     def remaining_ms(self, run_ms: float, now_ms: float) -> float:
         """What it says it still has to do, where a job takes `run_ms`."""
         assert self.member is not None
-        left = max(0.0, self.in_hand_ms - (now_ms - self.since_ms)) if self.call else 0.0
+        left = left_ms(self.in_hand_ms, now_ms - self.since_ms) if self.call else 0.0
         return len(self.member.waiting) * run_ms * self.pace + left

@@ -15,8 +15,6 @@ from tests.agents.stubs import StubFleet, a_record
 from tests.agents.test_classifier import Judge
 from tests.builders import a_catalog, a_heartbeat, a_request, owned
 
-BEAT_MS = 500
-
 
 @pytest.fixture
 def fleet() -> StubFleet:
@@ -24,7 +22,7 @@ def fleet() -> StubFleet:
 
 
 def a_lane(fleet: StubFleet, ended: set[str]) -> BatchClassifier:
-    return BatchClassifier(Classifier(Judge(), a_catalog(), Requests()), a_catalog(), fleet, ended, BEAT_MS)
+    return BatchClassifier(Classifier(Judge(), a_catalog(), Requests()), a_catalog(), fleet, ended)
 
 
 def a_batch_record(request_id: str = "r-1", prompt: str = "a red heart") -> Incoming:
@@ -50,7 +48,7 @@ def test_the_one_in_hand_passes_as_the_process_leaves(fleet: StubFleet) -> None:
     fleet.hear(a_heartbeat(partitions=(owned(0, 1, 60_000),)), now_ms())
     leaving = threading.Event()
     classifier = Classifier(Judge(), a_catalog(), Requests())
-    lane = BatchClassifier(classifier, a_catalog(), fleet, set(), BEAT_MS, leaving.is_set)
+    lane = BatchClassifier(classifier, a_catalog(), fleet, set(), leaving.is_set)
 
     async def scenario() -> str:
         passing = asyncio.create_task(lane.on_record(a_batch_record()))

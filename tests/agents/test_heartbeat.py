@@ -2,6 +2,7 @@
 """The heartbeat: what it tells, and that it goes on whatever happens to one beat."""
 
 import threading
+import time
 from concurrent.futures import Future
 
 import pytest
@@ -103,6 +104,21 @@ def test_the_batch_in_hand_counts_once_on_top_of_what_waits() -> None:
     first, second = producer.beats[0].partitions
     assert 50_000 < first.remaining_ms <= 60_100
     assert (second.remaining_ms, second.end_offset) == (0, 4)
+
+
+def test_a_worker_whose_call_hangs_says_so_and_is_not_told_to_be_free() -> None:
+    producer = Listening()
+    state = WorkerState("w-1", "painting", a_variant(), source=FixedSource(owned(0, 9, 100)), in_hand_ms=200)
+    state.watchdog.begin()
+    state.watchdog.since = time.monotonic() - 60
+    heart = Heart(state, producer, 60_000).start()
+    assert producer.heard.acquire(timeout=5)
+    state.watchdog.end()
+    heart.beat_now()
+    assert producer.heard.acquire(timeout=5)
+    heart.close()
+    assert [beat.state for beat in producer.beats] == ["hanging", "painting", "stopped"]
+    assert [beat.partitions[0].remaining_ms for beat in producer.beats[:2]] == [300, 100]
 
 
 def test_jobs_that_wait_are_counted_at_the_pace_of_those_of_late() -> None:

@@ -75,11 +75,12 @@ class Shop:
         monkeypatch.setattr(module, "open_engine", self._engine)
         monkeypatch.setattr(module, "POLL_S", 0.001)
         monkeypatch.setattr(module, "LOAD_RETRY_S", 0.001)
-        settings = load({"worker": {"heartbeat_ms": 50}})
-        self.worker = Worker(
-            settings, catalog, self.producer, MemoryImageStore(), self.plans, set(), self.fleet, "w-1"
-        )  # fmt: skip
+        self.worker = self.new_worker(catalog, heartbeat_ms=50)
         self._thread: threading.Thread | None = None
+
+    def new_worker(self, catalog: Catalog, heartbeat_ms: int) -> Worker:
+        settings = load({"worker": {"heartbeat_ms": heartbeat_ms}})
+        return Worker(settings, catalog, self.producer, MemoryImageStore(), self.plans, set(), self.fleet, "w-1")
 
     def _source(self, settings: Any, variant: str) -> Queue:
         self.queues[variant].is_open = True
@@ -158,6 +159,17 @@ def test_a_worker_does_not_paint_what_the_plan_would_judge_too_late(shop: Shop) 
     shop.plan("light")
     shop.open().until(lambda: "commit" in shop.queues["light"].log)
     assert shop.painted() == ["patient"]
+
+
+def test_a_worker_tells_that_it_has_work_as_it_takes_it(
+    shop: Shop, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = lambda: ("painting", "light") in shop.states()  # noqa: E731
+    monkeypatch.setattr(shop.queues["light"], "begin", lambda _: shop.until(told))
+    shop.worker = shop.new_worker(catalog, heartbeat_ms=60_000)
+    shop.queue("light", "a")
+    shop.plan("light")
+    shop.open().until(lambda: shop.painted() == ["a"])
 
 
 def test_a_slow_variant_takes_one_job_at_a_time(shop: Shop) -> None:

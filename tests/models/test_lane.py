@@ -5,14 +5,12 @@ import itertools
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from planner.lanes import ON_ITS_WAY_MS, Occupation, batch_may_pass
+from planner.lanes import UNHEARD_MS, Occupation, batch_may_pass
 from tests.models.depth import depth
 
 
 class LaneMachine(RuleBasedStateMachine):
     """The batch lane before a few workers, of which it hears a beat late."""
-
-    beat_ms = 500.0
 
     def __init__(self) -> None:
         super().__init__()
@@ -26,9 +24,9 @@ class LaneMachine(RuleBasedStateMachine):
     def a_batch_request_asks_to_pass(self) -> None:
         ages = [self.now_ms - at for at in self.passed.values()]
         workers = [Occupation(ms, 20.0) for ms in self.told]
-        if not batch_may_pass(workers, ages, self.beat_ms):
+        if not batch_may_pass(workers, ages):
             return
-        recent = sum(age < self.beat_ms + ON_ITS_WAY_MS for age in ages)
+        recent = sum(age < UNHEARD_MS for age in ages)
         assert recent < sum(ms == 0 for ms in self.told), "nobody is idle for it"
         self.passed[next(self.numbers)] = self.now_ms
         self.work[self.work.index(min(self.work))] += 20.0

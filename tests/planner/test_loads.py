@@ -26,7 +26,7 @@ def test_a_worker_s_load_is_that_of_all_its_partitions() -> None:
     assert view.loads("light", NOW_MS, SILENT_MS) == [Load("w-1", 0, 150.0)]
 
 
-@pytest.mark.parametrize("state", ["starting", "loading", "draining", "failed", "stopped"])
+@pytest.mark.parametrize("state", ["starting", "loading", "draining", "hanging", "failed", "stopped"])
 def test_only_serving_workers_take_jobs(state: str) -> None:
     assert remaining(heard(a_heartbeat(state=state))) == {}
 

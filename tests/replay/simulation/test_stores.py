@@ -10,6 +10,7 @@ import jsonschema
 import numpy as np
 from click.testing import CliRunner
 
+from planner.in_hand import HANGING
 from replay.reports import page
 from replay.simulation.agenda import Agenda
 from replay.simulation.figures import figures_of
@@ -18,12 +19,14 @@ from replay.simulation.run import Ran
 from replay.simulation.session import report_of
 from replay.simulation.setup import Timing
 from replay.simulation.stores import ObjectStore
+from replay.simulation.worker import Worker
 from replay.traces import poisson
 from replay.traces.outages import OBJECT_STORE
 from schemas.messages import Status
 from streams.cli import main
 from tests.builders import a_catalog, a_discriminator
 from tests.replay.simulation.runs import SERVICE_MS, a_setup, arrivals, down, one_level, ran, timed, up
+from tests.replay.simulation.test_group import a_job
 
 LATE: dict[str, Any] = {"drops": False, "slo_ms": 1000.0}
 
@@ -107,6 +110,15 @@ def test_who_waits_gives_up_after_his_patience_or_at_his_limit() -> None:
     told = store.told(30_000)
     assert told["waits"] == 3
     assert told["waited_s"] == 1.0 + 6.3 + 11.3
+
+
+def test_a_worker_that_waits_for_long_takes_no_more_jobs_until_it_goes_on() -> None:
+    worker = Worker("w-0", 0.0)
+    worker.state, worker.in_hand_ms, worker.since_ms = "painting", 20.0, 1000.0
+    assert worker.told_state(9000.0) == "painting"
+    worker.call = [a_job(1)]
+    assert worker.told_state(1500.0) == "painting"
+    assert worker.told_state(9000.0) == HANGING
 
 
 def test_the_watchdog_ends_a_worker_that_waits_for_too_long_and_its_job_fails_in_the_end() -> None:
