@@ -78,8 +78,8 @@ class Router:
     async def _job(
         self, plan: Plan, classified: ClassifiedRequest, fate: Place, cause: Headers, seen: Loads
     ) -> Outgoing:
-        if fate.is_lowered:
-            metrics.FALLBACKS.labels(self.role, "cheaper-level").inc()
+        if fate.fallback:
+            metrics.FALLBACKS.labels(self.role, fate.fallback).inc()
         try:
             return await self._dispatcher.place(
                 plan, classified, fate.level, probability=fate.probability, cause=cause, seen=seen

@@ -15,6 +15,7 @@ from schemas.messages import ClassifiedRequest, Plan, Status
 DEADLINE = "deadline"
 SHED = "shed"
 UNHONOURED = "unhonoured"
+CHEAPER, DEARER = "cheaper-level", "dearer-level"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +23,9 @@ class Place:
     """Paint it on this level."""
 
     level: str
-    probability: float  # of the level under the plan; 0 where it was not drawn: a wish, or lowered
+    probability: float  # of the level under the plan; 0 where it was not drawn: a wish, or another's fallback
     overridden: tuple[str, ...]  # options the level does not honour
-    is_lowered: bool  # a cheaper level took it, for its deadline or for the backlog
+    fallback: str = ""  # CHEAPER: for its deadline or the backlog | DEARER: nobody serves it or a cheaper one
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +49,9 @@ def decide(
     """What becomes of a classified request, under the plan in force.
 
     `wait_ms`: level -> ms until its least loaded worker is free, infinite where nobody serves it. What the plan sheds
-    comes first, then wishes, admission by backlog, the deadline, and the options. A request whose levels nobody serves
-    is placed and waits: a worker may come, and the ledger ends it at its deadline. Raises InvalidPlan where no route
+    comes first, then wishes, admission by backlog, the deadline, and the options. Where nobody serves
+    its level or a cheaper one it goes to a dearer one, if that has room and time; else it is placed and waits: a worker
+    may come, and the ledger ends it at its deadline. Raises InvalidPlan where no route
     fits.
     Source: design, section 2.3; predictive drop from DiffServe 4.1.
     """
@@ -59,12 +61,15 @@ def decide(
     wish = wished(plan, classified, catalog)
 
     def lower(level: str) -> list[str]:
-        return [variant.name for variant in catalog.cheaper_than(level)] if wish.may_go_lower else []
+        return [variant.name for variant in catalog.cheaper_than(level)] if wish.may_move else []
+
+    def higher(level: str) -> list[str]:
+        return [variant.name for variant in catalog.dearer_than(level)] if wish.may_move else []
 
     def run_ms(level: str) -> float:
         return job_ms(catalog.level(level), request.options) + judged_ms(plan, classified, level, catalog)
 
-    level = first_fit(wish.level, lower, wait_ms, run_ms, request.deadline_ms, now_ms, most_backlog_ms)
+    level = first_fit(wish.level, lower, higher, wait_ms, run_ms, request.deadline_ms, now_ms, most_backlog_ms)
     if isinstance(level, Refused):
         return TurnedAway(Status.REJECTED, level.code, level.reason, level.retry_after_ms)
     if level is None:
@@ -74,13 +79,15 @@ def decide(
     if overridden and request.options.strict:
         told = f"{level} does not honour {'; '.join(overridden)}; drop strict, or ask for what it does"
         return TurnedAway(Status.REJECTED, UNHONOURED, told)
-    is_lowered = level != wish.level
-    return Place(level, 0.0 if is_lowered else wish.probability, overridden, is_lowered)
+    if level == wish.level:
+        return Place(level, wish.probability, overridden)
+    return Place(level, 0.0, overridden, CHEAPER if level in lower(wish.level) else DEARER)
 
 
 def first_fit(
     wanted: str,
     lower: Callable[[str], Sequence[str]],
+    higher: Callable[[str], Sequence[str]],
     wait_ms: Mapping[str, float],
     run_ms: Callable[[str], float],
     deadline_ms: float | None,
@@ -89,11 +96,16 @@ def first_fit(
 ) -> str | Refused | None:
     """The wanted level, or a lower one where its backlog or the deadline asks for it; None: none is in time.
 
-    `lower` tells the levels that may stand in for one, the dearest first, `run_ms` what painting and judging
-    take on a level. Both are asked only for what the wanted level cannot answer.
+    `lower` tells the levels that may stand in for one, the dearest first; `higher` those that do where nobody serves
+    any of these, the cheapest first; `run_ms` what painting and judging take on a level. All are asked only for what
+    the wanted level cannot answer.
     """
-    wait = wait_ms[wanted]
-    if wait <= most_backlog_ms and can_meet(deadline_ms, predicted_finish_ms(now_ms, wait, run_ms(wanted))):
+
+    def is_in_time(name: str) -> bool:
+        wait = wait_ms[name]
+        return wait <= most_backlog_ms and can_meet(deadline_ms, predicted_finish_ms(now_ms, wait, run_ms(name)))
+
+    if is_in_time(wanted):
         return wanted
     cheaper = lower(wanted)
     admitted = admit(wanted, cheaper, wait_ms, most_backlog_ms)
@@ -101,6 +113,6 @@ def first_fit(
         return admitted
     candidates = (admitted.level, *cheaper)
     if all(math.isinf(wait_ms[name]) for name in candidates):
-        return admitted.level
+        return next(filter(is_in_time, higher(wanted)), admitted.level)
     finish = {name: predicted_finish_ms(now_ms, wait_ms[name], run_ms(name)) for name in candidates}
     return level_in_time(admitted.level, cheaper, deadline_ms, finish)

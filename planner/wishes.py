@@ -19,7 +19,7 @@ class Wish(NamedTuple):
 
     level: str
     probability: float  # under the plan; 0 where the request itself decided
-    may_go_lower: bool  # a cheaper level may take it when this one is overloaded or too slow
+    may_move: bool  # to a cheaper level when this one is overloaded or too slow, to a dearer one when nobody serves it
 
 
 def wished(plan: Plan, classified: ClassifiedRequest, catalog: Catalog) -> Wish:
@@ -31,12 +31,12 @@ def wished(plan: Plan, classified: ClassifiedRequest, catalog: Catalog) -> Wish:
     """
     request = classified.request
     if request.options.model in catalog.variants:
-        return Wish(request.options.model, 0.0, may_go_lower=False)
+        return Wish(request.options.model, 0.0, may_move=False)
     level = _LEVEL_OF[request.quality](catalog) if request.quality in _LEVEL_OF else ""
     if level and level in plan.allocation.values():
-        return Wish(level, 0.0, may_go_lower=False)
+        return Wish(level, 0.0, may_move=False)
     choice = choose_level(plan, request.request_id, classified.hardness, classified.classes)
-    return Wish(choice.level, choice.probability, may_go_lower=True)
+    return Wish(choice.level, choice.probability, may_move=True)
 
 
 def may_escalate(classified: ClassifiedRequest, catalog: Catalog) -> bool:

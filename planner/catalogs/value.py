@@ -140,6 +140,11 @@ class Catalog:
         cheaper = [v for v in self.variants.values() if run_ms(v, 1) < limit]
         return sorted(cheaper, key=lambda v: (-run_ms(v, 1), v.name))
 
+    def dearer_than(self, level: str) -> list[Variant]:
+        """The variants with a longer call than this level's, the shortest first: to stand in where nobody serves it."""
+        limit = run_ms(self.level(level), 1)
+        return sorted((v for v in self.variants.values() if run_ms(v, 1) > limit), key=lambda v: (run_ms(v, 1), v.name))
+
 
 def _known(entries: Mapping[str, T], kind: str, name: str) -> T:
     if name not in entries:

@@ -12,6 +12,7 @@ from planner.routing import choose_level
 from planner.shedding import ORDINARY
 from planner.stranding import ANY_MS
 from planner.tenants import Rights, Work
+from planner.variant import Variant
 from planner.wishes import wished
 from replay.simulation.agenda import Agenda
 from replay.simulation.board import Board
@@ -43,7 +44,8 @@ class Router(Sender):
         self._limits_ms[INTERACTIVE] = timing.interactive_backlog_ms
         self._begun, self._waits = Begun(), Waits(self)
         self._run_ms = LevelTimes(times, self._begun)
-        self._lower = Lower(catalog, self._begun).__getitem__
+        self._lower = Near(catalog.cheaper_than, self._begun).__getitem__
+        self._higher = Near(catalog.dearer_than, self._begun).__getitem__
 
     def _serve(self, job: Job) -> bool:
         if not job.variant and not self._decide(job):
@@ -85,7 +87,7 @@ class Router(Sender):
         if job.classified is not None:
             return self._as_wished(job, job.classified, limit_ms)
         return first_fit(
-            board.only_level or self._drawn(job), self._lower, waits, self._takes_ms, job.deadline_ms,
+            board.only_level or self._drawn(job), self._lower, self._higher, waits, self._takes_ms, job.deadline_ms,
             self._agenda.now_ms, limit_ms,
         )  # fmt: skip
 
@@ -119,7 +121,7 @@ class Router(Sender):
     def _as_wished(self, job: Job, classified: ClassifiedRequest, limit_ms: float) -> str | Refused | None:
         """The same for a request with wishes, as `planner.placement.decide` has it."""
         wish = wished(self._board.plan, classified, self._catalog)
-        lower = self._lower if wish.may_go_lower else _none
+        near = (self._lower, self._higher) if wish.may_move else (_none, _none)
 
         def takes_ms(level: str) -> float:
             variant, step = self._begun[level]
@@ -127,7 +129,7 @@ class Router(Sender):
             judged_ms = job.judged * self._board.judging_ms(level)
             return self._times.painting(variant, job.pictures, how, step) + judged_ms
 
-        return first_fit(wish.level, lower, self._waits, takes_ms, job.deadline_ms, self._agenda.now_ms, limit_ms)
+        return first_fit(wish.level, *near, self._waits, takes_ms, job.deadline_ms, self._agenda.now_ms, limit_ms)
 
     def _settle(self, job: Job, options: PaintOptions, level: str) -> bool:
         """How the level paints it; False where a strict request insists on something else, and has ended."""
@@ -164,13 +166,13 @@ class Waits(dict[str, float]):
         return self[level]
 
 
-class Lower(dict[str, list[str]]):
-    """level -> the cheaper ones that may stand in for it."""
+class Near(dict[str, list[str]]):
+    """level -> those that may stand in for it, as the catalog tells of its variant."""
 
-    def __init__(self, catalog: Catalog, begun: Begun) -> None:
+    def __init__(self, told: Callable[[str], list[Variant]], begun: Begun) -> None:
         super().__init__()
-        self._catalog, self._begun = catalog, begun
+        self._told, self._begun = told, begun
 
     def __missing__(self, level: str) -> list[str]:
-        self[level] = [variant.name for variant in self._catalog.cheaper_than(self._begun[level][0])]
+        self[level] = [variant.name for variant in self._told(self._begun[level][0])]
         return self[level]

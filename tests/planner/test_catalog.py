@@ -113,6 +113,8 @@ def test_cheaper_levels_come_dearest_first() -> None:
     catalog = a_catalog(variants=a_catalog().variants | {"middle": middle})
     assert [v.name for v in catalog.cheaper_than("heavy")] == ["middle", "light"]
     assert catalog.cheaper_than("light") == []
+    assert [v.name for v in catalog.dearer_than("light")] == ["middle", "heavy"]
+    assert catalog.dearer_than("heavy") == []
 
 
 def test_a_variant_of_unmeasured_quality_is_best_only_when_none_is_measured() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from planner.placement import Place, TurnedAway, decide
+from planner.placement import CHEAPER, DEARER, Place, TurnedAway, decide
 from schemas.messages import PaintOptions, Route, Status
 from tests.builders import NOW_MS, a_catalog, a_classified, a_discriminator, a_plan, a_request, a_variant
 
@@ -29,7 +29,7 @@ def fate(
 
 
 def test_the_plans_draw_places_a_request_without_wishes() -> None:
-    assert fate() == Place("heavy", 1.0, (), is_lowered=False)
+    assert fate() == Place("heavy", 1.0, ())
 
 
 @pytest.mark.parametrize(("quality", "level"), [("low", "light"), ("medium", "light"), ("high", "heavy")])
@@ -54,8 +54,23 @@ def test_a_named_model_is_waited_for_though_nobody_serves_it() -> None:
     assert placed.level == "heavy"
 
 
+def test_where_nobody_serves_a_level_or_a_cheaper_one_a_dearer_one_stands_in() -> None:
+    unserved = {"light": math.inf, "heavy": 300.0}
+    assert fate(to="light", wait_ms=unserved) == Place("heavy", 0.0, (), DEARER)
+    waiting = Place("light", 1.0, ())
+    assert fate(to="light", wait_ms=unserved, most_ms=200) == waiting, "it has no room"
+    assert fate(to="light", wait_ms=unserved, deadline_ms=NOW_MS + 600) == waiting, "it has no time"
+    assert fate(to="light", wait_ms={"light": math.inf, "heavy": math.inf}) == waiting
+    assert fate(to="heavy", wait_ms={"light": math.inf, "heavy": 1500.0}, quality="low") == Place("light", 0.0, ())
+
+
+def test_a_level_that_is_only_overloaded_hands_over_to_no_dearer_one() -> None:
+    turned = fate(to="light", wait_ms={"light": 1500.0, "heavy": 0.0})
+    assert isinstance(turned, TurnedAway)
+
+
 def test_an_overloaded_level_hands_over_to_a_cheaper_one() -> None:
-    assert fate(wait_ms={"light": 10, "heavy": 1500}) == Place("light", 0.0, (), is_lowered=True)
+    assert fate(wait_ms={"light": 10, "heavy": 1500}) == Place("light", 0.0, (), CHEAPER)
 
 
 def test_a_request_that_insists_is_rejected_under_overload_with_the_time_to_come_back() -> None:
@@ -65,7 +80,7 @@ def test_a_request_that_insists_is_rejected_under_overload_with_the_time_to_come
 
 
 def test_a_deadline_too_short_for_the_level_takes_the_cheaper_one_and_then_none() -> None:
-    assert fate(deadline_ms=NOW_MS + 100) == Place("light", 0.0, (), is_lowered=True)
+    assert fate(deadline_ms=NOW_MS + 100) == Place("light", 0.0, (), CHEAPER)
     turned = fate(deadline_ms=NOW_MS + 10)
     assert isinstance(turned, TurnedAway)
     assert (turned.status, turned.code) == (Status.EXPIRED, "deadline")

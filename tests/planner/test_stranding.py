@@ -7,7 +7,7 @@ import pytest
 
 from planner.escalation import Keep
 from planner.outcomes import step_of
-from planner.placement import Place, TurnedAway
+from planner.placement import CHEAPER, Place, TurnedAway
 from planner.stranding import rerouted, stranded
 from schemas.messages import Admission, GenerateJob, PaintOptions, Plan, Route, Status
 from tests.builders import NOW_MS, a_catalog, a_classified, a_job, a_plan, a_request, a_worker, an_image
@@ -50,12 +50,12 @@ def test_none_is_stranded_as_long_as_somebody_may_come(why: str, plan: Plan, wor
 
 def test_a_job_goes_where_the_plan_in_force_draws_its_request() -> None:
     fate = rerouted(all_light(), on_heavy(), a_catalog(), WAITS_MS, NOW_MS)
-    assert fate == Place("light", 1.0, (), is_lowered=False)
+    assert fate == Place("light", 1.0, ())
 
 
 def test_one_that_the_plan_still_draws_for_the_lost_variant_goes_to_a_cheaper_one() -> None:
     plan = all_light(routes=(Route(levels={"heavy": 1.0}),))
-    assert rerouted(plan, on_heavy(), a_catalog(), WAITS_MS, NOW_MS) == Place("light", 0.0, (), is_lowered=True)
+    assert rerouted(plan, on_heavy(), a_catalog(), WAITS_MS, NOW_MS) == Place("light", 0.0, (), CHEAPER)
 
 
 def test_what_was_let_in_is_neither_shed_nor_refused_for_the_backlog() -> None:
