@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from schemas.errors import PochadeError
+from schemas.errors import PochadeError, Unknown
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for numpy and the planner
     from rich.table import Table
@@ -40,7 +40,12 @@ def show(path: pathlib.Path, measured: pathlib.Path | None, catalog: str | None,
         hops = replace(hops_of(read_run(measured).report), plan=hops.plan)
     told, console = run.report["setup"], Console()
     policy, live = next(iter(run.report["policies"].items()))
-    rows = held(live, simulated(run, load(catalog or told["catalog"], published), hops), within / 0.10)
+    try:
+        served = load(catalog or told["catalog"], published)
+    except Unknown as error:
+        hint = "" if catalog else f"; the run's catalog was a file, {told['catalog']}.toml: add --catalog FILE"
+        raise PochadeError(f"{error}{hint}") from error
+    rows = held(live, simulated(run, served, hops), within / 0.10)
     console.print(
         f"{policy}, {told['workers']} workers, catalog {catalog or told['catalog']}, {run.report['trace']['file']}: "
         f"{live['requests']} requests; times between processes of {measured or 'this run'}",

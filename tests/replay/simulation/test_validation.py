@@ -1,8 +1,10 @@
-from dataclasses import asdict
+import pathlib
+from dataclasses import asdict, replace
 
 import pytest
 
 from planner.catalog import Catalog
+from replay.commands import validate
 from replay.live.folder import RunFolder
 from replay.live.seen import Seen
 from replay.simulation.figures import Figures, figures_of
@@ -12,6 +14,7 @@ from replay.simulation.session import report_of
 from replay.simulation.setup import Look, Setup, Timing
 from replay.simulation.validation import TIMES, held, hops_of, setup_of, simulated
 from replay.traces.trace import Wish
+from schemas.errors import PochadeError
 from tests.builders import a_catalog
 from tests.replay.simulation.runs import arrivals, asking, timed
 
@@ -115,3 +118,13 @@ def test_a_run_without_answers_has_no_latency_to_compare() -> None:
     run, live = a_run(a_catalog(), SLOW)
     nothing = live | {"latency_s": {"p50": None, "p95": None}}
     assert not held(nothing, again(run, SLOW))[0].is_within
+
+
+def test_a_run_whose_catalog_was_a_file_asks_for_the_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    run, _ = a_run(a_catalog(), SLOW)
+    report = dict(run.report) | {"setup": run.report["setup"] | {"catalog": "mine"}}
+    monkeypatch.setattr("replay.live.folder.read_run", lambda _: replace(run, report=report))
+    with pytest.raises(PochadeError, match="was a file, mine.toml: add --catalog FILE"):
+        validate.show(tmp_path, None, None, "", 0.1)
