@@ -124,7 +124,8 @@ def test_a_run_whose_catalog_was_a_file_asks_for_the_file(
     monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
 ) -> None:
     run, _ = a_run(a_catalog(), SLOW)
-    report = dict(run.report) | {"setup": run.report["setup"] | {"catalog": "mine"}}
+    live = {"hops_by_time": run.report["live"]["hops"]}
+    report = dict(run.report) | {"setup": run.report["setup"] | {"catalog": "mine"}, "live": live}
     monkeypatch.setattr("replay.live.folder.read_run", lambda _: replace(run, report=report))
-    with pytest.raises(PochadeError, match="was a file, mine.toml: add --catalog FILE"):
+    with pytest.raises(PochadeError, match=r"was a file, mine\.toml: add --catalog FILE"):
         validate.show(tmp_path, None, None, "", 0.1)
