@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable
 from types import TracebackType
 
+from streams.watchdog import tell_where
+
 log = logging.getLogger(__name__)
 
 CUT_SHORT = 1  # exit status of a process that did not finish in time
@@ -41,5 +43,6 @@ class Drain:
         busy = [t.name for t in threading.enumerate() if not t.daemon and t is not threading.main_thread()]
         who = ", ".join(busy) or "the stream roles or a client"
         log.critical("%s did not finish within drain_s = %g; ending the process", who, self._limit_s)
+        tell_where()
         logging.shutdown()
         self._end(CUT_SHORT)

@@ -62,6 +62,11 @@ class Watchdog:
 
     def _hang(self) -> None:
         log.critical("%s took longer than %g s; ending the process", self._what, self._limit_s)
-        with contextlib.suppress(OSError, ValueError, AttributeError):  # standard error may be no file
-            faulthandler.dump_traceback()  # where it hangs
+        tell_where()
         self._bite()
+
+
+def tell_where() -> None:
+    """Write what each thread is at to standard error."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # standard error may be no file
+        faulthandler.dump_traceback()

@@ -49,6 +49,7 @@ with Drain(0.2) as drain:
 """)
     assert status == CUT_SHORT
     assert "stuck-role did not finish within drain_s = 0.2" in said
+    assert "in stuck" in said, "where it hangs is told"
 
 
 def test_a_stream_role_that_waits_for_ever_does_not_keep_the_process_from_ending() -> None:
