@@ -119,3 +119,26 @@ def test_a_picture_that_nobody_wants_any_more_stops_within_one_step() -> None:
     assert engine.paint([task], how, after_the_second_step) is None
     assert len(asked) == 2 < heavy.steps
     assert engine.paint([task], how, lambda: False) is not None, "the next job is painted"
+
+
+def test_a_loaded_pipeline_knows_its_device_without_looking_through_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, how = load(light(), 1), settle(PaintOptions(), light())
+
+    def looked(_: torch.nn.Module) -> torch.device:
+        raise AssertionError("it went through the modules of the model")
+
+    monkeypatch.setattr("diffusers.hooks.group_offloading._get_group_onload_device", looked)
+    assert engine.paint([PaintTask(request_id="r", prompt="a red heart", seed=1)], how, lambda: False)
+
+
+def test_on_a_cpu_convolutions_are_laid_out_by_pixel_and_paint_the_same() -> None:
+    pipeline, how = load_pipeline(light()), settle(PaintOptions(), light())
+    assert pipeline.unet.down_blocks[0].resnets[0].conv1.weight.is_contiguous(memory_format=torch.channels_last)
+    assert pipeline.vae.decoder.layers[0].weight.is_contiguous(memory_format=torch.channels_last)
+    asked = {"prompt": "a red heart", "num_inference_steps": how.steps, "guidance_scale": how.guidance}
+    size = {"height": how.height, "width": how.width, "output_type": "np"}
+    by_pixel = pipeline(**asked, **size, generator=torch.Generator().manual_seed(1)).images
+    pipeline.unet.to(memory_format=torch.contiguous_format)
+    pipeline.vae.to(memory_format=torch.contiguous_format)
+    by_channel = pipeline(**asked, **size, generator=torch.Generator().manual_seed(1)).images
+    assert abs(by_pixel - by_channel).max() < 1e-3
