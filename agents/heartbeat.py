@@ -11,7 +11,7 @@ from confluent_kafka import KafkaException
 from agents.job_source import JobSource
 from agents.writing import outgoing
 from planner.catalog import Variant, run_ms
-from planner.in_hand import HANGING, hangs, left_ms
+from planner.in_hand import left_ms, told_state
 from schemas import topics
 from schemas.messages import Heartbeat, OwnedPartition
 from streams import metrics
@@ -80,7 +80,7 @@ class Heart:
 
     def _told_state(self) -> str:
         me, since = self._state, self._state.watchdog.since
-        return HANGING if since is not None and hangs(me.in_hand_ms, _ms_since(since)) else me.state
+        return me.state if since is None else told_state(me.state, me.in_hand_ms, _ms_since(since))
 
     def _beat(self, state: str) -> None:
         me = self._state

@@ -9,6 +9,11 @@ def hangs(in_hand_ms: float, elapsed_ms: float) -> bool:
     return elapsed_ms > TIMES * in_hand_ms + LEAST_MS
 
 
+def told_state(state: str, in_hand_ms: float, elapsed_ms: float) -> str:
+    """What a worker in this state tells of itself while it has work in hand."""
+    return HANGING if hangs(in_hand_ms, elapsed_ms) else state
+
+
 def left_ms(in_hand_ms: float, elapsed_ms: float) -> float:
     """What it takes yet: what is late may be late by as much again, and is not done; what hangs begins anew."""
     return in_hand_ms if hangs(in_hand_ms, elapsed_ms) else abs(in_hand_ms - elapsed_ms)

@@ -2,7 +2,7 @@
 
 from collections import deque
 
-from planner.in_hand import HANGING, hangs, left_ms
+from planner.in_hand import left_ms, told_state
 from replay.simulation.group import Member
 from replay.simulation.job import Job
 
@@ -42,7 +42,7 @@ class Worker:
 
     def told_state(self, now_ms: float) -> str:
         """As in Heartbeat."""
-        return HANGING if self.call and hangs(self.in_hand_ms, now_ms - self.since_ms) else self.state
+        return told_state(self.state, self.in_hand_ms, now_ms - self.since_ms) if self.call else self.state
 
     def remaining_ms(self, run_ms: float, now_ms: float) -> float:
         """What it says it still has to do, where a job takes `run_ms`."""

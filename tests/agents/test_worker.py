@@ -164,12 +164,15 @@ def test_a_worker_does_not_paint_what_the_plan_would_judge_too_late(shop: Shop) 
 def test_a_worker_tells_that_it_has_work_as_it_takes_it(
     shop: Shop, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = lambda: ("painting", "light") in shop.states()  # noqa: E731
-    monkeypatch.setattr(shop.queues["light"], "begin", lambda _: shop.until(told))
+    def begin(_: list[Taken]) -> None:
+        shop.until(lambda: ("painting", "light") in shop.states())
+
+    monkeypatch.setattr(shop.queues["light"], "begin", begin)
     shop.worker = shop.new_worker(catalog, heartbeat_ms=60_000)
     shop.queue("light", "a")
     shop.plan("light")
     shop.open().until(lambda: shop.painted() == ["a"])
+    assert ("painting", "light") in shop.states()
 
 
 def test_a_slow_variant_takes_one_job_at_a_time(shop: Shop) -> None:
