@@ -20,7 +20,7 @@ from agents.evaluation.painting_samples import of_failures, of_levels, of_steps
 from agents.evaluation.painting_scope import Scope, fresh
 from agents.evaluation.painting_sweeps import at, nearest, order, over_orders, sweep
 from agents.evaluation.painting_workshop import Workshop, work_ms
-from agents.evaluation.profiling import clock_of, timed
+from agents.evaluation.profiling import clock_of, painting, timed_in_turns
 from agents.evaluation.report import Grid
 from agents.world import renderer
 from agents.world.captions import parse
@@ -28,7 +28,7 @@ from agents.world.styles import POSTER
 from planner.catalog import Variant
 
 FRESH, SAME, NEAREST = "fresh noise", "the draft's own noise", "nearest stored prompt"
-_TIMING_S = 20.0
+_TIMING_S = 60.0
 _SHOWN = 12  # pictures of a row
 
 
@@ -68,7 +68,7 @@ class Examination:
         rng = np.random.default_rng([self._scope.seed, 6])
         true = np.stack([renderer.render(scene, rng) for scene in scenes])
         objects = np.array([len(scene.objects) for scene in scenes])
-        self._costs = {name: self._cost_ms(variant) for name, variant in self._levels.items()}
+        self._costs = self._measured_costs()
         ranked = self._ranked(painted)
         scorer = self._rankers.scorer
         chosen = self._scope.catalog.pair().paint_over_step
@@ -159,9 +159,12 @@ class Examination:
             features=None if scorer is None else np.asarray(scorer.features(list(painted.pictures())), float),
         )
 
-    def _cost_ms(self, variant: Variant) -> float:
-        clock = clock_of(variant, self._scope.threads)
-        return timed(opened(variant, self._scope.threads), variant, 1, clock, _TIMING_S).ms
+    def _measured_costs(self) -> dict[str, float]:
+        """Level -> ms of one picture. Holds all levels loaded: those of this world are small."""
+        threads, levels = self._scope.threads, self._levels
+        calls = {name: painting(opened(variant, threads), variant, 1) for name, variant in levels.items()}
+        clocks = {name: clock_of(variant, threads) for name, variant in levels.items()}
+        return {name: found.ms for name, found in timed_in_turns(calls, clocks, _TIMING_S).items()}
 
     def _grids(
         self, objects: np.ndarray, painted: Mapping[str, Painted], over: Mapping[int, np.ndarray], true: np.ndarray

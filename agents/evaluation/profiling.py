@@ -3,15 +3,20 @@
 Which clock counts: "cpu" is this process's own time, and does not notice what else the machine does; it stands for the
 time on an idle core only where one thread paints. Everywhere else (CUDA, several threads, an engine that waits) it is
 "wall".
+
+Speeds of a machine drift within minutes, by half and more where others share it. So levels are timed in turns, a few
+calls each, and a figure is the median over all turns: a slow minute falls upon every level, and their ratios hold.
 """
 
 import gc
 import importlib
+import math
 import statistics
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 
@@ -20,8 +25,9 @@ from agents.evaluation.painting import Order, paint_call
 from planner.catalog import Variant
 from schemas.errors import PochadeError
 
-WARM_UP, REPEATS, FEWEST = 2, 9, 3  # calls at each batch size; fewer repeats where they would outlast the budget
-LOADS = 3  # into a warm process
+WARM_UP, REPEATS = 2, 3  # calls of one turn; fewer repeats where they would outlast the budget, and never none
+ENOUGH_S = 0.3  # quick calls are repeated for so long
+TURNS = 9  # of levels that are held loaded together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,20 +42,26 @@ class Timing:
     repeats: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """One variant on this machine."""
+class Sample(NamedTuple):
+    """One call by both clocks."""
 
-    clock: str  # "cpu" | "wall"
+    cpu_ms: float
+    wall_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """One variant in one process."""
+
     cold_load_ms: float  # libraries and model into a new process, by the wall; the files may be in the page cache
-    load_ms: float  # into a process that has loaded it before, median of LOADS
+    load_ms: float  # into a process that has loaded it before
     memory_bytes: int  # peak of the process above what it held with the libraries loaded
     cuda_bytes: int  # peak that torch allocated; 0 without CUDA
-    calls: dict[int, Timing]  # batch size -> one call
+    calls: dict[int, list[Sample]]  # batch size -> calls
     failed: dict[int, str]  # batch size -> why it could not be painted: memory
 
 
-def measure(variant: Variant, batches: Sequence[int], threads: int, budget_s: float) -> Measured:
+def measure(variant: Variant, batches: Sequence[int], threads: int, budget_s: float) -> Round:
     """Measure in this process, which should be new. `budget_s` bounds the repeats of each batch size.
 
     Raises:
@@ -61,26 +73,23 @@ def measure(variant: Variant, batches: Sequence[int], threads: int, budget_s: fl
     before = _resident_bytes()
     engine = open_engine(variant.engine, variant, threads)
     cold_load_ms = (time.perf_counter() - begun) * 1e3
-    loads = []
-    for _ in range(LOADS):
-        del engine
-        gc.collect()
-        begun = time.perf_counter()
-        engine = open_engine(variant.engine, variant, threads)
-        loads.append((time.perf_counter() - begun) * 1e3)
-    clock, calls, failed = clock_of(variant, threads), dict[int, Timing](), dict[int, str]()
+    del engine
+    gc.collect()
+    begun = time.perf_counter()
+    engine = open_engine(variant.engine, variant, threads)
+    load_ms = (time.perf_counter() - begun) * 1e3
+    calls, failed = dict[int, list[Sample]](), dict[int, str]()
     for batch in sorted(batches):
         try:
-            calls[batch] = timed(engine, variant, batch, clock, budget_s)
+            calls[batch] = list(samples(painting(engine, variant, batch), budget_s))
         except RuntimeError as error:  # torch's word for no memory, and larger batches need more
             failed[batch] = str(error).splitlines()[0]
             break
     if not calls:
         raise PochadeError(f"level {variant.name!r} paints no picture here: {failed}")
-    return Measured(
-        clock=clock,
+    return Round(
         cold_load_ms=cold_load_ms,
-        load_ms=statistics.median(loads),
+        load_ms=load_ms,
         memory_bytes=max(0, _peak_bytes() - before),
         cuda_bytes=_cuda_bytes(variant),
         calls=calls,
@@ -88,27 +97,48 @@ def measure(variant: Variant, batches: Sequence[int], threads: int, budget_s: fl
     )
 
 
-def timed(engine: Engine, variant: Variant, batch: int, clock: str, budget_s: float) -> Timing:
-    """Repeated calls for `batch` pictures on a blank."""
+def painting(engine: Engine, variant: Variant, batch: int) -> Callable[[], object]:
+    """A call for `batch` pictures on a blank."""
     order = Order(variant=variant, prompts=("a red heart above a blue star",) * batch, seeds=tuple(range(batch)))
-    samples = list(_samples(lambda: paint_call(engine, order), budget_s))
-    by = {name: [sample[at] for sample in samples] for at, name in enumerate(("cpu", "wall"))}
+    return lambda: paint_call(engine, order)
+
+
+def timed_in_turns(
+    calls: Mapping[str, Callable[[], object]], clocks: Mapping[str, str], budget_s: float
+) -> dict[str, Timing]:
+    """Each call again and again in turns with the others, until `budget_s` is spent, and then no fewer than two."""
+    taken, end = {name: list[Sample]() for name in calls}, time.perf_counter() + budget_s
+    for turn in range(TURNS):
+        for name, call in calls.items():
+            taken[name] += samples(call, math.inf, warm_up=WARM_UP if turn == 0 else 0, repeats=1)
+        if turn and time.perf_counter() > end:
+            break
+    return {name: timing(found, clocks[name]) for name, found in taken.items()}
+
+
+def timing(taken: Sequence[Sample], clock: str) -> Timing:
+    """What two samples or more come to by the clock that counts, "cpu" or "wall"."""
+    by = {"cpu": [sample.cpu_ms for sample in taken], "wall": [sample.wall_ms for sample in taken]}
     low, middle, high = statistics.quantiles(by[clock], n=4, method="inclusive")
     return Timing(
         ms=middle, low_ms=low, high_ms=high, cpu_ms=statistics.median(by["cpu"]),
-        wall_ms=statistics.median(by["wall"]), repeats=len(samples),
+        wall_ms=statistics.median(by["wall"]), repeats=len(taken),
     )  # fmt: skip
 
 
-def _samples(call: Callable[[], object], budget_s: float) -> Iterable[tuple[float, float]]:
-    """(CPU ms, wall ms) of each call after the warm-up."""
-    end = time.perf_counter() + budget_s
-    for at in range(WARM_UP + REPEATS):
+def samples(
+    call: Callable[[], object], budget_s: float, *, warm_up: int = WARM_UP, repeats: int = REPEATS
+) -> Iterator[Sample]:
+    """One turn: calls after the warm-up."""
+    for _ in range(warm_up):
+        call()
+    begun, taken = time.perf_counter(), 0
+    while True:
         cpu, wall = time.process_time(), time.perf_counter()
         call()
-        if at >= WARM_UP:
-            yield (time.process_time() - cpu) * 1e3, (time.perf_counter() - wall) * 1e3
-        if at + 1 >= WARM_UP + FEWEST and time.perf_counter() > end:
+        yield Sample((time.process_time() - cpu) * 1e3, (time.perf_counter() - wall) * 1e3)
+        taken, spent = taken + 1, time.perf_counter() - begun
+        if spent > budget_s or (taken >= repeats and spent > ENOUGH_S):
             return
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from agents.evaluation.observations import Sweep
 from agents.evaluation.painting import Painted
-from agents.evaluation.profiling import Measured
+from agents.evaluation.profiling_rounds import Measured
 from agents.evaluation.profiling_run import CascadeFound, Found, Wanted
 from planner.discriminator import DeferralPoint
 from planner.profiles import FORMAT, CascadeProfile, LevelProfile, Profile, Shares, Start, parse

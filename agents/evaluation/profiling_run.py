@@ -1,9 +1,6 @@
 """Profiles a catalog: times and memory of every level, and what each makes of the same prompts if it can be told."""
 
-import json
-import multiprocessing
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -15,11 +12,12 @@ from agents.evaluation.painting import Order, Painted
 from agents.evaluation.painting_quality import CLIP
 from agents.evaluation.painting_rankers import Rankers, find, per_prompt_ms
 from agents.evaluation.painting_sweeps import Asked, nearest, order, over_orders, steps_to_try, sweep
-from agents.evaluation.painting_workshop import Workshop, progress_bar, work_ms
-from agents.evaluation.profiling import LOADS, REPEATS, WARM_UP, Measured, Timing, clock_of, measure
+from agents.evaluation.painting_workshop import Workshop, work_ms
+from agents.evaluation.profiling import clock_of
+from agents.evaluation.profiling_rounds import Measured, time_levels
 from agents.evaluation.sweeps import choose_k
 from agents.world.layout import SIZE
-from planner.catalog import Catalog, Pair, Variant, run_ms
+from planner.catalog import Catalog, Pair, Variant
 
 SWEPT = 240  # prompts that are painted from every step
 NEAREST = "nearest stored prompt"
@@ -70,30 +68,10 @@ class Found:
     missing: tuple[str, ...]
 
 
-def time_levels(wanted: Wanted, folder: Path) -> dict[str, Measured]:
-    """Each level in a process of its own; kept in `folder`, so that an interrupted run goes on where it was.
-
-    Raises:
-        EngineFailed: a level cannot be loaded.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    found, variants = {}, [wanted.catalog.level(name) for name in wanted.levels]
-    with progress_bar() as bar:
-        task = bar.add_task("timing", total=sum(_timing_ms(variant, wanted) for variant in variants))
-        for variant in variants:
-            bar.update(task, description=f"timing {variant.name}")
-            digest = Order(variant=variant, prompts=(), seeds=(), threads=wanted.threads).digest()
-            file = folder / f"timing-{variant.name}-{digest}-{'-'.join(map(str, wanted.batches))}.json"
-            if not file.exists():
-                file.write_text(json.dumps(asdict(_in_new_process(variant, wanted))))
-            found[variant.name] = _read(file)
-            bar.advance(task, _timing_ms(variant, wanted))
-    return found
-
-
 def run(wanted: Wanted, folder: Path, jobs: int) -> Found:
     """Measure what is not measured yet. Raises EngineFailed where a level cannot be loaded."""
-    measured = time_levels(wanted, folder)
+    variants = [wanted.catalog.level(name) for name in wanted.levels]
+    measured = time_levels(variants, wanted.batches, folder, threads=wanted.threads, budget_s=wanted.budget_s)
     if not wanted.is_painting:
         return Found(measured=measured, painted={}, cascades=(), reuse={}, hardness=np.zeros(0), missing=())
     study = _Study(wanted, Workshop(folder, jobs=jobs, threads=wanted.threads), find(wanted.catalog, wanted.models))
@@ -182,19 +160,3 @@ def _swept_count(wanted: Wanted) -> int:
 
 def _sweep_ms(variant: Variant, wanted: Wanted) -> float:
     return sum(work_ms(variant, _swept_count(wanted), k) for k in (0, *steps_to_try(variant.steps)))
-
-
-def _timing_ms(variant: Variant, wanted: Wanted) -> float:
-    calls = (WARM_UP + REPEATS) * sum(run_ms(variant, batch) for batch in wanted.batches)
-    return min(calls, 1000 * wanted.budget_s * len(wanted.batches)) + (LOADS + 1) * variant.load_ms + 5000
-
-
-def _in_new_process(variant: Variant, wanted: Wanted) -> Measured:
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(measure, variant, wanted.batches, wanted.threads, wanted.budget_s).result()
-
-
-def _read(file: Path) -> Measured:
-    kept = json.loads(file.read_text())
-    calls = {int(batch): Timing(**timing) for batch, timing in kept["calls"].items()}
-    return Measured(**kept | {"calls": calls, "failed": {int(b): why for b, why in kept["failed"].items()}})

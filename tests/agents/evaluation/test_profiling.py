@@ -10,10 +10,12 @@ from click.testing import CliRunner
 
 from agents.commands.profile import profile
 from agents.engines import open_engine
-from agents.evaluation import profiling, profiling_run
-from agents.evaluation.profiling import Measured, Timing, clock_of, timed
+from agents.evaluation import profiling, profiling_rounds
+from agents.evaluation.painting import Order
+from agents.evaluation.profiling import Round, Sample, clock_of, painting, samples, timed_in_turns
 from agents.evaluation.profiling_catalog import snippet, updated
 from agents.evaluation.profiling_file import deferral
+from agents.evaluation.profiling_rounds import ROUNDS, Measured, together
 from planner.catalog import parse as parse_catalog
 from planner.loading import Loading
 from planner.profiles import parse
@@ -25,15 +27,15 @@ from tests.planner.test_profiles import LEVEL, a_profile_file, parsed
 
 __all__ = ["no_rules_to_load"]  # a fixture
 
-TIMING = Timing(ms=5.0, low_ms=4.0, high_ms=7.0, cpu_ms=4.5, wall_ms=5.0, repeats=9)
+CALLS = [Sample(4.0, 4.0), Sample(4.5, 5.0), Sample(5.0, 7.0)]
 
 
-def a_measured(**changes: Any) -> Measured:
+def a_round(**changes: Any) -> Round:
     values: dict[str, Any] = {
-        "clock": "wall", "cold_load_ms": 900.0, "load_ms": 90.0, "memory_bytes": 1000, "cuda_bytes": 0,
-        "calls": {1: TIMING, 2: TIMING}, "failed": {8: "out of memory"},
+        "cold_load_ms": 900.0, "load_ms": 90.0, "memory_bytes": 1000, "cuda_bytes": 0, "calls": {1: CALLS, 2: CALLS},
+        "failed": {8: "out of memory"},
     }  # fmt: skip
-    return Measured(**values | changes)
+    return Round(**values | changes)
 
 
 def run_profile(folder: pathlib.Path, *options: str) -> str:
@@ -48,18 +50,50 @@ def run_profile(folder: pathlib.Path, *options: str) -> str:
     return told.output
 
 
-def test_a_call_is_timed_by_the_clock_that_counts() -> None:
+def test_a_call_is_timed_by_the_clock_that_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profiling, "TURNS", 2)
+    monkeypatch.setattr(profiling, "ENOUGH_S", 0.0)
     level = a_level(latency_ms={1: 30.0})
-    found = timed(open_engine("profile", level, 1), level, 1, "wall", budget_s=600)
-    assert found.ms == found.wall_ms >= 30
-    assert found.low_ms <= found.ms <= found.high_ms
-    assert found.cpu_ms < found.wall_ms, "it sleeps"
-    assert found.repeats == profiling.REPEATS
+    call = painting(open_engine("profile", level, 1), level, 1)
+    found = timed_in_turns({"sleeps": call, "also": call}, {"sleeps": "wall", "also": "cpu"}, budget_s=600)
+    assert found["sleeps"].ms == found["sleeps"].wall_ms >= 30
+    assert found["sleeps"].low_ms <= found["sleeps"].ms <= found["sleeps"].high_ms
+    assert found["also"].ms == found["also"].cpu_ms < found["also"].wall_ms, "it sleeps"
 
 
-def test_repeats_end_when_their_time_is_spent_but_not_before_there_are_three() -> None:
-    level = a_level(latency_ms={1: 5.0})
-    assert timed(open_engine("profile", level, 1), level, 1, "wall", budget_s=0).repeats == profiling.FEWEST
+def test_levels_are_timed_in_turns_so_that_a_slow_minute_falls_upon_all_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(profiling, "ENOUGH_S", 0.0)
+    called: list[str] = []
+    calls = {name: lambda name=name: called.append(name) for name in ("light", "heavy")}
+    found = timed_in_turns(calls, dict.fromkeys(calls, "wall"), budget_s=600)
+    assert found["light"].repeats == found["heavy"].repeats == profiling.TURNS
+    warm = ["light"] * (profiling.WARM_UP + 1) + ["heavy"] * (profiling.WARM_UP + 1)
+    assert called == warm + ["light", "heavy"] * (profiling.TURNS - 1)
+
+
+def test_turns_end_when_their_time_is_spent_but_not_before_there_are_two() -> None:
+    assert timed_in_turns({"light": list}, {"light": "cpu"}, budget_s=0)["light"].repeats >= 2
+
+
+def test_repeats_end_when_their_time_is_spent_and_quick_calls_are_repeated_for_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert len(list(samples(list, budget_s=0))) == 1
+    assert len(list(samples(list, budget_s=600))) > profiling.REPEATS
+    monkeypatch.setattr(profiling, "ENOUGH_S", 0.0)
+    assert len(list(samples(list, budget_s=600))) == profiling.REPEATS
+
+
+def test_a_figure_is_the_median_over_the_calls_of_all_rounds() -> None:
+    slow = [Sample(2 * cpu, 2 * wall) for cpu, wall in CALLS]
+    rounds = [a_round(memory_bytes=9), a_round(calls={1: slow, 2: slow}, load_ms=200.0), a_round(calls={1: CALLS})]
+    found = together(rounds, "cpu")
+    assert set(found.calls) == {1}, "a size that one round could not paint has no time"
+    assert (found.calls[1].ms, found.calls[1].wall_ms, found.calls[1].repeats) == (5.0, 7.0, 9)
+    assert (found.load_ms, found.memory_bytes) == (90.0, 1000)
+    assert found.failed == {8: "out of memory"}
 
 
 @pytest.mark.parametrize(
@@ -80,12 +114,11 @@ def test_cpu_time_counts_where_one_thread_of_a_cpu_paints(
 
 
 def test_a_batch_that_finds_no_memory_is_told_and_smaller_ones_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_memory_for_four(engine: object, variant: object, batch: int, *rest: object) -> Timing:  # noqa: ARG001
-        if batch >= 4:
+    def no_memory_for_four(engine: object, order: Order) -> None:  # noqa: ARG001
+        if len(order.prompts) >= 4:
             raise RuntimeError("out of memory\nof 16 GiB")
-        return TIMING
 
-    monkeypatch.setattr(profiling, "timed", no_memory_for_four)
+    monkeypatch.setattr(profiling, "paint_call", no_memory_for_four)
     found = profiling.measure(a_level(), [8, 1, 2, 4], 1, 1)
     assert set(found.calls) == {1, 2}
     assert found.failed == {4: "out of memory"}
@@ -133,17 +166,17 @@ def test_profile_writes_files_that_the_planner_reads_and_goes_on_where_it_was(
 ) -> None:
     timed_levels: list[str] = []
 
-    def instead_of_a_process(variant: Any, wanted: Any) -> Measured:  # noqa: ARG001
+    def instead_of_a_process(variant: Any, *rest: Any) -> Round:  # noqa: ARG001
         timed_levels.append(variant.name)
-        return a_measured()
+        return a_round()
 
-    monkeypatch.setattr(profiling_run, "_in_new_process", instead_of_a_process)
+    monkeypatch.setattr(profiling_rounds, "_in_new_process", instead_of_a_process)
     told = run_profile(tmp_path, "--write")
     written = (tmp_path / "small.toml").read_text()
     assert parse_catalog(written, "small").level("heavy").latency_ms == {1: 5.0, 2: 5.0}
     assert "# a catalog for tests" in written
     run_profile(tmp_path)  # of the catalog as it was
-    assert timed_levels == ["light", "middle", "heavy"], "the second run has it already"
+    assert timed_levels == ["light", "middle", "heavy"] * ROUNDS, "in turns, and the second run has it already"
     assert "not measured: light, 8 pictures a call: out of memory" in told
 
     measured = parse((tmp_path / "small.json").read_text(), "small.json")
@@ -168,7 +201,7 @@ def test_profile_writes_files_that_the_planner_reads_and_goes_on_where_it_was(
 def test_prompts_outside_the_grammar_get_times_and_confidences_and_no_quality(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(profiling_run, "_in_new_process", lambda variant, wanted: a_measured())  # noqa: ARG005
+    monkeypatch.setattr(profiling_rounds, "_in_new_process", lambda *asked: a_round())  # noqa: ARG005
     prompts = tmp_path / "prompts.txt"
     prompts.write_text("an old lighthouse\na robot barista\n\nmisty mountains\na tiny house\n")
     run_profile(tmp_path, "--prompt-file", str(prompts), "--levels", "light,heavy")
@@ -181,7 +214,7 @@ def test_prompts_outside_the_grammar_get_times_and_confidences_and_no_quality(
 
 @pytest.mark.usefixtures("no_rules_to_load")
 def test_without_quality_nothing_but_times_is_measured(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(profiling_run, "_in_new_process", lambda variant, wanted: a_measured())  # noqa: ARG005
+    monkeypatch.setattr(profiling_rounds, "_in_new_process", lambda *asked: a_round())  # noqa: ARG005
     run_profile(tmp_path, "--no-quality")
     measured = parse((tmp_path / "small.json").read_text(), "small.json")
     assert measured.levels["light"].load_ms == 90.0
@@ -190,12 +223,11 @@ def test_without_quality_nothing_but_times_is_measured(tmp_path: pathlib.Path, m
 
 
 def test_a_level_is_timed_in_a_process_of_its_own(tmp_path: pathlib.Path) -> None:
-    catalog = parse_catalog(CATALOG, "small")
-    wanted = profiling_run.Wanted(
-        catalog=catalog, levels=("light",), asked=profiling_run.Asked(prompts=(), seeds=()), batches=(1, 2),
-        models=tmp_path, seed=0, budget_s=0.0,
-    )  # fmt: skip
-    found = profiling_run.time_levels(wanted, tmp_path)["light"]
+    def time_light() -> Measured:
+        light = [parse_catalog(CATALOG, "small").level("light")]
+        return profiling_rounds.time_levels(light, (1, 2), tmp_path, threads=1, budget_s=0.0)["light"]
+
+    found = time_light()
     assert set(found.calls) == {1, 2}
     assert found.cold_load_ms > 0
-    assert profiling_run.time_levels(wanted, tmp_path)["light"] == found
+    assert time_light() == found, "it is kept"
