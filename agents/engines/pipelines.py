@@ -1,5 +1,6 @@
 """Loads the diffusers pipeline of a variant: on which device, in which precision, with which weights and scheduler."""
 
+import functools
 import importlib
 import pathlib
 import warnings
@@ -33,13 +34,20 @@ def _settled(pipeline: Any) -> Any:
     In each call diffusers looks through every module of the model for hooks of offloading, which nothing here installs:
     1.2 of the 15 ms in which the smallest model paints a picture.
     """
-    kind, device = type(pipeline), pipeline.device
-    pipeline.__class__ = type(kind.__name__, (kind,), {"_execution_device": device})
+    kind: Any = type(pipeline)
+    pipeline.stays_on = device = pipeline.device
+    pipeline.__class__ = _staying(kind)
     if device.type == "cpu":
         for part in pipeline.components.values():
             if isinstance(part, torch.nn.Module) and all(weights.dim() < 5 for weights in part.parameters()):
                 part.to(memory_format=torch.channels_last)
     return pipeline
+
+
+@functools.cache
+def _staying(kind: type) -> type:
+    """Pipelines of a kind that paint on the device they are told to stay on."""
+    return type(kind.__name__, (kind,), {"_execution_device": property(lambda pipeline: pipeline.stays_on)})
 
 
 def placement(loading: Loading, *, has_cuda: bool) -> tuple[str, torch.dtype]:
