@@ -93,10 +93,11 @@ def profile(
     named = catalog.name if not levels else "-".join([catalog.name, *wanted.levels])  # a part replaces no whole
     measured = _save(wanted, found, folder, named)
     _tell(measured, found, folder / f"{named}.json")
-    if _has_judged_cascade(measured):
-        swept(catalog, folder / f"{named}.json", Choice(), is_kept=True)
     if write:
         _write(catalog_name, measured)
+        catalog = relocated(catalogs.load(catalog_name), models)  # its rows shall tell the times that it now has
+    if _has_judged_cascade(measured):
+        swept(catalog, folder / f"{named}.json", Choice(), is_kept=True)
 
 
 profile.add_command(cascades)

@@ -82,7 +82,10 @@ def swept(
         bar.update(task, description="choosing rows")
         mine = offered(seen, catalog)
         if not mine.settings:
-            raise PochadeError(f"{file} has no cascade whose drafts were judged: nothing to sweep; profile one first")
+            raise PochadeError(
+                f"nothing to sweep in {file}: it has no cascade whose drafts were judged and whose levels are both"
+                " worth their cost; profile one first"
+            )
         table = table_of(mine, catalog, choice, provenance())
     _tell(table, remarks(seen, catalog, table))
     if is_kept:

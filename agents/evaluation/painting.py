@@ -4,7 +4,6 @@ One order paints any number of pictures alike; `split` cuts it into parts that a
 """
 
 import hashlib
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -72,8 +71,6 @@ class Painted:
 
     quality: np.ndarray  # [n] 0..1; nan: not judged
     all_facts: np.ndarray  # bool [n]; False where not judged by facts
-    cpu_ms: np.ndarray  # [n] of this process, a picture's share of its call
-    wall_ms: np.ndarray  # [n]
     files: tuple[Path, ...]
 
     def pictures(self) -> np.ndarray:
@@ -84,17 +81,16 @@ class Painted:
     def load(cls, file: Path) -> "Painted":
         """One part. Raises OSError, ValueError, KeyError for a file that is none."""
         with np.load(file, allow_pickle=False) as kept:
-            arrays = {name: kept[name] for name in ("quality", "all_facts", "cpu_ms", "wall_ms")}
-        return cls(**arrays, files=(file,))
+            return cls(quality=kept["quality"], all_facts=kept["all_facts"], files=(file,))
 
 
 def joined(parts: Sequence[Painted]) -> Painted:
     """Parts in a row as one."""
-    arrays = {
-        name: np.concatenate([getattr(part, name) for part in parts])
-        for name in ("quality", "all_facts", "cpu_ms", "wall_ms")
-    }
-    return Painted(**arrays, files=tuple(file for part in parts for file in part.files))
+    return Painted(
+        quality=np.concatenate([part.quality for part in parts]),
+        all_facts=np.concatenate([part.all_facts for part in parts]),
+        files=tuple(file for part in parts for file in part.files),
+    )
 
 
 def paint_into(order: Order, file: Path) -> None:
@@ -104,27 +100,13 @@ def paint_into(order: Order, file: Path) -> None:
         EngineFailed: the variant cannot be loaded.
         CannotPaintOver: it begins with pictures, and the model cannot.
     """
-    pictures, cpu_ms, wall_ms = _painted(order)
+    engine = opened(order.variant, order.threads)
+    pictures = np.stack([picture for call in order.split(order.batch) for picture in paint_call(engine, call)])
     quality, right = judge(order.judged_by, order.variant, order.prompts, pictures)
     partial = file.with_suffix(".partial")
     with partial.open("wb") as out:
-        np.savez_compressed(
-            out, allow_pickle=False, pictures=pictures, quality=quality, all_facts=right, cpu_ms=cpu_ms, wall_ms=wall_ms
-        )
+        np.savez_compressed(out, allow_pickle=False, pictures=pictures, quality=quality, all_facts=right)
     partial.replace(file)
-
-
-def _painted(order: Order) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(pictures uint8 [n, h, w, 3], cpu_ms [n], wall_ms [n])."""
-    engine = opened(order.variant, order.threads)
-    pictures: list[np.ndarray] = []
-    cpu_ms, wall_ms = np.zeros(len(order.prompts)), np.zeros(len(order.prompts))
-    for at, call in zip(range(0, len(order.prompts), order.batch), order.split(order.batch), strict=True):
-        cpu, wall = time.process_time(), time.perf_counter()
-        pictures += paint_call(engine, call)
-        cpu_ms[at : at + order.batch] = (time.process_time() - cpu) * 1e3 / len(call.prompts)
-        wall_ms[at : at + order.batch] = (time.perf_counter() - wall) * 1e3 / len(call.prompts)
-    return np.stack(pictures), cpu_ms, wall_ms
 
 
 def paint_call(engine: Engine, order: Order) -> list[np.ndarray]:

@@ -18,7 +18,7 @@ from agents.evaluation.painting_rankers import Rankers, find
 from agents.evaluation.painting_ranking import Ranked, rank
 from agents.evaluation.painting_samples import of_failures, of_levels, of_steps
 from agents.evaluation.painting_scope import Scope, fresh
-from agents.evaluation.painting_sweeps import at, nearest, order, over_orders, sweep
+from agents.evaluation.painting_sweeps import at, nearest, order, over_orders, step_shares, sweep
 from agents.evaluation.painting_workshop import Workshop, work_ms
 from agents.evaluation.profiling import clock_of, painting, timed_in_turns
 from agents.evaluation.report import Grid
@@ -119,17 +119,18 @@ class Examination:
             orders |= over_orders(NEAREST, same, neighbours, steps)
         try:
             found = self._workshop.paint(orders)
+            shares = step_shares(self._heavy, steps, threads=self._scope.threads, budget_s=_TIMING_S)
         except CannotPaintOver as error:
             self._missing.append(f"painting over and reuse: {error}")
             return {}, {}, {}
-        clock, blank = clock_of(self._heavy, self._scope.threads), painted[self._heavy.name]
+        blank = painted[self._heavy.name]
         over = {
-            FRESH: sweep(FRESH, steps, found, found[FRESH], rows, clock),
-            SAME: sweep(SAME, steps, found, blank, rows, clock),
+            FRESH: sweep(FRESH, shares, found, found[FRESH], rows),
+            SAME: sweep(SAME, shares, found, blank, rows),
         }
         for name in map(_over, self._strong):
-            over[name] = sweep(name, steps, found, found[FRESH], rows, clock)
-        reuse = {NEAREST: sweep(NEAREST, steps, found, blank, rows, clock)} if neighbours is not None else {}
+            over[name] = sweep(name, shares, found, found[FRESH], rows)
+        reuse = {NEAREST: sweep(NEAREST, shares, found, blank, rows)} if neighbours is not None else {}
         return over, reuse, {k: found[at(FRESH, k)].pictures() for k in steps}
 
     def _neighbours(self, painted: Mapping[str, Painted]) -> np.ndarray | None:
@@ -164,7 +165,7 @@ class Examination:
         threads, levels = self._scope.threads, self._levels
         calls = {name: painting(opened(variant, threads), variant, 1) for name, variant in levels.items()}
         clocks = {name: clock_of(variant, threads) for name, variant in levels.items()}
-        return {name: found.ms for name, found in timed_in_turns(calls, clocks, _TIMING_S).items()}
+        return {name: found.ms for name, found in timed_in_turns(calls, clocks, _TIMING_S, "levels").items()}
 
     def _grids(
         self, objects: np.ndarray, painted: Mapping[str, Painted], over: Mapping[int, np.ndarray], true: np.ndarray

@@ -2,15 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from agents.evaluation.observations import Sweep
-from agents.evaluation.painting import Order, Painted
+from agents.evaluation.painting import Order, Painted, batch_of, opened, paint_call
+from agents.evaluation.profiling import clock_of, timed_in_turns, usual_order
 from planner.catalog import Variant
 from schemas.ids import paint_over_seed
 
 STAGE = 1  # of the escalated job: the one after the draft's
+_TIMED = 4  # pictures of a call, where one call may paint so many
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,18 +63,17 @@ def at(name: str, k: int) -> str:
 
 
 def sweep(
-    name: str, steps: Sequence[int], painted: Mapping[str, Painted], blank: Painted, rows: np.ndarray, clock: str
+    name: str, steps: Mapping[int, float], painted: Mapping[str, Painted], blank: Painted, rows: np.ndarray
 ) -> Sweep:
     """What came of `over_orders`, against the blank's rows; `rows` int [m] are the prompts' in the whole evaluation.
 
-    The cost is measured: encoding the draft costs a little more than the share of the steps.
+    `steps` are those begun at, rising, with what each costs (`step_shares`).
     """
     started = [painted[at(name, k)] for k in steps]
-    blank_ms = cost_ms(blank, clock)
     return Sweep(
         rows=rows,
-        k=np.array(steps, int),
-        cost_share=np.array([cost_ms(each, clock) / blank_ms for each in started]),
+        k=np.array(list(steps), int),
+        cost_share=np.array(list(steps.values())),
         quality=np.stack([each.quality for each in started]),
         all_facts=np.stack([each.all_facts for each in started]),
         blank_quality=blank.quality[: len(rows)],
@@ -79,9 +81,23 @@ def sweep(
     )
 
 
-def cost_ms(painted: Painted, clock: str) -> float:
-    """Median ms of a picture in a call of the usual size, by "cpu" or "wall"."""
-    return max(float(np.median(painted.cpu_ms if clock == "cpu" else painted.wall_ms)), 1e-6)
+def step_shares(variant: Variant, steps: Sequence[int], *, threads: int, budget_s: float) -> dict[int, float]:
+    """Step -> the time of a call begun there with drafts, as a share of one on a blank; all timed in turns.
+
+    Measured, not counted: encoding a draft and decoding the picture take their time wherever a call begins.
+
+    Raises:
+        EngineFailed: the variant cannot be loaded.
+        CannotPaintOver: the model cannot begin with pictures.
+    """
+    n = min(_TIMED, batch_of(variant))
+    blank = usual_order(variant, n)
+    orders = over_orders("over", blank, np.zeros((n, variant.height, variant.width, 3), np.uint8), steps)
+    engine = opened(variant, threads)
+    calls = {name: partial(paint_call, engine, each) for name, each in {"blank": blank, **orders}.items()}
+    clocks = dict.fromkeys(calls, clock_of(variant, threads))
+    found = timed_in_turns(calls, clocks, budget_s, f"steps of {variant.name}")
+    return {k: found[at("over", k)].ms / found["blank"].ms for k in steps}
 
 
 def nearest(queries: np.ndarray, stored: np.ndarray) -> np.ndarray:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import psutil
+from rich.progress import track
 
 from agents.engines import ENGINES, Engine, open_engine
 from agents.evaluation.painting import Order, paint_call
@@ -99,16 +100,24 @@ def measure(variant: Variant, batches: Sequence[int], threads: int, budget_s: fl
 
 def painting(engine: Engine, variant: Variant, batch: int) -> Callable[[], object]:
     """A call for `batch` pictures on a blank."""
-    order = Order(variant=variant, prompts=("a red heart above a blue star",) * batch, seeds=tuple(range(batch)))
+    order = usual_order(variant, batch)
     return lambda: paint_call(engine, order)
 
 
+def usual_order(variant: Variant, batch: int) -> Order:
+    """What is painted for its time alone."""
+    return Order(variant=variant, prompts=("a red heart above a blue star",) * batch, seeds=tuple(range(batch)))
+
+
 def timed_in_turns(
-    calls: Mapping[str, Callable[[], object]], clocks: Mapping[str, str], budget_s: float
+    calls: Mapping[str, Callable[[], object]], clocks: Mapping[str, str], budget_s: float, told: str
 ) -> dict[str, Timing]:
-    """Each call again and again in turns with the others, until `budget_s` is spent, and then no fewer than two."""
+    """Each call again and again in turns with the others, until `budget_s` is spent, and then no fewer than two.
+
+    `told` says on the bar what is timed.
+    """
     taken, end = {name: list[Sample]() for name in calls}, time.perf_counter() + budget_s
-    for turn in range(TURNS):
+    for turn in track(range(TURNS), description=f"timing {told}"):
         for name, call in calls.items():
             taken[name] += samples(call, math.inf, warm_up=WARM_UP if turn == 0 else 0, repeats=1)
         if turn and time.perf_counter() > end:

@@ -30,7 +30,7 @@ def snippet(profile: Profile) -> str:
 
 
 def updated(text: str, profile: Profile) -> str:
-    """The catalog's text with the measured fields replaced, and the steps chosen for its cascades.
+    """The catalog's text with the measured fields replaced, and the steps chosen for the cascades that paint over.
 
     Raises PochadeError for a level or discriminator that the text has no table for.
     """
@@ -48,7 +48,7 @@ def updated(text: str, profile: Profile) -> str:
 
 def _set_step(cascades: Any, measured: CascadeProfile) -> None:
     for table in cascades:
-        if (table["light"], table["heavy"]) == (measured.light, measured.heavy):
+        if (table["light"], table["heavy"]) == (measured.light, measured.heavy) and "paint_over_step" in table:
             table["paint_over_step"] = measured.chosen_k
 
 

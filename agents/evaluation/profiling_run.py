@@ -11,9 +11,8 @@ from agents.evaluation.observations import Sweep
 from agents.evaluation.painting import Order, Painted
 from agents.evaluation.painting_quality import CLIP
 from agents.evaluation.painting_rankers import Rankers, find, per_prompt_ms
-from agents.evaluation.painting_sweeps import Asked, nearest, order, over_orders, steps_to_try, sweep
+from agents.evaluation.painting_sweeps import Asked, nearest, order, over_orders, step_shares, steps_to_try, sweep
 from agents.evaluation.painting_workshop import Workshop, work_ms
-from agents.evaluation.profiling import clock_of
 from agents.evaluation.profiling_rounds import Measured, time_levels
 from agents.evaluation.sweeps import choose_k
 from agents.world.layout import SIZE
@@ -85,6 +84,7 @@ class _Study:
         self._wanted, self._workshop, self._rankers = wanted, workshop, rankers
         self._pairs = [pair for pair in wanted.catalog.cascades if {pair.light, pair.heavy} <= set(wanted.levels)]
         self._painted: dict[str, Painted] = {}
+        self._shares: dict[str, dict[int, float]] = {}  # of those levels that are swept
         self._hardness = rankers.hardness(wanted.asked.prompts)
 
     def found(self, measured: dict[str, Measured]) -> Found:
@@ -148,10 +148,14 @@ class _Study:
         blank = self._order(variant, asked.with_fresh_noise() if is_fresh else asked)
         try:
             found = self._workshop.paint({name: blank, **over_orders(name, blank, pictures[rows], steps)})
+            if level not in self._shares:
+                self._shares[level] = step_shares(
+                    variant, steps, threads=self._wanted.threads, budget_s=self._wanted.budget_s
+                )
         except CannotPaintOver as error:
             self._rankers.missing.append(f"{level} {name}: {error}")
             return None
-        return sweep(name, steps, found, found[name], rows, clock_of(variant, self._wanted.threads))
+        return sweep(name, self._shares[level], found, found[name], rows)
 
 
 def _swept_count(wanted: Wanted) -> int:

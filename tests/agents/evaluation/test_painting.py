@@ -5,15 +5,14 @@ import pathlib
 import numpy as np
 import pytest
 
-from agents.evaluation import painting_workshop
+from agents.evaluation import painting_workshop, profiling
 from agents.evaluation.painting import Order, batch_of, paint_into
 from agents.evaluation.painting_quality import judge, style_of
-from agents.evaluation.painting_sweeps import Asked, nearest, order, over_orders, steps_to_try, sweep
+from agents.evaluation.painting_sweeps import Asked, nearest, order, over_orders, step_shares, steps_to_try, sweep
 from agents.evaluation.painting_workshop import Workshop
 from agents.world import renderer, scenes
 from agents.world.layout import SIZE
 from agents.world.styles import BASES, POSTER
-from planner.loading import Loading
 from schemas.ids import paint_over_seed
 from tests.agents.evaluation.painted import a_level, an_order
 
@@ -129,16 +128,22 @@ def test_the_steps_tried_are_spread_over_the_models_steps(steps: int, tried: int
     assert found == tried if isinstance(tried, tuple) else (len(found), found[0], found[-1]) == (tried, 1, steps - 1)
 
 
-def test_a_sweep_costs_less_the_later_it_begins_and_begins_with_the_drafts(tmp_path: pathlib.Path) -> None:
-    level = a_level(latency_ms={1: 300.0, 16: 400.0}, loading=Loading())
+def test_a_call_costs_less_the_later_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profiling, "ENOUGH_S", 0.0)
+    found = step_shares(a_level(latency_ms={1: 100.0, 16: 130.0}), [1, 3], threads=1, budget_s=0.1)
+    assert found[3] < found[1] < 1.5  # of 0.25 and 0.75, on however busy a machine
+    assert found[3] < 0.75
+
+
+def test_a_sweep_begins_with_the_drafts(tmp_path: pathlib.Path) -> None:
+    level = a_level()
     asked = Asked(prompts=("a red heart", "a blue star"), seeds=(1, 2))
     blank = order(level, asked)
     drafts = np.zeros((2, SIZE, SIZE, 3), np.uint8)
     orders = {"blank": blank, **over_orders("over", blank, drafts, [1, 3])}
-    found = sweep("over", [1, 3], painted := Workshop(tmp_path).paint(orders), painted["blank"], np.arange(2), "wall")
-    assert found.k.tolist() == [1, 3]
-    assert found.cost_share[1] < found.cost_share[0] < 1.5  # of 0.25 and 0.75, on however busy a machine
-    assert found.cost_share[1] < 0.75
+    painted = Workshop(tmp_path).paint(orders)
+    found = sweep("over", {1: 0.8, 3: 0.3}, painted, painted["blank"], np.arange(2))
+    assert (found.k.tolist(), found.cost_share.tolist()) == ([1, 3], [0.8, 0.3])
     over, begun_blank = (painted[name].pictures() for name in ("over, from step 1", "blank"))
     assert (over != begun_blank).any(), "the card says that it was painted over a draft"
 

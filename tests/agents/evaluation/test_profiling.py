@@ -55,7 +55,7 @@ def test_a_call_is_timed_by_the_clock_that_counts(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(profiling, "ENOUGH_S", 0.0)
     level = a_level(latency_ms={1: 30.0})
     call = painting(open_engine("profile", level, 1), level, 1)
-    found = timed_in_turns({"sleeps": call, "also": call}, {"sleeps": "wall", "also": "cpu"}, budget_s=600)
+    found = timed_in_turns({"sleeps": call, "also": call}, {"sleeps": "wall", "also": "cpu"}, budget_s=600, told="")
     assert found["sleeps"].ms == found["sleeps"].wall_ms >= 30
     assert found["sleeps"].low_ms <= found["sleeps"].ms <= found["sleeps"].high_ms
     assert found["also"].ms == found["also"].cpu_ms < found["also"].wall_ms, "it sleeps"
@@ -67,14 +67,14 @@ def test_levels_are_timed_in_turns_so_that_a_slow_minute_falls_upon_all_of_them(
     monkeypatch.setattr(profiling, "ENOUGH_S", 0.0)
     called: list[str] = []
     calls = {name: lambda name=name: called.append(name) for name in ("light", "heavy")}
-    found = timed_in_turns(calls, dict.fromkeys(calls, "wall"), budget_s=600)
+    found = timed_in_turns(calls, dict.fromkeys(calls, "wall"), budget_s=600, told="")
     assert found["light"].repeats == found["heavy"].repeats == profiling.TURNS
     warm = ["light"] * (profiling.WARM_UP + 1) + ["heavy"] * (profiling.WARM_UP + 1)
     assert called == warm + ["light", "heavy"] * (profiling.TURNS - 1)
 
 
 def test_turns_end_when_their_time_is_spent_but_not_before_there_are_two() -> None:
-    assert timed_in_turns({"light": list}, {"light": "cpu"}, budget_s=0)["light"].repeats >= 2
+    assert timed_in_turns({"light": list}, {"light": "cpu"}, budget_s=0, told="")["light"].repeats >= 2
 
 
 def test_repeats_end_when_their_time_is_spent_and_quick_calls_are_repeated_for_longer(
@@ -168,12 +168,14 @@ def test_profile_writes_files_that_the_planner_reads_and_goes_on_where_it_was(
 
     def instead_of_a_process(variant: Any, *rest: Any) -> Round:  # noqa: ARG001
         timed_levels.append(variant.name)
-        return a_round()
+        times = 1 if variant.name == "light" else 2
+        calls = [Sample(times * cpu, times * wall) for cpu, wall in CALLS]
+        return a_round(calls={1: calls, 2: calls})
 
     monkeypatch.setattr(profiling_rounds, "_in_new_process", instead_of_a_process)
     told = run_profile(tmp_path, "--write")
     written = (tmp_path / "small.toml").read_text()
-    assert parse_catalog(written, "small").level("heavy").latency_ms == {1: 5.0, 2: 5.0}
+    assert parse_catalog(written, "small").level("heavy").latency_ms == {1: 10.0, 2: 10.0}
     assert "# a catalog for tests" in written
     run_profile(tmp_path)  # of the catalog as it was
     assert timed_levels == ["light", "middle", "heavy"] * ROUNDS, "in turns, and the second run has it already"
@@ -181,8 +183,8 @@ def test_profile_writes_files_that_the_planner_reads_and_goes_on_where_it_was(
 
     measured = parse((tmp_path / "small.json").read_text(), "small.json")
     assert (measured.catalog, measured.prompts) == ("small", 12)
-    assert measured.levels["heavy"].latency_ms == {1: 5.0, 2: 5.0}
-    assert measured.levels["heavy"].spread_ms[1] == 3.0
+    assert measured.levels["heavy"].latency_ms == {1: 10.0, 2: 10.0}
+    assert measured.levels["heavy"].spread_ms[1] == 6.0
     (cascade,) = measured.cascades
     assert [start.k for start in cascade.paint_over] == [1, 2, 3]
     assert cascade.deferral[-1].deferred == 1.0
