@@ -6,6 +6,7 @@ the classifiers' and discriminators' training ended before, and the step of the 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from agents.evaluation.painting_samples import of_failures, of_levels, of_steps
 from agents.evaluation.painting_scope import Scope, fresh
 from agents.evaluation.painting_sweeps import at, nearest, order, over_orders, step_shares, sweep
 from agents.evaluation.painting_workshop import Workshop, work_ms
-from agents.evaluation.profiling import clock_of, painting, timed_in_turns
+from agents.evaluation.profiling import clock_of, in_turns, painting, timing
 from agents.evaluation.report import Grid
 from agents.world import renderer
 from agents.world.captions import parse
@@ -164,8 +165,11 @@ class Examination:
         """Level -> ms of one picture. Holds all levels loaded: those of this world are small."""
         threads, levels = self._scope.threads, self._levels
         calls = {name: painting(opened(variant, threads), variant, 1) for name, variant in levels.items()}
-        clocks = {name: clock_of(variant, threads) for name, variant in levels.items()}
-        return {name: found.ms for name, found in timed_in_turns(calls, clocks, _TIMING_S, "levels").items()}
+        taken = in_turns(calls, _TIMING_S, "levels")
+        return {
+            name: timing(list(chain.from_iterable(taken[name])), clock_of(variant, threads)).ms
+            for name, variant in levels.items()
+        }
 
     def _grids(
         self, objects: np.ndarray, painted: Mapping[str, Painted], over: Mapping[int, np.ndarray], true: np.ndarray

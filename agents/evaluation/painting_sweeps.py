@@ -8,7 +8,7 @@ import numpy as np
 
 from agents.evaluation.observations import Sweep
 from agents.evaluation.painting import Order, Painted, batch_of, opened, paint_call
-from agents.evaluation.profiling import clock_of, timed_in_turns, usual_order
+from agents.evaluation.profiling import clock_of, in_turns, times_of, usual_order
 from planner.catalog import Variant
 from schemas.ids import paint_over_seed
 
@@ -95,9 +95,8 @@ def step_shares(variant: Variant, steps: Sequence[int], *, threads: int, budget_
     orders = over_orders("over", blank, np.zeros((n, variant.height, variant.width, 3), np.uint8), steps)
     engine = opened(variant, threads)
     calls = {name: partial(paint_call, engine, each) for name, each in {"blank": blank, **orders}.items()}
-    clocks = dict.fromkeys(calls, clock_of(variant, threads))
-    found = timed_in_turns(calls, clocks, budget_s, f"steps of {variant.name}")
-    return {k: found[at("over", k)].ms / found["blank"].ms for k in steps}
+    taken, clock = in_turns(calls, budget_s, f"steps of {variant.name}"), clock_of(variant, threads)
+    return {k: times_of(taken[at("over", k)], taken["blank"], clock) for k in steps}
 
 
 def nearest(queries: np.ndarray, stored: np.ndarray) -> np.ndarray:

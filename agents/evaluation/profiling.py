@@ -26,9 +26,9 @@ from agents.evaluation.painting import Order, paint_call
 from planner.catalog import Variant
 from schemas.errors import PochadeError
 
-WARM_UP, REPEATS = 2, 3  # calls of one turn; fewer repeats where they would outlast the budget, and never none
+WARM_UP, REPEATS = 1, 3  # calls of one turn; fewer repeats where they would outlast the budget, and never none
 ENOUGH_S = 0.3  # quick calls are repeated for so long
-TURNS = 9  # of levels that are held loaded together
+TURNS = 15  # of levels that are held loaded together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,20 +109,27 @@ def usual_order(variant: Variant, batch: int) -> Order:
     return Order(variant=variant, prompts=("a red heart above a blue star",) * batch, seeds=tuple(range(batch)))
 
 
-def timed_in_turns(
-    calls: Mapping[str, Callable[[], object]], clocks: Mapping[str, str], budget_s: float, told: str
-) -> dict[str, Timing]:
-    """Each call again and again in turns with the others, until `budget_s` is spent, and then no fewer than two.
+def in_turns(calls: Mapping[str, Callable[[], object]], budget_s: float, told: str) -> dict[str, list[list[Sample]]]:
+    """Samples of each call, turn by turn, until `budget_s` is spent, and then no fewer than two.
 
     `told` says on the bar what is timed.
     """
-    taken, end = {name: list[Sample]() for name in calls}, time.perf_counter() + budget_s
+    taken, end = {name: list[list[Sample]]() for name in calls}, time.perf_counter() + budget_s
     for turn in track(range(TURNS), description=f"timing {told}"):
         for name, call in calls.items():
-            taken[name] += samples(call, math.inf, warm_up=WARM_UP if turn == 0 else 0, repeats=1)
+            taken[name].append(list(samples(call, math.inf, warm_up=WARM_UP if turn == 0 else 0, repeats=1)))
         if turn and time.perf_counter() > end:
             break
-    return {name: timing(found, clocks[name]) for name, found in taken.items()}
+    return taken
+
+
+def times_of(turns: Sequence[Sequence[Sample]], others: Sequence[Sequence[Sample]], clock: str) -> float:
+    """How many times the others' time a call takes: the median over turns, so that a turn of drift counts once."""
+
+    def ms(turn: Sequence[Sample]) -> float:
+        return statistics.median(sample.cpu_ms if clock == "cpu" else sample.wall_ms for sample in turn)
+
+    return statistics.median(ms(mine) / ms(other) for mine, other in zip(turns, others, strict=True))
 
 
 def timing(taken: Sequence[Sample], clock: str) -> Timing:

@@ -13,7 +13,7 @@ from agents.evaluation.painting_workshop import progress_bar
 from agents.evaluation.profiling import REPEATS, WARM_UP, Round, Sample, Timing, clock_of, measure, timing
 from planner.catalog import Variant, run_ms
 
-ROUNDS = 3
+ROUNDS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from agents.commands.profile import profile
 from agents.engines import open_engine
 from agents.evaluation import profiling, profiling_rounds
 from agents.evaluation.painting import Order
-from agents.evaluation.profiling import Round, Sample, clock_of, painting, samples, timed_in_turns
+from agents.evaluation.profiling import Round, Sample, clock_of, in_turns, painting, samples, times_of, timing
 from agents.evaluation.profiling_catalog import snippet, updated
 from agents.evaluation.profiling_file import deferral
 from agents.evaluation.profiling_rounds import ROUNDS, Measured, together
@@ -50,15 +51,13 @@ def run_profile(folder: pathlib.Path, *options: str) -> str:
     return told.output
 
 
-def test_a_call_is_timed_by_the_clock_that_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(profiling, "TURNS", 2)
-    monkeypatch.setattr(profiling, "ENOUGH_S", 0.0)
+def test_a_call_is_timed_by_the_clock_that_counts() -> None:
     level = a_level(latency_ms={1: 30.0})
-    call = painting(open_engine("profile", level, 1), level, 1)
-    found = timed_in_turns({"sleeps": call, "also": call}, {"sleeps": "wall", "also": "cpu"}, budget_s=600, told="")
-    assert found["sleeps"].ms == found["sleeps"].wall_ms >= 30
-    assert found["sleeps"].low_ms <= found["sleeps"].ms <= found["sleeps"].high_ms
-    assert found["also"].ms == found["also"].cpu_ms < found["also"].wall_ms, "it sleeps"
+    taken = list(samples(painting(open_engine("profile", level, 1), level, 1), budget_s=600))
+    wall, cpu = (timing(taken, clock) for clock in ("wall", "cpu"))
+    assert wall.ms == wall.wall_ms == cpu.wall_ms >= 30
+    assert wall.low_ms <= wall.ms <= wall.high_ms
+    assert cpu.ms == cpu.cpu_ms < cpu.wall_ms, "it sleeps"
 
 
 def test_levels_are_timed_in_turns_so_that_a_slow_minute_falls_upon_all_of_them(
@@ -66,15 +65,21 @@ def test_levels_are_timed_in_turns_so_that_a_slow_minute_falls_upon_all_of_them(
 ) -> None:
     monkeypatch.setattr(profiling, "ENOUGH_S", 0.0)
     called: list[str] = []
-    calls = {name: lambda name=name: called.append(name) for name in ("light", "heavy")}
-    found = timed_in_turns(calls, dict.fromkeys(calls, "wall"), budget_s=600, told="")
-    assert found["light"].repeats == found["heavy"].repeats == profiling.TURNS
+    calls = {name: partial(called.append, name) for name in ("light", "heavy")}
+    found = in_turns(calls, budget_s=600, told="levels")
+    assert [len(turn) for turn in found["light"]] == [len(turn) for turn in found["heavy"]] == [1] * profiling.TURNS
     warm = ["light"] * (profiling.WARM_UP + 1) + ["heavy"] * (profiling.WARM_UP + 1)
     assert called == warm + ["light", "heavy"] * (profiling.TURNS - 1)
 
 
 def test_turns_end_when_their_time_is_spent_but_not_before_there_are_two() -> None:
-    assert timed_in_turns({"light": list}, {"light": "cpu"}, budget_s=0, told="")["light"].repeats >= 2
+    assert len(in_turns({"light": list}, budget_s=0, told="levels")["light"]) == 2
+
+
+def test_a_turn_in_which_the_machine_was_slow_counts_once() -> None:
+    quick, slow, drifting = [Sample(1, 9)], [Sample(2, 9)], [Sample(40, 9)]
+    assert times_of([quick, slow, quick], [slow, [Sample(4, 9)], drifting], "cpu") == 0.5
+    assert times_of([quick], [slow], "wall") == 1
 
 
 def test_repeats_end_when_their_time_is_spent_and_quick_calls_are_repeated_for_longer(
