@@ -66,13 +66,15 @@ def write_cards(models: Path) -> None:
 
 def subjects(models: Path, notes: Mapping[str, Any]) -> Iterator[Subject]:
     """Every model folder that is there."""
-    unets = notes.get("assemble", {}).get("unets", {})
-    shared = ("autoencoder", "decoder", "text_encoder")
+    assembled = notes.get("assemble", {})
+    unets, quick = assembled.get("unets", {}), assembled.get("quick", ())
     for index in sorted(models.glob("*/model_index.json")):
         name = index.parent.name
         unet = unets.get(name, f"unet_{name}")
         base = notes.get(unet, {}).get("base", "")
-        yield Subject(index.parent, KINDS["pipeline"], name, (*shared, *([base] if base else []), unet))
+        decoders = ("decoder", "quick_decoder") if name in quick else ("decoder",)
+        parts = ("autoencoder", *decoders, "text_encoder", *([base] if base else []), unet)
+        yield Subject(index.parent, KINDS["pipeline"], name, parts)
     for pattern, kind, training in (
         ("loras/*", "lora", "lora_{}"),
         ("controlnet", "controlnet", "controlnet"),

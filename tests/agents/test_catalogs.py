@@ -1,6 +1,7 @@
 """Catalogs are found by name or by file, and what is missing is named."""
 
 import gzip
+import json
 import pathlib
 from collections.abc import Callable
 
@@ -82,3 +83,11 @@ def test_an_unknown_name_lists_the_shipped_ones() -> None:
 def test_a_file_that_is_not_there_is_named() -> None:
     with pytest.raises(PochadeError, match=r"nowhere/mine\.toml cannot be read"):
         catalogs.load("nowhere/mine.toml")
+
+
+def test_the_shipped_discriminators_are_offered_with_the_threshold_that_they_were_calibrated_to() -> None:
+    offered = [judge for judge in catalogs.load("tiny").discriminators.values() if judge.engine == "learned"]
+    assert len(offered) >= 3
+    for judge in offered:
+        config = json.loads((SHIPPED.parent / judge.folder / "config.json").read_text())
+        assert judge.threshold == pytest.approx(config["threshold"], abs=5e-4), judge.name

@@ -20,6 +20,7 @@ FOLDERS: Final[dict[str, str]] = {
     "chalk": "unet_chalk",
     "woodcut": "unet_woodcut",
 }
+QUICK: Final = ("light",)  # of these, those with the quicker decoder
 
 
 def train(work: Path, models: Path, seed: int) -> None:  # noqa: ARG001 - nothing here is drawn by chance
@@ -30,24 +31,24 @@ def train(work: Path, models: Path, seed: int) -> None:  # noqa: ARG001 - nothin
 def family(work: Path, models: Path) -> None:
     """Write all of `FOLDERS` below `models`; notes their sizes in <work>/assemble.json.
 
-    Raises FileNotFoundError, before anything is written, if a UNet is missing.
+    Raises FileNotFoundError, before anything is written, if a UNet or the quick decoder is missing.
     """
-    missing = [unet for unet in FOLDERS.values() if not (work / unet).is_dir()]
+    missing = [part for part in (*FOLDERS.values(), "vae_quick") if not (work / part).is_dir()]
     if missing:
         raise FileNotFoundError(f"not trained yet in {work}: {', '.join(missing)}; run `pochade train family` first")
     for name, unet in FOLDERS.items():
-        assemble(work, unet, models / name)
+        assemble(work, unet, models / name, work / "vae_quick" if name in QUICK else autoencoder_of(work))
     path = work / "assemble.json"
     known = json.loads(path.read_text()) if path.exists() else {}
     sizes = {name: sum(p.stat().st_size for p in (models / name).rglob("*") if p.is_file()) for name in FOLDERS}
-    path.write_text(json.dumps(known | {"unets": FOLDERS, "bytes": sizes}, indent=2) + "\n")
+    path.write_text(json.dumps(known | {"unets": FOLDERS, "quick": QUICK, "bytes": sizes}, indent=2) + "\n")
 
 
-def assemble(work: Path, unet: str, folder: Path) -> None:
-    """Write `folder` with the named UNet of the work folder, in fp16."""
+def assemble(work: Path, unet: str, folder: Path, autoencoder: Path) -> None:
+    """Write `folder` with the named UNet of the work folder and this autoencoder, in fp16."""
     half = torch.float16
     pipeline = StableDiffusionPipeline(
-        vae=AutoencoderTiny.from_pretrained(autoencoder_of(work), torch_dtype=half),
+        vae=AutoencoderTiny.from_pretrained(autoencoder, torch_dtype=half),
         text_encoder=CLIPTextModel.from_pretrained(work / "text_encoder", dtype=half),
         tokenizer=CLIPTokenizer.from_pretrained(work / "tokenizer"),
         unet=UNet2DConditionModel.from_pretrained(work / unet, torch_dtype=half),

@@ -20,7 +20,7 @@ def train(work: Path, models: Path, seed: int) -> None:
     """Train every other base model from `BASE` and write its folder below `models`."""
     for name in NAMES:
         train_one(work, BASES[name], seed)
-        assemble(work, f"unet_{name}", models / name)
+        assemble(work, f"unet_{name}", models / name, networks.autoencoder_of(work))
 
 
 def train_one(work: Path, style: Style, seed: int) -> None:

@@ -118,7 +118,7 @@ def by_variant(work: Path, models: Path, name: str, seed: int, count: int) -> Ju
     On a smaller scale of training, fewer.
     """
     variant = VARIANTS[name]
-    unet = folder_of(variant, models) / "unet" / "diffusion_pytorch_model.safetensors"
-    mark = f"{zlib.crc32(unet.read_bytes()):08x}"
+    weights = [folder_of(variant, models) / part / "diffusion_pytorch_model.safetensors" for part in ("unet", "vae")]
+    mark = f"{zlib.crc32(b''.join(file.read_bytes() for file in weights)):08x}"
     folder = work / "judged" / f"{name}-{variant.steps}-{variant.guidance:g}-{mark}"
     return cached(folder, Painter.of(variant, models), seed, scaled(count))

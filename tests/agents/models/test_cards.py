@@ -26,7 +26,8 @@ NOTES: dict[str, Any] = {
     "discriminator_look": {"seed": 6, "parameters": 212495},
     "discriminator_look_held_out": {"auc": 0.8123},
     "predictor_models": {"seed": 11, "ms": 1.25},
-    "assemble": {"unets": {"light": "unet_XS", "heavy": "unet_L", "chalk": "unet_chalk"}},
+    "quick_decoder": {"seed": 5, "parameters": 209739, "samples": 64, "seconds": 90},
+    "assemble": {"unets": {"light": "unet_XS", "heavy": "unet_L", "chalk": "unet_chalk"}, "quick": ["light"]},
 }
 EVALUATED: dict[str, Any] = {
     "prompts": 1000,
@@ -95,6 +96,12 @@ def test_a_base_model_tells_its_parts_and_the_figures_of_its_levels(models: Path
     assert "By `pochade profile`, seed 5, 600 fresh prompts:" in text
     assert "| ms a call, batch 8 | 479 |" in text
     assert "0.5 |" not in text.partition("## Measured")[2]  # light's
+
+
+def test_the_quick_decoder_is_told_where_it_is_used_and_nowhere_else(models: Path) -> None:
+    measured(models)
+    assert "| quick_decoder | 5 | 209739 | 64 | 1.5 min on a cpu |" in card(models, "light")
+    assert all("quick_decoder" not in card(models, name) for name in ("heavy", "chalk"))
 
 
 @pytest.mark.parametrize("folder", ["light", "heavy"])

@@ -75,16 +75,21 @@ def test_an_adapter_restyles_at_full_weight_and_leaves_no_trace_at_none(name: st
     assert abs(_restyled(before, ADAPTERS[name])) < 0.1
     assert _restyled(full, ADAPTERS[name]) > 0.25  # stripes and outlines move with their things
     pipeline.set_adapters([name], [0.0])
-    assert (paint(pipeline, asked(4)) == before[:4]).all()
+    assert _same(paint(pipeline, asked(4)), before[:4])
     pipeline.set_adapters([name], [0.5])
     half = paint(pipeline, asked(4))
-    assert (half != before[:4]).any()
+    assert not _same(half, before[:4])
     assert (half != full[:4]).any()
     pipeline.disable_lora()
-    assert (paint(pipeline, asked(4)) == before[:4]).all()
+    assert _same(paint(pipeline, asked(4)), before[:4])
     pipeline.enable_lora()
     pipeline.unload_lora_weights()
-    assert (paint(pipeline, asked(4)) == before[:4]).all()
+    assert _same(paint(pipeline, asked(4)), before[:4])
+
+
+def _same(one: np.ndarray, other: np.ndarray) -> bool:
+    """But for rounding, which differs between batches of different sizes."""
+    return bool(np.abs(one.astype(int) - other).max() <= 1)
 
 
 def _restyled(pictures: np.ndarray, style: Style) -> float:

@@ -21,6 +21,7 @@ from agents.models.training import (
     loop,
     lora,
     networks,
+    quick_decoder,
     sampling,
     text_encoder,
 )
@@ -165,11 +166,13 @@ def test_a_base_model_in_another_style_differs_from_the_one_it_was_trained_from(
 def test_the_family_is_written_as_folders_that_diffusers_loads_and_paints_with(work: Path, tmp_path: Path) -> None:
     for unet in assemble.FOLDERS.values():
         networks.build_unet("XS").half().save_pretrained(work / unet)
+    quick_decoder.pruned(autoencoder.build(), (1, 0, 0)).half().save_pretrained(work / "vae_quick")
     assemble.family(work, tmp_path)
     for name in assemble.FOLDERS:
         pipeline = DiffusionPipeline.from_pretrained(tmp_path / name, torch_dtype=torch.float32)
         picture = pipeline("a", height=48, width=48, num_inference_steps=1, guidance_scale=1.0, output_type="np")
         assert picture.images.shape == (1, 48, 48, 3)
+        assert (list(pipeline.vae.config["num_decoder_blocks"]) == [1, 0, 0]) == (name == "light")
         assert str(work) not in "".join(path.read_text() for path in (tmp_path / name).rglob("*.json"))
 
 

@@ -56,5 +56,20 @@ def test_more_pictures_of_the_same_seed_begin_with_the_same(tmp_path: Path) -> N
     assert (many.prompts[40:] != few.prompts).any()
 
 
+@pytest.mark.parametrize("part", ["unet", "vae"])
+def test_other_weights_are_painted_anew(part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    painter, models = FakePainter(), tmp_path / "models"
+    monkeypatch.setattr("agents.models.training.judged.Painter.of", lambda *_: painter)
+    for name in ("unet", "vae"):
+        (models / "light" / name).mkdir(parents=True)
+        (models / "light" / name / "diffusion_pytorch_model.safetensors").write_text(name)
+    painted = []
+    for weights in (part, part, "others"):
+        (models / "light" / part / "diffusion_pytorch_model.safetensors").write_text(weights)
+        judged.by_variant(tmp_path, models, "light", 7, 40)
+        painted.append(painter.calls)
+    assert painted[0] == painted[1] < painted[2]
+
+
 def test_chunks_are_worth_a_file() -> None:
     assert CHUNK >= 100

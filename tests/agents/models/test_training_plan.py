@@ -50,6 +50,8 @@ def test_all_is_everything_that_any_other_target_trains() -> None:
 def test_a_step_waits_for_the_writers_of_its_inputs() -> None:
     waits = before(steps_of("all"))
     assert waits["decoder"] == {"autoencoder"}
+    assert waits["quick_decoder"] == {"decoder"}
+    assert waits["assemble"] >= {"quick_decoder", "bases"}
     assert waits["unet_L"] == {"autoencoder", "text_encoder"}
     assert waits["discriminator"] >= {"assemble", "scorer"}
 
@@ -98,6 +100,16 @@ def test_what_was_trained_here_goes_before_what_is_shipped(folders: Folders, tmp
     ship(shipped, *SHIPPED.values())
     put(folders, "work/unet_XS")
     assert "work/unet_XS" not in recipe("lora", folders, shipped).copies
+
+
+def test_a_family_from_before_the_quick_decoder_trains_its_own_and_takes_no_others(
+    folders: Folders, tmp_path: Path
+) -> None:
+    ship(tmp_path / "shipped", *SHIPPED.values(), "light/vae")
+    put(folders, *(needed for needed in STEPS["assemble"].needs if needed != "work/vae_quick"))
+    needed = recipe("assemble", folders, tmp_path / "shipped")
+    assert {step.name for step in needed.steps} == {"assemble", "quick_decoder"}
+    assert not needed.copies
 
 
 def test_with_nothing_shipped_the_forerunners_are_trained(folders: Folders, tmp_path: Path) -> None:
