@@ -55,7 +55,10 @@ def parse_swept(value: Any, where: str, bands: int) -> SweptTable:
 def _row(value: Any, where: str, bands: int) -> SweptRow:
     table: Mapping[str, Any] = typed(value, (dict,), where)
     only(table, (*PairRow._fields, "low", "high", "prompts"), where)
-    by_band = tuple(typed(table.get("quality_by_band", []), (list,), f"{where}: quality_by_band"))
+    by_band = tuple(
+        None if quality is None else float(typed(quality, (int, float), f"{where}: quality_by_band"))
+        for quality in typed(table.get("quality_by_band", []), (list,), f"{where}: quality_by_band")
+    )
     require(len(by_band) in (0, bands), f"{where}: quality_by_band", by_band, f"of {bands} bands", _AGAIN)
     own = {key: table[key] for key in PairRow._fields if key in table} | {"quality_by_band": by_band}
     row = read(PairRow, own, where)

@@ -47,6 +47,7 @@ def test_a_profile_without_a_table_is_one() -> None:
         ({"version": 2}, r"settings: version must be 1: got 2; sweep again"),
         ({"rows": [ROW | {"router_ratio": 1.5}]}, r"router_ratio must be in \[0, 1\]: got 1.5"),
         ({"rows": [ROW | {"quality_by_band": [0.9]}]}, r"rows?.*quality_by_band must be of 2 bands|must be of 2 bands"),
+        ({"rows": [ROW | {"quality_by_band": [0.9, []]}]}, r"quality_by_band must be a number"),
         ({"rows": [ROW | {"quality_by_band": [0.9, float("nan")]}]}, r"quality must be finite"),
         ({"rows": [ROW | {"paint_over_step": -1}]}, r"paint_over_step must be >= 0: got -1"),
         ({"rows": [{k: v for k, v in ROW.items() if k != "low"}]}, r"\[0\]: low must be a number: got None"),
