@@ -6,6 +6,7 @@ the classifiers' and discriminators' training ended before, and the step of the 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from agents.engines import CannotPaintOver
 from agents.evaluation import painting_scope
 from agents.evaluation.observations import Evaluation, Level, Sweep
-from agents.evaluation.painting import Painted, opened
+from agents.evaluation.painting import Painted, opened, paint_call
 from agents.evaluation.painting_quality import style_of
 from agents.evaluation.painting_rankers import Rankers, find
 from agents.evaluation.painting_ranking import Ranked, rank
@@ -21,7 +22,7 @@ from agents.evaluation.painting_samples import of_failures, of_levels, of_steps
 from agents.evaluation.painting_scope import Scope, fresh
 from agents.evaluation.painting_sweeps import at, nearest, order, over_orders, step_shares, sweep
 from agents.evaluation.painting_workshop import Workshop, work_ms
-from agents.evaluation.profiling import clock_of, in_turns, painting, timing
+from agents.evaluation.profiling import clock_of, in_turns, timing, usual_order
 from agents.evaluation.report import Grid
 from agents.world import renderer
 from agents.world.captions import parse
@@ -164,7 +165,10 @@ class Examination:
     def _measured_costs(self) -> dict[str, float]:
         """Level -> ms of one picture. Holds all levels loaded: those of this world are small."""
         threads, levels = self._scope.threads, self._levels
-        calls = {name: painting(opened(variant, threads), variant, 1) for name, variant in levels.items()}
+        calls = {
+            name: partial(paint_call, opened(variant, threads), usual_order(variant, 1))
+            for name, variant in levels.items()
+        }
         taken = in_turns(calls, _TIMING_S, "levels")
         return {
             name: timing(list(chain.from_iterable(taken[name])), clock_of(variant, threads)).ms

@@ -15,20 +15,21 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import psutil
 from rich.progress import track
 
-from agents.engines import ENGINES, Engine, open_engine
+from agents.engines import ENGINES, open_engine
 from agents.evaluation.painting import Order, paint_call
 from planner.catalog import Variant
 from schemas.errors import PochadeError
 
 WARM_UP, REPEATS = 1, 3  # calls of one turn; fewer repeats where they would outlast the budget, and never none
 ENOUGH_S = 0.3  # quick calls are repeated for so long
-TURNS = 15  # of levels that are held loaded together
+TURNS = 15  # of what is timed side by side in one process
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +83,7 @@ def measure(variant: Variant, batches: Sequence[int], threads: int, budget_s: fl
     calls, failed = dict[int, list[Sample]](), dict[int, str]()
     for batch in sorted(batches):
         try:
-            calls[batch] = list(samples(painting(engine, variant, batch), budget_s))
+            calls[batch] = list(samples(partial(paint_call, engine, usual_order(variant, batch)), budget_s))
         except RuntimeError as error:  # torch's word for no memory, and larger batches need more
             failed[batch] = str(error).splitlines()[0]
             break
@@ -98,14 +99,8 @@ def measure(variant: Variant, batches: Sequence[int], threads: int, budget_s: fl
     )
 
 
-def painting(engine: Engine, variant: Variant, batch: int) -> Callable[[], object]:
-    """A call for `batch` pictures on a blank."""
-    order = usual_order(variant, batch)
-    return lambda: paint_call(engine, order)
-
-
 def usual_order(variant: Variant, batch: int) -> Order:
-    """What is painted for its time alone."""
+    """`batch` pictures on a blank, painted for their time alone."""
     return Order(variant=variant, prompts=("a red heart above a blue star",) * batch, seeds=tuple(range(batch)))
 
 

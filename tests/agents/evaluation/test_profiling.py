@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from agents.commands.profile import profile
 from agents.engines import open_engine
 from agents.evaluation import profiling, profiling_rounds
-from agents.evaluation.painting import Order
-from agents.evaluation.profiling import Round, Sample, clock_of, in_turns, painting, samples, times_of, timing
+from agents.evaluation.painting import Order, paint_call
+from agents.evaluation.profiling import Round, Sample, clock_of, in_turns, samples, times_of, timing, usual_order
 from agents.evaluation.profiling_catalog import snippet, updated
 from agents.evaluation.profiling_file import deferral
 from agents.evaluation.profiling_rounds import ROUNDS, Measured, together
@@ -53,7 +53,8 @@ def run_profile(folder: pathlib.Path, *options: str) -> str:
 
 def test_a_call_is_timed_by_the_clock_that_counts() -> None:
     level = a_level(latency_ms={1: 30.0})
-    taken = list(samples(painting(open_engine("profile", level, 1), level, 1), budget_s=600))
+    call = partial(paint_call, open_engine("profile", level, 1), usual_order(level, 1))
+    taken = list(samples(call, budget_s=600))
     wall, cpu = (timing(taken, clock) for clock in ("wall", "cpu"))
     assert wall.ms == wall.wall_ms == cpu.wall_ms >= 30
     assert wall.low_ms <= wall.ms <= wall.high_ms
