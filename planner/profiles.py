@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from planner.catalogs.swept import SweptTable, parse_swept
 from planner.discriminator import DeferralPoint
-from planner.tables import InvalidCatalog, is_amount, is_share, only, read, require, typed
+from planner.tables import InvalidCatalog, by_band, is_amount, is_share, only, read, require, typed
 
 FORMAT = 1
 Shares = tuple[float | None, ...]  # one a hardness band; None: no prompt of the calibration set lies in it
@@ -160,11 +160,7 @@ def _curve(value: Any, where: str) -> tuple[DeferralPoint, ...]:
 
 def _by_band(table: Mapping[str, Any], where: str, pieces: int) -> dict[str, Shares]:
     key = "quality_by_band"
-    if key not in table:
-        return {}
-    shares = typed(table[key], (list,), f"{where}.{key}")
-    require(len(shares) in (0, pieces), f"{where}.{key}", shares, f"of {pieces} bands", _REMEASURE)
-    return {key: tuple(None if s is None else float(typed(s, (int, float), f"{where}.{key}")) for s in shares)}
+    return {key: by_band(table.get(key, []), f"{where}.{key}", pieces, _REMEASURE)}
 
 
 def _by_batch(value: Any, where: str) -> dict[int, float]:

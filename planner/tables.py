@@ -96,3 +96,10 @@ def typed(value: Any, kinds: tuple[type, ...], where: str) -> Any:
         right = not isinstance(value, int) or abs(value) <= sys.float_info.max  # JSON and TOML have larger ones
     require(right, where, value, WORDS[kinds[-1]], "correct it")
     return value
+
+
+def by_band(value: Any, where: str, bands: int, hint: str) -> tuple[float | None, ...]:
+    """An array with a number, or none, for each band of hardness; empty where nothing is known by band."""
+    found = typed(value, (list,), where)
+    require(len(found) in (0, bands), where, found, f"of {bands} bands", hint)
+    return tuple(None if number is None else float(typed(number, (int, float), where)) for number in found)

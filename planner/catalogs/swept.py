@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from planner.catalogs.curves import PairRow, check_row
-from planner.tables import only, read, require, typed
+from planner.tables import by_band, only, read, require, typed
 
 VERSION = 1
 _AGAIN = "sweep again with `pochade profile cascades`"
@@ -55,12 +55,8 @@ def parse_swept(value: Any, where: str, bands: int) -> SweptTable:
 def _row(value: Any, where: str, bands: int) -> SweptRow:
     table: Mapping[str, Any] = typed(value, (dict,), where)
     only(table, (*PairRow._fields, "low", "high", "prompts"), where)
-    by_band = tuple(
-        None if quality is None else float(typed(quality, (int, float), f"{where}: quality_by_band"))
-        for quality in typed(table.get("quality_by_band", []), (list,), f"{where}: quality_by_band")
-    )
-    require(len(by_band) in (0, bands), f"{where}: quality_by_band", by_band, f"of {bands} bands", _AGAIN)
-    own = {key: table[key] for key in PairRow._fields if key in table} | {"quality_by_band": by_band}
+    quality = by_band(table.get("quality_by_band", []), f"{where}: quality_by_band", bands, _AGAIN)
+    own = {key: table[key] for key in PairRow._fields if key in table} | {"quality_by_band": quality}
     row = read(PairRow, own, where)
     check_row(row)
     figures = {key: typed(table.get(key), (int, float), f"{where}: {key}") for key in ("low", "high", "prompts")}
