@@ -10,7 +10,7 @@ from diffusers.models.autoencoders.autoencoder_tiny import AutoencoderTiny
 from torch import nn
 
 from agents.models.training import pictures
-from agents.models.training.loop import Loop, descend, device, rate, scaled, set_rate
+from agents.models.training.loop import Loop, descend, device, mixed_precision, rate, scaled, set_rate
 from agents.world import facts, renderer
 
 STEPS: Final = 3900
@@ -39,7 +39,7 @@ def restoring_loss(
     where = device()
     drawn = pictures.crops(np.random.default_rng([seed, index]), BATCH)
     target, weight = (part.to(where, memory_format=torch.channels_last) for part in drawn)
-    with torch.autocast(where.type, torch.bfloat16):
+    with mixed_precision():
         latents = encode(target)
         strength = torch.rand(BATCH, 1, 1, 1, device=where) * _NOISE
         error = (decoder(latents + strength * torch.randn_like(latents)).float() - target) * weight

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from agents.models.training import networks, pictures
-from agents.models.training.loop import Averaged, Loop, descend, device, rate, set_rate
+from agents.models.training.loop import Averaged, Loop, descend, device, mixed_precision, rate, set_rate
 from agents.world import junk, renderer
 from agents.world.scenes import Scene
 from agents.world.styles import POSTER, Style
@@ -53,7 +53,7 @@ def encoded(
     prompts, drawn = zip(*prompted, strict=True)
     rendered = np.stack([renderer.render(scene, rng, style) for scene in drawn])
     where = device()
-    with torch.no_grad(), torch.autocast(where.type, torch.bfloat16):
+    with torch.no_grad(), mixed_precision():
         latents = frozen.vae.encode(pictures.to_tensor(rendered).to(where)).latents
         states = networks.embed(frozen, list(prompts), where)
     return Batch(latents.float(), states.float(), drawn)
@@ -85,16 +85,19 @@ def _signal() -> torch.Tensor:
     return torch.as_tensor(networks.build_scheduler().alphas_cumprod).to(device())
 
 
-def v_loss(denoise: Denoiser, batch: Batch, index: int, seed: int) -> torch.Tensor:
+def v_loss(denoise: Denoiser, batch: Batch, index: int, seed: int, at: int | None = None) -> torch.Tensor:
     """Mean squared error of v = a * noise - b * clean, predicted from a * clean + b * noise.
+
+    Times are drawn, unless all are `at` one.
 
     Source: Salimans & Ho, Progressive distillation, 2022, 4 (v-prediction).
     """
     clean, count = batch.latents, len(batch.latents)
-    t, added = times(index, count, seed).to(clean.device), noise(index, count, seed)
+    t = (times(index, count, seed) if at is None else torch.full((count,), at)).to(clean.device)
+    added = noise(index, count, seed)
     a = _signal()[t].sqrt()[:, None, None, None]
     b = (1 - _signal()[t]).sqrt()[:, None, None, None]
-    with torch.autocast(clean.device.type, torch.bfloat16):
+    with mixed_precision():
         said = denoise(a * clean + b * added, t, batch.states)
     return (said.float() - (a * added - b * clean)).square().mean()
 

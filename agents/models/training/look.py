@@ -10,7 +10,7 @@ from torch.nn import functional
 from agents.models.judges.look import SHOWN, Judge, Look
 from agents.models.training.frozen_text import caption_reader, prompt_encoder
 from agents.models.training.judged import Judged
-from agents.models.training.loop import Loop, Stateful, descend, device, rate, set_rate
+from agents.models.training.loop import Loop, Stateful, descend, device, mixed_precision, rate, set_rate
 from agents.models.training.near_misses import near_miss, settled
 from agents.models.training.pictures import to_tensor
 from agents.models.training.text_encoder import BACKGROUND, COLOUR, SHAPE, SIZE, labels
@@ -73,7 +73,7 @@ def train(work: Path, painted: Judged, seed: int, steps: int = STEPS) -> Look:
         partner = np.where(swapped, rng.integers(0, len(texts), len(chosen)), chosen)
         target = np.concatenate([drawn.right, painted.right[chosen] * (partner == chosen)])
         pictures = to_tensor(np.concatenate([drawn.pictures, painted.pictures[partner]])).contiguous().to(where)
-        with torch.autocast(where.type, torch.bfloat16):
+        with mixed_precision():
             asked = look.asked([*drawn.prompts, *(texts[i] for i in chosen)])
             seen = judge.picture(pictures)
         seen = seen.float()

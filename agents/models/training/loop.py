@@ -29,6 +29,19 @@ def device() -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
+def mixed_precision() -> torch.autocast:
+    """A context that computes in bf16 where the device has instructions for it, and in fp32 elsewhere.
+
+    On a CPU with AVX2 alone bf16 is emulated: a 3 x 3 convolution took 23 times as long as in fp32.
+    """
+    where = device()
+    if where.type == "cuda":
+        quick = torch.cuda.is_bf16_supported(including_emulation=False)
+    else:
+        quick = torch.backends.cpu.get_cpu_capability().startswith("AVX512")
+    return torch.autocast(where.type, torch.bfloat16, enabled=quick)
+
+
 def set_scale(scale: float) -> None:
     """From now on train for this share of all steps and pictures: a quick look at whether everything runs."""
     global _scale

@@ -9,7 +9,7 @@ from diffusers.models.unets.unet_2d_condition import UNet2DConditionModel
 
 from agents.models.training import networks, pictures
 from agents.models.training.diffusion import Denoiser
-from agents.models.training.loop import device, scaled
+from agents.models.training.loop import device, mixed_precision, scaled
 from agents.world import facts, scenes
 from agents.world.styles import POSTER, Style
 
@@ -55,7 +55,7 @@ def sample(
     both = torch.cat([empty.expand_as(states), states])
     at = noise
     for t in scheduler.timesteps:
-        with torch.autocast(noise.device.type, torch.bfloat16):
+        with mixed_precision():
             if guidance == 1:
                 v = denoise(at, t, states).float()
             else:

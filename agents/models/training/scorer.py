@@ -12,7 +12,7 @@ from agents.models.prompt_encoder import PromptEncoder, copy_tokenizer
 from agents.models.saved import save
 from agents.models.scorer import WIDTH, PictureTower, PromptTower, Scorer
 from agents.models.training.frozen_text import prompt_encoder, tokenizer_file
-from agents.models.training.loop import Loop, Stateful, descend, device, rate, set_rate
+from agents.models.training.loop import Loop, Stateful, descend, device, mixed_precision, rate, set_rate
 from agents.models.training.near_misses import holds, reworded, settled, what_stands_where
 from agents.models.training.pictures import to_tensor
 from agents.models.training.retrieval import measure
@@ -134,7 +134,7 @@ def train(work: Path, models: Path, seed: int) -> None:
 
     def step(index: int) -> torch.Tensor:
         drawn = batch(np.random.default_rng([seed, index]), BATCH)
-        with torch.autocast(where.type, torch.bfloat16):
+        with mixed_precision():
             seen = picture(to_tensor(drawn.pictures).contiguous().to(where))
             read = prompt(encoder([*drawn.prompts, *drawn.wrong, *drawn.sentences, *drawn.retold]))
         seen, read = _unit(seen), _unit(read)

@@ -21,7 +21,7 @@ from agents.models.caption_reader import (
     CaptionReader,
 )
 from agents.models.training import tokenizer
-from agents.models.training.loop import Loop, descend, device, rate, scaled, set_rate
+from agents.models.training.loop import Loop, descend, device, mixed_precision, rate, scaled, set_rate
 from agents.world import junk, scenes
 from agents.world.layout import MOST_OBJECTS
 
@@ -140,7 +140,7 @@ def train(work: Path, models: Path, seed: int) -> None:  # noqa: ARG001 - it shi
         rng = np.random.default_rng([seed, index])
         prompts, targets = zip(*(example(rng) for _ in range(BATCH)), strict=True)
         set_rate(optimizer, _RATE, rate(index, STEPS))
-        with torch.autocast(where.type, torch.bfloat16):
+        with mixed_precision():
             states = model(tokens(words, list(prompts)).to(where)).last_hidden_state
             asked = reader(states)
         loss = reading_loss(Asked(*(part.float() for part in asked)), torch.from_numpy(np.stack(targets)).to(where))

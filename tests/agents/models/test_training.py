@@ -30,6 +30,16 @@ def few_steps() -> Iterator[None]:
     loop.set_scale(1.0)
 
 
+@pytest.mark.parametrize(("capability", "said"), [("AVX512", torch.bfloat16), ("AVX2", torch.float32)])
+def test_a_cpu_computes_in_bf16_only_where_it_has_instructions_for_it(
+    capability: str, said: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "device", lambda: torch.device("cpu"))
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
+    with loop.mixed_precision():
+        assert torch.nn.Linear(2, 2)(torch.zeros(1, 2)).dtype is said
+
+
 def fit(folder: Path, steps: int, *, stop_at: int | None = None) -> torch.nn.Parameter:
     """Train one parameter towards the step's number; stop_at breaks off there, after a checkpoint."""
     parameter = torch.nn.Parameter(torch.zeros(()))
