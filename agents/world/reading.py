@@ -141,8 +141,7 @@ def _explained(distance: np.ndarray, fits: list[_Fit]) -> float:
     cover = _cover(distance, scale)
     drawn = np.zeros((SIZE, SIZE), np.float32)
     for fit in fits:
-        alpha = np.pad(sprite(fit.shape, fit.size).alpha, 1)
-        drawn[_window(fit.top, fit.left, fit.size, 1)] += alpha[_inside(fit)]
+        drawn[_window(fit.top, fit.left, fit.size, 1)] += _padded(fit.shape, fit.size)[_inside(fit)]
     return float(np.minimum(cover, drawn).sum() / np.maximum(np.maximum(cover, drawn).sum(), 1.0))
 
 
@@ -179,6 +178,12 @@ def _inside(fit: _Fit) -> tuple[slice, slice]:
         slice(max(0, -y0), full - max(0, y0 + full - SIZE)),
         slice(max(0, -x0), full - max(0, x0 + full - SIZE)),
     )
+
+
+@cache
+def _padded(shape: str, size: int) -> np.ndarray:
+    """The sprite's alpha with a margin of 1 px."""
+    return np.pad(sprite(shape, size).alpha, 1)
 
 
 @cache
