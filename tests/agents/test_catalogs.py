@@ -91,3 +91,11 @@ def test_the_shipped_discriminators_are_offered_with_the_threshold_that_they_wer
     for judge in offered:
         config = json.loads((SHIPPED.parent / judge.folder / "config.json").read_text())
         assert judge.threshold == pytest.approx(config["threshold"], abs=5e-4), judge.name
+
+
+@pytest.mark.parametrize("name", ["embedding", "real"])
+def test_a_discriminator_that_no_cascade_uses_is_offered_with_the_curve_of_its_calibration(name: str) -> None:
+    judge = catalogs.load("tiny").discriminators[name]
+    curve = json.loads((SHIPPED.parent / judge.folder / "config.json").read_text())["deferral"]
+    said = [(point["threshold"], point["deferred"]) for point in curve]
+    assert [tuple(point) for point in judge.deferral] == [pytest.approx(point, abs=1e-3) for point in said]
