@@ -39,6 +39,10 @@ _GRAMMAR: Final = (
     "Facts do not measure sharpness."
 )
 
+ONE_STEP: Final = (
+    "It paints in one step only: it was trained at pure noise, where that step begins, and at no other time."
+)
+
 KINDS: Final[dict[str, Kind]] = {
     "pipeline": Kind(
         library="diffusers",
@@ -57,11 +61,11 @@ pipeline("{_PROMPT}", height={SIZE}, width={SIZE}, num_inference_steps={{steps}}
     "lora": Kind(
         library="diffusers",
         title="style adapter {name}",
-        what="A LoRA for the small UNet (`infra/models/light`) that draws everything in another style.",
+        what="A LoRA for the base model `infra/models/poster` that draws everything in another style.",
         use=f"""```python
 from diffusers import DiffusionPipeline
 
-pipeline = DiffusionPipeline.from_pretrained("infra/models/light")
+pipeline = DiffusionPipeline.from_pretrained("infra/models/poster")
 pipeline.load_lora_weights("infra/models/loras/{{name}}", adapter_name="{{name}}")
 pipeline.set_adapters(["{{name}}"], [1.0])
 pipeline("{_PROMPT}", height={SIZE}, width={SIZE}, num_inference_steps={{steps}}, guidance_scale={{guidance}}).images[0]
@@ -73,13 +77,13 @@ pipeline("{_PROMPT}", height={SIZE}, width={SIZE}, num_inference_steps={{steps}}
         library="diffusers",
         title="ControlNet",
         what="Paints the things a prompt names where, and as large as, white silhouettes on black say;\n"
-        "for the small UNet (`infra/models/light`).",
+        "for the base model `infra/models/poster`.",
         use=f"""```python
 from diffusers import ControlNetModel, StableDiffusionControlNetPipeline
 
 net = ControlNetModel.from_pretrained("infra/models/controlnet")
 pipeline = StableDiffusionControlNetPipeline.from_pretrained(
-    "infra/models/light", controlnet=net, safety_checker=None, feature_extractor=None
+    "infra/models/poster", controlnet=net, safety_checker=None, feature_extractor=None
 )
 # outlines: a picture as agents.world.renderer.silhouettes draws it
 pipeline("a red heart", image=outlines, height={SIZE}, width={SIZE}, num_inference_steps={{steps}}).images[0]

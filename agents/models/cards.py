@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from agents.models.card_tables import figures_of, figures_table, training_table
-from agents.models.card_texts import DATA, FRONT, KINDS, Kind
+from agents.models.card_texts import DATA, FRONT, KINDS, ONE_STEP, Kind
 from agents.models.family import CATALOG, VARIANTS, folder_of
 
 CARD: Final = "README.md"
@@ -98,7 +98,8 @@ def card(subject: Subject, sources: Sources) -> str:
     parts.append(f"## Training\n\n{DATA}" + (f"\n\n{trained}" if trained else ""))
     if measured := "\n\n".join(_measured(subject, sources)):
         parts.append(f"## Measured\n\n{measured}")
-    parts.append(f"## Limits\n\n{kind.limits}")
+    limits = f"{kind.limits}\n{ONE_STEP}" if kind is KINDS["pipeline"] and shown.steps == 1 else kind.limits
+    parts.append(f"## Limits\n\n{limits}")
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 

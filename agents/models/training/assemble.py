@@ -12,11 +12,12 @@ from transformers import CLIPTextModel, CLIPTokenizer
 
 from agents.models.training.networks import autoencoder_of, build_scheduler
 
-# Folder -> its UNet in the work folder. Adapters and the ControlNet are for `light` and written by their own training.
+# Folder -> its UNet in the work folder. Adapters and the ControlNet are for `poster` and written by their own training.
 FOLDERS: Final[dict[str, str]] = {
-    "light": "unet_XS",
+    "light": "unet_light",
     "middle": "unet_L",
     "heavy": "unet_XL",
+    "poster": "unet_XS",
     "chalk": "unet_chalk",
     "woodcut": "unet_woodcut",
 }

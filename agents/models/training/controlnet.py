@@ -1,4 +1,4 @@
-"""A ControlNet for the small UNet: it paints the things a prompt names where, and as large as, their outlines say."""
+"""A ControlNet for the base poster: it paints the things a prompt names where, and as large as, their outlines say."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Style adapters for the small UNet: LoRA by PEFT, in the format that `pipeline.load_lora_weights` reads."""
+"""Style adapters for the base model poster: LoRA by PEFT, in the format that `pipeline.load_lora_weights` reads."""
 
 from pathlib import Path
 from typing import Final

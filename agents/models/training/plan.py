@@ -37,7 +37,7 @@ class Step:
 
 _TEXT: Final = ("work/tokenizer", "work/text_encoder")
 _ENCODED: Final = ("work/vae", *_TEXT)  # what pictures and prompts are turned into numbers by
-_UNETS: Final = ("work/unet_XS", "work/unet_L", "work/unet_XL")
+_UNETS: Final = ("work/unet_XS", "work/unet_light", "work/unet_L", "work/unet_XL")
 _LEVELS: Final = ("models/light", "models/middle", "models/heavy")
 
 STEPS: Final[dict[str, Step]] = {
@@ -73,6 +73,14 @@ STEPS: Final[dict[str, Step]] = {
             for size, minutes, forerunner in (("XS", 35, ()), ("L", 60, ()), ("XL", 60, ("work/unet_L",)))
         ),
         Step(
+            name="unet_light",
+            module="light",
+            seed=12,
+            minutes=15,
+            needs=(*_ENCODED, "work/unet_XS"),
+            writes=("work/unet_light",),
+        ),
+        Step(
             name="bases",
             module="bases",
             seed=7,
@@ -87,7 +95,7 @@ STEPS: Final[dict[str, Step]] = {
             seed=0,
             minutes=1,
             needs=(*_ENCODED, "work/vae_sharp", "work/vae_quick", *_UNETS, "work/unet_chalk", "work/unet_woodcut"),
-            writes=_LEVELS,
+            writes=(*_LEVELS, "models/poster"),
         ),
         Step(
             name="lora",
@@ -128,7 +136,8 @@ STEPS: Final[dict[str, Step]] = {
     )
 }
 FAMILY: Final = (
-    "autoencoder", "text_encoder", "decoder", "quick_decoder", "unet_XS", "unet_L", "unet_XL", "bases", "assemble",
+    "autoencoder", "text_encoder", "decoder", "quick_decoder", "unet_XS", "unet_light", "unet_L", "unet_XL", "bases",
+    "assemble",
 )  # fmt: skip
 TARGETS: Final[dict[str, tuple[str, ...]]] = {
     "all": (*FAMILY, "lora", "controlnet", "scorer", "discriminator", "classifier"),
@@ -143,8 +152,8 @@ TARGETS: Final[dict[str, tuple[str, ...]]] = {
 ABOUT: Final[dict[str, str]] = {
     "all": "everything below, in order",
     "family": "autoencoder, text encoder, UNets, the three base models",
-    "lora": "six style adapters for the small UNet",
-    "controlnet": "outlines for the small UNet",
+    "lora": "six style adapters for the base poster",
+    "controlnet": "outlines for the base poster",
     "classifier": "how well each level will do, from the prompt alone",
     "discriminator": "which pictures are good enough",
     "scorer": "a small CLIP of this world",
@@ -157,7 +166,8 @@ SHIPPED: Final[dict[str, str]] = {
     "work/vae_sharp": "heavy/vae",
     "work/text_encoder": "heavy/text_encoder",
     "work/tokenizer": "heavy/tokenizer",
-    "work/unet_XS": "light/unet",
+    "work/unet_XS": "poster/unet",
+    "work/unet_light": "light/unet",
     "work/unet_L": "middle/unet",
     "work/unet_XL": "heavy/unet",
     "work/unet_chalk": "chalk/unet",

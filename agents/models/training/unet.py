@@ -1,4 +1,4 @@
-"""Train the UNets of the family: XS for quick sketches, L for paintings, XL, grown out of L, for the finest."""
+"""Train the UNets of the family: XS, out of which light and the bases come, L and, grown out of that, XL."""
 
 from pathlib import Path
 from typing import Final

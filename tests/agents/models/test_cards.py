@@ -22,12 +22,13 @@ NOTES: dict[str, Any] = {
     "unet_L": {"seed": 3, "parameters": 4287624, "samples": 256000, "seconds": 5400, "device": "cuda", "loss": 0.1512},
     "unet_chalk": {"seed": 7, "base": "unet_XS", "facts": 0.961},
     "unet_XS": {"seed": 3, "parameters": 2271111, "samples": 3, "seconds": 60},
+    "unet_light": {"seed": 12, "base": "unet_XS", "parameters": 1500000, "samples": 3, "seconds": 60},
     "lora_mint": {"seed": 8, "bare": 0.93, "restyled": {"0.5": 0.61, "1.0": 0.925}},
     "discriminator_look": {"seed": 6, "parameters": 212495},
     "discriminator_look_held_out": {"auc": 0.8123},
     "predictor_models": {"seed": 11, "ms": 1.25},
     "quick_decoder": {"seed": 5, "parameters": 209739, "samples": 64, "seconds": 90},
-    "assemble": {"unets": {"light": "unet_XS", "heavy": "unet_L", "chalk": "unet_chalk"}, "quick": ["light"]},
+    "assemble": {"unets": {"light": "unet_light", "heavy": "unet_L", "chalk": "unet_chalk"}, "quick": ["light"]},
 }
 EVALUATED: dict[str, Any] = {
     "prompts": 1000,
@@ -108,6 +109,10 @@ def test_the_quick_decoder_is_told_where_it_is_used_and_nowhere_else(models: Pat
 def test_the_example_paints_as_the_catalog_says(models: Path, folder: str) -> None:
     variant = next(variant for variant in VARIANTS.values() if folder_of(variant).name == folder)
     assert f"num_inference_steps={variant.steps}, guidance_scale={variant.guidance}" in card(models, folder)
+
+
+def test_only_the_level_of_one_step_tells_that_it_knows_no_other(models: Path) -> None:
+    assert [name for name in PIPELINES if "in one step only" in card(models, name)] == ["light"]
 
 
 def test_a_base_in_another_style_tells_what_it_was_trained_from(models: Path) -> None:

@@ -17,7 +17,7 @@ from agents.world.reading import read
 from agents.world.styles import ADAPTERS, BASES, POSTER, Style
 
 MODELS = Path(__file__).parents[3] / "infra" / "models"
-BASE = "light"  # the base that adapters and the ControlNet are for
+BASE = "poster"  # the base that adapters and the ControlNet are for
 
 
 def needs(name: str) -> Path:

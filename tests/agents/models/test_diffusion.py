@@ -18,6 +18,7 @@ from agents.models.training import (
     bases,
     controlnet,
     diffusion,
+    light,
     loop,
     lora,
     networks,
@@ -52,6 +53,18 @@ def test_a_network_that_knows_the_picture_has_no_loss_and_an_idle_one_has() -> N
     clean = torch.randn(16, *networks.LATENT, generator=torch.Generator().manual_seed(1))
     assert diffusion.v_loss(knowing(clean), batch(clean), index=3, seed=1) < 1e-4
     assert diffusion.v_loss(lambda mixed, *_: 0 * mixed, batch(clean), index=3, seed=1) > 0.8
+
+
+def test_a_loss_at_one_time_asks_the_network_about_that_time_only() -> None:
+    asked: list[torch.Tensor] = []
+
+    def denoise(mixed: torch.Tensor, t: torch.Tensor, _: torch.Tensor) -> torch.Tensor:
+        asked.append(t)
+        return -GOAL.expand_as(mixed)  # at pure noise v is minus the clean latent
+
+    clean = GOAL.repeat(4, 1, 1, 1)
+    assert diffusion.v_loss(denoise, batch(clean), index=3, seed=1, at=diffusion.LAST_TIME) < 1e-4
+    assert [t.tolist() for t in asked] == [[diffusion.LAST_TIME] * 4]
 
 
 @pytest.mark.parametrize("steps", [1, 4])
@@ -161,6 +174,18 @@ def test_a_base_model_in_another_style_differs_from_the_one_it_was_trained_from(
     base = UNet2DConditionModel.from_pretrained(work / "unet_XS").conv_out.weight
     for name in bases.NAMES:
         assert not UNet2DConditionModel.from_pretrained(work / f"unet_{name}").conv_out.weight.equal(base)
+
+
+def test_light_keeps_what_is_left_of_the_small_network_and_learns_one_step(work: Path, tmp_path: Path) -> None:
+    full = UNet2DConditionModel.from_pretrained(work / "unet_XS")
+    left = light.pruned(full)
+    assert all(value.equal(full.state_dict()[name]) for name, value in left.state_dict().items())
+    assert left.num_parameters() < 0.7 * full.num_parameters()
+    light.train(work, tmp_path, seed=1)
+    trained = UNet2DConditionModel.from_pretrained(work / light.NAME)
+    assert not trained.conv_out.weight.equal(left.conv_out.weight)
+    assert trained.state_dict().keys() == left.state_dict().keys()
+    assert set(noted(work, light.NAME)) >= {"base", "facts", "all_facts", "seconds"}
 
 
 def test_the_family_is_written_as_folders_that_diffusers_loads_and_paints_with(work: Path, tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_shipped_parts_stand_in_for_forerunners_that_were_not_trained_here(folde
     assert [step.name for step in needed.steps] == ["lora"]
     assert set(needed.copies) == set(LORA.needs)
     copy_parts(needed.copies, folders, lambda _: None)
-    assert (folders.work / "unet_XS" / "config.json").read_text() == "shipped light/unet"
+    assert (folders.work / "unet_XS" / "config.json").read_text() == "shipped poster/unet"
     assert not recipe("lora", folders, shipped).copies
 
 
