@@ -160,14 +160,13 @@ ABOUT: Final[dict[str, str]] = {
     "cards": "model cards alone, from what was measured since (every target writes them at its end)",
 }
 # Where a part lies that an earlier training shipped, for a step whose forerunners were not trained in this work folder.
-# Not light's quick decoder: a work folder from before there was one would get another family's, for other latents.
+# Not light's own UNet and decoder: a work folder from before it had them would get another family's, for other latents.
 SHIPPED: Final[dict[str, str]] = {
     "work/vae": "heavy/vae",
     "work/vae_sharp": "heavy/vae",
     "work/text_encoder": "heavy/text_encoder",
     "work/tokenizer": "heavy/tokenizer",
     "work/unet_XS": "poster/unet",
-    "work/unet_light": "light/unet",
     "work/unet_L": "middle/unet",
     "work/unet_XL": "heavy/unet",
     "work/unet_chalk": "chalk/unet",

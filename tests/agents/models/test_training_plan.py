@@ -102,13 +102,14 @@ def test_what_was_trained_here_goes_before_what_is_shipped(folders: Folders, tmp
     assert "work/unet_XS" not in recipe("lora", folders, shipped).copies
 
 
-def test_a_family_from_before_the_quick_decoder_trains_its_own_and_takes_no_others(
-    folders: Folders, tmp_path: Path
+@pytest.mark.parametrize(("part", "step"), [("work/vae_quick", "quick_decoder"), ("work/unet_light", "unet_light")])
+def test_a_family_from_before_light_had_its_own_parts_trains_them_and_takes_no_others(
+    part: str, step: str, folders: Folders, tmp_path: Path
 ) -> None:
-    ship(tmp_path / "shipped", *SHIPPED.values(), "light/vae")
-    put(folders, *(needed for needed in STEPS["assemble"].needs if needed != "work/vae_quick"))
+    ship(tmp_path / "shipped", *SHIPPED.values(), "light/vae", "light/unet")
+    put(folders, *(needed for needed in STEPS["assemble"].needs if needed != part))
     needed = recipe("assemble", folders, tmp_path / "shipped")
-    assert {step.name for step in needed.steps} == {"assemble", "quick_decoder"}
+    assert {found.name for found in needed.steps} == {"assemble", step}
     assert not needed.copies
 
 
