@@ -189,7 +189,7 @@ def _padded(shape: str, size: int) -> np.ndarray:
 @cache
 def _grown(shape: str, size: int) -> np.ndarray:
     """The sprite's mask with 1 px around it, for which it answers."""
-    solid = np.pad(sprite(shape, size).alpha > 0.05, 1)
+    solid = _padded(shape, size) > 0.05
     grown = solid.copy()
     for down in (-1, 0, 1):
         for right in (-1, 0, 1):
