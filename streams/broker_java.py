@@ -1,9 +1,12 @@
 """The embedded broker as a Java process: command line, formatting of its data, a class archive for quick starts."""
 
+import fcntl
 import importlib.resources
 import pathlib
 import subprocess
 import tempfile
+
+import psutil
 
 from schemas.errors import PochadeError
 from streams import broker_jars, broker_probe
@@ -37,6 +40,7 @@ def start(kafka_home: pathlib.Path, ports: Ports, cluster_id: str, say: Say) -> 
         JavaMissing, PochadeError: what is missing or went wrong, and what to do.
     """
     java, jars = prepare(kafka_home, say)
+    _check_unused(kafka_home)
     _write_settings(kafka_home, ports, kafka_home / "data")
     _format(java, jars, kafka_home, cluster_id)
     return spawn(_run(java, jars, kafka_home), kafka_home / "broker.log")
@@ -62,6 +66,29 @@ def prepare(kafka_home: pathlib.Path, say: Say) -> tuple[str, pathlib.Path]:
 
 def _run(java: str, jars: pathlib.Path, kafka_home: pathlib.Path) -> list[str]:
     return command(java, jars, kafka_home, "kafka.Kafka", str(kafka_home / "server.properties"))
+
+
+def _check_unused(kafka_home: pathlib.Path) -> None:
+    """Refuse: before a second broker sees the first's lock, its controller has written into the first's log.
+
+    It may then compute for ever instead of ending.
+    """
+    file = kafka_home / "data" / ".lock"
+    if not file.exists():
+        return
+    with file.open("r+b") as lock:
+        try:
+            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the kind of lock that Java takes
+        except OSError:
+            who = ", ".join(str(pid) for pid in _brokers(kafka_home)) or "unknown"
+            raise PochadeError(
+                f"the data in {file.parent} is in use by another broker (process {who}): stop that one first"
+            ) from None
+
+
+def _brokers(kafka_home: pathlib.Path) -> list[int]:
+    settings = str(kafka_home / "server.properties")
+    return [each.pid for each in psutil.process_iter(["cmdline"]) if settings in (each.info["cmdline"] or ())]
 
 
 def _write_settings(kafka_home: pathlib.Path, ports: Ports, data: pathlib.Path) -> None:

@@ -164,16 +164,28 @@ def test_a_port_that_is_taken_just_before_the_start_is_exchanged(
 def test_a_broker_that_cannot_start_says_why(home: pathlib.Path) -> None:
     settings = load({"home": home})
     embedded.ensure(settings)
+    embedded.stop(settings)
+    meta = embedded.kafka_home(settings) / "data" / "meta.properties"
+    meta.write_text(meta.read_text().replace("node.id=1", "node.id=7"))  # the data of another node
+    with pytest.raises(PochadeError, match=r"(?s)broker ended while starting.*node id"):
+        embedded.ensure(settings)
+    left = embedded.record(settings)
+    assert left is not None
+    assert left.registry is not None
+    assert not left.registry.is_alive()  # no registry without a broker
+
+
+def test_no_second_broker_is_started_on_data_that_are_in_use(home: pathlib.Path) -> None:
+    settings = load({"home": home})
+    embedded.ensure(settings)
+    running = processes(settings)[0]
     file = broker_record.path(embedded.kafka_home(settings))
     forgotten = file.read_text()
     file.unlink()
     try:
-        with pytest.raises(PochadeError, match=r"(?s)broker ended while starting.*lock"):  # its data is in use
+        with pytest.raises(PochadeError, match=rf"in use by another broker \(process {running.pid}\): stop that one"):
             embedded.ensure(settings)
-        left = embedded.record(settings)
-        assert left is not None
-        assert left.registry is not None
-        assert not left.registry.is_alive()  # no registry without a broker
+        assert running.is_alive()
     finally:
         file.write_text(forgotten)
 
