@@ -30,7 +30,6 @@ from agents.world.styles import POSTER
 from planner.catalog import Variant
 
 FRESH, SAME, NEAREST = "fresh noise", "the draft's own noise", "nearest stored prompt"
-_TIMING_S = 60.0
 _SHOWN = 12  # pictures of a row
 
 
@@ -121,7 +120,7 @@ class Examination:
             orders |= over_orders(NEAREST, same, neighbours, steps)
         try:
             found = self._workshop.paint(orders)
-            shares = step_shares(self._heavy, steps, threads=self._scope.threads, budget_s=_TIMING_S)
+            shares = step_shares(self._heavy, steps, threads=self._scope.threads, budget_s=self._scope.timing_s)
         except CannotPaintOver as error:
             self._missing.append(f"painting over and reuse: {error}")
             return {}, {}, {}
@@ -169,7 +168,7 @@ class Examination:
             name: partial(paint_call, opened(variant, threads), usual_order(variant, 1))
             for name, variant in levels.items()
         }
-        taken = in_turns(calls, _TIMING_S, "levels")
+        taken = in_turns(calls, self._scope.timing_s, "levels")
         return {
             name: timing(list(chain.from_iterable(taken[name])), clock_of(variant, threads)).ms
             for name, variant in levels.items()

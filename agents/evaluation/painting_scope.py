@@ -30,6 +30,7 @@ class Scope:
     swept: int  # the first so many of `count` are painted from every step
     stored: int  # others, whose pictures are there for reuse
     steps: int = 7  # of the heavy level, to begin at
+    timing_s: float = 60.0  # of the levels in turns, and of the steps, until so much is spent
     threads: int = 1
 
     @property
@@ -51,8 +52,8 @@ def scope(catalog: Catalog, models: Path, seed: int, count: int, *, is_quick: bo
     if is_quick:
         count = min(count, 48)
         return Scope(
-            catalog=catalog, models=models, seed=seed, count=count, calibration=32, swept=min(count, 12), stored=16,
-            steps=3, threads=threads,
+            catalog=catalog, models=models, seed=seed, count=count, calibration=16, swept=min(count, 12), stored=8,
+            steps=3, timing_s=1.0, threads=threads,
         )  # fmt: skip
     return Scope(
         catalog=catalog, models=models, seed=seed, count=count, calibration=max(32, count // 4),

@@ -19,7 +19,7 @@ from agents.world.layout import SIZE
 from planner.catalog import parse as parse_catalog
 from schemas.errors import PochadeError
 from streams.cli import LazySettings
-from tests.agents.evaluation.painted import CATALOG, a_catalog_file, a_small_catalog, no_rules_to_load
+from tests.agents.evaluation.painted import CATALOG, StubRules, a_catalog_file, a_small_catalog, no_rules_to_load
 
 __all__ = ["no_rules_to_load"]  # a fixture
 
@@ -34,10 +34,23 @@ def run_evaluate(folder: pathlib.Path, *options: str) -> str:
     return told.output
 
 
-@pytest.mark.usefixtures("no_rules_to_load")
-def test_evaluate_writes_figures_by_the_schema_a_report_and_what_both_were_made_of(tmp_path: pathlib.Path) -> None:
-    told = run_evaluate(tmp_path, "--catalog", str(a_catalog_file(tmp_path)), "--models", str(tmp_path / "none"))
-    folder = tmp_path / "report"
+def evaluate_cards(folder: pathlib.Path) -> str:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(painting_rankers, "_rules", lambda models: StubRules())  # noqa: ARG005
+        return run_evaluate(folder, "--catalog", str(a_catalog_file(folder)), "--models", str(folder / "none"))
+
+
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path, str]:
+    """The report's folder and what was told, of levels that draw cards."""
+    folder = tmp_path_factory.mktemp("evaluated")
+    return folder / "report", evaluate_cards(folder)
+
+
+def test_evaluate_writes_figures_by_the_schema_a_report_and_what_both_were_made_of(
+    evaluated: tuple[pathlib.Path, str],
+) -> None:
+    folder, told = evaluated
     summary = json.loads((folder / "evaluate.json").read_text())
     jsonschema.validate(summary, schema())
     assert (summary["prompts"], summary["seed"]) == (8, 5)
@@ -54,15 +67,13 @@ def test_evaluate_writes_figures_by_the_schema_a_report_and_what_both_were_made_
     assert json.loads((folder / "run.json").read_text())["missing"]
 
 
-@pytest.mark.usefixtures("no_rules_to_load")
-def test_the_same_seed_gives_the_same_figures(tmp_path: pathlib.Path) -> None:
-    catalog = str(a_catalog_file(tmp_path))
-    qualities = []
-    for part in ("a", "b"):
-        run_evaluate(tmp_path / part, "--catalog", catalog, "--models", str(tmp_path / "none"))
-        summary = json.loads((tmp_path / part / "report" / "evaluate.json").read_text())
-        qualities.append([summary["levels"][name]["quality"] for name in summary["levels"]])
-    assert qualities[0] == qualities[1]
+def test_the_same_seed_gives_the_same_figures(evaluated: tuple[pathlib.Path, str], tmp_path: pathlib.Path) -> None:
+    evaluate_cards(tmp_path)
+    first, again = (
+        {name: level["quality"] for name, level in json.loads((folder / "evaluate.json").read_text())["levels"].items()}
+        for folder in (evaluated[0], tmp_path / "report")
+    )
+    assert first == again
 
 
 def test_sets_of_prompts_differ_by_seed_and_by_what_they_are_for() -> None:
