@@ -36,6 +36,11 @@ RESAMPLES, QUICK_RESAMPLES = 1000, 100  # behind every interval
 @click.option("--jobs", type=click.IntRange(1), help="Processes that paint; default one a core, one on CUDA.")
 @click.option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Of each process, on a CPU.")
 @click.option(
+    "--against",
+    type=click.Path(exists=True, dir_okay=False, path_type=pathlib.Path),
+    help="An evaluate.json of other prompts, such as infra/models/evaluate.json: tell what differs beyond chance.",
+)
+@click.option(
     "--notes",
     type=click.Path(exists=True, dir_okay=False, path_type=pathlib.Path),
     help="JSON: name of a verdict -> why its number was not reached.",
@@ -43,7 +48,7 @@ RESAMPLES, QUICK_RESAMPLES = 1000, 100  # behind every interval
 @click.pass_obj
 def evaluate(
     obj: LazySettings, seed: int, count: int, report: pathlib.Path, name: str, models: pathlib.Path, quick: bool,
-    jobs: int | None, threads: int, notes: pathlib.Path | None,
+    jobs: int | None, threads: int, against: pathlib.Path | None, notes: pathlib.Path | None,
 ) -> None:  # fmt: skip
     """Paint fresh prompts with every level of a catalog and hold every ranker, cascade and start step against them.
 
@@ -54,6 +59,7 @@ def evaluate(
     import time
 
     from agents import catalogs
+    from agents.evaluation import reproduction
     from agents.evaluation.painting_evaluation import Examination
     from agents.evaluation.painting_scope import relocated, scope
     from agents.evaluation.painting_workshop import Workshop
@@ -62,6 +68,7 @@ def evaluate(
     del obj  # needs no settings
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")  # what importing it warns of would break up the bars
     begun = time.monotonic()
+    reference = reproduction.read(against) if against else None  # told before the hour of painting
     wanted = scope(relocated(catalogs.load(name), models), models, seed, count, is_quick=quick, threads=threads)
     workshop = Workshop(report / ".cache", jobs=jobs or usual_jobs(), threads=threads)
     study = Examination(wanted, workshop).run()
@@ -69,6 +76,8 @@ def evaluate(
     summary = _save(study, report, resamples, json.loads(notes.read_text()) if notes else {})
     _save_run(study, report, time.monotonic() - begun)
     _tell(summary, study, report)
+    if reference is not None:
+        _tell_compared(reference, summary, report)
 
 
 def _save(study: "Study", folder: pathlib.Path, resamples: int, notes: dict[str, str]) -> dict[str, Any]:
@@ -110,3 +119,27 @@ def _tell(summary: dict[str, Any], study: "Study", folder: pathlib.Path) -> None
     for line in study.missing:
         click.echo(f"missing: {line}", err=True)
     click.echo(f"{folder / 'report.html'}")
+
+
+def _tell_compared(reference: dict[str, Any], summary: dict[str, Any], folder: pathlib.Path) -> None:
+    """The figures of both, on the terminal and in compared.json."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from agents.evaluation.reproduction import compare
+
+    found = compare(reference, summary)
+    (folder / "compared.json").write_text(json.dumps([figure.row for figure in found], indent=1) + "\n")
+    table = Table("figure", "reference", "here", "difference", "")
+    for figure in found:
+        sides = (
+            f"{side.value:.3f} [{side.low:.3f}, {side.high:.3f}]"
+            for side in (figure.reference, figure.here, figure.difference)
+        )
+        table.add_row(figure.name, *sides, "differs" if figure.differs else "" if figure.is_within else "within chance")
+    Console().print(table)
+    within, differ = sum(figure.is_within for figure in found), sum(figure.differs for figure in found)
+    click.echo(
+        f"of {len(found)} figures {within} lie within the reference's interval and {differ} differ beyond chance; "
+        f"of the same models, expect about {0.05 * len(found):.1f} to differ"
+    )
