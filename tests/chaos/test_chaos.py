@@ -15,14 +15,14 @@ POCHADE = "from streams.cli import main; main(prog_name='pochade')"
 REQUESTS, FAULTS, SEED = 100, 7, 9
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(400)
 def test_a_deployment_that_is_broken_at_loses_nothing_and_answers_nothing_twice(
     new_home: Callable[[], pathlib.Path],
 ) -> None:
     home = new_home()
     command = [sys.executable, "-c", POCHADE, "--home", str(home), "chaos", "--report", str(home / "report.json")]
     asked = ["--requests", str(REQUESTS), "--faults", str(FAULTS), "--seed", str(SEED)]
-    done = subprocess.run([*command, *asked], capture_output=True, text=True, timeout=230)
+    done = subprocess.run([*command, *asked], capture_output=True, text=True, timeout=380)
     assert done.returncode == 0, done.stdout + done.stderr
     report = json.loads((home / "report.json").read_text())
     assert report["accepted"] == sum(report["outcomes"].values()) == REQUESTS

@@ -21,7 +21,7 @@ POCHADE = "from streams.cli import main; main(prog_name='pochade')"
 def told(home: pathlib.Path, options: list[str], *asked: str) -> dict[str, Any]:
     """The JSON of one bench."""
     command = [sys.executable, "-c", POCHADE, "--home", str(home), *options, "bench", *asked, "-o", "json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=170)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stdout + done.stderr
     report: dict[str, Any] = json.loads(done.stdout)
     assert report["bench"] == asked[0]

@@ -32,7 +32,6 @@ def left_over(home: pathlib.Path) -> list[str]:
     return [line for line in lines if str(home) in line]
 
 
-@pytest.mark.timeout(300)
 def test_a_demo_paints_everything_once_and_leaves_nothing_running(home: pathlib.Path) -> None:
     done = subprocess.run(demo(home, "--count", "12", "--rate", "8"), capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -46,7 +45,6 @@ def test_a_demo_paints_everything_once_and_leaves_nothing_running(home: pathlib.
     assert left_over(home) == []
 
 
-@pytest.mark.timeout(120)
 def test_a_demo_that_is_told_to_end_stops_what_it_started(home: pathlib.Path, poll_until: PollUntil[object]) -> None:
     log = home / "told.log"
     running = spawn(demo(home), log)
@@ -56,9 +54,8 @@ def test_a_demo_that_is_told_to_end_stops_what_it_started(home: pathlib.Path, po
     assert left_over(home) == []
 
 
-@pytest.mark.timeout(120)
 def test_a_policy_that_is_unknown_is_told_and_nothing_stays(home: pathlib.Path) -> None:
-    done = subprocess.run(demo(home, "--policy", "nonsense"), capture_output=True, text=True, timeout=110)
+    done = subprocess.run(demo(home, "--policy", "nonsense"), capture_output=True, text=True, timeout=280)
     assert done.returncode == 1
     assert "unknown policy 'nonsense'" in done.stderr
     assert left_over(home) == []

@@ -25,7 +25,7 @@ def test_the_two_commands_are_targets_that_set_up_and_run() -> None:
 
 
 @pytest.mark.integration
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 def test_the_deployment_by_hand_works_block_by_block(new_home: Callable[[], pathlib.Path]) -> None:
     home = new_home()
     place = home.parent / f"{home.name}-place"
@@ -39,7 +39,7 @@ def test_the_deployment_by_hand_works_block_by_block(new_home: Callable[[], path
     environment = {name: value for name, value in os.environ.items() if not name.startswith("POCHADE_")}
     environment["PATH"] = f"{pathlib.Path(sys.executable).parent}:{environment['PATH']}"
     ran = subprocess.run(
-        ["bash", "-c", script], cwd=place, env=environment, capture_output=True, text=True, timeout=350, check=False
+        ["bash", "-c", script], cwd=place, env=environment, capture_output=True, text=True, timeout=550, check=False
     )
     assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-5000:]
     assert ran.stdout.count("COMPLETED") >= 3

@@ -85,14 +85,12 @@ def serving(settings: Settings, log: pathlib.Path, poll_until: PollUntil) -> Ite
             child.wait()
 
 
-@pytest.mark.timeout(60)
 def test_a_trace_is_not_published_where_nobody_serves(settings: Settings, trace: pathlib.Path) -> None:
     done = called(words(settings, trace))
     assert done.exit_code == 1
     assert "give --serve N" in done.output
 
 
-@pytest.mark.timeout(120)
 def test_an_interrupted_run_goes_on_and_publishes_nothing_twice(
     settings: Settings, tmp_path: pathlib.Path, trace: pathlib.Path, poll_until: PollUntil
 ) -> None:

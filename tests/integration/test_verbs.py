@@ -51,7 +51,7 @@ def pochade(settings: Settings, *arguments: str) -> "subprocess.CompletedProcess
     ]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("POCHADE_")}
     return subprocess.run(
-        [POCHADE, *options, *arguments], capture_output=True, text=True, timeout=100, env=environment, check=False
+        [POCHADE, *options, *arguments], capture_output=True, text=True, timeout=200, env=environment, check=False
     )
 
 
