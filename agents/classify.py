@@ -79,7 +79,9 @@ class LearnedClassifier:
     def load(cls, folder: pathlib.Path, entry: ClassifierEntry) -> "LearnedClassifier":
         """From a folder of config.json, model.safetensors, tokenizer.json and reference.json."""
         from agents.models.predictor import Predictor  # torch: only where it is used
+        from agents.models.threads import judge_on_one
 
+        judge_on_one()
         return cls(Predictor.load(folder), read_reference(folder / REFERENCE), entry)
 
     def classify(self, prompt: str) -> Judgement:

@@ -38,7 +38,9 @@ class LearnedScorer:
 
     def __init__(self, folder: pathlib.Path) -> None:
         from agents.models.discriminator import Discriminator  # torch: only where a picture is judged
+        from agents.models.threads import judge_on_one
 
+        judge_on_one()
         self._model = Discriminator.load(folder)
 
     def score(self, request: GenerateRequest, picture: Image) -> float:

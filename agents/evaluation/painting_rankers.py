@@ -84,12 +84,15 @@ def find(catalog: Catalog, models: Path) -> Rankers:
 
 
 def per_prompt_ms(call: Callable[[str], object], prompts: Sequence[str]) -> float:
-    """Median CPU time of one call for one prompt, in ms."""
+    """Median CPU time of one call for one prompt, in ms, on one core."""
+    from agents.models.threads import one_thread
+
     times = []
-    for prompt in prompts[:_TIMED]:
-        begun = time.process_time()
-        call(prompt)
-        times.append((time.process_time() - begun) * 1e3)
+    with one_thread():
+        for prompt in prompts[:_TIMED]:
+            begun = time.process_time()
+            call(prompt)
+            times.append((time.process_time() - begun) * 1e3)
     return float(np.median(times[len(times) // 4 :]))  # the first warm up
 
 

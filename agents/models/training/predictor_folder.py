@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from agents.classify import REFERENCE
 from agents.evaluation import calibration as reliability
@@ -18,6 +17,7 @@ from agents.models.predictor import Predictor, QualityHead, TextSide
 from agents.models.prompt_encoder import copy_tokenizer
 from agents.models.rule_search import merits
 from agents.models.saved import WEIGHTS, save
+from agents.models.threads import one_thread
 from agents.models.training.calibration import Calibration
 from planner.classifier import shortfall
 from planner.hardness import build_reference
@@ -103,13 +103,11 @@ def _classes(quality: np.ndarray, said: np.ndarray) -> dict[str, Any]:
 
 
 def milliseconds(predictor: Predictor, prompts: list[str]) -> float:
-    """Of this thread's CPU for one prompt, the median, with one thread for torch."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+    """Of the CPU for one prompt, the median, with one thread for torch."""
     took = []
-    for prompt in prompts:
-        began = time.thread_time()
-        predictor.quality([prompt])
-        took.append(1000 * (time.thread_time() - began))
-    torch.set_num_threads(threads)
+    with one_thread():
+        for prompt in prompts:
+            began = time.thread_time()
+            predictor.quality([prompt])
+            took.append(1000 * (time.thread_time() - began))
     return statistics.median(took)

@@ -1,0 +1,39 @@
+"""Judges of one prompt or one small picture take one thread of torch."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from agents.classify import LearnedClassifier
+from agents.models.threads import one_thread
+from agents.scoring import LearnedScorer
+from planner.catalog import Classifier
+from tests.agents.models.judging import an_examiner, save_discriminator
+from tests.agents.models.predictors import a_predictor_folder
+
+
+@pytest.fixture(autouse=True)
+def three_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_within_there_is_one_and_afterwards_as_many_as_before() -> None:
+    with one_thread():
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == 3
+
+
+def test_a_classifier_that_was_loaded_to_serve_judges_on_one(tmp_path: Path) -> None:
+    a_predictor_folder(tmp_path)
+    LearnedClassifier.load(tmp_path, Classifier("learned", "learned", "here", "models", ("light", "heavy")))
+    assert torch.get_num_threads() == 1
+
+
+def test_a_discriminator_that_was_loaded_to_serve_judges_on_one(tmp_path: Path) -> None:
+    LearnedScorer(save_discriminator(tmp_path / "look", "look", an_examiner("look")))
+    assert torch.get_num_threads() == 1
