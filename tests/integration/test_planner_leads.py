@@ -13,6 +13,7 @@ from streams.lease import KafkaLease
 from streams.reading import now_ms
 from streams.settings import Settings
 from tests.builders import a_catalog
+from tests.integration.conftest import PollUntil
 
 pytestmark = pytest.mark.integration
 
@@ -35,8 +36,15 @@ def new_planner(settings: Settings) -> Iterator[Callable[[str], PlannerLoop]]:
         yield new
 
 
+@pytest.fixture
+def lease(settings: Settings) -> Iterator[KafkaLease]:
+    """To look at the beats; it holds nothing."""
+    with contextlib.closing(KafkaLease(settings)) as looking:
+        yield looking
+
+
 def test_the_newer_planner_leads_and_the_older_takes_over_from_its_silence(
-    settings: Settings, new_planner: Callable[[str], PlannerLoop]
+    settings: Settings, new_planner: Callable[[str], PlannerLoop], lease: KafkaLease, poll_until: PollUntil[bool]
 ) -> None:
     def decided() -> list[tuple[int, str]]:
         return [(plan.version, plan.policy) for plan in published(settings).plans]
@@ -48,7 +56,9 @@ def test_the_newer_planner_leads_and_the_older_takes_over_from_its_silence(
     assert decided() == [(1, "clipper-light"), (2, "clipper-heavy")], "it read the plan before it before it planned"
     older.step(2000, now_ms() + 60_000)  # a plan of its own is due, if it could write
     assert decided() == [(1, "clipper-light"), (2, "clipper-heavy")]
+    begun = now_ms()
     newer.step(2500, now_ms())
+    poll_until(lambda: lease.last_beat() >= begun, 10, "the leader's beat can be read")
     older.step(3000, now_ms())
     older.step(4000, now_ms())
     assert len(decided()) == 2, "the leader was heard of"
