@@ -53,7 +53,7 @@ def scope(catalog: Catalog, models: Path, seed: int, count: int, *, is_quick: bo
         count = min(count, 48)
         return Scope(
             catalog=catalog, models=models, seed=seed, count=count, calibration=16, swept=min(count, 12), stored=8,
-            steps=3, timing_s=1.0, threads=threads,
+            steps=2, timing_s=1.0, threads=threads,
         )  # fmt: skip
     return Scope(
         catalog=catalog, models=models, seed=seed, count=count, calibration=max(32, count // 4),

@@ -58,6 +58,12 @@ def asked(count: int) -> list[str]:
     return [scene.caption for scene in fresh(count)]
 
 
+@cache
+def plain() -> np.ndarray:
+    """What the base paints without any adapter."""
+    return paint(load(BASE), asked(12))
+
+
 @pytest.mark.parametrize("name", [name for name in BASES if name != POSTER.name])
 def test_a_base_model_paints_in_its_style_and_not_in_poster(name: str) -> None:
     pictures = paint(load(name), asked(24))
@@ -68,7 +74,7 @@ def test_a_base_model_paints_in_its_style_and_not_in_poster(name: str) -> None:
 @pytest.mark.parametrize("name", list(ADAPTERS))
 def test_an_adapter_restyles_at_full_weight_and_leaves_no_trace_at_none(name: str) -> None:
     folder, pipeline = needs(f"loras/{name}"), load(BASE)
-    before = paint(pipeline, asked(12))
+    before = plain()
     pipeline.load_lora_weights(folder, weight_name=FILE, adapter_name=name)
     full = paint(pipeline, asked(12))
     assert held(full, ADAPTERS[name]) >= 0.95 * held(before, POSTER) - 0.03  # 12 pictures: their noise is .02
