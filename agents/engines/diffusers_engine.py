@@ -1,12 +1,13 @@
 """The `diffusers` engine: any folder or hub id that `DiffusionPipeline.from_pretrained` reads, on CPU or CUDA."""
 
+import functools
 import inspect
 import math
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import torch
-from diffusers import AutoPipelineForImage2Image
 from diffusers.utils import logging as diffusers_logging
 from PIL.Image import Image
 from transformers.utils import logging as transformers_logging
@@ -73,11 +74,20 @@ def strength_of(paint_over_step: int, steps: int) -> float:
 def _image_to_image(pipeline: Any) -> Any:
     """The pipeline's own components in the image-to-image pipeline that diffusers has for it: no memory, no loading."""
     try:
-        over_drafts = AutoPipelineForImage2Image.from_pipe(pipeline)
+        over_drafts = _auto_image_to_image().from_pipe(pipeline)
     except ValueError as error:  # no such pipeline for this kind of model
         raise CannotPaintOver(f"{type(pipeline).__name__} cannot begin with a picture: {error}") from error
     over_drafts.set_progress_bar_config(disable=True)
     return over_drafts
+
+
+@functools.cache
+def _auto_image_to_image() -> Any:
+    """Imports every pipeline of diffusers: a second, which one-step variants, never painted over drafts, do without."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of how one of them, for audio, is written
+        from diffusers import AutoPipelineForImage2Image
+    return AutoPipelineForImage2Image
 
 
 def load(variant: Variant, threads: int) -> DiffusersEngine:
@@ -95,4 +105,6 @@ def load(variant: Variant, threads: int) -> DiffusersEngine:
     except Exception as error:  # whatever a broken or missing model leads the libraries to
         raise EngineFailed(f"variant {variant.name!r}: cannot load {variant.model!r}: {error}") from error
     pipeline.set_progress_bar_config(disable=True)
+    if variant.steps > 1:
+        _auto_image_to_image()  # now, and not within the first job that paints over a draft
     return DiffusersEngine(pipeline, variant)
