@@ -1,4 +1,4 @@
-"""The embedded broker through its whole life, and a configured cluster beside it."""
+"""The embedded broker through its whole life."""
 
 import json
 import os
@@ -7,8 +7,6 @@ import re
 import signal
 import socket
 import subprocess
-import sys
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -16,22 +14,21 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from schemas.errors import PochadeError
-from schemas.topics import DLQ, RESULTS, TABLE
-from streams import admin, broker_probe, broker_record
+from schemas.topics import DLQ, TABLE
+from streams import admin, broker_record
 from streams import broker as embedded
 from streams.broker_config import HOST, Ports, free_ports
 from streams.broker_process import Process
 from streams.broker_record import Record
 from streams.settings import Settings, load
+from tests.integration.calling import POCHADE, pochade, status
 
 pytestmark = pytest.mark.integration
 
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
-POCHADE = str(pathlib.Path(sys.executable).with_name("pochade"))
 
 
 @pytest.fixture
@@ -42,18 +39,6 @@ def home(new_home: Callable[[], pathlib.Path]) -> Iterator[pathlib.Path]:
     settings = load({"home": made})
     embedded.stop(settings)
     assert embedded.find(settings) is None
-
-
-def pochade(home: pathlib.Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    command = [POCHADE, "--home", str(home), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=os.environ | variables, cwd=home)
-
-
-def status(home: pathlib.Path, **variables: str) -> dict[str, Any]:
-    done = pochade(home, "status", "-o", "json", **variables)
-    assert done.returncode == 0, done.stderr
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
 
 
 def processes(settings: Settings) -> tuple[Process, Process]:
@@ -218,88 +203,6 @@ def test_the_broker_survives_the_death_of_the_command_that_started_it(
     assert found.broker is not None
     embedded.ensure(settings)
     assert processes(settings)[0] == found.broker
-
-
-def test_a_configured_cluster_is_used_and_nothing_is_started_or_stopped(
-    broker_home: pathlib.Path, broker: embedded.Address, tmp_path: pathlib.Path
-) -> None:
-    prefix = f"foreign-{os.getpid()}"
-    variables = {"POCHADE_KAFKA__BOOTSTRAP_SERVERS": broker.bootstrap, "POCHADE_KAFKA__PREFIX": prefix}
-    up = pochade(tmp_path, "up", **variables)
-    assert (up.returncode, up.stderr) == (0, "")
-    assert f"{len(TABLE)} created" in up.stdout
-    facts = status(tmp_path, **variables)
-    assert (facts["broker"], facts["bootstrap_servers"]) == ("configured", broker.bootstrap)
-    assert (facts["topics"], facts["pid"], facts["registry_url"]) == (len(TABLE), None, None)
-    assert "nothing to stop" in pochade(tmp_path, "down", **variables).stdout
-    assert list(tmp_path.iterdir()) == []
-    assert status(broker_home)["broker"] == "running"
-
-
-def test_an_unreachable_cluster_is_one_line_with_its_address_within_ten_seconds(tmp_path: pathlib.Path) -> None:
-    address = f"{HOST}:{free_ports().broker}"
-    begun = time.monotonic()
-    done = pochade(tmp_path, "up", POCHADE_KAFKA__BOOTSTRAP_SERVERS=address)
-    assert time.monotonic() - begun < 10
-    assert done.returncode == 1
-    assert done.stderr.startswith(f"error: no Kafka answers at {address} within 5 s")
-    assert "POCHADE_KAFKA__BOOTSTRAP_SERVERS" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("protocol", "reason"),
-    [("SSL", "SSL"), ("SASL_PLAINTEXT", "SASL")],
-)
-def test_a_cluster_that_does_not_let_us_in_says_why(
-    broker: embedded.Address, tmp_path: pathlib.Path, protocol: str, reason: str
-) -> None:
-    properties = {"security.protocol": protocol}
-    if protocol != "SSL":
-        properties |= {"sasl.mechanism": "PLAIN", "sasl.username": "u", "sasl.password": "p"}
-    settings = load({"home": tmp_path, "kafka": {"bootstrap_servers": broker.bootstrap, "properties": properties}})
-    with pytest.raises(broker_probe.Unreachable, match=reason):
-        embedded.ensure(settings)
-
-
-def test_topics_are_created_once_with_the_tables_partitions_and_configuration(settings: Settings) -> None:
-    created = admin.create_topics(settings, ["tiny-light"])
-    assert len(created) == len(TABLE) + 1
-    assert admin.topic_name(settings, "jobs.tiny-light.v1") in created
-    assert admin.create_topics(settings, ["tiny-light"]) == []
-    assert admin.create_topics(settings, ["tiny-light", "tiny-heavy"]) == [
-        admin.topic_name(settings, "jobs.tiny-heavy.v1")
-    ]
-    metadata = broker_probe.probe(admin.client_config(settings), 10).topics
-    for topic in TABLE:
-        assert len(metadata[admin.topic_name(settings, topic.name)].partitions) == topic.partitions
-    assert len(metadata[created[0]].partitions) > 0
-    results = next(topic for topic in TABLE if topic.name == RESULTS)
-    resource = ConfigResource(ResourceType.TOPIC, admin.topic_name(settings, RESULTS))
-    client = AdminClient(admin.client_config(settings))
-    told = client.describe_configs([resource])[resource].result(timeout=15)
-    assert {name: told[name].value for name in results.config} == results.config
-
-
-def test_groups_get_short_timeouts_before_they_exist(settings: Settings, poll_until: Callable[..., Any]) -> None:
-    admin.set_group_timeouts(settings, ["g-one", "g-two"])
-    client = AdminClient(admin.client_config(settings))
-    session_ms = settings.kafka.session_timeout_ms
-    expected = (str(session_ms), str(admin.group_beat_ms(session_ms)))
-
-    def timeouts(group: str) -> tuple[str, str]:
-        resource = ConfigResource(ResourceType.GROUP, group)
-        told = client.describe_configs([resource])[resource].result(timeout=15)
-        return told["consumer.session.timeout.ms"].value, told["consumer.heartbeat.interval.ms"].value
-
-    # the broker applies what its controller has accepted a moment later
-    poll_until(lambda: timeouts("g-two") == expected, 10, f"g-two has {expected}")
-    assert timeouts("g-one") == expected
-
-
-def test_what_the_cluster_refuses_says_what_to_do(settings: Settings) -> None:
-    with pytest.raises(PochadeError, match=r"refused to create topic .*jobs\.not a name.*Grant CREATE"):
-        admin.create_topics(settings, ["not a name"])
 
 
 def test_a_cluster_id_that_begins_with_a_dash_is_no_option(home: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
