@@ -130,13 +130,13 @@ def _tell_compared(reference: dict[str, Any], summary: dict[str, Any], folder: p
 
     found = compare(reference, summary)
     (folder / "compared.json").write_text(json.dumps([figure.row for figure in found], indent=1) + "\n")
-    table = Table("figure", "reference", "here", "difference", "")
+    table = Table("figure", "reference", "here", "")
     for figure in found:
-        sides = (
-            f"{side.value:.3f} [{side.low:.3f}, {side.high:.3f}]"
-            for side in (figure.reference, figure.here, figure.difference)
-        )
-        table.add_row(figure.name, *sides, "differs" if figure.differs else "" if figure.is_within else "within chance")
+        known = figure.reference
+        table.add_row(
+            figure.name, f"{known.value:.3f} [{known.low:.3f}, {known.high:.3f}]", f"{figure.here.value:.3f}",
+            "differs" if figure.differs else "" if figure.is_within else "by chance",
+        )  # fmt: skip
     Console().print(table)
     within, differ = sum(figure.is_within for figure in found), sum(figure.differs for figure in found)
     click.echo(

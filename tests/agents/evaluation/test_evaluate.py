@@ -34,10 +34,11 @@ def run_evaluate(folder: pathlib.Path, *options: str) -> str:
     return told.output
 
 
-def evaluate_cards(folder: pathlib.Path) -> str:
+def evaluate_cards(folder: pathlib.Path, *options: str) -> str:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(painting_rankers, "_rules", lambda models: StubRules())  # noqa: ARG005
-        return run_evaluate(folder, "--catalog", str(a_catalog_file(folder)), "--models", str(folder / "none"))
+        where = ("--catalog", str(a_catalog_file(folder)), "--models", str(folder / "none"))
+        return run_evaluate(folder, *where, *options)
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +69,11 @@ def test_evaluate_writes_figures_by_the_schema_a_report_and_what_both_were_made_
 
 
 def test_the_same_seed_gives_the_same_figures(evaluated: tuple[pathlib.Path, str], tmp_path: pathlib.Path) -> None:
-    evaluate_cards(tmp_path)
+    told = evaluate_cards(tmp_path, "--against", str(evaluated[0] / "evaluate.json"))
+    compared = json.loads((tmp_path / "report" / "compared.json").read_text())
+    assert len(compared) > 5
+    assert not any(figure["differs"] for figure in compared)
+    assert f"of {len(compared)} figures {len(compared)} lie within the reference's interval and 0 differ" in told
     first, again = (
         {name: level["quality"] for name, level in json.loads((folder / "evaluate.json").read_text())["levels"].items()}
         for folder in (evaluated[0], tmp_path / "report")
