@@ -9,6 +9,7 @@ What it cannot know is told, never guessed: levels that the past never drew wher
 that were kept where the other plan would have painted again. Latencies are those of the past's own load.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -170,16 +171,22 @@ def _figures(fates: Sequence[Fate], weights: Floats, slo_ms: float, dice: np.ran
         times = weights * dice.poisson(1.0, len(fates))
         if times.any():
             samples.append([measure(times) for measure in measures.values()])
-    low, high = np.nanquantile(samples, [0.025, 0.975], axis=0)
     return {
-        name: Interval(measure(weights), float(low[at]), float(high[at]))
-        for at, (name, measure) in enumerate(measures.items())
+        name: Interval(measure(weights), *_middle(drawn))
+        for (name, measure), drawn in zip(measures.items(), np.transpose(samples), strict=True)
     }
+
+
+def _middle(drawn: Floats) -> tuple[float, float]:
+    """Where 95 % of the resamples that know the figure lie; NaN where none does."""
+    known = drawn[~np.isnan(drawn)]
+    low, high = np.quantile(known, [0.025, 0.975]) if known.size else (math.nan, math.nan)
+    return float(low), float(high)
 
 
 def _share(part: Floats, whole: Floats, weights: Floats) -> float:
     of = float((whole * weights).sum())
-    return float((part * weights).sum()) / of if of else float("nan")
+    return float((part * weights).sum()) / of if of else math.nan
 
 
 def _quantile(values: Floats, weights: Floats, share: float) -> float:
@@ -187,5 +194,5 @@ def _quantile(values: Floats, weights: Floats, share: float) -> float:
     order = np.argsort(values)
     below = np.cumsum(weights[order])
     if not below[-1]:
-        return float("nan")
+        return math.nan
     return float(values[order][np.searchsorted(below, share * below[-1])])

@@ -120,7 +120,8 @@ def test_one_that_ended_before_any_picture_stays_a_violation() -> None:
     assert found.undrawn == 1
 
 
-def test_without_any_completed_request_there_is_no_latency_and_no_crash() -> None:
+@pytest.mark.filterwarnings("error")
+def test_without_any_completed_request_there_is_no_latency_and_neither_crash_nor_warning() -> None:
     nothing = a_past(level="", last_level="", probability=0.0, confidence=None, is_completed=False)
     found = estimate([nothing] * 3, halves(0.0), 500, seed=1)
     assert math.isnan(found.figures["latency_p95_s"].value)
