@@ -22,8 +22,6 @@ from planner.observation import live_workers
 from planner.stranding import stranded
 from schemas.messages import Plan
 from schemas.topics import full_name, jobs_topic, worker_group
-from streams.admin import client_config
-from streams.asking import Asking
 from streams.group_progress import Unread, unread
 from streams.producer import RecordProducer
 from streams.reading import now_ms
@@ -134,11 +132,11 @@ def sweeper_of(
     settings: Settings, catalog: Catalog, producer: RecordProducer, plans: PlanView, ended: EndedView, fleet: FleetView
 ) -> Sweeper:
     """The one of a router's process."""
-    asking, prefix = Asking(client_config(settings)), settings.kafka.prefix
+    prefix = settings.kafka.prefix
 
     def waiting(variant: str) -> Mapping[int, Unread]:
         topic, group = full_name(prefix, jobs_topic(variant, 1).name), worker_group(prefix, variant)
-        return asking.ask(lambda client: unread(client, topic, group))
+        return unread(settings, topic, group)
 
     rerouting = Rerouting(catalog, ended, Dispatcher(catalog, fleet, ROLE), producer)
     silent_ms = settings.planner.worker_silent_ms

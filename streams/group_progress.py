@@ -1,12 +1,18 @@
-"""How far a consumer group has come on a topic, asked without joining it."""
+"""How far a consumer group has come on a topic, asked without joining it.
 
-from typing import NamedTuple
+A consumer that is never subscribed asks, not the admin's client: the admin's ends its process (a segmentation fault,
+librdkafka 2.4 to 2.16, issue 5040) where the group's coordinator moves between its question and the answer.
+"""
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+import contextlib
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
 
-from streams.admin import ANSWER_LIMIT_S
-from streams.passing import partitions_of, patiently
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from streams.admin import ANSWER_LIMIT_S, client_config
+from streams.passing import Client, partitions_of, patiently
+from streams.settings import Settings
 
 
 class Unread(NamedTuple):
@@ -16,45 +22,68 @@ class Unread(NamedTuple):
     end: int
 
 
-def unread(client: AdminClient, topic: str, group: str) -> dict[int, Unread]:
+class Asked(Client, Protocol):
+    """What a Consumer with the group's id tells."""
+
+    def committed(self, partitions: list[TopicPartition], timeout: float) -> list[TopicPartition]: ...
+    def get_watermark_offsets(self, partition: TopicPartition, timeout: float) -> tuple[int, int]: ...
+
+
+def unread(settings: Settings, topic: str, group: str) -> dict[int, Unread]:
     """partition -> what is there of it and not committed, empty ones left out; all of it for a group that never was.
 
     Raises KafkaException: the cluster does not answer in time, or there is no such topic.
     """
-    partitions = _partitions(client, topic)
-    committed = _committed(client, partitions, group)
-    firsts = _offsets(client, partitions, OffsetSpec.earliest())
-    ends = _offsets(client, partitions, OffsetSpec.latest())
-    spans = {p: Unread(max(committed.get(p, 0), firsts[p]), ends[p]) for p in ends}
+    with _asking(settings, group) as client:
+        partitions = _partitions(client, topic)
+        committed = _committed(client, partitions)  # before the ends, which only grow
+        ends = _ends(client, partitions)
+    spans = {partition: Unread(max(committed[partition], first), end) for partition, (first, end) in ends.items()}
     return {partition: span for partition, span in spans.items() if span.start < span.end}
 
 
-def positions(client: AdminClient, topic: str, group: str) -> dict[int, int]:
+def positions(settings: Settings, topic: str, group: str) -> dict[int, int]:
     """partition -> the offset that a group goes on from, 0 where it has committed none.
 
     Raises KafkaException: the cluster does not answer in time, or there is no such topic.
     """
-    partitions = _partitions(client, topic)
-    committed = _committed(client, partitions, group)
-    return {each.partition: max(0, committed.get(each.partition, 0)) for each in partitions}
+    with _asking(settings, group) as client:
+        return _committed(client, _partitions(client, topic))
 
 
-def _partitions(client: AdminClient, topic: str) -> list[TopicPartition]:
+@contextlib.contextmanager
+def _asking(settings: Settings, group: str) -> Iterator[Asked]:
+    # offsets and ends as they are, also while a transaction that will move them is open
+    client = Consumer({**client_config(settings), "group.id": group, "isolation.level": "read_uncommitted"})
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def _partitions(client: Asked, topic: str) -> list[TopicPartition]:
     return [TopicPartition(topic, partition) for partition in partitions_of(client, topic, ANSWER_LIMIT_S)]
 
 
-def _offsets(client: AdminClient, partitions: list[TopicPartition], which: OffsetSpec) -> dict[int, int]:
-    """A topic that was made a moment ago may have no leader yet, or be unknown to the broker that is asked."""
+def _ends(client: Asked, partitions: list[TopicPartition]) -> dict[int, tuple[int, int]]:
+    """partition -> first and last offset; a topic made a moment ago may have no leader yet, or be unknown there."""
 
+    def look(partition: TopicPartition) -> tuple[int, int]:
+        return patiently(
+            lambda: client.get_watermark_offsets(partition, timeout=ANSWER_LIMIT_S),
+            ANSWER_LIMIT_S,
+            {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION},
+        )
+
+    return {partition.partition: look(partition) for partition in partitions}
+
+
+def _committed(client: Asked, partitions: list[TopicPartition]) -> dict[int, int]:
     def look() -> dict[int, int]:
-        asked = client.list_offsets(dict.fromkeys(partitions, which), request_timeout=ANSWER_LIMIT_S)
-        return {partition.partition: future.result().offset for partition, future in asked.items()}
+        found = client.committed(partitions, timeout=ANSWER_LIMIT_S)
+        for each in found:
+            if each.error is not None:
+                raise KafkaException(each.error)
+        return {each.partition: max(0, each.offset) for each in found}  # < 0: none
 
-    return patiently(look, ANSWER_LIMIT_S, {KafkaError.UNKNOWN_TOPIC_OR_PART})
-
-
-def _committed(client: AdminClient, partitions: list[TopicPartition], group: str) -> dict[int, int]:
-    asked = client.list_consumer_group_offsets(
-        [ConsumerGroupTopicPartitions(group, partitions)], request_timeout=ANSWER_LIMIT_S
-    )
-    return {each.partition: each.offset for each in asked[group].result().topic_partitions or []}  # < 0: none
+    return patiently(look, ANSWER_LIMIT_S)

@@ -110,6 +110,17 @@ def test_topic_names_are_typed_once() -> None:
     assert not [str(p.relative_to(ROOT)) for p in outside if quoted.search(p.read_text())]
 
 
+def test_no_client_of_the_admin_asks_for_a_groups_offsets() -> None:
+    """It ends the process where the group's coordinator moves (librdkafka's issue 5040): a Consumer asks."""
+    asking = [
+        str(path.relative_to(ROOT))
+        for room in ("streams", "agents", "replay")
+        for path in sources(room)
+        if re.search(r"\.list_consumer_group_offsets\b", path.read_text())
+    ]
+    assert not asking
+
+
 def test_commands_import_nothing_heavy_at_the_top() -> None:
     files = [
         ROOT / "streams" / "cli.py",

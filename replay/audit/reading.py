@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
 
 from replay.audit.figures import Figures, PictureFigures
 from replay.audit.pictures import check
@@ -14,7 +13,7 @@ from schemas.errors import PochadeError
 from schemas.record import Incoming
 from schemas.topics import CLASSIFIED, IMAGES, OUTCOMES, PROMPTS, PROMPTS_BATCH, full_name, jobs_topic, worker_group
 from streams import snapshot
-from streams.admin import client_config, own_topics
+from streams.admin import own_topics
 from streams.collecting import ORPHAN_MS, choose
 from streams.group_progress import positions
 from streams.mentioned import needed
@@ -86,12 +85,12 @@ def _variants(settings: Settings) -> list[str]:
 
 def _committed(settings: Settings) -> Iterator[tuple[Position, int]]:
     """How far the reader of each topic has come."""
-    prefix, client = settings.kafka.prefix, AdminClient(client_config(settings))
+    prefix = settings.kafka.prefix
     groups = {topic: f"{prefix}.{role}" for topic, role in READERS.items()}
     groups |= {jobs_topic(variant, 1).name: worker_group(prefix, variant) for variant in _variants(settings)}
     try:
         for topic, group in groups.items():
-            for partition, offset in positions(client, full_name(prefix, topic), group).items():
+            for partition, offset in positions(settings, full_name(prefix, topic), group).items():
                 yield (topic, partition), offset
     except KafkaException as failure:
         told = failure.args[0].str()

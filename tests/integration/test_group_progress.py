@@ -2,7 +2,6 @@
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from schemas.record import Outgoing
 from schemas.topics import EVENTS, full_name
@@ -17,14 +16,14 @@ pytestmark = pytest.mark.integration
 def test_all_is_unread_by_a_group_that_never_was_and_the_rest_by_one_that_committed(
     settings: Settings, producer: KafkaRecordProducer
 ) -> None:
-    client, topic, group = AdminClient(client_config(settings)), full_name(settings.kafka.prefix, EVENTS), "reads"
+    topic, group = full_name(settings.kafka.prefix, EVENTS), "reads"
     reader = Consumer({**client_config(settings), "group.id": group})
     other = Consumer({**client_config(settings), "group.id": "another"})
     other.commit(offsets=[TopicPartition(topic, 0, 0)], asynchronous=False)  # the cluster keeps offsets from now on
     other.close()
-    assert unread(client, topic, group) == {}
+    assert unread(settings, topic, group) == {}
     send_all(producer, [Outgoing(topic=EVENTS, key=None, value=b"x", partition=1)] * 3)
-    assert unread(client, topic, group) == {1: Unread(0, 3)}
+    assert unread(settings, topic, group) == {1: Unread(0, 3)}
     reader.commit(offsets=[TopicPartition(topic, 1, 2)], asynchronous=False)
     reader.close()
-    assert unread(client, topic, group) == {1: Unread(2, 3)}
+    assert unread(settings, topic, group) == {1: Unread(2, 3)}

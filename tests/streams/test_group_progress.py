@@ -1,39 +1,51 @@
-from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import OffsetSpec
 
-from streams.group_progress import _offsets
+from streams.group_progress import _committed, _ends
+
+PARTITIONS = [TopicPartition("events", 1)]
 
 
 class Cluster:
-    """An AdminClient's offsets; the first answers are errors."""
+    """What a Consumer asks; the first answers are errors."""
 
-    def __init__(self, *codes: int) -> None:
-        self.codes = list(codes)
+    def __init__(self, *codes: int, each: bool = False) -> None:
+        """`each`: told of each partition, not of the whole question."""
+        self.codes, self.each = list(codes), each
 
-    def list_offsets(self, asked: dict[TopicPartition, Any], **_: Any) -> dict[TopicPartition, Future[Any]]:
-        answers = {}
-        code = self.codes.pop(0) if self.codes else None
-        for partition in asked:
-            answers[partition] = future = Future[Any]()
-            if code is None:
-                future.set_result(SimpleNamespace(offset=7))
-            else:
-                future.set_exception(KafkaException(KafkaError(code)))
-        return answers
+    def _error(self) -> KafkaError | None:
+        error = KafkaError(self.codes.pop(0)) if self.codes else None
+        if error is not None and not self.each:
+            raise KafkaException(error)
+        return error
+
+    def get_watermark_offsets(self, *_: Any, **__: Any) -> tuple[int, int]:
+        self._error()
+        return 3, 7
+
+    def committed(self, asked: list[TopicPartition], **_: Any) -> list[Any]:
+        error = self._error()
+        return [SimpleNamespace(partition=each.partition, offset=5, error=error) for each in asked]
 
 
 def test_a_topic_made_a_moment_ago_is_asked_again_until_it_has_a_leader() -> None:
     cluster: Any = Cluster(KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART)
-    assert _offsets(cluster, [TopicPartition("events", 1)], OffsetSpec.latest()) == {1: 7}
+    assert _ends(cluster, PARTITIONS) == {1: (3, 7)}
 
 
-def test_what_does_not_pass_is_told_at_once() -> None:
+@pytest.mark.parametrize("each", [False, True])
+def test_a_group_whose_coordinator_moves_is_asked_for_again(each: bool) -> None:
+    cluster: Any = Cluster(KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, each=each)
+    assert _committed(cluster, PARTITIONS) == {1: 5}
+    assert cluster.codes == []
+
+
+@pytest.mark.parametrize("look", [_ends, _committed])
+def test_what_does_not_pass_is_told_at_once(look: Any) -> None:
     cluster: Any = Cluster(KafkaError.TOPIC_AUTHORIZATION_FAILED)
     with pytest.raises(KafkaException):
-        _offsets(cluster, [TopicPartition("events", 1)], OffsetSpec.latest())
+        look(cluster, PARTITIONS)
     assert cluster.codes == []
