@@ -126,7 +126,7 @@ def _tell_compared(reference: dict[str, Any], summary: dict[str, Any], folder: p
     from rich.console import Console
     from rich.table import Table
 
-    from agents.evaluation.reproduction import compare
+    from agents.evaluation.reproduction import compare, doubts
 
     found = compare(reference, summary)
     (folder / "compared.json").write_text(json.dumps([figure.row for figure in found], indent=1) + "\n")
@@ -143,3 +143,5 @@ def _tell_compared(reference: dict[str, Any], summary: dict[str, Any], folder: p
         f"of {len(found)} figures {within} lie within the reference's interval and {differ} differ beyond chance; "
         f"of the same models, expect about {0.05 * len(found):.1f} to differ"
     )
+    for line in doubts(reference, summary):
+        click.echo(f"note: {line}", err=True)

@@ -10,9 +10,12 @@ import numpy as np
 import pytest
 
 from agents.evaluation.intervals import proportion
-from agents.evaluation.reproduction import Compared, compare, read
+from agents.evaluation.reproduction import Compared, compare, doubts, read
 from schemas.errors import PochadeError
 from streams.shipped import MODELS
+
+EMPTY = '{"levels": {}, "discriminators": {}, "classifiers": {}, "hybrid": null, "verdicts": []}'
+WORD = EMPTY.replace('"levels": {}', '"levels": {"light": {"quality": "x", "quality_ci": [0, 1]}}')
 
 
 def figures(value: float, low: float, high: float, **verdict: Any) -> dict[str, Any]:
@@ -29,6 +32,45 @@ def test_a_figure_outside_the_interval_of_the_other_may_still_be_chance() -> Non
     assert dataclasses.astuple(same.difference) == pytest.approx((0.025, 0.025 - reach, 0.025 + reach))
     (other,) = compare(figures(0.80, 0.78, 0.82), figures(0.85, 0.83, 0.87))
     assert other.differs
+
+
+def test_lopsided_intervals_are_added_end_by_end() -> None:
+    (found,) = compare(figures(0.80, 0.70, 0.82), figures(0.90, 0.80, 0.93))
+    below, above = math.hypot(0.10, 0.02), math.hypot(0.03, 0.10)
+    assert dataclasses.astuple(found.difference) == pytest.approx((0.10, 0.10 - below, 0.10 + above))
+
+
+def test_figures_of_another_pair_hybrid_or_step_are_not_compared_and_that_is_told() -> None:
+    shipped = read(MODELS / "evaluate.json")
+    for change, lost in (
+        ({"chosen_k": 3}, {"paint over at the chosen K: quality above blank"}),
+        (
+            {"hybrid": shipped["hybrid"] | {"image": "real"}},
+            {"hybrid: auc", "hybrid: recovery_at_half", "hybrid above the better of its two, recovery at half"},
+        ),
+    ):
+        other = {**shipped, "seed": 1, **change}
+        assert {each.name for each in compare(shipped, shipped)} - {
+            each.name for each in compare(shipped, other)
+        } == lost
+        (told,) = doubts(shipped, other)
+        assert all(name in told for name in lost)
+    other = {**shipped, "pair": {"light": "middle", "heavy": "heavy"}}
+    assert {each.name.split(": ")[1] for each in compare(shipped, other)} == {"quality", "all_facts"}
+
+
+def test_no_figure_is_told_twice() -> None:
+    shipped = read(MODELS / "evaluate.json")
+    told = [dataclasses.astuple(each.here) for each in compare(shipped, shipped)]
+    assert len(set(told)) == len(told)
+
+
+def test_the_same_prompts_and_few_prompts_are_told() -> None:
+    few = {**figures(0.8, 0.7, 0.9), "seed": 1, "prompts": 48}
+    told = "\n".join(doubts(few, few))
+    assert "take another seed" in told
+    assert "of 48 prompts" in told
+    assert doubts({**few, "prompts": 900}, {**few, "prompts": 900, "seed": 2}) == []
 
 
 def test_what_one_of_the_two_has_not_measured_is_left_out() -> None:
@@ -57,7 +99,7 @@ def test_the_shipped_evaluation_is_itself() -> None:
     assert json.loads(json.dumps([figure.row for figure in found]))[0]["difference"]["value"] == 0
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"levels": {"light": 3}}', "null"])
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"levels": {"light": 3}}', "null", EMPTY, WORD])
 def test_another_file_is_refused_in_words(tmp_path: pathlib.Path, text: str) -> None:
     file = tmp_path / "other.json"
     file.write_text(text)
