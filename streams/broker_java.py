@@ -74,16 +74,23 @@ def _check_unused(kafka_home: pathlib.Path) -> None:
     It may then compute for ever instead of ending.
     """
     file = kafka_home / "data" / ".lock"
-    if not file.exists():
+    users = " ".join(str(pid) for pid in _brokers(kafka_home))  # one that has just begun holds no lock yet
+    if not users and not _is_locked(file):
         return
+    who = f"process {users}" if users else "whose process is not seen from here"
+    remedy = f"`kill {users}`" if users else "stop that one"
+    raise PochadeError(f"the data in {file.parent} is in use by another broker ({who}): {remedy}, then start again")
+
+
+def _is_locked(file: pathlib.Path) -> bool:
+    if not file.exists():
+        return False
     with file.open("r+b") as lock:
         try:
             fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the kind of lock that Java takes
-        except OSError:
-            who = ", ".join(str(pid) for pid in _brokers(kafka_home)) or "unknown"
-            raise PochadeError(
-                f"the data in {file.parent} is in use by another broker (process {who}): stop that one first"
-            ) from None
+        except (BlockingIOError, PermissionError):  # both are allowed to say "held"
+            return True
+    return False
 
 
 def _brokers(kafka_home: pathlib.Path) -> list[int]:

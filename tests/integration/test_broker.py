@@ -168,7 +168,9 @@ def test_no_second_broker_is_started_on_data_that_are_in_use(home: pathlib.Path)
     forgotten = file.read_text()
     file.unlink()
     try:
-        with pytest.raises(PochadeError, match=rf"in use by another broker \(process {running.pid}\): stop that one"):
+        with pytest.raises(
+            PochadeError, match=rf"in use by another broker \(process {running.pid}\): `kill {running.pid}`"
+        ):
             embedded.ensure(settings)
         assert running.is_alive()
     finally:
