@@ -36,9 +36,9 @@ def unread(settings: Settings, topic: str, group: str) -> dict[int, Unread]:
     """
     with _asking(settings, group) as client:
         partitions = _partitions(client, topic)
-        committed = _committed(client, partitions)  # before the ends, which only grow
+        begins = committed(client, partitions, ANSWER_LIMIT_S)  # before the ends, which only grow
         ends = _ends(client, partitions)
-    spans = {partition: Unread(max(committed[partition], first), end) for partition, (first, end) in ends.items()}
+    spans = {partition: Unread(max(begins[partition], first), end) for partition, (first, end) in ends.items()}
     return {partition: span for partition, span in spans.items() if span.start < span.end}
 
 
@@ -48,7 +48,7 @@ def positions(settings: Settings, topic: str, group: str) -> dict[int, int]:
     Raises KafkaException: the cluster does not answer in time, or there is no such topic.
     """
     with _asking(settings, group) as client:
-        return _committed(client, _partitions(client, topic))
+        return committed(client, _partitions(client, topic), ANSWER_LIMIT_S)
 
 
 @contextlib.contextmanager
@@ -78,12 +78,17 @@ def _ends(client: Asked, partitions: list[TopicPartition]) -> dict[int, tuple[in
     return {partition.partition: look(partition) for partition in partitions}
 
 
-def _committed(client: Asked, partitions: list[TopicPartition]) -> dict[int, int]:
+def committed(client: Asked, partitions: list[TopicPartition], limit_s: float) -> dict[int, int]:
+    """partition -> the offset that the client's group goes on from, 0 where it has committed none; all of one topic.
+
+    Raises KafkaException: the cluster does not answer in time, or refuses.
+    """
+
     def look() -> dict[int, int]:
-        found = client.committed(partitions, timeout=ANSWER_LIMIT_S)
+        found = client.committed(partitions, timeout=limit_s)
         for each in found:
             if each.error is not None:
                 raise KafkaException(each.error)
         return {each.partition: max(0, each.offset) for each in found}  # < 0: none
 
-    return patiently(look, ANSWER_LIMIT_S)
+    return patiently(look, limit_s)

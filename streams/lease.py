@@ -18,7 +18,7 @@ from schemas.errors import PochadeError
 from schemas.record import Outgoing
 from schemas.topics import full_name
 from streams.admin import client_config, topic_name
-from streams.passing import patiently
+from streams.group_progress import committed
 from streams.settings import Settings
 from streams.transactions import is_fenced, open_producer, watchdog
 from streams.watchdog import Bite
@@ -110,10 +110,10 @@ class KafkaLease:
     def last_beat(self) -> int:
         asked = [TopicPartition(self._beats_at, 0)]
         try:
-            (found,) = patiently(lambda: self._group.committed(asked, timeout=TRANSACTION_S), TRANSACTION_S)
+            (beat,) = committed(self._group, asked, TRANSACTION_S).values()
         except KafkaException as error:
             raise PochadeError(f"cannot read the beats of {self._name}: {error.args[0].str()}") from error
-        return max(0, int(found.offset))
+        return beat
 
     def close(self) -> None:
         self._producer = None

@@ -1,10 +1,11 @@
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from streams.group_progress import _committed, _ends
+from streams.group_progress import _ends, committed
 
 PARTITIONS = [TopicPartition("events", 1)]
 
@@ -39,11 +40,11 @@ def test_a_topic_made_a_moment_ago_is_asked_again_until_it_has_a_leader() -> Non
 @pytest.mark.parametrize("each", [False, True])
 def test_a_group_whose_coordinator_moves_is_asked_for_again(each: bool) -> None:
     cluster: Any = Cluster(KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, each=each)
-    assert _committed(cluster, PARTITIONS) == {1: 5}
+    assert committed(cluster, PARTITIONS, 5) == {1: 5}
     assert cluster.codes == []
 
 
-@pytest.mark.parametrize("look", [_ends, _committed])
+@pytest.mark.parametrize("look", [_ends, partial(committed, limit_s=5)])
 def test_what_does_not_pass_is_told_at_once(look: Any) -> None:
     cluster: Any = Cluster(KafkaError.TOPIC_AUTHORIZATION_FAILED)
     with pytest.raises(KafkaException):
