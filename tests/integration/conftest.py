@@ -5,18 +5,14 @@ import os
 import pathlib
 import uuid
 from collections.abc import Callable, Iterator
-from typing import TypeVar
 
 import pytest
 from confluent_kafka.admin import AdminClient
-from tenacity import RetryError, Retrying, retry_if_not_result, stop_after_delay, wait_fixed
 
 from streams import admin, broker, broker_jars, broker_java, broker_record
 from streams.producer import KafkaRecordProducer
 from streams.settings import Settings, load
-
-T = TypeVar("T")
-PollUntil = Callable[[Callable[[], T], float, str], T]
+from tests.integration.waiting import PATIENCE_S
 
 PROJECT_KAFKA = pathlib.Path(__file__).resolve().parents[2] / ".pochade" / "kafka"
 
@@ -28,20 +24,6 @@ def only_our_settings() -> Iterator[None]:
         for variable in [name for name in os.environ if name.startswith("POCHADE_")]:
             patch.delenv(variable)
         yield
-
-
-@pytest.fixture(scope="session")
-def poll_until() -> PollUntil[object]:
-    """`poll_until(condition, timeout_s, what)`: the first true value of `condition()`, or a failed test."""
-
-    def wait(condition: Callable[[], T], timeout_s: float, what: str) -> T:
-        again = Retrying(retry=retry_if_not_result(bool), stop=stop_after_delay(timeout_s), wait=wait_fixed(0.05))
-        try:
-            return again(condition)
-        except RetryError:
-            pytest.fail(f"not within {timeout_s:g} s: {what}")
-
-    return wait
 
 
 @pytest.fixture(scope="session")
@@ -89,7 +71,7 @@ def settings(broker_home: pathlib.Path) -> Iterator[Settings]:
     if names := admin.own_topics(own):
         client = AdminClient(admin.client_config(own))  # must live until the answers are here
         for deleted in client.delete_topics(names).values():
-            deleted.result(15)
+            deleted.result(PATIENCE_S)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import pathlib
+import re
 import subprocess
 import threading
 import time
@@ -19,6 +20,7 @@ from streams.codec import decode, decode_result, encode
 from streams.producer import KafkaRecordProducer, send_all
 from streams.reading import Follower, now_ms
 from streams.settings import Settings
+from tests.integration.waiting import ask, poll_until
 
 ROLES = {
     "classifier": ["classifier"],
@@ -72,11 +74,20 @@ class Pipeline:
         self._follower.start()
         for name in ROLES:
             self.start_role(name)
-        self.until(self.is_ready, 60, "plan and workers ready")
+        self.until(self.is_ready, "a plan, both workers and all roles ready")
         return self
 
     def is_ready(self) -> bool:
-        """Both workers serve what the newest plan allocates to them."""
+        """Both workers serve what the newest plan allocates to them, and every role that lives says it is ready."""
+        return self._workers_serve() and all(
+            self._says_ready(name) for name, process in self._processes.items() if process.poll() is None
+        )
+
+    def _says_ready(self, name: str) -> bool:
+        addresses = re.findall(r"health and metrics on (\S+)/livez", (self._logs / f"{name}.log").read_text())
+        return bool(addresses) and ask(f"{addresses[-1]}/readyz")[0] == 200
+
+    def _workers_serve(self) -> bool:
         with self._lock:
             serving = {
                 name: beat.variant for name, (_, beat) in self.heartbeats.items() if beat.state in ("ready", "painting")
@@ -121,23 +132,17 @@ class Pipeline:
         with self._lock:
             return sum(request_id in self.results for request_id in ids)
 
-    def wait_all(self, ids: list[str], timeout_s: float = 60) -> list[Result]:
+    def wait_all(self, ids: list[str]) -> list[Result]:
         """The only result of each; fails when one is lost, repeated or missing in time."""
-        self.until(lambda: self.ended(ids) == len(ids), timeout_s, lambda: f"{self.ended(ids)} of {len(ids)} ended")
+        self.until(lambda: self.ended(ids) == len(ids), lambda: f"{self.ended(ids)} of {len(ids)} ended")
         with self._lock:
             repeated = {i: len(self.results[i]) for i in ids if len(self.results[i]) != 1}
             assert not repeated, f"requests with more than one result: {repeated}"
             return [self.results[i][0] for i in ids]
 
-    def until(self, condition: Callable[[], bool], timeout_s: float, what: "str | Callable[[], str]") -> None:
-        """Poll with a deadline; a failure shows the roles' last words."""
-        end = time.monotonic() + timeout_s
-        while not condition():
-            if time.monotonic() > end:
-                raise AssertionError(
-                    f"not within {timeout_s} s: {what if isinstance(what, str) else what()}\n{self.tails()}"
-                )
-            threading.Event().wait(0.05)
+    def until(self, condition: Callable[[], bool], what: "str | Callable[[], str]") -> None:
+        """Wait for it; a failure shows the roles' last words."""
+        poll_until(condition, lambda: f"{what if isinstance(what, str) else what()}\n{self.tails()}")
 
     def tails(self) -> str:
         """The last lines of each log."""

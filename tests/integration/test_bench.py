@@ -11,7 +11,7 @@ import pytest
 
 from streams import admin, broker, broker_probe
 from streams.settings import Settings, load
-from tests.integration.conftest import PollUntil
+from tests.integration.waiting import poll_until
 
 pytestmark = pytest.mark.integration
 QUICK = ["--set", "kafka.session_timeout_ms=2000"]
@@ -56,9 +56,7 @@ def test_a_worker_is_told_beside_a_bare_loop(there: tuple[pathlib.Path, list[str
     assert light["baseline_per_s"]["repeats"] == 2
 
 
-def test_a_ledger_is_told_and_leaves_no_topics_on_a_configured_cluster(
-    there: tuple[pathlib.Path, list[str]], poll_until: PollUntil[object]
-) -> None:
+def test_a_ledger_is_told_and_leaves_no_topics_on_a_configured_cluster(there: tuple[pathlib.Path, list[str]]) -> None:
     report = told(*there, "ledger", "--count", "200", "--existing", "500", "--repeats", "1")
     assert (report["lost"], report["duplicates"]) == (0, 0)
     assert report["outcomes_per_s"]["median"] > 0
@@ -69,7 +67,7 @@ def test_a_ledger_is_told_and_leaves_no_topics_on_a_configured_cluster(
         topics = broker_probe.probe(admin.client_config(load({"home": home})), 10).topics
         return not [name for name in topics if name.startswith("t-bench-")]
 
-    poll_until(is_clean, 20, "the topics gone")
+    poll_until(is_clean, "the topics gone")
 
 
 def test_a_killed_router_loses_nothing_and_the_benchs_own_broker_ends(new_home: Callable[[], pathlib.Path]) -> None:

@@ -10,7 +10,6 @@ import subprocess
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
@@ -25,6 +24,7 @@ from streams.broker_process import Process
 from streams.broker_record import Record
 from streams.settings import Settings, load
 from tests.integration.calling import POCHADE, pochade, status
+from tests.integration.waiting import poll_until
 
 pytestmark = pytest.mark.integration
 
@@ -100,16 +100,14 @@ def test_two_starts_at_once_are_one_broker(home: pathlib.Path) -> None:
     assert len({re.search(r"broker +(\S+)", text)[1] for text in told}) == 1  # type: ignore[index]
 
 
-def test_a_killed_broker_is_found_dead_and_restarted_on_its_data_and_port(
-    home: pathlib.Path, poll_until: Callable[..., Any]
-) -> None:
+def test_a_killed_broker_is_found_dead_and_restarted_on_its_data_and_port(home: pathlib.Path) -> None:
     settings = load({"home": home})
     address = embedded.ensure(settings)
     admin.create_topics(settings)
     write(settings, b"survivor")
     killed, registry = processes(settings)
     os.kill(killed.pid, signal.SIGKILL)
-    poll_until(lambda: not killed.is_alive(), 10, "the broker is dead")
+    poll_until(lambda: not killed.is_alive(), "the broker is dead")
     assert embedded.find(settings) is None
     with pytest.raises(PochadeError, match="run `pochade up`"):
         admin.client_config(settings)
@@ -177,27 +175,23 @@ def test_no_second_broker_is_started_on_data_that_are_in_use(home: pathlib.Path)
         file.write_text(forgotten)
 
 
-def test_a_dead_registry_is_started_again_beside_the_running_broker(
-    home: pathlib.Path, poll_until: Callable[..., Any]
-) -> None:
+def test_a_dead_registry_is_started_again_beside_the_running_broker(home: pathlib.Path) -> None:
     settings = load({"home": home})
     embedded.ensure(settings)
     kept, killed = processes(settings)
     os.kill(killed.pid, signal.SIGKILL)
-    poll_until(lambda: not killed.is_alive(), 10, "the registry is dead")
+    poll_until(lambda: not killed.is_alive(), "the registry is dead")
     assert status(home)["registry_url"] is None
     assert pochade(home, "up").returncode == 0
     assert processes(settings)[0] == kept
     assert status(home)["registry_url"] is not None
 
 
-def test_the_broker_survives_the_death_of_the_command_that_started_it(
-    home: pathlib.Path, poll_until: Callable[..., Any]
-) -> None:
+def test_the_broker_survives_the_death_of_the_command_that_started_it(home: pathlib.Path) -> None:
     settings = load({"home": home})
     command = [POCHADE, "--home", str(home), "up"]
     starter = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    poll_until(lambda: embedded.find(settings), 60, "the broker's process is recorded")
+    poll_until(lambda: embedded.find(settings), "the broker's process is recorded")
     os.killpg(starter.pid, signal.SIGKILL)
     starter.wait()
     found = embedded.record(settings)

@@ -3,8 +3,6 @@
 import os
 import pathlib
 import time
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
@@ -16,6 +14,7 @@ from streams import broker as embedded
 from streams.broker_config import HOST, free_ports
 from streams.settings import Settings, load
 from tests.integration.calling import pochade, status
+from tests.integration.waiting import poll_until
 
 pytestmark = pytest.mark.integration
 
@@ -81,7 +80,7 @@ def test_topics_are_created_once_with_the_tables_partitions_and_configuration(se
     assert {name: told[name].value for name in results.config} == results.config
 
 
-def test_groups_get_short_timeouts_before_they_exist(settings: Settings, poll_until: Callable[..., Any]) -> None:
+def test_groups_get_short_timeouts_before_they_exist(settings: Settings) -> None:
     admin.set_group_timeouts(settings, ["g-one", "g-two"])
     client = AdminClient(admin.client_config(settings))
     session_ms = settings.kafka.session_timeout_ms
@@ -93,7 +92,7 @@ def test_groups_get_short_timeouts_before_they_exist(settings: Settings, poll_un
         return told["consumer.session.timeout.ms"].value, told["consumer.heartbeat.interval.ms"].value
 
     # the broker applies what its controller has accepted a moment later
-    poll_until(lambda: timeouts("g-two") == expected, 10, f"g-two has {expected}")
+    poll_until(lambda: timeouts("g-two") == expected, f"g-two has {expected}")
     assert timeouts("g-one") == expected
 
 

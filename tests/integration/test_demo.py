@@ -11,7 +11,7 @@ import pytest
 
 from planner.policies import DEFAULT, JUDGES_ALL
 from replay.processes import spawn
-from tests.integration.conftest import PollUntil
+from tests.integration.waiting import PATIENCE_S, poll_until
 
 pytestmark = pytest.mark.integration
 POCHADE = "from streams.cli import main; main(prog_name='pochade')"
@@ -45,12 +45,12 @@ def test_a_demo_paints_everything_once_and_leaves_nothing_running(home: pathlib.
     assert left_over(home) == []
 
 
-def test_a_demo_that_is_told_to_end_stops_what_it_started(home: pathlib.Path, poll_until: PollUntil[object]) -> None:
+def test_a_demo_that_is_told_to_end_stops_what_it_started(home: pathlib.Path) -> None:
     log = home / "told.log"
     running = spawn(demo(home), log)
-    poll_until(lambda: "waiting for" in log.read_text(), 60, "roles started")
+    poll_until(lambda: "waiting for" in log.read_text(), "roles started")
     running.terminate()
-    assert running.wait(60) == 128 + 15
+    assert running.wait(PATIENCE_S) == 128 + 15
     assert left_over(home) == []
 
 

@@ -13,6 +13,7 @@ from streams.codec import decode
 from streams.reading import Follower
 from streams.settings import Settings, load
 from tests.integration.pipeline import Pipeline
+from tests.integration.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 
@@ -48,11 +49,11 @@ class Stopped:
 
     def stop_the_painting_worker(self) -> tuple[str, int]:
         """SIGTERM to the worker that is in the middle of a job; its name and how it ended."""
-        self.pipeline.until(lambda: bool(self._painting()), 10, "a worker in the middle of a job")
+        self.pipeline.until(lambda: bool(self._painting()), "a worker in the middle of a job")
         name = self._painting()[0]
         process = self.pipeline._processes[name]
         process.terminate()
-        return name, process.wait(30)
+        return name, process.wait(PATIENCE_S)
 
     def _painting(self) -> list[str]:
         beats = list(self.pipeline.heartbeats.items())
@@ -78,7 +79,7 @@ def patient(broker_home: pathlib.Path, tmp_path_factory: pytest.TempPathFactory)
 def run(patient: Stopped) -> Stopped:
     """The module's pipeline, whole again after the test before."""
     patient.pipeline.heal()
-    patient.pipeline.until(patient.pipeline.is_ready, 60, "all roles back")
+    patient.pipeline.until(patient.pipeline.is_ready, "all roles back")
     patient.images.clear()
     return patient
 
@@ -87,9 +88,9 @@ def test_a_job_in_hand_is_finished_and_written_once(run: Stopped) -> None:
     ids = run.pipeline.submit(1)
     name, status = run.stop_the_painting_worker()
     assert status == 0
-    [result] = run.pipeline.wait_all(ids, 10)
+    [result] = run.pipeline.wait_all(ids)
     assert result.status == Status.COMPLETED
-    run.pipeline.until(lambda: bool(run.images), 5, "the image on its topic")
+    run.pipeline.until(lambda: bool(run.images), "the image on its topic")
     [image] = run.images
     assert (image.worker_id, image.attempt) == (name, 1)
 
@@ -98,19 +99,19 @@ def test_the_jobs_behind_it_go_to_others_at_once(run: Stopped) -> None:
     ids = run.pipeline.submit(6)
     name, status = run.stop_the_painting_worker()
     assert status == 0
-    results = run.pipeline.wait_all(ids, 30)
+    results = run.pipeline.wait_all(ids)
     assert {result.status for result in results} == {Status.COMPLETED}
-    run.pipeline.until(lambda: len(run.images) >= len(ids), 5, "all images on their topic")
+    run.pipeline.until(lambda: len(run.images) >= len(ids), "all images on their topic")
     assert len(run.images) == len(ids), "a job was painted twice"
     assert 1 <= sum(image.worker_id == name for image in run.images) <= 2, "it took new work after the signal"
 
 
 def test_every_role_ends_well_when_it_is_told_to(run: Stopped) -> None:
-    run.pipeline.wait_all(run.pipeline.submit(2), 20)
+    run.pipeline.wait_all(run.pipeline.submit(2))
     processes = run.pipeline._processes
     for process in processes.values():
         process.terminate()
-    assert {name: process.wait(30) for name, process in processes.items()} == dict.fromkeys(processes, 0)
+    assert {name: process.wait(PATIENCE_S) for name, process in processes.items()} == dict.fromkeys(processes, 0)
 
 
 def test_past_its_time_the_process_ends_and_another_worker_paints_the_job(
@@ -122,7 +123,7 @@ def test_past_its_time_the_process_ends_and_another_worker_paints_the_job(
         name, status = run.stop_the_painting_worker()
         assert status == 1
         assert "did not finish within drain_s = 0.3" in (tmp_path / f"{name}.log").read_text()
-        [result] = run.pipeline.wait_all(ids, 30)
+        [result] = run.pipeline.wait_all(ids)
         assert result.status == Status.COMPLETED
         [image] = run.images
         assert image.worker_id != name

@@ -5,8 +5,6 @@ import json
 import pathlib
 import socket
 import subprocess
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -19,11 +17,10 @@ from streams.admin import create_topics
 from streams.codec import encode
 from streams.producer import KafkaRecordProducer, send_all
 from streams.settings import Settings
-from tests.integration.conftest import PollUntil
+from tests.integration.waiting import ask, poll_until
 
 pytestmark = pytest.mark.integration
 
-DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 SECRET = "a portrait of my neighbour"
 
 
@@ -43,13 +40,7 @@ class Process:
 
     def ask(self, path: str) -> tuple[int, str]:
         """Status and body; 0 while nobody listens."""
-        try:
-            with DIRECT.open(self._address + path, timeout=5) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            return error.code, error.read().decode()
-        except OSError:
-            return 0, ""
+        return ask(self._address + path)
 
     def unready(self) -> dict[str, str] | None:
         """Why which role is not ready; None while nobody listens."""
@@ -85,28 +76,26 @@ def start(settings: Settings, tmp_path: pathlib.Path) -> Iterator[Start]:
         yield start
 
 
-def test_a_router_is_alive_but_not_ready_before_it_holds_a_plan(start: Start, poll_until: PollUntil[object]) -> None:
+def test_a_router_is_alive_but_not_ready_before_it_holds_a_plan(start: Start) -> None:
     router = start("router")
-    poll_until(lambda: router.unready() == {"router": "holds no plan yet"}, 60, "the router waits for a plan")
+    poll_until(lambda: router.unready() == {"router": "holds no plan yet"}, "the router waits for a plan")
     assert router.ask("/livez")[0] == 200
     planner = start("planner")
-    poll_until(lambda: planner.ask("/readyz")[0] == 200, 60, "the planner is ready")
-    poll_until(lambda: router.ask("/readyz")[0] == 200, 10, "the router is ready")
+    poll_until(lambda: planner.ask("/readyz")[0] == 200, "the planner is ready")
+    poll_until(lambda: router.ask("/readyz")[0] == 200, "the router is ready")
     assert "pochade_plan_version" in router.ask("/metrics")[1]
 
 
-def test_every_role_in_one_process_becomes_ready_and_serves(
-    start: Start, settings: Settings, poll_until: PollUntil[object]
-) -> None:
+def test_every_role_in_one_process_becomes_ready_and_serves(start: Start, settings: Settings) -> None:
     whole = start("classifier", "router", "worker", "discriminator", "ledger", "planner")
-    poll_until(lambda: whole.ask("/livez")[0] == 200, 60, "it listens")
-    poll_until(lambda: whole.ask("/readyz")[0] == 200, 60, "all roles are ready")
+    poll_until(lambda: whole.ask("/livez")[0] == 200, "it listens")
+    poll_until(lambda: whole.ask("/readyz")[0] == 200, "all roles are ready")
     producer = KafkaRecordProducer(settings)
     good = encode(GenerateRequest(request_id="r-good", prompt=SECRET, created_ms=1))
     bad = f"{SECRET}, not JSON".encode()
     send_all(producer, [Outgoing(topic=PROMPTS, key=b"r", value=value) for value in (good, bad)])
     producer.close()
-    poll_until(lambda: any(line["level"] == "error" for line in whole.lines()), 30, "the unreadable record is logged")
+    poll_until(lambda: any(line["level"] == "error" for line in whole.lines()), "the unreadable record is logged")
     assert whole.stop() == 0
     [refused] = [line for line in whole.lines() if line["level"] == "error"]
     assert refused["topic"] == PROMPTS
@@ -115,10 +104,8 @@ def test_every_role_in_one_process_becomes_ready_and_serves(
     assert SECRET not in whole.log.read_text()
 
 
-def test_a_process_without_trouble_logs_nothing_but_news_each_line_json(
-    start: Start, poll_until: PollUntil[object]
-) -> None:
+def test_a_process_without_trouble_logs_nothing_but_news_each_line_json(start: Start) -> None:
     ledger = start("ledger")
-    poll_until(lambda: ledger.ask("/readyz")[0] == 200, 60, "the ledger is ready")
+    poll_until(lambda: ledger.ask("/readyz")[0] == 200, "the ledger is ready")
     assert ledger.stop() == 0
     assert {line["level"] for line in ledger.lines()} == {"info"}

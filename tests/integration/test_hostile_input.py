@@ -44,10 +44,10 @@ def test_it_is_answered_and_the_next_prompt_is_painted(
     record = Outgoing(topic=PROMPTS, key=key.encode(), value=value, headers=headers)
     send_all(pipeline.producer, [record], 30)
     after = pipeline.submit(5)
-    (result,) = pipeline.wait_all([key], 30)
+    (result,) = pipeline.wait_all([key])
     assert result.status == status
-    assert {r.status for r in pipeline.wait_all(after, 30)} == {Status.COMPLETED}
-    pipeline.until(lambda: any(d.key == key.encode() for d in pipeline.dead_letters), 10, "its bytes in the dlq")
+    assert {r.status for r in pipeline.wait_all(after)} == {Status.COMPLETED}
+    pipeline.until(lambda: any(d.key == key.encode() for d in pipeline.dead_letters), "its bytes in the dlq")
     kept = next(d for d in pipeline.dead_letters if d.key == key.encode())
     if kept.headers["pochade_error_role"] == b"classifier":  # the ledger keeps the outcome that it could not use
         assert value.startswith(kept.value or b"-")

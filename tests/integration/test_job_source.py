@@ -11,7 +11,7 @@ from schemas.topics import full_name, jobs_topic
 from streams.admin import create_topics
 from streams.producer import KafkaRecordProducer, send_all
 from streams.settings import Settings
-from tests.integration.conftest import PollUntil
+from tests.integration.waiting import poll_until
 
 pytestmark = pytest.mark.integration
 
@@ -19,7 +19,7 @@ JOBS = jobs_topic("light", 1)
 
 
 def test_jobs_that_come_one_by_one_during_a_call_are_all_there_for_the_next(
-    settings: Settings, producer: KafkaRecordProducer, poll_until: PollUntil[object]
+    settings: Settings, producer: KafkaRecordProducer
 ) -> None:
     create_topics(settings, ["light"])
     place = TopicPartition(full_name(settings.kafka.prefix, JOBS.name), 0)
@@ -29,10 +29,10 @@ def test_jobs_that_come_one_by_one_during_a_call_are_all_there_for_the_next(
             send_all(producer, [Outgoing(topic=JOBS.name, key=None, value=b"%d" % number, partition=0)])
 
         come(0)
-        poll_until(lambda: source.take(1, 0.1), 20, "the first job")
+        poll_until(lambda: source.take(1, 0.1), "the first job")
         for number in (1, 2, 3):
             come(number)
-            poll_until(lambda: fetched(source, place) > number, 5, f"job {number} is fetched while nobody asks")  # noqa: B023
+            poll_until(lambda: fetched(source, place) > number, f"job {number} is fetched while nobody asks")  # noqa: B023
         assert [taken.record.value for taken in source.take(4, 5.0)] == [b"1", b"2", b"3"]
 
 

@@ -11,7 +11,7 @@ from streams.admin import client_config, create_topics, topic_name
 from streams.lease import KafkaLease, LeaseLost
 from streams.reading import Follower
 from streams.settings import Settings
-from tests.integration.conftest import PollUntil
+from tests.integration.waiting import poll_until
 from tests.streams.lease_contract import Committed, LeaseContract, NewLease, Soon, a_plan_record
 
 pytestmark = pytest.mark.integration
@@ -31,21 +31,21 @@ class TestKafkaLease(LeaseContract):
             yield new
 
     @pytest.fixture
-    def committed(self, settings: Settings, new_lease: NewLease, poll_until: PollUntil[object]) -> Iterator[Committed]:
+    def committed(self, settings: Settings, new_lease: NewLease) -> Iterator[Committed]:
         assert new_lease  # which has created the topics
         found: list[bytes | None] = []
         follower = Follower(settings, [PLAN], lambda record: found.append(record.value)).start()
 
         def read(count: int) -> list[bytes | None]:
-            poll_until(lambda: len(found) >= count, 30, f"{count} records")
+            poll_until(lambda: len(found) >= count, f"{count} records")
             return found
 
         yield read
         follower.close()
 
     @pytest.fixture
-    def soon(self, poll_until: PollUntil[object]) -> Soon:
-        return lambda condition: poll_until(condition, 10, "a beat to be seen")
+    def soon(self) -> Soon:
+        return lambda condition: poll_until(condition, "a beat to be seen")
 
     def test_what_a_dead_holder_left_open_is_never_seen_and_hinders_nobody(
         self, settings: Settings, new_lease: NewLease, committed: Committed

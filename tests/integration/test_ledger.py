@@ -18,7 +18,7 @@ from streams.producer import KafkaRecordProducer, send_all
 from streams.reading import Follower, now_ms
 from streams.settings import Settings
 from tests.builders import a_classified, a_request, an_outcome
-from tests.integration.conftest import PollUntil
+from tests.integration.waiting import PATIENCE_S, poll_until
 
 pytestmark = pytest.mark.integration
 
@@ -71,23 +71,23 @@ def raw(value: bytes, offset: int, key: str = "k") -> Incoming:
     )  # fmt: skip
 
 
-def test_a_result_and_the_input_offset_are_there_together(books: Books, poll_until: PollUntil[object]) -> None:
+def test_a_result_and_the_input_offset_are_there_together(books: Books) -> None:
     books.lane().serve([outcome("r-1", 4, status=Status.REJECTED), outcome("r-2", 5)], books.group)
-    poll_until(lambda: len(books.results) == 2, 10, "both results")
+    poll_until(lambda: len(books.results) == 2, "both results")
     assert [(r.request_id, r.status) for r in books.said()] == [("r-1", Status.REJECTED), ("r-2", Status.FAILED)]
     assert {record.partition for record in books.results} == {PARTITION}
     assert books.committed() == 6
 
 
-def test_the_first_of_several_outcomes_counts(books: Books, poll_until: PollUntil[object]) -> None:
+def test_the_first_of_several_outcomes_counts(books: Books) -> None:
     lane = books.lane()
     lane.serve([outcome("r-1", 0, reason="first"), outcome("r-1", 1, reason="second")], books.group)
     lane.serve([outcome("r-1", 2, reason="third"), outcome("end", 3)], books.group)
-    poll_until(lambda: len(books.results) == 2, 10, "the end")
+    poll_until(lambda: len(books.results) == 2, "the end")
     assert [r.reason for r in books.said()] == ["first", "test"]
 
 
-def test_a_former_owner_cannot_commit(books: Books, poll_until: PollUntil[object]) -> None:
+def test_a_former_owner_cannot_commit(books: Books) -> None:
     former = books.lane()
     former.serve([outcome("r-1", 0)], books.group)
     owner = books.lane()
@@ -95,14 +95,12 @@ def test_a_former_owner_cannot_commit(books: Books, poll_until: PollUntil[object
         former.serve([outcome("r-2", 1, reason="former")], books.group)
     assert refused.value.args[0].fatal()
     owner.serve([outcome("r-2", 1, reason="owner")], books.group)
-    poll_until(lambda: len(books.results) == 2, 10, "both results")
+    poll_until(lambda: len(books.results) == 2, "both results")
     assert [(r.request_id, r.reason) for r in books.said()] == [("r-1", "test"), ("r-2", "owner")]
     assert books.committed() == 2
 
 
-def test_what_a_dead_owner_left_open_is_aborted_and_served_by_the_next(
-    books: Books, poll_until: PollUntil[object]
-) -> None:
+def test_what_a_dead_owner_left_open_is_aborted_and_served_by_the_next(books: Books) -> None:
     dead = Producer(
         {**client_config(books.settings), "transactional.id": f"{books.settings.kafka.prefix}.ledger.{PARTITION}"}
     )
@@ -111,14 +109,14 @@ def test_what_a_dead_owner_left_open_is_aborted_and_served_by_the_next(
     dead.produce(topic_name(books.settings, RESULTS), b"half", b"r-1", partition=PARTITION)
     dead.flush(30)
     books.lane().serve([outcome("r-1", 0)], books.group)
-    poll_until(lambda: books.results, 10, "the result")
+    poll_until(lambda: books.results, "the result")
     assert [r.request_id for r in books.said()] == ["r-1"]
 
 
-def test_a_request_that_ended_before_a_restart_does_not_end_again(books: Books, poll_until: PollUntil[object]) -> None:
+def test_a_request_that_ended_before_a_restart_does_not_end_again(books: Books) -> None:
     books.lane().serve([outcome("r-1", 0), outcome("r-2", 1)], books.group)
     books.lane().serve([outcome("r-2", 1), outcome("r-3", 2)], books.group)
-    poll_until(lambda: len(books.results) == 3, 10, "three results")
+    poll_until(lambda: len(books.results) == 3, "three results")
     assert [r.request_id for r in books.said()] == ["r-1", "r-2", "r-3"]
 
 
@@ -127,11 +125,9 @@ def test_a_request_that_ended_before_a_restart_does_not_end_again(books: Books, 
     [(b"\0poison", "k"), (b"[" * 100_000, "k"), (b"x" * 1_040_000, "k"), (b"x" * 600_000, "k" * 400_000)],
     ids=["bytes", "nested", "megabyte", "long-key"],
 )
-def test_a_poison_outcome_is_kept_and_the_next_is_served(
-    books: Books, poll_until: PollUntil[object], poison: bytes, key: str
-) -> None:
+def test_a_poison_outcome_is_kept_and_the_next_is_served(books: Books, poison: bytes, key: str) -> None:
     books.lane().serve([raw(poison, 0, key), outcome("r-1", 1)], books.group)
-    poll_until(lambda: books.results and books.dead, 10, "the result and the dead letter")
+    poll_until(lambda: books.results and books.dead, "the result and the dead letter")
     assert [r.request_id for r in books.said()] == ["r-1"]
     assert [r.headers["pochade_error_role"] for r in books.dead] == [b"ledger"]
     assert poison.startswith(books.dead[0].value or b"-")
@@ -139,13 +135,11 @@ def test_a_poison_outcome_is_kept_and_the_next_is_served(
 
 
 @pytest.mark.parametrize("what", ["a time out of range", "a prompt that no topic takes"])
-def test_an_outcome_of_which_no_result_can_be_made_ends_its_request_as_failed(
-    books: Books, poll_until: PollUntil[object], what: str
-) -> None:
+def test_an_outcome_of_which_no_result_can_be_made_ends_its_request_as_failed(books: Books, what: str) -> None:
     bad = a_request(created_ms=-(2**63)) if "time" in what else a_request(prompt="x" * 995_000)
     said = an_outcome(status=Status.COMPLETED, request=bad, classified=a_classified(bad) if "time" in what else None)
     books.lane().serve([raw(encode(said), 0, "r-1"), outcome("r-2", 1)], books.group)
-    poll_until(lambda: len(books.results) == 2 and books.dead, 10, "both results and the dead letter")
+    poll_until(lambda: len(books.results) == 2 and books.dead, "both results and the dead letter")
     assert [(r.request_id, r.status) for r in books.said()] == [("r-1", Status.FAILED), ("r-2", Status.FAILED)]
     assert "makes no result" in books.said()[0].reason
     assert encode(said).startswith(books.dead[0].value or b"-")
@@ -158,7 +152,7 @@ def test_ids_older_than_the_results_topic_are_forgotten(books: Books) -> None:
     assert list(lane._ended) == ["r-2"]
 
 
-def test_two_ledgers_share_the_work_and_one_goes_on_alone(books: Books, poll_until: PollUntil[object]) -> None:
+def test_two_ledgers_share_the_work_and_one_goes_on_alone(books: Books) -> None:
     producer = KafkaRecordProducer(books.settings)
     stops = [threading.Event(), threading.Event()]
     ids = [f"r-{n}" for n in range(200)]
@@ -171,15 +165,15 @@ def test_two_ledgers_share_the_work_and_one_goes_on_alone(books: Books, poll_unt
         running = [pool.submit(Ledger(books.settings).run, stop) for stop in stops]
         try:
             write(ids[:100])
-            poll_until(lambda: len(books.results) >= 100, 60, "the first half")
+            poll_until(lambda: len(books.results) >= 100, "the first half")
             stops[0].set()
             write(ids[100:])
-            poll_until(lambda: len(books.results) >= 200, 60, "the second half")
+            poll_until(lambda: len(books.results) >= 200, "the second half")
             write(["end"])
-            poll_until(lambda: len(books.results) >= 201, 60, "the end")
+            poll_until(lambda: len(books.results) >= 201, "the end")
         finally:
             for stop in stops:
                 stop.set()
             producer.close()
-        assert [future.result(30) for future in running] == [None, None]
+        assert [future.result(PATIENCE_S) for future in running] == [None, None]
     assert sorted(r.request_id for r in books.said()) == sorted([*ids, "end"])

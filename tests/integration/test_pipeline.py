@@ -31,7 +31,7 @@ def running(broker_home: pathlib.Path, tmp_path_factory: pytest.TempPathFactory)
 def pipeline(running: Pipeline) -> Pipeline:
     """The module's pipeline, whole again after whatever the test before did to it."""
     running.heal()
-    running.until(running.is_ready, 60, "all roles back")
+    running.until(running.is_ready, "all roles back")
     return running
 
 
@@ -64,7 +64,7 @@ def test_no_request_is_lost_or_answered_twice_when_a_role_is_killed(pipeline: Pi
     pipeline.kill(role)
     pipeline.start_role(role)
     ids += pipeline.submit(30)
-    results = pipeline.wait_all(ids, 90)
+    results = pipeline.wait_all(ids)
     assert {r.status for r in results} == {Status.COMPLETED}
 
 
@@ -98,7 +98,7 @@ def test_bad_input_is_answered_kept_and_does_not_stop_the_next(
     assert result.status == status
     assert reason in result.reason
     assert {r.status for r in pipeline.wait_all(after)} == {Status.COMPLETED}
-    pipeline.until(lambda: any(d.key == key for d in pipeline.dead_letters), 10, "the raw bytes in the dlq")
+    pipeline.until(lambda: any(d.key == key for d in pipeline.dead_letters), "the raw bytes in the dlq")
     kept = next(d for d in pipeline.dead_letters if d.key == key)
     assert kept.value == value
     assert reason in kept.headers["pochade_error_message"].decode()
@@ -117,18 +117,18 @@ def test_a_pinned_policy_is_obeyed_within_a_second_of_its_plan_and_workers_follo
 
     command("pin", "clipper-heavy")
     try:
-        pipeline.until(lambda: pipeline.plans[-1][1].policy == "clipper-heavy", 10, "the pinned plan")
+        pipeline.until(lambda: pipeline.plans[-1][1].policy == "clipper-heavy", "the pinned plan")
         written_ms, plan = pipeline.plans[-1]
-        pipeline.until(lambda: now_ms() > written_ms + 1000, 5, "a second after the plan")
+        pipeline.until(lambda: now_ms() > written_ms + 1000, "a second after the plan")
         ids = pipeline.submit(10)
         results = pipeline.wait_all(ids)
         assert {r.level for r in results} == {"heavy"}
         assert {path_of(r)[0]["plan_version"] for r in results} == {plan.version}
-        pipeline.until(pipeline.is_ready, 20, "both workers on the pinned plan's variant")
+        pipeline.until(pipeline.is_ready, "both workers on the pinned plan's variant")
         assert set(plan.allocation.values()) == {"heavy"}
     finally:
         command("unpin")
-    pipeline.until(lambda: pipeline.plans[-1][1].policy != "clipper-heavy", 10, "the configured policy again")
+    pipeline.until(lambda: pipeline.plans[-1][1].policy != "clipper-heavy", "the configured policy again")
     assert {r.status for r in pipeline.wait_all(pipeline.submit(10))} == {Status.COMPLETED}
     assert jobs_topic("heavy", 1).name == "jobs.heavy.v1"
 
@@ -141,17 +141,15 @@ def test_a_rejected_picture_is_painted_over_from_the_plans_step_and_the_result_s
 
     command("pin", "diffserve-static", "--parameter", "paint_over_step=10")
     try:
-        pipeline.until(
-            lambda: [c.paint_over_step for c in pipeline.plans[-1][1].cascades] == [10], 10, "the pinned plan"
-        )
+        pipeline.until(lambda: [c.paint_over_step for c in pipeline.plans[-1][1].cascades] == [10], "the pinned plan")
         written_ms, _ = pipeline.plans[-1]
-        pipeline.until(lambda: now_ms() > written_ms + 1000, 5, "a second after the plan")
+        pipeline.until(lambda: now_ms() > written_ms + 1000, "a second after the plan")
         escalated = [path_of(r) for r in pipeline.wait_all(pipeline.submit(30)) if r.escalated]
         assert escalated
         assert {(draft["paint_over_step"], final["paint_over_step"]) for draft, final in escalated} == {(0, 10)}
     finally:
         command("unpin")
-    pipeline.until(lambda: pipeline.plans[-1][1].cascades[0].paint_over_step == 0, 10, "the configured plan again")
+    pipeline.until(lambda: pipeline.plans[-1][1].cascades[0].paint_over_step == 0, "the configured plan again")
 
 
 def test_a_router_without_a_plan_waits_and_guesses_nothing(settings: Settings, tmp_path: pathlib.Path) -> None:
@@ -162,7 +160,7 @@ def test_a_router_without_a_plan_waits_and_guesses_nothing(settings: Settings, t
         for role in ("classifier", "router", "worker-1", "worker-2", "discriminator", "ledger"):
             pipeline.start_role(role)
         ids = pipeline.submit(3)
-        pipeline.until(lambda: len(pipeline.heartbeats) == 2, 30, "workers up")
+        pipeline.until(lambda: len(pipeline.heartbeats) == 2, "workers up")
         assert pipeline.ended(ids) == 0
         pipeline.start_role("planner")
         pipeline.wait_all(ids)
@@ -176,8 +174,8 @@ def test_a_request_for_a_variant_that_nobody_serves_ends_expired_at_its_deadline
 
     command("pin", "clipper-light")
     try:
-        pipeline.until(lambda: set(pipeline.plans[-1][1].allocation.values()) == {"light"}, 10, "all on light")
-        pipeline.until(pipeline.is_ready, 20, "both workers on light")
+        pipeline.until(lambda: set(pipeline.plans[-1][1].allocation.values()) == {"light"}, "all on light")
+        pipeline.until(pipeline.is_ready, "both workers on light")
         deadline = now_ms() + 2000
         pipeline.write(
             json.dumps({"prompt": "x", "request_id": "unserved", "model": "heavy", "deadline_ms": deadline}).encode()
@@ -225,12 +223,12 @@ def test_a_job_that_kills_every_worker_it_meets_ends_failed_with_the_fleet_alive
             pipeline.heal()  # what an orchestrator does with a dead worker
             return pipeline.ended(["killer", "raiser", *ids]) == 12
 
-        pipeline.until(is_over, 90, "the killer's end, and everybody else's")
+        pipeline.until(is_over, "the killer's end, and everybody else's")
         killer, raiser, *others = pipeline.wait_all(["killer", "raiser", *ids])
         assert (killer.status, raiser.status) == (Status.FAILED, Status.FAILED)
         assert "ended 3 workers" in killer.reason
         assert "the prompt asked for it" in raiser.reason
         assert [(r.status, r.reason) for r in others if r.status is not Status.COMPLETED] == []
-        pipeline.until(lambda: {d.key for d in pipeline.dead_letters} >= {b"killer", b"raiser"}, 10, "both in the dlq")
+        pipeline.until(lambda: {d.key for d in pipeline.dead_letters} >= {b"killer", b"raiser"}, "both in the dlq")
     finally:
         pipeline.close()

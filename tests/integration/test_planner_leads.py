@@ -13,7 +13,7 @@ from streams.lease import KafkaLease
 from streams.reading import now_ms
 from streams.settings import Settings
 from tests.builders import a_catalog
-from tests.integration.conftest import PollUntil
+from tests.integration.waiting import poll_until
 
 pytestmark = pytest.mark.integration
 
@@ -44,7 +44,7 @@ def lease(settings: Settings) -> Iterator[KafkaLease]:
 
 
 def test_the_newer_planner_leads_and_the_older_takes_over_from_its_silence(
-    settings: Settings, new_planner: Callable[[str], PlannerLoop], lease: KafkaLease, poll_until: PollUntil[bool]
+    settings: Settings, new_planner: Callable[[str], PlannerLoop], lease: KafkaLease
 ) -> None:
     def decided() -> list[tuple[int, str]]:
         return [(plan.version, plan.policy) for plan in published(settings).plans]
@@ -58,7 +58,7 @@ def test_the_newer_planner_leads_and_the_older_takes_over_from_its_silence(
     assert decided() == [(1, "clipper-light"), (2, "clipper-heavy")]
     begun = now_ms()
     newer.step(2500, now_ms())
-    poll_until(lambda: lease.last_beat() >= begun, 10, "the leader's beat can be read")
+    poll_until(lambda: lease.last_beat() >= begun, "the leader's beat can be read")
     older.step(3000, now_ms())
     older.step(4000, now_ms())
     assert len(decided()) == 2, "the leader was heard of"

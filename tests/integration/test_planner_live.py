@@ -56,8 +56,8 @@ def test_a_killed_worker_is_planned_without_within_ten_seconds_and_gets_no_job_a
         pipeline.kill("worker-2")
         killed_ms = now_ms()
         ids = pipeline.submit(48, rate=6)  # for 8 s, its session and the 3 s in them
-        pipeline.until(lambda: "worker-2" not in pipeline.plans[-1][1].allocation, 20, "a plan without it")
-        pipeline.until(lambda: sent[-1][0] > killed_ms + SILENT_MS + SESSION_MS, 20, "jobs after its session")
+        pipeline.until(lambda: "worker-2" not in pipeline.plans[-1][1].allocation, "a plan without it")
+        pipeline.until(lambda: sent[-1][0] > killed_ms + SILENT_MS + SESSION_MS, "jobs after its session")
         planned_ms = min(at for at, plan in pipeline.plans if at > killed_ms and "worker-2" not in plan.allocation)
         last_ms = max(at for at, to in sent if to == "worker-2")
         print(
@@ -68,8 +68,8 @@ def test_a_killed_worker_is_planned_without_within_ten_seconds_and_gets_no_job_a
     finally:
         follower.close()
         pipeline.start_role("worker-2")
-    pipeline.until(pipeline.is_ready, 60, "a plan with the worker that is back")
-    pipeline.wait_all(ids, 90)  # those too that lay before the dead one, alone on its level
+    pipeline.until(pipeline.is_ready, "a plan with the worker that is back")
+    pipeline.wait_all(ids)  # those too that lay before the dead one, alone on its level
 
 
 def test_a_policy_is_shadowed_and_the_plan_explained_without_anybody_obeying(
@@ -92,8 +92,8 @@ def test_a_policy_is_shadowed_and_the_plan_explained_without_anybody_obeying(
 def test_every_policy_serves(pipeline: Pipeline, settings: Settings, policy: str) -> None:
     said(settings, "pin", policy)
     try:
-        pipeline.until(lambda: pipeline.plans[-1][1].policy == policy, 20, "the pinned plan")
-        assert {result.status for result in pipeline.wait_all(pipeline.submit(6), 90)} == {Status.COMPLETED}
+        pipeline.until(lambda: pipeline.plans[-1][1].policy == policy, "the pinned plan")
+        assert {result.status for result in pipeline.wait_all(pipeline.submit(6))} == {Status.COMPLETED}
     finally:
         said(settings, "unpin")
 
@@ -101,11 +101,11 @@ def test_every_policy_serves(pipeline: Pipeline, settings: Settings, policy: str
 def test_an_operator_rolls_a_plan_back_and_lets_go(pipeline: Pipeline, settings: Settings) -> None:
     before = pipeline.plans[-1][1]
     said(settings, "pin", "clipper-heavy")
-    pipeline.until(lambda: pipeline.plans[-1][1].policy == "clipper-heavy", 20, "the pinned plan")
+    pipeline.until(lambda: pipeline.plans[-1][1].policy == "clipper-heavy", "the pinned plan")
     changes = json.loads(said(settings, "diff", str(before.version), "-o", "json"))["changes"]
     assert {"what": "policy", "before": before.policy, "after": "clipper-heavy"} in changes
     said(settings, "rollback", str(before.version))
-    pipeline.until(lambda: pipeline.plans[-1][1].policy == before.policy, 20, "the plan gone back to")
+    pipeline.until(lambda: pipeline.plans[-1][1].policy == before.policy, "the plan gone back to")
     back = pipeline.plans[-1][1]
     assert (back.routes, back.cascades) == (before.routes, before.cascades)
     assert f"back to plan {before.version}" in said(settings, "show")

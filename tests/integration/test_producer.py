@@ -10,7 +10,7 @@ from streams.admin import create_topics
 from streams.producer import KafkaRecordProducer
 from streams.reading import Follower
 from streams.settings import Settings
-from tests.integration.conftest import PollUntil
+from tests.integration.waiting import poll_until
 from tests.streams.producer_contract import ReadBack, RecordProducerContract, Written
 
 pytestmark = pytest.mark.integration
@@ -25,15 +25,13 @@ class TestKafkaRecordProducer(RecordProducerContract):
         producer.close()
 
     @pytest.fixture
-    def read_back(
-        self, producer: KafkaRecordProducer, settings: Settings, poll_until: PollUntil[object]
-    ) -> Iterator[ReadBack]:
+    def read_back(self, producer: KafkaRecordProducer, settings: Settings) -> Iterator[ReadBack]:
         assert producer  # which has created the topics
         found: list[Incoming] = []
         follower = Follower(settings, [EVENTS], found.append).start()
 
         def read(count: int) -> list[Written]:
-            poll_until(lambda: len(found) >= count, 30, f"{count} records")
+            poll_until(lambda: len(found) >= count, f"{count} records")
             written = [
                 Written(Delivered(partition=r.partition, offset=r.offset), r.key, r.value, dict(r.headers))
                 for r in found

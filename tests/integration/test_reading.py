@@ -11,8 +11,8 @@ from streams.admin import create_topics
 from streams.producer import KafkaRecordProducer, send_all
 from streams.reading import Follower, now_ms
 from streams.settings import Settings
-from tests.integration.conftest import PollUntil
 from tests.integration.markers import end_with_markers
+from tests.integration.waiting import poll_until
 
 pytestmark = pytest.mark.integration
 
@@ -38,7 +38,7 @@ def values(heard: list[Incoming]) -> list[bytes | None]:
 
 
 def test_the_past_is_handed_over_before_it_is_caught_up_and_the_future_after(
-    settings: Settings, producer: KafkaRecordProducer, poll_until: PollUntil[object]
+    settings: Settings, producer: KafkaRecordProducer
 ) -> None:
     write(producer, *(b"%03d" % n for n in range(100)))
     heard: list[Incoming] = []
@@ -46,7 +46,7 @@ def test_the_past_is_handed_over_before_it_is_caught_up_and_the_future_after(
         assert values(heard) == [b"%03d" % n for n in range(100)]
         assert {record.topic for record in heard} == {EVENTS}
         write(producer, b"later")
-        poll_until(lambda: len(heard) == 101, 10, "the record after the past")
+        poll_until(lambda: len(heard) == 101, "the record after the past")
     for partition in range(4):
         offsets = [record.offset for record in heard if record.partition == partition]
         assert offsets == list(range(len(offsets)))
@@ -60,12 +60,10 @@ def test_an_empty_topic_is_caught_up_at_once(settings: Settings, producer: Kafka
     assert heard == []
 
 
-def test_since_a_moment_only_what_is_younger_is_read(
-    settings: Settings, producer: KafkaRecordProducer, poll_until: PollUntil[object]
-) -> None:
+def test_since_a_moment_only_what_is_younger_is_read(settings: Settings, producer: KafkaRecordProducer) -> None:
     write(producer, b"old-1", b"old-2", b"old-3")
     written_ms = now_ms()
-    poll_until(lambda: now_ms() > written_ms + 1, 5, "the next moment")
+    poll_until(lambda: now_ms() > written_ms + 1, "the next moment")
     since_ms = now_ms()
     write(producer, b"young-1", b"young-2")
     heard: list[Incoming] = []
@@ -73,27 +71,23 @@ def test_since_a_moment_only_what_is_younger_is_read(
         assert values(heard) == [b"young-1", b"young-2"]
 
 
-def test_since_a_moment_after_all_records_what_comes_is_read(
-    settings: Settings, producer: KafkaRecordProducer, poll_until: PollUntil[object]
-) -> None:
+def test_since_a_moment_after_all_records_what_comes_is_read(settings: Settings, producer: KafkaRecordProducer) -> None:
     write(producer, b"old")
     heard: list[Incoming] = []
     written_ms = now_ms()
-    poll_until(lambda: now_ms() > written_ms, 5, "the next moment")
+    poll_until(lambda: now_ms() > written_ms, "the next moment")
     with following(settings, [EVENTS], heard.append, now_ms()):
         write(producer, b"new")
-        poll_until(lambda: heard, 10, "the new record")
+        poll_until(lambda: heard, "the new record")
     assert values(heard) == [b"new"]
 
 
-def test_from_now_on_leaves_out_all_that_is_there(
-    settings: Settings, producer: KafkaRecordProducer, poll_until: PollUntil[object]
-) -> None:
+def test_from_now_on_leaves_out_all_that_is_there(settings: Settings, producer: KafkaRecordProducer) -> None:
     write(producer, b"old-1", b"old-2")
     heard: list[Incoming] = []
     with following(settings, [EVENTS], heard.append, None):
         write(producer, b"new")
-        poll_until(lambda: heard, 10, "the new record")
+        poll_until(lambda: heard, "the new record")
     assert values(heard) == [b"new"]
 
 
@@ -109,7 +103,7 @@ def test_a_topic_whose_tail_is_a_transactions_marker_is_caught_up(
 
 
 def test_a_record_that_cannot_be_used_does_not_hide_those_behind_it(
-    settings: Settings, producer: KafkaRecordProducer, poll_until: PollUntil[object]
+    settings: Settings, producer: KafkaRecordProducer
 ) -> None:
     heard: list[bytes | None] = []
 
@@ -123,12 +117,10 @@ def test_a_record_that_cannot_be_used_does_not_hide_those_behind_it(
         assert heard == [b"a", b"b"]
         write(producer, b"bad")
         write(producer, b"c")
-        poll_until(lambda: b"c" in heard, 10, "the record behind the second bad one")
+        poll_until(lambda: b"c" in heard, "the record behind the second bad one")
 
 
-def test_a_topic_that_comes_later_is_followed_when_it_is_there(
-    settings: Settings, poll_until: PollUntil[object]
-) -> None:
+def test_a_topic_that_comes_later_is_followed_when_it_is_there(settings: Settings) -> None:
     heard: list[Incoming] = []
     follower = Follower(settings, [EVENTS], heard.append).start()
     try:
@@ -138,6 +130,6 @@ def test_a_topic_that_comes_later_is_followed_when_it_is_there(
         producer = KafkaRecordProducer(settings)
         write(producer, b"first")
         producer.close()
-        poll_until(lambda: heard, 10, "the first record")
+        poll_until(lambda: heard, "the first record")
     finally:
         follower.close()

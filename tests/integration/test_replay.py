@@ -8,7 +8,7 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from click.testing import CliRunner, Result
@@ -22,9 +22,9 @@ from streams import cli
 from streams.admin import create_topics
 from streams.reading import Follower
 from streams.settings import Settings
+from tests.integration.waiting import PATIENCE_S, poll_until
 
 pytestmark = pytest.mark.integration
-PollUntil = Callable[[Callable[[], bool], float, str], bool]
 ROLES = ("classifier", "router", "worker", "discriminator", "ledger", "planner")
 REQUESTS, RATE_RPS = 50, 10
 PAUSE_AT, PAUSE_S = 20, 5  # nothing arrives for a while: time to interrupt a run, however slow the machine is
@@ -59,7 +59,7 @@ def called(asked: list[str]) -> Result:
 
 
 @contextlib.contextmanager
-def serving(settings: Settings, log: pathlib.Path, poll_until: PollUntil) -> Iterator[None]:
+def serving(settings: Settings, log: pathlib.Path) -> Iterator[None]:
     """Every role in one process, from ready to stopped."""
     options = ["--home", str(settings.home), "--set", f"kafka.prefix={settings.kafka.prefix}"]
     process = role_process(
@@ -72,8 +72,8 @@ def serving(settings: Settings, log: pathlib.Path, poll_until: PollUntil) -> Ite
     child, ready = spawn(process.command, log), Readiness(["worker-1"])
     follower = Follower(settings, [PLAN, FLEET], ready.on_record).start()
     try:
-        poll_until(lambda: not ready.missing(), 90, f"a plan and a worker: {log}")
-        poll_until(lambda: not absent(members(settings)), 40, f"every role is a member of its group: {log}")
+        poll_until(lambda: not ready.missing(), f"a plan and a worker: {log}")
+        poll_until(lambda: not absent(members(settings)), f"every role is a member of its group: {log}")
         yield
     finally:
         follower.close()
@@ -92,17 +92,17 @@ def test_a_trace_is_not_published_where_nobody_serves(settings: Settings, trace:
 
 
 def test_an_interrupted_run_goes_on_and_publishes_nothing_twice(
-    settings: Settings, tmp_path: pathlib.Path, trace: pathlib.Path, poll_until: PollUntil
+    settings: Settings, tmp_path: pathlib.Path, trace: pathlib.Path
 ) -> None:
     out, log = tmp_path / "out", tmp_path / "first.log"
     asked, seen = words(settings, trace, "--name", "it", "--report", str(out)), list[bytes | None]()
-    with serving(settings, tmp_path / "roles.log", poll_until), contextlib.ExitStack() as stack:
+    with serving(settings, tmp_path / "roles.log"), contextlib.ExitStack() as stack:
         results = Follower(settings, [RESULTS], lambda record: seen.append(record.key)).start()
         stack.callback(results.close)
         first = spawn([sys.executable, "-c", "from streams.cli import main; main(prog_name='pochade')", *asked], log)
-        poll_until(lambda: len(seen) >= 10, 40, "some of the run was published and served")
+        poll_until(lambda: len(seen) >= 10, "some of the run was published and served")
         first.terminate()  # type: ignore[attr-defined]  # a Popen; what a shell began in its background ignores SIGINT
-        assert first.wait(30) != 0
+        assert first.wait(PATIENCE_S) != 0
         told = re.search(r"to go on: pochade (.*)", log.read_text())
         assert told, log.read_text()
         assert len(seen) < REQUESTS

@@ -67,15 +67,15 @@ def test_pictures_lie_in_the_bucket_and_an_outage_of_it_loses_none(
     pipeline: Pipeline, settings: Settings, bucket: Bucket
 ) -> None:
     store = open_store(settings)
-    before = pipeline.wait_all(pipeline.submit(5), 60)
+    before = pipeline.wait_all(pipeline.submit(5))
     bucket.go()
     with pytest.raises(StoreUnavailable):
         store.get(before[0].image_uri or "")
     ids = pipeline.submit(10)
-    pipeline.until(lambda: is_painting(pipeline), 20, "a worker with a picture in hand")
+    pipeline.until(lambda: is_painting(pipeline), "a worker with a picture in hand")
     assert pipeline.ended(ids) == 0
     bucket.come_back()
-    results = before + pipeline.wait_all(ids, 60)
+    results = before + pipeline.wait_all(ids)
     assert {result.status for result in results} == {Status.COMPLETED}
     for result in results:
         assert (result.image_uri or "").startswith("s3://pictures/run/")

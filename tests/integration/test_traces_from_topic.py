@@ -18,8 +18,8 @@ from streams.reading import now_ms
 from streams.settings import Settings
 from streams.snapshot import past
 from streams.window import between
-from tests.integration.conftest import PollUntil
 from tests.integration.markers import end_with_markers
+from tests.integration.waiting import poll_until
 
 pytestmark = pytest.mark.integration
 
@@ -64,7 +64,7 @@ def test_history_is_a_trace_whose_gaps_are_those_of_the_broker(
 
 @pytest.mark.parametrize("end", ["commit", "abort"])
 def test_a_window_that_ends_with_a_transactions_marker_ends(
-    settings: Settings, producer: KafkaRecordProducer, poll_until: PollUntil[object], end: str
+    settings: Settings, producer: KafkaRecordProducer, end: str
 ) -> None:
     assert producer  # the topics are there
     wanted = end_with_markers(settings, end)
@@ -72,7 +72,7 @@ def test_a_window_that_ends_with_a_transactions_marker_ends(
     def is_read() -> bool:  # the broker writes the markers a moment after it has said yes
         return len(list(between(settings, [RESULTS], 1, now_ms() + 1000))) == wanted
 
-    poll_until(is_read, 20, f"{wanted} records")
+    poll_until(is_read, f"{wanted} records")
 
 
 def test_the_command_records_what_was_asked_and_says_where_nothing_was(

@@ -18,6 +18,7 @@ from streams.client import RequestClient
 from streams.codec import decode
 from streams.settings import Settings, load
 from tests.integration.pipeline import Pipeline, running_pipeline
+from tests.integration.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 
@@ -36,7 +37,7 @@ def running(broker_home: pathlib.Path, tmp_path_factory: pytest.TempPathFactory)
 def pipeline(running: Pipeline) -> Pipeline:
     """The module's pipeline, whole again after whatever the test before did to it."""
     running.heal()
-    running.until(running.is_ready, 60, "all roles back")
+    running.until(running.is_ready, "all roles back")
     return running
 
 
@@ -85,13 +86,13 @@ def test_a_queued_job_of_a_cancelled_request_never_starts(pipeline: Pipeline) ->
     for worker in ("worker-1", "worker-2"):
         pipeline.kill(worker)
     (request_id,) = pipeline.submit(1)
-    pipeline.until(lambda: queued(settings, request_id) is not None, 30, "the job on its topic")
+    pipeline.until(lambda: queued(settings, request_id) is not None, "the job on its topic")
     done = pochade(settings, "cancel", request_id, "--wait", "-o", "json")
     assert (done.returncode, rows(done)[0]["status"]) == (0, "CANCELLED")
     where = queued(settings, request_id)
     assert where is not None
     pipeline.heal()
-    pipeline.until(lambda: is_passed(settings, *where), 60, "the workers past the job")
+    pipeline.until(lambda: is_passed(settings, *where), "the workers past the job")
     assert not snapshot.past(settings, [IMAGES], keep=lambda record: record.key == request_id.encode())
     (result,) = pipeline.wait_all([request_id])
     assert (result.status, result.reason) == (Status.CANCELLED, "asked for by a client")
@@ -99,8 +100,8 @@ def test_a_queued_job_of_a_cancelled_request_never_starts(pipeline: Pipeline) ->
 
 def test_a_request_that_is_cancelled_while_its_worker_is_killed_ends_cancelled_once(pipeline: Pipeline) -> None:
     ids = pipeline.submit(150, rate=10_000)
-    pipeline.until(lambda: pipeline.ended(ids) > 0, 30, "the first picture")
-    RequestClient(pipeline.settings, pipeline.producer).cancel(ids[-1], "killed with its worker").result(30)
+    pipeline.until(lambda: pipeline.ended(ids) > 0, "the first picture")
+    RequestClient(pipeline.settings, pipeline.producer).cancel(ids[-1], "killed with its worker").result(PATIENCE_S)
     for worker in ("worker-1", "worker-2"):
         pipeline.kill(worker)
     pipeline.heal()
@@ -143,7 +144,7 @@ def test_the_ledger_writes_results_as_json_when_told_to(pipeline: Pipeline) -> N
 def test_a_dead_letter_is_listed_shown_and_sent_again_as_a_new_request(pipeline: Pipeline) -> None:
     pipeline.write(b'{"prompt": ', b"broken-1")
     pipeline.wait_all(["broken-1"])
-    pipeline.until(lambda: any(each.key == b"broken-1" for each in pipeline.dead_letters), 10, "the letter")
+    pipeline.until(lambda: any(each.key == b"broken-1" for each in pipeline.dead_letters), "the letter")
     (letter,) = [
         row for row in rows(pochade(pipeline.settings, "dlq", "ls", "-o", "jsonl")) if row["request_id"] == "broken-1"
     ]
