@@ -20,6 +20,7 @@ from streams.reading import now_ms
 from streams.settings import load
 from tests.agents.stubs import a_record
 from tests.malformed import senseless
+from tests.patience import PATIENCE_S
 from tests.streams.scripted import Event, Stream
 
 HEADERS = st.dictionaries(
@@ -60,8 +61,8 @@ def served(logic: StreamLogic, home: pathlib.Path, fed: Sequence[Fed]) -> dict[i
             Event(offset, each.value, list(each.headers.items()), key=each.key, timestamp_s=now_ms() / 1000)
             for offset, each in enumerate(fed)
         ]
-        await asyncio.wait_for(host._serve(Stream(events)), 60)  # type: ignore[arg-type]
-        async with asyncio.timeout(10):
+        await asyncio.wait_for(host._serve(Stream(events)), PATIENCE_S)  # type: ignore[arg-type]
+        async with asyncio.timeout(PATIENCE_S):
             while not all(event.is_acked for event in events):
                 await asyncio.sleep(0)
         acknowledging.cancel()

@@ -14,6 +14,7 @@ from streams.settings import Requests
 from tests.agents.stubs import StubFleet, a_record
 from tests.agents.test_classifier import Judge
 from tests.builders import a_catalog, a_heartbeat, a_request, owned
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def test_a_request_waits_while_work_waits_and_passes_when_there_is_room(fleet: S
         _, waiting = await asyncio.wait([passing], timeout=0.15)
         assert waiting, "it passed though a minute of work waited"
         fleet.hear(a_heartbeat(partitions=(owned(0, 1, 0),)), now_ms())
-        return (await asyncio.wait_for(passing, 5))[0].topic
+        return (await asyncio.wait_for(passing, PATIENCE_S))[0].topic
 
     assert asyncio.run(scenario()) == CLASSIFIED
 
@@ -55,7 +56,7 @@ def test_the_one_in_hand_passes_as_the_process_leaves(fleet: StubFleet) -> None:
         await asyncio.sleep(0)
         assert not passing.done()
         leaving.set()
-        return (await asyncio.wait_for(passing, 5))[0].topic
+        return (await asyncio.wait_for(passing, PATIENCE_S))[0].topic
 
     assert asyncio.run(scenario()) == CLASSIFIED
 
@@ -66,12 +67,12 @@ def test_no_more_are_on_their_way_than_there_are_workers(fleet: StubFleet) -> No
     lane = a_lane(fleet, ended)
 
     async def scenario() -> None:
-        assert await asyncio.wait_for(lane.on_record(a_batch_record("first")), 5)
+        assert await asyncio.wait_for(lane.on_record(a_batch_record("first")), PATIENCE_S)
         second = asyncio.create_task(lane.on_record(a_batch_record("second")))
         _, waiting = await asyncio.wait([second], timeout=0.15)
         assert waiting
         ended.add("first")
-        assert await asyncio.wait_for(second, 5)
+        assert await asyncio.wait_for(second, PATIENCE_S)
 
     asyncio.run(scenario())
 
@@ -81,8 +82,8 @@ def test_a_refused_request_takes_no_room(fleet: StubFleet) -> None:
     lane = a_lane(fleet, set())
 
     async def scenario() -> list[str]:
-        refused = await asyncio.wait_for(lane.on_record(a_batch_record("empty", " ")), 5)
-        served = await asyncio.wait_for(lane.on_record(a_batch_record("full")), 5)
+        refused = await asyncio.wait_for(lane.on_record(a_batch_record("empty", " ")), PATIENCE_S)
+        served = await asyncio.wait_for(lane.on_record(a_batch_record("full")), PATIENCE_S)
         return [refused[0].topic, served[0].topic]
 
     assert asyncio.run(scenario()) == [OUTCOMES, CLASSIFIED]
@@ -104,8 +105,8 @@ def test_a_request_under_another_key_than_its_id_gives_its_room_back_when_it_end
 
     async def scenario() -> None:
         first = a_record(a_request(request_id="first", tier="batch"), key=key)
-        assert await asyncio.wait_for(lane.on_record(first), 5)
+        assert await asyncio.wait_for(lane.on_record(first), PATIENCE_S)
         ended.add("first")
-        assert await asyncio.wait_for(lane.on_record(a_batch_record("second")), 5)
+        assert await asyncio.wait_for(lane.on_record(a_batch_record("second")), PATIENCE_S)
 
     asyncio.run(scenario())

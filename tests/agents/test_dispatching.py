@@ -13,6 +13,7 @@ from schemas.record import Delivered, Outgoing
 from streams.reading import now_ms
 from tests.agents.stubs import StubFleet, read
 from tests.builders import a_catalog, a_classified, a_heartbeat, a_plan, a_request, owned
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -96,7 +97,7 @@ def test_pull_waits_until_a_worker_is_idle(fleet: StubFleet) -> None:
         _, waiting = await asyncio.wait([placing], timeout=0.02)
         assert waiting
         fleet.hear(a_heartbeat(worker_id="w-2", partitions=(owned(1, 5),)), now_ms())
-        return await asyncio.wait_for(placing, 5)
+        return await asyncio.wait_for(placing, PATIENCE_S)
 
     assert read(asyncio.run(scenario()), GenerateJob).worker_id == "w-2"
 

@@ -5,6 +5,7 @@ import sys
 import threading
 
 from agents.draining import CUT_SHORT, Drain
+from tests.patience import PATIENCE_S
 
 BEFORE = "import asyncio, os, signal, threading, types\nfrom agents import running\nfrom agents.draining import Drain\n"
 
@@ -27,7 +28,7 @@ def test_work_that_takes_longer_is_cut_short_however_often_the_signal_comes() ->
     with Drain(0.05, lambda status: ended.set() if status == CUT_SHORT else None) as drain:
         for _ in range(3):
             drain.begin()
-        assert ended.wait(5)
+        assert ended.wait(PATIENCE_S)
 
 
 def run(script: str) -> tuple[int, str]:

@@ -16,6 +16,7 @@ from schemas.topics import FLEET
 from streams.memory import MemoryRecordProducer
 from tests.agents.stubs import read
 from tests.builders import a_variant, owned
+from tests.patience import PATIENCE_S
 
 
 class Listening(MemoryRecordProducer):
@@ -57,7 +58,7 @@ def test_it_beats_until_closed_and_then_says_goodbye() -> None:
     producer = Listening()
     heart = Heart(WorkerState("w-1", state="ready"), producer, 1).start()
     for _ in range(3):
-        assert producer.heard.acquire(timeout=5)
+        assert producer.heard.acquire(timeout=PATIENCE_S)
     heart.close()
     assert [beat.state for beat in producer.beats[:3]] == ["ready"] * 3
     assert producer.beats[-1].state == "stopped"
@@ -67,10 +68,10 @@ def test_it_beats_until_closed_and_then_says_goodbye() -> None:
 def test_a_change_is_told_without_waiting_for_the_period() -> None:
     producer, state = Listening(), WorkerState("w-1", state="loading")
     heart = Heart(state, producer, 60_000).start()
-    assert producer.heard.acquire(timeout=5)
+    assert producer.heard.acquire(timeout=PATIENCE_S)
     state.state = "ready"
     heart.beat_now()
-    assert producer.heard.acquire(timeout=5)
+    assert producer.heard.acquire(timeout=PATIENCE_S)
     heart.close()
     assert [beat.state for beat in producer.beats] == ["loading", "ready", "stopped"]
 
@@ -78,7 +79,7 @@ def test_a_change_is_told_without_waiting_for_the_period() -> None:
 def test_a_beat_that_fails_does_not_silence_the_worker() -> None:
     producer = Listening(failures=2)
     heart = Heart(WorkerState("w-1"), producer, 1).start()
-    assert producer.heard.acquire(timeout=5)
+    assert producer.heard.acquire(timeout=PATIENCE_S)
     heart.close()
 
 
@@ -86,7 +87,7 @@ def test_positions_that_cannot_be_had_leave_a_heartbeat_without_them() -> None:
     producer = Listening()
     source = FixedSource(error=KafkaException("closing"))
     heart = Heart(WorkerState("w-1", state="ready", variant=a_variant(), source=source), producer, 60_000).start()
-    assert producer.heard.acquire(timeout=5)
+    assert producer.heard.acquire(timeout=PATIENCE_S)
     heart.close()
     assert producer.beats[0].partitions == ()
 
@@ -98,7 +99,7 @@ def test_the_batch_in_hand_counts_once_on_top_of_what_waits() -> None:
     )
     state.watchdog.begin()
     heart = Heart(state, producer, 60_000).start()
-    assert producer.heard.acquire(timeout=5)
+    assert producer.heard.acquire(timeout=PATIENCE_S)
     heart.close()
     state.watchdog.end()
     first, second = producer.beats[0].partitions
@@ -112,10 +113,10 @@ def test_a_worker_whose_call_hangs_says_so_and_is_not_told_to_be_free() -> None:
     state.watchdog.begin()
     state.watchdog.since = time.monotonic() - 60
     heart = Heart(state, producer, 60_000).start()
-    assert producer.heard.acquire(timeout=5)
+    assert producer.heard.acquire(timeout=PATIENCE_S)
     state.watchdog.end()
     heart.beat_now()
-    assert producer.heard.acquire(timeout=5)
+    assert producer.heard.acquire(timeout=PATIENCE_S)
     heart.close()
     assert [beat.state for beat in producer.beats] == ["hanging", "painting", "stopped"]
     assert [beat.partitions[0].remaining_ms for beat in producer.beats[:2]] == [300, 100]
@@ -129,6 +130,6 @@ def test_jobs_that_wait_are_counted_at_the_pace_of_those_of_late() -> None:
     producer = Listening()
     state = WorkerState("w-1", variant=a_variant(), source=OneWaits(), pace=0.5)  # light takes 20 ms by itself
     heart = Heart(state, producer, 60_000).start()
-    assert producer.heard.acquire(timeout=5)
+    assert producer.heard.acquire(timeout=PATIENCE_S)
     heart.close()
     assert producer.beats[0].partitions[0].remaining_ms == 10

@@ -17,6 +17,7 @@ from streams.settings import Settings, load
 from tests.agents.stubs import a_record
 from tests.builders import NOW_MS, a_classified, a_request, an_outcome
 from tests.models.broker import Broker, Group, connected
+from tests.patience import PATIENCE_S
 
 
 class FailingLane:
@@ -40,7 +41,7 @@ def test_an_overdue_request_that_could_not_be_ended_is_still_overdue_in_the_next
 
 def test_partitions_are_opened_together_as_requests_wait_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     # one after the other took 4 s for four: the first result after a broker's restart came 9 s late
-    all_begun = threading.Barrier(4, timeout=5)
+    all_begun = threading.Barrier(4, timeout=PATIENCE_S)
 
     class Opening:
         def __init__(self, _settings: Settings, partition: int) -> None:

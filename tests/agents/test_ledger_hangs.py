@@ -13,6 +13,7 @@ from streams.settings import load
 from tests.agents.stubs import a_record
 from tests.builders import NOW_MS, an_outcome
 from tests.models.broker import Broker, Group, connected
+from tests.patience import PATIENCE_S
 
 SETTINGS = load({"kafka": {"bootstrap_servers": "127.0.0.1:1", "properties": {"log_level": "0"}}})
 
@@ -33,7 +34,7 @@ def test_a_ledger_whose_transaction_hangs_ends_its_process(
     with connected(broker):
         served = lane.Lane(SETTINGS, 0, bitten.set)
         monkeypatch.setattr(
-            served._producer, "commit_transaction", lambda *_: bitten.wait(10) or pytest.fail("nobody ended it")
+            served._producer, "commit_transaction", lambda *_: bitten.wait(PATIENCE_S) or pytest.fail("nobody ended it")
         )
         served.serve([a_record(an_outcome(request_id="r"), key=b"r")], Group(broker))
     assert bitten.is_set()
@@ -52,7 +53,7 @@ class Producer:
 
     def __getattr__(self, name: str) -> Callable[..., object]:
         self.calls.append(name)
-        return lambda *_: name != self._hangs_in or self._bitten.wait(10) or pytest.fail("nobody ended it")
+        return lambda *_: name != self._hangs_in or self._bitten.wait(PATIENCE_S) or pytest.fail("nobody ended it")
 
 
 def lease_of(producer: Producer, bitten: threading.Event) -> KafkaLease:

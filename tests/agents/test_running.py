@@ -13,6 +13,7 @@ import pytest
 from agents import running
 from agents.running import Run, keep_running, run_process
 from streams import metrics
+from tests.patience import PATIENCE_S
 
 
 def restarts(role: str) -> float:
@@ -49,15 +50,15 @@ def test_a_role_that_fails_is_not_begun_again_after_the_signal_to_stop() -> None
 
 def run_until_signalled(role: Run, on_stop: Callable[[], None]) -> None:
     """Runs the role as `worker`, which is asked to stop once it has begun."""
-    begun = threading.Barrier(2)
+    begun = threading.Event()
 
     def worker(stopping: threading.Event) -> None:
-        begun.wait(5)
+        begun.set()
         role(stopping)
 
     # the signal may come before the loop listens: ask until it has been heard
     def sends(stopping: threading.Event) -> None:
-        begun.wait(5)
+        assert begun.wait(PATIENCE_S)
         while not stopping.wait(0.05):
             os.kill(os.getpid(), signal.SIGTERM)
 
@@ -74,7 +75,7 @@ def test_a_signal_stops_every_role_and_waits_for_the_work_in_hand() -> None:
     order: list[str] = []
 
     def worker(stopping: threading.Event) -> None:
-        assert stopping.wait(10)
+        assert stopping.wait(PATIENCE_S)
         order.append("finished")
 
     run_until_signalled(worker, lambda: order.append("told"))

@@ -21,8 +21,7 @@ from streams.store import MemoryImageStore
 from streams.watchdog import Watchdog
 from tests.agents.stubs import StubEngine, StubFleet, StubPlans, a_record, read
 from tests.builders import a_catalog, a_classified, a_discriminator, a_heartbeat, a_job, a_plan, a_request
-
-LIMIT_S = 10
+from tests.patience import PATIENCE_S
 
 
 class Queue:
@@ -120,13 +119,13 @@ class Shop:
         ticks = 0
         while not condition():
             ticks += 1
-            assert ticks < LIMIT_S * 500, f"not in time; heartbeats: {self.states()[-5:]}"
+            assert ticks < PATIENCE_S * 500, f"not in time; heartbeats: {self.states()[-5:]}"
             threading.Event().wait(0.002)
 
     def close(self) -> None:
         self.stopping.set()
         if self._thread is not None:
-            self._thread.join(LIMIT_S)
+            self._thread.join(PATIENCE_S)
             assert not self._thread.is_alive()
 
 
@@ -205,10 +204,10 @@ def test_a_painting_thread_that_hangs_without_a_job_ends_its_process(shop: Shop)
     bitten = threading.Event()
     shop.plan("light")
     shop.worker._turns = Watchdog(0.05, bitten.set)
-    shop.queues["light"].is_empty = lambda: bitten.wait(LIMIT_S)  # type: ignore[method-assign]
+    shop.queues["light"].is_empty = lambda: bitten.wait(PATIENCE_S)  # type: ignore[method-assign]
     shop.open().until(lambda: shop.queues["light"].is_open)
     shop.plan("heavy", version=2)
-    assert bitten.wait(LIMIT_S)
+    assert bitten.wait(PATIENCE_S)
 
 
 def test_a_worker_leaves_at_once_when_another_stays(shop: Shop) -> None:

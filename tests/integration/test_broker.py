@@ -25,6 +25,7 @@ from streams.broker_record import Record
 from streams.settings import Settings, load
 from tests.integration.calling import POCHADE, pochade, status
 from tests.integration.waiting import poll_until
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 
@@ -64,9 +65,9 @@ def read_all(settings: Settings) -> list[bytes]:
         patient = Retrying(
             retry=retry_if_exception_type(KafkaException), stop=stop_after_delay(30), wait=wait_fixed(0.1)
         )
-        _, end = patient(consumer.get_watermark_offsets, topic, timeout=30)
+        _, end = patient(consumer.get_watermark_offsets, topic, timeout=PATIENCE_S)
         consumer.assign([topic])
-        messages = consumer.consume(end, timeout=30)
+        messages = consumer.consume(end, timeout=PATIENCE_S)
         return [message.value() for message in messages]
     finally:
         consumer.close()

@@ -15,6 +15,7 @@ from streams.broker_config import HOST, free_ports
 from streams.settings import Settings, load
 from tests.integration.calling import pochade, status
 from tests.integration.waiting import poll_until
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 
@@ -35,11 +36,11 @@ def test_a_configured_cluster_is_used_and_nothing_is_started_or_stopped(
     assert status(broker_home)["broker"] == "running"
 
 
-def test_an_unreachable_cluster_is_one_line_with_its_address_within_ten_seconds(tmp_path: pathlib.Path) -> None:
+def test_an_unreachable_cluster_is_one_line_with_its_address_soon(tmp_path: pathlib.Path) -> None:
     address = f"{HOST}:{free_ports().broker}"
     begun = time.monotonic()
     done = pochade(tmp_path, "up", POCHADE_KAFKA__BOOTSTRAP_SERVERS=address)
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 30
     assert done.returncode == 1
     assert done.stderr.startswith(f"error: no Kafka answers at {address} within 5 s")
     assert "POCHADE_KAFKA__BOOTSTRAP_SERVERS" in done.stderr
@@ -76,7 +77,7 @@ def test_topics_are_created_once_with_the_tables_partitions_and_configuration(se
     results = next(topic for topic in TABLE if topic.name == RESULTS)
     resource = ConfigResource(ResourceType.TOPIC, admin.topic_name(settings, RESULTS))
     client = AdminClient(admin.client_config(settings))
-    told = client.describe_configs([resource])[resource].result(timeout=15)
+    told = client.describe_configs([resource])[resource].result(timeout=PATIENCE_S)
     assert {name: told[name].value for name in results.config} == results.config
 
 
@@ -88,7 +89,7 @@ def test_groups_get_short_timeouts_before_they_exist(settings: Settings) -> None
 
     def timeouts(group: str) -> tuple[str, str]:
         resource = ConfigResource(ResourceType.GROUP, group)
-        told = client.describe_configs([resource])[resource].result(timeout=15)
+        told = client.describe_configs([resource])[resource].result(timeout=PATIENCE_S)
         return told["consumer.session.timeout.ms"].value, told["consumer.heartbeat.interval.ms"].value
 
     # the broker applies what its controller has accepted a moment later

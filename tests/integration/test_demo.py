@@ -11,7 +11,8 @@ import pytest
 
 from planner.policies import DEFAULT, JUDGES_ALL
 from replay.processes import spawn
-from tests.integration.waiting import PATIENCE_S, poll_until
+from tests.integration.waiting import poll_until
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 POCHADE = "from streams.cli import main; main(prog_name='pochade')"

@@ -13,7 +13,7 @@ from streams.codec import decode
 from streams.reading import Follower
 from streams.settings import Settings, load
 from tests.integration.pipeline import Pipeline
-from tests.integration.waiting import PATIENCE_S
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 

@@ -18,7 +18,8 @@ from streams.producer import KafkaRecordProducer, send_all
 from streams.reading import Follower, now_ms
 from streams.settings import Settings
 from tests.builders import a_classified, a_request, an_outcome
-from tests.integration.waiting import PATIENCE_S, poll_until
+from tests.integration.waiting import poll_until
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 
@@ -46,7 +47,9 @@ class Books:
         return [decode(record.value, Result) for record in self.results]
 
     def committed(self) -> int:
-        (found,) = self.group.committed([TopicPartition(topic_name(self.settings, OUTCOMES), PARTITION)], timeout=10)
+        (found,) = self.group.committed(
+            [TopicPartition(topic_name(self.settings, OUTCOMES), PARTITION)], timeout=PATIENCE_S
+        )
         return int(found.offset)
 
     def close(self) -> None:

@@ -22,7 +22,8 @@ from streams import cli
 from streams.admin import create_topics
 from streams.reading import Follower
 from streams.settings import Settings
-from tests.integration.waiting import PATIENCE_S, poll_until
+from tests.integration.waiting import poll_until
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 ROLES = ("classifier", "router", "worker", "discriminator", "ledger", "planner")

@@ -18,7 +18,7 @@ from streams.client import RequestClient
 from streams.codec import decode
 from streams.settings import Settings, load
 from tests.integration.pipeline import Pipeline, running_pipeline
-from tests.integration.waiting import PATIENCE_S
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 
@@ -75,7 +75,7 @@ def is_passed(settings: Settings, variant: str, partition: int, offset: int) -> 
     consumer = Consumer({**client_config(settings), "group.id": f"{prefix}.worker.{variant}"})
     try:
         asked = TopicPartition(full_name(prefix, jobs_topic(variant, 1).name), partition)
-        (committed,) = consumer.committed([asked], timeout=10)
+        (committed,) = consumer.committed([asked], timeout=PATIENCE_S)
         return bool(committed.offset > offset)
     finally:
         consumer.close()

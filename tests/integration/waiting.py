@@ -8,9 +8,10 @@ from typing import TypeVar
 import pytest
 from tenacity import RetryError, Retrying, retry_if_not_result, stop_after_delay, wait_fixed
 
+from tests.patience import PATIENCE_S
+
 T = TypeVar("T")
 
-PATIENCE_S = 90  # how fast it is on a busy machine is not what these tests ask
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 

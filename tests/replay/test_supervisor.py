@@ -11,6 +11,7 @@ import pytest
 
 from replay.processes import RoleProcess, role_process, spawn
 from replay.supervisor import MOST_RESTARTS, STOP_S, Patience, RoleFailed, Supervisor
+from tests.patience import PATIENCE_S
 
 
 class FakeChild:
@@ -141,7 +142,7 @@ def test_a_role_is_the_command_line_with_the_deployments_options_before_it() -> 
 
 def test_what_a_real_role_says_is_in_its_log(tmp_path: pathlib.Path) -> None:
     child = spawn([sys.executable, "-c", "print('painting')"], tmp_path / "logs" / "w.log")
-    assert child.wait(30) == 0
+    assert child.wait(PATIENCE_S) == 0
     assert (tmp_path / "logs" / "w.log").read_text() == "painting\n"
 
 
@@ -164,7 +165,7 @@ def test_a_role_dies_with_the_one_who_started_it_even_by_kill_9(tmp_path: pathli
         orphan = int(parent.stdout.readline())
         fd = os.pidfd_open(orphan)
         parent.kill()
-        parent.wait(30)
+        parent.wait(PATIENCE_S)
     assert has_ended(fd, timeout_ms=30_000)
 
 

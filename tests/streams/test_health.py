@@ -11,6 +11,7 @@ import pytest
 from streams import metrics
 from streams.health import Health, served
 from streams.settings import Http, InvalidSettings
+from tests.patience import PATIENCE_S
 
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
@@ -32,7 +33,7 @@ def fine() -> str:
 
 def ask(url: str, method: str = "GET") -> tuple[int, str]:
     try:
-        with DIRECT.open(urllib.request.Request(url, method=method), timeout=5) as answer:
+        with DIRECT.open(urllib.request.Request(url, method=method), timeout=PATIENCE_S) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
@@ -101,13 +102,13 @@ def test_a_slow_probe_holds_up_nobody_else(health: Health, address: str) -> None
 
     def slow() -> str:
         asked.set()
-        go_on.wait(10)
+        go_on.wait(PATIENCE_S)
         return ""
 
     health.watch("worker", ready=slow, alive=fine)
     waiting = threading.Thread(target=ask, args=(f"{address}/readyz",))
     waiting.start()
-    assert asked.wait(5)
+    assert asked.wait(PATIENCE_S)
     assert ask(f"{address}/livez")[0] == 200
     go_on.set()
     waiting.join()

@@ -20,6 +20,7 @@ from streams.producer import (
     send_all,
 )
 from streams.settings import load
+from tests.patience import PATIENCE_S
 from tests.streams.producer_contract import ReadBack, RecordProducerContract, Written, a_note
 
 
@@ -70,7 +71,7 @@ def test_an_awaiting_task_that_is_cancelled_does_not_end_the_delivery_reports(al
 
 def test_a_record_beyond_the_clients_own_limit_fails_its_future_only(alone: KafkaRecordProducer) -> None:
     with pytest.raises(DeliveryFailed, match="too large"):
-        alone.send(a_note(value=b"x" * 1_000_001)).result(30)
+        alone.send(a_note(value=b"x" * 1_000_001)).result(PATIENCE_S)
 
 
 def test_what_passes_the_size_check_is_taken_by_the_client(alone: KafkaRecordProducer) -> None:
@@ -79,7 +80,7 @@ def test_what_passes_the_size_check_is_taken_by_the_client(alone: KafkaRecordPro
     largest = Outgoing(topic=EVENTS, key=b"k", value=b"x" * (MOST_BYTES - used), headers=headers)
     check_size(largest)
     with pytest.raises(DeliveryFailed, match="timed out"):  # queued, and only then without a broker
-        alone.send(largest).result(30)
+        alone.send(largest).result(PATIENCE_S)
     with pytest.raises(RecordTooLarge, match=r"990000 bytes.*got 990001"):
         check_size(Outgoing(topic=EVENTS, key=b"kk", value=largest.value, headers=headers))
 

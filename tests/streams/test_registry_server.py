@@ -16,6 +16,7 @@ from schemas.avro import to_avro
 from schemas.messages import GenerateRequest
 from schemas.registry import latest, registered
 from streams import registry_server
+from tests.patience import PATIENCE_S
 
 SUBJECT = "pochade.GenerateRequest"
 
@@ -34,7 +35,7 @@ def url() -> Iterator[str]:
 def ask(url: str, method: str = "GET", data: bytes | None = None) -> tuple[int, Any]:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with opener.open(urllib.request.Request(url, method=method, data=data), timeout=10) as response:
+        with opener.open(urllib.request.Request(url, method=method, data=data), timeout=PATIENCE_S) as response:
             assert response.headers["Content-Type"] == registry_server.CONTENT_TYPE
             return response.status, json.load(response)
     except urllib.error.HTTPError as error:

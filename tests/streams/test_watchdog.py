@@ -5,38 +5,39 @@ import threading
 import pytest
 
 from streams.watchdog import Watchdog
+from tests.patience import PATIENCE_S
 
 
 def test_a_job_longer_than_the_limit_is_bitten() -> None:
     bitten = threading.Event()
     Watchdog(0.01, bitten.set).begin()
-    assert bitten.wait(5)
+    assert bitten.wait(PATIENCE_S)
 
 
 @pytest.mark.parametrize("jobs", [1, 3])
 def test_jobs_that_end_in_time_are_not(jobs: int) -> None:
     bitten = threading.Event()
-    dog = Watchdog(0.2, bitten.set)
+    dog = Watchdog(1, bitten.set)
     for _ in range(jobs):
         dog.begin()
         watching = dog._watching
         dog.end()
         assert watching is not None
-    watching.join(5)
+    watching.join(PATIENCE_S)
     assert not watching.is_alive()
     assert not bitten.is_set()
 
 
 def test_one_thread_watches_many_jobs_and_bites_the_one_that_hangs() -> None:
     bitten = threading.Event()
-    dog = Watchdog(0.3, bitten.set)
+    dog = Watchdog(1, bitten.set)
     threads = set()
     for _ in range(100):
         with dog:
             threads.add(dog._watching)
     assert len(threads) == 1
     dog.begin()
-    assert bitten.wait(5)
+    assert bitten.wait(PATIENCE_S)
 
 
 def test_it_tells_since_when_a_job_runs() -> None:
@@ -50,9 +51,9 @@ def test_it_tells_since_when_a_job_runs() -> None:
 
 def test_what_is_watched_as_a_block_is_not_bitten_after_it() -> None:
     bitten = threading.Event()
-    dog = Watchdog(0.2, bitten.set)
+    dog = Watchdog(1, bitten.set)
     with dog:
         watching = dog._watching
     assert watching is not None
-    watching.join(5)
+    watching.join(PATIENCE_S)
     assert (dog.since, bitten.is_set()) == (None, False)

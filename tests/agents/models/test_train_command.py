@@ -17,6 +17,7 @@ from agents.models.training.plan import TARGETS, Folders
 from schemas.errors import PochadeError
 from streams import cli
 from streams.shipped import MODELS
+from tests.patience import PATIENCE_S
 
 Call = dict[str, Any]
 POCHADE = str(Path(sys.executable).with_name("pochade"))
@@ -114,6 +115,6 @@ def test_a_polite_kill_ends_the_steps_too(tmp_path: Path) -> None:
     (child,) = psutil.Process(process.pid).children()
     process.send_signal(signal.SIGTERM)
     rest = process.stdout.read()
-    assert process.wait(30) == 1
+    assert process.wait(PATIENCE_S) == 1
     assert "error: stopped; the same command goes on" in rest
     assert not child.is_running()

@@ -17,15 +17,14 @@ from planner.replanning import staying
 from schemas.messages import Plan
 from streams import metrics
 from tests.builders import NOW_MS, a_catalog, a_plan, a_worker, an_observation
-
-LIMIT_S = 5.0
+from tests.patience import PATIENCE_S
 
 
 def counted(kind: str) -> float:
     return metrics.FALLBACKS.labels("planner", kind)._value.get()
 
 
-def a_choice(limit_s: float = LIMIT_S) -> Choice:
+def a_choice(limit_s: float = PATIENCE_S) -> Choice:
     return Choice(a_catalog(), Solving(limit_s))
 
 
@@ -50,14 +49,14 @@ def test_what_the_workers_cannot_paint_is_shed_by_the_plan_unless_the_setting_sa
     again = a_choice().plan(Order("clipper-heavy", {"batch": 1}), calm, plan)
     assert again is not None, "all are let in again at once"
     assert again.admission is None
-    patient = Choice(a_catalog(), Solving(LIMIT_S), Rules(sheds=False))
+    patient = Choice(a_catalog(), Solving(PATIENCE_S), Rules(sheds=False))
     kept = patient.plan(Order("clipper-heavy", {"batch": 1}), busy, None)
     assert kept is not None
     assert kept.admission is None
 
 
 def test_the_share_to_explore_is_spread_over_the_served_levels_once() -> None:
-    seen, curious = serving(w_1="light", w_2="heavy"), Choice(a_catalog(), Solving(LIMIT_S), Rules(explore=0.1))
+    seen, curious = serving(w_1="light", w_2="heavy"), Choice(a_catalog(), Solving(PATIENCE_S), Rules(explore=0.1))
     plan = curious.plan(Order("diffserve-static"), seen, None)
     assert plan is not None
     assert plan.routes[0].levels == pytest.approx({"light": 0.95, "heavy": 0.05})
@@ -135,7 +134,7 @@ def never_ending(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     done = threading.Event()
 
     def waits(*_: object) -> Draft:
-        done.wait(30)
+        done.wait(PATIENCE_S)
         raise ZeroDivisionError
 
     monkeypatch.setattr(making, "named", lambda _: waits)
@@ -149,7 +148,7 @@ def test_a_policy_that_does_not_end_is_left_alone_and_no_second_one_is_begun() -
     threads, late = threading.active_count(), counted("policy-late")
     begun = time.monotonic()
     plans = [choice.plan(Order("p"), seen, a_plan()) for _ in range(3)]
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < PATIENCE_S
     assert [plan.allocation if plan else None for plan in plans] == [{"w-1": "light"}] * 3
     assert threading.active_count() == threads + 1
     assert counted("policy-late") == late + 3

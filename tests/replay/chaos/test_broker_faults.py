@@ -19,6 +19,7 @@ from replay.chaos.schedule import Fault
 from replay.chaos.world import NotThere, Steps, World
 from streams.broker_process import Process
 from streams.settings import load
+from tests.patience import PATIENCE_S
 
 LASTS_MS = 10
 
@@ -76,7 +77,7 @@ def test_a_broker_that_ended_is_started_again_and_it_is_known_when_its_port_acce
 ) -> None:
     met, before_ms = world(), time.time() * 1000
     assert done(do(met, fault("broker"))).startswith(number.name)
-    assert found.process.wait(10) == -number
+    assert found.process.wait(PATIENCE_S) == -number
     (at_ms,) = met.accepted_ms
     assert before_ms < at_ms <= time.time() * 1000
 

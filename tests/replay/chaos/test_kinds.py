@@ -14,6 +14,7 @@ import pytest
 from replay.chaos import disks, launching
 from replay.chaos.world import NotThere, awaited
 from replay.processes import RoleProcess, role_process
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -80,7 +81,7 @@ def test_a_process_that_ignores_its_end_is_killed() -> None:
         process.terminate()
         waited = sum(awaited(process, most_s=0.1))
         with contextlib.suppress(ChildProcessError):
-            process.wait(10)
+            process.wait(PATIENCE_S)
     assert (process.returncode, waited >= 0.1) == (-signal.SIGKILL, True)
 
 
