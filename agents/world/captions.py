@@ -23,7 +23,7 @@ def parse(caption: str) -> Scene | None:
 
     try:
         pattern = _noun_phrase_regex().sub(note, text)
-    except KeyError:  # "two red heart", "a red hearts": number and noun disagree
+    except KeyError:  # "two red heart", "a heart that are not red": number and noun or verb disagree
         return None
     slots = next((known[pattern] for known in PATTERNS.values() if pattern in known), None)
     if slots is None:
@@ -87,13 +87,16 @@ def _noun_phrase_regex() -> re.Pattern[str]:
     numbers, sizes, colours = "|".join(NUMBERS.values()), "|".join(_size_words()), "|".join(_adjectives())
     return re.compile(
         rf"\b(?P<number>an?|{numbers})(?: (?P<size>{sizes}))?"
-        rf" (?:(?P<colour>{colours}) (?P<noun>{nouns})|(?P<plain>{nouns}) that (?:is|are) not (?P<banned>{colours}))\b"
+        rf" (?:(?P<colour>{colours}) (?P<noun>{nouns})"
+        rf"|(?P<plain>{nouns}) that (?:is|(?P<are>are)) not (?P<banned>{colours}))\b"
     )
 
 
 def _meaning(match: re.Match[str]) -> tuple[int, SceneObject]:
     """How many of which thing, with no slot yet."""
     number = next((n for n, word in NUMBERS.items() if word == match["number"]), 1)
+    if match["banned"] and (number > 1) != bool(match["are"]):
+        raise KeyError(match["are"] or "is")
     shape = _nouns()[number > 1, match["noun"] or match["plain"]]
     colour = _adjectives()[match["colour"] or match["banned"]]
     size = _size_words()[match["size"]] if match["size"] else ""

@@ -108,7 +108,7 @@ def test_a_prefix_and_a_style_word_do_not_matter() -> None:
     "caption",
     ["", "a red", "two red heart", "a red hearts", "a red heart above", "dog", "1", "seven red hearts", "a heart",
      "a red heart that is not red", "a huge red heart on the left", "two huge red hearts", "six small red hearts",
-     "a red heart without any heart"],
+     "a red heart without any heart", "a heart that are not red", "two hearts that is not red"],
 )  # fmt: skip
 def test_what_is_not_quite_the_grammar_is_not_guessed_at(caption: str) -> None:
     assert captions.parse(caption) is None
