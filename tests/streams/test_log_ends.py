@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from streams import asking
+from streams import log_ends
 from streams.log_ends import LogEnds
 
 Asked = dict[TopicPartition, object]
@@ -38,7 +38,7 @@ class FakeAdmin:
 
 @pytest.fixture
 def ends(monkeypatch: pytest.MonkeyPatch) -> LogEnds:
-    monkeypatch.setattr(asking, "AdminClient", FakeAdmin)
+    monkeypatch.setattr(log_ends, "AdminClient", FakeAdmin)
     return LogEnds({})
 
 
@@ -47,7 +47,7 @@ def test_a_client_that_cannot_tell_is_replaced(monkeypatch: pytest.MonkeyPatch, 
     def fail(*_asked: object, **_limits: object) -> None:
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
 
-    monkeypatch.setattr(ends._asking._admin, "list_offsets", fail)
+    monkeypatch.setattr(ends._admin, "list_offsets", fail)
     with pytest.raises(KafkaException):
         ends.of("t", [0])
     assert ends.of("t", [0]) == {0: 9}
@@ -61,7 +61,7 @@ def test_a_client_that_does_not_answer_is_replaced(ends: LogEnds) -> None:
     def late(_timeout: float | None) -> None:
         raise TimeoutError
 
-    ends._asking._admin = Silent({})  # type: ignore[assignment]
+    ends._admin = Silent({})  # type: ignore[assignment]
     with pytest.raises(TimeoutError):
         ends.of("t", [0])
     assert ends.of("t", [0]) == {0: 9}
@@ -75,12 +75,12 @@ def test_a_client_lives_until_its_answers_are_here_though_another_thread_has_rep
 
     def another_thread_fails(timeout: float | None) -> None:
         assert timeout is not None, "nobody waits for ever"
-        ends._asking._admin = FakeAdmin({})  # type: ignore[assignment]
+        ends._admin = FakeAdmin({})  # type: ignore[assignment]
         gc.collect()
         assert client() is not None, "its answers would never come"
 
-    ends._asking._admin = Told({})  # type: ignore[assignment]
-    client = weakref.ref(ends._asking._admin)
+    ends._admin = Told({})  # type: ignore[assignment]
+    client = weakref.ref(ends._admin)
     assert ends.of("t", [0]) == {0: 9}
 
 
@@ -90,7 +90,7 @@ def test_an_end_that_the_broker_does_not_know_yet_is_left_out(ends: LogEnds) -> 
         def list_offsets(self, asked: Asked, request_timeout: float) -> dict[TopicPartition, Answer]:
             return {tp: Answer(-1 if tp.partition else 9) for tp in asked}
 
-    ends._asking._admin = Beginning({})  # type: ignore[assignment]
+    ends._admin = Beginning({})  # type: ignore[assignment]
     assert ends.of("t", [0, 1]) == {0: 9}
 
 
