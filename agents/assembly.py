@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from agents import catalogs
 from agents.process_views import Views
@@ -15,11 +15,13 @@ from agents.running import Run, not_alive
 from agents.sweeping import sweeper_of
 from planner.catalog import Catalog
 from streams import logs
-from streams.faust_host import AgentHost, StreamLogic
 from streams.health import Health, Probe, served
 from streams.producer import KafkaRecordProducer
 from streams.settings import Settings
 from streams.stores import open_store
+
+if TYPE_CHECKING:  # half a second of imports, which roles with a thread of their own do without
+    from streams.faust_host import AgentHost, StreamLogic
 
 TORCH_ROLES = {"worker", "discriminator"}
 STREAM_ROLES = {"classifier", "router", "discriminator"}
@@ -33,7 +35,7 @@ class Process:
 
     health: Health
     threaded: dict[str, Run] = field(default_factory=dict)
-    hosts: list[AgentHost] = field(default_factory=list)
+    hosts: "list[AgentHost]" = field(default_factory=list)
 
 
 class Threaded(NamedTuple):
@@ -75,6 +77,8 @@ def assemble(settings: Settings, roles: frozenset[str]) -> Iterator[Process]:
                 process.threaded[SWEEPER] = sweeper.run
                 probes[SWEEPER] = (lambda: "", partial(not_alive, SWEEPER))
             if role in STREAM_ROLES:
+                from streams.faust_host import AgentHost
+
                 for logic in _logics(role, settings, catalog, views, health):
                     host = AgentHost(settings, logic, producer)
                     process.hosts.append(host)
@@ -88,7 +92,7 @@ def assemble(settings: Settings, roles: frozenset[str]) -> Iterator[Process]:
         yield process
 
 
-def _not_ready(role: str, host: AgentHost, views: Views) -> str:
+def _not_ready(role: str, host: "AgentHost", views: Views) -> str:
     return host.not_ready() or (views.plans.not_ready() if role in PLANNED else "")
 
 
@@ -96,7 +100,7 @@ def _not_alive(role: str, threaded: Threaded) -> str:
     return not_alive(role) or threaded.not_alive()
 
 
-def _logics(role: str, settings: Settings, catalog: Catalog, views: Views, health: Health) -> list[StreamLogic]:
+def _logics(role: str, settings: Settings, catalog: Catalog, views: Views, health: Health) -> "list[StreamLogic]":
     if role == "classifier":
         from agents.batch_lane import BatchClassifier
         from agents.classifier import Classifier

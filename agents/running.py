@@ -6,9 +6,12 @@ import logging
 import signal
 import threading
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from streams import metrics
-from streams.faust_host import AgentHost
+
+if TYPE_CHECKING:
+    from streams.faust_host import AgentHost
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +36,7 @@ def not_alive(role: str) -> str:
     return "" if any(thread.name == role for thread in threading.enumerate()) else "its thread has ended"
 
 
-def run_process(threaded: dict[str, Run], hosts: Sequence[AgentHost], on_stop: Callable[[], None]) -> None:
+def run_process(threaded: dict[str, Run], hosts: "Sequence[AgentHost]", on_stop: Callable[[], None]) -> None:
     """Block until SIGTERM or SIGINT, then stop everything: work in hand is finished, the rest is left to others.
 
     `on_stop` is called when the signal comes, or a Faust app has crashed; how long the rest may take is its caller's.
@@ -53,7 +56,7 @@ def run_process(threaded: dict[str, Run], hosts: Sequence[AgentHost], on_stop: C
             thread.join()
 
 
-async def _serve(hosts: Sequence[AgentHost], stopping: threading.Event, on_stop: Callable[[], None]) -> None:
+async def _serve(hosts: "Sequence[AgentHost]", stopping: threading.Event, on_stop: Callable[[], None]) -> None:
     loop, stopped = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
@@ -67,14 +70,14 @@ async def _serve(hosts: Sequence[AgentHost], stopping: threading.Event, on_stop:
         task.result()  # raises what ended the app
 
 
-async def _host_all(hosts: Sequence[AgentHost], stopping: threading.Event) -> None:
+async def _host_all(hosts: "Sequence[AgentHost]", stopping: threading.Event) -> None:
     for host in hosts:
         await host.app.start()
         log.info("%s is ready", host.app.conf.id)
     await asyncio.gather(*(_crash_of(host, stopping) for host in hosts))
 
 
-async def _crash_of(host: AgentHost, stopping: threading.Event) -> None:
+async def _crash_of(host: "AgentHost", stopping: threading.Event) -> None:
     """Wait until a Faust app ends by itself, which it should not."""
     await host.app.wait_until_stopped()
     if not stopping.is_set():

@@ -1,6 +1,8 @@
 """What a process of some roles loads, and when."""
 
 import contextlib
+import subprocess
+import sys
 import threading
 from types import SimpleNamespace
 
@@ -22,6 +24,15 @@ from streams.settings import load
 )
 def test_torch_is_kept_out_only_where_no_role_loads_a_model(roles: set[str], catalog: str, *, needed: bool) -> None:
     assert needs_torch(frozenset(roles), catalogs.load(catalog)) is needed
+
+
+def test_roles_with_a_thread_of_their_own_load_no_faust() -> None:
+    code = (
+        "import sys, agents.assembly, agents.ledger, agents.planning.loop, agents.worker; "
+        "print([name for name in ('faust', 'aiohttp', 'torch') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
 
 
 @pytest.mark.parametrize("role", ["classifier", "discriminator"])
