@@ -21,8 +21,9 @@ from streams.settings import Settings
 log = logging.getLogger(__name__)
 
 MOST_BYTES = 990_000  # key, value and headers of one record; librdkafka refuses 1,000,000 with its own framing
+HEADER_BYTES = 6  # of a header's two lengths, of names below 64 bytes and values below a megabyte
 
-
+TOO_LARGE = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE}
 BUSY = 8  # records on their way from which senders are at it, and serve most reports
 BUSY_PAUSE_S = 0.004
 
@@ -32,17 +33,17 @@ class DeliveryFailed(PochadeError):
 
 
 class RecordTooLarge(DeliveryFailed):
-    """No topic takes a record of this size; sending it again would not help."""
+    """The topic takes no record of this size; sending it again would not help."""
 
 
 def size_of(record: Outgoing) -> int:
-    """Bytes of key, value and headers."""
-    headers = sum(len(name) + len(value) for name, value in record.headers.items())
+    """Bytes of key, value and headers as a log keeps them, but for the frame that every record has."""
+    headers = sum(HEADER_BYTES + len(name.encode()) + len(value) for name, value in record.headers.items())
     return len(record.key or b"") + len(record.value or b"") + headers
 
 
 def check_size(record: Outgoing) -> None:
-    """Raise RecordTooLarge for what can never be written, before it stands in the way of other records."""
+    """Raise RecordTooLarge for what no topic ever takes; `streams.topic_limits` knows what each of them takes."""
     if (size := size_of(record)) > MOST_BYTES:
         raise RecordTooLarge(f"a record for {record.topic} may have {MOST_BYTES} bytes, headers included: got {size}")
 
@@ -97,7 +98,7 @@ class KafkaRecordProducer:
                 self.client.poll(0.05)
             except KafkaException as error:
                 _end_if_fatal(error.args[0])
-                future.set_exception(DeliveryFailed(f"cannot write to {record.topic}: {error}"))
+                future.set_exception(_failure(record, error.args[0]))
                 return future
 
     def _serve_reports(self) -> None:
@@ -119,7 +120,12 @@ def _resolve(future: Future[Delivered], record: Outgoing, error: KafkaError | No
         future.set_result(Delivered(partition=message.partition() or 0, offset=message.offset() or 0))
     else:
         _end_if_fatal(error)
-        future.set_exception(DeliveryFailed(f"{record.topic} did not take a record: {error.str()}"))
+        future.set_exception(_failure(record, error))
+
+
+def _failure(record: Outgoing, error: KafkaError) -> DeliveryFailed:
+    kind = RecordTooLarge if error.code() in TOO_LARGE else DeliveryFailed
+    return kind(f"{record.topic} did not take a record of {size_of(record)} bytes: {error.str()}")
 
 
 def _end_if_fatal(error: KafkaError) -> None:
