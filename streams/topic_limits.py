@@ -15,7 +15,8 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from schemas.errors import PochadeError
 from schemas.record import Outgoing
 from schemas.topics import DLQ
-from streams.admin import ANSWER_LIMIT_S, client_config, own_topics
+from streams import broker_probe
+from streams.admin import client_config
 from streams.producer import MOST_BYTES, RecordTooLarge, size_of
 from streams.settings import Settings
 
@@ -24,6 +25,8 @@ log = logging.getLogger(__name__)
 CONFIG = "max.message.bytes"  # of a batch with its framing, after compression
 FRAME_BYTES = 100  # a batch's own 61 bytes, and at most 36 of a record's lengths and differences
 LEAST_BYTES = 100  # a limit below this takes no record of ours; it is kept, so that cutting a letter ends
+ANSWER_LIMIT_S = 5.0
+FIRST_ANSWER_S = 1.0  # that a process waits for when it starts
 ASK_AGAIN_S = 60.0
 ASK_SOON_S = 1.0  # until the first answer
 
@@ -71,16 +74,17 @@ class TopicLimits:
                 limit = size // 2 if record.topic == DLQ else size - 1
                 self._refused[record.topic] = min(limit, self._refused.get(record.topic, MOST_BYTES))
 
-    def ask(self, settings: Settings, limit_s: float = ANSWER_LIMIT_S) -> None:
-        """Ask the cluster for the limits of this deployment's topics. Blocks up to `limit_s`.
+    def ask(self, settings: Settings) -> bool:
+        """Ask the cluster for the limits of this deployment's topics; whether there is any. Blocks some seconds.
 
         Raises:
             PochadeError: it does not answer, or does not let us ask (DESCRIBE_CONFIGS); what is known stays.
         """
-        told = _configured(settings, limit_s)
+        told = _configured(settings)
         with self._lock:
             self._configured = told
-            self._refused.clear()  # a limit that nobody tells may have been raised
+            self._refused.clear()
+        return bool(told)
 
 
 LIMITS = TopicLimits()  # what this process knows of its deployment's topics
@@ -94,44 +98,50 @@ def batching(limits: TopicLimits = LIMITS) -> dict[str, int]:
 
 @contextlib.contextmanager
 def kept_fresh(settings: Settings, limits: TopicLimits = LIMITS) -> Iterator[TopicLimits]:
-    """The limits, asked for now and each minute until the end of the block; a cluster that does not tell is logged."""
-    stopping = threading.Event()
-    has_answered = _ask(settings, limits)
-    thread = threading.Thread(
-        target=_ask_again, args=(settings, limits, stopping, has_answered), name="topic-limits", daemon=True
-    )
+    """The limits, asked for now and each minute until the end of the block; a cluster that does not tell is logged.
+
+    Topics that are not there yet are asked for again soon: whoever makes them may be late. A cluster that is away is
+    not waited for: whoever starts has other things to load meanwhile.
+    """
+    stopping, was_asked = threading.Event(), threading.Event()
+    arguments = settings, limits, stopping, was_asked
+    thread = threading.Thread(target=_keep_asking, args=arguments, name="topic-limits", daemon=True)
     thread.start()
+    was_asked.wait(FIRST_ANSWER_S)
     try:
         yield limits
     finally:
-        stopping.set()
-        thread.join()
+        stopping.set()  # not joined: it may be asking a cluster that is away
 
 
-def _ask_again(settings: Settings, limits: TopicLimits, stopping: threading.Event, has_answered: bool) -> None:
+def _keep_asking(
+    settings: Settings, limits: TopicLimits, stopping: threading.Event, was_asked: threading.Event
+) -> None:
     wait_s = ASK_SOON_S
-    while not stopping.wait(ASK_AGAIN_S if has_answered else wait_s):
-        has_answered, wait_s = _ask(settings, limits), min(ASK_AGAIN_S, 2 * wait_s)
+    while not stopping.is_set():
+        has_answered = _ask(settings, limits)
+        was_asked.set()
+        stopping.wait(ASK_AGAIN_S if has_answered else wait_s)
+        wait_s = min(ASK_AGAIN_S, 2 * wait_s)
 
 
 def _ask(settings: Settings, limits: TopicLimits) -> bool:
     try:
-        limits.ask(settings)
+        return limits.ask(settings)
     except PochadeError as error:
         log.warning("what the topics take is learnt from what they refuse: %s", error)
         return False
-    return True
 
 
-def _configured(settings: Settings, limit_s: float) -> dict[str, int]:
-    names = own_topics(settings)
+def _configured(settings: Settings) -> dict[str, int]:
+    config, prefix = client_config(settings), settings.kafka.prefix + "."
+    names = [name for name in broker_probe.probe(config, ANSWER_LIMIT_S).topics if name.startswith(prefix)]
     if not names:
         return {}
-    client = AdminClient(client_config(settings))  # must live until the answers are here
+    client = AdminClient(config)  # must live until the answers are here
     asked = client.describe_configs([ConfigResource(ResourceType.TOPIC, name) for name in names])
     try:
-        answers = {resource.name: future.result(limit_s) for resource, future in asked.items()}
+        answers = {resource.name: future.result(ANSWER_LIMIT_S) for resource, future in asked.items()}
     except (KafkaException, TimeoutError) as error:
         raise PochadeError(f"cannot ask for {CONFIG} (grant DESCRIBE_CONFIGS on the topics): {error}") from None
-    prefix = settings.kafka.prefix + "."
     return {name.removeprefix(prefix): int(found[CONFIG].value) for name, found in answers.items()}
