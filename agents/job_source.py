@@ -24,6 +24,7 @@ from schemas.record import Incoming
 from schemas.topics import full_name, jobs_topic, worker_group
 from streams import metrics
 from streams.admin import client_config
+from streams.groups import member_config
 from streams.log_ends import LogEnds
 from streams.reading import incoming, take
 from streams.settings import Settings
@@ -64,14 +65,10 @@ class JobSource:
         self._next: dict[int, int] = {}  # owned partition -> offset to take next
         self._waiting: list[Message] = []  # polled and not taken: they followed one that is to be alone
         self._is_leaving = False
-        config = client_config(settings)
-        self._ends = LogEnds(config)
+        self._ends = LogEnds(client_config(settings))
         self._consumer = Consumer(
             {
-                **config,
-                "group.id": worker_group(self._prefix, variant),
-                "group.protocol": "consumer",
-                "enable.auto.commit": False,
+                **member_config(settings, worker_group(self._prefix, variant)),
                 "auto.offset.reset": "earliest",
                 "max.poll.interval.ms": int(max(settings.worker.job_limit_s * 2, 60) * 1000),
                 "fetch.wait.max.ms": 100,

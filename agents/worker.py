@@ -18,9 +18,7 @@ from planner.escalation import judged_ms
 from planner.observation import live_workers
 from schemas.messages import GenerateJob
 from schemas.record import Delivered
-from schemas.topics import worker_group
 from streams import logs, metrics
-from streams.admin import set_group_timeouts
 from streams.producer import RecordProducer
 from streams.reading import now_ms
 from streams.settings import Settings
@@ -103,7 +101,6 @@ class Worker:
             self._wait_after(error, variant, stopping)
             return
         self._load_retry_s = LOAD_RETRY_S
-        set_group_timeouts(self._settings, [worker_group(self._settings.kafka.prefix, variant.name)])
         source = JobSource(self._settings, variant.name)
         self._me.source = source
         painter = Painter(

@@ -93,6 +93,7 @@ class FakeEnds:
 def new_source(monkeypatch: pytest.MonkeyPatch) -> Callable[[], JobSource]:
     monkeypatch.setattr(job_source, "Consumer", FakeConsumer)
     monkeypatch.setattr(job_source, "LogEnds", FakeEnds)
+    monkeypatch.setattr(job_source, "member_config", lambda *_: {})
     return lambda: JobSource(load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}}), "light")
 
 

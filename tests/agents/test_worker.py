@@ -69,7 +69,6 @@ class Shop:
         self.opened: list[str] = []
         self.load: Callable[[str], None] = lambda variant: None
         self.stopping = threading.Event()
-        monkeypatch.setattr(module, "set_group_timeouts", lambda *_: None)
         monkeypatch.setattr(module, "JobSource", self._source)
         monkeypatch.setattr(module, "open_engine", self._engine)
         monkeypatch.setattr(module, "POLL_S", 0.001)
