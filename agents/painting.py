@@ -89,7 +89,7 @@ class Painter:
 
     def _end_unpainted(self, wanted: Wanted) -> list[Outgoing] | None:
         taken, job, attempt = wanted.taken, wanted.job, wanted.attempt
-        if self._is_dead(job):
+        if taken.has_ended or self._is_dead(job):
             metrics.DEAD_WORK.labels(ROLE).inc()
             return []
         if attempt > self._max_attempts:

@@ -63,6 +63,9 @@ class FakeConsumer:
     def committed(self, partitions: list[TopicPartition], timeout: float) -> list[TopicPartition]:
         return [TopicPartition(tp.topic, tp.partition, *self.metadata.get(tp.partition, (-1001,))) for tp in partitions]
 
+    def get_watermark_offsets(self, place: TopicPartition, timeout: float) -> tuple[int, int]:
+        return (0, 0)
+
     def _next(self) -> FakeMessage | None:
         while self.log and callable(self.log[0]):
             self.log.pop(0)()
