@@ -165,6 +165,12 @@ class JobSource:
         heads = {taken.record.partition: taken.record.offset for taken in reversed(batch)}
         self._commit({p: self._suspect(p, heads[p], end, attempts) for p, end in _ends(batch).items()})
 
+    def absolve(self, batch: Sequence[Taken]) -> None:
+        """What is waited for now is no job's fault: should this owner die meanwhile, that counts against none."""
+        attempts = batch[0].attempt - 1 if len(batch) == 1 else 0
+        heads = {taken.record.partition: taken.record.offset for taken in reversed(batch)}
+        self._commit({p: self._suspect(p, heads[p], end, attempts) for p, end in _ends(batch).items()})
+
     def commit(self, batch: Sequence[Taken]) -> None:
         """Everything that these records caused is acknowledged: go past them."""
         rest = {p: self._suspect(p, end, end, 0) for p, end in _ends(batch).items()}

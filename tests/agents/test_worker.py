@@ -46,6 +46,9 @@ class Queue:
     def begin(self, batch: list[Taken]) -> None:
         self.log.append("begin")
 
+    def absolve(self, batch: list[Taken]) -> None:
+        """Attempts are not counted here."""
+
     def commit(self, batch: list[Taken]) -> None:
         self.log.append("commit")
 
