@@ -1,17 +1,10 @@
-"""Topics and group settings on the cluster: what must exist before a role may run."""
+"""Topics on the cluster: what must exist before a role may run."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    NewTopic,
-    ResourceType,
-)
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from schemas.errors import PochadeError
 from schemas.topics import TABLE, Topic, full_name, jobs_topic
@@ -19,7 +12,6 @@ from streams import broker, broker_probe
 from streams.settings import Settings
 
 ANSWER_LIMIT_S = 15.0
-BEATS = 9  # of a group's member in a session: with Kafka's shortest session (45 s) its shortest interval (5 s)
 
 
 def client_config(settings: Settings) -> dict[str, str]:
@@ -78,48 +70,8 @@ def create_topics(settings: Settings, variants: Sequence[str] = ()) -> list[str]
     return sorted(created)
 
 
-def group_beat_ms(session_ms: int) -> int:
-    """Between two heartbeats of a group's member. Partitions change hands at heartbeats: a worker that changes its
-    variant waits for one or two of them."""
-    return session_ms // BEATS
-
-
-def set_group_timeouts(settings: Settings, groups: Iterable[str]) -> None:
-    """Let the cluster move a silent member's partitions after `kafka.session_timeout_ms` (KIP-848 groups).
-
-    The group need not exist yet.
-
-    Raises:
-        PochadeError: the cluster refused, mostly because its own limits are narrower; the message says what to set.
-    """
-    session_ms = settings.kafka.session_timeout_ms
-    wanted = {
-        "consumer.session.timeout.ms": session_ms,
-        "consumer.heartbeat.interval.ms": group_beat_ms(session_ms),
-    }
-    resources = [ConfigResource(ResourceType.GROUP, g, incremental_configs=_entries(wanted)) for g in groups]
-    if not resources:
-        return
-    client = _admin(settings)  # must live until the answers are here
-    futures = client.incremental_alter_configs(resources, request_timeout=ANSWER_LIMIT_S)
-    for resource, future in futures.items():
-        failure = _failure(future)
-        if failure is not None:
-            raise PochadeError(
-                f"the cluster refused {wanted} for group {resource.name}: {failure.str()}. It needs Kafka 4.0 or "
-                "newer, ALTER_CONFIGS on the group, and kafka.session_timeout_ms within the brokers' "
-                "group.consumer.min/max.session.timeout.ms (Kafka's own minimum is 45000): set that, or lower theirs"
-            )
-
-
 def _admin(settings: Settings) -> AdminClient:
     return AdminClient(client_config(settings))
-
-
-def _entries(values: Mapping[str, int]) -> list[ConfigEntry]:
-    return [
-        ConfigEntry(name, str(value), incremental_operation=AlterConfigOpType.SET) for name, value in values.items()
-    ]
 
 
 def _failure(future: "Future[None]") -> KafkaError | None:
