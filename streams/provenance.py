@@ -45,6 +45,14 @@ def shown(name: str, value: Any) -> Any:
     return HIDDEN if is_secret and value not in ("", None, {}) else value
 
 
+def hidden(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Settings as they may be shown: a nested mapping with each secret replaced by HIDDEN."""
+    return {
+        name: hidden(value, f"{prefix}{name}.") if isinstance(value, dict) else shown(prefix + name, value)
+        for name, value in tree.items()
+    }
+
+
 def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in tree.items():
         if isinstance(value, dict) and value:
