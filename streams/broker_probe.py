@@ -8,6 +8,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from schemas.errors import PochadeError
+from streams.secret_files import with_secrets
 
 TRY_S = 0.5
 
@@ -17,7 +18,7 @@ class Unreachable(PochadeError):
 
 
 def client_config(bootstrap: str, properties: Mapping[str, str]) -> dict[str, str]:
-    """Configuration that any librdkafka client of ours begins with; `properties` win.
+    """Configuration that any librdkafka client of ours begins with; `properties` win, secrets read from their files.
 
     Reconnects come quickly, because the default of 10 s would outlast a broker's restart. librdkafka prints only what
     is critical: connection errors reach `error_cb`, which every long-lived client must set.
@@ -28,7 +29,7 @@ def client_config(bootstrap: str, properties: Mapping[str, str]) -> dict[str, st
         "reconnect.backoff.max.ms": "1000",
         "log_level": "2",
         "log.connection.close": "false",
-        **properties,
+        **with_secrets(properties),
     }
 
 
