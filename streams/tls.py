@@ -66,3 +66,43 @@ def _written(folder: str, name: str, text: str) -> str:
     path = pathlib.Path(folder) / name
     path.write_text(text)
     return str(path)
+
+
+def own_certificate_fault(tls: Tls) -> str:
+    """What is wrong with the certificate that we show, "" if nothing can be seen from here.
+
+    Asked of the TLS library in a handshake with ourselves: it checks the time, and that an authority which we trust,
+    mostly the brokers' own, has signed it.
+    """
+    server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
+    server.verify_mode = ssl.CERT_REQUIRED
+    try:
+        for context in (server, client):
+            _show_ourselves(context, tls)
+        if tls.ca_file or tls.ca_pem:
+            server.load_verify_locations(cafile=tls.ca_file or None, cadata=tls.ca_pem or None)
+        else:
+            server.load_default_certs(ssl.Purpose.CLIENT_AUTH)
+        _shake_hands(server, client)
+    except ssl.SSLCertVerificationError as error:
+        return error.verify_message
+    except (PochadeError, OSError) as error:
+        return str(error)
+    return ""
+
+
+def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> None:
+    """Both ends in memory. Raises ssl.SSLError: what either of them does not accept."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = [
+        server.wrap_bio(to_server, to_client, server_side=True),
+        client.wrap_bio(to_client, to_server, server_side=False),
+    ]
+    while ends:
+        for end in list(ends):
+            try:
+                end.do_handshake()
+                ends.remove(end)
+            except ssl.SSLWantReadError:
+                continue
