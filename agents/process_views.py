@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from agents.views import EndedView, FleetView, PlanView
 from planner.catalog import Catalog
+from streams.access_check import check_access
 from streams.admin import create_topics
 from streams.settings import Settings
 
@@ -23,9 +24,11 @@ class Views:
         self._has_topics = False
 
     def need_topics(self) -> None:
-        """Raises PochadeError: what the cluster refuses."""
+        """Raises PochadeError: what the cluster refuses, a right that a role lacks among it."""
         if not self._has_topics:
-            create_topics(self._settings, sorted(self._catalog.variants))
+            variants = sorted(self._catalog.variants)
+            check_access(self._settings, self._role.split("+"), variants)
+            create_topics(self._settings, variants)
             self._has_topics = True
 
     def _opened(self, view: View) -> View:

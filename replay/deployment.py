@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from replay.processes import RoleProcess, role_process
+from streams.provenance import hidden
 from streams.settings import Settings
 
 PACKAGES = ("pochade", "confluent-kafka", "faust-streaming", "diffusers", "torch", "transformers", "pillow", "numpy")
-SECRET = {"properties"}  # of [kafka]: passwords may be among them
 
 
 def own_deployment(
@@ -66,9 +66,9 @@ def roles_of(options: Sequence[str], workers: Sequence[str]) -> list[RoleProcess
 
 
 def settings_shown(settings: Settings) -> dict[str, Any]:
-    """The settings for a report, without what may be secret."""
-    shown = settings.model_dump(mode="json")
-    shown["kafka"] = {name: value for name, value in shown["kafka"].items() if name not in SECRET}
+    """The settings for a report: secrets hidden, as `config show` hides them, and nothing of [kafka.properties]."""
+    shown = hidden(settings.model_dump(mode="json"))
+    shown["kafka"].pop("properties")
     return shown
 
 

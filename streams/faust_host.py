@@ -24,8 +24,10 @@ from schemas.topics import EVENTS, full_name
 from streams import logs, metrics
 from streams.admin import client_config
 from streams.faust_consumer import App
+from streams.faust_security import faust_options
 from streams.producer import DeliveryFailed, RecordProducer, RecordTooLarge, size_of
 from streams.record_sets import Undecoded
+from streams.security import security_of
 from streams.settings import Settings
 from streams.topic_limits import LIMITS
 
@@ -220,7 +222,8 @@ def _app(settings: Settings, role: str) -> App:
     session_s = settings.kafka.session_timeout_ms / 1000
     datadir = settings.home / "faust" / f"{role}-{os.getpid()}"  # one a process; nothing is kept in it
     datadir.mkdir(parents=True, exist_ok=True)
-    addresses = client_config(settings)["bootstrap.servers"].split(",")
+    config = client_config(settings)
+    addresses = config["bootstrap.servers"].split(",")
     return App(
         f"{settings.kafka.prefix}.{role}",
         broker=[f"kafka://{address}" for address in addresses],
@@ -241,6 +244,7 @@ def _app(settings: Settings, role: str) -> App:
         consumer_metadata_max_age_ms=METADATA_MS,
         producer_acks=-1,
         producer_linger=0,
+        **faust_options(security_of(config)),
     )
 
 

@@ -41,8 +41,20 @@ def origins(settings: Settings, flags: Mapping[str, Any]) -> list[Origin]:
 
 def shown(name: str, value: Any) -> Any:
     """The value, or HIDDEN if the last part of its name tells a secret; an empty one has nothing to hide."""
-    is_secret = bool(SECRET.search(name.removeprefix("kafka.properties.")))
-    return HIDDEN if is_secret and value not in ("", None, {}) else value
+    return HIDDEN if is_secret(name) and value not in ("", None, {}) else value
+
+
+def is_secret(name: str) -> bool:
+    """Whether the name of a setting or of a property tells a secret."""
+    return bool(SECRET.search(name.removeprefix("kafka.properties.")))
+
+
+def hidden(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Settings as they may be shown: a nested mapping with each secret replaced by HIDDEN."""
+    return {
+        name: hidden(value, f"{prefix}{name}.") if isinstance(value, dict) else shown(prefix + name, value)
+        for name, value in tree.items()
+    }
 
 
 def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

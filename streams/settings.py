@@ -39,6 +39,17 @@ class Kafka(Section):
     properties: dict[str, str] = {}  # librdkafka's own names, passed through (security.protocol ...)
 
 
+class Registry(Section):
+    """A schema registry that knows what newer releases write; this release's own schemas need none."""
+
+    url: str = ""  # https://HOST:PORT; "": none
+    username: str = ""  # for basic authentication, with `password`
+    password: str = ""  # or file:PATH
+    token: str = ""  # a bearer token in place of a password, or file:PATH
+    ca: str = ""  # PEM file of the authority that signed its certificate; "": those that the system trusts
+    timeout_s: float = Field(5, gt=0, le=60)  # of one question
+
+
 class Requests(Section):
     """What a request may ask for."""
 
@@ -136,6 +147,7 @@ class Settings(BaseSettings):
     catalog: str = "tiny"  # a name under infra/catalogs, or a file
     published: str = ""  # folder of the full files that its figures were published in; "": those that it holds
     kafka: Kafka = Kafka()
+    registry: Registry = Registry()
     requests: Requests = Requests()
     admission: Admission = Admission()
     tenants: dict[str, Tenant] = {}
