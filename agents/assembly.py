@@ -68,7 +68,7 @@ def assemble(settings: Settings, roles: frozenset[str]) -> Iterator[Process]:
             sys.modules["torch"] = None  # type: ignore[assignment]  # spaCy's thinc would load it: 4 s, 500 MB for nothing
         producer = KafkaRecordProducer(settings)
         stack.callback(producer.close)
-        views = Views(settings, "+".join(sorted(roles)), catalog, stack)
+        views = Views(settings, "+".join(sorted(roles)), catalog, producer, stack)
         process = Process(health)
         probes: dict[str, tuple[Probe, Probe]] = {}
         for role in sorted(roles):
@@ -141,7 +141,7 @@ def _threaded(
 
         views.need_topics()
         ledger = Ledger(settings)
-        return Threaded(ledger.run, ledger.membership.not_ready)
+        return Threaded(ledger.run, ledger.not_ready)
     if role == "planner":
         from agents.planning.loop import PlannerLoop
         from planner.policies import DEFAULT, named

@@ -12,7 +12,7 @@ from planner.loads import Load, LoadView, Sent
 from planner.observation import Seen
 from planner.plans import check, newer
 from schemas import topics
-from schemas.errors import InvalidPlan, InvalidRecord
+from schemas.errors import InvalidPlan, InvalidRecord, UnknownSchema
 from schemas.messages import Heartbeat, Pin, Plan
 from schemas.record import Incoming
 from streams import logs, metrics
@@ -47,7 +47,11 @@ class PlanView:
 
     def on_record(self, record: Incoming) -> None:
         """Take in a record of the control topic; versions not above our own are ignored."""
-        take_in(record, self.obey, self._order)
+        try:
+            take_in(record, self.obey, self._order)
+        except UnknownSchema as error:
+            self.refusal = f"cannot read the record at {record.offset} of the control topic: {error}"
+            raise
 
     def _order(self, pin: Pin | None) -> None:
         self.pin = pin

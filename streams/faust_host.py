@@ -17,11 +17,13 @@ from typing import Any, Protocol
 import faust
 from faust.types import EventT, StreamT
 
+from schemas.errors import UnknownSchema
 from schemas.record import Delivered, Incoming, Outgoing
 from schemas.topics import full_name
 from streams import logs, metrics
 from streams.admin import client_config
 from streams.producer import DeliveryFailed, RecordProducer, check_size
+from streams.schema_wait import AGAIN_S, SchemaWait
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -56,6 +58,7 @@ class AgentHost:
         self._slots = asyncio.Semaphore(IN_FLIGHT)
         self._unacked: asyncio.Queue[Unacked] = asyncio.Queue()
         self._told_s = -TELL_S  # when bad input was last logged
+        self._schemas = SchemaWait(logic.role)
         self._loop: asyncio.AbstractEventLoop | None = None  # once the app has started fully
         self.app = _app(settings, logic.role)
         topic = self.app.topic(
@@ -75,10 +78,23 @@ class AgentHost:
 
     async def _decide(self, record: Incoming) -> Sequence[Outgoing]:
         try:
-            return _writable(await self._logic.on_record(record))
+            return _writable(await self._readable(record))
         except Exception as error:
             self._tell(record, error)
             return self._refusal(record, error)
+
+    async def _readable(self, record: Incoming) -> Sequence[Outgoing]:
+        """The logic's answer, once the schema of the record is known; those behind it wait too."""
+        try:
+            while True:
+                try:
+                    return await self._logic.on_record(record)
+                except UnknownSchema as error:
+                    if not self._schemas.waits(record, error):
+                        raise
+                await asyncio.sleep(AGAIN_S)
+        finally:
+            self._schemas.ends()
 
     def _tell(self, record: Incoming, error: Exception) -> None:
         """Log it; of bad input, which is counted and lies on the dlq, a line now and then and no traceback: a flood of
@@ -105,7 +121,7 @@ class AgentHost:
 
     def not_ready(self) -> str:
         """Why it reads nothing yet; any thread may ask."""
-        return "" if self._loop else "joins its group"
+        return self._schemas.why if self._loop else "joins its group"
 
     def not_alive(self) -> str:
         """Why only a new process helps; any thread but the loop's own may ask."""

@@ -24,8 +24,12 @@ def producer(settings: "Settings") -> "Iterator[RecordProducer]":
 
 @contextlib.contextmanager
 def client(settings: "Settings") -> "Iterator[RequestClient]":
-    """A client of the deployment."""
+    """A client of the deployment, whose roles may be of an older release."""
+    from schemas.messages import GenerateRequest, Outcome
     from streams.client import RequestClient
+    from streams.schema_topic import told
 
     with producer(settings) as opened, RequestClient(settings, opened) as made:
+        for record in told((GenerateRequest, Outcome)):
+            opened.send(record)  # best effort: who may write prompts need not write here
         yield made
