@@ -84,7 +84,11 @@ class AgentHost:
             return self._refusal(record, error)
 
     async def _readable(self, record: Incoming) -> Sequence[Outgoing]:
-        """The logic's answer, once the schema of the record is known; those behind it wait too."""
+        """The logic's answer, once the schema of the record is known; those behind it wait too.
+
+        Where the partition moves, or the process ends, the whole group waits for the record in hand: it goes to its
+        topic's end again, where a newer member may read it.
+        """
         try:
             while True:
                 try:
@@ -92,6 +96,9 @@ class AgentHost:
                 except UnknownSchema as error:
                     if not self._schemas.waits(record, error):
                         raise
+                if self.app.rebalancing or self.app.should_stop:
+                    metrics.FALLBACKS.labels(self._logic.role, "sent-back").inc()
+                    return [Outgoing(topic=record.topic, key=record.key, value=record.value, headers=record.headers)]
                 await asyncio.sleep(AGAIN_S)
         finally:
             self._schemas.ends()

@@ -238,6 +238,30 @@ def test_a_role_waits_for_the_schema_with_the_records_behind_and_then_serves_the
     assert [record.key for record in producer.topics[OUTCOMES]] == [b"r-1", b"r-2"]
 
 
+def test_a_record_that_waits_while_partitions_move_goes_to_its_topic_s_end_and_holds_up_nobody(
+    of_tomorrow: bytes, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(faust_host, "AGAIN_S", 0.001)
+    producer, event = MemoryRecordProducer(), Event(0, of_tomorrow, {"x-own": b"travels"}, key=b"r-1")
+    event.message.topic = f"pochade.{CLASSIFIED}"
+
+    async def scenario() -> None:
+        host = AgentHost(SETTINGS.model_copy(update={"home": tmp_path}), Reader(), producer)
+        acknowledging = asyncio.create_task(host._acknowledge())
+        serving = asyncio.create_task(host._serve(Stream([event])))  # type: ignore[arg-type]
+        await asyncio.sleep(0.01)
+        assert not producer.topics
+        host.app.rebalancing = True
+        await serving
+        while not event.is_acked:
+            await asyncio.sleep(0)
+        acknowledging.cancel()
+
+    asyncio.run(scenario())
+    sent = Outgoing(topic=CLASSIFIED, key=b"r-1", value=of_tomorrow, headers={"x-own": b"travels"})
+    assert producer.topics == {CLASSIFIED: [sent]}
+
+
 def test_an_unknown_id_on_prompts_is_refused_and_the_next_is_served(
     of_tomorrow: bytes, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
