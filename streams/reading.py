@@ -81,6 +81,7 @@ class Follower:
         self._stopping = threading.Event()
         self._set_aside: OrderedDict[tuple[str, bytes | None], Incoming] = OrderedDict()  # by topic and key
         self._schemas_known = LATER.count
+        self._offset: int | None = None  # where to begin, if that is known
         self._consumer = Consumer(
             {
                 **client_config(settings),
@@ -94,8 +95,9 @@ class Follower:
         )
         self._thread = threading.Thread(target=self._run, name=f"follow-{'-'.join(topics)}", daemon=True)
 
-    def start(self) -> "Follower":
-        """Begin in a thread of its own."""
+    def start(self, offset: int | None = None) -> "Follower":
+        """Begin in a thread of its own; at an offset, where it is given, of a topic with one partition."""
+        self._offset = offset
         self._thread.start()
         return self
 
@@ -180,6 +182,8 @@ class Follower:
     def _starts(self, topic: str) -> list[TopicPartition]:
         name = full_name(self._settings.kafka.prefix, topic)
         partitions = partitions_of(self._consumer, name, 5)
+        if self._offset is not None:
+            return [TopicPartition(name, p, self._offset) for p in partitions]
         if not self._since_ms:
             start = OFFSET_END if self._since_ms is None else OFFSET_BEGINNING
             return [TopicPartition(name, p, start) for p in partitions]
