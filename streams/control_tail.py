@@ -88,7 +88,7 @@ class ControlLog:
             return first, end
 
         try:
-            low, high = patiently(ask, ANSWER_S, NEW)
+            low, high = patiently(ask, max(0.1, self._until_s - time.monotonic()), NEW)
         except KafkaException as error:
             raise self._failed(error.args[0]) from error
         return low, high
@@ -147,6 +147,18 @@ def _order(log: ControlLog, place: Place, low: int, start: int) -> Incoming | No
         return None
     found = log.read(place.pin_at, place.pin_at + 1, 1)
     return found[0] if found and found[0].key == topics.PIN_KEY.encode() else None
+
+
+def newest(log: ControlLog) -> Plan | None:
+    """The newest plan; None: there is none. Raises as `ControlLog`."""
+    low, high = log.span()
+    start, back = high, STEP
+    while start > low:
+        start = max(low, high - back)
+        if plans := [plan for record in log.read(start, high) if (plan := _plan_in(record)) is not None]:
+            return max(plans, key=lambda plan: plan.version)
+        back *= 2
+    return None
 
 
 def plan_of(log: ControlLog, version: int) -> Plan | None:

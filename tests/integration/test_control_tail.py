@@ -6,13 +6,14 @@ from unittest import mock
 
 import pytest
 
+from agents.commands.plan_reading import published
 from agents.views import PlanView
 from schemas.messages import Pin, Plan, Route
 from schemas.record import Incoming, Outgoing
 from schemas.topics import PIN_KEY, PLAN, PLAN_KEY
 from streams import control_tail, reading
 from streams.codec import encode
-from streams.control_tail import ControlLog, Place, plan_of
+from streams.control_tail import ControlLog, Place, newest, plan_of
 from streams.headers import FACT
 from streams.producer import KafkaRecordProducer, send_all
 from streams.settings import Settings
@@ -83,6 +84,13 @@ def test_a_role_reads_a_few_of_20_000_plans_and_knows_the_plan_and_the_order_in_
         assert plan_of(log, PLANS + 1) is None
         assert plan_of(log, 701) is None, "an order lies there"
         assert sum(read) < 10_000  # in 45 questions
+
+    with counted() as read:
+        found = published(settings, 17)
+        assert [plan.version for plan in found.plans[:2]] == [17, PLANS - 5000 + 1]
+        assert (found.plans[-1].version, found.pin and found.pin.policy) == (PLANS, "second")
+    with ControlLog(settings) as log:
+        assert newest(log) == a_plan(version=PLANS)
 
     # an order that the last plan did not know of, and plans of a catalog that this role does not have
     foreign = [a_plan(version=PLANS + n, routes=(Route(levels={"medium": 1.0}),)) for n in range(1, 201)]
