@@ -77,7 +77,7 @@ def assemble(settings: Settings, roles: frozenset[str]) -> Iterator[Process]:
         stack.enter_context(kept_fresh(settings))
         producer = KafkaRecordProducer(settings, extra=batching())
         stack.callback(producer.close)
-        views = Views(settings, "+".join(sorted(roles)), catalog, stack)
+        views = Views(settings, "+".join(sorted(roles)), catalog, producer, stack)
         process = Process(health)
         probes: dict[str, tuple[Probe, Probe]] = {}
         for role in sorted(roles):
@@ -152,7 +152,7 @@ def _threaded(
 
         views.need_topics()
         ledger = Ledger(settings)
-        return Threaded(ledger.run, ledger.membership.not_ready)
+        return Threaded(ledger.run, ledger.not_ready)
     if role == "planner":
         from agents.planning.loop import PlannerLoop
         from planner.policies import DEFAULT, named

@@ -28,8 +28,10 @@ from streams import metrics
 from streams.admin import client_config
 from streams.group_progress import ends_of
 from streams.groups import member_config
+from streams.held_back import HeldBack
 from streams.log_ends import LogEnds
 from streams.reading import incoming, now_ms, take
+from streams.schema_wait import SchemaWait
 from streams.settings import Settings
 
 PREFETCHED = 1000  # jobs that lie here when a call ends, so that the next one is full; at 1 most were of one picture
@@ -91,6 +93,8 @@ class JobSource:
                 "fetch.queue.backoff.ms": 10,
             }
         )
+        self.schemas = SchemaWait("worker")
+        self._held_back = HeldBack(self._consumer, self._prefix, self.schemas)
         self._consumer.subscribe([self._topic], on_assign=self._gain, on_revoke=self._lose, on_lost=self._lose)
 
     def _gain(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
@@ -135,6 +139,7 @@ class JobSource:
             self._suspects.pop(lost.partition, None)
             self._found.pop(lost.partition, None)
         self._waiting = self._owned_of(self._waiting)
+        self._held_back.lose(partitions)
 
     def take(self, most: int, timeout_s: float) -> list[Taken]:
         """Up to `most` jobs; each alone as long as there are some that a dead owner had in hand.
@@ -142,7 +147,7 @@ class JobSource:
         Partitions come and go within the poll, so only then is it known which jobs are to be alone.
         """
         polled = take(self._consumer, max(1, most - len(self._waiting)), 0 if self._waiting else timeout_s)
-        ready = self._waiting + self._owned_of(polled)
+        ready = self._waiting + self._held_back.readable(self._owned_of(polled))
         many = 1 if self._suspects else most
         self._waiting = ready[many:]
         return [self._taken(message) for message in ready[:many]]

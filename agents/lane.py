@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from agents.writing import buried, outgoing
 from planner.outcomes import expired, failed, first_of, result_of
 from schemas import topics
-from schemas.errors import InvalidRecord
+from schemas.errors import InvalidRecord, UnknownSchema
 from schemas.messages import ClassifiedRequest, Outcome
 from schemas.record import Headers, Incoming, Outgoing
 from schemas.topics import full_name
@@ -140,6 +140,9 @@ def _overdue(record: Incoming) -> Outcome | None:
     """The end of a classified request whose deadline has passed; None for bytes that are none of ours."""
     try:
         classified = decode(record.value, ClassifiedRequest)
+    except UnknownSchema:  # a newer release's: its header told the deadline, and its key is the id
+        reason = "nobody had ended it by its deadline; a newer release had classified it"
+        return expired((record.key or b"").decode(errors="replace"), reason=reason, by=ROLE, now_ms=now_ms())
     except InvalidRecord:
         classified = None
     if classified is None or classified.request.request_id.encode() != record.key:

@@ -23,7 +23,9 @@ from schemas.record import Incoming
 from schemas.topics import full_name
 from streams import metrics
 from streams.groups import member_config
+from streams.held_back import HeldBack
 from streams.reading import Follower, incoming, now_ms, take
+from streams.schema_wait import SchemaWait
 from streams.settings import Settings
 from streams.transactions import is_fenced
 
@@ -42,7 +44,12 @@ class Ledger:
         self._settings = settings
         self._group = f"{settings.kafka.prefix}.{ROLE}"
         self.membership = Membership()
+        self._schemas = SchemaWait(ROLE)
         self._open = OpenRequests()
+
+    def not_ready(self) -> str:
+        """Why it does not serve everything yet; any thread may ask."""
+        return self.membership.not_ready() or self._schemas.why
 
     def run(self, stopping: threading.Event) -> None:
         """Serve; what a transaction cannot survive (fencing, a lost broker) begins again from what is committed."""
@@ -79,6 +86,7 @@ class Ledger:
         def lose(_consumer: Consumer, partitions: list[TopicPartition]) -> None:
             for lost in partitions:
                 lanes.pop(lost.partition, None)
+            held_back.lose(partitions)
             self.membership.has(len(lanes))
 
         consumer = Consumer(
@@ -90,13 +98,14 @@ class Ledger:
                 "fetch.wait.max.ms": 100,
             }
         )
+        held_back = HeldBack(consumer, self._settings.kafka.prefix, self._schemas)
         try:
             consumer.subscribe(
                 [full_name(self._settings.kafka.prefix, topics.OUTCOMES)], on_assign=gain, on_revoke=lose, on_lost=lose
             )
             self.membership.has(0)
             while not stopping.is_set():
-                self._serve(take(consumer, BATCH, 0.1), lanes, consumer)
+                self._serve(held_back.readable(take(consumer, BATCH, 0.1)), lanes, consumer)
                 self._expire(lanes)
         finally:
             leaving.set()

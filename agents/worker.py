@@ -78,7 +78,7 @@ class Worker:
         """Why it takes no jobs yet; any thread may ask."""
         me = self._me
         if me.state in SERVING:
-            return ""
+            return me.source.schemas.why if me.source else ""
         if me.variant is None:
             return f"waits for a plan that names {me.worker_id}"
         return f"{me.variant.name} is {me.state}{me.detail and ': '}{me.detail}"

@@ -13,7 +13,7 @@ class Topic:
     """One row of the table. `name` lacks the prefix, which belongs to a deployment."""
 
     name: str
-    record: type[Message] | None  # None: raw bytes of anything
+    record: type[Message] | None  # None: no message of ours
     key: str
     written_by: str
     read_by: str
@@ -33,6 +33,9 @@ PROMPTS, PROMPTS_BATCH = "prompts.v1", "prompts.batch.v1"
 CLASSIFIED, IMAGES = "classified.v1", "images.v1"
 OUTCOMES, RESULTS, EVENTS = "outcomes.v1", "results.v1", "events.v1"
 PLAN, FLEET, DLQ = "plan.v1", "fleet.v1", "dlq.v1"
+SCHEMAS = "schemas.v1"
+
+PUBLIC = frozenset({PROMPTS, PROMPTS_BATCH})  # anybody writes here; elsewhere only roles and the command line do
 
 PLAN_KEY = "pipeline"
 PIN_KEY = "pipeline.pin"
@@ -74,6 +77,10 @@ TABLE: tuple[Topic, ...] = (
     Topic(
         name=FLEET, record=messages.Heartbeat, key="worker_id", partitions=1,
         written_by="worker", read_by="planner, router, discriminator", config=_kept(1 / 24),
+    ),
+    Topic(
+        name=SCHEMAS, record=None, key="schema id", partitions=1,
+        written_by="everyone", read_by="everyone", config={"cleanup.policy": "compact", **BROKERS_CLOCK},
     ),
     Topic(
         name=DLQ, record=None, key="request_id", partitions=1,

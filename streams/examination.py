@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator
 from schemas.errors import PochadeError
 from schemas.messages import Heartbeat, Plan
 from schemas.record import Incoming
-from schemas.topics import DLQ, FLEET, PLAN, PLAN_KEY, RESULTS, TABLE
+from schemas.topics import DLQ, FLEET, PLAN, RESULTS, TABLE
 from streams import admin, broker_probe, checks, cluster, snapshot
 from streams.catalog_file import missing_models, read_catalog
 from streams.checks import Check, fail, ok, warn
 from streams.codec import decode
+from streams.control_tail import ControlLog, newest
 from streams.librdkafka import check_properties
 from streams.reading import now_ms
 from streams.settings import Settings
@@ -109,7 +110,7 @@ def _traffic(settings: Settings) -> Iterator[Check]:
     yield workers
     yield from checks.check_jobs(found, live)
     yield _clocks(settings, beats)
-    yield checks.check_plan(_plan(_read(settings, PLAN, 0)) if PLAN in found else None, now)
+    yield checks.check_plan(_plan(settings) if PLAN in found else None, now)
     yield checks.check_letters(len(_read(settings, DLQ, now - HOUR_MS)) if DLQ in found else 0)
 
 
@@ -132,6 +133,6 @@ def _beats(records: list[Incoming]) -> list[tuple[int, Heartbeat]]:
     return [(record.timestamp_ms, decode(record.value, Heartbeat)) for record in newest.values()]
 
 
-def _plan(records: list[Incoming]) -> Plan | None:
-    plans = [decode(r.value, Plan) for r in records if r.key == PLAN_KEY.encode() and r.value]
-    return max(plans, key=lambda plan: plan.version, default=None)
+def _plan(settings: Settings) -> Plan | None:
+    with ControlLog(settings, READ_S) as log:
+        return newest(log)

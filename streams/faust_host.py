@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from faust.types import EventT, StreamT
 
-from schemas.errors import PochadeError
+from schemas.errors import PochadeError, UnknownSchema
 from schemas.record import Delivered, Incoming, Outgoing
 from schemas.topics import EVENTS, full_name
 from streams import logs, metrics
@@ -27,6 +27,7 @@ from streams.faust_consumer import App
 from streams.faust_security import faust_options
 from streams.producer import DeliveryFailed, RecordProducer, RecordTooLarge, size_of
 from streams.record_sets import Undecoded
+from streams.schema_wait import AGAIN_S, SchemaWait
 from streams.security import security_of
 from streams.settings import Settings
 from streams.topic_limits import LIMITS
@@ -71,6 +72,7 @@ class AgentHost:
         self._unacked: asyncio.Queue[Unacked] = asyncio.Queue()
         self._told_s = -TELL_S  # when bad input was last logged
         self._words = logs.LastError("aiokafka", "faust", "mode")
+        self._schemas = SchemaWait(logic.role)
         self._loop: asyncio.AbstractEventLoop | None = None  # once the app has started fully
         self.app = _app(settings, logic.role)
         topic = self.app.topic(
@@ -92,10 +94,30 @@ class AgentHost:
         try:
             if isinstance(record.value, Undecoded):
                 raise record.value.error
-            return _writable(await self._logic.on_record(record))
+            return _writable(await self._readable(record))
         except Exception as error:
             self._tell(record, error)
             return self._refusal(record, error)
+
+    async def _readable(self, record: Incoming) -> Sequence[Outgoing]:
+        """The logic's answer, once the schema of the record is known; those behind it wait too.
+
+        Where the partition moves, or the process ends, the whole group waits for the record in hand: it goes to its
+        topic's end again, where a newer member may read it.
+        """
+        try:
+            while True:
+                try:
+                    return await self._logic.on_record(record)
+                except UnknownSchema as error:
+                    if not self._schemas.waits(record, error):
+                        raise
+                if self.app.rebalancing or self.app.should_stop:
+                    metrics.FALLBACKS.labels(self._logic.role, "sent-back").inc()
+                    return [Outgoing(topic=record.topic, key=record.key, value=record.value, headers=record.headers)]
+                await asyncio.sleep(AGAIN_S)
+        finally:
+            self._schemas.ends()
 
     def _tell(self, record: Incoming, error: Exception) -> None:
         """Log it; of bad input, which is counted and lies on the dlq, a line now and then and no traceback: a flood of
@@ -131,7 +153,7 @@ class AgentHost:
 
     def not_ready(self) -> str:
         """Why it reads nothing yet; any thread may ask."""
-        return "" if self._loop else f"joins its group{self._words.told()}"
+        return self._schemas.why if self._loop else f"joins its group{self._words.told()}"
 
     def not_alive(self) -> str:
         """Why only a new process helps; any thread but the loop's own may ask."""

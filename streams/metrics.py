@@ -5,6 +5,9 @@ from prometheus_client import Counter, Gauge
 RECORDS = Counter("pochade_records_total", "Records handled", ["role"])
 DEAD_LETTERS = Counter("pochade_dead_letters_total", "Records sent to the dlq", ["role", "error"])
 UNUSABLE = Counter("pochade_unusable_records_total", "Records that a follower passed over", ["topics"])
+AWAITED_SCHEMAS = Counter(
+    "pochade_awaited_schemas_total", "Records that wait until a newer release's schema is known", ["role"]
+)
 RESENDS = Counter("pochade_resends_total", "Records written again after a failed delivery", ["role"])
 DEAD_WORK = Counter("pochade_dead_work_total", "Work dropped because its request had a result", ["role"])
 REPEATED = Counter("pochade_repeated_requests_total", "Records dropped: their request is being served")

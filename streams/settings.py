@@ -65,7 +65,7 @@ class Admission(Section):
 
 
 class Tenant(Section):
-    """What one tenant may have; those not named here share without limits of their own."""
+    """What one tenant may have, or, under the name "*", all together that have no limits of their own."""
 
     rate_rps: float = Field(0, ge=0)  # pictures a second; 0: unlimited
     burst: float = Field(10, ge=1)  # pictures at once after a silence
