@@ -70,7 +70,7 @@ def host() -> AgentHost:
     """One whose app has not started."""
     host = AgentHost.__new__(AgentHost)
     host._loop, host.app = None, types.SimpleNamespace(crashed=False)
-    host._words = logs.LastError("test.broker")
+    host._words, host._schemas = logs.LastError("test.broker"), SchemaWait("test")
     return host
 
 
