@@ -52,6 +52,13 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         consumer._isolation_level = COMMITTED  # Faust ties its setting to transactions of its own producer
         return consumer
 
+    def highwater(self, tp: TP) -> int:
+        """For Faust's monitor only; 0 where the partition has just been lost, which would end the app."""
+        try:
+            return super().highwater(tp) or 0
+        except (AssertionError, AttributeError):
+            return 0
+
 
 class Transport(driver.Transport):  # type: ignore[misc]
     """Faust's own, with the consumer above."""
