@@ -59,6 +59,7 @@ class Worker:
         self._me = WorkerState(worker_id, watchdog=Watchdog(settings.worker.job_limit_s))
         self._turns = Watchdog(settings.worker.job_limit_s + TURN_S, what="a turn of the painting thread")
         self._load_retry_s = LOAD_RETRY_S
+        self._trouble = ""  # what ended its last run; empty once it has served again
         self._absolve: Callable[[], None] | None = None  # of the window in hand, until it was done
 
     def run(self, stopping: threading.Event) -> None:
@@ -71,6 +72,9 @@ class Worker:
                     stopping.wait(POLL_S)
                 else:
                     self._serve(variant, stopping)
+        except Exception as error:  # it begins again, and until it serves it tells what ended it
+            self._trouble = f"{type(error).__name__}: {error}"[:500]
+            raise
         finally:
             self._heart.close()
 
@@ -80,8 +84,11 @@ class Worker:
         if me.state in SERVING:
             return me.source.schemas.why if me.source else ""
         if me.variant is None:
-            return f"waits for a plan that names {me.worker_id}"
-        return f"{me.variant.name} is {me.state}{me.detail and ': '}{me.detail}"
+            return f"waits for a plan that names {me.worker_id}{self._last_trouble()}"
+        return f"{me.variant.name} is {me.state}{me.detail and ': '}{me.detail}{self._last_trouble()}"
+
+    def _last_trouble(self) -> str:
+        return self._trouble and f"; its last run ended: {self._trouble}"
 
     def not_alive(self) -> str:
         """Why only a new process helps; any thread may ask."""
@@ -131,6 +138,7 @@ class Worker:
         plan = self._plans.plan
         most = plan.batch.get(variant.name, 1) if plan else 1
         window = source.take(batching.window(variant, most), POLL_S)
+        self._trouble = ""  # the group answered
         if not window:
             return moves and self._has_settled() and source.is_empty()  # the last one leaves an empty topic
         batches = [window[i : i + most] for i in range(0, len(window), most)]

@@ -151,21 +151,17 @@ def knows_group_settings(settings: Settings, group: str) -> bool | None:
 
 def try_consumer_protocol(settings: Settings, group: str, topic: str) -> tuple[Trial, str]:
     """Join a group with the consumer protocol, reading `topic` (name without the prefix), for a moment; and why not."""
+    member = {"group.id": group, "group.protocol": Protocol.CONSUMER.value, "enable.auto.commit": False}
+    return _try(settings, {**client_config(settings), **member}, topic, TRIAL_S)
+
+
+def _try(settings: Settings, member: Mapping[str, Any], topic: str, limit_s: float) -> tuple[Trial, str]:
     said: list[str] = []
     gained: list[object] = []
-    consumer = Consumer(
-        {
-            **client_config(settings),
-            "group.id": group,
-            "group.protocol": Protocol.CONSUMER.value,
-            "enable.auto.commit": False,
-            "error_cb": lambda error: said.append(error.str()),
-            "logger": SILENT,
-        }
-    )
+    consumer = Consumer({**member, "error_cb": lambda error: said.append(error.str()), "logger": SILENT})
     try:
         consumer.subscribe([full_name(settings.kafka.prefix, topic)], on_assign=lambda _, parts: gained.extend(parts))
-        deadline = time.monotonic() + TRIAL_S
+        deadline = time.monotonic() + limit_s
         while time.monotonic() < deadline and not gained:
             message = consumer.poll(0.05)
             error = message.error() if message is not None else None
@@ -178,8 +174,29 @@ def try_consumer_protocol(settings: Settings, group: str, topic: str) -> tuple[T
     finally:
         consumer.close()
     return (
-        (Trial.JOINED, "") if gained else (Trial.UNKNOWN, "; ".join(dict.fromkeys(said)) or f"nothing in {TRIAL_S:g} s")
+        (Trial.JOINED, "")
+        if gained
+        else (Trial.UNKNOWN, "; ".join(dict.fromkeys(said)) or f"no partition within {limit_s:g} s")
     )
+
+
+def timeouts(settings: Settings, group: str, protocol: Protocol) -> Timeouts | None:
+    """What a group misses a silent member after, asked for as a member would; None where the cluster does not tell.
+
+    Raises:
+        PochadeError: the cluster does not answer.
+    """
+    return set_timeouts(settings, group) if protocol is Protocol.CONSUMER else classic_timeouts(settings)
+
+
+def why_not_joined(settings: Settings, group: str, topic: str) -> str:
+    """Join a group as a role does, reading `topic` (name without the prefix), for a moment; empty if that worked.
+
+    Raises:
+        PochadeError: the cluster does not answer.
+    """
+    trial, why = _try(settings, member_config(settings, group), topic, ANSWER_LIMIT_S)
+    return "" if trial is Trial.JOINED else why
 
 
 def _find_protocol(settings: Settings, asked: str) -> Protocol:
