@@ -106,7 +106,8 @@ def _logics(role: str, settings: Settings, catalog: Catalog, views: Views, healt
         from agents.classifier import Classifier
         from agents.classify import open_judge
 
-        classifier = Classifier(open_judge(catalog), catalog, settings.requests)
+        judge = open_judge(catalog)  # first: it asks no broker
+        classifier = Classifier(judge, catalog, settings.requests, views.ended)
         lane = BatchClassifier(classifier, catalog, views.fleet, views.ended, lambda: health.is_stopping)
         return [classifier, lane]
     from agents.dispatching import Dispatcher

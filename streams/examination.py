@@ -94,7 +94,7 @@ def _features(settings: Settings) -> Iterator[Check]:
 
 def _topics(settings: Settings) -> Iterator[Check]:
     found = cluster.topics(settings)
-    wanted = expected(variants_of(found), settings.kafka.jobs_partitions)
+    wanted = expected(variants_of(found), settings.kafka.jobs_partitions, settings.kafka.flow_partitions)
     yield checks.check_topics(differences(wanted, found, settings.kafka.prefix))
     yield checks.check_joined(found)
     yield checks.check_retention(found)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from schemas.topics import CLASSIFIED, OUTCOMES, RESULTS, TABLE, Topic, full_name, jobs_topic
+from schemas.topics import CLASSIFIED, FLOW_PARTITIONS, OUTCOMES, RESULTS, Topic, full_name, jobs_topic, table
 from streams.cluster import Found
 
 JOBS = re.compile(r"jobs\.(.+)\.v\d+")
@@ -27,9 +27,10 @@ def variants_of(names: Iterable[str]) -> list[str]:
     return sorted({match[1] for name in names if (match := JOBS.fullmatch(name))})
 
 
-def expected(variants: Iterable[str], jobs_partitions: int) -> list[Topic]:
+def expected(variants: Iterable[str], jobs_partitions: int, flow_partitions: int = FLOW_PARTITIONS) -> list[Topic]:
     """The table, and the job topics of these variants."""
-    return [*TABLE, *(jobs_topic(variant, jobs_partitions) for variant in sorted(set(variants)))]
+    jobs = (jobs_topic(variant, jobs_partitions) for variant in sorted(set(variants)))
+    return [*table(flow_partitions), *jobs]
 
 
 def differences(wanted: Iterable[Topic], found: Mapping[str, Found], prefix: str) -> list[Difference]:
