@@ -24,6 +24,11 @@ class Topic:
 BROKERS_CLOCK = {"message.timestamp.type": "LogAppendTime"}  # ages are told by one clock, not by each writer's
 
 
+LETTERS = {  # a flood of bad records fills so much of a disk and no more: 1 GiB, and the segment that is written to
+    "retention.bytes": str(2**30), "segment.bytes": str(2**26),
+}  # fmt: skip
+
+
 def _kept(days: float) -> dict[str, str]:
     return {"retention.ms": str(int(days * DAY_MS)), "max.message.bytes": "1048576", **BROKERS_CLOCK}
 
@@ -84,7 +89,7 @@ TABLE: tuple[Topic, ...] = (
     ),
     Topic(
         name=DLQ, record=None, key="request_id", partitions=1,
-        written_by="everyone", read_by="operators", config=_kept(30),
+        written_by="everyone", read_by="operators", config=_kept(30) | LETTERS,
     ),
 )  # fmt: skip
 
