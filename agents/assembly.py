@@ -116,7 +116,8 @@ def _logics(role: str, settings: Settings, catalog: Catalog, views: Views, proce
         from agents.classifier import Classifier
         from agents.classify import open_judge
 
-        classifier = Classifier(open_judge(catalog), catalog, settings.requests)
+        judge = open_judge(catalog)  # first: it asks no broker
+        classifier = Classifier(judge, catalog, settings.requests, views.ended)
         leaves = partial(process.must_hand_over, BatchClassifier.role)
         lane = BatchClassifier(classifier, catalog, views.fleet, views.ended, leaves)
         return [classifier, lane]

@@ -1,6 +1,6 @@
 """The topic table: the one place where topics are named, sized and configured (design, section 3)."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from schemas import messages
 from schemas.avro import Message
@@ -24,11 +24,16 @@ class Topic:
 BROKERS_CLOCK = {"message.timestamp.type": "LogAppendTime"}  # ages are told by one clock, not by each writer's
 
 
+LETTERS = {  # a flood of bad records fills so much of a disk and no more: 1 GiB, and the segment that is written to
+    "retention.bytes": str(2**30), "segment.bytes": str(2**26),
+}  # fmt: skip
+
+
 def _kept(days: float) -> dict[str, str]:
     return {"retention.ms": str(int(days * DAY_MS)), "max.message.bytes": "1048576", **BROKERS_CLOCK}
 
 
-FLOW_PARTITIONS = 4  # prompts to results; classified, outcomes and results must agree (ledger)
+FLOW_PARTITIONS = 4  # prompts to results, by default; classified, outcomes and results must agree (ledger)
 PROMPTS, PROMPTS_BATCH = "prompts.v1", "prompts.batch.v1"
 CLASSIFIED, IMAGES = "classified.v1", "images.v1"
 OUTCOMES, RESULTS, EVENTS = "outcomes.v1", "results.v1", "events.v1"
@@ -84,9 +89,16 @@ TABLE: tuple[Topic, ...] = (
     ),
     Topic(
         name=DLQ, record=None, key="request_id", partitions=1,
-        written_by="everyone", read_by="operators", config=_kept(30),
+        written_by="everyone", read_by="operators", config=_kept(30) | LETTERS,
     ),
 )  # fmt: skip
+
+
+def table(flow_partitions: int = FLOW_PARTITIONS) -> tuple[Topic, ...]:
+    """The table of a deployment whose requests flow through so many partitions."""
+    return tuple(
+        replace(topic, partitions=flow_partitions) if topic.partitions == FLOW_PARTITIONS else topic for topic in TABLE
+    )
 
 
 def jobs_topic(variant: str, partitions: int) -> Topic:

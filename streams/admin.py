@@ -7,7 +7,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from schemas.errors import PochadeError
-from schemas.topics import TABLE, Topic, full_name, jobs_topic
+from schemas.topics import Topic, full_name, jobs_topic, table
 from streams import broker, broker_probe
 from streams.settings import Settings
 
@@ -47,7 +47,10 @@ def create_topics(settings: Settings, variants: Sequence[str] = ()) -> list[str]
         PochadeError: which topic the cluster refused, why, and what to do.
     """
     exists = set(own_topics(settings))
-    wanted: list[Topic] = [*TABLE, *(jobs_topic(variant, settings.kafka.jobs_partitions) for variant in variants)]
+    wanted: list[Topic] = [
+        *table(settings.kafka.flow_partitions),
+        *(jobs_topic(variant, settings.kafka.jobs_partitions) for variant in variants),
+    ]
     missing = {topic_name(settings, topic.name): topic for topic in wanted}
     missing = {name: topic for name, topic in missing.items() if name not in exists}
     if not missing:

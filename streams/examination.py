@@ -117,7 +117,7 @@ def _groups(settings: Settings) -> Check:
 
 
 def _topics(settings: Settings, found: Mapping[str, Found]) -> Iterator[Check]:
-    wanted = expected(variants_of(found), settings.kafka.jobs_partitions)
+    wanted = expected(variants_of(found), settings.kafka.jobs_partitions, settings.kafka.flow_partitions)
     yield checks.check_topics(differences(wanted, found, settings.kafka.prefix))
     yield checks.check_joined(found)
     hidden = check_told(found)

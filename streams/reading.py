@@ -22,6 +22,7 @@ from streams.settings import Settings
 log = logging.getLogger(__name__)
 
 NAMELESS = "\N{REPLACEMENT CHARACTER}"  # a header whose name is not UTF-8: the client loses it
+CLOSE_S = 30.0  # for the record in hand
 MOST_SET_ASIDE = 10_000  # records of unknown schemas that a follower keeps until it can read them
 
 
@@ -126,10 +127,13 @@ class Follower:
         return self
 
     def close(self) -> None:
-        """Stop and release the client."""
+        """Stop and release the client; one whose thread hangs in `on_record` is left to the end of the process."""
         self._stopping.set()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
-            self._thread.join()
+            self._thread.join(CLOSE_S)
+            if self._thread.is_alive():  # closing its client under its feet would end the process
+                log.error("a follower of %s did not stop within %g s: it hangs in a record", self._topics, CLOSE_S)
+                return
         self._consumer.close()
 
     def wait_caught_up(self, timeout_s: float) -> None:

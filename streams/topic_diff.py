@@ -4,12 +4,25 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from schemas.topics import CLASSIFIED, DLQ, FLEET, OUTCOMES, PLAN, RESULTS, TABLE, Topic, full_name, jobs_topic
+from schemas.topics import (
+    CLASSIFIED,
+    DLQ,
+    FLEET,
+    FLOW_PARTITIONS,
+    OUTCOMES,
+    PLAN,
+    RESULTS,
+    SCHEMAS,
+    Topic,
+    full_name,
+    jobs_topic,
+    table,
+)
 from streams.cluster import Found
 
 JOBS = re.compile(r"jobs\.(.+)\.v\d+")
 JOINED = {CLASSIFIED, OUTCOMES, RESULTS}  # the ledger joins them by partition
-SINGLE = {PLAN, FLEET, DLQ}  # of one partition
+SINGLE = {PLAN, FLEET, SCHEMAS, DLQ}  # of one partition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,9 +41,10 @@ def variants_of(names: Iterable[str]) -> list[str]:
     return sorted({match[1] for name in names if (match := JOBS.fullmatch(name))})
 
 
-def expected(variants: Iterable[str], jobs_partitions: int) -> list[Topic]:
+def expected(variants: Iterable[str], jobs_partitions: int, flow_partitions: int = FLOW_PARTITIONS) -> list[Topic]:
     """The table, and the job topics of these variants."""
-    return [*TABLE, *(jobs_topic(variant, jobs_partitions) for variant in sorted(set(variants)))]
+    jobs = (jobs_topic(variant, jobs_partitions) for variant in sorted(set(variants)))
+    return [*table(flow_partitions), *jobs]
 
 
 def differences(wanted: Iterable[Topic], found: Mapping[str, Found], prefix: str) -> list[Difference]:

@@ -22,3 +22,15 @@ def test_the_control_topic_is_compacted_and_keeps_a_history() -> None:
 def test_each_topic_has_one_row() -> None:
     names = [t.name for t in topics.TABLE]
     assert len(names) == len(set(names))
+
+
+def test_dead_letters_without_end_take_a_bounded_part_of_a_disk() -> None:
+    dlq = next(t for t in topics.TABLE if t.name == topics.DLQ)
+    assert dlq.partitions * (int(dlq.config["retention.bytes"]) + int(dlq.config["segment.bytes"])) < 1.1 * 2**30
+
+
+def test_a_deployment_may_have_more_partitions_for_the_flow_of_requests_and_no_others() -> None:
+    more = {t.name: t.partitions for t in topics.table(16)}
+    assert {more[name] for name in (topics.PROMPTS, topics.CLASSIFIED, topics.OUTCOMES, topics.RESULTS)} == {16}
+    assert {more[name] for name in (topics.PLAN, topics.FLEET, topics.DLQ, topics.SCHEMAS)} == {1}
+    assert topics.table() == topics.TABLE

@@ -1,6 +1,7 @@
 # ruff: noqa: ARG002, ARG005  the client's own names
 """Batches and starting points, on a scripted consumer."""
 
+import threading
 from types import SimpleNamespace
 from typing import Any
 
@@ -171,3 +172,38 @@ def test_header_names_that_are_no_text_cost_their_names_however_often_they_are_a
         assert headers_of(messages[50]) == {NAMELESS: b"1", "good": b"2", "none": b""}
         assert headers_of(messages[51]) == {NAMELESS: b"1"}
     consumer.close()
+
+
+def test_a_follower_that_hangs_in_a_record_does_not_hang_who_closes_it(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    hangs, ends, closed = threading.Event(), threading.Event(), list[str]()
+
+    class OneRecord(FakeTopic):
+        def assign(self, starts: list[TopicPartition]) -> None: ...
+
+        def poll(self, timeout: float) -> FakeMessage | None:
+            return None if hangs.is_set() else FakeMessage()
+
+        def consume(self, most: int, timeout: float) -> list[FakeMessage]:
+            return []
+
+        def close(self) -> None:
+            closed.append("closed")
+
+    def on_record(_record: Incoming) -> None:
+        hangs.set()
+        assert ends.wait(PATIENCE_S)
+
+    monkeypatch.setattr(reading, "Consumer", OneRecord)
+    monkeypatch.setattr(reading, "CLOSE_S", 0.01)
+    follower = Follower(load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}}), [EVENTS], on_record).start()
+    assert hangs.wait(PATIENCE_S)
+    follower.close()
+    assert closed == [], "its client is in use"
+    assert "did not stop within 0.01 s" in caplog.text
+    ends.set()
+    follower.close()
+    follower._thread.join(PATIENCE_S)
+    follower.close()
+    assert closed
