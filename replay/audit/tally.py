@@ -55,6 +55,7 @@ class Tally:
         self._dead_letters = 0
         self._unreadable: Counter[str] = Counter()
         self.result_times_ms: list[int] = []  # by the broker's clock, in the order of reading
+        self.answered_ms: dict[str, tuple[int, int]] = {}  # id -> created, and its first result there to be read
 
     def add(self, record: Incoming) -> None:
         """One record; bytes that are not a message of their topic are counted."""
@@ -76,6 +77,8 @@ class Tally:
         result = decode_result(record.value)
         self._ends.add(result)
         self.result_times_ms.append(record.timestamp_ms)
+        if result.created_ms is not None:
+            self.answered_ms.setdefault(result.request_id, (result.created_ms, record.timestamp_ms))
         for uri, sha256 in named_by(result):
             self.named.setdefault(uri, set()).add(sha256)
 
