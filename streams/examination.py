@@ -1,6 +1,7 @@
 """Gathers the facts for `doctor`, one step after the other; a step that cannot be taken is a verdict, not an end."""
 
 import contextlib
+import logging
 import pathlib
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -110,6 +111,7 @@ def _features(settings: Settings, found: Mapping[str, Found]) -> Iterator[Check]
 
 def _groups(settings: Settings) -> Check:
     """Really joins the group PREFIX.doctor, with the timeouts that roles would have."""
+    groups.log.setLevel(logging.ERROR)  # what it would warn of is this verdict
     group, wanted_ms = f"{settings.kafka.prefix}.doctor", settings.kafka.session_timeout_ms
     protocol = groups.protocol(settings)
     timeouts = groups.timeouts(settings, group, protocol)
