@@ -14,6 +14,7 @@ from streams import cli
 from streams.settings import Settings, load
 from tests.integration.secure_broker import SecureBroker
 from tests.integration.waiting import ask
+from tests.patience import PATIENCE_S
 
 PREFIX = "secured"
 
@@ -81,6 +82,13 @@ class Deployment:
             assert done.exit_code == 0, done.output
             ids += done.stdout.split()
         return ids
+
+    def ended(self, ids: Sequence[str], who: str = "consumer") -> list[str]:
+        """How these ended, once all have."""
+        done = self.pochade(who, "watch", *ids, "--timeout", str(PATIENCE_S), "-o", "jsonl")
+        assert done.exit_code == 0, done.output
+        results = self.results(who)
+        return [results[each] for each in ids]
 
     def results(self, who: str = "consumer") -> dict[str, str]:
         """Request id -> how it ended."""

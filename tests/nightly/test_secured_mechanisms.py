@@ -84,12 +84,10 @@ def paints(deployment: Deployment, who: str) -> None:
     deployment.serve(who, ROLES)
     try:
         poll_until(lambda: deployment.is_ready(who), f"all roles of {who}")
-        for _ in range(2):
-            ids = deployment.submitted(3, who)
-            poll_until(lambda ids=ids: set(ids) <= set(deployment.results(who)), "every request ended")  # type: ignore[misc]
-            assert {deployment.results(who)[each] for each in ids} == {"COMPLETED"}
-            until = time.monotonic() + (2 * TOKEN_S if who == "token-user" else 0)
-            poll_until(lambda until=until: time.monotonic() > until, "tokens have expired")  # type: ignore[misc]
+        assert deployment.ended(deployment.submitted(3, who), who) == ["COMPLETED"] * 3
+        until = time.monotonic() + (2 * TOKEN_S if who == "token-user" else 0)
+        poll_until(lambda: time.monotonic() > until, "tokens have expired")
+        assert deployment.ended(deployment.submitted(3, who), who) == ["COMPLETED"] * 3
         assert deployment.pochade(who, "doctor").exit_code == 0
     finally:
         process = deployment.processes.pop(who)
