@@ -31,7 +31,8 @@ def create_acls(settings: Settings, rows: Sequence[Acl]) -> int:
     Raises:
         PochadeError: the cluster refuses, mostly because this user may not ALTER it.
     """
-    bindings = [binding for row in rows for binding in _bindings(row)]
+    # once each: several roles may share a user
+    bindings = list(dict.fromkeys(binding for row in rows for binding in _bindings(row)))
     client = AdminClient(client_config(settings))  # must live until the answers are here
     for future in client.create_acls(bindings, request_timeout=ANSWER_LIMIT_S).values():
         try:

@@ -3,16 +3,13 @@
 Every command and role reads a TOML file; passwords lie in files that it names, and on no command line.
 """
 
-import json
 import pathlib
 import re
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 import pytest
-import tomlkit
-from click.testing import CliRunner, Result
 from confluent_kafka.admin import (
     AclBindingFilter,
     AclOperation,
@@ -22,95 +19,23 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from replay.processes import role_process, spawn
+from replay.processes import role_process
 from schemas.access import OPERATOR, ROLES, WHO
 from schemas.errors import PochadeError
-from streams import acls, broker_probe, cli
+from streams import acls, broker_probe
 from streams.access_check import AccessDenied, check_access
 from streams.acl_admin import create_acls
 from streams.acls import principals
-from streams.settings import Settings, load
 from tests.certificates import Authority
 from tests.integration.conftest import PROJECT_KAFKA
 from tests.integration.secure_broker import ADMIN, ADMIN_PASSWORD, SecureBroker
-from tests.integration.waiting import ask, poll_until
+from tests.integration.secured_deployment import PREFIX, Deployment
+from tests.integration.waiting import poll_until
 
 pytestmark = pytest.mark.integration
 
-PREFIX = "secured"
 VARIANTS = ("heavy", "light")
-COUNT = 6
-
-
-class Deployment:
-    """Configuration files, users and processes of a deployment on a secured broker."""
-
-    def __init__(self, broker: SecureBroker, folder: pathlib.Path) -> None:
-        self.broker, self.folder = broker, folder
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
-
-    def password_file(self, who: str) -> pathlib.Path:
-        return self.folder / f"{who}.password"
-
-    def configure(self, who: str, properties: Mapping[str, str], listener: str = "SASL") -> pathlib.Path:
-        """The TOML file of one role or client."""
-        content = {
-            "home": str(self.folder / "home"),
-            "catalog": "profile",
-            "kafka": {
-                "bootstrap_servers": self.broker.address(listener),
-                "prefix": PREFIX,
-                "session_timeout_ms": 3000,
-                "properties": dict(properties),
-            },
-        }
-        path = self.folder / f"{who}.toml"
-        path.write_text(tomlkit.dumps(content))
-        return path
-
-    def add(self, who: str, password: str) -> None:
-        """A user of that name whose password lies in a file."""
-        self.password_file(who).write_text(password)
-        self.configure(who, self.broker.scram(who, f"file:{self.password_file(who)}"))
-
-    def settings(self, properties: Mapping[str, str], listener: str = "SASL") -> Settings:
-        kafka = {"bootstrap_servers": self.broker.address(listener), "prefix": PREFIX, "properties": dict(properties)}
-        return load({"home": self.folder / "home", "catalog": "profile", "kafka": kafka})
-
-    def pochade(self, who: str, *arguments: str) -> Result:
-        """A command as one user."""
-        done = CliRunner().invoke(cli.main, ["--config", str(self.folder / f"{who}.toml"), *arguments])
-        assert done.exception is None or isinstance(done.exception, SystemExit), done.output
-        return done
-
-    def serve(self, role: str) -> None:
-        options = ["--config", str(self.folder / f"{role}.toml")]
-        child = spawn(role_process(role, [role], options, {}).command, self.folder / f"{role}.log")
-        assert isinstance(child, subprocess.Popen)
-        self.processes[role] = child
-
-    def is_ready(self, role: str) -> bool:
-        """Whether its newest process says so; a process that has ended fails the test with its last words."""
-        told = (self.folder / f"{role}.log").read_text()
-        assert self.processes[role].poll() is None, told[-2000:]
-        addresses = re.findall(r"health and metrics on (\S+)/livez", told)
-        return bool(addresses) and ask(f"{addresses[-1]}/readyz")[0] == 200
-
-    def results(self) -> dict[str, str]:
-        """Request id -> how it ended, as the consumer reads it."""
-        done = self.pochade("consumer", "results", "--since", "1h", "-o", "jsonl")
-        rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-        return {row["request_id"]: row["status"] for row in rows}
-
-    def close(self) -> None:
-        for process in self.processes.values():
-            process.terminate()
-        for process in self.processes.values():
-            try:
-                process.wait(15)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+COUNT = 4
 
 
 @pytest.fixture(scope="module")
@@ -152,19 +77,8 @@ def running(deployment: Deployment) -> Deployment:
     return deployment
 
 
-def submitted(deployment: Deployment, count: int) -> list[str]:
-    ids = []
-    for number in range(count):
-        done = deployment.pochade("producer", "submit", f"a red circle {number}")
-        assert done.exit_code == 0, done.output
-        ids += done.stdout.split()
-    return ids
-
-
 def test_each_role_paints_with_a_user_and_rights_of_its_own(running: Deployment) -> None:
-    ids = submitted(running, COUNT)
-    poll_until(lambda: set(ids) <= set(running.results()), "every request ended")
-    assert {running.results()[each] for each in ids} == {"COMPLETED"}
+    assert running.ended(running.submitted(COUNT)) == ["COMPLETED"] * COUNT
 
     pinned = running.pochade(OPERATOR, "plan", "pin", "clipper-light")
     assert pinned.exit_code == 0, pinned.output
@@ -186,8 +100,7 @@ def test_a_password_is_rotated_without_a_restart_of_the_cluster(running: Deploym
     assert router.wait(60) == 0
     running.serve("router")
     poll_until(lambda: running.is_ready("router"), "the router is ready with its new password")
-    ids = submitted(running, 2)
-    poll_until(lambda: set(ids) <= set(running.results()), "what was asked for after the rotation ended")
+    assert running.ended(running.submitted(2)) == ["COMPLETED"] * 2
 
 
 def test_a_password_stands_on_no_command_line_and_in_no_log(running: Deployment) -> None:

@@ -2,8 +2,10 @@
 
 import asyncio
 import pathlib
+import re
 import ssl
 import threading
+import tomllib
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -220,3 +222,18 @@ def test_no_token_says_why_and_never_the_secret(issuer: Oidc) -> None:
         with pytest.raises(NoToken, match=told) as refusal:
             asyncio.run(tokens(TokenProvider(dataclasses.replace(issuer, **changed)), 1))
         assert "wrong-one" not in str(refusal.value)
+
+
+def test_the_example_file_is_valid_once_its_secrets_are_there(tmp_path: pathlib.Path) -> None:
+    text = (pathlib.Path(__file__).parents[2] / "infra" / "kafka" / "secured.example.toml").read_text()
+    (tmp_path / "pochade").mkdir()
+    for name in ("password", "client-secret", "key-password"):
+        (tmp_path / "pochade" / name).write_text("hush-hush")
+    authority = Authority(tmp_path).certificate
+    text = text.replace("/run/secrets", str(tmp_path)).replace("/etc/ssl/certs/ca-certificates.crt", str(authority))
+    parts = text.split("# Tokens of an identity provider")
+    check_properties(load(tomllib.loads(text)))
+    properties = tomllib.loads(text)["kafka"]["properties"]
+    commented = re.findall(r'^# ("sasl\..*)$', parts[1], re.MULTILINE)
+    tokens = {**properties, **tomllib.loads("\n".join(commented))}
+    check_properties(load({"kafka": {"properties": tokens}}))
