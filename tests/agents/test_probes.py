@@ -12,6 +12,7 @@ from agents.running import not_alive
 from agents.worker import NO_BEAT_S, Worker
 from streams import faust_host
 from streams.faust_host import AgentHost
+from streams.schema_wait import SchemaWait
 from tests.builders import a_variant
 
 
@@ -68,6 +69,7 @@ def test_a_role_whose_thread_has_ended_needs_a_new_process() -> None:
 def host() -> AgentHost:
     """One whose app has not started."""
     host = AgentHost.__new__(AgentHost)
+    host._schemas = SchemaWait("test")
     host._loop, host.app = None, types.SimpleNamespace(crashed=False)
     return host
 
