@@ -16,6 +16,7 @@ from agents.sweeping import sweeper_of
 from planner.catalog import Catalog
 from streams import logs
 from streams.health import Health, Probe, served
+from streams.librdkafka import check_properties
 from streams.producer import KafkaRecordProducer
 from streams.settings import Settings
 from streams.stores import open_store
@@ -60,6 +61,7 @@ def assemble(settings: Settings, roles: frozenset[str]) -> Iterator[Process]:
         PochadeError: a catalog, model folder, broker or setting that is not right, before anything is consumed.
     """
     logs.set_up(settings.logs, roles)
+    check_properties(settings, roles)
     health = Health(roles)
     with contextlib.ExitStack() as stack:
         stack.enter_context(served(health, settings.http))

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from agents.views import EndedView, FleetView, PlanView
 from planner.catalog import Catalog
+from streams.access_check import check_access
 from streams.admin import create_topics
 from streams.producer import RecordProducer, send_all
 from streams.schema_topic import KnownSchemas, told
@@ -29,10 +30,12 @@ class Views:
     def need_topics(self) -> None:
         """Make them, tell what this release writes with, and learn what newer ones do.
 
-        Raises PochadeError: what the cluster refuses.
+        Raises PochadeError: what the cluster refuses, a right that a role lacks among it.
         """
         if not self._has_topics:
-            create_topics(self._settings, sorted(self._catalog.variants))
+            variants = sorted(self._catalog.variants)
+            check_access(self._settings, self._role.split("+"), variants)
+            create_topics(self._settings, variants)
             send_all(self._producer, told())  # before its first record
             known = KnownSchemas(self._settings)
             self._stack.callback(known.close)

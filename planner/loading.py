@@ -18,7 +18,7 @@ class Loading:
     device: str = ""  # "cpu", "cuda", "cuda:1", "mps"; "": cuda where there is one, else cpu
     dtype: str = ""  # "float32", "float16", "bfloat16"; "": float16 on cuda, else float32
     files: str = ""  # which of a hub model's files, such as "fp16" (diffusers' `variant`); "": the plain ones
-    unet: str = ""  # weights instead of the model's own: a file, or OWNER/REPOSITORY/FILE on the hub
+    unet: str = ""  # weights instead of the model's own: a file, or OWNER/REPOSITORY@REVISION/FILE on the hub
     timestep_spacing: str = ""  # of the scheduler: what a distilled model was trained for
     licence: str = ""  # of the weights, for those who deploy them
 

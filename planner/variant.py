@@ -17,7 +17,7 @@ class Variant:
 
     name: str
     engine: str  # "diffusers" | "profile"
-    model: str  # folder relative to infra/, or a Hugging Face id; "" for profile
+    model: str  # folder relative to infra/, or a Hugging Face id, OWNER/NAME@REVISION; "": profile
     scheduler: str  # diffusers class name; "": the folder's own
     steps: int  # denoising steps, >= 1
     guidance: float  # classifier-free guidance scale; <= 1: none

@@ -1,15 +1,19 @@
 """The deployment of one run: its own topic prefix, and its settings as options for child processes."""
 
 import importlib.metadata
+import json
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from replay.processes import RoleProcess, role_process
 from streams.provenance import hidden
-from streams.settings import Settings
+from streams.secret_names import is_secret
+from streams.settings import PREFIX, Settings
 
 PACKAGES = ("pochade", "confluent-kafka", "faust-streaming", "diffusers", "torch", "transformers", "pillow", "numpy")
+
+PROPERTIES = "kafka.properties."
 
 
 def own_deployment(
@@ -37,14 +41,35 @@ def own_deployment(
 
 
 def child_options(settings: Settings, inherited: Settings) -> list[str]:
-    """Global options that make a child process see `settings`, given what it `inherited` by environment and TOML."""
+    """Global options that make a child process see `settings`, given what it `inherited` by environment and TOML.
+
+    What may be a secret is not among them, as everybody sees a command line: `child_environment` has it.
+    """
+    options = ["--home", str(settings.home)]
+    for key, value in _differing(settings, inherited).items():
+        if not _is_private(key):
+            options += ["--set", f"{key}={value}"]
+    return options
+
+
+def child_environment(settings: Settings, inherited: Settings) -> dict[str, str]:
+    """The variables that `child_options` leaves out; only a process's owner sees its environment."""
+    private = [key for key in _differing(settings, inherited) if _is_private(key)]
+    variables = {PREFIX + key.upper().replace(".", "__"): key for key in private if not key.startswith(PROPERTIES)}
+    found = {variable: str(dict(_leaves(settings.model_dump(mode="json")))[key]) for variable, key in variables.items()}
+    if any(key.startswith(PROPERTIES) for key in private):
+        found[PREFIX + "KAFKA__PROPERTIES"] = json.dumps(settings.kafka.properties)
+    return found
+
+
+def _is_private(key: str) -> bool:
+    return key.startswith(PROPERTIES) or (key.startswith("registry.") and is_secret(key))
+
+
+def _differing(settings: Settings, inherited: Settings) -> dict[str, Any]:
     there = dict(_leaves(inherited.model_dump(mode="json")))
     wanted = dict(_leaves(settings.model_dump(mode="json")))
-    differing = {key: value for key, value in wanted.items() if there.get(key) != value and key != "home"}
-    options = ["--home", str(settings.home)]
-    for key, value in differing.items():
-        options += ["--set", f"{key}={value}"]
-    return options
+    return {key: value for key, value in wanted.items() if there.get(key) != value and key != "home"}
 
 
 def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -1,10 +1,11 @@
 """A deployment of one's own on this machine, as a run needs it: broker, topics, roles, and a first picture."""
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
-from replay.deployment import child_options, roles_of
+from replay.deployment import child_environment, child_options, roles_of
 from replay.driver import Driver, drive, schedule
 from replay.processes import RoleProcess
 from replay.progress import Teller
@@ -38,6 +39,7 @@ class Hosted:
         """`make`: the processes, from the options of a child and the ids of the workers."""
         self.settings, self._teller = settings, teller
         self.options = child_options(settings, inherited)
+        os.environ.update(child_environment(settings, inherited))
         self.processes = make(self.options, worker_ids)
         self.roles = Supervisor(self.processes, settings.home / "logs", patience=patience)
         self.ready = Readiness(worker_ids)

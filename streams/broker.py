@@ -83,17 +83,34 @@ def ensure(settings: Settings, say: Say = lambda _: None) -> Address:
         PochadeError: it does not answer, with the reasons and what to do.
     """
     if is_foreign(settings):
-        config = broker_probe.client_config(settings.kafka.bootstrap_servers, settings.kafka.properties)
-        try:
-            broker_probe.probe(config, FOREIGN_LIMIT_S)
-        except broker_probe.Unreachable as failure:
-            raise broker_probe.Unreachable(f"{failure}; {CONFIGURE_HINT}") from None
+        reach(settings)
         return Address(settings.kafka.bootstrap_servers, None)
     home = kafka_home(settings)
     with broker_record.locked(home):
         retrying = Retrying(retry=retry_if_exception_type(PortTaken), stop=stop_after_attempt(3), reraise=True)
         running = retrying(_running, home, say)
     return Address(running.bootstrap, running.registry_url)
+
+
+def reach(settings: Settings) -> None:
+    """Return if the configured cluster answers; of the embedded broker nothing is asked.
+
+    A command asks before its clients do: they would wait for long, and tell less.
+
+    Raises:
+        NotLetIn: the password or a certificate is wrong.
+        Unreachable: nobody answers.
+    """
+    if not is_foreign(settings):
+        return
+    try:
+        broker_probe.probe(
+            broker_probe.client_config(settings.kafka.bootstrap_servers, settings.kafka.properties), FOREIGN_LIMIT_S
+        )
+    except broker_probe.NotLetIn:
+        raise
+    except broker_probe.Unreachable as failure:
+        raise broker_probe.Unreachable(f"{failure}; {CONFIGURE_HINT}") from None
 
 
 def stop(settings: Settings) -> bool:

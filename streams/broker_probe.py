@@ -1,23 +1,30 @@
 """Whether a Kafka cluster answers, and if not, why: librdkafka tells wrong passwords only to a callback."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from schemas.errors import PochadeError
+from streams.refusals import plain, remedy
+from streams.secret_files import with_secrets
 
 TRY_S = 0.5
+REFUSED_S = 2.0  # another broker of the list may let us in, or a restarted one does not know its users yet
 
 
 class Unreachable(PochadeError):
     """Nobody answers at the address, or does not let us in."""
 
 
+class NotLetIn(Unreachable):
+    """The cluster is there: the password or a certificate is wrong, and the message says which, and what to do."""
+
+
 def client_config(bootstrap: str, properties: Mapping[str, str]) -> dict[str, str]:
-    """Configuration that any librdkafka client of ours begins with; `properties` win.
+    """Configuration that any librdkafka client of ours begins with; `properties` win, secrets read from their files.
 
     Reconnects come quickly, because the default of 10 s would outlast a broker's restart. librdkafka prints only what
     is critical: connection errors reach `error_cb`, which every long-lived client must set.
@@ -28,7 +35,7 @@ def client_config(bootstrap: str, properties: Mapping[str, str]) -> dict[str, st
         "reconnect.backoff.max.ms": "1000",
         "log_level": "2",
         "log.connection.close": "false",
-        **properties,
+        **with_secrets(properties),
     }
 
 
@@ -41,12 +48,14 @@ def probe(config: Mapping[str, str], timeout_s: float, is_alive: Callable[[], bo
     """The cluster's metadata (`AdminClient.list_topics`), as soon as it answers.
 
     Raises:
+        NotLetIn: a broker refuses the password or certificate, or shows none that is trusted; told after REFUSED_S.
         Unreachable: no answer within `timeout_s`, or `is_alive` said that waiting is in vain. The message carries what
             librdkafka reported meanwhile.
     """
     told: dict[str, None] = {}  # in order, once each
     client = _client(config, lambda error: told.setdefault(error.str()))
-    deadline = time.monotonic() + timeout_s
+    begun = time.monotonic()
+    deadline = begun + timeout_s
     while time.monotonic() < deadline and is_alive():
         try:
             return client.list_topics(timeout=min(TRY_S, max(0.05, deadline - time.monotonic())))
@@ -54,8 +63,17 @@ def probe(config: Mapping[str, str], timeout_s: float, is_alive: Callable[[], bo
             client.poll(0.05)  # serves the callback
             if failure.args[0].code() not in (KafkaError._TRANSPORT, KafkaError._TIMED_OUT):
                 told.setdefault(failure.args[0].str())
-    reasons = "; ".join(told) or "no connection was made"
+        if time.monotonic() > begun + REFUSED_S:
+            _raise_refusal(told, config)
+    _raise_refusal(told, config)
+    reasons = "; ".join(plain(told)) or "no connection was made"
     raise Unreachable(f"no Kafka answers at {config['bootstrap.servers']} within {timeout_s:g} s: {reasons}")
+
+
+def _raise_refusal(told: Iterable[str], config: Mapping[str, str]) -> None:
+    for reason in plain(told):
+        if do := remedy(reason, config):
+            raise NotLetIn(f"the Kafka cluster at {config['bootstrap.servers']} does not let us in: {reason}; {do}")
 
 
 def _client(config: Mapping[str, str], on_error: Callable[[KafkaError], object]) -> AdminClient:

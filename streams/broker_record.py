@@ -13,6 +13,7 @@ from schemas.errors import PochadeError
 from streams.broker_config import HOST, KAFKA_VERSION, Ports
 from streams.broker_docker import Container
 from streams.broker_process import Process
+from streams.private_folder import make_private
 
 Handle = Process | Container
 
@@ -91,7 +92,7 @@ def _handle(content: dict[str, str] | None) -> Handle | None:
 @contextlib.contextmanager
 def locked(kafka_home: pathlib.Path) -> Iterator[None]:
     """Only one process at a time starts or stops what belongs to this home; the others wait."""
-    kafka_home.mkdir(parents=True, exist_ok=True)
+    make_private(kafka_home)
     with open(kafka_home / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # ends with the process, however it dies
         yield

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from schemas.errors import PochadeError
+from streams.secret_names import quoted
+from streams.visible import visible_lines
 
 if TYPE_CHECKING:  # settings take 0.3 s to load, which --help need not wait for
     from streams.settings import Settings
@@ -99,7 +101,7 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except PochadeError as error:
-            click.echo(f"error: {error}", err=True)
+            click.echo(f"error: {visible_lines(str(error))}", err=True)
             ctx.exit(1)
 
 
@@ -117,13 +119,13 @@ def nested(assignments: tuple[str, ...]) -> dict[str, Any]:
     for assignment in assignments:
         key, equals, value = assignment.partition("=")
         if not equals or not key:
-            raise click.BadParameter(f"{assignment!r} is not KEY=VALUE, such as worker.threads=2")
+            raise click.BadParameter(f"{quoted(assignment)} is not KEY=VALUE, such as worker.threads=2")
         *sections, name = key.split(".", 2)  # kafka.properties.security.protocol: the last part has dots of its own
         inside = flags
         for section in sections:
             inside = inside.setdefault(section, {})
             if not isinstance(inside, dict):
-                raise click.BadParameter(f"{assignment!r}: {section!r} has a value already")
+                raise click.BadParameter(f"{key!r}: {section!r} has a value already")
         inside[name] = value
     return flags
 

@@ -22,8 +22,10 @@ from schemas.record import Delivered, Incoming, Outgoing
 from schemas.topics import full_name
 from streams import logs, metrics
 from streams.admin import client_config
+from streams.faust_security import faust_options
 from streams.producer import DeliveryFailed, RecordProducer, check_size
 from streams.schema_wait import AGAIN_S, SchemaWait
+from streams.security import security_of
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -179,7 +181,8 @@ def _app(settings: Settings, role: str) -> faust.App:
     session_s = settings.kafka.session_timeout_ms / 1000
     datadir = settings.home / "faust" / f"{role}-{os.getpid()}"  # one a process; nothing is kept in it
     datadir.mkdir(parents=True, exist_ok=True)
-    addresses = client_config(settings)["bootstrap.servers"].split(",")
+    config = client_config(settings)
+    addresses = config["bootstrap.servers"].split(",")
     return faust.App(
         f"{settings.kafka.prefix}.{role}",
         broker=[f"kafka://{address}" for address in addresses],
@@ -200,6 +203,7 @@ def _app(settings: Settings, role: str) -> faust.App:
         consumer_metadata_max_age_ms=METADATA_MS,
         producer_acks=-1,
         producer_linger=0,
+        **faust_options(security_of(config)),
     )
 
 

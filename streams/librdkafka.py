@@ -1,22 +1,28 @@
 """Whether librdkafka takes the properties under `[kafka.properties]`: asked of it, without connecting anywhere."""
 
 import re
+from collections.abc import Collection
 
 from confluent_kafka import Consumer, KafkaException, Producer
 
 from schemas.errors import PochadeError
+from streams.secret_files import with_secrets
+from streams.security import FAUST_ROLES, security_of
 from streams.settings import Settings
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "log_level": "0"}
 
 
-def check_properties(settings: Settings) -> None:
-    """Construct clients with them.
+def check_properties(settings: Settings, roles: Collection[str] = FAUST_ROLES) -> None:
+    """Construct clients with them, and ask whether Faust can follow them where one of these roles uses it.
 
     Raises:
-        PochadeError: which property is unknown, has a wrong value, or lacks another; never the value: it may be secret.
+        PochadeError: which property is unknown, has a wrong value, lacks another, or has no counterpart for Faust;
+            never the value: it may be secret.
     """
-    properties = settings.kafka.properties
+    if not settings.kafka.properties:
+        return
+    properties = with_secrets(settings.kafka.properties)
     for name, value in properties.items():
         try:
             Producer({**NOWHERE, name: value})
@@ -29,6 +35,8 @@ def check_properties(settings: Settings) -> None:
                 ) from None
             if name in why or "Invalid value" in why:
                 raise PochadeError(f"kafka.properties.{name}: librdkafka refuses it: {_hidden(why, value)}") from None
+    if FAUST_ROLES & set(roles):
+        security_of(properties)
     try:  # one may need another, such as SASL its mechanism
         Producer({**NOWHERE, **properties})
         Consumer({**NOWHERE, "group.id": "check", **properties}).close()

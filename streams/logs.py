@@ -18,6 +18,7 @@ from schemas.errors import InvalidRecord, InvalidRequest
 from schemas.record import Incoming
 from streams.request_codec import request_id_of
 from streams.settings import Logs
+from streams.visible import visible, visible_lines
 
 OWN_HANDLERS = {"TRANSFORMERS_VERBOSITY": "error", "DIFFUSERS_VERBOSITY": "error", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
 NOISY = ("faust", "mode", "aiokafka", "httpx", "boto3", "botocore", "urllib3", "s3transfer")  # WARNING at least
@@ -105,12 +106,12 @@ class TextFormatter(logging.Formatter):
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  the base class names it
-        record.message = _withheld(record.message, *_errors_of(record))
-        fields = " ".join(f"{name}={value}" for name, value in context().items())
+        record.message = visible_lines(_withheld(record.message, *_errors_of(record)))
+        fields = " ".join(f"{name}={visible(str(value))}" for name, value in context().items())
         return super().formatMessage(record) + (f" [{fields}]" if fields else "")
 
     def formatException(self, ei: Any) -> str:  # noqa: N802
-        return _withheld(super().formatException(ei), ei[1])
+        return visible_lines(_withheld(super().formatException(ei), ei[1]))
 
 
 class JsonFormatter(logging.Formatter):

@@ -1,16 +1,13 @@
 """Where each setting comes from: a flag, the environment, the TOML file or its default; secrets are never told."""
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic_settings import EnvSettingsSource, TomlConfigSettingsSource
 
+from streams.secret_names import HIDDEN, is_secret
 from streams.settings import PREFIX, Settings, config_file
-
-SECRET = re.compile(r"password|secret|key|token|jaas", re.IGNORECASE)
-HIDDEN = "(hidden)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +38,7 @@ def origins(settings: Settings, flags: Mapping[str, Any]) -> list[Origin]:
 
 def shown(name: str, value: Any) -> Any:
     """The value, or HIDDEN if the last part of its name tells a secret; an empty one has nothing to hide."""
-    is_secret = bool(SECRET.search(name.removeprefix("kafka.properties.")))
-    return HIDDEN if is_secret and value not in ("", None, {}) else value
+    return HIDDEN if is_secret(name) and value not in ("", None, {}) else value
 
 
 def hidden(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

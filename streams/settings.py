@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from schemas.errors import PochadeError, Unknown
+from streams.secret_names import quoted
 
 PREFIX = "POCHADE_"
 PROCESS_VARIABLES = {"POCHADE_CONFIG"}  # read here, not settings
@@ -36,7 +37,7 @@ class Kafka(Section):
     session_timeout_ms: int = Field(6000, ge=1000, le=60000)  # silence until a member's partitions move on
     flow_partitions: int = Field(4, ge=1, le=1024)  # of topics made anew: most classifiers, routers, ledgers that serve
     jobs_partitions: int = Field(4, ge=1, le=1024)  # most workers one variant may have
-    properties: dict[str, str] = {}  # librdkafka's own names, passed through (security.protocol ...)
+    properties: dict[str, str] = Field({}, repr=False)  # librdkafka's own names, passed through (security.protocol ...)
 
 
 class Registry(Section):
@@ -44,8 +45,8 @@ class Registry(Section):
 
     url: str = ""  # https://HOST:PORT; "": none
     username: str = ""  # for basic authentication, with `password`
-    password: str = ""  # or file:PATH
-    token: str = ""  # a bearer token in place of a password, or file:PATH
+    password: str = Field("", repr=False)  # or file:PATH
+    token: str = Field("", repr=False)  # a bearer token in place of a password, or file:PATH
     ca: str = ""  # PEM file of the authority that signed its certificate; "": those that the system trusts
     timeout_s: float = Field(5, gt=0, le=60)  # of one question
 
@@ -209,4 +210,4 @@ def _readable(error: ValidationError) -> PochadeError:
             kind = fields[section].annotation if section in fields else None
             fields = kind.model_fields if isinstance(kind, type) and issubclass(kind, BaseModel) else {}
         return Unknown("setting", name if not sections else where, [".".join([*sections, f]) for f in fields])
-    return InvalidSettings(f"setting {where}: {first['msg']}: got {first['input']!r}")
+    return InvalidSettings(f"setting {where}: {first['msg']}: got {quoted(first['input'], where)}")

@@ -18,12 +18,19 @@ from streams.shipped import INFRA
 
 def load_pipeline(variant: Variant) -> Any:
     """A pipeline on its device, ready to paint. Whatever the libraries raise over a model goes up as it is."""
-    source, loading = model_source(variant.model), variant.loading
+    (source, revision), loading = revised(model_source(variant.model)), variant.loading
     device, dtype = placement(loading, has_cuda=torch.cuda.is_available())
-    parts = {"unet": _unet(source, loading.unet, dtype)} if loading.unet else {}
+    parts = {"unet": _unet(source, revision, loading.unet, dtype)} if loading.unet else {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        pipeline = DiffusionPipeline.from_pretrained(source, torch_dtype=dtype, variant=loading.files or None, **parts)
+        pipeline = DiffusionPipeline.from_pretrained(
+            source,
+            revision=revision,
+            use_safetensors=True,  # other formats can run code when they are read
+            torch_dtype=dtype,
+            variant=loading.files or None,
+            **parts,
+        )
     _set_scheduler(pipeline, variant.scheduler, loading.timestep_spacing)
     return _settled(pipeline.to(device))  # may find no memory
 
@@ -66,15 +73,22 @@ def placement(loading: Loading, *, has_cuda: bool) -> tuple[str, torch.dtype]:
     return device, dtype
 
 
-def _unet(source: str, weights: str, dtype: torch.dtype) -> UNet2DConditionModel:
+def revised(named: str) -> tuple[str, str | None]:
+    """A hub id and the commit, tag or branch after its `@`; a folder, and a name without one, as it is with None."""
+    name, at, revision = named.partition("@")
+    return (name, revision) if at and revision and not pathlib.Path(named).exists() else (named, None)
+
+
+def _unet(source: str, revision: str | None, weights: str, dtype: torch.dtype) -> UNet2DConditionModel:
     """The model's UNet with other weights; its own are not loaded, nor fetched from the hub."""
-    unet = UNet2DConditionModel.from_config(UNet2DConditionModel.load_config(source, subfolder="unet"))
+    config = UNet2DConditionModel.load_config(source, subfolder="unet", revision=revision)
+    unet = UNet2DConditionModel.from_config(config)
     unet.load_state_dict(load_file(weights_file(weights)))
     return unet.to(dtype)
 
 
 def weights_file(named: str) -> str:
-    """A file under infra/, a file here, or OWNER/REPOSITORY/FILE fetched from the hub once.
+    """A file under infra/, a file here, or OWNER/REPOSITORY@REVISION/FILE fetched from the hub once.
 
     Raises:
         EngineFailed: neither a file nor such a name.
@@ -89,7 +103,8 @@ def weights_file(named: str) -> str:
         raise EngineFailed(f"unet {named!r} is no file (looked in {shipped} and here) and not OWNER/REPOSITORY/FILE")
     from huggingface_hub import hf_hub_download
 
-    fetched: str = hf_hub_download(f"{owner}/{repository}", file)
+    name, revision = revised(f"{owner}/{repository}")
+    fetched: str = hf_hub_download(name, file, revision=revision)
     return fetched
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient
 
-from replay.deployment import child_options
+from replay.deployment import child_environment, child_options
 from replay.processes import Child, role_process, spawn
 from replay.supervisor import STOP_S
 from schemas.errors import PochadeError
@@ -47,13 +47,19 @@ class Site:
 
     def serve(self, settings: Settings, name: str, roles: Sequence[str], **own: str) -> Child:
         """A `pochade serve` process; `own` are settings such as `worker__id`."""
-        options = child_options(settings, load())
+        options = self._options(settings)
         mine = {key.replace("__", "."): value for key, value in own.items()}
         return self._start(role_process(name, roles, options, mine).command, name)
 
     def copying(self, settings: Settings, name: str, roles: Sequence[str]) -> Child:
         """A process of the skeleton: the same clients with handlers that only copy."""
-        return self.python(name, SKELETON, *child_options(settings, load()), *roles)
+        return self.python(name, SKELETON, *self._options(settings), *roles)
+
+    @staticmethod
+    def _options(settings: Settings) -> list[str]:
+        inherited = load()
+        os.environ.update(child_environment(settings, inherited))
+        return child_options(settings, inherited)
 
     def python(self, name: str, module: str, *arguments: str) -> Child:
         """A child process of ours that runs a module."""

@@ -1,6 +1,5 @@
 """`pochade cancel`: a request is ended before it is painted."""
 
-import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -9,6 +8,7 @@ import click
 from schemas.messages import Result, Status
 from streams.commands import opening
 from streams.commands.options import SHOWN, Ago
+from streams.visible import json_text, visible
 
 if TYPE_CHECKING:
     from streams.settings import Settings
@@ -58,9 +58,9 @@ def cancel(
             result = client.wait(request_id, timeout) if is_waiting else None
     if output == "json":
         shown = {"request_id": request_id, "status": result and str(result.status), "reason": result and result.reason}
-        click.echo(json.dumps({**shown, "had_ended": was_ended}, ensure_ascii=False))
+        click.echo(json_text({**shown, "had_ended": was_ended}))
     else:
-        click.echo(_words(request_id, result, was_ended))
+        click.echo(visible(_words(request_id, result, was_ended)))
     if result is not None and result.status is not Status.CANCELLED:
         raise SystemExit(1)
 

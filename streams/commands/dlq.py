@@ -9,6 +9,7 @@ import click
 from schemas.errors import PochadeError
 from streams.commands import listing, opening
 from streams.commands.options import LISTED, SHOWN, Ago
+from streams.visible import visible
 
 if TYPE_CHECKING:
     from streams.letters import Letter
@@ -81,7 +82,7 @@ def show(load: "Callable[[], Settings]", position: str, output: str) -> None:
         return
     headers = facts.pop("headers")
     for name, fact in [*facts.items(), *((f"header {n}", h) for n, h in headers.items())]:
-        click.echo(f"{name:<12}  {fact}")
+        click.echo(visible(f"{name:<12}  {fact}"))
     click.echo("\n" + "\n".join(listing.hex_lines(value[:SHOWN_BYTES])))
     if len(value) > SHOWN_BYTES:
         click.echo(f"... {len(value) - SHOWN_BYTES} bytes more: -o json has all")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from streams.commands.options import LISTED
+from streams.visible import visible
 
 if TYPE_CHECKING:
     from streams.checks import Check
@@ -47,6 +48,6 @@ def doctor(load: "Callable[[], Settings]", output: str) -> None:
 
 def _say(check: "Check") -> None:
     verdict = click.style(f"{check.verdict:<4}", fg=COLOURS[check.verdict])  # echo drops it where there is no terminal
-    click.echo(f"{verdict}  {check.name:<18}{check.found}")
+    click.echo(f"{verdict}  {visible(f'{check.name:<18}{check.found}')}")
     if check.do:
         click.echo(f"{'':24}-> {check.do}")

@@ -1,10 +1,11 @@
 """Rows of a command: a table on a terminal, tab-separated lines elsewhere, or JSON."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
+
+from streams.visible import json_text, visible
 
 
 def show(
@@ -12,10 +13,10 @@ def show(
 ) -> None:
     """Print rows. A table has `columns` only, JSON all keys; `colours` is of whole cells on a terminal."""
     if output == "json":
-        click.echo(json.dumps([*rows], ensure_ascii=False, indent=2))
+        click.echo(json_text([*rows], indent=2))
     elif output == "jsonl":
         for row in rows:
-            click.echo(json.dumps(row, ensure_ascii=False))
+            click.echo(json_text(row))
     elif click.get_text_stream("stdout").isatty():
         _table(rows, columns, colours)
     else:
@@ -34,7 +35,7 @@ def hex_lines(data: bytes) -> list[str]:
 
 
 def _cell(value: Any) -> str:
-    return "-" if value is None else " ".join(str(value).split())
+    return "-" if value is None else " ".join(visible(str(value)).split())
 
 
 def _table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], colours: Mapping[str, str]) -> None:

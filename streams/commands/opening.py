@@ -1,21 +1,55 @@
 """Opens the clients that a command needs, and closes them after it."""
 
 import contextlib
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the clients take half a second to load, which --help need not wait for
+    from schemas.record import Delivered, Outgoing
     from streams.client import RequestClient
     from streams.producer import RecordProducer
     from streams.settings import Settings
 
 
+class LateProducer:
+    """A producer that is opened by its first record: who only reads needs no right to write."""
+
+    def __init__(self, settings: "Settings", first: "Sequence[Outgoing]" = ()) -> None:
+        """`first`: written before anything else, once something is."""
+        self._settings, self._first = settings, first
+        self._opened: RecordProducer | None = None
+        self._opening = threading.Lock()
+
+    def send(self, record: "Outgoing") -> "Future[Delivered]":
+        """As `RecordProducer.send`."""
+        with self._opening:
+            if self._opened is None:
+                from streams.producer import KafkaRecordProducer
+
+                self._opened = KafkaRecordProducer(self._settings)
+                for each in self._first:
+                    self._opened.send(each)
+        return self._opened.send(record)
+
+    def close(self) -> None:
+        """As `RecordProducer.close`."""
+        if self._opened is not None:
+            self._opened.close()
+
+
 @contextlib.contextmanager
 def producer(settings: "Settings") -> "Iterator[RecordProducer]":
-    """The producer of a command; what is queued is written before it closes."""
-    from streams.producer import KafkaRecordProducer
+    """The producer of a command; what is queued is written before it closes.
 
-    opened = KafkaRecordProducer(settings)
+    Raises:
+        Unreachable: the configured cluster does not answer, or does not let us in.
+    """
+    from streams import broker
+
+    broker.reach(settings)
+    opened = LateProducer(settings)
     try:
         yield opened
     finally:
@@ -24,7 +58,7 @@ def producer(settings: "Settings") -> "Iterator[RecordProducer]":
 
 @contextlib.contextmanager
 def client(settings: "Settings") -> "Iterator[RequestClient]":
-    """A client of the deployment, whose roles may be of an older release."""
+    """A client of the deployment, whose roles may be of an older release. Raises Unreachable, as `producer` does."""
     from schemas.messages import GenerateRequest, Outcome
     from streams.client import RequestClient
     from streams.schema_topic import tell

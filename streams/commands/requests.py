@@ -1,7 +1,6 @@
 """`pochade submit`, `results` and `explain`: ask for pictures, and read what became of them."""
 
 import contextlib
-import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -12,6 +11,7 @@ from schemas.messages import Result, Status
 from streams.commands.opening import client as _client
 from streams.commands.options import Ago, duration
 from streams.commands.wishes import fields_of, wishes
+from streams.visible import json_text
 
 if TYPE_CHECKING:  # the clients take half a second to load, which --help need not wait for
     from streams.settings import Settings
@@ -96,7 +96,7 @@ def _print_ending(request_id: str, result: Result | None, output: str) -> None:
 
     if output == "json":
         shown = None if result is None else showing.as_json(result)
-        click.echo(json.dumps({"request_id": request_id, "result": shown}, ensure_ascii=False))
+        click.echo(json_text({"request_id": request_id, "result": shown}))
     elif result is not None:
         showing.ending(result)
 
@@ -125,7 +125,7 @@ def results(load: "Callable[[], Settings]", is_following: bool, since: int, outp
         found = client.results(now_ms() - since, is_following=is_following)
         if output == "jsonl":
             for result in found:
-                click.echo(json.dumps(showing.as_json(result), ensure_ascii=False))
+                click.echo(json_text(showing.as_json(result)))
         elif console.is_terminal and not is_following:
             showing.table(sorted(found, key=lambda result: result.ended_ms), console)
         else:
@@ -170,6 +170,6 @@ def explain(load: "Callable[[], Settings]", request_id: str, since: int, timeout
             "or belong to another deployment (--set kafka.prefix=NAME)"
         )
     if output == "json":
-        click.echo(json.dumps({**showing.as_json(result), "why": why(result)}, ensure_ascii=False, indent=2))
+        click.echo(json_text({**showing.as_json(result), "why": why(result)}, indent=2))
     else:
         showing.explanation(result, Console())

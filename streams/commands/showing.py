@@ -14,6 +14,7 @@ from rich.table import Table
 
 from schemas.messages import Result, Status, Step
 from streams.story import steps_of, why
+from streams.visible import visible
 
 COLUMNS = ("ended", "outcome", "level", "confidence", "latency", "request", "prompt")
 COLOURS = {Status.COMPLETED: "green", Status.EXPIRED: "yellow", Status.CANCELLED: "yellow"}
@@ -49,7 +50,8 @@ def _row(result: Result) -> tuple[str, ...]:
     ended = datetime.datetime.fromtimestamp(result.ended_ms / 1000).strftime("%H:%M:%S")
     level = (result.level or "-") + (" ↑" if result.escalated else "")
     scored = score(result.confidence, result.threshold)
-    return ended, result.status, level, scored, milliseconds(result.latency_ms), result.request_id, result.prompt
+    row = ended, result.status, level, scored, milliseconds(result.latency_ms), result.request_id, result.prompt
+    return tuple(visible(cell) for cell in row)
 
 
 def line(result: Result) -> str:
@@ -71,22 +73,22 @@ def table(results: Iterable[Result], console: Console) -> None:
 
 def ending(result: Result) -> None:
     """A result as `submit --wait` tells it."""
-    click.echo(f"{result.status}  {why(result)}")
+    click.echo(visible(f"{result.status}  {why(result)}"))
     if result.image_uri:
-        click.echo(f"image  {place_of(result.image_uri)}")
+        click.echo(visible(f"image  {place_of(result.image_uri)}"))
 
 
 def explanation(result: Result, console: Console) -> None:
     """Everything the record tells of one request."""
     facts = Table(show_header=False, box=None, pad_edge=False)
     for name, value in _facts(result).items():
-        facts.add_row(f"[dim]{name}[/]", escape(value))
+        facts.add_row(f"[dim]{name}[/]", escape(visible(value)))
     console.print(facts)
     steps = steps_of(result)
     if steps:
         console.print()
         console.print(_path(steps))
-    console.print(f"\n[bold]{escape(why(result))}[/]", highlight=False)
+    console.print(f"\n[bold]{escape(visible(why(result)))}[/]", highlight=False)
 
 
 def _facts(result: Result) -> dict[str, str]:
@@ -115,5 +117,13 @@ def _path(steps: Iterable[Step]) -> Table:
         times = (f"{step.queue_ms} ms", f"{step.paint_ms} ms")
         scored = score(step.confidence, step.threshold)
         over = f"step {step.paint_over_step}" if step.paint_over_step else "-"  # of the draft before, from which step
-        grid.add_row(str(step.stage), escape(step.level), over, escape(step.worker_id), *numbers, *times, scored)
+        grid.add_row(
+            str(step.stage),
+            escape(visible(step.level)),
+            over,
+            escape(visible(step.worker_id)),
+            *numbers,
+            *times,
+            scored,
+        )
     return grid

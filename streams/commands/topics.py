@@ -1,4 +1,4 @@
-"""`pochade topics list | create | describe | diff`: the topic table against the cluster."""
+"""`pochade topics list | create | describe | diff | acls`: the topic table against the cluster, and rights on it."""
 
 from collections.abc import Callable
 from dataclasses import asdict
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from schemas.access import WHO
 from schemas.errors import Unknown
 from schemas.topics import TABLE, Topic, full_name
 from streams.commands import listing
@@ -133,6 +134,52 @@ def diff(load: "Callable[[], Settings]", variants: tuple[str, ...], output: str)
     click.echo(f"{len(wanted)} topics wanted, {len(differing)} differences", err=True)
     if differing:
         raise SystemExit(1)
+
+
+@topics.command("acls")
+@click.option("--role", "roles", multiple=True, metavar="NAME", help="Only for this role or client; may be repeated.")
+@click.option(
+    "--principal",
+    "named",
+    multiple=True,
+    metavar="NAME=User:WHO",
+    help="Who it connects as (default User:PREFIX-NAME); may be repeated.",
+)
+@click.option("--apply", "is_applied", is_flag=True, help="Create them on the cluster, as the user of these settings.")
+@click.option(
+    "-o", "--output", type=click.Choice(["text", "table", "json", "jsonl"]), default="text", show_default=True
+)
+@click.pass_obj
+def acls(
+    load: "Callable[[], Settings]", roles: tuple[str, ...], named: tuple[str, ...], is_applied: bool, output: str
+) -> None:
+    """Print the rights that each role and client needs, and no more, as kafka-acls.sh commands.
+
+    Roles: classifier, router, worker, discriminator, ledger, planner. Clients: producer (submits), consumer (reads
+    results), operator (creates topics, cancels, pins plans, doctor, audit). Nothing is contacted without --apply. An
+    idempotent producer needs no right on the cluster. `bench`, `demo` and `chaos` make topics with prefixes of their
+    own and want a cluster that is theirs.
+
+    \b
+    Examples:
+      pochade topics acls
+      pochade topics acls --role router --principal router=User:CN=router
+      pochade --config admin.toml topics acls --apply
+    """
+    from streams.acl_admin import create_acls
+    from streams.acls import acls as rights
+    from streams.acls import commands, principals
+
+    settings = load()
+    rows = rights(settings.kafka.prefix, principals(named, settings.kafka.prefix), roles or WHO)
+    if output == "text":
+        for command in commands(rows, settings.kafka.bootstrap_servers or "HOST:PORT"):
+            click.echo(command)
+    else:
+        shown = [{**asdict(row), "operations": ", ".join(row.operations)} for row in rows]
+        listing.show(shown, ("who", "principal", "resource", "pattern", "name", "operations"), output)
+    if is_applied:
+        click.echo(f"{create_acls(settings, rows)} ACLs are there", err=True)
 
 
 def _row(found: "Found", prefix: str) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 import contextlib
 import datetime
-import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -12,6 +11,7 @@ import click
 
 from schemas.errors import PochadeError
 from streams.commands.options import Ago
+from streams.visible import json_text, visible
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -78,7 +78,7 @@ def _timed_out(watched: "Watch", timeout: float) -> PochadeError:
 @contextlib.contextmanager
 def _shower(output: str) -> "Iterator[Callable[[Note], None]]":
     if output == "jsonl":
-        yield lambda note: click.echo(json.dumps(asdict(note), ensure_ascii=False))
+        yield lambda note: click.echo(json_text(asdict(note)))
     elif not click.get_text_stream("stdout").isatty():
         yield lambda note: click.echo("\t".join(" ".join(cell.split()) for cell in _cells(note)))
     else:
@@ -99,7 +99,7 @@ def _shower(output: str) -> "Iterator[Callable[[Note], None]]":
 
 def _cells(note: "Note") -> tuple[str, ...]:
     at = datetime.datetime.fromtimestamp(note.at_ms / 1000).strftime("%H:%M:%S.%f")[:-3]
-    return at, note.request_id, note.kind, note.by, note.words()
+    return at, *(visible(cell) for cell in (note.request_id, note.kind, note.by, note.words()))
 
 
 def _table(newest: "dict[str, Note]") -> "Table":

@@ -94,10 +94,36 @@ def test_a_model_may_have_only_the_files_that_the_catalog_names(tmp_path: pathli
 
 
 def test_weights_that_are_no_file_come_from_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[str, str]] = []
-    monkeypatch.setattr("huggingface_hub.hf_hub_download", lambda *args: asked.append(args) or "/fetched")
+    asked: list[tuple[str, str, str | None]] = []
+
+    def download(repository: str, file: str, revision: str | None) -> str:
+        asked.append((repository, file, revision))
+        return "/fetched"
+
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
     assert weights_file("ByteDance/SDXL-Lightning/sdxl_lightning_2step_unet.safetensors") == "/fetched"
-    assert asked == [("ByteDance/SDXL-Lightning", "sdxl_lightning_2step_unet.safetensors")]
+    assert weights_file("ByteDance/SDXL-Lightning@c9a24f4/unet.safetensors") == "/fetched"
+    assert asked == [
+        ("ByteDance/SDXL-Lightning", "sdxl_lightning_2step_unet.safetensors", None),
+        ("ByteDance/SDXL-Lightning", "unet.safetensors", "c9a24f4"),
+    ]
+
+
+def test_a_model_of_the_hub_may_be_pinned_to_a_revision_and_comes_as_safetensors(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[tuple[str, object, object]] = []
+
+    def load_nothing(source: str, **how: object) -> None:
+        asked.append((source, how["revision"], how["use_safetensors"]))
+        raise OSError("nothing is fetched in a test")
+
+    monkeypatch.setattr("diffusers.DiffusionPipeline.from_pretrained", load_nothing)
+    for model in ("stabilityai/sdxl@462165984030d82259a11f4367a4eed129e94a7b", "stabilityai/sdxl"):
+        with pytest.raises(OSError, match="in a test"):
+            load_pipeline(light(model))
+    revision = "462165984030d82259a11f4367a4eed129e94a7b"
+    assert asked == [("stabilityai/sdxl", revision, True), ("stabilityai/sdxl", None, True)]
 
 
 @pytest.mark.parametrize("named", ["/nowhere/unet.safetensors", "../unet/x.safetensors", "unet.safetensors", "a/b"])

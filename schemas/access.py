@@ -1,0 +1,100 @@
+"""Who reads and writes each topic, and which groups and transactional ids each role uses: what rights are made of.
+
+A test holds it against the topic table: a topic of the table that nobody writes or reads here fails it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from schemas.topics import (
+    CLASSIFIED,
+    DLQ,
+    EVENTS,
+    FLEET,
+    IMAGES,
+    OUTCOMES,
+    PLAN,
+    PROMPTS,
+    PROMPTS_BATCH,
+    RESULTS,
+    SCHEMAS,
+)
+
+ROLES = ("classifier", "router", "worker", "discriminator", "ledger", "planner")
+PRODUCER = "producer"  # whoever asks for pictures: `pochade submit`, a gateway
+CONSUMER = "consumer"  # whoever reads how requests ended: `pochade results`, `watch`, `explain`, a gateway
+OPERATOR = "operator"  # `pochade topics create`, `cancel`, `plan pin`, `dlq redrive`, `doctor`, `audit`
+WHO = (*ROLES, PRODUCER, CONSUMER, OPERATOR)
+
+JOBS = "jobs."  # the beginning of the job topics' names, one a variant
+ALL = ""  # the beginning of every name
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Who writes and who reads a topic."""
+
+    written_by: tuple[str, ...]
+    read_by: tuple[str, ...]
+
+
+ACCESS: Mapping[str, Rows] = {
+    PROMPTS: Rows((PRODUCER, OPERATOR), ("classifier", OPERATOR)),
+    PROMPTS_BATCH: Rows((PRODUCER, OPERATOR, "classifier"), ("classifier", OPERATOR)),
+    CLASSIFIED: Rows(("classifier",), ("router", "planner", "ledger", OPERATOR)),
+    JOBS: Rows(("router", "discriminator"), ("worker", "router", OPERATOR)),  # the router: those that nobody serves
+    IMAGES: Rows(("worker",), ("discriminator", OPERATOR)),
+    OUTCOMES: Rows(("classifier", "router", "worker", "discriminator", OPERATOR), ("ledger", OPERATOR)),
+    RESULTS: Rows(("ledger",), (*ROLES, CONSUMER, OPERATOR)),
+    EVENTS: Rows(("router", "worker", "discriminator"), (CONSUMER, OPERATOR)),
+    PLAN: Rows(("planner", OPERATOR), ("router", "worker", "discriminator", "planner", OPERATOR)),
+    SCHEMAS: Rows((*ROLES, OPERATOR), (*ROLES, OPERATOR)),
+    FLEET: Rows(("worker",), ("classifier", "router", "worker", "discriminator", "planner", OPERATOR)),
+    DLQ: Rows(("classifier", "router", "worker", "discriminator", "ledger"), (OPERATOR,)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A consumer group, by its name without the deployment's prefix."""
+
+    name: str
+    is_prefix: bool = False  # of several groups' names
+    operations: tuple[str, ...] = ("Read",)  # as Kafka spells them
+
+
+MEMBER = ("Read", "AlterConfigs")  # KIP-848 keeps a group's session timeout at the brokers: its members set it
+WORKERS = "worker."
+
+# every client of ours may look at every group, and join few. Readers without a group name one too: librdkafka asks for
+# the coordinator of any group that it is told, and reports a refusal again and again
+LOOK = Group(ALL, is_prefix=True, operations=("Describe",))
+
+GROUPS: Mapping[str, tuple[Group, ...]] = {
+    "classifier": (LOOK, Group("classifier"), Group("classifier-batch")),
+    "router": (LOOK, Group("router"), Group(WORKERS, is_prefix=True)),
+    "worker": (LOOK, Group(WORKERS, is_prefix=True, operations=MEMBER)),
+    "discriminator": (LOOK, Group("discriminator")),
+    "ledger": (LOOK, Group("ledger", operations=MEMBER)),
+    "planner": (LOOK, Group("planner")),
+    PRODUCER: (LOOK,),
+    CONSUMER: (LOOK, Group("consumer", is_prefix=True)),
+    OPERATOR: (LOOK, Group("doctor", operations=MEMBER)),
+}
+
+# beginnings of transactional ids, without the deployment's prefix
+TRANSACTIONS: Mapping[str, tuple[str, ...]] = {
+    "ledger": ("ledger.",),
+    "planner": ("planner",),
+    OPERATOR: ("doctor",),
+}
+
+
+def written_by(who: str) -> list[str]:
+    """The topics that one of WHO writes, in the table's order; `JOBS` stands for all job topics."""
+    return [topic for topic, rows in ACCESS.items() if who in rows.written_by]
+
+
+def read_by(who: str) -> list[str]:
+    """The topics that one of WHO reads, in the table's order; `JOBS` stands for all job topics."""
+    return [topic for topic, rows in ACCESS.items() if who in rows.read_by]

@@ -1,0 +1,103 @@
+"""Rights of least privilege for each role and client, from `schemas/access.py`: as rows, or as commands."""
+
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from schemas.access import ALL, GROUPS, JOBS, OPERATOR, TRANSACTIONS, WHO, read_by, written_by
+from schemas.errors import PochadeError, Unknown
+from schemas.topics import full_name
+
+DOCTOR_TOPICS = "doctor-"  # `pochade doctor` makes one for a moment, to ask the brokers' time
+
+
+class Resource(StrEnum):
+    """What a right is about, as `kafka-acls.sh` calls it."""
+
+    TOPIC = "topic"
+    GROUP = "group"
+    TRANSACTIONAL_ID = "transactional-id"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acl:
+    """Operations that one principal may do on one name, or on all names that begin with it."""
+
+    who: str
+    principal: str  # User:NAME
+    resource: Resource
+    pattern: str  # literal | prefixed
+    name: str
+    operations: tuple[str, ...]  # as Kafka spells them: Read, Write, Describe ...
+
+
+def principals(named: Iterable[str], prefix: str) -> dict[str, str]:
+    """Who -> principal: `role=User:NAME` as given, else User:PREFIX-role.
+
+    Raises:
+        PochadeError: not of that form, or nobody of ours.
+    """
+    found = {who: f"User:{prefix}-{who}" for who in WHO}
+    for each in named:
+        who, equals, principal = each.partition("=")
+        if who not in found:
+            raise Unknown("role or client", who, WHO)
+        if not equals or not principal.startswith("User:") or principal == "User:":
+            raise PochadeError(f"{each!r:.80} is not ROLE=User:NAME, such as router=User:router")
+        found[who] = principal
+    return found
+
+
+def acls(prefix: str, principal_of: Mapping[str, str], of: Sequence[str] = WHO) -> list[Acl]:
+    """What each of these needs on a deployment's topics, groups and transactional ids, and no more.
+
+    Raises:
+        Unknown: nobody of ours is called so.
+    """
+    found: list[Acl] = []
+    for who in of:
+        if who not in WHO:
+            raise Unknown("role or client", who, WHO)
+
+        def row(resource: Resource, name: str, *operations: str, is_prefix: bool = False, by: str = who) -> None:
+            pattern = "prefixed" if is_prefix else "literal"
+            whole, principal = full_name(prefix, name), principal_of[by]
+            found.append(
+                Acl(who=by, principal=principal, resource=resource, pattern=pattern, name=whole, operations=operations)
+            )
+
+        _topic_rows(who, row)
+        for group in GROUPS[who]:
+            row(Resource.GROUP, group.name, *group.operations, is_prefix=group.is_prefix)
+        for name in TRANSACTIONS.get(who, ()):
+            row(Resource.TRANSACTIONAL_ID, name, "Write", is_prefix=True)
+    return found
+
+
+def _topic_rows(who: str, row: Callable[..., None]) -> None:
+    # every client of ours looks whether its topics are there and as the table says, before it begins
+    row(Resource.TOPIC, ALL, "Describe", "DescribeConfigs", is_prefix=True)
+    if who == OPERATOR:
+        row(Resource.TOPIC, ALL, "Create", is_prefix=True)
+        row(Resource.TOPIC, DOCTOR_TOPICS, "Write", "Delete", is_prefix=True)
+    reads, writes = read_by(who), written_by(who)
+    for topic in dict.fromkeys((*reads, *writes)):
+        operations = [op for op, topics in (("Read", reads), ("Write", writes)) if topic in topics]
+        row(Resource.TOPIC, topic, *operations, is_prefix=topic == JOBS)
+
+
+def commands(rows: Sequence[Acl], bootstrap: str) -> list[str]:
+    """`kafka-acls.sh` commands, one for each principal, kind of resource, pattern and set of operations."""
+    joined: dict[tuple[str, str, str, tuple[str, ...]], list[str]] = {}
+    for each in rows:
+        joined.setdefault((each.principal, each.resource, each.pattern, each.operations), []).append(each.name)
+    told = []
+    for (principal, resource, pattern, operations), names in joined.items():
+        words = ["kafka-acls.sh", "--bootstrap-server", bootstrap, "--command-config", "admin.properties", "--add"]
+        words += ["--allow-principal", principal]
+        words += [part for operation in operations for part in ("--operation", operation)]
+        words += [part for name in names for part in (f"--{resource}", name)]
+        words += ["--resource-pattern-type", pattern]
+        told.append(shlex.join(words))
+    return told

@@ -1,0 +1,28 @@
+"""Texts of others for a terminal or a log: what would steer the terminal, or pass for another line, is taken out."""
+
+import json
+import re
+from typing import Any
+
+STEERS = re.compile(
+    "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f"  # control characters: ESC, CSI, backspace ...
+    "\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # those that turn the direction of what follows
+)
+BREAKS = re.compile("[\t\n\v\f\r\x85\u2028\u2029]+")
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+
+
+def visible(text: str) -> str:
+    """One line of it, without control characters."""
+    return BREAKS.sub(" ", visible_lines(text))
+
+
+def visible_lines(text: str) -> str:
+    """The same with its lines and tabs."""
+    return STEERS.sub(REPLACEMENT, text)
+
+
+def json_text(value: Any, indent: int | None = None) -> str:
+    """JSON whose strings hold such characters as escapes, so that a terminal shows what another program reads."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    return STEERS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

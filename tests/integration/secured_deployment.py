@@ -1,0 +1,107 @@
+"""A deployment on a secured broker: a TOML file and a password file for each user, commands and roles as them."""
+
+import json
+import pathlib
+import re
+import subprocess
+from collections.abc import Mapping, Sequence
+
+import tomlkit
+from click.testing import CliRunner, Result
+
+from replay.processes import role_process, spawn
+from streams import cli
+from streams.settings import Settings, load
+from tests.integration.secure_broker import SecureBroker
+from tests.integration.waiting import ask
+from tests.patience import PATIENCE_S
+
+PREFIX = "secured"
+
+
+class Deployment:
+    """Configuration files, users and processes of a deployment on a secured broker."""
+
+    def __init__(self, broker: SecureBroker, folder: pathlib.Path) -> None:
+        self.broker, self.folder = broker, folder
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def password_file(self, who: str) -> pathlib.Path:
+        return self.folder / f"{who}.password"
+
+    def configure(self, who: str, properties: Mapping[str, str], listener: str = "SASL") -> pathlib.Path:
+        """The TOML file of one role or client."""
+        content = {
+            "home": str(self.folder / "home"),
+            "catalog": "profile",
+            "kafka": {
+                "bootstrap_servers": self.broker.address(listener),
+                "prefix": PREFIX,
+                "session_timeout_ms": 3000,
+                "properties": dict(properties),
+            },
+        }
+        path = self.folder / f"{who}.toml"
+        path.write_text(tomlkit.dumps(content))
+        return path
+
+    def add(self, who: str, password: str) -> None:
+        """A user of that name whose password lies in a file."""
+        self.password_file(who).write_text(password)
+        self.configure(who, self.broker.scram(who, f"file:{self.password_file(who)}"))
+
+    def settings(self, properties: Mapping[str, str], listener: str = "SASL") -> Settings:
+        kafka = {"bootstrap_servers": self.broker.address(listener), "prefix": PREFIX, "properties": dict(properties)}
+        return load({"home": self.folder / "home", "catalog": "profile", "kafka": kafka})
+
+    def pochade(self, who: str, *arguments: str) -> Result:
+        """A command as one user."""
+        done = CliRunner().invoke(cli.main, ["--config", str(self.folder / f"{who}.toml"), *arguments])
+        assert done.exception is None or isinstance(done.exception, SystemExit), done.output
+        return done
+
+    def serve(self, who: str, roles: Sequence[str] = ()) -> None:
+        """A process as one user; without `roles` the one of that name."""
+        options = ["--config", str(self.folder / f"{who}.toml")]
+        child = spawn(role_process(who, roles or [who], options, {}).command, self.folder / f"{who}.log")
+        assert isinstance(child, subprocess.Popen)
+        self.processes[who] = child
+
+    def is_ready(self, role: str) -> bool:
+        """Whether its newest process says so; a process that has ended fails the test with its last words."""
+        told = (self.folder / f"{role}.log").read_text()
+        assert self.processes[role].poll() is None, told[-2000:]
+        addresses = re.findall(r"health and metrics on (\S+)/livez", told)
+        return bool(addresses) and ask(f"{addresses[-1]}/readyz")[0] == 200
+
+    def submitted(self, count: int, who: str = "producer") -> list[str]:
+        """The ids of so many requests."""
+        ids = []
+        for number in range(count):
+            done = self.pochade(who, "submit", f"a red circle {number}")
+            assert done.exit_code == 0, done.output
+            ids += done.stdout.split()
+        return ids
+
+    def ended(self, ids: Sequence[str], who: str = "consumer") -> list[str]:
+        """How these ended, once all have."""
+        done = self.pochade(who, "watch", *ids, "--timeout", str(PATIENCE_S), "-o", "jsonl")
+        assert done.exit_code == 0, done.output
+        results = self.results(who)
+        return [results[each] for each in ids]
+
+    def results(self, who: str = "consumer") -> dict[str, str]:
+        """Request id -> how it ended."""
+        done = self.pochade(who, "results", "--since", "1h", "-o", "jsonl")
+        rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+        return {row["request_id"]: row["status"] for row in rows}
+
+    def close(self) -> None:
+        for process in self.processes.values():
+            process.terminate()
+        for process in self.processes.values():
+            try:
+                process.wait(15)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()

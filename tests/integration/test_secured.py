@@ -1,0 +1,219 @@
+"""A deployment on a broker that lets nobody in without TLS and a password, each role with a user and rights of its own.
+
+Every command and role reads a TOML file; passwords lie in files that it names, and on no command line.
+"""
+
+import pathlib
+import re
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka.admin import (
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from replay.processes import role_process
+from schemas.access import OPERATOR, ROLES, WHO
+from schemas.errors import PochadeError
+from streams import acls, broker_probe
+from streams.access_check import AccessDenied, check_access
+from streams.acl_admin import create_acls
+from streams.acls import principals
+from tests.certificates import Authority
+from tests.integration.conftest import PROJECT_KAFKA
+from tests.integration.secure_broker import ADMIN, ADMIN_PASSWORD, SecureBroker
+from tests.integration.secured_deployment import PREFIX, Deployment
+from tests.integration.waiting import poll_until
+
+pytestmark = pytest.mark.integration
+
+VARIANTS = ("heavy", "light")
+COUNT = 4
+
+
+@pytest.fixture(scope="module")
+def broker(new_home: Callable[[], pathlib.Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
+    assert new_home()  # the jars are there
+    started = SecureBroker(tmp_path_factory.mktemp("broker"), PROJECT_KAFKA)
+    try:
+        yield started.start()
+    finally:
+        started.stop()
+
+
+@pytest.fixture(scope="module")
+def deployment(broker: SecureBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    """Users with the rights that `topics acls` renders, topics made by the operator, and no process yet."""
+    made = Deployment(broker, tmp_path_factory.mktemp("deployment"))
+    passwords = {who: f"of-{who}-1" for who in WHO}
+    broker.set_passwords(passwords)
+    for who, password in {**passwords, ADMIN: ADMIN_PASSWORD}.items():
+        made.add(who, password)
+    named = [part for who in WHO for part in ("--principal", f"{who}=User:{who}")]
+    applied = made.pochade(ADMIN, "topics", "acls", "--apply", *named)
+    assert applied.exit_code == 0, applied.output
+    variants = [part for variant in VARIANTS for part in ("--variant", variant)]
+    poll_until(lambda: made.pochade(OPERATOR, "topics", "create", *variants).exit_code == 0, "topics by the operator")
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture(scope="module")
+def running(deployment: Deployment) -> Deployment:
+    """All six roles ready, each as a user of its own."""
+    for role in ROLES:
+        deployment.serve(role)
+    for role in ROLES:
+        poll_until(lambda role=role: deployment.is_ready(role), f"{role} is ready")  # type: ignore[misc]
+    return deployment
+
+
+def test_each_role_paints_with_a_user_and_rights_of_its_own(running: Deployment) -> None:
+    assert running.ended(running.submitted(COUNT)) == ["COMPLETED"] * COUNT
+
+    pinned = running.pochade(OPERATOR, "plan", "pin", "clipper-light")
+    assert pinned.exit_code == 0, pinned.output
+    cancelled = running.pochade(OPERATOR, "cancel", "never-sent", "--wait")
+    assert cancelled.exit_code == 0, cancelled.output
+    audited = running.pochade(OPERATOR, "audit", "-o", "json")
+    assert audited.exit_code == 0, audited.output
+    examined = running.pochade(OPERATOR, "doctor", "-o", "jsonl")
+    assert examined.exit_code == 0, examined.output
+    denied = running.broker.denials()
+    assert not denied, "\n".join(denied)
+
+
+def test_a_password_is_rotated_without_a_restart_of_the_cluster(running: Deployment) -> None:
+    router = running.processes["router"]
+    running.broker.set_passwords({"router": "of-router-2"})
+    running.password_file("router").write_text("of-router-2\n")
+    router.terminate()
+    assert router.wait(60) == 0
+    running.serve("router")
+    poll_until(lambda: running.is_ready("router"), "the router is ready with its new password")
+    assert running.ended(running.submitted(2)) == ["COMPLETED"] * 2
+
+
+def test_a_password_stands_on_no_command_line_and_in_no_log(running: Deployment) -> None:
+    words = [f"of-{who}-1".encode() for who in WHO]
+    for process in running.processes.values():
+        line = pathlib.Path(f"/proc/{process.pid}/cmdline").read_bytes()
+        assert not [word for word in words if word in line]
+    for log in running.folder.glob("*.log"):
+        assert not [word for word in words if word in log.read_bytes()], log
+
+
+def test_a_role_with_a_wrong_password_ends_at_its_start_and_says_what_to_do(deployment: Deployment) -> None:
+    deployment.configure("stranger", deployment.broker.scram("ledger", "a-wrong-one"))
+    process = role_process("stranger", ["ledger"], ["--config", str(deployment.folder / "stranger.toml")], {})
+    done = subprocess.run(process.command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 1
+    assert "does not let us in" in done.stderr
+    assert "sasl.password" in done.stderr
+    assert "a-wrong-one" not in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def shown(broker: SecureBroker, kind: str, foreign: Authority) -> tuple[dict[str, str], str]:
+    """Properties and listener of one who is not let in."""
+    scram = broker.scram("ledger", "of-ledger-1")
+    if kind == "password":
+        return broker.scram("ledger", "a-wrong-one"), "SASL"
+    if kind == "foreign":
+        return {**scram, "ssl.ca.location": str(foreign.certificate)}, "SASL"
+    if kind == "expired":
+        return scram, "EXPIRED"
+    own = {
+        "own-expired": lambda: broker.authority.sign("client-old", valid_days=-1),
+        "own-foreign": lambda: foreign.sign("client"),
+    }
+    if kind not in own:
+        return broker.tls(), "MUTUAL"
+    signed = own[kind]()
+    files = {"ssl.certificate.location": str(signed.certificate), "ssl.key.location": str(signed.key)}
+    return {**broker.tls(), **files}, "MUTUAL"
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        ("password", r"invalid credentials.*correct kafka\.properties\.sasl\.username and sasl\.password"),
+        ("foreign", r"authority that is not trusted here.*set kafka\.properties\.ssl\.ca\.location"),
+        ("expired", r"the brokers' certificate has expired: have the brokers' certificate renewed"),
+        ("none", r"the brokers want a certificate of this client: set kafka\.properties\.ssl\.certificate\.location"),
+        ("own-expired", r"this client's certificate .*client-old\.crt has expired: have it renewed"),
+        ("own-foreign", r"client\.crt is of another authority than the brokers'.*have it signed by an authority"),
+    ],
+)
+def test_who_is_not_let_in_reads_which_and_what_to_do(
+    broker: SecureBroker, deployment: Deployment, tmp_path: pathlib.Path, kind: str, told: str
+) -> None:
+    properties, listener = shown(broker, kind, Authority(tmp_path, "foreign"))
+    begun = time.monotonic()
+    with pytest.raises(broker_probe.NotLetIn, match=told):
+        check_access(deployment.settings(properties, listener), ["ledger"], VARIANTS)
+    assert time.monotonic() - begun < broker_probe.REFUSED_S + 10
+    by_command = deployment.pochade(deployment.configure("denied", properties, listener).stem, "results")
+    assert by_command.exit_code == 1
+    assert re.search(told, by_command.output)
+
+
+def test_a_client_with_a_certificate_of_the_brokers_authority_is_let_in(
+    broker: SecureBroker, deployment: Deployment
+) -> None:
+    signed = broker.authority.sign("ledger")
+    files = {"ssl.certificate.location": str(signed.certificate), "ssl.key.location": str(signed.key)}
+    check_access(deployment.settings({**broker.tls(), **files}, "MUTUAL"), ["ledger"], VARIANTS)
+
+
+@pytest.mark.parametrize(
+    ("without", "told"),
+    [
+        (lambda each: each.name.endswith("outcomes.v1"), "READ on topic secured.outcomes.v1"),
+        (lambda each: each.resource is acls.Resource.GROUP, "ALTER_CONFIGS, READ on group secured.ledger"),
+        (
+            lambda each: each.resource is acls.Resource.TRANSACTIONAL_ID,
+            "WRITE on transactional ids that begin with secured.ledger.",
+        ),
+    ],
+)
+def test_a_role_that_lacks_a_right_reads_which_and_the_command_that_prints_it(
+    broker: SecureBroker, deployment: Deployment, without: Callable[[acls.Acl], bool], told: str
+) -> None:
+    user = f"poor-{abs(hash(told)) % 10_000}"
+    broker.set_passwords({user: "poor"})
+    rows = acls.acls(PREFIX, principals([f"ledger=User:{user}"], PREFIX), ["ledger"])
+    create_acls(deployment.settings(broker.scram(ADMIN, ADMIN_PASSWORD)), [row for row in rows if not without(row)])
+    settings = deployment.settings(broker.scram(user, "poor"))
+
+    def refusal() -> str:
+        try:
+            check_access(settings, ["ledger"], VARIANTS)
+        except AccessDenied as error:
+            return str(error)
+        except PochadeError:  # the user is new to the broker
+            return ""
+        pytest.fail("a missing right was not noticed")
+
+    poll_until(lambda: refusal().count(";") == 0 and told in refusal(), f"only {told!r} is missing")
+    assert f"`pochade topics acls --role ledger --principal ledger=User:{user}`" in refusal()
+
+
+@pytest.mark.usefixtures("deployment")
+def test_the_rights_are_as_many_as_were_rendered(broker: SecureBroker) -> None:
+    everything = AclBindingFilter(
+        ResourceType.ANY, None, ResourcePatternType.ANY, "User:router", None, AclOperation.ANY, AclPermissionType.ANY
+    )
+    client = AdminClient(broker.admin())  # must live until the answer is here
+    found = client.describe_acls(everything).result(30)
+    rows = acls.acls(PREFIX, principals(["router=User:router"], PREFIX), ["router"])
+    assert len(found) == sum(len(row.operations) for row in rows)

@@ -1,0 +1,5 @@
+"""Long tests use the jars, homes and brokers of the integration tests."""
+
+from tests.integration.conftest import broker_address, broker_home, new_home, only_our_settings, producer, settings
+
+__all__ = ["broker_address", "broker_home", "new_home", "only_our_settings", "producer", "settings"]
