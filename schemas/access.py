@@ -17,6 +17,7 @@ from schemas.topics import (
     PROMPTS,
     PROMPTS_BATCH,
     RESULTS,
+    SCHEMAS,
 )
 
 ROLES = ("classifier", "router", "worker", "discriminator", "ledger", "planner")
@@ -47,6 +48,7 @@ ACCESS: Mapping[str, Rows] = {
     RESULTS: Rows(("ledger",), (*ROLES, CONSUMER, OPERATOR)),
     EVENTS: Rows(("router", "worker", "discriminator"), (CONSUMER, OPERATOR)),
     PLAN: Rows(("planner", OPERATOR), ("router", "worker", "discriminator", "planner", OPERATOR)),
+    SCHEMAS: Rows((*ROLES, OPERATOR), (*ROLES, OPERATOR)),
     FLEET: Rows(("worker",), ("classifier", "router", "worker", "discriminator", "planner", OPERATOR)),
     DLQ: Rows(("classifier", "router", "worker", "discriminator", "ledger"), (OPERATOR,)),
 }

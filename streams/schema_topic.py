@@ -17,6 +17,8 @@ from schemas.later import LATER, Later
 from schemas.record import Incoming, Outgoing
 from schemas.registry import Registered, latest
 from schemas.topics import SCHEMAS
+from streams.admin import own_topics, topic_name
+from streams.producer import RecordProducer
 from streams.reading import Follower
 from streams.registry_client import open_registry
 from streams.settings import Settings
@@ -43,6 +45,16 @@ def told(kinds: Iterable[type[Message]] = ()) -> list[Outgoing]:
     """The records that tell what this release writes: these messages, or all."""
     subjects = [subject_of(kind) for kind in kinds] or list(latest())
     return [_record(latest()[subject]) for subject in subjects]
+
+
+def tell(settings: Settings, producer: RecordProducer, kinds: Iterable[type[Message]]) -> None:
+    """Tell what a command writes with, where there is such a topic: roles of an older release may read it.
+
+    Best effort: who may write prompts need not write here. Raises Unreachable where the cluster does not answer.
+    """
+    if topic_name(settings, SCHEMAS) in own_topics(settings):  # writing to one that is not there takes half a minute
+        for record in told(kinds):
+            producer.send(record)
 
 
 def _record(entry: Registered) -> Outgoing:

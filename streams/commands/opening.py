@@ -61,9 +61,8 @@ def client(settings: "Settings") -> "Iterator[RequestClient]":
     """A client of the deployment, whose roles may be of an older release. Raises Unreachable, as `producer` does."""
     from schemas.messages import GenerateRequest, Outcome
     from streams.client import RequestClient
-    from streams.schema_topic import told
+    from streams.schema_topic import tell
 
     with producer(settings) as opened, RequestClient(settings, opened) as made:
-        for record in told((GenerateRequest, Outcome)):
-            opened.send(record)  # best effort: who may write prompts need not write here
+        tell(settings, opened, (GenerateRequest, Outcome))
         yield made

@@ -90,6 +90,7 @@ def test_a_role_whose_thread_has_ended_needs_a_new_process() -> None:
 def host() -> AgentHost:
     """One whose app has not started."""
     host = AgentHost.__new__(AgentHost)
+    host._schemas = SchemaWait("test")
     host._loop, host.app = None, types.SimpleNamespace(crashed=False)
     host._words, host._schemas = logs.LastError("test.broker"), SchemaWait("test")
     return host

@@ -12,13 +12,15 @@ from replay.processes import role_process, spawn
 from schemas.ids import new_request_id
 from schemas.messages import GenerateRequest, Result, Status
 from schemas.record import Incoming, Outgoing
-from schemas.topics import DLQ, PROMPTS, RESULTS
-from streams.admin import create_topics
+from schemas.topics import DLQ, PROMPTS, RESULTS, SCHEMAS
+from streams.admin import create_topics, own_topics, topic_name
 from streams.codec import decode_result, encode
+from streams.commands.opening import client
 from streams.producer import KafkaRecordProducer, send_all
 from streams.reading import Follower, now_ms
-from streams.schema_topic import told
+from streams.schema_topic import entry_in, told
 from streams.settings import Settings
+from streams.snapshot import past
 from tests.integration.waiting import ask, poll_until
 from tests.next_release import SILENT, written
 
@@ -80,3 +82,18 @@ def test_an_older_release_waits_for_a_newer_one_s_schemas_and_then_serves_everyt
     assert {result.request_id for result in results} == {request.request_id for request in requests}
     assert {result.status for result in results} == {Status.COMPLETED}
     assert (len(results), letters) == (REQUESTS, [])
+
+
+def test_a_command_tells_its_schemas_first_and_does_without_where_nobody_has_made_the_topic(
+    settings: Settings,
+) -> None:
+    for is_there in (False, True):
+        if is_there:
+            create_topics(settings)
+            poll_until(lambda: topic_name(settings, SCHEMAS) in own_topics(settings), "the topic")
+        with client(settings):
+            pass
+        found = past(settings, [SCHEMAS]) if is_there else []
+        assert {entry_in(record).subject for record in found} == (
+            {"pochade.GenerateRequest", "pochade.Outcome"} if is_there else set()
+        )
