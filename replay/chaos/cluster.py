@@ -41,6 +41,7 @@ def freeze(world: World, fault: Fault) -> Steps:
 
 def lose(world: World, fault: Fault) -> Steps:
     """kill -9 of one that leads some partition, for good, and its data with it."""
+    yield from _in_sync(world, _cluster(world))  # what two brokers hold may be lost with both
     node, led = yield from _leading(world, fault)
     yield from world.beside(lambda: _cluster(world).lose(node))
     return f"broker {node}, which led {led}, lost for good with its data"

@@ -29,7 +29,8 @@ def back_after_ms(answered: Sequence[Answered], at_ms: float, until_ms: float) -
     `until_ms`: nobody asked any more. None where too few asked before it or after it to tell; where they never were,
     the time until nobody asked any more.
     """
-    before = _took(answered, at_ms - BEFORE_MS, at_ms)
+    usual = [each for each in answered if each.asked_ms + each.took_ms < at_ms]  # others waited because of the fault
+    before = _took(usual, at_ms - BEFORE_MS, at_ms)
     if len(before) < FEWEST or until_ms - at_ms < WINDOW_MS:
         return None
     limit_ms = max(FACTOR * p99(before), p99(before) + MORE_MS)

@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from replay.processes import role_process, spawn
+from replay.processes import RoleProcess, role_process, spawn
 from schemas.ids import new_request_id
 from schemas.messages import GenerateRequest, Heartbeat, Plan, Result
 from schemas.record import Incoming, Outgoing
@@ -103,11 +103,14 @@ class Pipeline:
             }
             return bool(self.plans) and self.plans[-1][1].allocation == serving and len(serving) == workers
 
+    def process(self, name: str) -> RoleProcess:
+        """What to run for one role."""
+        own = {"worker.id": name} if name.startswith("worker") else {}
+        return role_process(name, self._roles[name], self._options, own)
+
     def start_role(self, name: str) -> None:
         """Start one role's process."""
-        own = {"worker.id": name} if name.startswith("worker") else {}
-        process = role_process(name, self._roles[name], self._options, own)
-        child = spawn(process.command, self._logs / f"{name}.log")
+        child = spawn(self.process(name).command, self._logs / f"{name}.log")
         assert isinstance(child, subprocess.Popen)
         self._processes[name] = child
 

@@ -21,6 +21,7 @@ from streams.codec import encode
 from streams.reading import now_ms
 from streams.settings import Settings
 from tests.builders import an_outcome
+from tests.chaos.running import chaos, told
 from tests.integration.clusters import on, running_cluster
 from tests.integration.waiting import poll_until
 
@@ -129,3 +130,41 @@ def test_a_ledger_that_begins_again_while_leaders_freeze_gives_no_request_a_seco
     assert freezing.done == FREEZES
     assert [name for name in asked if not results[name]] == [], "lost"
     assert doubled == [], f"{len(doubled)} of {len(asked)} requests have more than one result"
+
+
+OF_BROKERS = ("broker", "broker-restart", "broker-freeze", "broker-lost", "controller", "leaders", "rolling")
+RUNS = {  # name -> requests, faults, kinds
+    "all of them, one after the other": (800, 14, OF_BROKERS),
+    "a rolling restart": (400, 1, ("rolling",)),
+    "a failover of the controller": (300, 2, ("controller",)),
+    "roles that die beside brokers": (600, 16, ("kill", "freeze", "second", "repeat", "replay", "cancel", *OF_BROKERS)),
+}
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("name", RUNS)
+def test_a_deployment_of_two_of_each_role_survives(name: str, new_home: Callable[[], pathlib.Path]) -> None:
+    requests, faults, kinds = RUNS[name]
+    only = [part for kind in kinds for part in ("--only", kind)]
+    counts = ["--requests", str(requests), "--faults", str(faults), "--seed", "3"]
+    report = chaos(new_home(), "--brokers", "3", *counts, *only, limit_s=3500)
+    assert report["accepted"] == sum(report["outcomes"].values()) == requests
+    assert (report["lost"], report["duplicates"], report["late_commits"], report["open"]) == (0, 0, 0, 0)
+    assert report["outcomes"]["COMPLETED"] > requests / 2
+    assert len(told(report)) > faults / 2
+    print(name, report["recovery"], *told(report), sep="\n")
+
+
+@pytest.mark.timeout(1800)
+def test_p99_is_back_within_ten_seconds_after_a_broker_is_lost_for_good_under_load(
+    new_home: Callable[[], pathlib.Path],
+) -> None:
+    report = chaos(
+        new_home(), "--brokers", "3", "--requests", "600", "--faults", "1", "--only", "broker-lost", limit_s=1700
+    )
+    (back,) = report["recovery"]["p99_back"]
+    (still,) = report["recovery"]["still"]
+    print(f"p99 back after {back['seconds']} s; no result for {still['seconds']} s; {report['outcomes']}")
+    assert (report["lost"], report["duplicates"]) == (0, 0)
+    assert back["beside"] == [], "no other fault was near"
+    assert back["seconds"] <= report["recovery"]["p99_back_limit_s"]
