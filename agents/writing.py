@@ -83,20 +83,25 @@ def refused(record: Incoming, outcome: Outcome, error: Exception, now_ms: int) -
     return [letter] if size_of(said) > MOST_BYTES else [said, letter]
 
 
-def buried(record: Incoming, *, error: BaseException, role: str, request_id: str) -> Outgoing:
+def buried(record: Incoming, *, error: BaseException, role: str, request_id: str, most: int = MOST_BYTES) -> Outgoing:
     """The dlq record; of a value too long to be written with its error headers the beginning is kept.
 
-    A key or headers that alone are too long are left behind.
+    A key or headers that alone are too long are left behind. `most`: bytes that the dlq takes; a letter is longer
+    only where that is a few hundred.
     """
-    letter = _cut(dead_letter(record, error=error, role=role, request_id=request_id[:MOST_NAME]), role)
-    if size_of(letter) <= MOST_BYTES:
+    letter = _cut(dead_letter(record, error=error, role=role, request_id=request_id[:MOST_NAME]), role, most)
+    if size_of(letter) <= most:
         return letter
     plain = dataclasses.replace(record, headers={}, key=None)
-    return _cut(dead_letter(plain, error=error, role=role, request_id=request_id[:MOST_NAME]), role)
+    letter = _cut(dead_letter(plain, error=error, role=role, request_id=request_id[:MOST_NAME]), role, most)
+    if size_of(letter) <= most:
+        return letter
+    told = letter.headers[f"{ERROR}message"][:CUT_HEADER]
+    return dataclasses.replace(letter, headers={**letter.headers, f"{ERROR}message": told})
 
 
-def _cut(letter: Outgoing, role: str) -> Outgoing:
-    if (beyond := size_of(letter) - MOST_BYTES) <= 0:
+def _cut(letter: Outgoing, role: str, most: int) -> Outgoing:
+    if (beyond := size_of(letter) - most) <= 0:
         return letter
     value = letter.value or b""
     metrics.FALLBACKS.labels(role, "dead-letter-cut").inc()

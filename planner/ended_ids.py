@@ -83,7 +83,9 @@ def _sorted(high: NDArray[np.uint64], low: NDArray[np.uint32], oldest_ms: int, n
 class EndedIds:
     """The ids that have ended within a window, of one partition. Not thread-safe."""
 
-    def __init__(self) -> None:
+    def __init__(self, sealed: int = SEALED) -> None:
+        """`sealed`: ids of a segment when it is made."""
+        self._sealed = sealed
         self._newest: dict[bytes, int] = {}  # digest -> when it ended, in the order in which they came
         self._segments: list[Segment] = []  # the oldest first
 
@@ -93,7 +95,7 @@ class EndedIds:
     @property
     def is_full(self) -> bool:
         """Whether the newest are enough for a segment."""
-        return len(self._newest) >= SEALED
+        return len(self._newest) >= self._sealed
 
     def add(self, digests: Iterable[bytes], at_ms: int) -> None:
         """These have ended."""

@@ -183,7 +183,7 @@ class EndedChunk:
     """What one partition of `results` holds between two offsets, so that a ledger that starts need not read it again.
 
     A fact about committed results: it may repeat, and anybody may have written it. `open` are the requests with a
-    deadline that lay on the same partition of `classified` before `classified_offset` and had not ended at `end_offset`.
+    deadline that lay on the same partition of `classified` before `classified_offset`, and were open at `end_offset`.
     """
 
     partition: int
