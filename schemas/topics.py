@@ -82,7 +82,7 @@ TABLE: tuple[Topic, ...] = (
     ),
     Topic(
         name=OUTCOMES, record=messages.Outcome, key="request_id", partitions=FLOW_PARTITIONS,
-        written_by="classifier, router, worker, discriminator", read_by="ledger", config=_flows(),
+        written_by="classifier, router, worker, discriminator, ledger", read_by="ledger", config=_flows(),
     ),
     Topic(
         name=RESULTS, record=messages.Result, key="request_id", partitions=FLOW_PARTITIONS,

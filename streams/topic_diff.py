@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from schemas.topics import (
     CLASSIFIED,
     DLQ,
+    ENDED,
     FLEET,
     FLOW_PARTITIONS,
     OUTCOMES,
@@ -21,7 +22,7 @@ from schemas.topics import (
 from streams.cluster import Found
 
 JOBS = re.compile(r"jobs\.(.+)\.v\d+")
-JOINED = {CLASSIFIED, OUTCOMES, RESULTS}  # the ledger joins them by partition
+JOINED = {CLASSIFIED, OUTCOMES, RESULTS, ENDED}  # the ledger joins them by partition
 SINGLE = {PLAN, FLEET, SCHEMAS, DLQ}  # of one partition
 
 
