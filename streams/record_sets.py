@@ -6,13 +6,15 @@ decoded becomes one record whose value is `Undecoded`; reading goes on behind it
 """
 
 import struct
+import zlib
 from collections.abc import Iterator
 from typing import Any
 
+import cramjam
 from aiokafka.consumer import fetcher
 from aiokafka.consumer.fetcher import PartitionRecords
 from aiokafka.errors import CorruptRecordException
-from aiokafka.record.default_records import _DefaultRecordBatchPy
+from aiokafka.record.default_records import DefaultRecordBatch, _DefaultRecordBatchPy
 from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import ConsumerRecord, TopicPartition
 
@@ -20,7 +22,18 @@ from schemas.errors import PochadeError
 
 HEAD = struct.Struct(">qi")  # of a batch: its base offset, and the length of what follows
 MAGIC_AT, CURRENT_MAGIC = 16, 2
+CODEC_AT, CODEC_MASK = 22, 7  # in a batch's attributes
+PACKED_AT = 61  # behind a batch's head
+MOST_UNPACKED = 64 * 2**20  # bytes that a batch may unpack to: a few can hold gigabytes, which would end the process
+FIRST_ROOM, GROWTH = 2**16, 16  # bytes to unpack into at first; by how much more each time that it is not enough
 CRC_TRIES = 3  # a wrong checksum may come from the wire: it is fetched again before it is given up
+
+# into how many a byte can unpack; snappy's 21 make no batch too large
+BEST_RATIO = {
+    DefaultRecordBatch.CODEC_GZIP: 1032,
+    DefaultRecordBatch.CODEC_LZ4: 255,
+    DefaultRecordBatch.CODEC_ZSTD: 2**20,
+}
 
 _broken: dict[TopicPartition, tuple[int, int]] = {}  # the last position with a wrong checksum, and how often it was met
 
@@ -51,7 +64,10 @@ class RecordSet:
         self._at = self._end
         _, length = HEAD.unpack_from(self._data, self._at)
         self._end += HEAD.size + length
-        return self._records.next_batch()
+        batch = self._records.next_batch()
+        if self._end - self._at > PACKED_AT and (codec := self._data[self._at + CODEC_AT] & CODEC_MASK):
+            _check_unpacked(codec, self._data[self._at + PACKED_AT : self._end])
+        return batch
 
     def last(self) -> bytes:
         """The bytes of the batch that `next_batch` was asked for last."""
@@ -121,6 +137,31 @@ def install() -> None:
 def _is_of_a_name(error: BaseException) -> bool:
     """Whether only a header's name stands in the way; aiokafka's parser in Python wraps that."""
     return isinstance(error, UnicodeDecodeError) or isinstance(error.__cause__, UnicodeDecodeError)
+
+
+def _check_unpacked(codec: int, packed: bytes) -> None:
+    """Raise Undecodable for what unpacks to more than a batch may. Most need not be tried, by their codec's best."""
+    if codec not in BEST_RATIO or len(packed) * BEST_RATIO[codec] <= MOST_UNPACKED:
+        return
+    size = min(MOST_UNPACKED, max(FIRST_ROOM, GROWTH * len(packed)))
+    while not _fits(codec, packed, size):
+        if size == MOST_UNPACKED:
+            raise Undecodable(f"{len(packed)} bytes unpack to more than {MOST_UNPACKED}, or to nothing")
+        size = min(MOST_UNPACKED, GROWTH * size)
+
+
+def _fits(codec: int, packed: bytes, size: int) -> bool:
+    """Whether it unpacks to at most so many bytes."""
+    try:
+        if codec == DefaultRecordBatch.CODEC_GZIP:
+            unpacking = zlib.decompressobj(wbits=31)
+            unpacking.decompress(packed, size)
+            return unpacking.eof
+        unpack = cramjam.zstd if codec == DefaultRecordBatch.CODEC_ZSTD else cramjam.lz4
+        unpack.decompress_into(packed, bytearray(size))
+    except (zlib.error, cramjam.DecompressionError):
+        return False
+    return True
 
 
 def _may_pass(tp: TopicPartition, position: int, error: BaseException) -> bool:

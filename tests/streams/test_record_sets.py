@@ -112,3 +112,24 @@ def test_a_set_whose_lengths_make_no_sense_costs_its_position_only() -> None:
     (stands_for,), after = read(data, 5)
     assert isinstance(stands_for.value, Undecoded)
     assert after == 6
+
+
+@pytest.mark.parametrize("codec", [GZIP, LZ4, ZSTD])
+def test_a_batch_that_unpacks_to_more_than_memory_holds_is_not_unpacked(
+    codec: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_sets, "MOST_UNPACKED", 100_000)
+    (fits,), _ = read(a_batch(plain(b"x" * 99_000), codec=codec))
+    assert len(fits.value) == 99_000
+    bomb = a_batch(plain(bytes(1_000_000)), codec=codec)
+    (stands_for, behind), after = read(bomb + a_batch(plain(b"next"), base_offset=1))
+    assert stands_for.value == bomb
+    assert "unpack to more than" in str(stands_for.value.error)
+    assert (behind.value, after) == (b"next", 2)
+
+
+@pytest.mark.parametrize("codec", [GZIP, LZ4, ZSTD])
+def test_batches_that_are_packed_well_are_read_as_others(codec: int) -> None:
+    many = [plain(b"x" * 1000)] * 500
+    read_, after = read(a_batch(*many, codec=codec))
+    assert (len(read_), after) == (500, 500)
