@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from agents import catalogs
 from agents.process_views import Views
+from agents.resuming import settle
 from agents.running import Run, not_alive
 from agents.sweeping import sweeper_of
 from planner.catalog import Catalog
+from schemas.topics import OUTCOMES
 from streams import logs
 from streams.groups import classic_settings
 from streams.health import Health, Probe, served
@@ -90,6 +92,7 @@ def assemble(settings: Settings, roles: frozenset[str]) -> Iterator[Process]:
 
                 hosted = classic_settings(settings)
                 for logic in _logics(role, settings, catalog, views, process):
+                    settle(settings, logic.source, f"{settings.kafka.prefix}.{logic.role}")
                     host = AgentHost(hosted, logic, producer)
                     process.hosts.append(host)
                     probes[logic.role] = (partial(_not_ready, role, host, views), host.not_alive)
@@ -152,6 +155,7 @@ def _threaded(
         from agents.ledger import Ledger
 
         views.need_topics()
+        settle(settings, OUTCOMES, f"{settings.kafka.prefix}.{role}")
         ledger = Ledger(settings)
         return Threaded(ledger.run, ledger.not_ready)
     if role == "planner":

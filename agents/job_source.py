@@ -20,17 +20,16 @@ from typing import NamedTuple
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from agents.resuming import Resumer
-from planner.stranding import REMEMBERED_MS, Unfinished, is_forgotten
+from planner.stranding import Unfinished
 from schemas.messages import OwnedPartition
 from schemas.record import Incoming
 from schemas.topics import full_name, jobs_topic, worker_group
 from streams import metrics
 from streams.admin import client_config
-from streams.group_progress import ends_of
 from streams.groups import member_config
 from streams.held_back import HeldBack
 from streams.log_ends import LogEnds
-from streams.reading import incoming, now_ms, take
+from streams.reading import incoming, take
 from streams.schema_wait import SchemaWait
 from streams.settings import Settings
 
@@ -50,14 +49,6 @@ class Suspect(NamedTuple):
     def metadata(self) -> str:
         """As it is committed at `offset`; empty where nothing is left."""
         return f"attempt={self.attempts} until={self.until}" if self.until > self.offset else ""
-
-
-class Span(NamedTuple):
-    """What lies in a partition: the offsets from `start` to below `end`."""
-
-    start: int
-    end: int
-    is_forgotten: bool  # jobs may be among them that ended long ago
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,38 +91,25 @@ class JobSource:
     def _gain(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         if self._is_leaving:  # a consumer that is being closed is still given partitions, and answers no question
             return
-        forgotten: dict[int, int] = {}
+        uncommitted: list[int] = []
         for committed in consumer.committed(partitions, timeout=10):
             if committed.error is not None:  # taking it for "nothing committed" would forget the attempts
                 raise KafkaException(committed.error)
             self._next[committed.partition] = committed.offset
             if committed.offset < 0:
-                span = self._unknown(consumer, committed.partition)
-                self._next[committed.partition] = span.start
-                if span.is_forgotten:
-                    forgotten[committed.partition] = span.end
+                uncommitted.append(committed.partition)
             told = METADATA.fullmatch(committed.metadata or "")
             if committed.offset >= 0 and told:
                 self._suspects[committed.partition] = Suspect(committed.offset, int(told[2]), int(told[1]))
-
-        if forgotten:
-            self._resume(self._resumer.open_jobs(forgotten))
-
-    def _unknown(self, consumer: Consumer, partition: int) -> "Span":
-        """What lies in a partition of which nothing is committed."""
-        first, end = ends_of(consumer, [TopicPartition(self._topic, partition)])[partition]
-        if first >= end:
-            return Span(first, end, is_forgotten=False)
-        (young,) = consumer.offsets_for_times([TopicPartition(self._topic, partition, now_ms() - REMEMBERED_MS)], 10)
-        if young.error is not None:
-            raise KafkaException(young.error)
-        return Span(first, end, is_forgotten(first, young.offset if young.offset >= 0 else end, end))
+        self._resume(self._resumer.look(consumer, uncommitted))
 
     def _resume(self, found: Mapping[int, Unfinished]) -> None:
         """Begin where something is open, and commit that: the consumer takes it from there, as its next owner does."""
         for partition, each in found.items():
             self._next[partition], self._found[partition] = each.begin, each
-        self._commit({partition: Suspect(each.begin, each.begin, 0) for partition, each in found.items()})
+        told = {partition: each for partition, each in found.items() if each.was_looked_up}
+        if told:
+            self._commit({partition: Suspect(each.begin, each.begin, 0) for partition, each in told.items()})
 
     def _lose(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         for lost in partitions:

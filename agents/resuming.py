@@ -9,14 +9,20 @@ import hashlib
 import logging
 from array import array
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING
 
-from planner.stranding import Lying, Unfinished, unfinished
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from planner.stranding import REMEMBERED_MS, Lying, Unfinished, is_forgotten, unfinished
 from schemas import topics
+from schemas.errors import PochadeError
 from schemas.record import Incoming
-from streams import snapshot
+from schemas.topics import full_name
+from streams import group_progress, snapshot
+from streams.passing import patiently
 from streams.reading import now_ms
+from streams.request_codec import request_id_of
 from streams.settings import Settings
 
 if TYPE_CHECKING:
@@ -25,25 +31,84 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+ANSWER_S = 10.0
+NEW = {KafkaError.UNKNOWN_TOPIC_OR_PART}  # a topic made a moment ago is not known everywhere yet
 READ_S = 240.0  # for the jobs, and again for the results: within a turn of a worker that takes the shortest jobs
 DIGEST = 16  # bytes of a hash that stand for an id
 MANY = 100_000  # results at a time
 
 
-class Resumer:
-    """Looks up what is open on partitions of one topic, whose records have the request's id as key."""
+STREAMS = {each.name: each for each in topics.TABLE}
 
-    def __init__(self, settings: Settings, topic: topics.Topic) -> None:
-        self._settings, self._topic = settings, topic
+
+def keyed_by_request(record: Incoming) -> bytes | None:
+    """The request's id, as all but prompts have it."""
+    return record.key
+
+
+def named_in_prompt(record: Incoming) -> bytes:
+    """The request's id, as the classifier takes it from a prompt."""
+    return request_id_of(record).encode(errors="replace")
+
+
+def settle(settings: Settings, source: str, group: str) -> None:
+    """Have a group without members begin where something is open of a topic (name without the prefix), where it has
+    committed nothing of old records: a role that was away for a week does not do all again.
+
+    Raises:
+        PochadeError: the cluster does not answer, or the topic could not be read in time.
+    """
+    id_of = named_in_prompt if source in (topics.PROMPTS, topics.PROMPTS_BATCH) else keyed_by_request
+    try:
+        _settle(settings, Resumer(settings, STREAMS[source], id_of), full_name(settings.kafka.prefix, source), group)
+    except KafkaException as error:
+        raise PochadeError(f"cannot see how far {group} has come on {source}: {error.args[0].str()}") from error
+
+
+def _settle(settings: Settings, resumer: "Resumer", name: str, group: str) -> None:
+    with group_progress.asking(settings, group) as client:
+        found = resumer.look(client, patiently(lambda: group_progress.uncommitted(client, name), ANSWER_S, NEW))
+        begins = [TopicPartition(name, p, each.begin) for p, each in found.items() if each.was_looked_up]
+        if begins:
+            group_progress.commit_alone(client, begins)
+
+
+class Resumer:
+    """Looks up what is open on partitions of one topic."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        topic: topics.Topic,
+        id_of: Callable[[Incoming], bytes | None] = keyed_by_request,
+    ) -> None:
+        """`id_of`: the id of a record's request, as it is the key of its result."""
+        self._settings, self._topic, self._id_of = settings, topic, id_of
         self._kept_ms = float(topic.config["retention.ms"])
 
-    def open_jobs(self, ends: dict[int, int]) -> dict[int, Unfinished]:
-        """By partition what is still to be done of it. `ends`: its end by now; what comes later is open anyway.
+    def look(self, client: group_progress.Asked, uncommitted: Collection[int]) -> dict[int, Unfinished]:
+        """What is still to be done of partitions of which nothing is committed.
 
         Raises:
             PochadeError: the topics could not be read in time.
+            KafkaException: the cluster does not answer.
         """
-        jobs = _Jobs(ends.keys())
+        name = full_name(self._settings.kafka.prefix, self._topic.name)
+        spans = group_progress.ends_of(client, [TopicPartition(name, p) for p in uncommitted])
+        found = {p: Unfinished(first, was_looked_up=False) for p, (first, _) in spans.items()}
+        filled = [TopicPartition(name, p, now_ms() - REMEMBERED_MS) for p, (first, end) in spans.items() if first < end]
+        forgotten: dict[int, int] = {}
+        for young in client.offsets_for_times(filled, timeout=ANSWER_S) if filled else ():
+            if young.error is not None:
+                raise KafkaException(young.error)
+            first, end = spans[young.partition]
+            if is_forgotten(first, young.offset if young.offset >= 0 else end, end):
+                forgotten[young.partition] = end
+        return found | (self._open_of(forgotten) if forgotten else {})
+
+    def _open_of(self, ends: dict[int, int]) -> dict[int, Unfinished]:
+        """`ends`: of the partitions by now; what comes later is open anyway."""
+        jobs = _Jobs(ends.keys(), self._id_of)
         snapshot.past(self._settings, [self._topic.name], keep=jobs.add, timeout_s=READ_S)
         if jobs.oldest_ms is not None:
             ended = _Ended(jobs)
@@ -61,8 +126,8 @@ class Resumer:
 class _Jobs:
     """What lies on some partitions."""
 
-    def __init__(self, partitions: Collection[int]) -> None:
-        self._partitions = partitions
+    def __init__(self, partitions: Collection[int], id_of: Callable[[Incoming], bytes | None]) -> None:
+        self._partitions, self._id_of = partitions, id_of
         self.oldest_ms: int | None = None
         self.digests = bytearray()
         self.ended: NDArray[np.bool_] | None = None  # by job, in the order of the digests
@@ -71,7 +136,7 @@ class _Jobs:
     def add(self, record: Incoming) -> bool:
         if record.partition in self._partitions:
             self._places[record.partition].extend((len(self.digests) // DIGEST, record.offset, record.timestamp_ms))
-            self.digests += _digest(record.key)
+            self.digests += _digest(self._id_of(record))
             self.oldest_ms = min(record.timestamp_ms, self.oldest_ms or record.timestamp_ms)
         return False
 

@@ -46,6 +46,7 @@ class Unfinished(NamedTuple):
 
     begin: int
     ended: frozenset[int] = frozenset()
+    was_looked_up: bool = True  # else all is young, and `begin` is the partition's first offset
 
     def is_over(self, offset: int) -> bool:
         """Whether nobody waits for the job at this offset any more."""

@@ -29,6 +29,7 @@ class Asked(Client, Protocol):
 
     def committed(self, partitions: list[TopicPartition], timeout: float) -> list[TopicPartition]: ...
     def get_watermark_offsets(self, partition: TopicPartition, timeout: float) -> tuple[int, int]: ...
+    def offsets_for_times(self, partitions: list[TopicPartition], timeout: float) -> list[TopicPartition]: ...
     def commit(self, offsets: list[TopicPartition], asynchronous: bool) -> object: ...
 
 
@@ -37,7 +38,7 @@ def unread(settings: Settings, topic: str, group: str) -> dict[int, Unread]:
 
     Raises KafkaException: the cluster does not answer in time, or there is no such topic.
     """
-    with _asking(settings, group) as client:
+    with asking(settings, group) as client:
         partitions = _partitions(client, topic)
         begins = committed(client, partitions, ANSWER_LIMIT_S)  # before the ends, which only grow
         ends = ends_of(client, partitions)
@@ -50,7 +51,7 @@ def positions(settings: Settings, topic: str, group: str) -> dict[int, int]:
 
     Raises KafkaException: the cluster does not answer in time, or there is no such topic.
     """
-    with _asking(settings, group) as client:
+    with asking(settings, group) as client:
         return committed(client, _partitions(client, topic), ANSWER_LIMIT_S)
 
 
@@ -60,21 +61,31 @@ def refresh(settings: Settings, topic: str, group: str) -> int:
 
     Raises KafkaException: the cluster does not answer in time, or there is no such topic.
     """
-    with _asking(settings, group) as client:
+    with asking(settings, group) as client:
         found = [each for each in _committed(client, _partitions(client, topic), ANSWER_LIMIT_S) if each.offset >= 0]
-        if not found:
-            return 0
-        try:
-            client.commit(offsets=found, asynchronous=False)
-        except KafkaException as error:
-            if error.args[0].code() in HAS_MEMBERS:
-                return 0
-            raise
-    return len(found)
+        return len(found) if found and commit_alone(client, found) else 0
+
+
+def commit_alone(client: Asked, offsets: list[TopicPartition]) -> bool:
+    """Commit for a group without members; whether it has none. Raises KafkaException: the cluster does not answer."""
+    try:
+        client.commit(offsets=offsets, asynchronous=False)
+    except KafkaException as error:
+        if error.args[0].code() in HAS_MEMBERS:
+            return False
+        raise
+    return True
+
+
+def uncommitted(client: Asked, topic: str) -> list[int]:
+    """The partitions of which the client's group has committed nothing. Raises KafkaException."""
+    found = _committed(client, _partitions(client, topic), ANSWER_LIMIT_S)
+    return [each.partition for each in found if each.offset < 0]
 
 
 @contextlib.contextmanager
-def _asking(settings: Settings, group: str) -> Iterator[Asked]:
+def asking(settings: Settings, group: str) -> Iterator[Asked]:
+    """A client with the id of a group that it does not join."""
     # offsets and ends as they are, also while a transaction that will move them is open
     client = Consumer({**client_config(settings), "group.id": group, "isolation.level": "read_uncommitted"})
     try:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from agents import job_source
+from agents import resuming
 from agents.job_source import JobSource, Taken
+from agents.resuming import settle
 from schemas import topics
 from schemas.record import Outgoing
 from schemas.topics import full_name, jobs_topic, worker_group
@@ -25,7 +26,7 @@ JOBS = jobs_topic("light", 1)
 
 @pytest.fixture(autouse=True)
 def everything_is_long_ago(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_source, "REMEMBERED_MS", -60_000)
+    monkeypatch.setattr(resuming, "REMEMBERED_MS", -60_000)
 
 
 @pytest.fixture
@@ -116,3 +117,23 @@ def test_jobs_of_a_variant_that_no_worker_ever_served_are_all_open(
         taken = take(3)
     assert names(taken) == ["a", "b", "c"]
     assert not any(each.has_ended for each in taken)
+
+
+@pytest.mark.parametrize(
+    ("topic", "prompt"),
+    [(topics.CLASSIFIED, b"a classified request"), (topics.PROMPTS, b'{"prompt": "x", "request_id": "%s"}')],
+)
+def test_a_role_that_was_away_for_a_week_begins_with_what_is_open(
+    own: Settings, producer: KafkaRecordProducer, topic: str, prompt: bytes
+) -> None:
+    group, name = f"{own.kafka.prefix}.role", full_name(own.kafka.prefix, topic)
+    for request_id in (b"a", b"b", b"open", b"c"):
+        value = prompt % request_id if b"%s" in prompt else prompt
+        key = None if b"%s" in prompt else request_id
+        send_all(producer, [Outgoing(topic=topic, key=key, value=value, partition=2)])
+    end(producer, "a", "b", "c")
+    settle(own, topic, group)
+    assert unread(own, name, group) == {2: Unread(2, 4)}
+    end(producer, "open")
+    settle(own, topic, group)  # what is committed stays
+    assert unread(own, name, group) == {2: Unread(2, 4)}

@@ -1,12 +1,13 @@
 """What a group has not read, asked without joining it."""
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from schemas.record import Outgoing
 from schemas.topics import EVENTS, full_name
 from streams.admin import client_config
 from streams.group_progress import Unread, refresh, unread
+from streams.passing import patiently
 from streams.producer import KafkaRecordProducer, send_all
 from streams.settings import Settings
 from tests.integration.waiting import poll_until
@@ -36,7 +37,7 @@ def test_offsets_of_a_group_without_members_are_committed_again_as_they_are(
     producer: KafkaRecordProducer,  # noqa: ARG001  makes the topics
 ) -> None:
     topic, group = full_name(settings.kafka.prefix, EVENTS), "idle"
-    assert refresh(settings, topic, group) == 0
+    assert patiently(lambda: refresh(settings, topic, group), PATIENCE_S, {KafkaError.UNKNOWN_TOPIC_OR_PART}) == 0
     reader = Consumer({**client_config(settings), "group.id": group})
     reader.commit(offsets=[TopicPartition(topic, 1, 2, "attempt=1 until=3")], asynchronous=False)
     assert refresh(settings, topic, group) == 1
@@ -55,7 +56,7 @@ def test_a_group_that_has_members_is_left_alone(
     own: list[TopicPartition] = []
     member = Consumer({**client_config(settings), "group.id": group, "group.protocol": protocol})
     member.subscribe([topic], on_assign=lambda _, parts: own.extend(parts))
-    poll_until(lambda: member.poll(0.1) or own, "partitions")
+    poll_until(lambda: (member.poll(0.1), own)[1], "partitions")
     member.commit(offsets=[TopicPartition(topic, own[0].partition, 0)], asynchronous=False)
     assert refresh(settings, topic, group) == 0
     member.close()
