@@ -2,7 +2,7 @@
 
 import asyncio
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from agents.classify import PromptJudge
 from agents.writing import outcome_record, outgoing, refused
@@ -14,6 +14,7 @@ from schemas import topics
 from schemas.errors import InvalidRequest
 from schemas.messages import ClassifiedRequest, GenerateRequest
 from schemas.record import Delivered, Incoming, Outgoing
+from streams import metrics
 from streams.reading import now_ms
 from streams.request_codec import decode_request, request_id_of
 from streams.settings import Requests
@@ -25,8 +26,11 @@ class Classifier:
     role = "classifier"
     source = topics.PROMPTS
 
-    def __init__(self, judge: PromptJudge, catalog: Catalog, limits: Requests) -> None:
-        self._judge, self._catalog, self._limits = judge, catalog, limits
+    def __init__(
+        self, judge: PromptJudge, catalog: Catalog, limits: Requests, ended: Container[str] = frozenset()
+    ) -> None:
+        """`ended`: the requests that have a result: judging takes milliseconds, and a flood may have been cancelled."""
+        self._judge, self._catalog, self._limits, self._ended = judge, catalog, limits, ended
         self._judging = asyncio.Lock()
 
     async def on_record(self, record: Incoming) -> Sequence[Outgoing]:
@@ -42,10 +46,13 @@ class Classifier:
         return await self._classified(checked, record) if isinstance(checked, GenerateRequest) else checked
 
     def _checked(self, record: Incoming) -> GenerateRequest | Sequence[Outgoing]:
-        """The request if it can be served, else how it ends."""
+        """The request if it can be served, else how it ends; nothing, where it has ended."""
         request: GenerateRequest | None = None
         try:
             request = decode_request(record)
+            if request.request_id in self._ended:
+                metrics.DEAD_WORK.labels(self.role).inc()
+                return []
             check_request(request, self._limits.max_prompt_bytes, now_ms())
             check_options(request, self._limits.max_pictures)
         except InvalidRequest as error:
@@ -83,6 +90,9 @@ class Classifier:
 
     def on_delivered(self, record: Outgoing, delivered: Delivered) -> None:
         """Nothing to remember."""
+
+    def on_undelivered(self, record: Outgoing) -> None:
+        """Nothing was remembered."""
 
     def on_error(self, record: Incoming, error: Exception) -> Sequence[Outgoing]:
         """Unreadable records end as FAILED under the id that can be found for them."""

@@ -1,5 +1,6 @@
 """One batch of jobs on a loaded engine: from records to the pictures, outcomes and retries that answer them."""
 
+import contextlib
 import dataclasses
 import logging
 from collections.abc import Callable, Sequence
@@ -10,7 +11,7 @@ from PIL.Image import Image
 
 from agents.engines import CannotPaintOver, Engine
 from agents.job_source import Taken
-from agents.pictures import NoDraft, Pictures
+from agents.pictures import NoDraft, Pictures, Waits
 from agents.views import EndedView
 from agents.wanted import Wanted, grouped
 from agents.writing import event_record, job_record, outcome_record, outgoing, refused
@@ -25,10 +26,11 @@ from schemas.messages import GenerateJob, ImageGenerated
 from schemas.record import Outgoing
 from streams import metrics
 from streams.codec import decode
-from streams.producer import RecordTooLarge, check_size
+from streams.producer import RecordTooLarge
 from streams.reading import now_ms
 from streams.request_codec import request_id_of
 from streams.store import ImageStore
+from streams.topic_limits import LIMITS
 
 log = logging.getLogger(__name__)
 
@@ -60,9 +62,10 @@ class Painter:
         max_attempts: int,
         note: Callable[[Outgoing], object] = lambda _note: None,
         judged_ms: Callable[[GenerateJob], float] = lambda _job: 0.0,  # from painted to judged, by the plan in force
+        waits: Waits = contextlib.nullcontext,  # around waiting for the store
     ) -> None:
         self._worker_id, self._engine, self._variant, self._note = worker_id, engine, variant, note
-        self._pictures, self._ended, self._max_attempts = Pictures(store), ended, max_attempts
+        self._pictures, self._ended, self._max_attempts = Pictures(store, waits), ended, max_attempts
         self._judged_ms = judged_ms
         self.pace = 1.0  # predicted time of its jobs of late over the variant's own: options and drafts change it
 
@@ -89,7 +92,7 @@ class Painter:
 
     def _end_unpainted(self, wanted: Wanted) -> list[Outgoing] | None:
         taken, job, attempt = wanted.taken, wanted.job, wanted.attempt
-        if self._is_dead(job):
+        if taken.has_ended or self._is_dead(job):
             metrics.DEAD_WORK.labels(ROLE).inc()
             return []
         if attempt > self._max_attempts:
@@ -182,7 +185,7 @@ class Painter:
     def _writable(self, record: Outgoing, taken: Taken, job: GenerateJob) -> list[Outgoing]:
         """The record, or what ends the request where no topic takes it: a worker would try that for ever."""
         try:
-            check_size(record)
+            LIMITS.check(record)
         except RecordTooLarge as error:
             return self._failed(taken, job, error)
         return [record]

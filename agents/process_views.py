@@ -8,6 +8,8 @@ from agents.views import EndedView, FleetView, PlanView
 from planner.catalog import Catalog
 from streams.access_check import check_access
 from streams.admin import create_topics
+from streams.producer import RecordProducer, send_all
+from streams.schema_topic import KnownSchemas, told
 from streams.settings import Settings
 
 View = TypeVar("View", PlanView, EndedView, FleetView)
@@ -19,16 +21,25 @@ class Views:
     By then it has loaded its models: that takes seconds and no broker, which may be away meanwhile.
     """
 
-    def __init__(self, settings: Settings, role: str, catalog: Catalog, stack: contextlib.ExitStack) -> None:
+    def __init__(
+        self, settings: Settings, role: str, catalog: Catalog, producer: RecordProducer, stack: contextlib.ExitStack
+    ) -> None:
         self._settings, self._role, self._catalog, self._stack = settings, role, catalog, stack
-        self._has_topics = False
+        self._producer, self._has_topics = producer, False
 
     def need_topics(self) -> None:
-        """Raises PochadeError: what the cluster refuses, a right that a role lacks among it."""
+        """Make them, tell what this release writes with, and learn what newer ones do.
+
+        Raises PochadeError: what the cluster refuses, a right that a role lacks among it.
+        """
         if not self._has_topics:
             variants = sorted(self._catalog.variants)
             check_access(self._settings, self._role.split("+"), variants)
             create_topics(self._settings, variants)
+            send_all(self._producer, told())  # before its first record
+            known = KnownSchemas(self._settings)
+            self._stack.callback(known.close)
+            known.start()
             self._has_topics = True
 
     def _opened(self, view: View) -> View:

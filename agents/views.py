@@ -12,12 +12,13 @@ from planner.loads import Load, LoadView, Sent
 from planner.observation import Seen
 from planner.plans import check, newer
 from schemas import topics
-from schemas.errors import InvalidPlan, InvalidRecord
+from schemas.errors import InvalidPlan, InvalidRecord, UnknownSchema
 from schemas.messages import Heartbeat, Pin, Plan
 from schemas.record import Incoming
 from streams import logs, metrics
 from streams.codec import decode
 from streams.control import read_control, take_in
+from streams.control_tail import ControlLog, Place, plan_of, tail
 from streams.reading import Follower, now_ms
 from streams.settings import Settings
 
@@ -43,11 +44,18 @@ class PlanView:
         self.refusal = ""  # why the newest is not obeyed
         self.pin: Pin | None = None
         self.has_plan = threading.Event()
+        self.place = Place()  # how far the topic is read
         self._follower = Follower(settings, [topics.PLAN], self.on_record)
 
     def on_record(self, record: Incoming) -> None:
         """Take in a record of the control topic; versions not above our own are ignored."""
-        take_in(record, self.obey, self._order)
+        pin_at = record.offset if record.key == topics.PIN_KEY.encode() else self.place.pin_at
+        self.place = Place(max(self.place.read_to, record.offset + 1), pin_at)
+        try:
+            take_in(record, self.obey, self._order)
+        except UnknownSchema as error:
+            self.refusal = f"cannot read the record at {record.offset} of the control topic: {error}"
+            raise
 
     def _order(self, pin: Pin | None) -> None:
         self.pin = pin
@@ -94,14 +102,24 @@ class PlanView:
 
     def find(self, version: int) -> Plan | None:
         """The plan of this version that readers obeyed: the first one; None if there was none."""
-        found: list[Plan] = []
-        read_control(self._settings, lambda plan: found.append(plan) if plan.version == version else None)
-        return found[0] if found else None
+        with ControlLog(self._settings) as log:
+            return plan_of(log, version)
 
     def start(self) -> "PlanView":
-        """Follow, and return when all plans that exist are read."""
-        self._follower.start().wait_caught_up(START_TIMEOUT_S)
+        """Follow, and return when the plan and the order in force are known; those before them stay unread."""
+        with ControlLog(self._settings, START_TIMEOUT_S) as log:
+            begin = tail(log, self._fits)
+        if begin.pin is not None:
+            self.on_record(begin.pin)
+        self._follower.start(begin.start).wait_caught_up(START_TIMEOUT_S)
         return self
+
+    def _fits(self, plan: Plan) -> bool:
+        try:
+            check(plan, self._catalog)
+        except InvalidPlan:
+            return False
+        return True
 
     def close(self) -> None:
         """Stop following."""

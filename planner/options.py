@@ -85,7 +85,7 @@ def settle(options: PaintOptions, variant: Variant, paint_over_step: int = 0) ->
 
 
 def job_ms(variant: Variant, options: PaintOptions, paint_over_step: int = 0) -> float:
-    """Predicted ms of a job: all its pictures in one call, scaled by the steps it takes (design, section 2.3).
+    """Predicted ms of a job: all its pictures in one call, scaled by its steps and pixels.
 
     `paint_over_step`: how many of the job's steps are skipped.
     """
@@ -93,8 +93,9 @@ def job_ms(variant: Variant, options: PaintOptions, paint_over_step: int = 0) ->
 
 
 def settled_ms(variant: Variant, how: Settled) -> float:
-    """The same of options that are settled already."""
-    return run_ms(variant, how.n) * (how.steps - how.paint_over_step) / variant.steps
+    """The same of options that are settled already. Large ones take yet longer: attention grows faster."""
+    pixels = (how.width * how.height) / (variant.width * variant.height)
+    return run_ms(variant, how.n) * pixels * (how.steps - how.paint_over_step) / variant.steps
 
 
 def _one_of(name: str, value: str, known: tuple[str, ...], who: str) -> None:

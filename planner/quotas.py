@@ -1,10 +1,11 @@
-"""Who may send how much: a token bucket a tenant, and weighted shares of the backlog when it is crowded."""
+"""Who may send how much: a token bucket a tenant; shares of a crowded backlog are in `planner/shares.py`."""
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
-CROWDED = 0.5  # of the allowed backlog: below it nobody's share matters (work-conserving)
+OTHERS: Final = "*"  # stands for all tenants without a quota of their own, together
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,31 +42,11 @@ def take_tokens(bucket: Bucket | None, quota: Quota, cost: float, now_ms: int) -
     return filled, math.ceil((needed - filled.tokens) / quota.rate_rps * 1000)
 
 
-def exceeds_share(
-    tenant: str, cost_ms: float, open_ms: Mapping[str, float], weights: Mapping[str, float], allowed_ms: float
-) -> bool:
-    """Whether this work would take more than the tenant's weighted share of a crowded backlog.
-
-    `open_ms`: tenant -> predicted ms of its work that has not ended; `allowed_ms`: the backlog allowed in all (the
-    limit a worker times the workers). Below CROWDED of it everything is admitted; shares are among the tenants that
-    have open work, so that a lone tenant may fill all of it. Weights default to 1.
-    """
-    if sum(open_ms.values()) + cost_ms <= CROWDED * allowed_ms:
-        return False
-    return open_ms.get(tenant, 0.0) + cost_ms > _shares(tenant, open_ms, weights)[tenant] * allowed_ms
+def others_weight(quotas: Mapping[str, Quota]) -> float:
+    """What all tenants without a quota of their own weigh together: as much as one, unless OTHERS says otherwise."""
+    return quotas[OTHERS].weight if OTHERS in quotas else 1.0
 
 
-def is_crowded_out(tenant: str, open_ms: Mapping[str, float], weights: Mapping[str, float], allowed_ms: float) -> bool:
-    """Whether others have more open than their shares, and this tenant less than its own: so that what waits is theirs,
-    and no reason to refuse it. All together have no more open than twice `allowed_ms` by this. As `exceeds_share`.
-    """
-    shares = _shares(tenant, open_ms, weights)
-    over = {name for name, share in shares.items() if open_ms.get(name, 0.0) > share * allowed_ms}
-    return bool(over) and open_ms.get(tenant, 0.0) < shares[tenant] * allowed_ms
-
-
-def _shares(tenant: str, open_ms: Mapping[str, float], weights: Mapping[str, float]) -> dict[str, float]:
-    """Of those who have open work, and of this tenant."""
-    active = {name: weights.get(name, 1.0) for name in {tenant, *(name for name, ms in open_ms.items() if ms > 0)}}
-    total = sum(active.values())
-    return {name: weight / total for name, weight in active.items()}
+def named(quotas: Mapping[str, Quota]) -> dict[str, Quota]:
+    """Those of single tenants."""
+    return {name: quota for name, quota in quotas.items() if name != OTHERS}

@@ -12,6 +12,17 @@ class InvalidRecord(PochadeError):
     """Bytes on a topic that are not a message of ours: kept in the dlq, answered with FAILED."""
 
 
+class UnknownSchema(InvalidRecord):
+    """Bytes under a schema id that nobody has told this process: a newer release's, or no schema's at all."""
+
+    def __init__(self, schema_id: int, known: int) -> None:
+        self.schema_id = schema_id
+        super().__init__(
+            f"unknown schema id {schema_id}: known are 1 to {known}; upgrade this role, "
+            "or set registry.url to a registry that has it"
+        )
+
+
 class InvalidRequest(PochadeError):
     """A well-formed request whose values cannot be served: answered with REJECTED."""
 

@@ -1,6 +1,7 @@
 """Messages to bytes and back: Confluent framing (0, four bytes of schema id, Avro), or JSON for requests.
 
-Ids come from the committed `schemas/registry.json`; a reader resolves any version ever written to its own.
+Ids come from the committed `schemas/registry.json`; a reader resolves any version ever written to its own, and those of
+newer releases once somebody has told them (`schemas/later.py`).
 """
 
 import dataclasses
@@ -15,7 +16,8 @@ import fastavro
 import pydantic
 
 from schemas.avro import Message, subject_of, to_avro
-from schemas.errors import InvalidRecord, Unknown
+from schemas.errors import InvalidRecord, Unknown, UnknownSchema
+from schemas.later import LATER, may_come
 from schemas.messages import Result
 from schemas.registry import by_id, latest
 
@@ -42,7 +44,8 @@ def decode(data: bytes | None, kind: type[M]) -> M:
     """The message in framed Avro bytes.
 
     Raises:
-        InvalidRecord: not framed, an unknown id, another message's id, or bytes that are not that schema's.
+        UnknownSchema: an id that nobody has told this process.
+        InvalidRecord: not framed, another message's id, or bytes that are not that schema's.
     """
     if not data or len(data) < HEAD.size or data[0] != 0:
         start = repr((data or b"")[:12])
@@ -63,15 +66,23 @@ def decode(data: bytes | None, kind: type[M]) -> M:
 
 @functools.lru_cache(maxsize=256)
 def _schemas(schema_id: int, kind: type[Message]) -> tuple[Any, Any]:
-    entry = by_id().get(schema_id)
+    entry = by_id().get(schema_id) or LATER.find(schema_id)
     if entry is None:
-        raise InvalidRecord(f"unknown schema id {schema_id}: known are 1 to {len(by_id())} (schemas/registry.json)")
+        raise UnknownSchema(schema_id, len(by_id()))
     subject = subject_of(kind)
     if entry.subject != subject:
         raise InvalidRecord(f"schema id {schema_id} is {entry.subject}, expected {subject}")
     newest = latest()[subject]
     reader = None if newest.id == schema_id else fastavro.parse_schema(newest.schema)
     return fastavro.parse_schema(entry.schema), reader
+
+
+def awaited_schema(data: bytes | None) -> int | None:
+    """The id of the schema that these bytes wait for: a newer release's, which nobody has told this process yet."""
+    if not data or len(data) < HEAD.size or data[0] != 0:
+        return None
+    _, schema_id = HEAD.unpack_from(data)
+    return schema_id if may_come(schema_id) and LATER.find(schema_id) is None else None
 
 
 def encode_result(result: Result, format: str) -> bytes:

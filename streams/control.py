@@ -12,6 +12,7 @@ from streams.codec import decode, encode
 from streams.headers import stamp
 from streams.producer import KafkaRecordProducer, send_all
 from streams.reading import Follower, now_ms
+from streams.schema_topic import tell
 from streams.settings import Settings
 
 READ_TIMEOUT_S = 60
@@ -97,6 +98,7 @@ def order(
     record = Outgoing(topic=topics.PLAN, key=topics.PIN_KEY.encode(), value=encode(pin), headers=headers)
     producer = KafkaRecordProducer(settings)
     try:
+        tell(settings, producer, (Pin,))
         send_all(producer, [record], WRITE_TIMEOUT_S)
     finally:
         producer.close()

@@ -1,13 +1,17 @@
 """Reading from Kafka: messages to `Incoming`, batches without waiting, and followers that need no group."""
 
+import gc
 import logging
+import operator
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from schemas.errors import PochadeError
+from schemas.errors import PochadeError, UnknownSchema
+from schemas.later import LATER
 from schemas.record import Incoming
 from schemas.topics import full_name
 from streams import metrics
@@ -17,10 +21,13 @@ from streams.settings import Settings
 
 log = logging.getLogger(__name__)
 
+NAMELESS = "\N{REPLACEMENT CHARACTER}"  # a header whose name is not UTF-8: the client loses it
+CLOSE_S = 30.0  # for the record in hand
+MOST_SET_ASIDE = 10_000  # records of unknown schemas that a follower keeps until it can read them
+
 
 def incoming(message: Message, prefix: str) -> Incoming:
     """A client's message as a value, its topic without the prefix."""
-    headers = {name: value or b"" for name, value in message.headers() or []}
     return Incoming(
         topic=(message.topic() or "").removeprefix(prefix + "."),
         partition=message.partition() or 0,
@@ -28,8 +35,30 @@ def incoming(message: Message, prefix: str) -> Incoming:
         timestamp_ms=message.timestamp()[1],
         key=message.key(),
         value=message.value(),
-        headers=headers,
+        headers=headers_of(message),
     )
+
+
+def headers_of(message: Message) -> dict[str, bytes]:
+    """A message's headers, whatever their names: the only safe way to ask for them.
+
+    The last of those with the same name; empty where there is no value. For a name that is not UTF-8 confluent-kafka
+    2.16.1 returns a list with a hole and sets an error, the next time the list alone; who looks into the hole ends the
+    process by SIGSEGV. A plain call does not notice the error once the interpreter has specialised it (Python 3.11);
+    `operator.call` is sure to.
+    """
+    try:
+        pairs = operator.call(message.headers) or []
+    except SystemError:  # "returned a result with an exception set"
+        pairs = [_whole(pair) for pair in operator.call(message.headers)]
+        message.set_headers(pairs)  # whoever asks again, of whatever code
+    return {name: value or b"" for name, value in pairs}
+
+
+def _whole(pair: tuple[str, bytes | None]) -> tuple[str, bytes | None]:
+    """A header, or its value under no name: the place of the name holds no object, and must not be looked at."""
+    held = gc.get_referents(pair)
+    return pair if len(held) == 2 else (NAMELESS, held[0] if held else None)
 
 
 def poll_batch(consumer: Consumer, most: int, timeout_s: float) -> list[Message]:
@@ -58,7 +87,8 @@ class Follower:
     """Reads every partition of a topic without a group, from the beginning, the end, or a moment, for ever.
 
     `on_record` is called in one thread, in offset order per partition; what it raises is logged and counted, and never
-    ends the following. `is_caught_up` is set when everything that was there at the start
+    ends the following. Of records whose schema is unknown the newest of each key is handed over again once it is known,
+    unless a newer one of that key could be read. `is_caught_up` is set when everything that was there at the start
     has been handed over.
     """
 
@@ -74,6 +104,9 @@ class Follower:
         self._settings, self._topics, self._on_record, self._since_ms = settings, topics, on_record, since_ms
         self.is_caught_up = threading.Event()
         self._stopping = threading.Event()
+        self._set_aside: OrderedDict[tuple[str, bytes | None], Incoming] = OrderedDict()  # by topic and key
+        self._schemas_known = LATER.count
+        self._offset: int | None = None  # where to begin, if that is known
         self._consumer = Consumer(
             {
                 **client_config(settings),
@@ -87,16 +120,20 @@ class Follower:
         )
         self._thread = threading.Thread(target=self._run, name=f"follow-{'-'.join(topics)}", daemon=True)
 
-    def start(self) -> "Follower":
-        """Begin in a thread of its own."""
+    def start(self, offset: int | None = None) -> "Follower":
+        """Begin in a thread of its own; at an offset, where it is given, of a topic with one partition."""
+        self._offset = offset
         self._thread.start()
         return self
 
     def close(self) -> None:
-        """Stop and release the client."""
+        """Stop and release the client; one whose thread hangs in `on_record` is left to the end of the process."""
         self._stopping.set()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
-            self._thread.join()
+            self._thread.join(CLOSE_S)
+            if self._thread.is_alive():  # closing its client under its feet would end the process
+                log.error("a follower of %s did not stop within %g s: it hangs in a record", self._topics, CLOSE_S)
+                return
         self._consumer.close()
 
     def wait_caught_up(self, timeout_s: float) -> None:
@@ -121,15 +158,42 @@ class Follower:
                 elif error.code() not in TRANSIENT:
                     log.error("cannot read %s: %s; trying on", self._topics, error)
                     self._stopping.wait(1)
+            self._look_again()
             if not behind:
                 self.is_caught_up.set()
 
     def _hand_over(self, message: Message) -> None:
         try:
-            self._on_record(incoming(message, self._settings.kafka.prefix))
+            self._take_in(incoming(message, self._settings.kafka.prefix))
         except Exception:  # one record that cannot be used must not hide those behind it
             metrics.UNUSABLE.labels("-".join(self._topics)).inc()
             log.exception("a follower of %s could not use a record", self._topics)
+
+    def _take_in(self, record: Incoming) -> None:
+        place = record.topic, record.key
+        self._set_aside.pop(place, None)
+        try:
+            self._on_record(record)
+        except UnknownSchema as error:
+            metrics.UNUSABLE.labels("-".join(self._topics)).inc()
+            if not self._set_aside:  # of more that follow no lines: it may be every heartbeat
+                at = f"{record.topic} {record.partition}@{record.offset}"
+                log.warning("a follower sets records aside, from %s on: %s", at, error)
+            self._set_aside[place] = record
+            if len(self._set_aside) > MOST_SET_ASIDE:
+                self._set_aside.popitem(last=False)
+
+    def _look_again(self) -> None:
+        """Hand over what was set aside, once more schemas are known."""
+        if self._schemas_known == LATER.count:
+            return
+        self._schemas_known = LATER.count
+        for record in list(self._set_aside.values()):
+            try:
+                self._take_in(record)
+            except Exception:
+                metrics.UNUSABLE.labels("-".join(self._topics)).inc()
+                log.exception("a follower of %s could not use a record", self._topics)
 
     def _assign(self) -> set[tuple[str, int]]:
         """Begin at the starts; the partitions whose past is still to be read."""
@@ -146,6 +210,8 @@ class Follower:
     def _starts(self, topic: str) -> list[TopicPartition]:
         name = full_name(self._settings.kafka.prefix, topic)
         partitions = partitions_of(self._consumer, name, 5)
+        if self._offset is not None:
+            return [TopicPartition(name, p, self._offset) for p in partitions]
         if not self._since_ms:
             start = OFFSET_END if self._since_ms is None else OFFSET_BEGINNING
             return [TopicPartition(name, p, start) for p in partitions]

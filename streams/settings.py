@@ -35,6 +35,8 @@ class Kafka(Section):
     bootstrap_servers: str = ""
     prefix: str = "pochade"  # topics are PREFIX.NAME, groups PREFIX.ROLE
     session_timeout_ms: int = Field(6000, ge=1000, le=60000)  # silence until a member's partitions move on
+    group_protocol: Literal["auto", "consumer", "classic"] = "auto"  # consumer: KIP-848; auto: what the cluster speaks
+    flow_partitions: int = Field(4, ge=1, le=1024)  # of topics made anew: most classifiers, routers, ledgers that serve
     jobs_partitions: int = Field(4, ge=1, le=1024)  # most workers one variant may have
     properties: dict[str, str] = Field({}, repr=False)  # librdkafka's own names, passed through (security.protocol ...)
 
@@ -55,6 +57,8 @@ class Requests(Section):
 
     max_prompt_bytes: int = Field(8192, ge=1)
     max_pictures: int = Field(8, ge=1, le=1024)  # n of one request
+    # how far ahead a deadline may be: 3 days, at most 6. The ledger remembers 8 days (`schemas/topics.py`)
+    max_deadline_s: float = Field(3 * 86_400, gt=0, le=6 * 86_400)
 
 
 class Admission(Section):
@@ -65,7 +69,7 @@ class Admission(Section):
 
 
 class Tenant(Section):
-    """What one tenant may have; those not named here share without limits of their own."""
+    """What one tenant may have, or, under the name "*", all together that have no limits of their own."""
 
     rate_rps: float = Field(0, ge=0)  # pictures a second; 0: unlimited
     burst: float = Field(10, ge=1)  # pictures at once after a silence

@@ -35,10 +35,10 @@ def show(obj: LazySettings, output: str) -> None:
 @click.pass_obj
 def history(obj: LazySettings, output: str, last: int) -> None:
     """List the plans published before, the newest last."""
-    from agents.commands.plan_reading import published
+    from agents.commands.plan_reading import MOST, published
     from agents.commands.plan_tables import print_history, print_json
 
-    plans = published(obj()).plans[-last:]
+    plans = published(obj(), most=max(MOST, 2 * last)).plans[-last:]
     if output == "json":
         print_json(plans)
     else:
@@ -57,7 +57,7 @@ def diff(obj: LazySettings, before: int | None, after: int | None, output: str) 
     from agents.planning.report import differences
     from streams.control import of_version
 
-    found = published(obj())
+    found = published(obj(), *(version for version in (before, after) if version))
     new = of_version(found.plans, after) if after else in_force(found)
     old = of_version(found.plans, before) if before else one_before(found, new)
     rows = differences(old, new)

@@ -52,7 +52,7 @@ def rollback(obj: LazySettings, version: int | None) -> None:
     from agents.commands.plan_reading import in_force, one_before, published
     from streams.control import of_version, order
 
-    found = published(obj())
+    found = published(obj(), version or 0)
     plan = of_version(found.plans, version) if version else one_before(found, in_force(found))
     order(obj(), plan_version=plan.version)
     click.echo(f"back to plan {plan.version} by {plan.policy} until `pochade plan unpin`: {plan.reason}")

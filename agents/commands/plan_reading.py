@@ -1,14 +1,19 @@
 """Reads the control topic for `pochade plan`."""
 
+import logging
 from typing import NamedTuple
 
 from planner.plans import newer
-from schemas.errors import PochadeError
+from schemas.errors import InvalidRecord, PochadeError
 from schemas.messages import Pin, Plan
-from streams.control import NO_PLAN, read_control
+from streams.control import NO_PLAN, take_in
+from streams.control_tail import ControlLog, plan_of, tail
 from streams.settings import Settings
 
+_log = logging.getLogger(__name__)
+
 READ_S = 15
+MOST = 5000  # records from the end: a topic may hold a month of them
 
 
 class Published(NamedTuple):
@@ -18,8 +23,8 @@ class Published(NamedTuple):
     pin: Pin | None
 
 
-def published(settings: Settings) -> Published:
-    """Everything up to now. Raises PochadeError when the broker does not answer."""
+def published(settings: Settings, *versions: int, most: int = MOST) -> Published:
+    """The newest up to now, and these versions. Raises PochadeError when the broker does not answer."""
     plans: list[Plan] = []
     pins: list[Pin | None] = [None]
 
@@ -27,8 +32,18 @@ def published(settings: Settings) -> Published:
         if newer(plans[-1].version if plans else 0, plan):
             plans.append(plan)
 
-    read_control(settings, on_plan, pins.append, within_s=READ_S)
-    return Published(plans, pins[-1])
+    with ControlLog(settings, READ_S) as log:
+        low, high = log.span()
+        begin, start = tail(log, lambda _plan: True), max(low, high - most)
+        order = [begin.pin] if begin.pin is not None and begin.pin.offset < start else []
+        for record in (*order, *log.read(start, high)):
+            try:
+                take_in(record, on_plan, pins.append)
+            except InvalidRecord as invalid:
+                _log.warning("what lies at %d of the control topic is no plan: %s", record.offset, invalid)
+        oldest = plans[0].version if plans else 0
+        earlier = [plan_of(log, version) for version in sorted(set(versions)) if 0 < version < oldest]
+    return Published([plan for plan in earlier if plan is not None] + plans, pins[-1])
 
 
 def in_force(found: Published) -> Plan:

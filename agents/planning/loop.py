@@ -22,6 +22,7 @@ from planner.replanning.triggers import Signals, signals_of, why_now
 from schemas import topics
 from schemas.messages import Pin, Plan
 from schemas.record import Outgoing
+from streams.control_tail import Place
 from streams.lease import Lease
 from streams.reading import now_ms
 from streams.settings import Settings
@@ -37,6 +38,11 @@ class Plans(Protocol):
 
     plan: Plan | None
     pin: Pin | None
+
+    @property
+    def place(self) -> Place:
+        """How far the topic is read, for who begins with a plan written now."""
+        ...
 
     @property
     def newest(self) -> int:
@@ -113,7 +119,7 @@ class PlannerLoop:
         before = self._plans.plan
         seen = self.sources.observation(now, workers, before)
         plan = self._choice.plan(self._order(), seen, before, self._plans.newest)
-        if plan is not None and self._leadership.write([_record(plan, now)]):
+        if plan is not None and self._leadership.write([_record(plan, self._plans.place, now)]):
             self._plans.obey(plan)  # at once: a tick before the view has read it would write its version a second time
             log.info("plan %d by %s, because %s: %s", plan.version, plan.policy, why, plan.reason)
 
@@ -136,8 +142,8 @@ def _told(pin: Pin | None) -> tuple[str, ...]:
     return (pin.policy, str(pin.parameters), str(pin.plan_version), str(pin.created_ms)) if pin else ()
 
 
-def _record(plan: Plan, now: int) -> Outgoing:
+def _record(plan: Plan, place: Place, now: int) -> Outgoing:
     return outgoing(
         topics.PLAN, plan, request_id=topics.PLAN_KEY, cause={}, role=ROLE, now_ms=now,
-        facts={"policy": plan.policy, "version": plan.version},
+        facts={"policy": plan.policy, "version": plan.version, **place.facts()},
     )  # fmt: skip

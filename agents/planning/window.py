@@ -1,5 +1,6 @@
 """What the topics told the planner of late, in memory: arrivals, hardness and classes, results and confidences."""
 
+import sys
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from itertools import islice
@@ -14,7 +15,8 @@ from planner.placement import SHED
 from planner.windows import COUNTS_S, DEMAND_MS, PROMPTS, SCORES, SERVED_MS
 from schemas.messages import ClassifiedRequest, Plan, Result, Status, Step
 
-MOST_ARRIVALS = 200_000  # remembered, about 3,000 a second
+MOST_ARRIVALS = 200_000  # remembered, about 3,000 a second; 0.25 KB each, 50 MB in all (measured)
+MOST_KINDS = 1000  # of classes, by strategy
 
 
 class Ended(NamedTuple):
@@ -41,6 +43,7 @@ class Arrivals:
 
     def __init__(self) -> None:
         self._known: dict[str, Arrival | None] = {}  # by id, in their order; None: it was taken back
+        self._classes: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}  # each kind once: there are few
 
     def clear(self) -> None:
         """A reader begins again with the window."""
@@ -50,8 +53,14 @@ class Arrivals:
         """One more, unless its request is known."""
         request = classified.request
         if request.request_id not in self._known:
-            arrival = Arrival(classified.received_ms, classified.hardness, classified.classes, request.tier)
+            classes, tier = self._shared(classified.classes), sys.intern(request.tier)
+            arrival = Arrival(classified.received_ms, classified.hardness, classes, tier)
             self._know(request.request_id, arrival)
+
+    def _shared(self, classes: Mapping[str, str]) -> Mapping[str, str]:
+        if len(self._classes) > MOST_KINDS:
+            self._classes.clear()
+        return self._classes.setdefault(tuple(sorted(classes.items())), classes)
 
     def on_result(self, result: Result) -> None:
         """Take back what a quota refused, though its prompt may be read later than its result."""

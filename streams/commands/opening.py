@@ -58,8 +58,11 @@ def producer(settings: "Settings") -> "Iterator[RecordProducer]":
 
 @contextlib.contextmanager
 def client(settings: "Settings") -> "Iterator[RequestClient]":
-    """A client of the deployment. Raises Unreachable, as `producer` does."""
+    """A client of the deployment, whose roles may be of an older release. Raises Unreachable, as `producer` does."""
+    from schemas.messages import GenerateRequest, Outcome
     from streams.client import RequestClient
+    from streams.schema_topic import tell
 
     with producer(settings) as opened, RequestClient(settings, opened) as made:
+        tell(settings, opened, (GenerateRequest, Outcome))
         yield made

@@ -70,7 +70,10 @@ def create(load: "Callable[[], Settings]", variants: tuple[str, ...], dry_run: b
     settings = load()
     if dry_run:
         there = set(admin.own_topics(settings))
-        names = [full_name(settings.kafka.prefix, t.name) for t in expected(variants, settings.kafka.jobs_partitions)]
+        names = [
+            full_name(settings.kafka.prefix, t.name)
+            for t in expected(variants, settings.kafka.jobs_partitions, settings.kafka.flow_partitions)
+        ]
         created = [name for name in names if name not in there]
     else:
         created = admin.create_topics(settings, variants)
@@ -125,7 +128,7 @@ def diff(load: "Callable[[], Settings]", variants: tuple[str, ...], output: str)
 
     settings = load()
     found = cluster.topics(settings)
-    wanted = expected([*variants, *variants_of(found)], settings.kafka.jobs_partitions)
+    wanted = expected([*variants, *variants_of(found)], settings.kafka.jobs_partitions, settings.kafka.flow_partitions)
     differing = differences(wanted, found, settings.kafka.prefix)
     listing.show([asdict(each) for each in differing], ("topic", "what", "wanted", "found", "do"), output)
     click.echo(f"{len(wanted)} topics wanted, {len(differing)} differences", err=True)

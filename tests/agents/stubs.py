@@ -15,6 +15,7 @@ from schemas.avro import Message
 from schemas.messages import Heartbeat, Pin, Plan
 from schemas.record import Incoming, Outgoing
 from streams.codec import decode, encode
+from streams.control_tail import Place
 
 SILENT_MS = 3000
 
@@ -23,7 +24,7 @@ class StubPlans:
     """`PlanView` of one plan; `in_force` waits while there is none."""
 
     def __init__(self, plan: Plan | None = None, pin: Pin | None = None) -> None:
-        self.plan, self.pin = plan, pin
+        self.plan, self.pin, self.place = plan, pin, Place()
         self.topic: list[Plan] = []  # what lies on it
 
     async def in_force(self) -> Plan:

@@ -3,13 +3,14 @@
 import contextlib
 import subprocess
 import sys
-import threading
 from types import SimpleNamespace
 
 import pytest
 
 from agents import assembly, catalogs, classify, process_views, scoring
 from agents.assembly import needs_torch
+from streams.health import Health
+from streams.memory import MemoryRecordProducer
 from streams.settings import load
 
 
@@ -45,12 +46,14 @@ def test_models_are_loaded_before_the_broker_is_asked_as_it_may_be_away_meanwhil
         view = SimpleNamespace(start=lambda: done.append("view"), close=lambda: None)
         monkeypatch.setattr(process_views, name, lambda *_args, view=view: view)
     monkeypatch.setattr(process_views, "check_access", lambda *_args: None)
+    known = SimpleNamespace(start=lambda: done.append("schemas"), close=lambda: None)
+    monkeypatch.setattr(process_views, "KnownSchemas", lambda _settings: known)
     monkeypatch.setattr(process_views, "create_topics", lambda *_args: done.append("topics"))
     monkeypatch.setattr(classify, "open_judge", lambda _catalog: done.append("models"))
     monkeypatch.setattr(scoring, "open_scorers", lambda _catalog: done.append("models"))
     settings, levels = load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}}), catalogs.load("profile")
     with contextlib.ExitStack() as stack:
-        views = process_views.Views(settings, role, levels, stack)
-        assert assembly._logics(role, settings, levels, views, threading.Event())
-    assert done[:3] == ["models", "topics", "view"]
+        views = process_views.Views(settings, role, levels, MemoryRecordProducer(), stack)
+        assert assembly._logics(role, settings, levels, views, assembly.Process(Health({role})))
+    assert done[:4] == ["models", "topics", "schemas", "view"]
     assert done.count("topics") == 1

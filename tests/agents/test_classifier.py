@@ -94,6 +94,17 @@ def test_a_prompt_past_its_deadline_expires_without_being_judged(classifier: Cla
     assert not judge.seen
 
 
+@pytest.mark.parametrize("tier", ["standard", "batch"])
+def test_prompts_that_were_cancelled_while_they_waited_are_not_judged(judge: Judge, tier: str) -> None:
+    ended = {f"r-{n}" for n in range(2000)}
+    classifier = Classifier(judge, a_catalog(), Requests(), ended)
+    flood = [a_record(a_request(request_id=name, tier=tier), key=name.encode()) for name in sorted(ended)]
+    assert [written for record in flood for written in served(classifier, record)] == []
+    assert not judge.seen
+    (written,) = served(classifier, a_record(a_request(request_id="next")))
+    assert (written.topic, len(judge.seen)) == (CLASSIFIED, 1)
+
+
 def test_an_unreadable_prompt_fails_under_its_key_and_its_bytes_are_kept(classifier: Classifier) -> None:
     outcome, kept = served(classifier, a_record(value=b"\xff\xfe"))
     assert (read(outcome, Outcome).status, read(outcome, Outcome).request_id) == (Status.FAILED, "r-1")

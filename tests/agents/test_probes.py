@@ -1,6 +1,7 @@
 """What workers, planners and stream roles answer when they are asked whether they can serve, and whether they live."""
 
 import asyncio
+import logging
 import threading
 import time
 import types
@@ -8,10 +9,13 @@ from typing import Any, cast
 
 import pytest
 
+from agents import worker as worker_module
 from agents.running import not_alive
 from agents.worker import NO_BEAT_S, Worker
-from streams import faust_host
+from schemas.errors import PochadeError
+from streams import faust_host, logs
 from streams.faust_host import AgentHost
+from streams.schema_wait import SchemaWait
 from tests.builders import a_variant
 
 
@@ -39,6 +43,23 @@ def test_a_worker_that_loads_or_failed_to_says_what_and_why(worker: Worker) -> N
     assert worker.not_ready() == "light is failed: no such folder"
 
 
+def test_a_worker_that_begins_again_and_again_tells_what_ended_its_last_run(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        worker._me.variant, worker._me.state = a_variant(), "loading"
+        raise PochadeError("no ALTER_CONFIGS")
+
+    monkeypatch.setattr(worker_module, "Heart", lambda *_: types.SimpleNamespace(start=lambda: worker_heart))
+    worker_heart = types.SimpleNamespace(close=lambda: None)
+    worker._settings.worker.heartbeat_ms = 1
+    monkeypatch.setattr(worker, "_wanted", lambda: a_variant())
+    monkeypatch.setattr(worker, "_serve", refuse)
+    with pytest.raises(PochadeError):
+        worker.run(threading.Event())
+    assert worker.not_ready() == "light is loading; its last run ended: PochadeError: no ALTER_CONFIGS"
+
+
 def test_a_worker_whose_heartbeat_has_stopped_needs_a_new_process(worker: Worker) -> None:
     assert worker.not_alive() == ""
     worker._me.beaten_s = time.monotonic()
@@ -48,9 +69,10 @@ def test_a_worker_whose_heartbeat_has_stopped_needs_a_new_process(worker: Worker
 
 
 def test_a_worker_whose_job_is_overdue_needs_a_new_process(worker: Worker) -> None:
-    worker._me.watchdog.since = time.monotonic() - 59
+    worker._me.watchdog.begin()
+    worker._me.watchdog._counts_s -= 59
     assert worker.not_alive() == ""
-    worker._me.watchdog.since = time.monotonic() - 61
+    worker._me.watchdog._counts_s -= 2
     assert worker.not_alive() == "a job takes longer than worker.job_limit_s = 60"
 
 
@@ -68,12 +90,20 @@ def test_a_role_whose_thread_has_ended_needs_a_new_process() -> None:
 def host() -> AgentHost:
     """One whose app has not started."""
     host = AgentHost.__new__(AgentHost)
+    host._schemas = SchemaWait("test")
     host._loop, host.app = None, types.SimpleNamespace(crashed=False)
+    host._words, host._schemas = logs.LastError("test.broker"), SchemaWait("test")
     return host
 
 
 def test_a_stream_role_that_has_not_joined_is_alive_but_not_ready(host: AgentHost) -> None:
     assert (host.not_ready(), host.not_alive()) == ("joins its group", "")
+
+
+def test_a_stream_role_that_cannot_join_tells_the_last_error(host: AgentHost) -> None:
+    logging.getLogger("test.broker.client").warning("soon")
+    logging.getLogger("test.broker.client").error("no node\nat %s", "host:9092")
+    assert host.not_ready() == "joins its group; last error: no node at host:9092"
 
 
 def test_a_stream_role_lives_while_its_event_loop_answers(host: AgentHost, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -241,7 +241,7 @@ class AdmissionMachine(RuleBasedStateMachine):
         expected: defaultdict[str, float] = defaultdict(float)
         for tenant, ms, _ in self.open.values():
             expected[tenant] += ms
-        assert dict(rights._open_ms) == pytest.approx(dict(expected))
+        assert rights._open.by_party() == pytest.approx(dict(expected))
 
     @invariant()
     def a_refusal_says_truly_when_there_will_be_tokens(self) -> None:

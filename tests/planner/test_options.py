@@ -48,6 +48,14 @@ def test_a_jobs_time_grows_with_pictures_and_honoured_steps() -> None:
     assert job_ms(FIXED, PaintOptions(steps=20)) == job_ms(FIXED, PaintOptions())
 
 
+def test_a_job_of_larger_pictures_takes_as_much_longer_as_they_have_pixels_where_the_size_is_honoured() -> None:
+    one = job_ms(FREE, PaintOptions())
+    assert job_ms(FREE, PaintOptions(width=2 * FREE.width)) == pytest.approx(2 * one)
+    assert job_ms(FREE, PaintOptions(width=4096, height=4096)) == pytest.approx(one * 128**2)
+    assert job_ms(FREE, PaintOptions(width=16, height=16, steps=20)) == pytest.approx(one / 2)
+    assert job_ms(FIXED, PaintOptions(width=4096, height=4096)) == job_ms(FIXED, PaintOptions())
+
+
 def test_a_job_that_skips_steps_takes_as_much_less() -> None:
     one = job_ms(FREE, PaintOptions())
     assert job_ms(FREE, PaintOptions(), 4) == pytest.approx(0.6 * one)

@@ -30,7 +30,7 @@ def topic() -> Published:
 def orders(topic: Published, monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
     """(policy, parameters, plan version) of the orders given."""
     given: list[tuple[object, ...]] = []
-    monkeypatch.setattr(plan_reading, "published", lambda _settings: topic)
+    monkeypatch.setattr(plan_reading, "published", lambda _settings, *_versions: topic)
     monkeypatch.setattr(
         control,
         "order",

@@ -26,6 +26,19 @@ def taken(ends: Ends, *results: Result) -> Ends:
     return ends
 
 
+def test_what_is_remembered_of_a_prompt_is_its_own_and_the_rest_is_shared() -> None:
+    arrivals = Arrivals()
+    for n in range(5000):  # as they are read: each with a mapping of its own
+        request = a_request(request_id=f"r-{n}", tier="".join(["stand", "ard"]))
+        arrivals.add(a_classified(request, classes={"models": f"level-{n % 7}"}))
+    remembered = [arrival for arrival in arrivals._known.values() if arrival]
+    assert len({id(arrival.classes) for arrival in remembered}) == 7
+    assert len({id(arrival.tier) for arrival in remembered}) == 1
+    for n in range(5000):
+        arrivals.add(a_classified(a_request(request_id=f"odd-{n}"), classes={"models": f"of-its-own-{n}"}))
+    assert len(arrivals._classes) <= 1001
+
+
 def test_demand_counts_and_histograms_come_from_the_prompts() -> None:
     arrivals = Arrivals()
     for n in range(30):

@@ -77,6 +77,26 @@ def test_in_a_crowded_backlog_a_flood_has_its_share_and_leaves_the_others_theirs
     assert heavier["acme"]["shed"] < told["acme"]["shed"]
 
 
+def test_a_new_name_for_each_request_takes_no_more_from_the_others_than_one_name() -> None:
+    seconds, tight = 60, Timing(interactive_backlog_ms=2000.0)
+    fair, greedy = Wish(tenant="fair"), Wish(tenant="greedy")
+    sybils = [Wish(tenant=f"sybil-{n}") for n in range(40 * seconds)]
+    changes: dict[str, Any] = {"drops": False, "workers": 1, "parameters": {"batch": 1.0}, "timing": tight}
+    for quotas in ({}, {"fair": Quota()}):
+
+        def ends(flood: list[Wish], quotas: dict[str, Quota] = quotas) -> tuple[int, int]:
+            rest = iter(flood)
+            wishes = [fair if n % 21 == 0 else next(rest) for n in range(42 * seconds)]  # 2 and 40 a unit of time
+            ran = run_of(asking(np.arange(len(wishes)) * 6.0, wishes), quotas=quotas, **changes)
+            told = ran.tally.tenants
+            shed = sum(part.ends[Status.REJECTED] for name, part in told.items() if name != "fair")
+            return told["fair"].ends[Status.REJECTED], shed
+
+        one, many = ends([greedy] * len(sybils)), ends(sybils)
+        assert min(one[1], many[1]) > len(sybils) / 2, "the flood is far more than can be painted"
+        assert many[0] <= one[0], f"of the fair tenant's {2 * seconds} requests"
+
+
 @pytest.mark.parametrize("rarely", [20, 400])
 def test_a_modest_tenant_is_never_refused_beside_a_flood_and_waits_for_the_allowed_backlog_at_most(rarely: int) -> None:
     """Two workers paint 100 a second, and acme asks for 200. 2 s of work may wait at each worker, 1.6 of `standard`."""

@@ -1,0 +1,64 @@
+"""Schemas that newer releases write with, as somebody told this process: its own file cannot hold them.
+
+Two releases run side by side while a deployment is upgraded. A record of the newer one names a schema id above those
+of `registry.json`; its bytes are read by the schema that it was written with, into this release's own message.
+"""
+
+import threading
+from collections import OrderedDict
+
+from schemas.registry import Registered, by_id, latest
+
+MOST_TOLD = 10_000  # ids kept; a release adds some tens
+MOST_WANTED = 100  # ids that somebody asked for in vain, kept for who can ask elsewhere
+MOST_AHEAD = 10_000  # an id further above our own is no release's: such a record is broken, and waits for nothing
+
+
+class Later:
+    """Any thread may tell, ask and look."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._told: dict[int, Registered] = {}
+        self._wanted: OrderedDict[int, None] = OrderedDict()
+        self.count = 0  # schemas told so far: who waits for one looks again when this has changed
+
+    def tell(self, entry: Registered) -> bool:
+        """Take in a version; False: it changes nothing, as ids that are known never change and only messages count."""
+        with self._lock:
+            is_new = entry.id not in by_id() and entry.id not in self._told and entry.subject in latest()
+            if is_new and len(self._told) < MOST_TOLD:
+                self._told[entry.id] = entry
+                self._wanted.pop(entry.id, None)
+                self.count += 1
+                return True
+        return False
+
+    def find(self, schema_id: int) -> Registered | None:
+        """The version with this id; an id that nobody has told is wanted from now on."""
+        found = self._told.get(schema_id)
+        if found is None:
+            with self._lock:
+                self._wanted[schema_id] = None
+                if len(self._wanted) > MOST_WANTED:
+                    self._wanted.popitem(last=False)
+        return found
+
+    def wanted(self) -> list[int]:
+        """The ids that were asked for and that nobody has told, the oldest first."""
+        with self._lock:
+            return list(self._wanted)
+
+    def forget(self) -> None:
+        """Know nothing again, as a process that has just begun."""
+        with self._lock:
+            self._told.clear()
+            self._wanted.clear()
+
+
+LATER = Later()  # of this process: every role in it reads by the same
+
+
+def may_come(schema_id: int) -> bool:
+    """Whether a newer release may have written this id: one a little above those that we know."""
+    return len(by_id()) < schema_id <= len(by_id()) + MOST_AHEAD

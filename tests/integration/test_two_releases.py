@@ -1,0 +1,99 @@
+"""A rolling upgrade: two releases side by side, and every record that travels between them has a field more."""
+
+import os
+import pathlib
+import re
+import sys
+from unittest import mock
+
+import pytest
+
+from replay.processes import role_process, spawn
+from schemas.ids import new_request_id
+from schemas.messages import GenerateRequest, Result, Status
+from schemas.record import Incoming, Outgoing
+from schemas.topics import DLQ, PROMPTS, RESULTS, SCHEMAS
+from streams.admin import create_topics, own_topics, topic_name
+from streams.codec import decode_result, encode
+from streams.commands.opening import client
+from streams.producer import KafkaRecordProducer, send_all
+from streams.reading import Follower, now_ms
+from streams.schema_topic import entry_in, told
+from streams.settings import Settings
+from streams.snapshot import past
+from tests.integration.waiting import ask, poll_until
+from tests.next_release import SILENT, written
+
+pytestmark = pytest.mark.integration
+
+NEW, OLD = ("classifier", "planner", "worker"), ("router", "discriminator", "ledger")
+REQUESTS = 20
+
+
+def ready(log: pathlib.Path) -> tuple[int, str]:
+    """What the role whose log this is answers to /readyz."""
+    found = re.search(r"health and metrics on (\S+)/livez", log.read_text()) if log.exists() else None
+    return ask(f"{found[1]}/readyz") if found else (0, "")
+
+
+def test_an_older_release_waits_for_a_newer_one_s_schemas_and_then_serves_everything(
+    settings: Settings, producer: KafkaRecordProducer, tmp_path: pathlib.Path
+) -> None:
+    create_topics(settings, ["light", "heavy"])
+    results: list[Result] = []
+    letters: list[Incoming] = []
+
+    def on_record(record: Incoming) -> None:
+        if record.topic == DLQ:
+            letters.append(record)
+        else:
+            results.append(decode_result(record.value))
+
+    options = [
+        "--home", str(settings.home), "--set", f"kafka.prefix={settings.kafka.prefix}", "--set", "catalog=profile",
+        "--set", "planner.policy=random-split",
+    ]  # fmt: skip
+    old, new = (role_process(name, roles, options, {}).command for name, roles in (("old", OLD), ("new", NEW)))
+    logs = tmp_path / "old.log", tmp_path / "new.log"
+    reading = Follower(settings, [RESULTS, DLQ], on_record).start()
+    children = [spawn(old, logs[0])]
+    try:
+        with mock.patch.dict(os.environ, {SILENT: "1"}):
+            children.append(spawn((sys.executable, "-m", "tests.next_release", *new[3:]), logs[1]))
+        requests = [
+            GenerateRequest(request_id=new_request_id(), prompt=f"prompt {n}", created_ms=now_ms())
+            for n in range(REQUESTS)
+        ]
+        send_all(producer, [Outgoing(topic=PROMPTS, key=r.request_id.encode(), value=encode(r)) for r in requests])
+        poll_until(lambda: "of topic classified.v1 at" in ready(logs[0])[1], lambda: logs[0].read_text())
+        assert ready(logs[0])[0] == 503
+        assert (results, letters) == ([], []), "nobody ends what a newer release can serve"
+        with written():
+            tell = told()
+        send_all(producer, tell)
+        poll_until(lambda: len(results) == REQUESTS, lambda: f"{len(results)} ended\n{logs[0].read_text()[-3000:]}")
+        poll_until(lambda: ready(logs[0])[0] == 200, lambda: ready(logs[0])[1])
+    finally:
+        for child in children:
+            child.terminate()
+        for child in children:
+            child.wait(60)
+        reading.close()
+    assert {result.request_id for result in results} == {request.request_id for request in requests}
+    assert {result.status for result in results} == {Status.COMPLETED}
+    assert (len(results), letters) == (REQUESTS, [])
+
+
+def test_a_command_tells_its_schemas_first_and_does_without_where_nobody_has_made_the_topic(
+    settings: Settings,
+) -> None:
+    for is_there in (False, True):
+        if is_there:
+            create_topics(settings)
+            poll_until(lambda: topic_name(settings, SCHEMAS) in own_topics(settings), "the topic")
+        with client(settings):
+            pass
+        found = past(settings, [SCHEMAS]) if is_there else []
+        assert {entry_in(record).subject for record in found} == (
+            {"pochade.GenerateRequest", "pochade.Outcome"} if is_there else set()
+        )
