@@ -57,7 +57,7 @@ def child_environment(settings: Settings, inherited: Settings) -> dict[str, str]
     private = [key for key in _differing(settings, inherited) if _is_private(key)]
     variables = {PREFIX + key.upper().replace(".", "__"): key for key in private if not key.startswith(PROPERTIES)}
     found = {variable: str(dict(_leaves(settings.model_dump(mode="json")))[key]) for variable, key in variables.items()}
-    if any(key.startswith(PROPERTIES) for key in private):
+    if settings.kafka.properties != inherited.kafka.properties:
         found[PREFIX + "KAFKA__PROPERTIES"] = json.dumps(settings.kafka.properties)
     return found
 

@@ -18,6 +18,7 @@ from streams.security import PLAINTEXT
 from streams.settings import Settings
 
 NEW_RIGHTS_S = 3.0  # brokers learn of a new right a moment after it was granted
+AGAIN_S = 0.5
 PROBE = "start"  # ends the transactional id that is tried: one of its own fences nobody
 DENIED = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -47,7 +48,7 @@ def check_access(settings: Settings, roles: Iterable[str], variants: Sequence[st
         while missing := _missing(config, prefix, role, variants):
             if time.monotonic() > deadline:
                 raise AccessDenied(_told(role, missing, config))
-            time.sleep(0.2)
+            time.sleep(AGAIN_S)
 
 
 def _told(role: str, missing: Sequence[str], config: Mapping[str, str]) -> str:

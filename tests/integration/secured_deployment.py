@@ -76,12 +76,10 @@ class Deployment:
 
     def submitted(self, count: int, who: str = "producer") -> list[str]:
         """The ids of so many requests."""
-        ids = []
-        for number in range(count):
-            done = self.pochade(who, "submit", f"a red circle {number}")
-            assert done.exit_code == 0, done.output
-            ids += done.stdout.split()
-        return ids
+        (self.folder / "prompts.txt").write_text("".join(f"a red circle {number}\n" for number in range(count)))
+        done = self.pochade(who, "submit", "--file", str(self.folder / "prompts.txt"))
+        assert done.exit_code == 0, done.output
+        return done.stdout.split()
 
     def ended(self, ids: Sequence[str], who: str = "consumer") -> list[str]:
         """How these ended, once all have."""
