@@ -20,6 +20,7 @@ from streams.librdkafka import check_properties
 from streams.producer import KafkaRecordProducer
 from streams.settings import Settings
 from streams.stores import open_store
+from streams.topic_limits import batching, kept_fresh
 
 if TYPE_CHECKING:  # half a second of imports, which roles with a thread of their own do without
     from streams.faust_host import AgentHost, StreamLogic
@@ -37,6 +38,10 @@ class Process:
     health: Health
     threaded: dict[str, Run] = field(default_factory=dict)
     hosts: "list[AgentHost]" = field(default_factory=list)
+
+    def must_hand_over(self, role: str) -> bool:
+        """Whether this stream role is to finish what it has in hand: the process ends, or its partitions move."""
+        return self.health.is_stopping or any(host.role == role and host.is_rebalancing() for host in self.hosts)
 
 
 class Threaded(NamedTuple):
@@ -68,7 +73,8 @@ def assemble(settings: Settings, roles: frozenset[str]) -> Iterator[Process]:
         catalog = catalogs.load(settings.catalog, settings.published)
         if not needs_torch(roles, catalog):
             sys.modules["torch"] = None  # type: ignore[assignment]  # spaCy's thinc would load it: 4 s, 500 MB for nothing
-        producer = KafkaRecordProducer(settings)
+        stack.enter_context(kept_fresh(settings))
+        producer = KafkaRecordProducer(settings, extra=batching())
         stack.callback(producer.close)
         views = Views(settings, "+".join(sorted(roles)), catalog, producer, stack)
         process = Process(health)
@@ -81,7 +87,7 @@ def assemble(settings: Settings, roles: frozenset[str]) -> Iterator[Process]:
             if role in STREAM_ROLES:
                 from streams.faust_host import AgentHost
 
-                for logic in _logics(role, settings, catalog, views, health):
+                for logic in _logics(role, settings, catalog, views, process):
                     host = AgentHost(settings, logic, producer)
                     process.hosts.append(host)
                     probes[logic.role] = (partial(_not_ready, role, host, views), host.not_alive)
@@ -102,7 +108,7 @@ def _not_alive(role: str, threaded: Threaded) -> str:
     return not_alive(role) or threaded.not_alive()
 
 
-def _logics(role: str, settings: Settings, catalog: Catalog, views: Views, health: Health) -> "list[StreamLogic]":
+def _logics(role: str, settings: Settings, catalog: Catalog, views: Views, process: Process) -> "list[StreamLogic]":
     if role == "classifier":
         from agents.batch_lane import BatchClassifier
         from agents.classifier import Classifier
@@ -110,7 +116,8 @@ def _logics(role: str, settings: Settings, catalog: Catalog, views: Views, healt
 
         judge = open_judge(catalog)  # first: it asks no broker
         classifier = Classifier(judge, catalog, settings.requests, views.ended)
-        lane = BatchClassifier(classifier, catalog, views.fleet, views.ended, lambda: health.is_stopping)
+        leaves = partial(process.must_hand_over, BatchClassifier.role)
+        lane = BatchClassifier(classifier, catalog, views.fleet, views.ended, leaves)
         return [classifier, lane]
     from agents.dispatching import Dispatcher
 

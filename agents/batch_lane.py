@@ -15,6 +15,11 @@ from streams.request_codec import request_id_of
 LOOK_S = 0.05
 
 
+def never() -> bool:
+    """What does not leave."""
+    return False
+
+
 class BatchClassifier:
     """`StreamLogic` of the lane: the classifier behind a gate."""
 
@@ -27,9 +32,9 @@ class BatchClassifier:
         catalog: Catalog,
         fleet: FleetView,
         ended: EndedView,
-        leaves: Callable[[], bool] = lambda: False,
+        leaves: Callable[[], bool] = never,
     ) -> None:
-        """`leaves`: the process is told to end."""
+        """`leaves`: the process is told to end, or the lane's partitions are to move."""
         self._classifier, self._catalog, self._fleet, self._ended = classifier, catalog, fleet, ended
         self._leaves = leaves
         self._in_flight: dict[str, int] = {}  # request -> when it passed, epoch ms
@@ -37,7 +42,7 @@ class BatchClassifier:
     async def on_record(self, record: Incoming) -> Sequence[Outgoing]:
         """What the classifier says, when it is this record's turn.
 
-        As the process leaves, the one in hand passes: nobody's prompts were classified while it waited.
+        As the process leaves, and as partitions move, the one in hand passes: the whole group waits for it.
         """
         while not (self._leaves() or self._is_open()):
             await asyncio.sleep(LOOK_S)
@@ -58,6 +63,10 @@ class BatchClassifier:
 
     def on_delivered(self, record: Outgoing, delivered: Delivered) -> None:
         """Nothing to remember."""
+
+    def on_undelivered(self, record: Outgoing) -> None:
+        """It takes no room."""
+        self._in_flight.pop((record.key or b"").decode(), None)
 
     def on_error(self, record: Incoming, error: Exception) -> Sequence[Outgoing]:
         """As the classifier."""

@@ -91,6 +91,9 @@ class Classifier:
     def on_delivered(self, record: Outgoing, delivered: Delivered) -> None:
         """Nothing to remember."""
 
+    def on_undelivered(self, record: Outgoing) -> None:
+        """Nothing was remembered."""
+
     def on_error(self, record: Incoming, error: Exception) -> Sequence[Outgoing]:
         """Unreadable records end as FAILED under the id that can be found for them."""
         outcome = failed(request_id_of(record), reason=str(error), by=self.role, now_ms=now_ms())

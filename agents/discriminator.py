@@ -131,6 +131,10 @@ class Discriminator:
         """Tell the dispatcher where its jobs lie."""
         self._dispatcher.on_delivered(record, delivered)
 
+    def on_undelivered(self, record: Outgoing) -> None:
+        """Nobody has its job before them."""
+        self._dispatcher.on_undelivered(record)
+
     def on_error(self, record: Incoming, error: Exception) -> Sequence[Outgoing]:
         """A picture that cannot be judged at all ends its request as FAILED."""
         outcome = failed(request_id_of(record), reason=str(error), by=self.role, now_ms=now_ms())

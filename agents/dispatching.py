@@ -13,9 +13,10 @@ from schemas import ids
 from schemas.messages import ClassifiedRequest, GenerateJob, PaintOptions, Plan, Step
 from schemas.record import Delivered, Headers, Outgoing
 from streams import metrics
-from streams.producer import check_size
 from streams.reading import now_ms
+from streams.topic_limits import LIMITS
 
+NOWHERE = -1  # an offset that every heartbeat has counted
 PULL_WAIT_S = 0.005  # how often a job that waits for an idle worker looks again
 
 
@@ -26,7 +27,7 @@ class Dispatcher:
         self._catalog, self._fleet, self._role = catalog, fleet, role
         self._sent_before: Counter[str] = Counter()
         # by id, a record not yet acknowledged (held, so that its id stays its own) and its handle in the loads. A send
-        # that fails is repeated with the same record or ends the process, so nothing is ever taken back
+        # that fails is repeated with the same record, told to `on_undelivered`, or ends the process
         self._on_their_way: dict[int, tuple[Outgoing, Sent]] = {}
 
     def look(self) -> Loads:
@@ -80,6 +81,12 @@ class Dispatcher:
         if sent is not None:
             self._fleet.acknowledged(sent, delivered.offset)
 
+    def on_undelivered(self, record: Outgoing) -> None:
+        """A job will never lie on its partition: nobody has it before them."""
+        _, sent = self._on_their_way.pop(id(record), (None, None))
+        if sent is not None:
+            self._fleet.acknowledged(sent, NOWHERE)
+
     async def _worker(self, plan: Plan, level: str, request_id: str, seen: list[Load] | None) -> Load | None:
         """Who gets it; None when nobody serves the level, so that the job waits on its topic for a worker to come."""
         variant = self._catalog.level(level)
@@ -96,7 +103,7 @@ class Dispatcher:
 
     def _record(self, job: GenerateJob, load: Load | None, cause: Headers) -> Outgoing:
         record = job_record(job, load.partition if load else None, cause, self._role, now_ms())
-        check_size(record)  # what is never written must not be remembered as on its way
+        LIMITS.check(record)  # what is never written must not be remembered as on its way
         if load is not None:
             self._sent_before[job.variant] += 1
             took = job_ms(self._catalog.level(job.level), job.classified.request.options, job.paint_over_step)

@@ -25,10 +25,11 @@ from schemas.messages import GenerateJob, ImageGenerated
 from schemas.record import Outgoing
 from streams import metrics
 from streams.codec import decode
-from streams.producer import RecordTooLarge, check_size
+from streams.producer import RecordTooLarge
 from streams.reading import now_ms
 from streams.request_codec import request_id_of
 from streams.store import ImageStore
+from streams.topic_limits import LIMITS
 
 log = logging.getLogger(__name__)
 
@@ -182,7 +183,7 @@ class Painter:
     def _writable(self, record: Outgoing, taken: Taken, job: GenerateJob) -> list[Outgoing]:
         """The record, or what ends the request where no topic takes it: a worker would try that for ever."""
         try:
-            check_size(record)
+            LIMITS.check(record)
         except RecordTooLarge as error:
             return self._failed(taken, job, error)
         return [record]

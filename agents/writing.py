@@ -13,7 +13,8 @@ from streams import metrics
 from streams.codec import encode
 from streams.headers import stamp
 from streams.poison import ERROR, dead_letter
-from streams.producer import MOST_BYTES, size_of
+from streams.producer import size_of
+from streams.topic_limits import LIMITS
 
 MOST_NAME = 200  # characters of an id in an error header: `planner.admission` lets no longer one through
 CUT_HEADER = 100  # bytes, more than the header takes that tells of a cut
@@ -40,7 +41,7 @@ def outcome_record(outcome: Outcome, cause: Headers, now_ms: int) -> Outgoing:
     """An outcome for the ledger, counted; of one too long to be written, how the request ended and its pictures."""
     metrics.OUTCOMES.labels(outcome.by, outcome.status).inc()
     record = _outcome(outcome, cause, now_ms)
-    if size_of(record) <= MOST_BYTES:
+    if size_of(record) <= LIMITS.of(topics.OUTCOMES):
         return record
     metrics.FALLBACKS.labels(outcome.by, "outcome-cut").inc()
     short = dataclasses.replace(outcome, request=None, classified=None, reason=outcome.reason[:500])
@@ -78,25 +79,33 @@ def refused(record: Incoming, outcome: Outcome, error: Exception, now_ms: int) -
     metrics.DEAD_LETTERS.labels(outcome.by, type(error).__name__).inc()
     letter = buried(record, error=error, role=outcome.by, request_id=outcome.request_id)
     said = outcome_record(outcome, record.headers, now_ms)
-    if size_of(said) > MOST_BYTES:  # the path repeats what was asked
-        said = _outcome(dataclasses.replace(outcome, request=None, classified=None, path=(), reason=""), {}, now_ms)
-    return [letter] if size_of(said) > MOST_BYTES else [said, letter]
+    most = LIMITS.of(topics.OUTCOMES)
+    if size_of(said) > most:  # the path repeats what was asked
+        short = dataclasses.replace(outcome, request=None, classified=None, path=(), reason=outcome.reason[:100])
+        said = _outcome(short, {}, now_ms)
+    return [letter] if size_of(said) > most else [said, letter]
 
 
-def buried(record: Incoming, *, error: BaseException, role: str, request_id: str) -> Outgoing:
+def buried(record: Incoming, *, error: BaseException, role: str, request_id: str, most: int | None = None) -> Outgoing:
     """The dlq record; of a value too long to be written with its error headers the beginning is kept.
 
-    A key or headers that alone are too long are left behind.
+    A key or headers that alone are too long are left behind. `most`: bytes that the dlq takes, None: as this process
+    knows; a letter is longer only where that is a few hundred.
     """
-    letter = _cut(dead_letter(record, error=error, role=role, request_id=request_id[:MOST_NAME]), role)
-    if size_of(letter) <= MOST_BYTES:
+    most = LIMITS.of(topics.DLQ) if most is None else most
+    letter = _cut(dead_letter(record, error=error, role=role, request_id=request_id[:MOST_NAME]), role, most)
+    if size_of(letter) <= most:
         return letter
     plain = dataclasses.replace(record, headers={}, key=None)
-    return _cut(dead_letter(plain, error=error, role=role, request_id=request_id[:MOST_NAME]), role)
+    letter = _cut(dead_letter(plain, error=error, role=role, request_id=request_id[:MOST_NAME]), role, most)
+    if size_of(letter) <= most:
+        return letter
+    told = letter.headers[f"{ERROR}message"][:CUT_HEADER]
+    return dataclasses.replace(letter, headers={**letter.headers, f"{ERROR}message": told})
 
 
-def _cut(letter: Outgoing, role: str) -> Outgoing:
-    if (beyond := size_of(letter) - MOST_BYTES) <= 0:
+def _cut(letter: Outgoing, role: str, most: int) -> Outgoing:
+    if (beyond := size_of(letter) - most) <= 0:
         return letter
     value = letter.value or b""
     metrics.FALLBACKS.labels(role, "dead-letter-cut").inc()

@@ -64,6 +64,24 @@ class Sparse(logging.Filter):
         return True
 
 
+class LastError(logging.Handler):
+    """The last that libraries logged as an error: what they wait out is told nowhere else."""
+
+    def __init__(self, *loggers: str) -> None:
+        super().__init__(logging.ERROR)
+        self._said = ""
+        for name in loggers:
+            logging.getLogger(name).addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep it, in one line."""
+        self._said = " ".join(record.getMessage().split())[:300]
+
+    def told(self) -> str:
+        """To be put behind what is waited for; "" while there was none."""
+        return f"; last error: {self._said}" if self._said else ""
+
+
 @contextlib.contextmanager
 def serving(*records: Incoming, plan_version: int | None = None) -> Iterator[None]:
     """What is logged in the block, by this thread or task, is about these records."""

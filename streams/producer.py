@@ -3,6 +3,7 @@
 Faust's own producer is not idempotent and hashes keys differently (design, section 2), so the Faust roles use this too.
 """
 
+import contextlib
 import logging
 import os
 import threading
@@ -21,10 +22,11 @@ from streams.settings import Settings
 log = logging.getLogger(__name__)
 
 MOST_BYTES = 990_000  # key, value and headers of one record; librdkafka refuses 1,000,000 with its own framing
-
-
+HEADER_BYTES = 6  # of a header's two lengths, of names below 64 bytes and values below a megabyte
+TOO_LARGE = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE}
 BUSY = 8  # records on their way from which senders are at it, and serve most reports
 BUSY_PAUSE_S = 0.004
+METADATA_S = 5.0  # to ask for a topic's partitions
 
 
 class DeliveryFailed(PochadeError):
@@ -32,17 +34,17 @@ class DeliveryFailed(PochadeError):
 
 
 class RecordTooLarge(DeliveryFailed):
-    """No topic takes a record of this size; sending it again would not help."""
+    """The topic takes no record of this size; sending it again would not help."""
 
 
 def size_of(record: Outgoing) -> int:
-    """Bytes of key, value and headers."""
-    headers = sum(len(name) + len(value) for name, value in record.headers.items())
+    """Bytes of key, value and headers as a log keeps them, but for the frame that every record has."""
+    headers = sum(HEADER_BYTES + len(name.encode()) + len(value) for name, value in record.headers.items())
     return len(record.key or b"") + len(record.value or b"") + headers
 
 
 def check_size(record: Outgoing) -> None:
-    """Raise RecordTooLarge for what can never be written, before it stands in the way of other records."""
+    """Raise RecordTooLarge for what no topic ever takes; `streams.topic_limits` knows what each of them takes."""
     if (size := size_of(record)) > MOST_BYTES:
         raise RecordTooLarge(f"a record for {record.topic} may have {MOST_BYTES} bytes, headers included: got {size}")
 
@@ -74,6 +76,7 @@ class KafkaRecordProducer:
         }
         self.client = Producer(config)
         self._stopping = threading.Event()
+        self._outgrown: set[str] = set()  # topics, by full name, that have more partitions than the client knows
         self._reports = threading.Thread(target=self._serve_reports, name="delivery-reports", daemon=True)
         self._reports.start()
 
@@ -88,7 +91,7 @@ class KafkaRecordProducer:
                     record.value,
                     record.key,
                     headers=list(record.headers.items()),
-                    on_delivery=lambda error, message: _resolve(future, record, error, message),
+                    on_delivery=lambda error, message: self._resolve(future, record, error, message),
                     **arguments,
                 )
                 self.client.poll(0)  # a busy sender serves the reports itself: no second thread for the lock to go to
@@ -96,8 +99,7 @@ class KafkaRecordProducer:
             except BufferError:  # the local queue is full: wait for deliveries rather than grow
                 self.client.poll(0.05)
             except KafkaException as error:
-                _end_if_fatal(error.args[0])
-                future.set_exception(DeliveryFailed(f"cannot write to {record.topic}: {error}"))
+                future.set_exception(self._failure(record, error.args[0]))
                 return future
 
     def _serve_reports(self) -> None:
@@ -107,19 +109,27 @@ class KafkaRecordProducer:
                 self.client.poll(0)
             else:
                 self.client.poll(0.1)
+            while self._outgrown:
+                with contextlib.suppress(KafkaException):  # asked for again at the next failure
+                    self.client.list_topics(self._outgrown.pop(), timeout=METADATA_S)
+
+    def _resolve(self, future: Future[Delivered], record: Outgoing, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            future.set_result(Delivered(partition=message.partition() or 0, offset=message.offset() or 0))
+        else:
+            future.set_exception(self._failure(record, error))
+
+    def _failure(self, record: Outgoing, error: KafkaError) -> DeliveryFailed:
+        _end_if_fatal(error)
+        if error.code() == KafkaError._UNKNOWN_PARTITION:  # new: it would be known by itself minutes later
+            self._outgrown.add(full_name(self._prefix, record.topic))
+        kind = RecordTooLarge if error.code() in TOO_LARGE else DeliveryFailed
+        return kind(f"{record.topic} did not take a record of {size_of(record)} bytes: {error.str()}")
 
     def close(self) -> None:
         self.client.flush(30)
         self._stopping.set()
         self._reports.join()
-
-
-def _resolve(future: Future[Delivered], record: Outgoing, error: KafkaError | None, message: Message) -> None:
-    if error is None:
-        future.set_result(Delivered(partition=message.partition() or 0, offset=message.offset() or 0))
-    else:
-        _end_if_fatal(error)
-        future.set_exception(DeliveryFailed(f"{record.topic} did not take a record: {error.str()}"))
 
 
 def _end_if_fatal(error: KafkaError) -> None:

@@ -1,6 +1,8 @@
 """Reading from Kafka: messages to `Incoming`, batches without waiting, and followers that need no group."""
 
+import gc
 import logging
+import operator
 import threading
 import time
 from collections import OrderedDict
@@ -21,11 +23,11 @@ log = logging.getLogger(__name__)
 
 CLOSE_S = 30.0  # for the record in hand
 MOST_SET_ASIDE = 10_000  # records of unknown schemas that a follower keeps until it can read them
+NAMELESS = "\N{REPLACEMENT CHARACTER}"  # a header whose name is not UTF-8: the client loses it
 
 
 def incoming(message: Message, prefix: str) -> Incoming:
     """A client's message as a value, its topic without the prefix."""
-    headers = {name: value or b"" for name, value in message.headers() or []}
     return Incoming(
         topic=(message.topic() or "").removeprefix(prefix + "."),
         partition=message.partition() or 0,
@@ -33,8 +35,30 @@ def incoming(message: Message, prefix: str) -> Incoming:
         timestamp_ms=message.timestamp()[1],
         key=message.key(),
         value=message.value(),
-        headers=headers,
+        headers=headers_of(message),
     )
+
+
+def headers_of(message: Message) -> dict[str, bytes]:
+    """A message's headers, whatever their names: the only safe way to ask for them.
+
+    The last of those with the same name; empty where there is no value. For a name that is not UTF-8 confluent-kafka
+    2.16.1 returns a list with a hole and sets an error, the next time the list alone; who looks into the hole ends the
+    process by SIGSEGV. A plain call does not notice the error once the interpreter has specialised it (Python 3.11);
+    `operator.call` is sure to.
+    """
+    try:
+        pairs = operator.call(message.headers) or []
+    except SystemError:  # "returned a result with an exception set"
+        pairs = [_whole(pair) for pair in operator.call(message.headers)]
+        message.set_headers(pairs)  # whoever asks again, of whatever code
+    return {name: value or b"" for name, value in pairs}
+
+
+def _whole(pair: tuple[str, bytes | None]) -> tuple[str, bytes | None]:
+    """A header, or its value under no name: the place of the name holds no object, and must not be looked at."""
+    held = gc.get_referents(pair)
+    return pair if len(held) == 2 else (NAMELESS, held[0] if held else None)
 
 
 def poll_batch(consumer: Consumer, most: int, timeout_s: float) -> list[Message]:

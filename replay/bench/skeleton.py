@@ -47,6 +47,9 @@ class Copying:
     def on_delivered(self, record: Outgoing, delivered: Delivered) -> None:
         """Nothing to remember."""
 
+    def on_undelivered(self, record: Outgoing) -> None:
+        """Nothing to remember."""
+
     def on_error(self, record: Incoming, error: Exception) -> Sequence[Outgoing]:  # noqa: ARG002  the port's shape
         """Copying does not fail."""
         raise error

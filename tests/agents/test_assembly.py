@@ -3,13 +3,13 @@
 import contextlib
 import subprocess
 import sys
-import threading
 from types import SimpleNamespace
 
 import pytest
 
 from agents import assembly, catalogs, classify, process_views, scoring
 from agents.assembly import needs_torch
+from streams.health import Health
 from streams.memory import MemoryRecordProducer
 from streams.settings import load
 
@@ -54,6 +54,6 @@ def test_models_are_loaded_before_the_broker_is_asked_as_it_may_be_away_meanwhil
     settings, levels = load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}}), catalogs.load("profile")
     with contextlib.ExitStack() as stack:
         views = process_views.Views(settings, role, levels, MemoryRecordProducer(), stack)
-        assert assembly._logics(role, settings, levels, views, threading.Event())
+        assert assembly._logics(role, settings, levels, views, assembly.Process(Health({role})))
     assert done[:4] == ["models", "topics", "schemas", "view"]
     assert done.count("topics") == 1

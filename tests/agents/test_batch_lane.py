@@ -2,13 +2,18 @@
 
 import asyncio
 import threading
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from agents.assembly import Process
 from agents.batch_lane import BatchClassifier
 from agents.classifier import Classifier
 from schemas.record import Incoming
 from schemas.topics import CLASSIFIED, OUTCOMES, PROMPTS_BATCH
+from streams.health import Health
 from streams.reading import now_ms
 from streams.settings import Requests
 from tests.agents.stubs import StubFleet, a_record
@@ -56,6 +61,28 @@ def test_the_one_in_hand_passes_as_the_process_leaves(fleet: StubFleet) -> None:
         await asyncio.sleep(0)
         assert not passing.done()
         leaving.set()
+        return (await asyncio.wait_for(passing, PATIENCE_S))[0].topic
+
+    assert asyncio.run(scenario()) == CLASSIFIED
+
+
+def test_the_one_in_hand_passes_as_the_partitions_of_its_lane_move(fleet: StubFleet) -> None:
+    # a second classifier's lane joined after 65 s, and the first was thrown out of its group
+    fleet.hear(a_heartbeat(partitions=(owned(0, 1, 60_000),)), now_ms())
+    rebalancing = dict.fromkeys(["classifier", "classifier-batch"], False)
+    process = Process(Health({"classifier"}))
+    process.hosts += [
+        cast(Any, SimpleNamespace(role=role, is_rebalancing=partial(rebalancing.get, role))) for role in rebalancing
+    ]
+    leaves = partial(process.must_hand_over, BatchClassifier.role)
+    lane = BatchClassifier(Classifier(Judge(), a_catalog(), Requests()), a_catalog(), fleet, set(), leaves)
+
+    async def scenario() -> str:
+        passing = asyncio.create_task(lane.on_record(a_batch_record()))
+        rebalancing["classifier"] = True  # whose partitions are not the lane's
+        _, waiting = await asyncio.wait([passing], timeout=0.15)
+        assert waiting
+        rebalancing["classifier-batch"] = True
         return (await asyncio.wait_for(passing, PATIENCE_S))[0].topic
 
     assert asyncio.run(scenario()) == CLASSIFIED

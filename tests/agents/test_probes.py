@@ -1,6 +1,7 @@
 """What workers, planners and stream roles answer when they are asked whether they can serve, and whether they live."""
 
 import asyncio
+import logging
 import threading
 import time
 import types
@@ -10,7 +11,7 @@ import pytest
 
 from agents.running import not_alive
 from agents.worker import NO_BEAT_S, Worker
-from streams import faust_host
+from streams import faust_host, logs
 from streams.faust_host import AgentHost
 from streams.schema_wait import SchemaWait
 from tests.builders import a_variant
@@ -71,11 +72,18 @@ def host() -> AgentHost:
     host = AgentHost.__new__(AgentHost)
     host._schemas = SchemaWait("test")
     host._loop, host.app = None, types.SimpleNamespace(crashed=False)
+    host._words = logs.LastError("test.broker")
     return host
 
 
 def test_a_stream_role_that_has_not_joined_is_alive_but_not_ready(host: AgentHost) -> None:
     assert (host.not_ready(), host.not_alive()) == ("joins its group", "")
+
+
+def test_a_stream_role_that_cannot_join_tells_the_last_error(host: AgentHost) -> None:
+    logging.getLogger("test.broker.client").warning("soon")
+    logging.getLogger("test.broker.client").error("no node\nat %s", "host:9092")
+    assert host.not_ready() == "joins its group; last error: no node at host:9092"
 
 
 def test_a_stream_role_lives_while_its_event_loop_answers(host: AgentHost, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,11 +4,13 @@ import json
 
 import pytest
 
+from agents import writing
 from agents.writing import buried, event_record, job_record, outcome_record, outgoing, refused
 from planner.outcomes import step_of
 from schemas.messages import Event, GenerateJob, Outcome
 from schemas.topics import DLQ, EVENTS, OUTCOMES, RESULTS, jobs_topic
 from streams.producer import check_size
+from streams.topic_limits import TopicLimits
 from tests.agents.stubs import a_record, read
 from tests.builders import NOW_MS, a_classified, a_job, a_request, an_image, an_outcome
 
@@ -77,3 +79,16 @@ def test_a_record_under_a_key_of_any_size_is_kept(size: int) -> None:
     for each in written:
         check_size(each)
     assert (written[-1].topic, written[-1].value) == (DLQ, b"raw")
+
+
+def test_what_is_written_fits_what_its_topics_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = TopicLimits({OUTCOMES: 2_000, DLQ: 1_500})
+    monkeypatch.setattr(writing, "LIMITS", limits)
+    asked = a_classified(a_request(prompt="x" * 7_000))
+    outcome = an_outcome(classified=asked, request=asked.request, reason="classified.v1 takes no such record")
+    record = a_record(value=b"x" * 7_000, headers={"h": b"x" * 7_000})
+    said, letter = refused(record, outcome, ValueError("no" * 900), NOW_MS)
+    limits.check(said)
+    limits.check(letter)
+    assert read(said, Outcome).reason == outcome.reason
+    assert letter.headers["pochade_error_cut_from_bytes"] == b"7000"

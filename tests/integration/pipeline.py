@@ -46,6 +46,8 @@ class Pipeline:
             "--set", f"kafka.session_timeout_ms={settings.kafka.session_timeout_ms}",
             "--set", f"planner.policy={settings.planner.policy}",
             *(part for each in extra for part in ("--set", each)),
+            *(part for name, value in settings.kafka.properties.items()
+              for part in ("--set", f"kafka.properties.{name}={value}")),
         ]  # fmt: skip
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._lock = threading.Lock()
@@ -101,6 +103,10 @@ class Pipeline:
         child = spawn(process.command, self._logs / f"{name}.log")
         assert isinstance(child, subprocess.Popen)
         self._processes[name] = child
+
+    def process_ids(self) -> dict[str, int | None]:
+        """Of each role; None: it has ended."""
+        return {name: process.pid if process.poll() is None else None for name, process in self._processes.items()}
 
     def kill(self, name: str) -> None:
         """kill -9."""

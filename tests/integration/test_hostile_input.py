@@ -1,24 +1,43 @@
-"""Input made to end a role: each is answered, and the next prompt is painted. Every one of these once ended a role."""
+"""Input that ends no role, made for it or not: each is answered, and the next prompt is painted.
 
+Every one of these once ended a role, most of them for good. All that this pipeline writes is compressed.
+"""
+
+import contextlib
 import json
 import pathlib
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterator, Mapping
 
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    ResourceType,
+)
 
-from schemas.messages import Status
+from schemas.messages import Result, Status
 from schemas.record import Outgoing
-from schemas.topics import PROMPTS
+from schemas.topics import CLASSIFIED, DLQ, IMAGES, PROMPTS, TABLE, full_name, jobs_topic
+from streams.admin import client_config
 from streams.producer import send_all
 from streams.settings import load
+from tests.integration.calling import pochade
 from tests.integration.pipeline import Pipeline, running_pipeline
+from tests.patience import PATIENCE_S
+from tests.raw_batches import a_batch, write_batch
 
 pytestmark = pytest.mark.integration
 
 
 @pytest.fixture(scope="module")
 def pipeline(broker_home: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
-    settings = load({"home": broker_home, "kafka": {"prefix": "hostile", "session_timeout_ms": 3000}})
+    kafka = {"prefix": "hostile", "session_timeout_ms": 3000, "properties": {"compression.type": "zstd"}}
+    settings = load({"home": broker_home, "kafka": kafka})
     with running_pipeline(settings, tmp_path_factory.mktemp("logs")) as pipeline:
         yield pipeline
 
@@ -51,3 +70,123 @@ def test_it_is_answered_and_the_next_prompt_is_painted(
     kept = next(d for d in pipeline.dead_letters if d.key == key.encode())
     if kept.headers["pochade_error_role"] == b"classifier":  # the ledger keeps the outcome that it could not use
         assert value.startswith(kept.value or b"-")
+
+
+def a_prompt() -> tuple[str, bytes]:
+    """An id, and a prompt under it that compresses."""
+    request_id = uuid.uuid4().hex
+    return request_id, line(request_id=request_id, prompt="a red heart " * 50)
+
+
+def topic(pipeline: Pipeline, name: str) -> str:
+    return full_name(pipeline.settings.kafka.prefix, name)
+
+
+def completed(pipeline: Pipeline, *ids: str) -> list[Result]:
+    results = pipeline.wait_all(list(ids))
+    assert {result.status for result in results} == {Status.COMPLETED}
+    return results
+
+
+def test_prompts_are_served_however_their_producer_compresses_them(pipeline: Pipeline) -> None:
+    ids = []
+    for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
+        producer = Producer({**client_config(pipeline.settings), "compression.type": codec})
+        prompts = [a_prompt() for _ in range(3)]
+        for request_id, value in prompts:
+            producer.produce(topic(pipeline, PROMPTS), value)
+            ids.append(request_id)
+        assert producer.flush(PATIENCE_S) == 0
+    completed(pipeline, *ids)
+
+
+def test_prompts_of_an_aborted_transaction_were_never_said(pipeline: Pipeline) -> None:
+    config = {**client_config(pipeline.settings), "compression.type": "none", "transactional.id": "hostile.asker"}
+    producer = Producer(config)
+    producer.init_transactions(PATIENCE_S)
+    asked: dict[bool, list[str]] = {True: [], False: []}
+    for is_committed in (False, True, False, True):
+        producer.begin_transaction()
+        for request_id, value in [a_prompt() for _ in range(8)]:
+            producer.produce(topic(pipeline, PROMPTS), value)
+            asked[is_committed].append(request_id)
+        producer.flush(PATIENCE_S)
+        if is_committed:
+            producer.commit_transaction(PATIENCE_S)
+        else:
+            producer.abort_transaction(PATIENCE_S)
+    completed(pipeline, *asked[True], *pipeline.submit(5))
+    assert pipeline.ended(asked[False]) == 0
+
+
+def test_header_names_that_are_no_text_stop_nobody_on_any_topic(pipeline: Pipeline) -> None:
+    odd = [(b"\xff\xfe", b"v"), (b"twice", None), (b"twice", b"2"), (b"\x80", None)]
+    pipeline.heal()
+    before = pipeline.process_ids()
+    names = [each.name for each in TABLE] + [jobs_topic(variant, 1).name for variant in ("light", "heavy")]
+    bootstrap = client_config(pipeline.settings)["bootstrap.servers"]
+    request_id, value = a_prompt()
+    for name in names:
+        content = value if name == PROMPTS else b"no message of ours"
+        write_batch(bootstrap, topic(pipeline, name), a_batch((b"odd", content, odd), (b"odd", content, odd)))
+    completed(pipeline, request_id, *pipeline.submit(10))
+    assert pipeline.process_ids() == before
+    settings = ("--set", f"kafka.prefix={pipeline.settings.kafka.prefix}", "--set", "catalog=profile")
+    for command in (["audit", "--no-pictures"], ["dlq", "ls"]):
+        done = pochade(pipeline.settings.home, *settings, *command)
+        assert done.returncode in (0, 1), f"{command}: {done.returncode}\n{done.stderr[-2000:]}"
+        assert "Traceback" not in done.stderr
+
+
+def test_partitions_may_be_added_while_all_run(pipeline: Pipeline) -> None:
+    pipeline.heal()
+    before = pipeline.process_ids()
+    admin = AdminClient(client_config(pipeline.settings))
+    grown = [NewPartitions(topic(pipeline, jobs_topic(v, 1).name), 6) for v in ("light", "heavy")]
+    grown += [NewPartitions(topic(pipeline, name), 6) for name in (PROMPTS, IMAGES)]
+    for future in admin.create_partitions(grown).values():
+        future.result(PATIENCE_S)
+    completed(pipeline, *pipeline.submit(200, rate=100))
+    assert pipeline.process_ids() == before
+
+
+@contextlib.contextmanager
+def configured(pipeline: Pipeline, limits: Mapping[str, int]) -> Iterator[None]:
+    """Topics with `max.message.bytes` of their own."""
+
+    def alter(operation: AlterConfigOpType) -> None:
+        admin = AdminClient(client_config(pipeline.settings))
+        entries = {
+            name: ConfigEntry("max.message.bytes", str(most), incremental_operation=operation)
+            for name, most in limits.items()
+        }
+        resources = [
+            ConfigResource(ResourceType.TOPIC, topic(pipeline, name), incremental_configs=[entry])
+            for name, entry in entries.items()
+        ]
+        for future in admin.incremental_alter_configs(resources).values():
+            future.result(PATIENCE_S)
+
+    alter(AlterConfigOpType.SET)
+    yield
+    alter(AlterConfigOpType.DELETE)
+
+
+def incompressible(size: int) -> str:
+    return "".join(uuid.uuid4().hex for _ in range(size // 32))
+
+
+def test_what_a_topic_does_not_take_ends_failed_and_the_next_prompt_is_painted(pipeline: Pipeline) -> None:
+    pipeline.heal()
+    before = pipeline.process_ids()
+    with configured(pipeline, {CLASSIFIED: 3000, DLQ: 1500}):
+        large = [uuid.uuid4().hex for _ in range(10)]
+        for request_id in large:
+            pipeline.write(line(request_id=request_id, prompt=incompressible(7000)), request_id.encode())
+        completed(pipeline, *pipeline.submit(10))
+        results = pipeline.wait_all(large)
+    assert {result.status for result in results} == {Status.FAILED}
+    assert all(CLASSIFIED in result.reason and "bytes" in result.reason for result in results)
+    letters = {letter.key: letter for letter in pipeline.dead_letters}
+    assert all("pochade_error_cut_from_bytes" in letters[request_id.encode()].headers for request_id in large)
+    assert pipeline.process_ids() == before

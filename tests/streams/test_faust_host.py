@@ -10,13 +10,25 @@ import pytest
 
 from schemas.errors import InvalidRecord
 from schemas.record import Delivered, Incoming, Outgoing
-from schemas.topics import DLQ, OUTCOMES, PROMPTS
+from schemas.topics import DLQ, EVENTS, OUTCOMES, PROMPTS
 from streams import faust_host
 from streams.faust_host import AgentHost
 from streams.memory import MemoryRecordProducer
-from streams.producer import MOST_BYTES, DeliveryFailed
+from streams.producer import MOST_BYTES, DeliveryFailed, RecordTooLarge, size_of
+from streams.record_sets import Undecodable, Undecoded
 from streams.settings import load
+from streams.topic_limits import TopicLimits
 from tests.streams.scripted import Event, Stream
+
+
+@pytest.fixture(autouse=True)
+def limits(monkeypatch: pytest.MonkeyPatch) -> TopicLimits:
+    """What topics take: nothing is known, and nobody answers; resends come at once."""
+    limits = TopicLimits()
+    monkeypatch.setattr(faust_host, "LIMITS", limits)
+    monkeypatch.setattr(limits, "ask", lambda _settings: False)
+    monkeypatch.setattr(faust_host, "RESEND_WAITS_S", (0.0,) * 5)
+    return limits
 
 
 class Echo:
@@ -26,6 +38,7 @@ class Echo:
 
     def __init__(self) -> None:
         self.delivered: list[bytes | None] = []
+        self.undelivered: list[bytes | None] = []
         self.is_upset_by_values = self.is_upset = False
 
     async def on_record(self, record: Incoming) -> Sequence[Outgoing]:
@@ -36,6 +49,9 @@ class Echo:
 
     def on_delivered(self, record: Outgoing, delivered: Delivered) -> None:
         self.delivered.append(record.value)
+
+    def on_undelivered(self, record: Outgoing) -> None:
+        self.undelivered.append(record.value)
 
     def on_error(self, record: Incoming, error: Exception) -> Sequence[Outgoing]:
         if self.is_upset or (self.is_upset_by_values and record.value is not None):
@@ -189,6 +205,103 @@ def test_a_record_that_cannot_be_written_ends_the_process_rather_than_be_lost(
     run(Echo(), producer, [event], tmp_path, then)
     assert ended == [70]
     assert not event.is_acked
+
+
+class Refusing(MemoryRecordProducer):
+    """A broker that takes records up to a size, of each topic."""
+
+    def __init__(self, sizes: dict[str, int], refusals: int = 99) -> None:
+        super().__init__()
+        self._sizes, self.refusals, self.refused = sizes, refusals, 0
+
+    def send(self, record: Outgoing) -> "Future[Delivered]":
+        if size_of(record) <= self._sizes.get(record.topic, MOST_BYTES) or self.refused >= self.refusals:
+            return super().send(record)
+        self.refused += 1
+        failed = Future[Delivered]()
+        failed.set_exception(RecordTooLarge(f"{record.topic} did not take a record"))
+        return failed
+
+
+def test_a_record_beyond_what_its_topic_takes_is_answered_before_it_is_sent(
+    tmp_path: pathlib.Path, limits: TopicLimits
+) -> None:
+    limits._configured = {OUTCOMES: 400}
+    producer = MemoryRecordProducer()
+    run(Echo(), producer, [Event(0, b"x" * 400), Event(1, b"good")], tmp_path)
+    assert [record.value for record in producer.topics[DLQ]] == [b"RecordTooLarge"]
+    assert [record.value for record in producer.topics[OUTCOMES]] == [b"good"]
+
+
+def test_a_record_that_its_topic_refuses_for_its_size_is_answered_and_the_next_is_served(
+    tmp_path: pathlib.Path, limits: TopicLimits
+) -> None:
+    logic, producer = Echo(), Refusing({OUTCOMES: 300})
+    run(logic, producer, [Event(0, b"x" * 400), Event(1, b"x" * 400), Event(2, b"good")], tmp_path)
+    assert [record.value for record in producer.topics[DLQ]] == [b"RecordTooLarge"] * 2
+    assert [record.value for record in producer.topics[OUTCOMES]] == [b"good"]
+    assert logic.undelivered == [b"x" * 400] * 2
+    assert limits.of(OUTCOMES) == 400, "what was refused is known, so that the next of its size is not sent"
+
+
+def test_a_record_that_shared_its_batch_with_too_many_is_sent_again_alone(tmp_path: pathlib.Path) -> None:
+    producer = Refusing({OUTCOMES: 0}, refusals=1)
+    run(Echo(), producer, [Event(0, b"a")], tmp_path)
+    assert [record.value for record in producer.topics[OUTCOMES]] == [b"a"]
+    assert DLQ not in producer.topics
+
+
+def test_a_letter_that_the_dlq_refuses_is_made_shorter_until_it_fits(
+    tmp_path: pathlib.Path, limits: TopicLimits
+) -> None:
+    class Burying(Echo):
+        def on_error(self, record: Incoming, error: Exception) -> Sequence[Outgoing]:
+            return [Outgoing(topic=DLQ, key=None, value=b"x" * limits.of(DLQ))]
+
+    producer = Refusing({DLQ: 5000})
+    run(Burying(), producer, [Event(0, b"bad"), Event(1, b"good")], tmp_path)
+    (letter,) = producer.topics[DLQ]
+    assert 2000 < size_of(letter) <= 5000
+    assert [record.value for record in producer.topics[OUTCOMES]] == [b"good"]
+
+
+def test_a_letter_that_no_dlq_takes_does_not_stand_in_the_way(tmp_path: pathlib.Path) -> None:
+    producer = Refusing({DLQ: 0}, refusals=10_000)
+    run(Echo(), producer, [Event(0, b"bad"), Event(1, b"good")], tmp_path)
+    assert [record.value for record in producer.topics[OUTCOMES]] == [b"good"]
+
+
+def test_a_note_that_is_too_large_ends_nothing(tmp_path: pathlib.Path) -> None:
+    class Noting(Echo):
+        async def on_record(self, record: Incoming) -> Sequence[Outgoing]:
+            return [*await super().on_record(record), Outgoing(topic=EVENTS, key=None, value=b"x" * 100)]
+
+    producer = Refusing({EVENTS: 10})
+    run(Noting(), producer, [Event(0, b"a")], tmp_path)
+    assert list(producer.topics) == [OUTCOMES]
+
+
+def test_resends_wait_ever_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    waits = faust_host.RESEND_WAITS_S
+    assert waits == tuple(sorted(waits))
+    assert (waits[0] >= 0.1, sum(waits) > 10) == (True, True)
+
+
+def test_what_could_not_be_decoded_is_answered_and_its_bytes_are_kept(tmp_path: pathlib.Path) -> None:
+    value = Undecoded(b"as it lay")
+    value.error = Undecodable("pochade.prompts.v1/0@0 cannot be decoded")
+    seen: list[tuple[bytes | None, Exception]] = []
+
+    class Keeping(Echo):
+        def on_error(self, record: Incoming, error: Exception) -> Sequence[Outgoing]:
+            seen.append((record.value, error))
+            return []
+
+    producer = MemoryRecordProducer()
+    run(Keeping(), producer, [Event(0, value), Event(1, b"good")], tmp_path)
+    assert seen == [(b"as it lay", value.error)]
+    assert [record.value for record in producer.topics[OUTCOMES]] == [b"good"]
 
 
 def test_a_topic_that_a_restarted_broker_did_not_know_yet_is_asked_for_again_within_a_second(

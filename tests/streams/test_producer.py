@@ -18,6 +18,7 @@ from streams.producer import (
     RecordTooLarge,
     check_size,
     send_all,
+    size_of,
 )
 from streams.settings import load
 from tests.patience import PATIENCE_S
@@ -76,7 +77,7 @@ def test_a_record_beyond_the_clients_own_limit_fails_its_future_only(alone: Kafk
 
 def test_what_passes_the_size_check_is_taken_by_the_client(alone: KafkaRecordProducer) -> None:
     headers = {f"name-{n}": b"x" * 100 for n in range(40)}
-    used = len(b"k") + sum(len(name) + len(value) for name, value in headers.items())
+    used = size_of(Outgoing(topic=EVENTS, key=b"k", value=b"", headers=headers))
     largest = Outgoing(topic=EVENTS, key=b"k", value=b"x" * (MOST_BYTES - used), headers=headers)
     check_size(largest)
     with pytest.raises(DeliveryFailed, match="timed out"):  # queued, and only then without a broker

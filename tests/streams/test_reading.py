@@ -6,14 +6,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from schemas.record import Incoming
 from schemas.topics import EVENTS
 from streams import metrics, reading
-from streams.reading import Follower, incoming, poll_batch, take
+from streams.reading import NAMELESS, Follower, headers_of, incoming, poll_batch, take
 from streams.settings import load
 from tests.patience import PATIENCE_S
+from tests.raw_batches import a_batch, write_batch
 
 
 class FakeMessage:
@@ -188,3 +189,21 @@ def test_a_follower_that_hangs_in_a_record_does_not_hang_who_closes_it(
     follower._thread.join(PATIENCE_S)
     follower.close()
     assert closed
+
+
+def test_header_names_that_are_no_text_cost_their_names_however_often_they_are_asked_for() -> None:
+    odd = [(b"\xff\xfe", b"1"), (b"good", b"2"), (b"none", None)]
+    keeper = Producer({"bootstrap.servers": "ignored", "test.mock.num.brokers": 1, "log_level": 2})
+    (host,) = keeper.list_topics("t", timeout=PATIENCE_S).brokers.values()
+    address = f"{host.host}:{host.port}"
+    good = [(None, b"v", [(b"good", b"1")])] * 50
+    write_batch(address, "t", a_batch(*good, (None, b"v", odd), (None, b"v", odd[:1])))
+    consumer = Consumer({"bootstrap.servers": address, "group.id": "g", "log_level": 2})
+    consumer.assign([TopicPartition("t", 0, 0)])
+    messages = consumer.consume(52, PATIENCE_S)
+    # the first make the calls specialised, as they are in a role that runs: only then the client's error goes unnoticed
+    assert [headers_of(message) for message in messages[:50]] == [{"good": b"1"}] * 50
+    for _ in range(2):
+        assert headers_of(messages[50]) == {NAMELESS: b"1", "good": b"2", "none": b""}
+        assert headers_of(messages[51]) == {NAMELESS: b"1"}
+    consumer.close()

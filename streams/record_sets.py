@@ -1,0 +1,161 @@
+"""Fetched record sets in which nothing stands in the way: what aiokafka cannot decode is handed over as its bytes.
+
+aiokafka raises out of its fetcher at a header name that is not UTF-8, at an unknown codec and at a broken batch, and
+whoever reads on meets the same batch again. Here such names are written with escapes, and a batch that cannot be
+decoded becomes one record whose value is `Undecoded`; reading goes on behind it.
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+from aiokafka.consumer import fetcher
+from aiokafka.consumer.fetcher import PartitionRecords
+from aiokafka.errors import CorruptRecordException
+from aiokafka.record.default_records import _DefaultRecordBatchPy
+from aiokafka.record.memory_records import MemoryRecords
+from aiokafka.structs import ConsumerRecord, TopicPartition
+
+from schemas.errors import PochadeError
+
+HEAD = struct.Struct(">qi")  # of a batch: its base offset, and the length of what follows
+MAGIC_AT, CURRENT_MAGIC = 16, 2
+CRC_TRIES = 3  # a wrong checksum may come from the wire: it is fetched again before it is given up
+
+_broken: dict[TopicPartition, tuple[int, int]] = {}  # the last position with a wrong checksum, and how often it was met
+
+
+class Undecodable(PochadeError):
+    """Bytes on a topic that no record can be made of."""
+
+
+class Undecoded(bytes):
+    """The value of a record that stands for what could not be decoded: the batch as it lay in the log."""
+
+    error: Undecodable
+
+
+class RecordSet:
+    """aiokafka's `MemoryRecords`, which also tells the bytes of the batch that it handed over last."""
+
+    def __init__(self, data: bytes) -> None:
+        self._records, self._data, self._at, self._end = MemoryRecords(data), data, 0, 0
+
+    def size_in_bytes(self) -> int:
+        return int(self._records.size_in_bytes())
+
+    def has_next(self) -> bool:
+        return bool(self._records.has_next())
+
+    def next_batch(self) -> Any:
+        self._at = self._end
+        _, length = HEAD.unpack_from(self._data, self._at)
+        self._end += HEAD.size + length
+        return self._records.next_batch()
+
+    def last(self) -> bytes:
+        """The bytes of the batch that `next_batch` was asked for last."""
+        return bytes(self._data[self._at : self._end])
+
+    def leave(self) -> None:
+        """Hand over nothing more."""
+        self._records = MemoryRecords(b"")
+
+
+class ReadableRecords(PartitionRecords):  # type: ignore[misc]  # aiokafka has no types
+    """One partition's part of an answer to a fetch."""
+
+    _records: RecordSet
+    next_fetch_offset: int
+
+    def _unpack_records(self) -> Iterator[ConsumerRecord]:
+        while True:
+            try:
+                yield from super()._unpack_records()
+                return
+            except (GeneratorExit, KeyboardInterrupt, SystemExit):
+                raise
+            except BaseException as error:  # codecs in Rust panic with an exception that is no Exception
+                if _may_pass(self._tp, self.next_fetch_offset, error):
+                    return  # the reader's position stays before it, so that it is fetched again
+                yield from self._salvaged(self._records.last(), error)
+
+    def _salvaged(self, batch: bytes, error: BaseException) -> Iterator[ConsumerRecord]:
+        """What can be read of a batch from the position on, and the batch where the reading ends."""
+        if len(batch) <= MAGIC_AT:  # the set itself is broken: there is no telling where the next batch begins
+            self._records.leave()
+            yield self._undecoded(batch, self.next_fetch_offset, error)
+            return
+        after = _next_offset(batch, self.next_fetch_offset)
+        if _is_of_a_name(error):
+            try:
+                for record in _lenient(batch):
+                    if record.offset >= self.next_fetch_offset:
+                        made = self._consumer_record(self._tp, record)
+                        self.next_fetch_offset = record.offset + 1
+                        yield made
+                self.next_fetch_offset = after
+                return
+            except Exception as second:
+                error = second
+        yield self._undecoded(batch, after - 1, error)
+
+    def _undecoded(self, batch: bytes, last: int, error: BaseException) -> ConsumerRecord:
+        """A record at the position that stands for all up to `last`."""
+        first, self.next_fetch_offset = self.next_fetch_offset, last + 1
+        value = Undecoded(batch)
+        where = f"{self._tp.topic}/{self._tp.partition}@{first}" + (f" to {last}" if last > first else "")
+        value.error = Undecodable(f"{where} cannot be decoded: {type(error).__name__}: {error}")
+        size = len(batch)
+        return ConsumerRecord(
+            self._tp.topic, self._tp.partition, first, None, None, None, value, None, -1, size, ()
+        )  # fmt: skip
+
+
+def install() -> None:
+    """Have every aiokafka consumer of this process read so: its fetcher offers no other way in."""
+    fetcher.MemoryRecords = RecordSet
+    fetcher.PartitionRecords = ReadableRecords
+
+
+def _is_of_a_name(error: BaseException) -> bool:
+    """Whether only a header's name stands in the way; aiokafka's parser in Python wraps that."""
+    return isinstance(error, UnicodeDecodeError) or isinstance(error.__cause__, UnicodeDecodeError)
+
+
+def _may_pass(tp: TopicPartition, position: int, error: BaseException) -> bool:
+    """Whether a batch that was broken may be whole when it is fetched again."""
+    if not isinstance(error, CorruptRecordException) or _is_of_a_name(error):
+        return False
+    last, met = _broken.get(tp, (-1, 0))
+    met = met + 1 if last == position else 1
+    _broken[tp] = position, met
+    return met < CRC_TRIES
+
+
+def _next_offset(batch: bytes, position: int) -> int:
+    """Where the batch behind it begins, by the head of a batch, whose numbers may be wrong."""
+    if batch[MAGIC_AT] != CURRENT_MAGIC or len(batch) < _DefaultRecordBatchPy.HEADER_STRUCT.size:
+        return position + 1
+    return max(position + 1, int(_DefaultRecordBatchPy(batch).next_offset))
+
+
+class _Escaping(bytearray):
+    """A batch's bytes of which names are decoded whatever they are, as `\\xff\\xfe`."""
+
+    def __getitem__(self, at: Any) -> Any:
+        found = super().__getitem__(at)
+        return _Escaping(found) if isinstance(at, slice) else found
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:  # noqa: ARG002  the base class names it
+        return super().decode(encoding, "backslashreplace")
+
+
+def _lenient(batch: bytes) -> Iterator[Any]:
+    """The records of a batch, by aiokafka's parser in Python. Raises what it raises for a batch that is broken."""
+    if batch[MAGIC_AT] != CURRENT_MAGIC:
+        raise CorruptRecordException(f"record format {batch[MAGIC_AT]} cannot be read")
+    parsed = _DefaultRecordBatchPy(batch)
+    parsed._maybe_uncompress()
+    parsed._buffer = _Escaping(parsed._buffer)
+    return iter(parsed)
