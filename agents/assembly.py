@@ -15,6 +15,7 @@ from agents.running import Run, not_alive
 from agents.sweeping import sweeper_of
 from planner.catalog import Catalog
 from streams import logs
+from streams.groups import classic_settings
 from streams.health import Health, Probe, served
 from streams.librdkafka import check_properties
 from streams.producer import KafkaRecordProducer
@@ -87,8 +88,9 @@ def assemble(settings: Settings, roles: frozenset[str]) -> Iterator[Process]:
             if role in STREAM_ROLES:
                 from streams.faust_host import AgentHost
 
+                hosted = classic_settings(settings)
                 for logic in _logics(role, settings, catalog, views, process):
-                    host = AgentHost(settings, logic, producer)
+                    host = AgentHost(hosted, logic, producer)
                     process.hosts.append(host)
                     probes[logic.role] = (partial(_not_ready, role, host, views), host.not_alive)
             else:

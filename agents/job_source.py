@@ -19,14 +19,18 @@ from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
+from agents.resuming import Resumer
+from planner.stranding import REMEMBERED_MS, Unfinished, is_forgotten
 from schemas.messages import OwnedPartition
 from schemas.record import Incoming
 from schemas.topics import full_name, jobs_topic, worker_group
 from streams import metrics
 from streams.admin import client_config
+from streams.group_progress import ends_of
+from streams.groups import member_config
 from streams.held_back import HeldBack
 from streams.log_ends import LogEnds
-from streams.reading import incoming, take
+from streams.reading import incoming, now_ms, take
 from streams.schema_wait import SchemaWait
 from streams.settings import Settings
 
@@ -48,12 +52,21 @@ class Suspect(NamedTuple):
         return f"attempt={self.attempts} until={self.until}" if self.until > self.offset else ""
 
 
+class Span(NamedTuple):
+    """What lies in a partition: the offsets from `start` to below `end`."""
+
+    start: int
+    end: int
+    is_forgotten: bool  # jobs may be among them that ended long ago
+
+
 @dataclass(frozen=True, slots=True)
 class Taken:
     """A record with the number of owners that had it alone in hand, this one included."""
 
     record: Incoming
     attempt: int
+    has_ended: bool = False  # its request has a result, found where nothing was committed
 
 
 class JobSource:
@@ -61,19 +74,18 @@ class JobSource:
 
     def __init__(self, settings: Settings, variant: str) -> None:
         self._prefix = settings.kafka.prefix
-        self._topic = full_name(self._prefix, jobs_topic(variant, 1).name)
+        topic = jobs_topic(variant, 1)
+        self._topic = full_name(self._prefix, topic.name)
+        self._resumer = Resumer(settings, topic)
+        self._found: dict[int, Unfinished] = {}  # owned partition -> what is open of it, where nothing was committed
         self._suspects: dict[int, Suspect] = {}  # by owned partition
         self._next: dict[int, int] = {}  # owned partition -> offset to take next
         self._waiting: list[Message] = []  # polled and not taken: they followed one that is to be alone
         self._is_leaving = False
-        config = client_config(settings)
-        self._ends = LogEnds(config)
+        self._ends = LogEnds(client_config(settings))
         self._consumer = Consumer(
             {
-                **config,
-                "group.id": worker_group(self._prefix, variant),
-                "group.protocol": "consumer",
-                "enable.auto.commit": False,
+                **member_config(settings, worker_group(self._prefix, variant)),
                 "auto.offset.reset": "earliest",
                 "max.poll.interval.ms": int(max(settings.worker.job_limit_s * 2, 60) * 1000),
                 "fetch.wait.max.ms": 100,
@@ -88,18 +100,44 @@ class JobSource:
     def _gain(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         if self._is_leaving:  # a consumer that is being closed is still given partitions, and answers no question
             return
+        forgotten: dict[int, int] = {}
         for committed in consumer.committed(partitions, timeout=10):
             if committed.error is not None:  # taking it for "nothing committed" would forget the attempts
                 raise KafkaException(committed.error)
-            self._next[committed.partition] = max(0, committed.offset)
+            self._next[committed.partition] = committed.offset
+            if committed.offset < 0:
+                span = self._unknown(consumer, committed.partition)
+                self._next[committed.partition] = span.start
+                if span.is_forgotten:
+                    forgotten[committed.partition] = span.end
             told = METADATA.fullmatch(committed.metadata or "")
             if committed.offset >= 0 and told:
                 self._suspects[committed.partition] = Suspect(committed.offset, int(told[2]), int(told[1]))
+
+        if forgotten:
+            self._resume(self._resumer.open_jobs(forgotten))
+
+    def _unknown(self, consumer: Consumer, partition: int) -> "Span":
+        """What lies in a partition of which nothing is committed."""
+        first, end = ends_of(consumer, [TopicPartition(self._topic, partition)])[partition]
+        if first >= end:
+            return Span(first, end, is_forgotten=False)
+        (young,) = consumer.offsets_for_times([TopicPartition(self._topic, partition, now_ms() - REMEMBERED_MS)], 10)
+        if young.error is not None:
+            raise KafkaException(young.error)
+        return Span(first, end, is_forgotten(first, young.offset if young.offset >= 0 else end, end))
+
+    def _resume(self, found: Mapping[int, Unfinished]) -> None:
+        """Begin where something is open, and commit that: the consumer takes it from there, as its next owner does."""
+        for partition, each in found.items():
+            self._next[partition], self._found[partition] = each.begin, each
+        self._commit({partition: Suspect(each.begin, each.begin, 0) for partition, each in found.items()})
 
     def _lose(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         for lost in partitions:
             self._next.pop(lost.partition, None)
             self._suspects.pop(lost.partition, None)
+            self._found.pop(lost.partition, None)
         self._waiting = self._owned_of(self._waiting)
         self._held_back.lose(partitions)
 
@@ -122,11 +160,19 @@ class JobSource:
         record = incoming(message, self._prefix)
         self._next[record.partition] = record.offset + 1
         suspect = self._suspects.get(record.partition)
-        return Taken(record, suspect.attempts + 1 if suspect and suspect.offset == record.offset else 1)
+        attempts = suspect.attempts if suspect and suspect.offset == record.offset else 0
+        found = self._found.get(record.partition)
+        return Taken(record, attempts + 1, found is not None and found.is_over(record.offset))
 
     def begin(self, batch: Sequence[Taken]) -> None:
         """Record what is in hand before painting; of several jobs none is to blame before it was met alone."""
         attempts = batch[0].attempt if len(batch) == 1 else 0
+        heads = {taken.record.partition: taken.record.offset for taken in reversed(batch)}
+        self._commit({p: self._suspect(p, heads[p], end, attempts) for p, end in _ends(batch).items()})
+
+    def absolve(self, batch: Sequence[Taken]) -> None:
+        """What is waited for now is no job's fault: should this owner die meanwhile, that counts against none."""
+        attempts = batch[0].attempt - 1 if len(batch) == 1 else 0
         heads = {taken.record.partition: taken.record.offset for taken in reversed(batch)}
         self._commit({p: self._suspect(p, heads[p], end, attempts) for p, end in _ends(batch).items()})
 

@@ -22,7 +22,7 @@ from schemas.messages import Status
 from schemas.record import Incoming
 from schemas.topics import full_name
 from streams import metrics
-from streams.admin import client_config, set_group_timeouts
+from streams.groups import member_config
 from streams.held_back import HeldBack
 from streams.reading import Follower, incoming, now_ms, take
 from streams.schema_wait import SchemaWait
@@ -71,7 +71,7 @@ class Ledger:
 
     def _session(self, stopping: threading.Event) -> None:
         self.membership.leaves()
-        set_group_timeouts(self._settings, [self._group])
+        config = member_config(self._settings, self._group)
         leaving = threading.Event()
         lanes: dict[int, Lane] = {}
 
@@ -91,11 +91,8 @@ class Ledger:
 
         consumer = Consumer(
             {
-                **client_config(self._settings),
+                **config,
                 "on_commit": _on_commit,
-                "group.id": self._group,
-                "group.protocol": "consumer",
-                "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
                 "isolation.level": "read_committed",
                 "fetch.wait.max.ms": 100,

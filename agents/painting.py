@@ -1,5 +1,6 @@
 """One batch of jobs on a loaded engine: from records to the pictures, outcomes and retries that answer them."""
 
+import contextlib
 import dataclasses
 import logging
 from collections.abc import Callable, Sequence
@@ -10,7 +11,7 @@ from PIL.Image import Image
 
 from agents.engines import CannotPaintOver, Engine
 from agents.job_source import Taken
-from agents.pictures import NoDraft, Pictures
+from agents.pictures import NoDraft, Pictures, Waits
 from agents.views import EndedView
 from agents.wanted import Wanted, grouped
 from agents.writing import event_record, job_record, outcome_record, outgoing, refused
@@ -61,9 +62,10 @@ class Painter:
         max_attempts: int,
         note: Callable[[Outgoing], object] = lambda _note: None,
         judged_ms: Callable[[GenerateJob], float] = lambda _job: 0.0,  # from painted to judged, by the plan in force
+        waits: Waits = contextlib.nullcontext,  # around waiting for the store
     ) -> None:
         self._worker_id, self._engine, self._variant, self._note = worker_id, engine, variant, note
-        self._pictures, self._ended, self._max_attempts = Pictures(store), ended, max_attempts
+        self._pictures, self._ended, self._max_attempts = Pictures(store, waits), ended, max_attempts
         self._judged_ms = judged_ms
         self.pace = 1.0  # predicted time of its jobs of late over the variant's own: options and drafts change it
 
@@ -90,7 +92,7 @@ class Painter:
 
     def _end_unpainted(self, wanted: Wanted) -> list[Outgoing] | None:
         taken, job, attempt = wanted.taken, wanted.job, wanted.attempt
-        if self._is_dead(job):
+        if taken.has_ended or self._is_dead(job):
             metrics.DEAD_WORK.labels(ROLE).inc()
             return []
         if attempt > self._max_attempts:

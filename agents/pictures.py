@@ -1,7 +1,10 @@
 """Pictures into and out of the object store, as a worker does it: its outages are waited out."""
 
+import contextlib
 import hashlib
 import io
+import time
+from collections.abc import Callable
 
 import tenacity
 from PIL import Image
@@ -13,6 +16,7 @@ from schemas.messages import GenerateJob, ImageRef
 from streams.store import ImageStore, StoreUnavailable
 
 AGAIN = tenacity.wait_exponential(AGAIN_S, max=MOST_AGAIN_S)
+Waits = Callable[[], contextlib.AbstractContextManager[None]]
 
 
 class NoDraft(PochadeError):
@@ -26,13 +30,21 @@ class NoDraft(PochadeError):
 class Pictures:
     """What a worker keeps in the store and fetches from it."""
 
-    def __init__(self, store: ImageStore) -> None:
-        self._store = store
+    def __init__(self, store: ImageStore, waits: Waits = contextlib.nullcontext) -> None:
+        """`waits`: around what is waited between two tries, which is no fault of a job."""
+        self._store, self._waits = store, waits
+
+    def _sleep(self, seconds: float) -> None:
+        with self._waits():
+            time.sleep(seconds)
 
     def keep(self, name: str, picture: Image.Image) -> ImageRef:
-        """Store a picture as PNG. An outage of the store is waited out in place; the watchdog bounds it."""
+        """Store a picture as PNG. An outage of the store is waited out in place, however long; the watchdog bounds each
+        try."""
         data = _png(picture)
-        put = tenacity.retry(retry=tenacity.retry_if_exception_type(StoreUnavailable), wait=AGAIN)(self._store.put)
+        put = tenacity.retry(retry=tenacity.retry_if_exception_type(StoreUnavailable), wait=AGAIN, sleep=self._sleep)(
+            self._store.put
+        )
         return ImageRef(
             uri=put(name, data), sha256=hashlib.sha256(data).hexdigest(), width=picture.width, height=picture.height,
             bytes=len(data),
@@ -54,7 +66,7 @@ class Pictures:
     def _fetch(self, uri: str) -> bytes:
         get = tenacity.retry(
             retry=tenacity.retry_if_exception_type(StoreUnavailable), wait=AGAIN,
-            stop=tenacity.stop_after_delay(DRAFT_S), reraise=True,
+            stop=tenacity.stop_after_delay(DRAFT_S), reraise=True, sleep=self._sleep,
         )(self._store.get)  # fmt: skip
         try:
             return get(uri)

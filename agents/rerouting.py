@@ -65,7 +65,7 @@ class Rerouting:
 
     async def _answer(self, taken: Taken, job: GenerateJob, plan: Plan) -> Answer:
         classified, headers = job.classified, taken.record.headers
-        if classified.request.request_id in self._ended:
+        if taken.has_ended or classified.request.request_id in self._ended:
             metrics.DEAD_WORK.labels(ROLE).inc()
             return Answer("had ended")
         seen = self._dispatcher.look()

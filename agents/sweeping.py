@@ -6,6 +6,7 @@ between, a job is taken again: the ledger lets one outcome through.
 """
 
 import logging
+import math
 import threading
 import time
 from collections import Counter, defaultdict
@@ -22,7 +23,7 @@ from planner.observation import live_workers
 from planner.stranding import stranded
 from schemas.messages import Plan
 from schemas.topics import full_name, jobs_topic, worker_group
-from streams.group_progress import Unread, unread
+from streams.group_progress import Unread, refresh, unread
 from streams.producer import RecordProducer
 from streams.reading import now_ms
 from streams.settings import Settings
@@ -31,8 +32,9 @@ log = logging.getLogger(__name__)
 
 LOOK_S = 2.0
 POLL_S = 0.2
-SWEEP_S = 15.0  # at a time; longer than a dead worker's session, before whose end its partitions are nobody else's
+SWEEP_S = 15.0  # at a time, so that a variant that gets a worker is left; a dead worker's session may last longer
 MOST = 100  # jobs at once
+REFRESH_S = 3600.0  # far below the week, or less by their brokers' offsets.retention.minutes, that offsets are kept
 
 
 class Source(Protocol):
@@ -63,10 +65,13 @@ class Sweeper:
         rerouting: Rerouting,
         open_source: Callable[[str], Source],
         waiting: Callable[[str], Mapping[int, Unread]],
+        refresh: Callable[[str], object] = lambda _variant: None,
     ) -> None:
-        """`waiting` tells by partition what the group of a variant has not committed."""
+        """`waiting` tells by partition what the group of a variant has not committed; `refresh` commits the rest again,
+        as Kafka drops the offsets of a group that has no member for a week."""
         self._catalog, self._plans, self._fleet, self._silent_ms = catalog, plans, fleet, silent_ms
-        self._rerouting, self._open, self._waiting = rerouting, open_source, waiting
+        self._rerouting, self._open, self._waiting, self._refresh = rerouting, open_source, waiting, refresh
+        self._refreshed_s = -math.inf
         # variant -> partition -> offset below which all is answered, or waits and is therefore not committed
         self._seen: defaultdict[str, dict[int, int]] = defaultdict(dict)
 
@@ -74,6 +79,15 @@ class Sweeper:
         """Look once in a while. Raises KafkaException where the broker does not answer; it may be run again."""
         while not stopping.wait(LOOK_S):
             self.look(stopping)
+            if time.monotonic() - self._refreshed_s > REFRESH_S:
+                self.refresh()
+
+    def refresh(self) -> None:
+        """Keep the offsets of the variants that nobody serves."""
+        live = live_workers(self._fleet.heartbeats, now_ms(), self._silent_ms)
+        for variant in sorted(set(self._catalog.variants) - {worker.variant for worker in live}):
+            self._refresh(variant)
+        self._refreshed_s = time.monotonic()
 
     def look(self, stopping: threading.Event) -> None:
         """Sweep the variants that are stranded and hold jobs."""
@@ -134,10 +148,21 @@ def sweeper_of(
     """The one of a router's process."""
     prefix = settings.kafka.prefix
 
+    def place(variant: str) -> tuple[str, str]:
+        return full_name(prefix, jobs_topic(variant, 1).name), worker_group(prefix, variant)
+
     def waiting(variant: str) -> Mapping[int, Unread]:
-        topic, group = full_name(prefix, jobs_topic(variant, 1).name), worker_group(prefix, variant)
-        return unread(settings, topic, group)
+        return unread(settings, *place(variant))
 
     rerouting = Rerouting(catalog, ended, Dispatcher(catalog, fleet, ROLE), producer)
     silent_ms = settings.planner.worker_silent_ms
-    return Sweeper(catalog, plans, fleet, silent_ms, rerouting, partial(JobSource, settings), waiting)
+    return Sweeper(
+        catalog,
+        plans,
+        fleet,
+        silent_ms,
+        rerouting,
+        partial(JobSource, settings),
+        waiting,
+        lambda variant: refresh(settings, *place(variant)),
+    )

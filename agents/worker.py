@@ -1,10 +1,12 @@
 """The worker: serves the variant that the plan allocates to it, and changes variant when the plan does."""
 
+import contextlib
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from functools import partial
 
 from agents.engines import EngineFailed, open_engine
 from agents.heartbeat import Heart, WorkerState
@@ -17,11 +19,9 @@ from planner.catalog import Catalog, Variant, run_ms
 from planner.escalation import judged_ms
 from planner.observation import live_workers
 from schemas.messages import GenerateJob
-from schemas.record import Delivered
-from schemas.topics import worker_group
+from schemas.record import Delivered, Outgoing
 from streams import logs, metrics
-from streams.admin import set_group_timeouts
-from streams.producer import RecordProducer
+from streams.producer import DeliveryFailed, RecordProducer, RecordTooLarge
 from streams.reading import now_ms
 from streams.settings import Settings
 from streams.store import ImageStore
@@ -31,7 +31,8 @@ log = logging.getLogger(__name__)
 
 ROLE = "worker"
 POLL_S = 0.1
-DELIVERY_S = 120
+DELIVERY_S = 600  # for the client to tell what became of a record: twice as long as it tries by itself
+RESEND_S = 1.0
 TURN_S = 60  # beside a job; a thread that waited for a dead client's answer painted no more, while its heart went on
 LOAD_RETRY_S, LOAD_RETRY_MOST_S = 5, 300  # doubled by each failure in a row
 SERVING = ("ready", "painting", "draining")
@@ -58,6 +59,8 @@ class Worker:
         self._me = WorkerState(worker_id, watchdog=Watchdog(settings.worker.job_limit_s))
         self._turns = Watchdog(settings.worker.job_limit_s + TURN_S, what="a turn of the painting thread")
         self._load_retry_s = LOAD_RETRY_S
+        self._trouble = ""  # what ended its last run; empty once it has served again
+        self._absolve: Callable[[], None] | None = None  # of the window in hand, until it was done
 
     def run(self, stopping: threading.Event) -> None:
         """Serve until told to stop; the batch in hand is finished first."""
@@ -69,6 +72,9 @@ class Worker:
                     stopping.wait(POLL_S)
                 else:
                     self._serve(variant, stopping)
+        except Exception as error:  # it begins again, and until it serves it tells what ended it
+            self._trouble = f"{type(error).__name__}: {error}"[:500]
+            raise
         finally:
             self._heart.close()
 
@@ -78,8 +84,11 @@ class Worker:
         if me.state in SERVING:
             return me.source.schemas.why if me.source else ""
         if me.variant is None:
-            return f"waits for a plan that names {me.worker_id}"
-        return f"{me.variant.name} is {me.state}{me.detail and ': '}{me.detail}"
+            return f"waits for a plan that names {me.worker_id}{self._last_trouble()}"
+        return f"{me.variant.name} is {me.state}{me.detail and ': '}{me.detail}{self._last_trouble()}"
+
+    def _last_trouble(self) -> str:
+        return self._trouble and f"; its last run ended: {self._trouble}"
 
     def not_alive(self) -> str:
         """Why only a new process helps; any thread may ask."""
@@ -103,12 +112,11 @@ class Worker:
             self._wait_after(error, variant, stopping)
             return
         self._load_retry_s = LOAD_RETRY_S
-        set_group_timeouts(self._settings, [worker_group(self._settings.kafka.prefix, variant.name)])
         source = JobSource(self._settings, variant.name)
         self._me.source = source
         painter = Painter(
             self._me.worker_id, engine, variant, self._store, self._ended, self._settings.worker.max_attempts,
-            note=self._producer.send, judged_ms=self._judged_ms,
+            note=self._producer.send, judged_ms=self._judged_ms, waits=self._waits,
         )  # fmt: skip
         try:
             self._become("ready", variant)
@@ -130,6 +138,7 @@ class Worker:
         plan = self._plans.plan
         most = plan.batch.get(variant.name, 1) if plan else 1
         window = source.take(batching.window(variant, most), POLL_S)
+        self._trouble = ""  # the group answered
         if not window:
             return moves and self._has_settled() and source.is_empty()  # the last one leaves an empty topic
         batches = [window[i : i + most] for i in range(0, len(window), most)]
@@ -152,13 +161,45 @@ class Worker:
     ) -> None:
         """Each batch in a call; pictures are on their way while the next is painted, and then all is committed."""
         source.begin(window)
-        on_their_way: list[Future[Delivered]] = []
-        for batch in batches:
-            with logs.serving(*(taken.record for taken in batch), plan_version=self._me.plan_version):
-                on_their_way += [self._producer.send(record) for record in painter.answer(batch)]
-        for future in on_their_way:
-            future.result(DELIVERY_S)
+        self._absolve = partial(source.absolve, window)
+        on_their_way: list[tuple[Outgoing, Future[Delivered]]] = []
+        try:
+            for batch in batches:
+                with logs.serving(*(taken.record for taken in batch), plan_version=self._me.plan_version):
+                    on_their_way += [(record, self._producer.send(record)) for record in painter.answer(batch)]
+            for record, future in on_their_way:
+                self._deliver(record, future)
+        except Exception:  # a client's trouble: what a job is to blame for, the painter has answered
+            source.absolve(window)
+            raise
         source.commit(window)
+
+    def _deliver(self, record: Outgoing, future: Future[Delivered]) -> None:
+        """Wait until the broker has it, however long it is away.
+
+        Raises RecordTooLarge; TimeoutError where the client tells nothing for longer than it may.
+        """
+        while not future.done() or future.exception() is not None:
+            try:
+                with self._me.watchdog.waits(), self._turns.waits():
+                    future.result(DELIVERY_S)
+            except RecordTooLarge:
+                raise
+            except DeliveryFailed as error:
+                log.warning("%s; writing it again", error)
+                metrics.RESENDS.labels(ROLE).inc()
+                with self._waits():
+                    time.sleep(RESEND_S)
+                future = self._producer.send(record)
+
+    @contextlib.contextmanager
+    def _waits(self) -> Iterator[None]:
+        """Around waiting for a store or broker that is away: neither a watchdog's business nor the fault of a job."""
+        if self._absolve is not None:
+            self._absolve()
+            self._absolve = None  # once a window
+        with self._me.watchdog.waits(), self._turns.waits():
+            yield
 
     def _judged_ms(self, job: GenerateJob) -> float:
         plan = self._plans.plan

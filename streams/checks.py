@@ -1,13 +1,14 @@
 """What `doctor` makes of the facts: one verdict each, and what to do about it."""
 
 import math
+import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from schemas.messages import Heartbeat, Plan
-from schemas.topics import CLASSIFIED, IMAGES, OUTCOMES, PROMPTS, RESULTS, jobs_topic
+from schemas.topics import CLASSIFIED, IMAGES, OUTCOMES, PROMPTS, RESULTS, full_name, jobs_topic
 from streams.cluster import Found
 from streams.topic_diff import JOBS, Difference
 
@@ -67,7 +68,7 @@ def check_joined(found: Mapping[str, Found]) -> Check:
     counts = {name: found[name].partitions for name in JOINED if name in found}
     shown = ", ".join(f"{name} {count}" for name, count in counts.items()) or "none exist"
     if len(counts) < len(JOINED) or len(set(counts.values())) != 1:
-        do = "give them equal counts: stop all roles, grow the smaller ones, start again; the ledger joins by partition"
+        do = "begin with another kafka.prefix, whose topics are made alike: the ledger joins them by partition"
         return fail("equal partitions", shown, do)
     return ok("equal partitions", shown)
 
@@ -85,7 +86,7 @@ def check_retention(found: Mapping[str, Found]) -> Check:
     return ok("retention", "results outlive everything before them")
 
 
-def check_jobs(found: Mapping[str, Found], workers: Sequence[Heartbeat]) -> list[Check]:
+def check_jobs(found: Mapping[str, Found], workers: Sequence[Heartbeat], prefix: str) -> list[Check]:
     """Whether each variant's job topic has a partition for each of its workers."""
     serving: dict[str, int] = {}
     for beat in workers:
@@ -97,7 +98,8 @@ def check_jobs(found: Mapping[str, Found], workers: Sequence[Heartbeat]) -> list
         partitions = topic.partitions if topic else 0
         shown = f"{partitions} partitions for {count} workers"
         if partitions < count:
-            do = f"kafka-topics.sh --alter --partitions {count}, and set kafka.jobs_partitions; some workers are idle"
+            name = full_name(prefix, jobs_topic(variant, 1).name)
+            do = f"some workers are idle: kafka-topics.sh --alter --topic {name} --partitions {count} (roles may run)"
             checks.append(fail(f"jobs.{variant}", shown, do))
         else:
             checks.append(ok(f"jobs.{variant}", shown))
@@ -121,6 +123,20 @@ def check_clocks(broker_ms: float, workers: Iterable[tuple[int, Heartbeat]], now
         do = "run NTP on all machines: deadlines are absolute times"
         return warn("clocks", f"the broker's is {broker_ms:+.0f} ms from ours{others}", do)
     return ok("clocks", f"the broker's is {broker_ms:+.0f} ms from ours")
+
+
+def check_heard_clocks(workers: Iterable[tuple[int, Heartbeat]], now_ms: int) -> Check | None:
+    """The broker's clock against those of workers, and what came of it against ours, by heartbeats; None without any.
+
+    For clusters where no topic may be made to ask the broker's time with.
+    """
+    heard = list(workers)
+    if not heard:
+        return None
+    skew_ms = statistics.median(heard_ms - beat.sent_ms for heard_ms, beat in heard)
+    ahead_ms = max(heard_ms for heard_ms, _ in heard) - now_ms
+    told = check_clocks(skew_ms if ahead_ms <= SKEW_WARN_MS else ahead_ms, heard, now_ms)
+    return replace(told, found=f"{told.found} (by heartbeats: no topic may be made to ask the time with)")
 
 
 def check_disk(name: str, folder: str, free_bytes: int) -> Check:

@@ -4,10 +4,11 @@ import math
 import time
 import uuid
 from collections.abc import Iterable
+from concurrent.futures import Future
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicCollection
-from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource, NewTopic, ResourceType
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicCollection
+from confluent_kafka.admin import AclOperation, AdminClient, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
 from schemas.errors import PochadeError
 from schemas.topics import IMAGES, RESULTS, full_name
@@ -26,6 +27,7 @@ class Found:
     partitions: int
     replicas: int
     config: dict[str, str]
+    is_told: bool = True  # else this user may not see the configuration
 
     @property
     def retention_ms(self) -> float:
@@ -48,7 +50,7 @@ def topics(settings: Settings) -> dict[str, Found]:
     asked = [ConfigResource(ResourceType.TOPIC, name) for name in names]
     try:
         listed = client.list_topics(timeout=ANSWER_LIMIT_S).topics
-        answers = {r.name: f.result(ANSWER_LIMIT_S) for r, f in client.describe_configs(asked).items()}
+        answers = {r.name: _told(f) for r, f in client.describe_configs(asked).items()}
     except KafkaException as failure:
         raise PochadeError(
             f"cannot look at the topics {prefix}*: {failure.args[0].str()}; grant DESCRIBE and DESCRIBE_CONFIGS on them"
@@ -58,11 +60,22 @@ def topics(settings: Settings) -> dict[str, Found]:
             name=name.removeprefix(prefix),
             partitions=len(listed[name].partitions),
             replicas=min((len(p.replicas) for p in listed[name].partitions.values()), default=0),
-            config={key: str(entry.value) for key, entry in answers[name].items()},
+            config=answers[name] or {},
+            is_told=answers[name] is not None,
         )
         for name in names
         if name in listed
     }
+
+
+def _told(future: "Future[dict[str, ConfigEntry]]") -> dict[str, str] | None:
+    """A configuration; None where this user may not see it."""
+    try:
+        return {key: str(entry.value) for key, entry in future.result(ANSWER_LIMIT_S).items()}
+    except KafkaException as failure:
+        if failure.args[0].code() in DENIED:
+            return None
+        raise
 
 
 def deployments(settings: Settings) -> list[Settings]:
@@ -92,34 +105,6 @@ def denied(settings: Settings, names: Iterable[str]) -> dict[str, list[str]]:
         if held is not None and (lacks := [word for right, word in wanted.items() if right not in held]):
             missing[name] = lacks
     return missing
-
-
-def has_consumer_protocol(settings: Settings, topic: str) -> str:
-    """ "" if groups of KIP-848 work here (a member is assigned partitions), else why not."""
-    told: list[str] = []
-    gained: list[object] = []
-    consumer = Consumer(
-        {
-            **client_config(settings),
-            "group.id": f"{settings.kafka.prefix}.doctor",
-            "group.protocol": "consumer",
-            "enable.auto.commit": False,
-            "error_cb": lambda error: told.append(error.str()),
-        }
-    )
-    try:
-        consumer.subscribe([full_name(settings.kafka.prefix, topic)], on_assign=lambda _, parts: gained.extend(parts))
-        deadline = time.monotonic() + ANSWER_LIMIT_S
-        while time.monotonic() < deadline and not gained:
-            message = consumer.poll(0.1)
-            error = message.error() if message is not None else None
-            if error is not None and not error.retriable():
-                return str(error.str())
-        return "" if gained else "; ".join(dict.fromkeys(told)) or f"no partition within {ANSWER_LIMIT_S:g} s"
-    except KafkaException as failure:
-        return str(failure.args[0].str())
-    finally:
-        consumer.close()
 
 
 def has_transactions(settings: Settings) -> str:

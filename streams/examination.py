@@ -1,18 +1,32 @@
 """Gathers the facts for `doctor`, one step after the other; a step that cannot be taken is a verdict, not an end."""
 
+import contextlib
+import logging
 import pathlib
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from schemas.errors import PochadeError
 from schemas.messages import Heartbeat, Plan
 from schemas.record import Incoming
 from schemas.topics import DLQ, FLEET, PLAN, RESULTS, TABLE
-from streams import admin, broker_probe, checks, cluster, snapshot
+from streams import admin, broker_probe, checks, cluster, groups, snapshot
+from streams.attendance import attendance
 from streams.catalog_file import missing_models, read_catalog
 from streams.checks import Check, fail, ok, warn
+from streams.cluster import Found
 from streams.codec import decode
 from streams.control_tail import ControlLog, newest
+from streams.deployment_checks import (
+    READS,
+    check_copies,
+    check_groups,
+    check_leader,
+    check_role,
+    check_sizes,
+    check_told,
+)
+from streams.lease import KafkaLease
 from streams.librdkafka import check_properties
 from streams.reading import now_ms
 from streams.settings import Settings
@@ -36,9 +50,14 @@ def examine(settings: Settings) -> Iterator[Check]:
     yield reached
     if reached.verdict is checks.Verdict.FAIL:
         return  # everything else asks it
-    yield from _features(settings)
-    yield from _topics(settings)
-    yield from _traffic(settings)
+    try:
+        found = cluster.topics(settings)
+    except PochadeError as error:
+        yield fail("topics", str(error), "allow DESCRIBE on the topics PREFIX.*")
+        return
+    yield from _features(settings, found)
+    yield from _topics(settings, found)
+    yield from _traffic(settings, found)
 
 
 def _checked(name: str, look: Callable[[], Check], do: str) -> Check:
@@ -81,34 +100,64 @@ def _broker(settings: Settings) -> Check:
     return ok("broker", f"{config['bootstrap.servers']} answers: {len(metadata.brokers)} brokers")
 
 
-def _features(settings: Settings) -> Iterator[Check]:
-    if RESULTS not in cluster.topics(settings):
+def _features(settings: Settings, found: Mapping[str, Found]) -> Iterator[Check]:
+    if RESULTS not in found:
         return  # there is nothing to try them on
-    why = cluster.has_consumer_protocol(settings, RESULTS)
-    name, old = "consumer groups", "run Kafka 4.0 or newer, and allow READ on the groups PREFIX.*"
-    yield ok(name, "group.protocol=consumer works (KIP-848)") if not why else fail(name, why, old)
+    yield _checked("consumer groups", lambda: _groups(settings), "allow READ on the groups PREFIX.*")
     why = cluster.has_transactions(settings)
     rights = "the ledger needs transactions: allow WRITE on the transactional ids PREFIX.*"
     yield ok("transactions", "can be begun") if not why else fail("transactions", why, rights)
 
 
-def _topics(settings: Settings) -> Iterator[Check]:
-    found = cluster.topics(settings)
+def _groups(settings: Settings) -> Check:
+    """Really joins the group PREFIX.doctor, with the timeouts that roles would have."""
+    groups.log.setLevel(logging.ERROR)  # what it would warn of is this verdict
+    group, wanted_ms = f"{settings.kafka.prefix}.doctor", settings.kafka.session_timeout_ms
+    protocol = groups.protocol(settings)
+    timeouts = groups.timeouts(settings, group, protocol)
+    return check_groups(protocol, wanted_ms, timeouts, groups.why_not_joined(settings, group, RESULTS))
+
+
+def _topics(settings: Settings, found: Mapping[str, Found]) -> Iterator[Check]:
     wanted = expected(variants_of(found), settings.kafka.jobs_partitions, settings.kafka.flow_partitions)
     yield checks.check_topics(differences(wanted, found, settings.kafka.prefix))
     yield checks.check_joined(found)
-    yield checks.check_retention(found)
+    hidden = check_told(found)
+    if hidden is None:
+        yield checks.check_retention(found)
+        yield check_sizes(found)
+    else:
+        yield hidden
+    yield _checked("copies", lambda: check_copies(found, _brokers(settings)), "allow DESCRIBE on the cluster")
     names = {*found, *(topic.name for topic in TABLE)}
     yield checks.check_denied(cluster.denied(settings, sorted(names)))
 
 
-def _traffic(settings: Settings) -> Iterator[Check]:
-    found = cluster.topics(settings)
+def _brokers(settings: Settings) -> int:
+    return len(broker_probe.probe(admin.client_config(settings), admin.ANSWER_LIMIT_S).brokers)
+
+
+def _roles(settings: Settings, found: Mapping[str, Found]) -> Iterator[Check]:
+    for role, topic in READS.items():
+        if topic in found:
+            do = "allow DESCRIBE on the groups PREFIX.*"
+            yield _checked(role, lambda: check_role(role, attendance(settings, role)), do)  # noqa: B023  called at once
+    if PLAN in found:
+        yield _checked("planner", lambda: _leader(settings), "allow READ on the group PREFIX.planner")
+
+
+def _leader(settings: Settings) -> Check:
+    with contextlib.closing(KafkaLease(settings)) as lease:
+        return check_leader(lease.last_beat(), settings.planner.leader_silent_ms, now_ms())
+
+
+def _traffic(settings: Settings, found: Mapping[str, Found]) -> Iterator[Check]:
+    yield from _roles(settings, found)
     now = now_ms()
     beats = _beats(_read(settings, FLEET, now - HOUR_MS)) if FLEET in found else []
     workers, live = checks.check_workers(beats, settings.planner.worker_silent_ms, now)
     yield workers
-    yield from checks.check_jobs(found, live)
+    yield from checks.check_jobs(found, live, settings.kafka.prefix)
     yield _clocks(settings, beats)
     yield checks.check_plan(_plan(settings) if PLAN in found else None, now)
     yield checks.check_letters(len(_read(settings, DLQ, now - HOUR_MS)) if DLQ in found else 0)
@@ -118,9 +167,8 @@ def _clocks(settings: Settings, beats: list[tuple[int, Heartbeat]]) -> Check:
     try:
         skew_ms = cluster.clock_skew_ms(settings)
     except PochadeError as error:
-        return warn(
-            "clocks", str(error), "allow CREATE, WRITE and DELETE on PREFIX.doctor-*, or compare clocks yourself"
-        )
+        do = "allow CREATE, WRITE and DELETE on PREFIX.doctor-*, or compare clocks yourself"
+        return checks.check_heard_clocks(beats, now_ms()) or warn("clocks", str(error), do)
     return checks.check_clocks(skew_ms, beats, now_ms())
 
 

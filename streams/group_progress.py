@@ -14,6 +14,8 @@ from streams.admin import ANSWER_LIMIT_S, client_config
 from streams.passing import Client, partitions_of, patiently
 from streams.settings import Settings
 
+HAS_MEMBERS = {KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION, KafkaError.STALE_MEMBER_EPOCH}
+
 
 class Unread(NamedTuple):
     """What a group has not committed of a partition: the offsets from `start` to below `end`."""
@@ -27,6 +29,7 @@ class Asked(Client, Protocol):
 
     def committed(self, partitions: list[TopicPartition], timeout: float) -> list[TopicPartition]: ...
     def get_watermark_offsets(self, partition: TopicPartition, timeout: float) -> tuple[int, int]: ...
+    def commit(self, offsets: list[TopicPartition], asynchronous: bool) -> object: ...
 
 
 def unread(settings: Settings, topic: str, group: str) -> dict[int, Unread]:
@@ -37,7 +40,7 @@ def unread(settings: Settings, topic: str, group: str) -> dict[int, Unread]:
     with _asking(settings, group) as client:
         partitions = _partitions(client, topic)
         begins = committed(client, partitions, ANSWER_LIMIT_S)  # before the ends, which only grow
-        ends = _ends(client, partitions)
+        ends = ends_of(client, partitions)
     spans = {partition: Unread(max(begins[partition], first), end) for partition, (first, end) in ends.items()}
     return {partition: span for partition, span in spans.items() if span.start < span.end}
 
@@ -49,6 +52,25 @@ def positions(settings: Settings, topic: str, group: str) -> dict[int, int]:
     """
     with _asking(settings, group) as client:
         return committed(client, _partitions(client, topic), ANSWER_LIMIT_S)
+
+
+def refresh(settings: Settings, topic: str, group: str) -> int:
+    """Commit again what a group has committed, so that Kafka goes on keeping it: it drops the offsets of a group a
+    week after its last member left. How many partitions; 0 for one that has members, which are left alone.
+
+    Raises KafkaException: the cluster does not answer in time, or there is no such topic.
+    """
+    with _asking(settings, group) as client:
+        found = [each for each in _committed(client, _partitions(client, topic), ANSWER_LIMIT_S) if each.offset >= 0]
+        if not found:
+            return 0
+        try:
+            client.commit(offsets=found, asynchronous=False)
+        except KafkaException as error:
+            if error.args[0].code() in HAS_MEMBERS:
+                return 0
+            raise
+    return len(found)
 
 
 @contextlib.contextmanager
@@ -65,7 +87,7 @@ def _partitions(client: Asked, topic: str) -> list[TopicPartition]:
     return [TopicPartition(topic, partition) for partition in partitions_of(client, topic, ANSWER_LIMIT_S)]
 
 
-def _ends(client: Asked, partitions: list[TopicPartition]) -> dict[int, tuple[int, int]]:
+def ends_of(client: Asked, partitions: list[TopicPartition]) -> dict[int, tuple[int, int]]:
     """partition -> first and last offset; a topic made a moment ago may have no leader yet, or be unknown there."""
 
     def look(partition: TopicPartition) -> tuple[int, int]:
@@ -84,11 +106,15 @@ def committed(client: Asked, partitions: list[TopicPartition], limit_s: float) -
     Raises KafkaException: the cluster does not answer in time, or refuses.
     """
 
-    def look() -> dict[int, int]:
+    return {each.partition: max(0, each.offset) for each in _committed(client, partitions, limit_s)}  # < 0: none
+
+
+def _committed(client: Asked, partitions: list[TopicPartition], limit_s: float) -> list[TopicPartition]:
+    def look() -> list[TopicPartition]:
         found = client.committed(partitions, timeout=limit_s)
         for each in found:
             if each.error is not None:
                 raise KafkaException(each.error)
-        return {each.partition: max(0, each.offset) for each in found}  # < 0: none
+        return found
 
     return patiently(look, limit_s)

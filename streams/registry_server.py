@@ -22,6 +22,8 @@ from streams.broker_config import HOST
 from streams.broker_process import Process, spawn
 
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
+SILENT_S = 10.0
+MOST_BODY = 2**20  # bytes of a request that is refused anyway
 READ_ONLY = "read-only registry: schemas come from schemas/messages.py by `python -m schemas.registry`"
 
 
@@ -113,6 +115,7 @@ class Handler(BaseHTTPRequestHandler):
 
     server_version = "pochade-registry"
     protocol_version = "HTTP/1.1"
+    timeout = SILENT_S  # else each connection that says nothing would hold a thread for ever
 
     def do_GET(self) -> None:
         """One resource as JSON."""
@@ -123,7 +126,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """Refused: nothing can be registered here."""
-        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.close_connection = True  # what is left of the body is nobody's next request
+        length = self.headers.get("Content-Length", "0")
+        self.rfile.read(min(int(length), MOST_BODY) if length.isdecimal() else 0)  # so that the client hears the answer
         self._send(HTTPStatus.METHOD_NOT_ALLOWED, {"error_code": 405, "message": READ_ONLY})
 
     do_PUT = do_DELETE = do_POST  # noqa: N815  the base class finds methods by these names

@@ -35,6 +35,7 @@ class Kafka(Section):
     bootstrap_servers: str = ""
     prefix: str = "pochade"  # topics are PREFIX.NAME, groups PREFIX.ROLE
     session_timeout_ms: int = Field(6000, ge=1000, le=60000)  # silence until a member's partitions move on
+    group_protocol: Literal["auto", "consumer", "classic"] = "auto"  # consumer: KIP-848; auto: what the cluster speaks
     flow_partitions: int = Field(4, ge=1, le=1024)  # of topics made anew: most classifiers, routers, ledgers that serve
     jobs_partitions: int = Field(4, ge=1, le=1024)  # most workers one variant may have
     properties: dict[str, str] = Field({}, repr=False)  # librdkafka's own names, passed through (security.protocol ...)

@@ -35,7 +35,7 @@ class ImageStore(Protocol):
         ...
 
     def get(self, uri: str) -> bytes:
-        """The bytes of a URI. Raises PochadeError if they have gone."""
+        """The bytes of a URI, exactly those that were put. Raises PochadeError if they have gone or are damaged."""
         ...
 
     def list(self, older_than_ms: int) -> Iterator[Stored]:
@@ -51,6 +51,11 @@ def key_of(name: str, data: bytes, extension: str) -> str:
     """The key of these bytes: two hex digits to spread folders, the name, and the hash of the content."""
     digest = hashlib.sha256(data).hexdigest()
     return f"{digest[:2]}/{SAFE.sub('_', name)[:80]}-{digest[:16]}.{extension}"
+
+
+def is_content(key: str, data: bytes) -> bool:
+    """Whether these are the bytes that a key of `key_of` names: a disk may have lost some of them."""
+    return key.rpartition("-")[2].partition(".")[0] == hashlib.sha256(data).hexdigest()[:16]
 
 
 def is_key(key: str) -> bool:

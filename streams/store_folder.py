@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from urllib.parse import unquote, urlsplit
 
 from schemas.errors import PochadeError
-from streams.store import Stored, StoreUnavailable, is_key, key_of
+from streams.store import Stored, StoreUnavailable, is_content, is_key, key_of
 
 SPREAD = "[0-9a-f][0-9a-f]"  # the folders that keys begin with: nothing else in the folder is ours
 
@@ -23,7 +23,7 @@ class FolderImageStore:
     def put(self, name: str, data: bytes, extension: str = "png") -> str:
         path = self._folder / key_of(name, data, extension)
         with self._available("write", path):
-            if not path.exists():
+            if not _holds(path, data):
                 for folder in (path.parent, self._drafts):
                     folder.mkdir(parents=True, exist_ok=True)
                 _write_whole(path, data, self._drafts)
@@ -35,9 +35,12 @@ class FolderImageStore:
             raise PochadeError(f"{uri:.200} is not a picture of the store at {self._folder}")
         with self._available("read", path):
             try:
-                return path.read_bytes()
+                data = path.read_bytes()
             except FileNotFoundError:
                 raise PochadeError(f"{uri} has gone: it was collected or the folder was moved") from None
+        if not is_content(path.name, data):
+            raise PochadeError(f"{uri} is damaged: its {len(data)} bytes are not those whose hash its name carries")
+        return data
 
     def list(self, older_than_ms: int) -> Iterator[Stored]:
         with self._available("list", self._folder):
@@ -73,12 +76,36 @@ class FolderImageStore:
             raise StoreUnavailable(f"cannot {what} {path}: {error.strerror}; {advice}") from error
 
 
+def _holds(path: pathlib.Path, data: bytes) -> bool:
+    """Whether the file is there and whole: one that a power cut emptied is written again."""
+    try:
+        return path.stat().st_size == len(data) and path.read_bytes() == data
+    except FileNotFoundError:
+        return False
+
+
 def _write_whole(path: pathlib.Path, data: bytes, drafts: pathlib.Path) -> None:
-    """Drafts are made in one folder: making files in 256 of them costs ten times as much (measured, 0.4 ms a file)."""
+    """On return it survives a power cut: that costs 1.5 ms a picture (measured; 0.3 ms without).
+
+    Drafts are made in one folder: making files in 256 of them costs ten times as much (measured, 0.4 ms a file).
+    """
     draft = drafts / uuid.uuid4().hex
     try:
-        draft.write_bytes(data)
+        with draft.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(draft, path)
+        _sync_folder(path.parent)
     except OSError:
         draft.unlink(missing_ok=True)  # each retry on a full disk would leave one more
         raise
+
+
+def _sync_folder(folder: pathlib.Path) -> None:
+    """A name is on the disk only when its folder is."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

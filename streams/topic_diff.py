@@ -4,11 +4,24 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from schemas.topics import CLASSIFIED, FLOW_PARTITIONS, OUTCOMES, RESULTS, Topic, full_name, jobs_topic, table
+from schemas.topics import (
+    CLASSIFIED,
+    DLQ,
+    FLEET,
+    FLOW_PARTITIONS,
+    OUTCOMES,
+    PLAN,
+    RESULTS,
+    Topic,
+    full_name,
+    jobs_topic,
+    table,
+)
 from streams.cluster import Found
 
 JOBS = re.compile(r"jobs\.(.+)\.v\d+")
 JOINED = {CLASSIFIED, OUTCOMES, RESULTS}  # the ledger joins them by partition
+SINGLE = {PLAN, FLEET, DLQ}  # of one partition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +47,7 @@ def expected(variants: Iterable[str], jobs_partitions: int, flow_partitions: int
 
 
 def differences(wanted: Iterable[Topic], found: Mapping[str, Found], prefix: str) -> list[Difference]:
-    """What differs, in the table's order. More partitions than wanted are fine for job topics."""
+    """What differs, in the table's order. More partitions than wanted are fine where nothing is joined by partition."""
     result: list[Difference] = []
     for topic in wanted:
         name = full_name(prefix, topic.name)
@@ -45,11 +58,11 @@ def differences(wanted: Iterable[Topic], found: Mapping[str, Found], prefix: str
             option = f" --variant {variant[1]}" if variant else ""
             result.append(_difference(name, "topic", text, "missing", f"pochade topics create{option}"))
             continue
-        is_enough = there.partitions >= topic.partitions if JOBS.fullmatch(topic.name) else False
+        is_enough = there.partitions >= topic.partitions if topic.name not in JOINED | SINGLE else False
         if there.partitions != topic.partitions and not is_enough:
             do = _partitions_advice(topic, there, name)
             result.append(_difference(name, "partitions", str(topic.partitions), str(there.partitions), do))
-        for key, value in topic.config.items():
+        for key, value in topic.config.items() if there.is_told else ():
             has = there.config.get(key, "unset")
             if has != value:
                 do = f"kafka-configs.sh --alter --entity-type topics --entity-name {name} --add-config {key}={value}"
@@ -58,12 +71,13 @@ def differences(wanted: Iterable[Topic], found: Mapping[str, Found], prefix: str
 
 
 def _partitions_advice(topic: Topic, there: Found, name: str) -> str:
+    if topic.name in SINGLE:
+        return f"Kafka cannot take partitions away: delete {name} while no role runs, then pochade topics create"
     if there.partitions > topic.partitions:
         return "fine if classified, outcomes and results all have as many: Kafka cannot take partitions away"
-    grow = f"kafka-topics.sh --alter --topic {name} --partitions {topic.partitions}"
-    if topic.name in JOINED:
-        return f"stop all roles, let the topics run empty, then: {grow} (keys move to other partitions)"
-    return grow
+    if topic.name in JOINED:  # a request's key would move away from the partition that knows whether it has ended
+        return "leave it if all of classified, outcomes and results have as many; else begin with another kafka.prefix"
+    return f"kafka-topics.sh --alter --topic {name} --partitions {topic.partitions}"
 
 
 def _difference(topic: str, what: str, wanted: str, found: str, do: str) -> Difference:

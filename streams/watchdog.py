@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import TracebackType
 
 log = logging.getLogger(__name__)
@@ -16,19 +16,22 @@ Bite = Callable[[], None]  # what ends it
 
 
 class Watchdog:
-    """Between `begin` and `end` at most `limit_s` may pass. One thread watches as long as there is something to watch:
-    one for each beginning took 0.8 ms."""
+    """Between `begin` and `end` at most `limit_s` may pass, not counting what `waits` is around. One thread watches as
+    long as there is something to watch: one for each beginning took 0.8 ms."""
 
     def __init__(self, limit_s: float, bite: Bite | None = None, what: str = "a job (worker.job_limit_s)") -> None:
         self._limit_s, self._bite, self._what = limit_s, bite or (lambda: os._exit(HUNG)), what
         self._lock = threading.Lock()
         self._watching: threading.Thread | None = None
+        self._waiting = False
+        self._counts_s = 0.0  # monotonic seconds from which the limit counts
         self.since: float | None = None  # monotonic seconds; None: no job runs
 
     def begin(self) -> None:
         """A job starts."""
         with self._lock:
-            self.since = time.monotonic()
+            self.since = self._counts_s = time.monotonic()
+            self._waiting = False
             if self._watching is None:
                 self._watching = threading.Thread(target=self._watch, daemon=True)
                 self._watching.start()
@@ -36,6 +39,16 @@ class Watchdog:
     def end(self) -> None:
         """It has ended."""
         self.since = None
+
+    @contextlib.contextmanager
+    def waits(self) -> Iterator[None]:
+        """Around waiting for what a new process would find as it is; the limit counts anew after it."""
+        self._waiting = True
+        try:
+            yield
+        finally:
+            self._counts_s = time.monotonic()
+            self._waiting = False
 
     def __enter__(self) -> None:
         self.begin()
@@ -45,8 +58,10 @@ class Watchdog:
 
     def is_overdue(self) -> bool:
         """A job runs for longer than it may, and the process has not ended over it."""
-        since = self.since
-        return since is not None and time.monotonic() - since > self._limit_s
+        return self.since is not None and self._left_s() < 0
+
+    def _left_s(self) -> float:
+        return self._limit_s if self._waiting else self._counts_s + self._limit_s - time.monotonic()
 
     def _watch(self) -> None:
         since, left_s = self.since, self._limit_s
@@ -54,7 +69,7 @@ class Watchdog:
             time.sleep(left_s)
             with self._lock:
                 since = self.since
-                left_s = 0.0 if since is None else since + self._limit_s - time.monotonic()
+                left_s = 0.0 if since is None else self._left_s()
                 if left_s <= 0:
                     self._watching = None
         if since is not None:

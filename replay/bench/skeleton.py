@@ -15,9 +15,10 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from schemas import topics
 from schemas.record import Delivered, Incoming, Outgoing
 from schemas.topics import full_name, jobs_topic
-from streams.admin import client_config, set_group_timeouts
+from streams.admin import client_config
 from streams.cli import nested
 from streams.faust_host import AgentHost
+from streams.groups import member_config
 from streams.producer import KafkaRecordProducer, send_all
 from streams.reading import incoming, take
 from streams.settings import Settings, load
@@ -63,7 +64,6 @@ def copy_of(record: Incoming, topic: str) -> Outgoing:
 def work(settings: Settings, stopping: threading.Event) -> None:
     """The worker's loop: take one, commit the attempt, produce, wait for the ack, commit."""
     group, prefix = f"{settings.kafka.prefix}.worker", settings.kafka.prefix
-    set_group_timeouts(settings, [group])
     producer = KafkaRecordProducer(settings)
     consumer = _consumer(settings, group, {"queued.min.messages": 1, "fetch.queue.backoff.ms": 10})
     consumer.subscribe([full_name(prefix, JOBS)])
@@ -79,7 +79,6 @@ def work(settings: Settings, stopping: threading.Event) -> None:
 def settle(settings: Settings, stopping: threading.Event) -> None:
     """The ledger's loop: consume, produce and commit the offsets in one transaction."""
     group, prefix = f"{settings.kafka.prefix}.ledger", settings.kafka.prefix
-    set_group_timeouts(settings, [group])
     producer = Producer({**client_config(settings), "transactional.id": group, "linger.ms": 1})
     producer.init_transactions(TRANSACTION_S)
     consumer = _consumer(settings, group, {"isolation.level": "read_committed"})
@@ -101,8 +100,7 @@ def settle(settings: Settings, stopping: threading.Event) -> None:
 def _consumer(settings: Settings, group: str, own: dict[str, str | int]) -> Consumer:
     return Consumer(
         {
-            **client_config(settings), "group.id": group, "group.protocol": "consumer", "enable.auto.commit": False,
-            "auto.offset.reset": "earliest", "fetch.wait.max.ms": 100, **own,
+            **member_config(settings, group), "auto.offset.reset": "earliest", "fetch.wait.max.ms": 100, **own,
         }
     )  # fmt: skip
 

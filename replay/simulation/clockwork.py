@@ -4,7 +4,7 @@ from planner.backlog import limit_ms
 from planner.options import TIERS
 from planner.quotas import Quota
 from replay.simulation.setup import Timing
-from streams.admin import group_beat_ms
+from streams.group_terms import group_beat_ms
 from streams.settings import Settings
 
 

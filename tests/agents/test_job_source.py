@@ -63,6 +63,9 @@ class FakeConsumer:
     def committed(self, partitions: list[TopicPartition], timeout: float) -> list[TopicPartition]:
         return [TopicPartition(tp.topic, tp.partition, *self.metadata.get(tp.partition, (-1001,))) for tp in partitions]
 
+    def get_watermark_offsets(self, place: TopicPartition, timeout: float) -> tuple[int, int]:
+        return (0, 0)
+
     def _next(self) -> FakeMessage | None:
         while self.log and callable(self.log[0]):
             self.log.pop(0)()
@@ -93,6 +96,7 @@ class FakeEnds:
 def new_source(monkeypatch: pytest.MonkeyPatch) -> Callable[[], JobSource]:
     monkeypatch.setattr(job_source, "Consumer", FakeConsumer)
     monkeypatch.setattr(job_source, "LogEnds", FakeEnds)
+    monkeypatch.setattr(job_source, "member_config", lambda *_: {})
     return lambda: JobSource(load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}}), "light")
 
 
@@ -144,6 +148,21 @@ def test_what_a_dead_owner_had_in_hand_comes_one_by_one_and_its_first_with_its_a
     begun = ["attempt=3 until=7", "attempt=1 until=7", "attempt=0 until=9"]
     assert [told for _, _, told in consumer.committed_to[::2]] == begun
     assert consumer.committed_to[1::2] == [(0, 6, "attempt=0 until=7"), (0, 7, ""), (0, 9, "")]
+
+
+@pytest.mark.parametrize(("kept", "attempts"), [("", 0), ("attempt=2 until=6", 2)])
+def test_who_dies_while_it_waits_for_something_else_is_no_owner_that_a_job_has_killed(
+    source: JobSource, consumer: FakeConsumer, kept: str, attempts: int
+) -> None:
+    consumer.metadata = {0: (5, kept)}
+    own(consumer, 0)
+    consumer.log = [FakeMessage(0, 5)]
+    batch = source.take(1, 0)
+    source.begin(batch)
+    source.absolve(batch)
+    assert [told for _, _, told in consumer.committed_to] == [
+        f"attempt={attempts + 1} until=6", f"attempt={attempts} until=6",
+    ]  # fmt: skip
 
 
 def test_one_by_one_holds_for_all_partitions_until_the_last_suspect_is_done(

@@ -66,7 +66,7 @@ def test_partitions_that_are_handed_over_at_the_end_are_not_opened(monkeypatch: 
 
     opened: list[list[int]] = []
     monkeypatch.setattr(ledger, "Consumer", Group)
-    monkeypatch.setattr(ledger, "set_group_timeouts", lambda *_: None)
+    monkeypatch.setattr(ledger, "member_config", lambda *_: {})
     monkeypatch.setattr(ledger, "_opened", lambda _settings, numbers: opened.append(numbers) or {})
     stopping = threading.Event()
     stopping.set()

@@ -9,8 +9,10 @@ from typing import Any, cast
 
 import pytest
 
+from agents import worker as worker_module
 from agents.running import not_alive
 from agents.worker import NO_BEAT_S, Worker
+from schemas.errors import PochadeError
 from streams import faust_host, logs
 from streams.faust_host import AgentHost
 from streams.schema_wait import SchemaWait
@@ -41,6 +43,23 @@ def test_a_worker_that_loads_or_failed_to_says_what_and_why(worker: Worker) -> N
     assert worker.not_ready() == "light is failed: no such folder"
 
 
+def test_a_worker_that_begins_again_and_again_tells_what_ended_its_last_run(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        worker._me.variant, worker._me.state = a_variant(), "loading"
+        raise PochadeError("no ALTER_CONFIGS")
+
+    monkeypatch.setattr(worker_module, "Heart", lambda *_: types.SimpleNamespace(start=lambda: worker_heart))
+    worker_heart = types.SimpleNamespace(close=lambda: None)
+    worker._settings.worker.heartbeat_ms = 1
+    monkeypatch.setattr(worker, "_wanted", lambda: a_variant())
+    monkeypatch.setattr(worker, "_serve", refuse)
+    with pytest.raises(PochadeError):
+        worker.run(threading.Event())
+    assert worker.not_ready() == "light is loading; its last run ended: PochadeError: no ALTER_CONFIGS"
+
+
 def test_a_worker_whose_heartbeat_has_stopped_needs_a_new_process(worker: Worker) -> None:
     assert worker.not_alive() == ""
     worker._me.beaten_s = time.monotonic()
@@ -50,9 +69,10 @@ def test_a_worker_whose_heartbeat_has_stopped_needs_a_new_process(worker: Worker
 
 
 def test_a_worker_whose_job_is_overdue_needs_a_new_process(worker: Worker) -> None:
-    worker._me.watchdog.since = time.monotonic() - 59
+    worker._me.watchdog.begin()
+    worker._me.watchdog._counts_s -= 59
     assert worker.not_alive() == ""
-    worker._me.watchdog.since = time.monotonic() - 61
+    worker._me.watchdog._counts_s -= 2
     assert worker.not_alive() == "a job takes longer than worker.job_limit_s = 60"
 
 

@@ -141,3 +141,10 @@ def test_it_leaves_at_once_when_the_variant_gets_a_worker(scene: Scene) -> None:
     scene.topic.on_take = allocate
     scene.look()
     assert (scene.topic.committed, scene.topic.closed) == ({0: 2}, 1)
+
+
+def test_the_offsets_of_variants_that_nobody_serves_are_kept(scene: Scene) -> None:
+    kept: list[str] = []
+    scene.sweeper._refresh = kept.append
+    scene.sweeper.refresh()
+    assert kept == ["heavy"]

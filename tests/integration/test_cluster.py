@@ -14,7 +14,6 @@ from streams import broker as embedded
 from streams.broker_config import HOST, free_ports
 from streams.settings import Settings, load
 from tests.integration.calling import pochade, status
-from tests.integration.waiting import poll_until
 from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.integration
@@ -79,22 +78,6 @@ def test_topics_are_created_once_with_the_tables_partitions_and_configuration(se
     client = AdminClient(admin.client_config(settings))
     told = client.describe_configs([resource])[resource].result(timeout=PATIENCE_S)
     assert {name: told[name].value for name in results.config} == results.config
-
-
-def test_groups_get_short_timeouts_before_they_exist(settings: Settings) -> None:
-    admin.set_group_timeouts(settings, ["g-one", "g-two"])
-    client = AdminClient(admin.client_config(settings))
-    session_ms = settings.kafka.session_timeout_ms
-    expected = (str(session_ms), str(admin.group_beat_ms(session_ms)))
-
-    def timeouts(group: str) -> tuple[str, str]:
-        resource = ConfigResource(ResourceType.GROUP, group)
-        told = client.describe_configs([resource])[resource].result(timeout=PATIENCE_S)
-        return told["consumer.session.timeout.ms"].value, told["consumer.heartbeat.interval.ms"].value
-
-    # the broker applies what its controller has accepted a moment later
-    poll_until(lambda: timeouts("g-two") == expected, f"g-two has {expected}")
-    assert timeouts("g-one") == expected
 
 
 def test_what_the_cluster_refuses_says_what_to_do(settings: Settings) -> None:

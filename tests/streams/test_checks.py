@@ -49,11 +49,12 @@ def test_results_must_outlive_everything_upstream(results_ms: str, verdict: Verd
 def test_a_variant_needs_a_partition_for_each_worker() -> None:
     whole = found(expected(["light"], 2))
     workers = [a_heartbeat(worker_id=f"w-{n}", variant="light") for n in range(3)]
-    (enough,) = checks.check_jobs(whole, workers[:2])
-    (short,) = checks.check_jobs(whole, workers)
-    (gone,) = checks.check_jobs({}, workers[:1])
+    (enough,) = checks.check_jobs(whole, workers[:2], "p")
+    (short,) = checks.check_jobs(whole, workers, "p")
+    (gone,) = checks.check_jobs({}, workers[:1], "p")
     assert [enough.verdict, short.verdict, gone.verdict] == [OK, FAIL, FAIL]
     assert "2 partitions for 3 workers" in short.found
+    assert "--topic p.jobs.light.v1 --partitions 3" in short.do
 
 
 def test_denied_topics_are_named_with_the_rights_that_are_missing() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from streams.group_progress import _ends, committed
+from streams.group_progress import committed, ends_of
 
 PARTITIONS = [TopicPartition("events", 1)]
 
@@ -34,7 +34,7 @@ class Cluster:
 
 def test_a_topic_made_a_moment_ago_is_asked_again_until_it_has_a_leader() -> None:
     cluster: Any = Cluster(KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART)
-    assert _ends(cluster, PARTITIONS) == {1: (3, 7)}
+    assert ends_of(cluster, PARTITIONS) == {1: (3, 7)}
 
 
 @pytest.mark.parametrize("each", [False, True])
@@ -44,7 +44,7 @@ def test_a_group_whose_coordinator_moves_is_asked_for_again(each: bool) -> None:
     assert cluster.codes == []
 
 
-@pytest.mark.parametrize("look", [_ends, partial(committed, limit_s=5)])
+@pytest.mark.parametrize("look", [ends_of, partial(committed, limit_s=5)])
 def test_what_does_not_pass_is_told_at_once(look: Any) -> None:
     cluster: Any = Cluster(KafkaError.TOPIC_AUTHORIZATION_FAILED)
     with pytest.raises(KafkaException):

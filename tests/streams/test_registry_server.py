@@ -2,6 +2,7 @@
 
 import io
 import json
+import socket
 import struct
 import threading
 import urllib.error
@@ -111,3 +112,20 @@ def test_writing_is_refused_and_says_where_schemas_come_from(url: str, method: s
     status, answer = ask(f"{url}/subjects/{SUBJECT}/versions", method, b"{}")
     assert status == 405
     assert "schemas/messages.py" in answer["message"]
+
+
+@pytest.mark.parametrize("length", ["-1", "many", "99999999999"])
+def test_a_request_to_write_is_refused_whatever_length_it_claims(
+    url: str, length: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry_server.Handler, "timeout", 0.2)
+    with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=PATIENCE_S) as client:
+        client.sendall(f"POST /subjects/x/versions HTTP/1.1\r\nContent-Length: {length}\r\n\r\n".encode())
+        answered = b"".join(iter(lambda: client.recv(4096), b""))
+    assert b" 405 " in answered or length.isdecimal()  # of a body that never comes nothing is owed but the end
+
+
+def test_a_connection_that_says_nothing_is_ended(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry_server.Handler, "timeout", 0.1)
+    with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=PATIENCE_S) as client:
+        assert client.recv(1) == b""

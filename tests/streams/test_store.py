@@ -1,5 +1,6 @@
 """One contract for every object store: a folder, memory, and a bucket on a server that speaks S3."""
 
+import os
 import pathlib
 import threading
 import time
@@ -151,6 +152,31 @@ def test_a_write_that_a_full_disk_broke_off_leaves_nothing(
     with pytest.raises(StoreUnavailable, match="No space left on device; free space"):
         FolderImageStore(tmp_path).put("job", b"x")
     assert listed(FolderImageStore(tmp_path)) == []
+
+
+@pytest.mark.parametrize("left", [b"", b"pict", b"another"])
+def test_a_file_that_a_power_cut_damaged_is_refused_and_written_again(tmp_path: pathlib.Path, left: bytes) -> None:
+    store = FolderImageStore(tmp_path)
+    uri = store.put("job-1", b"picture")
+    (file,) = tmp_path.glob("[0-9a-f][0-9a-f]/*")
+    file.write_bytes(left)
+    with pytest.raises(PochadeError, match="is damaged"):
+        store.get(uri)
+    assert store.put("job-1", b"picture") == uri
+    assert store.get(uri) == b"picture"
+
+
+def test_a_picture_and_its_name_are_on_the_disk_before_its_uri_is_told(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+    replace = os.replace
+    monkeypatch.setattr(
+        os, "fsync", lambda handle: steps.append(pathlib.Path(f"/proc/self/fd/{handle}").readlink().parent.name)
+    )
+    monkeypatch.setattr(os, "replace", lambda *paths: steps.append("replace") or replace(*paths))
+    FolderImageStore(tmp_path).put("job-1", b"picture")
+    assert steps == ["drafts", "replace", tmp_path.name]
 
 
 def test_files_of_others_in_the_folder_are_never_listed(tmp_path: pathlib.Path) -> None:

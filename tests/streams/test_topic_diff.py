@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from schemas.topics import CLASSIFIED, OUTCOMES, PROMPTS, TABLE, Topic
+from schemas.topics import CLASSIFIED, OUTCOMES, PLAN, PROMPTS, TABLE, Topic
 from streams.cluster import Found
 from streams.topic_diff import differences, expected, variants_of
 
@@ -31,7 +31,8 @@ def test_other_partitions_and_configuration_are_told_with_what_to_do() -> None:
     there[OUTCOMES] = dataclasses.replace(there[OUTCOMES], partitions=2, config=config)
     partitions, retention = differences(expected([], 4), there, "p")
     assert (partitions.wanted, partitions.found) == ("4", "2")
-    assert "stop all roles" in partitions.do
+    assert "--alter" not in partitions.do
+    assert "another kafka.prefix" in partitions.do
     assert (retention.what, retention.found) == ("retention.ms", "1")
     assert "--add-config retention.ms=" in retention.do
     there = found([*TABLE])
@@ -46,6 +47,25 @@ def test_job_topics_may_have_more_partitions_but_not_fewer() -> None:
         there = found(wanted)
         there["jobs.light.v1"] = dataclasses.replace(there["jobs.light.v1"], partitions=partitions)
         assert len(differences(wanted, there, "p")) == expected_differences
+
+
+def test_partitions_are_to_be_added_only_where_nothing_is_joined_by_them() -> None:
+    for name, partitions, advice in (
+        (PROMPTS, 2, f"--alter --topic p.{PROMPTS} --partitions 4"),
+        (PLAN, 2, "pochade topics create"),
+    ):
+        there = found([*TABLE])
+        there[name] = dataclasses.replace(there[name], partitions=partitions)
+        (difference,) = differences(expected([], 4), there, "p")
+        assert advice in difference.do
+    there = found([*TABLE])
+    there[PROMPTS] = dataclasses.replace(there[PROMPTS], partitions=8)
+    assert differences(expected([], 4), there, "p") == []
+
+
+def test_a_configuration_that_may_not_be_seen_differs_in_nothing() -> None:
+    hidden = {name: dataclasses.replace(each, config={}, is_told=False) for name, each in found([*TABLE]).items()}
+    assert differences(expected([], 4), hidden, "p") == []
 
 
 def test_variants_are_told_by_their_job_topics() -> None:

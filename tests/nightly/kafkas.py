@@ -1,0 +1,77 @@
+"""One broker of any version of Apache Kafka, with Kafka's own defaults wherever a single node can live with them."""
+
+import contextlib
+import pathlib
+import shutil
+import subprocess
+import uuid
+from collections.abc import Iterator, Mapping
+
+from streams import broker_jars, broker_java, broker_probe
+from streams.broker_config import HOST, KAFKA_VERSION, free_ports, render
+from streams.broker_process import spawn
+from tests.patience import PATIENCE_S
+
+FETCH_LIMIT_S = 600
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+# What one node needs that Kafka's defaults, made for three, do not give; nothing here is about groups of consumers.
+ONE_NODE = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+    "auto.create.topics.enable": "false",
+    "log.cleaner.dedupe.buffer.size": "4194304",  # bytes; Kafka's own 128 MiB would not fit the heap
+    "offsets.topic.num.partitions": "4",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.num.partitions": "4",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+}
+
+
+def jars(version: str) -> pathlib.Path:
+    """The jars of a version, fetched once into the project's own folder (44 MB)."""
+    folder = ROOT / ".pochade" / "kafka" / f"libs-{version}"
+    if not folder.is_dir():
+        part = folder.with_name(folder.name + ".part")
+        shutil.rmtree(part, ignore_errors=True)
+        pom = ROOT / "infra" / "kafka" / "pom.xml"
+        command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", "-DincludeScope=runtime"]
+        command += [f"-DoutputDirectory={part}", f"-Dkafka.version={version}"]
+        subprocess.run(command, check=True, capture_output=True, timeout=FETCH_LIMIT_S)
+        part.rename(folder)
+    return folder
+
+
+@contextlib.contextmanager
+def kafka(folder: pathlib.Path, version: str = KAFKA_VERSION, more: Mapping[str, str] | None = None) -> Iterator[str]:
+    """Run a broker in `folder`; its address. `more`: broker settings besides."""
+    ports, home = free_ports(), folder / f"kafka-{version}"
+    home.mkdir(parents=True)
+    properties = ONE_NODE | {
+        "controller.quorum.voters": f"1@{HOST}:{ports.controller}",
+        "listeners": f"PLAINTEXT://{HOST}:{ports.broker},CONTROLLER://{HOST}:{ports.controller}",
+        "advertised.listeners": f"PLAINTEXT://{HOST}:{ports.broker}",
+        "log.dirs": str(home / "data"),
+    }
+    (home / "server.properties").write_text(render(properties | dict(more or {})))
+    (home / "log4j2.properties").write_text((ROOT / "infra" / "kafka" / "log4j2.properties").read_text())
+    java, where = broker_jars.java(), jars(version)
+    settings = str(home / "server.properties")
+    cluster = ["format", "--cluster-id", uuid.uuid4().hex[:22], "-c", settings]
+    subprocess.run(
+        broker_java.command(java, where, home, "kafka.tools.StorageTool", *cluster),
+        check=True, capture_output=True, timeout=FETCH_LIMIT_S,
+    )  # fmt: skip
+    process = spawn(broker_java.command(java, where, home, "kafka.Kafka", settings), home / "broker.log")
+    try:
+        address = f"{HOST}:{ports.broker}"
+        broker_probe.probe(broker_probe.starting_config(address), PATIENCE_S, process.is_alive)
+        yield address
+    finally:
+        process.stop(PATIENCE_S)

@@ -1,0 +1,66 @@
+"""Whole pipelines on Kafkas as operators have them: older ones, stock limits, classic groups only.
+
+The jars of each version (44 MB) are fetched once into `.pochade/kafka`. Nothing of groups is lowered on these brokers.
+"""
+
+import contextlib
+import pathlib
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from schemas.messages import Status
+from streams import groups
+from streams.admin import create_topics
+from streams.broker_config import KAFKA_VERSION
+from streams.settings import Settings, load
+from tests.integration.pipeline import Pipeline
+from tests.nightly.kafkas import kafka
+
+CLASSIC_ONLY = {"group.coordinator.rebalance.protocols": "classic"}
+
+
+@contextlib.contextmanager
+def pipeline_on(address: str, logs: pathlib.Path, prefix: str) -> Iterator[Pipeline]:
+    """Every role a process, on topics of its own, with the default settings."""
+    kafka_settings = {"bootstrap_servers": address, "prefix": prefix}
+    settings = load({"home": logs / "home", "kafka": kafka_settings})
+    create_topics(settings, ["light", "heavy"])
+    pipeline = Pipeline(settings, logs, extra=(f"kafka.bootstrap_servers={address}",))
+    try:
+        yield pipeline.start()
+    finally:
+        pipeline.close()
+
+
+def protocol_on(address: str) -> str:
+    own: Settings = load({"kafka": {"bootstrap_servers": address, "prefix": "old"}})
+    return groups.protocol(own).value
+
+
+@pytest.mark.parametrize(
+    ("version", "more", "protocol"),
+    [
+        (KAFKA_VERSION, {}, "consumer"),
+        (KAFKA_VERSION, CLASSIC_ONLY, "classic"),
+        ("3.9.1", {}, "classic"),
+        ("3.7.2", {}, "classic"),
+    ],
+    ids=["stock", "classic-only", "3.9.1", "3.7.2"],
+)
+def test_a_pipeline_with_default_settings_paints_and_survives_its_workers(
+    tmp_path: pathlib.Path, version: str, more: dict[str, str], protocol: str
+) -> None:
+    with kafka(tmp_path, version, more) as address, pipeline_on(address, tmp_path, "old") as pipeline:
+        assert protocol_on(address) == protocol
+        assert {r.status for r in pipeline.wait_all(pipeline.submit(100))} == {Status.COMPLETED}
+        ids = pipeline.submit(100, rate=100)
+        begun = time.monotonic()
+        pipeline.kill("worker-1")
+        pipeline.kill("ledger")
+        pipeline.heal()
+        assert {r.status for r in pipeline.wait_all(ids)} == {Status.COMPLETED}
+        print(f"{version} {protocol}: all ended {time.monotonic() - begun:.1f} s after worker and ledger were killed")
+        told = (tmp_path / "ledger.log").read_text() + (tmp_path / "worker-1.log").read_text()
+        assert "beginning again" not in told, pipeline.tails()
