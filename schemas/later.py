@@ -7,6 +7,8 @@ of `registry.json`; its bytes are read by the schema that it was written with, i
 import threading
 from collections import OrderedDict
 
+import fastavro
+
 from schemas.registry import Registered, by_id, latest
 
 MOST_TOLD = 10_000  # ids kept; a release adds some tens
@@ -25,9 +27,9 @@ class Later:
 
     def tell(self, entry: Registered) -> bool:
         """Take in a version; False: it changes nothing, as ids that are known never change and only messages count."""
+        is_ours = entry.id not in by_id() and entry.subject in latest() and _is_schema_of(entry)
         with self._lock:
-            is_new = entry.id not in by_id() and entry.id not in self._told and entry.subject in latest()
-            if is_new and len(self._told) < MOST_TOLD:
+            if is_ours and entry.id not in self._told and len(self._told) < MOST_TOLD:
                 self._told[entry.id] = entry
                 self._wanted.pop(entry.id, None)
                 self.count += 1
@@ -54,6 +56,17 @@ class Later:
         with self._lock:
             self._told.clear()
             self._wanted.clear()
+
+
+def _is_schema_of(entry: Registered) -> bool:
+    schema: object = entry.schema  # whatever somebody wrote there
+    if not isinstance(schema, dict) or f"{schema.get('namespace')}.{schema.get('name')}" != entry.subject:
+        return False
+    try:
+        fastavro.parse_schema(schema)
+    except Exception:  # fastavro raises what its lookups raise, too
+        return False
+    return schema.get("type") == "record"
 
 
 LATER = Later()  # of this process: every role in it reads by the same

@@ -112,7 +112,7 @@ class AgentHost:
                 except UnknownSchema as error:
                     if not self._schemas.waits(record, error):
                         raise
-                if self.app.rebalancing or self.app.should_stop:
+                if self.is_rebalancing() or self.app.should_stop:
                     metrics.FALLBACKS.labels(self._logic.role, "sent-back").inc()
                     return [Outgoing(topic=record.topic, key=record.key, value=record.value, headers=record.headers)]
                 await asyncio.sleep(AGAIN_S)

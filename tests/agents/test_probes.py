@@ -5,6 +5,7 @@ import logging
 import threading
 import time
 import types
+from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
@@ -20,10 +21,12 @@ from tests.builders import a_variant
 
 
 @pytest.fixture
-def worker() -> Worker:
+def worker() -> Iterator[Worker]:
     """One that has not begun to run: what the probes read is set by the tests."""
     settings = types.SimpleNamespace(worker=types.SimpleNamespace(job_limit_s=60))
-    return Worker(cast(Any, settings), *cast(Any, [None] * 6), "w-1")
+    made = Worker(cast(Any, settings), *cast(Any, [None] * 6), "w-1")
+    yield made
+    made._me.watchdog.end()  # else it ends this process in a minute
 
 
 def test_a_worker_without_a_plan_says_whom_the_plan_must_name(worker: Worker) -> None:

@@ -87,7 +87,9 @@ def test_what_a_release_tells_is_what_the_one_before_learns() -> None:
 def test_what_this_release_knows_cannot_be_told_anew_and_other_people_s_schemas_change_nothing() -> None:
     entry = registered()[0]
     assert not LATER.tell(Registered(entry.id, entry.subject, 1, {}))
-    assert not LATER.tell(Registered(1000, "acme.Order", 1, {}))
+    assert not LATER.tell(Registered(1000, "acme.Order", 1, entry.schema))
+    for broken in ({}, {"type": "record", "name": "Plan"}, {"type": "nothing"}, 7):
+        assert not LATER.tell(Registered(1000, entry.subject, 1, broken))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("value", [None, b"", b"[]", b'{"id": 1}', b"{" * 10_000, json.dumps({"id": "x"}).encode()])
