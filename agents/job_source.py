@@ -29,7 +29,7 @@ from streams.admin import client_config
 from streams.groups import member_config
 from streams.held_back import HeldBack
 from streams.log_ends import LogEnds
-from streams.reading import incoming, now_ms, take
+from streams.reading import incoming, take
 from streams.schema_wait import SchemaWait
 from streams.settings import Settings
 
