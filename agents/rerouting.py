@@ -22,6 +22,7 @@ from streams.codec import decode
 from streams.producer import RecordProducer
 from streams.reading import now_ms
 from streams.request_codec import request_id_of
+from streams.topic_limits import written
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +49,7 @@ class Rerouting:
         answers = asyncio.run(self._answers(jobs, plan))
         sent = [(record, self._producer.send(record)) for answer in answers for record in answer.records]
         for record, future in sent:
-            self._dispatcher.on_delivered(record, future.result(DELIVERY_S))
+            self._dispatcher.on_delivered(record, written(self._producer, record, future, DELIVERY_S))
         return [answer.told for answer in answers]
 
     async def _answers(self, jobs: Sequence[Taken], plan: Plan) -> list[Answer]:

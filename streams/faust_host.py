@@ -30,13 +30,12 @@ from streams.record_sets import Undecoded
 from streams.schema_wait import AGAIN_S, SchemaWait
 from streams.security import security_of
 from streams.settings import Settings
-from streams.topic_limits import LIMITS
+from streams.topic_limits import LIMITS, SENDS_ALONE
 
 log = logging.getLogger(__name__)
 
 IN_FLIGHT = 64  # measured: 3,770 records/s at 64, 627/s when each ack is awaited
 RESEND_WAITS_S = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0)  # before each resend: 16 s for what passes by itself
-SENDS_ALONE = 2  # of a record that should fit and was refused for its size: other records may have shared its batch
 REFUSALS = 16  # of one record's answers for their size; each halves the dead letter
 TELL_S = 0.1  # between two lines about bad input
 METADATA_MS = 1000  # a broker that is just back names no topics yet, and the group's leader would assign none of them

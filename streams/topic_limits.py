@@ -8,16 +8,17 @@ import contextlib
 import logging
 import threading
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from schemas.errors import PochadeError
-from schemas.record import Outgoing
+from schemas.record import Delivered, Outgoing
 from schemas.topics import DLQ
 from streams import broker_probe
 from streams.admin import client_config
-from streams.producer import MOST_BYTES, RecordTooLarge, size_of
+from streams.producer import MOST_BYTES, RecordProducer, RecordTooLarge, size_of
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -28,6 +29,7 @@ LEAST_BYTES = 100  # a limit below this takes no record of ours; it is kept, so 
 ANSWER_LIMIT_S = 5.0
 FIRST_ANSWER_S = 1.0  # that a process waits for when it starts
 ASK_AGAIN_S = 60.0
+SENDS_ALONE = 2  # of a record that should fit and was refused for its size: other records may have shared its batch
 ASK_SOON_S = 1.0  # until the first answer
 
 
@@ -88,6 +90,31 @@ class TopicLimits:
 
 
 LIMITS = TopicLimits()  # what this process knows of its deployment's topics
+
+
+def written(
+    producer: RecordProducer, record: Outgoing, future: Future[Delivered], limit_s: float, limits: TopicLimits = LIMITS
+) -> Delivered:
+    """Where a record lies that was sent; blocks up to `limit_s` a send.
+
+    A record that is refused for its size is sent again, as it may have shared its batch with too many.
+
+    Raises:
+        RecordTooLarge: it was refused by itself too; from now on `check` tells before it is sent.
+        DeliveryFailed: it was not written.
+    """
+    for _ in range(SENDS_ALONE):
+        try:
+            return future.result(limit_s)
+        except RecordTooLarge:
+            if size_of(record) > limits.of(record.topic):
+                break
+            future = producer.send(record)
+    try:
+        return future.result(limit_s)
+    except RecordTooLarge:
+        limits.refused(record)
+        raise
 
 
 def batching(limits: TopicLimits = LIMITS) -> dict[str, int]:

@@ -77,6 +77,14 @@ def test_a_job_that_a_heartbeat_has_counted_is_not_counted_twice(dispatcher: Dis
     assert dispatcher.finish_in_ms("light", PaintOptions()) == pytest.approx(20)
 
 
+def test_a_job_that_its_topic_does_not_take_is_before_nobody(dispatcher: Dispatcher, fleet: StubFleet) -> None:
+    for n in range(20):
+        dispatcher.on_undelivered(placed(dispatcher, f"r-{n}"))
+    for worker, partition in (("w-1", 0), ("w-2", 1)):
+        fleet.hear(a_heartbeat(worker_id=worker, partitions=(owned(partition),)), now_ms())
+    assert dispatcher.finish_in_ms("light", PaintOptions()) < 100  # not ten jobs of 20 ms
+
+
 def test_a_record_of_somebody_else_is_ignored(dispatcher: Dispatcher, fleet: StubFleet) -> None:
     dispatcher.on_delivered(Outgoing(topic="events.v9", key=None, value=None), Delivered(partition=0, offset=3))
     assert fleet.acknowledged_at == []

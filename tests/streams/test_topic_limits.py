@@ -1,13 +1,15 @@
 """What a topic takes: told by the cluster, or learnt from what it refused."""
 
 import dataclasses
+from concurrent.futures import Future
 
 import pytest
 
-from schemas.record import Outgoing
+from schemas.record import Delivered, Outgoing
 from schemas.topics import CLASSIFIED, DLQ, PROMPTS
+from streams.memory import MemoryRecordProducer
 from streams.producer import MOST_BYTES, RecordTooLarge, size_of
-from streams.topic_limits import FRAME_BYTES, LEAST_BYTES, TopicLimits, batching
+from streams.topic_limits import FRAME_BYTES, LEAST_BYTES, TopicLimits, batching, written
 
 
 def record(size: int, topic: str = CLASSIFIED) -> Outgoing:
@@ -58,3 +60,34 @@ def test_the_limit_of_dead_letters_falls_by_halves_and_never_to_nothing() -> Non
 def test_no_batch_is_larger_than_the_smallest_topic_takes() -> None:
     assert batching(TopicLimits({CLASSIFIED: 6000, DLQ: 900, PROMPTS: 1_048_576})) == {"batch.size": 900}
     assert batching(TopicLimits({PROMPTS: 1_048_576})) == {}
+
+
+class Refusing(MemoryRecordProducer):
+    """Refuses for their size as many sends as it is told to."""
+
+    def __init__(self, refusals: int) -> None:
+        super().__init__()
+        self._refusals = refusals
+
+    def send(self, record: Outgoing) -> Future[Delivered]:
+        if self._refusals == 0:
+            return super().send(record)
+        self._refusals -= 1
+        future = Future[Delivered]()
+        future.set_exception(RecordTooLarge("too large"))
+        return future
+
+
+def test_a_record_that_shared_its_batch_with_too_many_is_sent_again() -> None:
+    producer, limits = Refusing(1), TopicLimits()
+    assert written(producer, record(7), producer.send(record(7)), 1, limits).offset == 0
+    assert limits.of(CLASSIFIED) == MOST_BYTES
+
+
+def test_a_record_that_is_refused_by_itself_is_told_before_it_is_sent_the_next_time() -> None:
+    producer, limits = Refusing(99), TopicLimits()
+    with pytest.raises(RecordTooLarge):
+        written(producer, record(700), producer.send(record(700)), 1, limits)
+    with pytest.raises(RecordTooLarge):
+        limits.check(record(700))
+    limits.check(record(600))
