@@ -1,7 +1,6 @@
 """Gathers the facts for `doctor`, one step after the other; a step that cannot be taken is a verdict, not an end."""
 
 import contextlib
-import logging
 import pathlib
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -111,11 +110,11 @@ def _features(settings: Settings, found: Mapping[str, Found]) -> Iterator[Check]
 
 def _groups(settings: Settings) -> Check:
     """Really joins the group PREFIX.doctor, with the timeouts that roles would have."""
-    groups.log.setLevel(logging.ERROR)  # what it would warn of is this verdict
     group, wanted_ms = f"{settings.kafka.prefix}.doctor", settings.kafka.session_timeout_ms
-    protocol = groups.protocol(settings)
-    timeouts = groups.timeouts(settings, group, protocol)
-    return check_groups(protocol, wanted_ms, timeouts, groups.why_not_joined(settings, group, RESULTS))
+    with groups.unwarned():  # what it would warn of is this verdict
+        protocol = groups.protocol(settings)
+        timeouts = groups.timeouts(settings, group, protocol)
+        return check_groups(protocol, wanted_ms, timeouts, groups.why_not_joined(settings, group, RESULTS))
 
 
 def _topics(settings: Settings, found: Mapping[str, Found]) -> Iterator[Check]:

@@ -5,10 +5,12 @@ is repeated for ever: what the cluster refuses or does not tell is done without,
 means.
 """
 
+import contextlib
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
@@ -49,6 +51,7 @@ GRANT = "this user may not set it; grant ALTER_CONFIGS on the group, or set cons
 _lock = threading.Lock()
 _protocols: dict[tuple[str, str, str], Protocol] = {}  # (address, prefix, setting) -> what was found
 _warned: set[str] = set()
+_is_told_otherwise = ContextVar("is_told_otherwise", default=False)
 
 
 def member_config(settings: Settings, group: str) -> dict[str, Any]:
@@ -199,6 +202,16 @@ def why_not_joined(settings: Settings, group: str, topic: str) -> str:
     return "" if trial is Trial.JOINED else why
 
 
+@contextlib.contextmanager
+def unwarned() -> Iterator[None]:
+    """Inside, nothing is warned of: the caller tells it in another way."""
+    before = _is_told_otherwise.set(True)
+    try:
+        yield
+    finally:
+        _is_told_otherwise.reset(before)
+
+
 def _find_protocol(settings: Settings, asked: str) -> Protocol:
     if asked != "auto":
         return Protocol(asked)
@@ -287,6 +300,6 @@ def _admin(settings: Settings) -> AdminClient:
 
 def _warn(text: str) -> None:
     """Once a process: a worker opens a group with each variant."""
-    if text and text not in _warned:
+    if text and text not in _warned and not _is_told_otherwise.get():
         _warned.add(text)
         log.warning("%s", text)

@@ -95,9 +95,12 @@ def test_a_variant_whose_offsets_have_expired_begins_with_what_is_open(
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("protocol", ["consumer", "classic"])
 def test_where_all_has_ended_nothing_is_read_and_the_group_has_offsets_again(
-    own: Settings, producer: KafkaRecordProducer
+    own: Settings, producer: KafkaRecordProducer, protocol: str
 ) -> None:
+    kafka = own.kafka.model_copy(update={"group_protocol": protocol})
+    own = own.model_copy(update={"kafka": kafka})
     ask(producer, "a", "b", partition=1)
     end(producer, "a", "b")
     assert left(own) == {1: Unread(0, 2)}

@@ -49,14 +49,17 @@ def jars(version: str) -> pathlib.Path:
 
 
 @contextlib.contextmanager
-def kafka(folder: pathlib.Path, version: str = KAFKA_VERSION, more: Mapping[str, str] | None = None) -> Iterator[str]:
-    """Run a broker in `folder`; its address. `more`: broker settings besides."""
+def kafka(
+    folder: pathlib.Path, version: str = KAFKA_VERSION, more: Mapping[str, str] | None = None, clients_port: int = 0
+) -> Iterator[str]:
+    """Run a broker in `folder`; its address. `more`: broker settings besides; `clients_port`: of a listener CLIENTS."""
     ports, home = free_ports(), folder / f"kafka-{version}"
     home.mkdir(parents=True)
+    clients = f",CLIENTS://{HOST}:{clients_port}" if clients_port else ""
     properties = ONE_NODE | {
         "controller.quorum.voters": f"1@{HOST}:{ports.controller}",
-        "listeners": f"PLAINTEXT://{HOST}:{ports.broker},CONTROLLER://{HOST}:{ports.controller}",
-        "advertised.listeners": f"PLAINTEXT://{HOST}:{ports.broker}",
+        "listeners": f"PLAINTEXT://{HOST}:{ports.broker},CONTROLLER://{HOST}:{ports.controller}{clients}",
+        "advertised.listeners": f"PLAINTEXT://{HOST}:{ports.broker}{clients}",
         "log.dirs": str(home / "data"),
     }
     (home / "server.properties").write_text(render(properties | dict(more or {})))

@@ -14,6 +14,8 @@ from schemas.messages import Status
 from streams import groups
 from streams.admin import create_topics
 from streams.broker_config import KAFKA_VERSION
+from streams.checks import Verdict
+from streams.examination import examine
 from streams.settings import Settings, load
 from tests.integration.pipeline import Pipeline
 from tests.nightly.kafkas import kafka
@@ -39,6 +41,13 @@ def protocol_on(address: str) -> str:
     return groups.protocol(own).value
 
 
+def doctors_failures(settings: Settings, address: str) -> list[str]:
+    kafka_settings = settings.kafka.model_copy(update={"bootstrap_servers": address})
+    found = list(examine(settings.model_copy(update={"kafka": kafka_settings})))
+    assert "consumer groups" in {check.name for check in found}
+    return [f"{check.name}: {check.found}" for check in found if check.verdict is Verdict.FAIL]
+
+
 @pytest.mark.parametrize(
     ("version", "more", "protocol"),
     [
@@ -54,6 +63,7 @@ def test_a_pipeline_with_default_settings_paints_and_survives_its_workers(
 ) -> None:
     with kafka(tmp_path, version, more) as address, pipeline_on(address, tmp_path, "old") as pipeline:
         assert protocol_on(address) == protocol
+        assert doctors_failures(pipeline.settings, address) == []
         assert {r.status for r in pipeline.wait_all(pipeline.submit(100))} == {Status.COMPLETED}
         ids = pipeline.submit(100, rate=100)
         begun = time.monotonic()
