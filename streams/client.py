@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 
 SKEW_MS = 60_000  # how far a broker's clock may be behind ours before `wait` would miss a result
 KEPT_RESULTS = 100_000  # results a listening client remembers for `wait`
+NEW_RIGHTS_S = 3.0  # until brokers know a right that was just granted
 READ_TIMEOUT_S = 60.0  # for reading `results` to its end
 
 
@@ -37,6 +38,10 @@ class Following(Protocol):
 
     def wait_caught_up(self, timeout_s: float) -> None:
         """Block until the past is handed over. Raises PochadeError."""
+        ...
+
+    def raise_if_denied(self) -> None:
+        """Raise PochadeError if this user may not read."""
         ...
 
 
@@ -155,7 +160,10 @@ class RequestClient:
                 yield from _decoded(inbox, wait_s=0.0 if is_past_read and not is_following else 0.2)
                 if is_past_read and not is_following:
                     return
-                if not is_past_read and time.monotonic() - begun_s > READ_TIMEOUT_S:
+                waited_s = 0.0 if is_past_read else time.monotonic() - begun_s
+                if waited_s > NEW_RIGHTS_S:
+                    reading.raise_if_denied()
+                if waited_s > READ_TIMEOUT_S:
                     reading.wait_caught_up(0)  # says what is wrong, or goes on
         finally:
             reading.close()

@@ -8,6 +8,7 @@ from schemas import topics
 from schemas.errors import PochadeError
 from schemas.messages import Pin, Plan
 from schemas.record import Incoming, Outgoing
+from streams import broker
 from streams.codec import decode, encode
 from streams.headers import stamp
 from streams.producer import KafkaRecordProducer, send_all
@@ -45,6 +46,7 @@ def read_control(
     Raises:
         PochadeError: the broker does not answer in time.
     """
+    broker.reach(settings)
     on_record = partial(take_in, on_plan=on_plan, on_pin=on_pin)
     follower = Follower(settings, [topics.PLAN], on_record, since_ms=since_ms).start()
     try:

@@ -21,6 +21,7 @@ from streams.settings import Settings
 
 log = logging.getLogger(__name__)
 
+LOOK_S = 2.0  # between two looks at whether the broker refuses: new rights reach it a moment after they were granted
 NAMELESS = "\N{REPLACEMENT CHARACTER}"  # a header whose name is not UTF-8: the client loses it
 CLOSE_S = 30.0  # for the record in hand
 MOST_SET_ASIDE = 2000  # records of unknown schemas that a follower keeps until it can read them
@@ -103,6 +104,7 @@ class Follower:
     ) -> None:
         self._settings, self._topics, self._on_record, self._since_ms = settings, topics, on_record, since_ms
         self.is_caught_up = threading.Event()
+        self._denied = ""  # why this user may not read, if that was the last error
         self._stopping = threading.Event()
         self._set_aside: OrderedDict[tuple[str, bytes | None], Incoming] = OrderedDict()  # by topic and key
         self._schemas_known = LATER.count
@@ -140,11 +142,23 @@ class Follower:
         """Block until the past is read.
 
         Raises:
-            PochadeError: the broker did not answer in time.
+            PochadeError: the broker did not answer in time, or this user may not read.
         """
-        if not self.is_caught_up.wait(timeout_s):
-            names = ", ".join(self._topics)
-            raise PochadeError(f"could not read {names} to its end within {timeout_s:g} s: is the broker reachable?")
+        names, end_s = ", ".join(self._topics), time.monotonic() + timeout_s
+        while not self.is_caught_up.wait(max(0.0, min(LOOK_S, end_s - time.monotonic()))):
+            self.raise_if_denied()
+            if time.monotonic() >= end_s:
+                reachable = "is the broker reachable?"
+                raise PochadeError(f"could not read {names} to its end within {timeout_s:g} s: {reachable}")
+
+    def raise_if_denied(self) -> None:
+        """Raise PochadeError if the broker said last that this user may not read."""
+        if self._denied:
+            rights = "`pochade topics acls` prints the rights of each role and client"
+            raise PochadeError(f"this user may not read {', '.join(self._topics)}: {self._denied}; {rights}")
+
+    def _meet(self, error: KafkaError) -> None:
+        self._denied = error.str() if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED else ""
 
     def _run(self) -> None:
         behind = self._assign()
@@ -156,6 +170,7 @@ class Follower:
                 elif error.code() == KafkaError._PARTITION_EOF:
                     behind.discard((message.topic() or "", message.partition() or 0))
                 elif error.code() not in TRANSIENT:
+                    self._meet(error)
                     log.error("cannot read %s: %s; trying on", self._topics, error)
                     self._stopping.wait(1)
             self._look_again()
@@ -203,6 +218,7 @@ class Follower:
                 self._consumer.assign(starts)
                 return {(tp.topic, tp.partition) for tp in starts}
             except KafkaException as error:
+                self._meet(error.args[0])
                 log.warning("cannot follow %s yet: %s", self._topics, error)
                 self._stopping.wait(0.5)
         return set()

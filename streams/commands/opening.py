@@ -2,7 +2,7 @@
 
 import contextlib
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
@@ -12,13 +12,15 @@ if TYPE_CHECKING:  # the clients take half a second to load, which --help need n
     from streams.producer import RecordProducer
     from streams.settings import Settings
 
+    OnOpen = Callable[[RecordProducer], None]
+
 
 class LateProducer:
     """A producer that is opened by its first record: who only reads needs no right to write."""
 
-    def __init__(self, settings: "Settings", first: "Sequence[Outgoing]" = ()) -> None:
-        """`first`: written before anything else, once something is."""
-        self._settings, self._first = settings, first
+    def __init__(self, settings: "Settings", on_open: "OnOpen") -> None:
+        """`on_open` is given the producer before its first record."""
+        self._settings, self._on_open = settings, on_open
         self._opened: RecordProducer | None = None
         self._opening = threading.Lock()
 
@@ -29,8 +31,7 @@ class LateProducer:
                 from streams.producer import KafkaRecordProducer
 
                 self._opened = KafkaRecordProducer(self._settings)
-                for each in self._first:
-                    self._opened.send(each)
+                self._on_open(self._opened)
         return self._opened.send(record)
 
     def close(self) -> None:
@@ -40,7 +41,7 @@ class LateProducer:
 
 
 @contextlib.contextmanager
-def producer(settings: "Settings") -> "Iterator[RecordProducer]":
+def producer(settings: "Settings", on_open: "OnOpen" = lambda _: None) -> "Iterator[RecordProducer]":
     """The producer of a command; what is queued is written before it closes.
 
     Raises:
@@ -49,7 +50,7 @@ def producer(settings: "Settings") -> "Iterator[RecordProducer]":
     from streams import broker
 
     broker.reach(settings)
-    opened = LateProducer(settings)
+    opened = LateProducer(settings, on_open)
     try:
         yield opened
     finally:
@@ -63,6 +64,8 @@ def client(settings: "Settings") -> "Iterator[RequestClient]":
     from streams.client import RequestClient
     from streams.schema_topic import tell
 
-    with producer(settings) as opened, RequestClient(settings, opened) as made:
+    def tell_schemas(opened: "RecordProducer") -> None:
         tell(settings, opened, (GenerateRequest, Outcome))
+
+    with producer(settings, tell_schemas) as opened, RequestClient(settings, opened) as made:
         yield made

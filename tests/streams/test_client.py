@@ -44,6 +44,9 @@ class Topic:
         for on_record in self._on_record:
             on_record(each)
 
+    def raise_if_denied(self) -> None:
+        """Everybody may read."""
+
     def wait_caught_up(self, _timeout_s: float) -> None:
         assert self.is_caught_up.is_set()
 
