@@ -1,6 +1,7 @@
-# The two commands a newcomer needs:
+# The commands a newcomer needs, and the tests that take long:
 #   make demo   set up, then run the whole pipeline on this machine (ARGS="..." is passed on)
 #   make test   set up, then every check and every test
+#   make nightly PART=name   set up, then the tests of tests/nightly/test_NAME.py, which take long; without PART: the names
 # Also: make lint, make lock (after changing dependencies in pyproject.toml), make clean.
 # pip uses your own configuration (pip.conf, PIP_* variables); no index is named here.
 
@@ -9,16 +10,19 @@ SHELL := /bin/bash
 BIN := .venv/bin
 STAMP := .venv/.set-up
 
-.PHONY: help demo test lint lock clean tools
+.PHONY: help demo test nightly lint lock clean tools
 
 help:
-	@sed -n '2,4s/^# \{0,1\}//p' Makefile
+	@sed -n '2,5s/^# \{0,1\}//p' Makefile
 
 demo: $(STAMP) tools
 	@$(BIN)/pochade demo $(ARGS)
 
 test: $(STAMP) tools
 	@infra/bin/check
+
+nightly: $(STAMP) tools
+	@infra/bin/nightly $(PART)
 
 lint: $(STAMP)
 	@infra/bin/check lint

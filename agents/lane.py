@@ -1,13 +1,17 @@
-"""One partition of the ledger: its transactional producer, the ids that have ended in it, and how results are made."""
+"""One partition of the ledger: its transactional producer, what has ended in it, and how results are made."""
 
 import dataclasses
 import logging
-from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from agents.writing import buried, outgoing
+from agents.broker_clock import BrokerClock
+from agents.ledger_topics import LedgerTopics
+from agents.remembered import ROLE, Remembered, Send
+from agents.writing import buried, outcome_record, outgoing
 from planner.outcomes import expired, failed, first_of, result_of
 from schemas import topics
 from schemas.errors import InvalidRecord, UnknownSchema
@@ -15,124 +19,255 @@ from schemas.messages import ClassifiedRequest, Outcome
 from schemas.record import Headers, Incoming, Outgoing
 from schemas.topics import full_name
 from streams import logs, metrics
-from streams.admin import client_config
+from streams.barrier import Barrier, open_reader, write_barrier
 from streams.codec import decode, encode_result
-from streams.passing import may_pass
-from streams.producer import RecordTooLarge, check_size
-from streams.reading import now_ms, poll_batch
+from streams.partitioner import partition_of
+from streams.producer import RecordTooLarge, size_of
+from streams.reading import now_ms
 from streams.settings import Settings
 from streams.transactions import open_producer, watchdog
 from streams.watchdog import Bite
 
 log = logging.getLogger(__name__)
 
-ROLE = "ledger"
 TRANSACTION_S = 30  # as long as a broker may be away until what is under way begins again
-WINDOW_MS = 8 * topics.DAY_MS  # ids are known as long as `results` keeps them: longer than anything upstream
+MOVED = "pochade_moved_from"  # on an outcome that was written to the partition of its key: it is moved once
+LEAST_BYTES = 1000  # of a record; no topic takes less
+
+Make = Callable[[Sequence[Incoming]], tuple[list[Outgoing], list[str]]]  # what to write, and who ends by it
 
 
 class Lane:
-    """One partition: its own transactional producer, and the ids that have ended in it."""
+    """One partition: its own transactional producer, and what has ended in it."""
 
-    def __init__(self, settings: Settings, partition: int, bite: Bite | None = None) -> None:
-        """`bite`: what to do when a transaction hangs; None: end the process, as only a new one gets on.
+    def __init__(
+        self,
+        settings: Settings,
+        partition: int,
+        known: LedgerTopics | None = None,
+        clock: BrokerClock | None = None,
+        send: Send | None = None,
+        bite: Bite | None = None,
+    ) -> None:
+        """`send`: writes chunks of what has ended; None: there are none. `bite`: what to do when a transaction hangs;
+        None: end the process, as only a new one gets on.
 
-        Raises KafkaException: the broker did not answer in time.
+        Raises:
+            KafkaException: the broker did not answer in time.
+            ClockOff: this machine's clock is not the broker's.
         """
         self._settings, self.partition = settings, partition
+        self._topics, self._clock = known or LedgerTopics(), clock or BrokerClock()
+        self._refused: dict[str, int] = {}  # topic -> bytes that it takes, as it was learnt
         self._format = settings.results.format
-        self._producer = open_producer(settings, f"{settings.kafka.prefix}.{ROLE}.{partition}", TRANSACTION_S)
         self._watchdog = watchdog("a transaction of the ledger", TRANSACTION_S, bite)
-        self._producer.init_transactions(TRANSACTION_S)  # from here on the former owner cannot commit
-        self._ended = self._read_ended()
+        self.ended = Remembered(settings, partition, self._topics, self._clock, send)
+        with ThreadPoolExecutor(1) as fencing:  # at the same time: either is mostly waiting
+            barrier = fencing.submit(self._fence)
+            reader = open_reader(settings, f"{ROLE}.recovery")
+            try:
+                self.ended.read_chunks(reader)
+                self.ended.begin(reader, barrier.result())
+            finally:
+                reader.close()
 
-    def _read_ended(self) -> OrderedDict[str, int]:
-        """The keys of this partition of `results`, to its end, with their times, the oldest first."""
-        config = {
-            **client_config(self._settings),
-            "group.id": f"{self._settings.kafka.prefix}.{ROLE}.recovery",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "isolation.level": "read_committed",
-            "auto.offset.reset": "earliest",
-            "fetch.wait.max.ms": 10,  # at the end the answer is empty: the default waits for half a second first
-        }
-        consumer = Consumer(config)
-        ended: OrderedDict[str, int] = OrderedDict()
+    def reopen(self) -> None:
+        """A new producer after one that broke; what is known stays, and it reads on. Raises as the constructor."""
+        barrier = self._fence()
+        reader = open_reader(self._settings, f"{ROLE}.recovery")
         try:
-            consumer.assign([TopicPartition(full_name(self._settings.kafka.prefix, topics.RESULTS), self.partition, 0)])
-            while True:
-                for message in poll_batch(consumer, 10_000, 1):
-                    error = message.error()
-                    if error is None:
-                        ended[(message.key() or b"").decode(errors="replace")] = message.timestamp()[1]
-                    elif error.code() == KafkaError._PARTITION_EOF:
-                        return ended
-                    elif not may_pass(error):
-                        raise KafkaException(error)
+            self.ended.read_on(reader, barrier)
         finally:
-            consumer.close()
+            reader.close()
 
-    def serve(self, records: Sequence[Incoming], group: Consumer) -> None:
-        """Write the results of a run of outcomes in one transaction, then commit past them.
+    def _fence(self) -> Barrier:
+        name = f"{self._settings.kafka.prefix}.{ROLE}.{self.partition}"
+        self._producer: Producer = open_producer(self._settings, name, TRANSACTION_S, self._topics.batch_bytes)
+        self._producer.init_transactions(TRANSACTION_S)  # from here on the former owner cannot commit
+        results = full_name(self._settings.kafka.prefix, topics.RESULTS)
+        with self._watchdog:
+            barrier = write_barrier(self._producer, results, self.partition, TRANSACTION_S / 3)
+        if not barrier.is_brokers_time:
+            log.warning("%s keeps its writers' times, not the broker's: see `pochade topics diff`", results)
+        self._clock.hear(barrier.at_ms)
+        return barrier
+
+    def serve(self, records: Sequence[Incoming], group: Consumer) -> list[str]:
+        """Write the results of a run of outcomes in one transaction, then commit past them; the ids that ended.
 
         What is read again, because of a death in between, is known to have ended.
         """
-        written, ids = self._results(records)
-        self._write(written)
-        self._remember(ids, now_ms())
+        ended = self._end(records, self._results)
         source = full_name(self._settings.kafka.prefix, topics.OUTCOMES)
         group.commit(offsets=[TopicPartition(source, self.partition, records[-1].offset + 1)], asynchronous=True)
+        return ended
 
-    def expire(self, overdue: Sequence[Incoming]) -> int:
-        """End what nobody ended by its deadline; how many there were. Outcomes that still come are too late."""
-        open_ones = [record for record in overdue if (record.key or b"").decode(errors="replace") not in self._ended]
-        ends: dict[str, tuple[Outcome, Incoming]] = {}
-        for record in open_ones:
-            if (outcome := _overdue(record)) is not None:
+    def _end(self, records: Sequence[Incoming], make: Make) -> list[str]:
+        """In one transaction; in several where a topic refuses a record of it for its size: that one ends alone."""
+        written, ids = make(records)
+        if not written:
+            return []
+        try:
+            self._write(written, ids)
+            return ids
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.MSG_SIZE_TOO_LARGE:
+                raise
+            self._producer.abort_transaction(TRANSACTION_S)
+        if len(records) == 1:
+            self._learn(written)
+            return self._end(records, make)
+        half = len(records) // 2
+        return self._end(records[:half], make) + self._end(records[half:], make)
+
+    def _learn(self, written: Sequence[Outgoing]) -> None:
+        """The largest of these was refused: its topic takes less."""
+        refused = max(written, key=size_of)
+        most = size_of(refused) - 1 if refused.topic == topics.RESULTS else size_of(refused) // 2
+        self._refused[refused.topic] = max(LEAST_BYTES, most)
+        metrics.FALLBACKS.labels(ROLE, "refused-size").inc()
+        log.warning("%s takes no record of %d bytes: see its max.message.bytes", refused.topic, size_of(refused))
+        if size_of(refused) <= LEAST_BYTES:
+            raise KafkaException(KafkaError(KafkaError.INVALID_MSG_SIZE, f"{refused.topic} takes next to nothing"))
+
+    def _most(self, topic: str) -> int:
+        return self._refused.get(topic, self._topics.most(topic))
+
+    def expire(self, overdue: Sequence[Incoming]) -> list[str]:
+        """End what nobody ended by its deadline; whom. Outcomes that still come are too late."""
+        return self._end(overdue, self._expiries)
+
+    def _expiries(self, overdue: Sequence[Incoming]) -> tuple[list[Outgoing], list[str]]:
+        since_ms, ends = self.ended.since_ms(), dict[str, tuple[Outcome, Incoming]]()
+        for record in overdue:
+            # an older one may have ended long ago: nobody can tell
+            if record.timestamp_ms >= since_ms and (outcome := _overdue(record)) is not None:
                 ends.setdefault(outcome.request_id, (outcome, record))  # a request may have been classified twice
-        if ends:
-            written = [each for outcome, record in ends.values() for each in _ending(outcome, record, self._format)]
-            self._write(written)
-            self._remember(ends, now_ms())
-        return len(ends)
+        for name in self.ended.among(ends):
+            del ends[name]
+        written, ids = list[Outgoing](), list[str]()
+        for outcome, record in ends.values():
+            try:
+                if self._moves(outcome_record(outcome, record.headers, now_ms()), written):
+                    continue
+                written += self._ending(outcome, record)
+                ids.append(outcome.request_id)
+            except InvalidRecord as error:
+                written += self._dead_letter(record, error)
+        return written, ids
 
-    def _write(self, written: Sequence[Outgoing]) -> None:
-        """All or nothing. Raises KafkaException: it may be either; a new lane knows."""
+    def _write(self, written: Sequence[Outgoing], ids: Sequence[str]) -> None:
+        """All or nothing, and remember who ended. Raises KafkaException: it may be either; `reopen` finds out."""
+        told: list[tuple[KafkaError | None, Message]] = []
+        last = max((at for at, record in enumerate(written) if record.topic == topics.RESULTS), default=-1)
         self._producer.begin_transaction()
-        for record in written:
+        for at, record in enumerate(written):
             name = full_name(self._settings.kafka.prefix, record.topic)
-            where = {"partition": self.partition} if record.topic == topics.RESULTS else {}
-            self._producer.produce(name, record.value, record.key, headers=list(record.headers.items()), **where)
+            more: dict[str, Any] = {} if record.partition is None else {"partition": record.partition}
+            if at == last:  # of one alone: a callback for each would take more time than the rest
+                more["on_delivery"] = lambda *report: told.append(report)
+            self._producer.produce(name, record.value, record.key, headers=list(record.headers.items()), **more)
         with self._watchdog:
             self._producer.commit_transaction(TRANSACTION_S)
+        if last >= 0:
+            self._remember(told, ids)
 
-    def _remember(self, ids: Iterable[str], now: int) -> None:
-        self._ended.update(dict.fromkeys(ids, now))
-        while self._ended and next(iter(self._ended.values())) < now - WINDOW_MS:
-            self._ended.popitem(last=False)
+    def _remember(self, told: list[tuple[KafkaError | None, Message]], ids: Sequence[str]) -> None:
+        if not told:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "a committed record was not reported"))
+        message = told[0][1]
+        at_ms = message.timestamp()[1]
+        self._clock.hear(at_ms)
+        self.ended.add(ids, at_ms, (message.offset() or 0) + 1)
 
-    def _results(self, records: Sequence[Incoming]) -> tuple[list[Outgoing], set[str]]:
+    def _results(self, records: Sequence[Incoming]) -> tuple[list[Outgoing], list[str]]:
         written: list[Outgoing] = []
         outcomes: list[tuple[Outcome, Incoming]] = []
+        since_ms = self.ended.since_ms()
         for record in records:
             try:
-                outcomes.append((_outcome_in(record), record))
+                outcome = _outcome_in(record, since_ms)
+                as_it_is = Outgoing(topic=topics.OUTCOMES, key=record.key, value=record.value, headers=record.headers)
+                if not self._moves(as_it_is, written):
+                    outcomes.append((outcome, record))
             except InvalidRecord as error:
-                written.append(_dead_letter(record, error))
+                written += self._dead_letter(record, error)
         causes = {id(outcome): record for outcome, record in outcomes}
-        first = first_of([outcome for outcome, _ in outcomes], self._ended)
+        ended = self.ended.among(outcome.request_id for outcome, _ in outcomes)
+        first = first_of([outcome for outcome, _ in outcomes], ended)
         metrics.LEDGER_DUPLICATES.inc(len(outcomes) - len(first))
         for outcome in first:
-            written += _ending(outcome, causes[id(outcome)], self._format)
-        return written, {outcome.request_id for outcome in first}
+            written += self._ending(outcome, causes[id(outcome)])
+        return written, [outcome.request_id for outcome in first]
+
+    def _moves(self, outcome: Outgoing, written: list[Outgoing]) -> bool:
+        """Whether an outcome belongs to another partition, and is written there: what has ended is known there only.
+
+        Raises:
+            InvalidRecord: it was moved here, so that two ledgers differ on how many partitions there are.
+        """
+        count, key = self._topics.partitions, outcome.key or b""
+        if not count or (home := partition_of(key, count)) == self.partition:
+            return False
+        if MOVED in outcome.headers:
+            raise InvalidRecord(f"the outcome of {key!r:.80} belongs to partition {home}, and was moved here before")
+        metrics.FALLBACKS.labels(ROLE, "foreign-partition").inc()
+        log.warning(
+            "the outcome of %.80r lay in partition %d and is moved to its own, %d: which client writes without "
+            "partitioner=murmur2_random?", key, self.partition, home,
+        )  # fmt: skip
+        headers = {**outcome.headers, MOVED: b"%d" % self.partition}
+        written.append(dataclasses.replace(outcome, headers=headers, partition=home))
+        return True
+
+    def _ending(self, outcome: Outcome, record: Incoming) -> list[Outgoing]:
+        """The result; FAILED, with the outcome on the dlq, where no result can be made of it."""
+        try:
+            return [self._result(outcome, record.headers)]
+        except Exception as error:  # numbers out of range, a batch of none, too large: the next must still be served
+            with logs.serving(record):
+                log.exception("outcome %d@%d makes no result", record.partition, record.offset)
+            reason = f"the outcome makes no result: {type(error).__name__}: {str(error)[:500]}"
+            bare = failed(outcome.request_id, reason=reason, by=ROLE, now_ms=now_ms())
+            letters = self._dead_letter(record, error)
+            try:
+                return [self._result(bare, {}), *letters]
+            except RecordTooLarge:  # an id of hundreds of kilobytes, which no role of ours lets through
+                return letters
+
+    def _result(self, outcome: Outcome, cause: Headers) -> Outgoing:
+        result = result_of(outcome)
+        record = outgoing(
+            topics.RESULTS, result, request_id=result.request_id, cause=cause, role=ROLE, now_ms=now_ms(),
+            facts={"status": result.status}, partition=self.partition,
+        )  # fmt: skip
+        if self._format != "avro":
+            record = dataclasses.replace(record, value=encode_result(result, self._format))
+        if (size := size_of(record)) > (most := self._most(topics.RESULTS)):
+            raise RecordTooLarge(f"`results` takes records of {most} bytes, headers included: got {size}")
+        return record
+
+    def _dead_letter(self, record: Incoming, error: Exception) -> list[Outgoing]:
+        """None where the dlq does not even take its head."""
+        metrics.DEAD_LETTERS.labels(ROLE, type(error).__name__).inc()
+        request_id, most = (record.key or b"").decode(errors="replace"), self._most(topics.DLQ)
+        letter = buried(record, error=error, role=ROLE, request_id=request_id, most=most)
+        if size_of(letter) <= most:
+            return [letter]
+        metrics.FALLBACKS.labels(ROLE, "no-dead-letter").inc()
+        log.error("the dlq takes no letter of outcome %d@%d: %s", record.partition, record.offset, error)
+        return []
 
 
-def _outcome_in(record: Incoming) -> Outcome:
-    """Raises InvalidRecord also under a foreign key: another partition would give the same request another result."""
+def _outcome_in(record: Incoming, since_ms: int) -> Outcome:
+    """Raises InvalidRecord also where another result may be: under a foreign key in another partition; of an older one
+    in what is forgotten."""
     outcome = decode(record.value, Outcome)
     if outcome.request_id.encode() != record.key:
         raise InvalidRecord(f"the outcome of {outcome.request_id!r:.80} has the key {record.key!r:.80}, not its id")
+    if record.timestamp_ms < since_ms:
+        days = (since_ms - record.timestamp_ms) / topics.DAY_MS
+        raise InvalidRecord(f"the outcome is {days:.1f} days older than what the ledger remembers: it may have ended")
     return outcome
 
 
@@ -150,36 +285,3 @@ def _overdue(record: Incoming) -> Outcome | None:
         return None
     reason = f"nobody had ended it by deadline_ms {classified.request.deadline_ms}"
     return expired(classified, reason=reason, by=ROLE, now_ms=now_ms())
-
-
-def _ending(outcome: Outcome, record: Incoming, format: str) -> list[Outgoing]:
-    """The result; FAILED, with the outcome on the dlq, where no result can be made of it."""
-    try:
-        return [_result(outcome, record.headers, format)]
-    except Exception as error:  # numbers out of range, a batch of none, too large: the next must still be served
-        with logs.serving(record):
-            log.exception("outcome %d@%d makes no result", record.partition, record.offset)
-        reason = f"the outcome makes no result: {type(error).__name__}: {str(error)[:500]}"
-        bare = failed(outcome.request_id, reason=reason, by=ROLE, now_ms=now_ms())
-        letter = _dead_letter(record, error)
-        try:
-            return [_result(bare, {}, format), letter]
-        except RecordTooLarge:  # an id of hundreds of kilobytes, which no role of ours lets through
-            return [letter]
-
-
-def _result(outcome: Outcome, cause: Headers, format: str) -> Outgoing:
-    result = result_of(outcome)
-    record = outgoing(
-        topics.RESULTS, result, request_id=result.request_id, cause=cause, role=ROLE, now_ms=now_ms(),
-        facts={"status": result.status},
-    )  # fmt: skip
-    if format != "avro":
-        record = dataclasses.replace(record, value=encode_result(result, format))
-    check_size(record)
-    return record
-
-
-def _dead_letter(record: Incoming, error: Exception) -> Outgoing:
-    metrics.DEAD_LETTERS.labels(ROLE, type(error).__name__).inc()
-    return buried(record, error=error, role=ROLE, request_id=(record.key or b"").decode(errors="replace"))

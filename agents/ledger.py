@@ -1,7 +1,7 @@
 """The ledger: `outcomes` -> `results`, exactly one per request, whatever was retried, killed or replayed.
 
-One transactional id a partition. On gaining a partition the ledger fences the former owner, then reads that partition
-of `results` to its end, then serves (design, section 7). Results commit in a transaction, input offsets after it.
+One transactional id a partition. On gaining a partition the ledger fences the former owner, then learns what has ended
+in it (`remembered.py`), then serves (design, section 7). Results commit in a transaction, input offsets after it.
 """
 
 import logging
@@ -14,17 +14,22 @@ from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from agents.lane import ROLE, Lane
+from agents import ledger_topics
+from agents.broker_clock import BrokerClock
+from agents.expiry import Expiry
+from agents.lane import Lane
 from agents.membership import Membership
-from agents.open_requests import OpenRequests
+from agents.remembered import ROLE, Send
 from schemas import topics
+from schemas.errors import PochadeError
 from schemas.messages import Status
 from schemas.record import Incoming
 from schemas.topics import full_name
 from streams import metrics
 from streams.groups import member_config
 from streams.held_back import HeldBack
-from streams.reading import Follower, incoming, now_ms, take
+from streams.producer import KafkaRecordProducer
+from streams.reading import incoming, take
 from streams.schema_wait import SchemaWait
 from streams.settings import Settings
 from streams.transactions import is_fenced
@@ -33,8 +38,11 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 SESSION_ENDS = (KafkaException, BufferError)  # BufferError: more waits to be written than the client holds
+AGAIN_S = 0.5  # from the end of a session to the next
 AT_ONCE = 8  # partitions that are opened together: one after the other took 4 s for four (measured)
 BATCH = 1000  # outcomes a transaction: one costs 5 ms however many it holds (measured)
+POLL_LIMIT_MS = 1_800_000  # for learning what has ended: minutes where a deployment of millions had no `ended` before
+WAIT_S = 0.1  # for outcomes, while nothing else is to be done
 
 
 class Ledger:
@@ -45,7 +53,8 @@ class Ledger:
         self._group = f"{settings.kafka.prefix}.{ROLE}"
         self.membership = Membership()
         self._schemas = SchemaWait(ROLE)
-        self._open = OpenRequests()
+        self._clock = BrokerClock()
+        self._send: Send | None = None
 
     def not_ready(self) -> str:
         """Why it does not serve everything yet; any thread may ask."""
@@ -53,39 +62,45 @@ class Ledger:
 
     def run(self, stopping: threading.Event) -> None:
         """Serve; what a transaction cannot survive (fencing, a lost broker) begins again from what is committed."""
-        self._open = OpenRequests()
-        following = Follower(self._settings, [topics.CLASSIFIED], self._open.on_record).start()
+        chunks = KafkaRecordProducer(self._settings)
+        self._send = chunks.send
         try:
             while not stopping.is_set():
                 self._try_session(stopping)
         finally:
-            following.close()
+            chunks.close()
 
     def _try_session(self, stopping: threading.Event) -> None:
         try:
             self._session(stopping)
-        except SESSION_ENDS:
+        except (*SESSION_ENDS, PochadeError) as error:  # PochadeError: a cluster that refuses, a clock that is off
             log.exception("the ledger's session ended; beginning again from the last commit")
             metrics.RESTARTS.labels(ROLE).inc()
-            stopping.wait(0.5)
+            self.membership.fails(_told(error))
+            stopping.wait(AGAIN_S)
 
     def _session(self, stopping: threading.Event) -> None:
         self.membership.leaves()
         config = member_config(self._settings, self._group)
         leaving = threading.Event()
         lanes: dict[int, Lane] = {}
+        expiry = Expiry(self._settings)
 
         def gain(_consumer: Consumer, partitions: list[TopicPartition]) -> None:
             if leaving.is_set():  # one that is being closed is still given partitions: a lane would fence their owner
                 return
             numbers = [gained.partition for gained in partitions]
             self.membership.reads(f"the end of results, partitions {', '.join(map(str, numbers))}")
-            lanes.update(_opened(self._settings, numbers))
+            opened = self._opened(numbers)
+            lanes.update(opened)
+            expiry.follow(opened)
             self.membership.has(len(lanes))
 
         def lose(_consumer: Consumer, partitions: list[TopicPartition]) -> None:
-            for lost in partitions:
-                lanes.pop(lost.partition, None)
+            numbers = [lost.partition for lost in partitions]
+            for number in numbers:
+                lanes.pop(number, None)
+            expiry.leave(numbers)
             held_back.lose(partitions)
             self.membership.has(len(lanes))
 
@@ -96,6 +111,7 @@ class Ledger:
                 "auto.offset.reset": "earliest",
                 "isolation.level": "read_committed",
                 "fetch.wait.max.ms": 100,
+                "max.poll.interval.ms": POLL_LIMIT_MS,
             }
         )
         held_back = HeldBack(consumer, self._settings.kafka.prefix, self._schemas)
@@ -104,39 +120,47 @@ class Ledger:
                 [full_name(self._settings.kafka.prefix, topics.OUTCOMES)], on_assign=gain, on_revoke=lose, on_lost=lose
             )
             self.membership.has(0)
+            wait_s = WAIT_S
             while not stopping.is_set():
-                self._serve(held_back.readable(take(consumer, BATCH, 0.1)), lanes, consumer)
-                self._expire(lanes)
+                records = held_back.readable(take(consumer, BATCH, wait_s))
+                self._serve(records, lanes, consumer, expiry)
+                wait_s = 0.0 if expiry.read_on(lanes) else WAIT_S
+                self._expire(lanes, expiry)
         finally:
             leaving.set()
+            expiry.close()
             consumer.close()
 
-    def _expire(self, lanes: dict[int, Lane]) -> None:
-        now, grace_ms = now_ms(), round(self._settings.ledger.grace_s * 1000)
-        for partition in lanes:
-            if overdue := self._open.overdue(partition, now, grace_ms):
-                metrics.OUTCOMES.labels(ROLE, Status.EXPIRED).inc(self._expired(lanes, partition, overdue))
-        self._open.forget(now)
+    def _opened(self, partitions: list[int]) -> dict[int, Lane]:
+        known = ledger_topics.ask(self._settings)
 
-    def _serve(self, messages: list[Message], lanes: dict[int, Lane], consumer: Consumer) -> None:
+        def open_one(partition: int) -> Lane:
+            return Lane(self._settings, partition, known, self._clock, self._send)
+
+        with ThreadPoolExecutor(AT_ONCE) as opening:
+            return dict(zip(partitions, opening.map(open_one, partitions), strict=True))
+
+    def _expire(self, lanes: dict[int, Lane], expiry: Expiry) -> None:
+        self._clock.check()
+        for partition in lanes:
+            end = partial(self._ended, lanes, partition)
+            ended = expiry.end_overdue(partition, self._clock.now_ms(), end)
+            metrics.OUTCOMES.labels(ROLE, Status.EXPIRED).inc(ended)
+
+    def _ended(self, lanes: dict[int, Lane], partition: int, overdue: list[Incoming]) -> list[str]:
+        return self._on(lanes, partition, lambda lane: lane.expire(overdue))
+
+    def _serve(self, messages: list[Message], lanes: dict[int, Lane], consumer: Consumer, expiry: Expiry) -> None:
         records = [incoming(message, self._settings.kafka.prefix) for message in messages]
         records.sort(key=lambda r: (r.partition, r.offset))
         for partition, run in groupby(records, key=lambda r: r.partition):
             if partition in lanes:  # else taken away while these were on their way: the new owner reads them
                 taken = list(run)
-                self._on(lanes, partition, _serving(taken, consumer))
+                expiry.ended(partition, self._on(lanes, partition, _serving(taken, consumer)))
                 metrics.RECORDS.labels(ROLE).inc(len(taken))
 
-    def _expired(self, lanes: dict[int, Lane], partition: int, overdue: list[Incoming]) -> int:
-        try:
-            return self._on(lanes, partition, lambda lane: lane.expire(overdue))
-        except SESSION_ENDS:  # the next session tries again
-            for record in overdue:
-                self._open.on_record(record)
-            raise
-
     def _on(self, lanes: dict[int, Lane], partition: int, act: Callable[[Lane], T]) -> T:
-        """Act on a lane; once more, on a new one, where the broker went away meanwhile.
+        """Act on a lane; once more, with a new producer, where the broker went away meanwhile.
 
         A session that begins again would wait until the group has missed its former member.
         """
@@ -147,17 +171,17 @@ class Ledger:
                 raise
             log.warning("a transaction on partition %d broke, a new producer takes over: %s", partition, error)
             metrics.RESTARTS.labels(ROLE).inc()
-        lanes[partition] = Lane(self._settings, partition)
+        lanes[partition].reopen()
         return act(lanes[partition])
 
 
-def _opened(settings: Settings, partitions: list[int]) -> dict[int, Lane]:
-    with ThreadPoolExecutor(AT_ONCE) as opening:
-        return dict(zip(partitions, opening.map(partial(Lane, settings), partitions), strict=True))
-
-
-def _serving(records: list[Incoming], group: Consumer) -> Callable[[Lane], None]:
+def _serving(records: list[Incoming], group: Consumer) -> Callable[[Lane], list[str]]:
     return lambda lane: lane.serve(records, group)
+
+
+def _told(error: Exception) -> str:
+    cause = error.args[0] if error.args else None
+    return cause.str() if isinstance(cause, KafkaError) else str(error)
 
 
 def _on_commit(error: KafkaError | None, _partitions: list[TopicPartition]) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from schemas.topics import (
     CLASSIFIED,
     DLQ,
+    ENDED,
     EVENTS,
     FLEET,
     IMAGES,
@@ -44,8 +45,9 @@ ACCESS: Mapping[str, Rows] = {
     CLASSIFIED: Rows(("classifier",), ("router", "planner", "ledger", OPERATOR)),
     JOBS: Rows(("router", "discriminator"), ("worker", "router", OPERATOR)),  # the router: those that nobody serves
     IMAGES: Rows(("worker",), ("discriminator", OPERATOR)),
-    OUTCOMES: Rows(("classifier", "router", "worker", "discriminator", OPERATOR), ("ledger", OPERATOR)),
+    OUTCOMES: Rows(("classifier", "router", "worker", "discriminator", "ledger", OPERATOR), ("ledger", OPERATOR)),
     RESULTS: Rows(("ledger",), (*ROLES, CONSUMER, OPERATOR)),
+    ENDED: Rows(("ledger",), ("ledger", OPERATOR)),
     EVENTS: Rows(("router", "worker", "discriminator"), (CONSUMER, OPERATOR)),
     PLAN: Rows(("planner", OPERATOR), ("router", "worker", "discriminator", "planner", OPERATOR)),
     SCHEMAS: Rows((*ROLES, OPERATOR), (*ROLES, OPERATOR)),

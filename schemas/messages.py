@@ -179,6 +179,26 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EndedChunk:
+    """What one partition of `results` holds between two offsets, so that a ledger that starts need not read it again.
+
+    A fact about committed results: it may repeat, and anybody may have written it. `open` are the requests with a
+    deadline that lay on the same partition of `classified` before `classified_offset`, and were open at `end_offset`.
+    """
+
+    partition: int
+    results_topic: str  # Kafka's id: offsets of a topic that was made anew mean something else; "": unknown
+    first_offset: int
+    end_offset: int  # exclusive
+    oldest_ms: int  # of the results, by the broker's clock
+    newest_ms: int
+    digests: bytes  # of the ids, 12 bytes each (`planner/ended_ids.py`)
+    classified_topic: str
+    classified_offset: int  # -1: not told
+    open: bytes  # 28 bytes each (`agents/open_requests.py`)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
     """A small note on the way of a request; best effort."""
 

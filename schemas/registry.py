@@ -25,6 +25,7 @@ MESSAGES: tuple[type[Message], ...] = (
     messages.Plan,
     messages.Pin,
     messages.Heartbeat,
+    messages.EndedChunk,
 )
 
 

@@ -5,7 +5,20 @@ from dataclasses import dataclass, field, replace
 from schemas import messages
 from schemas.avro import Message
 
-DAY_MS = 24 * 60 * 60 * 1000
+HOUR_MS = 60 * 60 * 1000
+DAY_MS = 24 * HOUR_MS
+
+# One rule, from the first line to the last: whatever may still be read has its end remembered.
+#
+#   age   0 ............... FLOW_MS ..... + SEGMENT_MS ..... WINDOW_MS - SKEW_MS ..... WINDOW_MS ..... ENDED_MS
+#         flow topics keep, .. and at most until .......... the ledger serves what
+#         at least this ..                                  is younger ............... and knows what
+#                                                                                      ended since then
+FLOW_MS = 7 * DAY_MS  # what flow topics keep at least
+SEGMENT_MS = DAY_MS // 2  # Kafka deletes whole segments, by their newest record: records live longer by up to this
+SKEW_MS = HOUR_MS  # that brokers' clocks, and looking for what to delete (every 5 minutes), may differ by
+WINDOW_MS = 8 * DAY_MS  # what a ledger remembers, and `results` keeps
+ENDED_MS = 9 * DAY_MS  # a chunk is younger than the results it tells of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,14 +42,19 @@ LETTERS = {  # a flood of bad records fills so much of a disk and no more: 1 GiB
 }  # fmt: skip
 
 
-def _kept(days: float) -> dict[str, str]:
-    return {"retention.ms": str(int(days * DAY_MS)), "max.message.bytes": "1048576", **BROKERS_CLOCK}
+def _kept(ms: float) -> dict[str, str]:
+    return {"retention.ms": str(int(ms)), "max.message.bytes": "1048576", **BROKERS_CLOCK}
 
 
-FLOW_PARTITIONS = 4  # prompts to results, by default; classified, outcomes and results must agree (ledger)
+def _flows(ms: int = FLOW_MS) -> dict[str, str]:
+    return {**_kept(ms), "segment.ms": str(SEGMENT_MS)}
+
+
+FLOW_PARTITIONS = 4  # prompts to results, by default; classified, outcomes, results and ended must agree (ledger)
 PROMPTS, PROMPTS_BATCH = "prompts.v1", "prompts.batch.v1"
 CLASSIFIED, IMAGES = "classified.v1", "images.v1"
 OUTCOMES, RESULTS, EVENTS = "outcomes.v1", "results.v1", "events.v1"
+ENDED = "ended.v1"
 PLAN, FLEET, DLQ = "plan.v1", "fleet.v1", "dlq.v1"
 SCHEMAS = "schemas.v1"
 
@@ -48,31 +66,35 @@ PIN_KEY = "pipeline.pin"
 TABLE: tuple[Topic, ...] = (
     Topic(
         name=PROMPTS, record=messages.GenerateRequest, key="request_id", partitions=FLOW_PARTITIONS,
-        written_by="producers, gateway, replay", read_by="classifier", config=_kept(7),
+        written_by="producers, gateway, replay", read_by="classifier", config=_flows(),
     ),
     Topic(
         name=PROMPTS_BATCH, record=messages.GenerateRequest, key="request_id", partitions=FLOW_PARTITIONS,
-        written_by="producers, classifier", read_by="classifier, while workers have nothing waiting", config=_kept(7),
+        written_by="producers, classifier", read_by="classifier, while workers have nothing waiting", config=_flows(),
     ),
     Topic(
         name=CLASSIFIED, record=messages.ClassifiedRequest, key="request_id", partitions=FLOW_PARTITIONS,
-        written_by="classifier", read_by="router, planner, ledger", config=_kept(7),
+        written_by="classifier", read_by="router, planner, ledger", config=_flows(),
     ),
     Topic(
         name=IMAGES, record=messages.ImageGenerated, key="request_id", partitions=FLOW_PARTITIONS,
-        written_by="worker", read_by="discriminator, planner", config=_kept(7),
+        written_by="worker", read_by="discriminator, planner", config=_flows(),
     ),
     Topic(
         name=OUTCOMES, record=messages.Outcome, key="request_id", partitions=FLOW_PARTITIONS,
-        written_by="classifier, router, worker, discriminator", read_by="ledger", config=_kept(7),
+        written_by="classifier, router, worker, discriminator, ledger", read_by="ledger", config=_flows(),
     ),
     Topic(
         name=RESULTS, record=messages.Result, key="request_id", partitions=FLOW_PARTITIONS,
-        written_by="ledger", read_by="consumers, all roles", config=_kept(8),
+        written_by="ledger", read_by="consumers, all roles", config=_flows(WINDOW_MS),
+    ),
+    Topic(
+        name=ENDED, record=messages.EndedChunk, key="partition of results", partitions=FLOW_PARTITIONS,
+        written_by="ledger", read_by="ledger", config=_flows(ENDED_MS),
     ),
     Topic(
         name=EVENTS, record=messages.Event, key="request_id", partitions=FLOW_PARTITIONS,
-        written_by="everyone", read_by="watch, dashboard", config=_kept(1),
+        written_by="everyone", read_by="watch, dashboard", config=_kept(DAY_MS),
     ),
     Topic(
         name=PLAN, record=messages.Plan, key="pipeline, pipeline.pin", partitions=1,
@@ -81,7 +103,7 @@ TABLE: tuple[Topic, ...] = (
     ),
     Topic(
         name=FLEET, record=messages.Heartbeat, key="worker_id", partitions=1,
-        written_by="worker", read_by="planner, router, discriminator", config=_kept(1 / 24),
+        written_by="worker", read_by="planner, router, discriminator", config=_kept(HOUR_MS),
     ),
     Topic(
         name=SCHEMAS, record=None, key="schema id", partitions=1,
@@ -89,7 +111,7 @@ TABLE: tuple[Topic, ...] = (
     ),
     Topic(
         name=DLQ, record=None, key="request_id", partitions=1,
-        written_by="everyone", read_by="operators", config=_kept(30) | LETTERS,
+        written_by="everyone", read_by="operators", config=_kept(30 * DAY_MS) | LETTERS,
     ),
 )  # fmt: skip
 
@@ -105,7 +127,7 @@ def jobs_topic(variant: str, partitions: int) -> Topic:
     """The job topic of one variant: as many partitions as it may have workers (measured: one each waits least)."""
     return Topic(
         name=f"jobs.{variant}.v1", record=messages.GenerateJob, key="request_id", partitions=partitions,
-        written_by="router, discriminator", read_by="the variant's workers", config=_kept(7),
+        written_by="router, discriminator", read_by="the variant's workers", config=_flows(),
     )  # fmt: skip
 
 

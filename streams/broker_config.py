@@ -1,6 +1,8 @@
-"""What the embedded Kafka broker is told: one KRaft node for one machine, small and quick to start."""
+"""What embedded Kafka brokers are told: one KRaft node for one machine, or several, small and quick to start."""
 
+import random
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 KAFKA_VERSION = "4.3.1"
@@ -40,6 +42,21 @@ _NODE: dict[str, str] = {
     "group.share.max.record.lock.duration.ms": "600000",
 }
 
+LASTING = range(20_000, 32_000)  # ports below those that systems give to outgoing connections
+COPIES = 3  # of each record in a cluster of several nodes, as far as there are so many
+IN_SYNC = 2  # of these must hold a record before it is acknowledged
+
+# one node's end must neither lose a record nor stop the others
+_SEVERAL: dict[str, str] = {
+    "default.replication.factor": "{copies}",
+    "offsets.topic.replication.factor": "{copies}",
+    "transaction.state.log.replication.factor": "{copies}",
+    "share.coordinator.state.topic.replication.factor": "{copies}",
+    "min.insync.replicas": "{in_sync}",
+    "transaction.state.log.min.isr": "{in_sync}",
+    "share.coordinator.state.topic.min.isr": "{in_sync}",
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
@@ -61,6 +78,15 @@ def free_ports() -> Ports:
             each.bind((HOST, 0))
         broker, controller, registry = (each.getsockname()[1] for each in (a, b, c))
         return Ports(broker=broker, controller=controller, registry=registry)
+
+
+def lasting_ports(nodes: int) -> dict[int, Ports]:
+    """number of a node, from 1 -> ports that no outgoing connection is given while the node is away."""
+    some = random.sample(LASTING, len(LASTING))
+    free = (port for port in some if _is_free(port))
+    return {
+        number: Ports(broker=next(free), controller=next(free), registry=next(free)) for number in range(1, nodes + 1)
+    }
 
 
 def _is_free(port: int) -> bool:
@@ -86,6 +112,19 @@ def properties(ports: Ports, data: str, listen: str = HOST) -> dict[str, str]:
     }
 
 
-def render(settings: dict[str, str]) -> str:
+def member_properties(number: int, ports: Mapping[int, Ports], data: str) -> dict[str, str]:
+    """The settings of one node of several, each of them broker and controller. `ports`: number of a node -> its own."""
+    copies = min(COPIES, len(ports))
+    sizes = {"copies": copies, "in_sync": min(IN_SYNC, copies)}
+    voters = ",".join(f"{each}@{HOST}:{theirs.controller}" for each, theirs in sorted(ports.items()))
+    return {
+        **properties(ports[number], data),
+        **{name: value.format_map(sizes) for name, value in _SEVERAL.items()},
+        "node.id": str(number),
+        "controller.quorum.voters": voters,
+    }
+
+
+def render(settings: Mapping[str, str]) -> str:
     """The text of a `server.properties`; a backslash is Java's escape there."""
     return "".join(f"{key}={value.replace(chr(92), chr(92) * 2)}\n" for key, value in settings.items())

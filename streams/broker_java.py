@@ -1,10 +1,11 @@
-"""The embedded broker as a Java process: command line, formatting of its data, a class archive for quick starts."""
+"""Embedded brokers as Java processes: command line, formatting of its data, a class archive for quick starts."""
 
 import fcntl
 import importlib.resources
 import pathlib
 import subprocess
 import tempfile
+from collections.abc import Mapping
 
 import psutil
 
@@ -40,10 +41,21 @@ def start(kafka_home: pathlib.Path, ports: Ports, cluster_id: str, say: Say) -> 
         JavaMissing, PochadeError: what is missing or went wrong, and what to do.
     """
     java, jars = prepare(kafka_home, say)
-    _check_unused(kafka_home)
-    _write_settings(kafka_home, ports, kafka_home / "data")
-    _format(java, jars, kafka_home, cluster_id)
-    return spawn(_run(java, jars, kafka_home), kafka_home / "broker.log")
+    return launch(java, jars, kafka_home, properties(ports, str(kafka_home / "data")), cluster_id)
+
+
+def launch(
+    java: str, jars: pathlib.Path, folder: pathlib.Path, settings: Mapping[str, str], cluster_id: str
+) -> Process:
+    """Start a node with Kafka's own `settings`, on `folder`/data, formatted if it is new; it is not ready yet.
+
+    Raises:
+        PochadeError: the data is in use, or could not be formatted.
+    """
+    _check_unused(folder)
+    _write_settings(folder, settings)
+    _format(java, jars, folder, cluster_id)
+    return spawn(_run(java, jars, folder), folder / "broker.log")
 
 
 def prepare(kafka_home: pathlib.Path, say: Say) -> tuple[str, pathlib.Path]:
@@ -98,8 +110,8 @@ def _brokers(kafka_home: pathlib.Path) -> list[int]:
     return [each.pid for each in psutil.process_iter(["cmdline"]) if settings in (each.info["cmdline"] or ())]
 
 
-def _write_settings(kafka_home: pathlib.Path, ports: Ports, data: pathlib.Path) -> None:
-    (kafka_home / "server.properties").write_text(render(properties(ports, str(data))))
+def _write_settings(kafka_home: pathlib.Path, settings: Mapping[str, str]) -> None:
+    (kafka_home / "server.properties").write_text(render(settings))
     log4j = importlib.resources.files("infra") / "kafka" / "log4j2.properties"
     (kafka_home / "log4j2.properties").write_text(log4j.read_text())
 
@@ -123,7 +135,7 @@ def _archive_classes(java: str, jars: pathlib.Path) -> None:
     """
     with tempfile.TemporaryDirectory(prefix="pochade-kafka-") as folder:
         home, ports = pathlib.Path(folder), free_ports()
-        _write_settings(home, ports, home / "data")
+        _write_settings(home, properties(ports, str(home / "data")))
         _format(java, jars, home, "AAAAAAAAAAAAAAAAAAAAAQ")
         part = jars / (ARCHIVE + ".part")
         run = _run(java, jars, home)

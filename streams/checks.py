@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from schemas.messages import Heartbeat, Plan
-from schemas.topics import CLASSIFIED, IMAGES, OUTCOMES, PROMPTS, RESULTS, full_name, jobs_topic
+from schemas.topics import CLASSIFIED, ENDED, IMAGES, OUTCOMES, PROMPTS, RESULTS, full_name, jobs_topic
 from streams.cluster import Found
 from streams.topic_diff import JOBS, Difference
 
@@ -65,9 +65,9 @@ def check_topics(differing: Sequence[Difference]) -> Check:
 
 def check_joined(found: Mapping[str, Found]) -> Check:
     """Whether the topics that the ledger joins by partition have equal counts."""
-    counts = {name: found[name].partitions for name in JOINED if name in found}
+    counts = {name: found[name].partitions for name in (*JOINED, ENDED) if name in found}
     shown = ", ".join(f"{name} {count}" for name, count in counts.items()) or "none exist"
-    if len(counts) < len(JOINED) or len(set(counts.values())) != 1:
+    if not found.keys() >= set(JOINED) or len(set(counts.values())) != 1:
         do = "begin with another kafka.prefix, whose topics are made alike: the ledger joins them by partition"
         return fail("equal partitions", shown, do)
     return ok("equal partitions", shown)

@@ -71,8 +71,8 @@ class AgentHost:
         self._slots = asyncio.Semaphore(IN_FLIGHT)
         self._unacked: asyncio.Queue[Unacked] = asyncio.Queue()
         self._told_s = -TELL_S  # when bad input was last logged
-        self._schemas = SchemaWait(logic.role)
         self._words = logs.LastError("aiokafka", "faust", "mode")
+        self._schemas = SchemaWait(logic.role)
         self._loop: asyncio.AbstractEventLoop | None = None  # once the app has started fully
         self.app = _app(settings, logic.role)
         topic = self.app.topic(

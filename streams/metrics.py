@@ -17,5 +17,6 @@ SHED = Counter("pochade_shed_total", "Requests turned away as the plan lets in a
 PAINTED = Counter("pochade_painted_total", "Jobs painted, begun on a blank or on a draft", ["begun_on"])
 RESTARTS = Counter("pochade_role_restarts_total", "Times a role's loop began again after an error", ["role"])
 LEDGER_DUPLICATES = Counter("pochade_ledger_duplicates_total", "Outcomes dropped: the request had ended")
+STALE_ENDS = Counter("pochade_stale_ends_total", "Ends of partitions told by a leader that was behind; read on")
 PLANS_REFUSED = Counter("pochade_plans_refused_total", "Newer plans that do not fit the catalog", ["role"])
 PLAN_VERSION = Gauge("pochade_plan_version", "Plan obeyed", ["role"])

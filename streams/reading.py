@@ -21,9 +21,9 @@ from streams.settings import Settings
 
 log = logging.getLogger(__name__)
 
+NAMELESS = "\N{REPLACEMENT CHARACTER}"  # a header whose name is not UTF-8: the client loses it
 CLOSE_S = 30.0  # for the record in hand
 MOST_SET_ASIDE = 2000  # records of unknown schemas that a follower keeps until it can read them
-NAMELESS = "\N{REPLACEMENT CHARACTER}"  # a header whose name is not UTF-8: the client loses it
 
 
 def incoming(message: Message, prefix: str) -> Incoming:

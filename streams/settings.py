@@ -57,6 +57,8 @@ class Requests(Section):
 
     max_prompt_bytes: int = Field(8192, ge=1)
     max_pictures: int = Field(8, ge=1, le=1024)  # n of one request
+    # how far ahead a deadline may be: 3 days, at most 6. The ledger remembers 8 days (`schemas/topics.py`)
+    max_deadline_s: float = Field(3 * 86_400, gt=0, le=6 * 86_400)
 
 
 class Admission(Section):

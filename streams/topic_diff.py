@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from schemas.topics import (
     CLASSIFIED,
     DLQ,
+    ENDED,
     FLEET,
     FLOW_PARTITIONS,
     OUTCOMES,
     PLAN,
     RESULTS,
+    SCHEMAS,
     Topic,
     full_name,
     jobs_topic,
@@ -20,8 +22,8 @@ from schemas.topics import (
 from streams.cluster import Found
 
 JOBS = re.compile(r"jobs\.(.+)\.v\d+")
-JOINED = {CLASSIFIED, OUTCOMES, RESULTS}  # the ledger joins them by partition
-SINGLE = {PLAN, FLEET, DLQ}  # of one partition
+JOINED = {CLASSIFIED, OUTCOMES, RESULTS, ENDED}  # the ledger joins them by partition
+SINGLE = {PLAN, FLEET, SCHEMAS, DLQ}  # of one partition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,17 +7,24 @@ from streams.settings import Settings
 from streams.watchdog import Bite, Watchdog
 
 FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
+BATCH_BYTES = 1_000_000  # the client's own default
 GRACE_S = 5  # that a call may take beyond its own limit until it is taken for hung
 
 
-def open_producer(settings: Settings, transactional_id: str, limit_s: float) -> Producer:
-    """After its `init_transactions` no former holder of the id commits any more. `limit_s`: of one transaction."""
+def open_producer(
+    settings: Settings, transactional_id: str, limit_s: float, batch_bytes: int = BATCH_BYTES
+) -> Producer:
+    """After its `init_transactions` no former holder of the id commits any more. `limit_s`: of one transaction.
+
+    `batch_bytes`: what any topic takes at once; one record alone may be larger.
+    """
     return Producer(
         {
             **client_config(settings),
             "transactional.id": transactional_id,
             "transaction.timeout.ms": round(limit_s * 1000),
             "linger.ms": 0,
+            "batch.size": batch_bytes,
         }
     )
 

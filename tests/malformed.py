@@ -60,6 +60,8 @@ def absurd(value: Any) -> st.SearchStrategy[Any]:
         return INTEGERS
     if isinstance(value, float):
         return FLOATS
+    if isinstance(value, bytes):
+        return TEXTS.map(str.encode)
     return TEXTS
 
 

@@ -105,7 +105,7 @@ def test_the_top_level_is_what_the_user_laid_out() -> None:
 
 
 def test_topic_names_are_typed_once() -> None:
-    quoted = re.compile(r"""["'](?:prompts|classified|images|outcomes|results|events|plan|fleet|dlq)\.v1["']""")
+    quoted = re.compile(r"""["'](?:prompts|classified|images|outcomes|results|ended|events|plan|fleet|dlq)\.v1["']""")
     outside = [p for room in MAY_IMPORT for p in sources(room) if p != ROOT / "schemas" / "topics.py"]
     assert not [str(p.relative_to(ROOT)) for p in outside if quoted.search(p.read_text())]
 

@@ -20,6 +20,10 @@ class Ends:
         self.first.setdefault(result.request_id, result)
         self._seen[result.request_id] += 1
 
+    def count(self, name: str) -> int:
+        """How many results a request has."""
+        return self._seen[name]
+
     def doubled(self, accepted: Iterable[str]) -> dict[str, int]:
         """Of the accepted requests: id -> results beyond its first, where there are any."""
         return {name: self._seen[name] - 1 for name in accepted if self._seen[name] > 1}

@@ -21,7 +21,8 @@ class Figures:
     late_outcomes: int = 0  # said of requests that had ended otherwise; the ledger let none of them through
     painted: int = 0  # jobs
     painted_twice: int = 0  # paintings beyond the first of a job
-    wasted_s: float = 0.0  # worker seconds of these
+    painted_anew: int = 0  # jobs painted of a request and stage of which another job was painted, on whatever level
+    wasted_s: float = 0.0  # worker seconds of both
     begun_in_vain: int = 0  # paintings begun of which no picture came
     dead_letters: int = 0
     unreadable: dict[str, int] = field(default_factory=dict)  # topic -> records that are none of ours; not `prompts`

@@ -31,6 +31,7 @@ class Paintings:
     def __init__(self) -> None:
         self._by_job: defaultdict[str, dict[Painting, int]] = defaultdict(dict)  # -> worker ms, its share of a batch
         self._stages: dict[str, int] = {}  # job id -> stage
+        self._jobs: defaultdict[tuple[str, int], dict[str, None]] = defaultdict(dict)  # request and stage -> its jobs
         self.begun: defaultdict[Stage, set[Begun]] = defaultdict(set)
         self.painted: defaultdict[Stage, set[Begun]] = defaultdict(set)
         self._until_ms: dict[tuple[str, Begun], int] = {}  # job -> when a painting of it was done
@@ -41,6 +42,7 @@ class Paintings:
         took_ms = max(0, image.painted_ms - image.started_ms) // max(1, image.batch)
         self._by_job[job.job_id][Painting(image.worker_id, image.started_ms, image.attempt)] = took_ms
         self._stages[job.job_id] = job.stage
+        self._jobs[job.classified.request.request_id, job.stage][job.job_id] = None
         stage = job.classified.request.request_id, job.stage, job.level
         begun = Begun(image.started_ms, image.worker_id)
         self.painted[stage].add(begun)
@@ -58,6 +60,12 @@ class Paintings:
         """Paintings beyond the first of a job, and the worker milliseconds that they took."""
         extra = [list(paintings.values())[1:] for paintings in self._by_job.values()]
         return sum(len(each) for each in extra), sum(ms for each in extra for ms in each)
+
+    def by_other_jobs(self) -> tuple[int, int]:
+        """Jobs painted of a request and stage of which another was painted before, as the request was routed again, to
+        whatever level; and the worker milliseconds of the first painting of each."""
+        others = [job for jobs in self._jobs.values() for job in list(jobs)[1:]]
+        return len(others), sum(next(iter(self._by_job[job].values())) for job in others)
 
     def spans(self, most_ms: int) -> list[tuple[int, int]]:
         """When each painting began and was over (epoch ms): at the latest when its worker began the next, or after

@@ -1,18 +1,28 @@
 """Reads a deployment's topics and store for an audit: first how far every role has come, then what lies there."""
 
 import math
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from confluent_kafka import KafkaException
 
 from replay.audit.figures import Figures, PictureFigures
+from replay.audit.logs import Logs
 from replay.audit.pictures import check
 from replay.audit.tally import TOPICS, Position, Tally
 from schemas.errors import PochadeError
-from schemas.record import Incoming
-from schemas.topics import CLASSIFIED, IMAGES, OUTCOMES, PROMPTS, PROMPTS_BATCH, full_name, jobs_topic, worker_group
-from streams import snapshot
+from schemas.topics import (
+    CLASSIFIED,
+    IMAGES,
+    OUTCOMES,
+    PROMPTS,
+    PROMPTS_BATCH,
+    RESULTS,
+    full_name,
+    jobs_topic,
+    worker_group,
+)
 from streams.admin import own_topics
 from streams.collecting import ORPHAN_MS, choose
 from streams.group_progress import positions
@@ -21,7 +31,7 @@ from streams.reading import now_ms
 from streams.settings import Settings
 from streams.stores import open_store
 
-READ_S = 600.0
+LOOKS, APART_S = 3, 2.0  # of fresh clients; a broker that was frozen knows after less than a second who leads
 READERS = {
     PROMPTS: "classifier",
     PROMPTS_BATCH: "classifier-batch",
@@ -57,16 +67,35 @@ def audit(
     Raises:
         PochadeError: a topic cannot be read, or the store is away.
     """
-    tally = Tally(dict(_committed(settings)), asked, since_ms, until_ms)
-
-    def take(record: Incoming) -> bool:
-        tally.add(record)
-        return False
-
-    jobs = [f"{JOBS_BEGIN}{variant}{JOBS_END}" for variant in _variants(settings)]
-    for topic in (*TOPICS, *jobs):  # one after the other: what a record caused is read after it, or waits
-        snapshot.past(settings, [topic], since_ms=since_ms, keep=take, timeout_s=READ_S)
+    committed = dict(_committed(settings))
+    tally = Tally(committed, asked, since_ms, until_ms)
+    logs = Logs(settings, tally.add, committed)
+    topics = [*TOPICS, *(f"{JOBS_BEGIN}{variant}{JOBS_END}" for variant in _variants(settings))]
+    for topic in topics:  # one after the other: what a record caused is read after it, or waits
+        logs.read(topic, since_ms)
+    _read_again(logs, topics, tally)
+    _read_before(settings, tally, since_ms)
     return Audited(tally, tally.figures(), _pictures(settings, tally, orphan_ms) if with_pictures else None)
+
+
+def _read_again(logs: Logs, topics: Sequence[str], tally: Tally) -> None:
+    """Of fresh clients, before anything is said to be missing: a broker that led once may have told the ends."""
+    for look in range(LOOKS):
+        if look:
+            time.sleep(APART_S)
+        for topic in topics:
+            logs.read_on(topic)
+        if not tally.figures().lost:
+            return
+
+
+def _read_before(settings: Settings, tally: Tally, since_ms: int) -> None:
+    """Results of before the time audited, for those within it that are of older requests: they may be second ones."""
+    late = tally.late()
+    if late:
+        Logs(settings, lambda record: tally.add_before(record, late) if record.timestamp_ms < since_ms else None).read(
+            RESULTS
+        )
 
 
 def _pictures(settings: Settings, tally: Tally, orphan_ms: float) -> PictureFigures:

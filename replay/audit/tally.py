@@ -20,6 +20,7 @@ from streams.story import steps_of
 Position = tuple[str, int]  # topic, partition
 LANES = (PROMPTS, PROMPTS_BATCH)
 STARTED = "started"  # of events
+LATE_MS = 10 * 60 * 1000  # asked for so long before the time audited, a request should have ended before it
 
 
 class Said(NamedTuple):
@@ -52,9 +53,11 @@ class Tally:
         self._ends, self.paintings = Ends(), Paintings()
         self._said: defaultdict[str, list[Said]] = defaultdict(list)
         self.named: dict[str, set[str]] = {}  # URI of a picture -> the hashes that results say it has
+        self._before: Counter[str] = Counter()  # id -> results of before the time audited
         self._dead_letters = 0
         self._unreadable: Counter[str] = Counter()
         self.result_times_ms: list[int] = []  # by the broker's clock, in the order of reading
+        self.answered_ms: dict[str, tuple[int, int]] = {}  # id -> created, and its first result there to be read
 
     def add(self, record: Incoming) -> None:
         """One record; bytes that are not a message of their topic are counted."""
@@ -68,6 +71,18 @@ class Tally:
             except InvalidRecord:
                 self._unreadable[record.topic] += 1
 
+    def late(self) -> set[str]:
+        """Requests with a result within the time audited that were asked for long before it: it may be a second one."""
+        since_ms = self._since_ms - LATE_MS
+        results = self._ends.first.items()
+        return {name for name, r in results if name not in self._accepted and (r.created_ms or 0) < since_ms}
+
+    def add_before(self, record: Incoming, late: Collection[str]) -> None:
+        """A record of `results` of before the time audited, and what is to be known about: the ids of `late`."""
+        name = (record.key or b"").decode(errors="replace")
+        if name in late:
+            self._before[name] += 1
+
     def _prompt(self, record: Incoming) -> None:
         if self._since_ms <= record.timestamp_ms < self._until_ms:
             self._accepted.setdefault(request_id_of(record))
@@ -76,6 +91,8 @@ class Tally:
         result = decode_result(record.value)
         self._ends.add(result)
         self.result_times_ms.append(record.timestamp_ms)
+        if result.created_ms is not None:
+            self.answered_ms.setdefault(result.request_id, (result.created_ms, record.timestamp_ms))
         for uri, sha256 in named_by(result):
             self.named.setdefault(uri, set()).add(sha256)
 
@@ -106,18 +123,20 @@ class Tally:
         accepted = self._accepted
         unended = self._ends.open(accepted)
         twice, wasted_ms = self.paintings.again()
+        others, others_ms = self.paintings.by_other_jobs()
         return Figures(
             accepted=len(accepted),
             outcomes=dict(Counter(str(r.status) for name, r in self._ends.first.items() if name in accepted)),
             open=sum(name in self._waiting for name in unended),
             lost=tuple(name for name in unended if name not in self._waiting),
-            doubled=self._ends.doubled(accepted),
+            doubled=self._ends.doubled(accepted) | {name: self._ends.count(name) for name in self._before},
             failed={name: r.reason for name, r in self._ends.first.items() if name in accepted and _has_failed(r)},
             late_commits=tuple(name for name in accepted if self._is_late(name)),
             late_outcomes=sum(len(self._contrary(name)) for name in accepted),
             painted=self.paintings.counts()[0],
             painted_twice=twice,
-            wasted_s=wasted_ms / 1000,
+            painted_anew=others,
+            wasted_s=(wasted_ms + others_ms) / 1000,
             begun_in_vain=self.paintings.in_vain(),
             dead_letters=self._dead_letters,
             unreadable=dict(self._unreadable),

@@ -1,8 +1,9 @@
 """Every kind of fault by name, and the deck from which a run draws."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from replay.chaos import broker, clocks, disks, input, plans, processes
+from replay.chaos import broker, clocks, cluster, disks, input, plans, processes
 from replay.chaos.schedule import Card
 from replay.chaos.world import Do
 
@@ -29,12 +30,32 @@ KINDS: Mapping[str, Do] = {
     "skew": clocks.skew,
 }
 ROLES = ("classifier", "router", "discriminator", "ledger", "planner")  # one process each, beside the workers
+TWINS = tuple(f"{role}-2" for role in ROLES)  # the second of each, where there are several brokers
 
 STARTED = (5000.0, 12_000.0)  # ms: long enough to join, and to have work in hand
 
 
-def deck(workers: Sequence[str], session_ms: int, *, can_exit: bool) -> list[Card]:
-    """All that may go wrong. `session_ms`: silence until a member's partitions move on; `can_exit`: engine `chaos`."""
+def kinds(brokers: int) -> Mapping[str, Do]:
+    """What may go wrong in a run with so many brokers."""
+    return KINDS if brokers == 1 else {**KINDS, **cluster.KINDS}
+
+
+def deck(workers: Sequence[str], session_ms: int, *, can_exit: bool, brokers: int = 1) -> list[Card]:
+    """All that may go wrong but for what comes once. `session_ms`: silence until a member's partitions move on;
+    `can_exit`: engine `chaos`."""
+    cards = _deck(workers, session_ms, can_exit=can_exit)
+    if brokers == 1:
+        return cards
+    others = [card for card in cards if card.kind not in cluster.KINDS]
+    return [*(_of_twin(card) if card.kind == "restart" else card for card in others), *cluster.cards()]
+
+
+def _of_twin(card: Card) -> Card:
+    """A role's second process in place of its first."""
+    return replace(card, target=f"{card.target}-2") if card.target in ROLES else card
+
+
+def _deck(workers: Sequence[str], session_ms: int, *, can_exit: bool) -> list[Card]:
     session = float(session_ms)
     frozen = (1.2 * session, 2.5 * session)
     cards = [Card(kind=kind, target=name) for kind in ("kill", "restart") for name in (*ROLES, *workers)]

@@ -32,6 +32,7 @@ class ChaosOptions:
     engine: str
     rate_rps: float | None
     workers: int
+    brokers: int = 1
     policy: str | None
     only: tuple[str, ...] = ()  # kinds of faults; none: all
     report: pathlib.Path | None
@@ -56,10 +57,11 @@ class ChaosOptions:
         """The command that runs the same again."""
         rate = "" if self.rate_rps is None else f" --rate {self.rate_rps:g}"
         only = "".join(f" --only {kind}" for kind in self.only)
+        brokers = "" if self.brokers == 1 else f" --brokers {self.brokers}"
         policy = "" if self.policy is None else f" --policy {self.policy}"
         return (
             f"pochade --home {home} chaos --requests {self.requests} --faults {self.faults} --seed {self.seed} "
-            f"--engine {self.engine} --workers {self.workers}{policy}{only}{rate}"
+            f"--engine {self.engine} --workers {self.workers}{brokers}{policy}{only}{rate}"
         )
 
 
@@ -88,6 +90,11 @@ def deployment_of(settings: Settings, options: ChaosOptions, name: str) -> Setti
     return own.model_copy(update=changes)
 
 
+def on_cluster(own: Settings, bootstrap: str) -> Settings:
+    """The settings of a run on several brokers of its own, which are a configured cluster to its roles."""
+    return own.model_copy(update={"kafka": own.kafka.model_copy(update={"bootstrap_servers": bootstrap})})
+
+
 def share_jars(settings: Settings, own: Settings) -> None:
     """Kafka's jars of the usual home, if they are there, so that they are not fetched again."""
     jars, wanted = broker_jars.folder(kafka_home(settings)), kafka_home(own)
@@ -97,10 +104,16 @@ def share_jars(settings: Settings, own: Settings) -> None:
         link.symlink_to(jars)
 
 
-def processes_of(mark: pathlib.Path, options: Sequence[str], workers: Sequence[str]) -> list[RoleProcess]:
-    """Every role a process, so that each can die alone; their store hangs while the file `mark` is there."""
-    from replay.chaos.kinds import ROLES
+def processes_of(
+    mark: pathlib.Path, options: Sequence[str], workers: Sequence[str], *, with_twins: bool = False
+) -> list[RoleProcess]:
+    """Every role a process, so that each can die alone; their store hangs while the file `mark` is there.
+
+    `with_twins`: two of each.
+    """
+    from replay.chaos.kinds import ROLES, TWINS
 
     roles = [role_process(role, [role], options, {}) for role in ROLES]
+    roles += [role_process(twin, [role], options, {}) for role, twin in zip(ROLES, TWINS, strict=True) if with_twins]
     painters = [role_process(worker, ["worker"], options, {"worker.id": worker}) for worker in workers]
     return [stallable(each, mark) for each in (*roles, *painters)]

@@ -8,15 +8,19 @@ from operator import attrgetter
 from replay.audit.paintings import Begun
 from replay.audit.tally import Tally
 from replay.chaos.doing import Doing, Faults
+from replay.chaos.pace import Answered, back_after_ms
 
 KILLS = ("kill", "last-worker")  # of a worker, by kill -9
 OUTAGES = ("broker", "broker-restart")
-ENDS = (*KILLS, *OUTAGES, "restart", "freeze", "broker-freeze")  # a process ends or stops as the fault begins
+OF_SEVERAL = (*OUTAGES, "broker-freeze", "broker-lost", "controller", "leaders", "rolling")  # others go on meanwhile
+DEATHS = ("broker", "broker-lost", "controller")  # of one broker of several
+ENDS = (*KILLS, *OF_SEVERAL, "restart", "freeze")  # a process ends or stops as the fault begins
 LEAVES = ("join", "second", "skew")  # and here as it ends too
 HARMLESS = ("cancel", "repeat", "replay")  # to how soon others are served
 SETTLES_MS = 8000  # after which a fault that is over delays nobody: so late a killed classifier serves again
 AGAIN_MOST = 1.5  # jobs painted again for each that ran as a process ended
 FIRST_RESULT_S, MOVED_S = 3.0, 3.0  # after the broker's port accepts; after the session of a killed worker
+STILL_S, P99_BACK_S = 10.0, 10.0  # without any result, and until p99 is what it was, with one broker of several
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,10 @@ class Recovery:
     moved_limit_s: float
     first_result: list[Wait] = field(default_factory=list)  # from the broker's port until a result
     first_result_limit_s: float = FIRST_RESULT_S
+    still: list[Wait] = field(default_factory=list)  # of several brokers: the longest time without a result at a fault
+    still_limit_s: float = STILL_S
+    p99_back: list[Wait] = field(default_factory=list)  # of several: from a broker's death until p99 is as before
+    p99_back_limit_s: float = P99_BACK_S
     running_at_kills: int  # jobs under way as processes ended or stopped, of all these times together
     written_again: int  # open requests whose records a fault wrote again
     painted_twice_limit: float
@@ -50,12 +58,15 @@ def of(
     accepted_ms: Sequence[float] = (),
     written_again: int = 0,
     killers: Collection[str] = (),
+    ordinary: Collection[str] = (),
+    brokers: int = 1,
 ) -> Recovery:
     """What `events`, `images` and `results` tell about the faults of a run.
 
     `session_ms`: until a silent member is dead; `job_limit_s`: until a job's process is ended; `accepted_ms`: when a
     restarted broker's port accepted; `written_again`: open requests whose records a fault wrote again; `killers`:
-    requests that end the process which paints them.
+    requests that end the process which paints them; `ordinary`: requests that ask for nothing special; `brokers`: of
+    the run.
     """
     begun = faults.begun
     kills = [doing for doing in begun if doing.fault.kind in KILLS]
@@ -65,7 +76,11 @@ def of(
     spans = tally.paintings.spans(round(1000 * job_limit_s))
     running = sum(since_ms <= at_ms < until_ms for at_ms in moments for since_ms, until_ms in spans)
     outages = [doing for doing in begun if doing.fault.kind in OUTAGES and not doing.met_nothing]
+    answered = sorted(Answered(at, until - at) for name, (at, until) in tally.answered_ms.items() if name in ordinary)
+    several = begun if brokers > 1 else []
     return Recovery(
+        still=list(_still(several, tally.result_times_ms)),
+        p99_back=list(_p99_back(several, answered)),
         moved=sorted((_moved(kill, until_ms, begun) for kill, until_ms in gaps), key=attrgetter("seconds")),
         moved_limit_s=session_ms / 1000 + MOVED_S,
         first_result=[
@@ -83,6 +98,8 @@ def too_slow(recovery: Recovery) -> list[str]:
     judged = (
         ("a killed worker's job began elsewhere", recovery.moved, recovery.moved_limit_s),
         ("the first result came after the broker's port", recovery.first_result, recovery.first_result_limit_s),
+        ("no result came beside a broker's fault for", recovery.still, recovery.still_limit_s),
+        ("p99 was back after a broker's death in", recovery.p99_back, recovery.p99_back_limit_s),
     )
     return [
         f"{what} {wait.seconds:.1f} s (limit {limit_s:g} s, fault {wait.fault})"
@@ -126,6 +143,27 @@ def _firsts(
         if outage.fault.number not in told:
             told.add(outage.fault.number)
             yield outage, at_ms, first_ms
+
+
+def _still(begun: Sequence[Doing], times_ms: Sequence[int]) -> Iterator[Wait]:
+    """The longest time without a result between the beginning of a broker's fault and when it bothers nobody more."""
+    times = sorted(times_ms)
+    for doing in begun:
+        if doing.fault.kind in OF_SEVERAL and not doing.met_nothing and times:
+            until_ms = min(_over_ms(doing) + SETTLES_MS, times[-1])
+            inside = [at_ms for at_ms in times if doing.began_ms <= at_ms <= until_ms]
+            gaps = [other - one for one, other in pairwise([doing.began_ms, *inside])]
+            beside = _beside(begun, doing.began_ms, until_ms, doing)
+            yield Wait(doing.fault.number, round(max(gaps, default=0) / 1000, 2), beside)
+
+
+def _p99_back(begun: Sequence[Doing], answered: Sequence[Answered]) -> Iterator[Wait]:
+    for doing in begun:
+        if doing.fault.kind in DEATHS and not doing.met_nothing and answered:
+            back_ms = back_after_ms(answered, doing.began_ms, answered[-1].asked_ms)
+            if back_ms is not None:
+                beside = _beside(begun, doing.began_ms, doing.began_ms + back_ms, doing)
+                yield Wait(doing.fault.number, _seconds(0, back_ms), beside)
 
 
 def _moved(kill: Doing, until_ms: float, begun: Sequence[Doing]) -> Wait:

@@ -8,13 +8,13 @@ from functools import partial
 from typing import Any
 
 from replay.audit.reading import Audited, audit
-from replay.chaos import recovery
+from replay.chaos import cluster, recovery
 from replay.chaos.disks import hang_mark
 from replay.chaos.doing import Faults
 from replay.chaos.garbage import collect
-from replay.chaos.kinds import KINDS, deck
-from replay.chaos.options import SESSION_MS, ChaosOptions, deployment_of, processes_of, share_jars
-from replay.chaos.schedule import draw_faults, draw_requests, killers
+from replay.chaos.kinds import deck, kinds
+from replay.chaos.options import SESSION_MS, ChaosOptions, deployment_of, on_cluster, processes_of, share_jars
+from replay.chaos.schedule import LAST, Fault, draw_faults, draw_requests, killers, ordinary, with_last
 from replay.chaos.story import report_of
 from replay.chaos.world import World
 from replay.demo import state_of
@@ -25,12 +25,27 @@ from replay.readiness import PaintedView
 from replay.simulation.catalogs import load
 from replay.supervisor import Patience
 from schemas.topics import IMAGES
+from streams.broker import kafka_home
+from streams.broker_cluster import BrokerCluster
 from streams.client import RequestClient
 from streams.producer import KafkaRecordProducer
 from streams.reading import Follower
 from streams.settings import Settings
 
 TIRELESS = Patience(restarts=100_000, first_s=0.5, most_s=1.0)  # what an orchestrator does with a dead role
+
+
+ONCE = 0.8  # share of a run of several brokers after which one is lost for good, as the last fault
+
+
+def _faults(options: ChaosOptions, *, can_exit: bool) -> list[Fault]:
+    cards = deck(options.worker_ids, SESSION_MS, can_exit=can_exit, brokers=options.brokers)
+    chosen = [card for card in cards if not options.only or card.kind in options.only]
+    has_last = options.brokers > 1 and options.faults > 0 and (not options.only or cluster.LOST in options.only)
+    count = options.faults - has_last if chosen else 0
+    last = ONCE if options.brokers > 1 else LAST
+    faults = draw_faults(chosen, count, options.span_ms, options.seed, last) if count else []
+    return with_last(faults, cluster.LOST, options.span_ms, ONCE, options.seed) if has_last else faults
 
 
 class ChaosRun:
@@ -41,11 +56,12 @@ class ChaosRun:
     ) -> None:
         self._options, self._teller, self._usual, self._name = options, teller, settings, name
         self.settings = deployment_of(settings, options, name)
-        cards = deck(options.worker_ids, SESSION_MS, can_exit=self.settings.worker.engine == "chaos")
-        chosen = [card for card in cards if not options.only or card.kind in options.only]
-        self._faults = draw_faults(chosen, options.faults, options.span_ms, options.seed) if options.faults else []
+        self._cluster = BrokerCluster(kafka_home(self.settings), options.brokers) if options.brokers > 1 else None
+        if self._cluster is not None:
+            self.settings = on_cluster(self.settings, self._cluster.bootstrap)
+        self._faults = _faults(options, can_exit=self.settings.worker.engine == "chaos")
         self._due = draw_requests(f"chaos-{name}", options.requests, options.rate, options.seed, self._faults)
-        make = partial(processes_of, hang_mark(self.settings))
+        make = partial(processes_of, hang_mark(self.settings), with_twins=options.brokers > 1)
         self._hosted = Hosted(self.settings, inherited, options.worker_ids, teller, make, TIRELESS)
 
     def run(self) -> dict[str, Any]:
@@ -54,11 +70,15 @@ class ChaosRun:
         pathlib.Path(self.settings.store.folder).mkdir(parents=True, exist_ok=True)
         began_s = time.time()
         with ExitStack() as stack:
+            if self._cluster is not None:
+                self._teller.phase(f"starting {self._options.brokers} brokers")
+                stack.callback(self._cluster.stop_all)
+                self._cluster.start_all()
             self._hosted.start(stack)
             producer = KafkaRecordProducer(self.settings)
             stack.callback(producer.close)
             client = stack.enter_context(RequestClient(self.settings, producer))
-            world = World(self._hosted, client, producer)
+            world = World(self._hosted, client, producer, self._cluster)
             world.start(stack, sorted(load(self.settings.catalog, self.settings.published).variants))
             world.painting = self._hosted.ready.serving
             self._hosted.warm_up(client, f"warm-up-{self._name}", self._options.seed)
@@ -74,6 +94,7 @@ class ChaosRun:
         recovered = recovery.of(
             found.tally, faults, SESSION_MS, self.settings.worker.job_limit_s, accepted_ms=world.accepted_ms,
             written_again=len(world.doubled), killers=killers(self._due),
+            ordinary=ordinary(self._due), brokers=self._options.brokers,
         )  # fmt: skip
         return report_of(
             self._options, found, faults, recovered, left,
@@ -86,7 +107,7 @@ class ChaosRun:
 
     def _break(self, driver: Driver, world: World, stack: ExitStack) -> tuple[Faults, float]:
         """Requests and faults until both are over, or nothing moves any more."""
-        painted, faults = PaintedView(), Faults(self._faults, KINDS, world)
+        painted, faults = PaintedView(), Faults(self._faults, kinds(self._options.brokers), world)
         stack.callback(Follower(self.settings, [IMAGES], painted.on_record).start().close)
         stack.callback(faults.close)
         start_ms = epoch_ms()

@@ -42,14 +42,14 @@ class Card:
     lasts_ms: tuple[float, float] = (0.0, 0.0)
 
 
-def draw_faults(deck: Sequence[Card], count: int, span_ms: float, seed: int) -> list[Fault]:
-    """`count` faults over a run of `span_ms`: every card of the deck comes before any comes again."""
+def draw_faults(deck: Sequence[Card], count: int, span_ms: float, seed: int, last: float = LAST) -> list[Fault]:
+    """`count` faults over a run of `span_ms`, until its share `last`: each card of the deck comes before any again."""
     assert deck, "no fault to choose from"
     dice = random.Random(f"faults/{seed}")
     cards: list[Card] = []
     while len(cards) < count:
         cards += dice.sample(list(deck), k=len(deck))
-    times = sorted(dice.uniform(FIRST, LAST) * span_ms for _ in range(count))
+    times = sorted(dice.uniform(FIRST, last) * span_ms for _ in range(count))
     return [
         Fault(
             number=number,
@@ -61,6 +61,13 @@ def draw_faults(deck: Sequence[Card], count: int, span_ms: float, seed: int) -> 
         )
         for number, (at_ms, card) in enumerate(zip(times, cards[:count], strict=True))
     ]
+
+
+def with_last(faults: Sequence[Fault], kind: str, span_ms: float, share: float, seed: int) -> list[Fault]:
+    """These and one more of a kind that comes once, when `share` of the run is over."""
+    dice = random.Random(f"{kind}/{seed}").getrandbits(32)
+    once = Fault(number=len(faults), at_ms=round(share * span_ms), kind=kind, target="", lasts_ms=0, dice=dice)
+    return [*faults, once]
 
 
 def draw_requests(name: str, count: int, rate_rps: float, seed: int, faults: Sequence[Fault]) -> list[Due]:
@@ -96,6 +103,12 @@ def _mixed(row: Row, dice: random.Random) -> Row:
     if drawn < 0.25:
         return row._replace(wish=Wish(options=PaintOptions(n=2)))
     return row
+
+
+def ordinary(requests: Sequence[Due]) -> set[str]:
+    """Ids of the requests that asked for nothing special: how soon they are answered tells how well things go."""
+    plain = {due.request_id for due in requests if due.row.wish == Wish() and due.row.slack_ms is None}
+    return plain - killers(requests)
 
 
 def killers(requests: Sequence[Due]) -> set[str]:

@@ -35,6 +35,7 @@ def report_of(
         "engine": options.engine,
         "rate_rps": options.rate,
         "workers": options.workers,
+        "brokers": options.brokers,
         **counted,
         "orphans": found.pictures.orphans if found.pictures else 0,
         "orphans_left": orphans_left,

@@ -15,6 +15,7 @@ from schemas.errors import PochadeError
 from schemas.messages import GenerateRequest
 from schemas.record import Delivered, Incoming, Outgoing
 from schemas.topics import CLASSIFIED, IMAGES, OUTCOMES, jobs_topic
+from streams.broker_cluster import BrokerCluster
 from streams.client import RequestClient
 from streams.producer import KafkaRecordProducer
 from streams.reading import Follower
@@ -36,8 +37,15 @@ class NotThere(PochadeError):
 class World:
     """Everything here but `beside` is called by the thread that starts processes (Linux's rule for their end)."""
 
-    def __init__(self, hosted: Hosted, client: RequestClient, producer: KafkaRecordProducer) -> None:
-        self.hosted, self.client, self.producer = hosted, client, producer
+    def __init__(
+        self,
+        hosted: Hosted,
+        client: RequestClient,
+        producer: KafkaRecordProducer,
+        cluster: BrokerCluster | None = None,
+    ) -> None:
+        """`cluster`: of a run with several brokers."""
+        self.hosted, self.client, self.producer, self.cluster = hosted, client, producer, cluster
         self.settings: Settings = hosted.settings
         self.processes: dict[str, RoleProcess] = {each.name: each for each in hosted.processes}
         self.asked: dict[str, GenerateRequest] = {}

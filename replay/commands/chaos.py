@@ -14,6 +14,8 @@ from schemas.errors import PochadeError, Unknown
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for Kafka's client
     from streams.settings import Settings
 
+BROKERS = click.IntRange(1, 5)  # of one machine
+
 
 @click.command()
 @click.option("--requests", type=click.IntRange(min=1), default=200, show_default=True, help="Numbered requests.")
@@ -22,6 +24,7 @@ if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for Kafk
 @click.option("--engine", type=click.Choice(["profile", "diffusers"]), default="profile", show_default=True)
 @click.option("--rate", "rate_rps", type=POSITIVE, help="Requests per second (default: 8; diffusers: 2).")
 @click.option("--workers", type=click.IntRange(2, 32), default=3, show_default=True, help="Painting processes.")
+@click.option("--brokers", type=BROKERS, default=1, show_default=True, help="Kafka nodes; with 3, two of each role.")
 @click.option("--policy", metavar="NAME", help="The planner's (default: one that judges every first picture).")
 @click.option("--only", multiple=True, metavar="KIND", help="Faults of this kind, such as kill; may be repeated.")
 @click.option("--report", type=FILE_OUT, help="Where the JSON report goes (default HOME/chaos/report.json).")
@@ -33,13 +36,15 @@ def chaos(load: "Callable[[], Settings]", /, **asked: Any) -> None:
     Starts a broker and every role in HOME/chaos, publishes numbered requests, and kills, stops, doubles, misleads and
     cuts off roles, the broker and the store at times that follow from --seed. Exit status 1 if a promise was broken;
     then everything is kept, and the report names the folder. How soon work went on is told, and named where it was too
-    slow though no other fault was near: that breaks no promise, as the machine has a part in it.
+    slow though no other fault was near: that breaks no promise, as the machine has a part in it. With --brokers 3 each
+    record has three copies; brokers are killed, ended, frozen and restarted one by one, and one is lost for good.
 
     \b
     Examples:
       pochade chaos
       pochade chaos --requests 5000 --faults 60 --seed 2 --report chaos-2.json
       pochade chaos --requests 300 --faults 12 --engine diffusers
+      pochade chaos --brokers 3 --requests 600 --faults 12
     """
     from rich.console import Console
 
@@ -51,7 +56,7 @@ def chaos(load: "Callable[[], Settings]", /, **asked: Any) -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, leave)
     options, own = ChaosOptions(**asked), load()
-    _check(options.only)
+    _check(options.only, options.brokers)
     with open_teller(Console()) as teller:
         run = ChaosRun(own, settings.load(), options, run_name(options), teller)
         log_to(run.settings.home / "logs" / "chaos.log")
@@ -62,12 +67,15 @@ def chaos(load: "Callable[[], Settings]", /, **asked: Any) -> None:
         run.clear()
 
 
-def _check(kinds: Sequence[str]) -> None:
-    from replay.chaos.kinds import KINDS
+def _check(asked: Sequence[str], brokers: int) -> None:
+    from replay.chaos.kinds import kinds
 
-    for kind in kinds:
-        if kind not in KINDS:
-            raise Unknown("kind of fault", kind, KINDS)
+    if brokers == 2:
+        raise PochadeError("--brokers 2: neither of two brokers may die; 3 or more go on with one less")
+    known = kinds(brokers)
+    for kind in asked:
+        if kind not in known:
+            raise Unknown("kind of fault", kind, known)
 
 
 def _tell(report: dict[str, Any], target: pathlib.Path, prefix: str) -> None:
@@ -83,8 +91,11 @@ def _tell(report: dict[str, Any], target: pathlib.Path, prefix: str) -> None:
     click.echo(f"{'report':<20}{target}")
     if report["broken"]:
         home = shlex.quote(report["home"])
+        again, kept = f"Again: `{report['again']}`.", f"All of it is kept in {report['home']}"
+        if report["brokers"] > 1:
+            raise PochadeError(f"{report['broken']}. {again} {kept}")
         raise PochadeError(
-            f"{report['broken']}. Again: `{report['again']}`. All of it is kept in {report['home']}: "
+            f"{report['broken']}. {again} {kept}: "
             f"`pochade --home {home} up`, then `pochade --home {home} --set kafka.prefix={prefix} audit`"
         )
 
@@ -95,7 +106,7 @@ def lines(report: dict[str, Any]) -> dict[str, str]:
 
     outcomes, recovery = report["outcomes"], report["recovery"]
     done = sum(not each["told"].startswith(NOT_DONE) for each in report["faults"])
-    return {
+    told = {
         "accepted": str(report["accepted"]),
         "outcomes": ", ".join(f"{count} {status}" for status, count in outcomes.items()),
         "lost / duplicates": f"{report['lost']} / {report['duplicates']}",
@@ -111,8 +122,11 @@ def lines(report: dict[str, Any]) -> dict[str, str]:
         "faults": f"{done} of {len(report['faults'])}; the others met nothing",
         "jobs moved after": _most(recovery["moved"], recovery["moved_limit_s"], "a worker's kill"),
         "first result after": _most(recovery["first_result"], recovery["first_result_limit_s"], "the broker's port"),
-        "too slow": "; ".join(report["too_slow"]) or "nothing",
     }
+    if report["brokers"] > 1:
+        told["no result for"] = _most(recovery["still"], recovery["still_limit_s"], "a broker's fault")
+        told["p99 back after"] = _most(recovery["p99_back"], recovery["p99_back_limit_s"], "a broker's death")
+    return {**told, "too slow": "; ".join(report["too_slow"]) or "nothing"}
 
 
 def _most(waits: list[dict[str, Any]], limit_s: float, since: str) -> str:

@@ -45,9 +45,9 @@ def test_models_are_loaded_before_the_broker_is_asked_as_it_may_be_away_meanwhil
     for name in ("PlanView", "EndedView", "FleetView"):
         view = SimpleNamespace(start=lambda: done.append("view"), close=lambda: None)
         monkeypatch.setattr(process_views, name, lambda *_args, view=view: view)
+    monkeypatch.setattr(process_views, "check_access", lambda *_args: None)
     known = SimpleNamespace(start=lambda: done.append("schemas"), close=lambda: None)
     monkeypatch.setattr(process_views, "KnownSchemas", lambda _settings: known)
-    monkeypatch.setattr(process_views, "check_access", lambda *_args: None)
     monkeypatch.setattr(process_views, "create_topics", lambda *_args: done.append("topics"))
     monkeypatch.setattr(classify, "open_judge", lambda _catalog: done.append("models"))
     monkeypatch.setattr(scoring, "open_scorers", lambda _catalog: done.append("models"))

@@ -95,7 +95,7 @@ def host() -> AgentHost:
     host = AgentHost.__new__(AgentHost)
     host._schemas = SchemaWait("test")
     host._loop, host.app = None, types.SimpleNamespace(crashed=False)
-    host._words = logs.LastError("test.broker")
+    host._words, host._schemas = logs.LastError("test.broker"), SchemaWait("test")
     return host
 
 

@@ -8,9 +8,9 @@ import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from replay.processes import role_process, spawn
+from replay.processes import RoleProcess, role_process, spawn
 from schemas.ids import new_request_id
 from schemas.messages import GenerateRequest, Heartbeat, Plan, Result
 from schemas.record import Incoming, Outgoing
@@ -37,9 +37,15 @@ class Pipeline:
     """Starts, kills and stops roles; submits prompts; hears results, plans, heartbeats and dead letters."""
 
     def __init__(
-        self, settings: Settings, logs: pathlib.Path, catalog: str = "profile", extra: Sequence[str] = ()
+        self,
+        settings: Settings,
+        logs: pathlib.Path,
+        catalog: str = "profile",
+        extra: Sequence[str] = (),
+        roles: Mapping[str, list[str]] = ROLES,
     ) -> None:
-        self.settings, self._logs = settings, logs
+        """`extra`: settings of every process, as name=value; `roles`: process -> what it serves."""
+        self.settings, self._logs, self._roles = settings, logs, roles
         self._options = [
             "--home", str(settings.home), "--set", f"kafka.prefix={settings.kafka.prefix}",
             "--set", f"results.format={settings.results.format}", "--set", f"catalog={catalog}",
@@ -74,13 +80,13 @@ class Pipeline:
     def start(self) -> "Pipeline":
         """Start every role and wait until a plan with both workers is obeyed."""
         self._follower.start()
-        for name in ROLES:
+        for name in self._roles:
             self.start_role(name)
         self.until(self.is_ready, "a plan, both workers and all roles ready")
         return self
 
     def is_ready(self) -> bool:
-        """Both workers serve what the newest plan allocates to them, and every role that lives says it is ready."""
+        """All workers serve what the newest plan allocates to them, and every role that lives says it is ready."""
         return self._workers_serve() and all(
             self._says_ready(name) for name, process in self._processes.items() if process.poll() is None
         )
@@ -90,17 +96,21 @@ class Pipeline:
         return bool(addresses) and ask(f"{addresses[-1]}/readyz")[0] == 200
 
     def _workers_serve(self) -> bool:
+        workers = sum(roles == ["worker"] for roles in self._roles.values())
         with self._lock:
             serving = {
                 name: beat.variant for name, (_, beat) in self.heartbeats.items() if beat.state in ("ready", "painting")
             }
-            return bool(self.plans) and self.plans[-1][1].allocation == serving and len(serving) == 2
+            return bool(self.plans) and self.plans[-1][1].allocation == serving and len(serving) == workers
+
+    def process(self, name: str) -> RoleProcess:
+        """What to run for one role."""
+        own = {"worker.id": name} if name.startswith("worker") else {}
+        return role_process(name, self._roles[name], self._options, own)
 
     def start_role(self, name: str) -> None:
         """Start one role's process."""
-        own = {"worker.id": name} if name.startswith("worker") else {}
-        process = role_process(name, ROLES[name], self._options, own)
-        child = spawn(process.command, self._logs / f"{name}.log")
+        child = spawn(self.process(name).command, self._logs / f"{name}.log")
         assert isinstance(child, subprocess.Popen)
         self._processes[name] = child
 

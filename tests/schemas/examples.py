@@ -6,6 +6,7 @@ from schemas.messages import (
     Admission,
     Cascade,
     ClassifiedRequest,
+    EndedChunk,
     Event,
     Expected,
     GenerateJob,
@@ -121,6 +122,14 @@ SHED = (
         PAINTED_OVER[3], admission=Admission(shares={"batch": 0.0}, reason="shed: ...", retry_after_ms=5000)
     ),
 )
+# what a ledger remembers; id 26
+REMEMBERED = (
+    EndedChunk(
+        partition=3, results_topic="MkU3OEVBNTcwNTJENDM2Qg", first_offset=120, end_offset=127,
+        oldest_ms=1_700_000_000_460, newest_ms=1_700_000_009_460, digests=bytes(range(24)),
+        classified_topic="bFVQMkU3OEVBNTcwNTJENA", classified_offset=140, open=bytes(range(28)),
+    ),
+)  # fmt: skip
 EXAMPLE_OF = dict(
-    enumerate((*FIRST, *LATER, *PAINTED_OVER, *BACK, *DRAWN_BY_CHANCE, *SHED), start=1)
+    enumerate((*FIRST, *LATER, *PAINTED_OVER, *BACK, *DRAWN_BY_CHANCE, *SHED, *REMEMBERED), start=1)
 )  # schema id -> what its golden bytes say

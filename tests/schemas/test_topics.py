@@ -4,7 +4,8 @@ from schemas import topics
 
 
 def test_topics_that_the_ledger_joins_have_equal_partition_counts() -> None:
-    counts = {t.partitions for t in topics.TABLE if t.name in (topics.CLASSIFIED, topics.OUTCOMES, topics.RESULTS)}
+    joined = (topics.CLASSIFIED, topics.OUTCOMES, topics.RESULTS, topics.ENDED)
+    counts = {t.partitions for t in topics.TABLE if t.name in joined}
     assert len(counts) == 1
 
 
@@ -34,3 +35,16 @@ def test_a_deployment_may_have_more_partitions_for_the_flow_of_requests_and_no_o
     assert {more[name] for name in (topics.PROMPTS, topics.CLASSIFIED, topics.OUTCOMES, topics.RESULTS)} == {16}
     assert {more[name] for name in (topics.PLAN, topics.FLEET, topics.DLQ, topics.SCHEMAS)} == {1}
     assert topics.table() == topics.TABLE
+
+
+def test_whatever_may_still_be_read_is_younger_than_what_the_ledger_remembers() -> None:
+    config = {t.name: {key: int(t.config.get(key, -1)) for key in ("retention.ms", "segment.ms")} for t in topics.TABLE}
+    upstream = (topics.PROMPTS, topics.PROMPTS_BATCH, topics.CLASSIFIED, topics.IMAGES, topics.OUTCOMES)
+    jobs = topics.jobs_topic("light", 1).config
+    oldest = max(
+        int(jobs["retention.ms"]) + int(jobs["segment.ms"]),
+        *(config[name]["retention.ms"] + config[name]["segment.ms"] for name in upstream),
+    )
+    assert min(int(jobs["segment.ms"]), *(config[name]["segment.ms"] for name in upstream)) > 0
+    assert oldest + topics.SKEW_MS < topics.WINDOW_MS <= config[topics.RESULTS]["retention.ms"]
+    assert config[topics.RESULTS]["retention.ms"] < config[topics.ENDED]["retention.ms"]

@@ -156,6 +156,24 @@ def test_a_partition_whose_place_is_not_told_is_asked_for_again_not_skipped(foll
         follower._starts(EVENTS)
 
 
+def test_header_names_that_are_no_text_cost_their_names_however_often_they_are_asked_for() -> None:
+    odd = [(b"\xff\xfe", b"1"), (b"good", b"2"), (b"none", None)]
+    keeper = Producer({"bootstrap.servers": "ignored", "test.mock.num.brokers": 1, "log_level": 2})
+    (host,) = keeper.list_topics("t", timeout=PATIENCE_S).brokers.values()
+    address = f"{host.host}:{host.port}"
+    good = [(None, b"v", [(b"good", b"1")])] * 50
+    write_batch(address, "t", a_batch(*good, (None, b"v", odd), (None, b"v", odd[:1])))
+    consumer = Consumer({"bootstrap.servers": address, "group.id": "g", "log_level": 2})
+    consumer.assign([TopicPartition("t", 0, 0)])
+    messages = consumer.consume(52, PATIENCE_S)
+    # the first make the calls specialised, as they are in a role that runs: only then the client's error goes unnoticed
+    assert [headers_of(message) for message in messages[:50]] == [{"good": b"1"}] * 50
+    for _ in range(2):
+        assert headers_of(messages[50]) == {NAMELESS: b"1", "good": b"2", "none": b""}
+        assert headers_of(messages[51]) == {NAMELESS: b"1"}
+    consumer.close()
+
+
 def test_a_follower_that_hangs_in_a_record_does_not_hang_who_closes_it(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -189,21 +207,3 @@ def test_a_follower_that_hangs_in_a_record_does_not_hang_who_closes_it(
     follower._thread.join(PATIENCE_S)
     follower.close()
     assert closed
-
-
-def test_header_names_that_are_no_text_cost_their_names_however_often_they_are_asked_for() -> None:
-    odd = [(b"\xff\xfe", b"1"), (b"good", b"2"), (b"none", None)]
-    keeper = Producer({"bootstrap.servers": "ignored", "test.mock.num.brokers": 1, "log_level": 2})
-    (host,) = keeper.list_topics("t", timeout=PATIENCE_S).brokers.values()
-    address = f"{host.host}:{host.port}"
-    good = [(None, b"v", [(b"good", b"1")])] * 50
-    write_batch(address, "t", a_batch(*good, (None, b"v", odd), (None, b"v", odd[:1])))
-    consumer = Consumer({"bootstrap.servers": address, "group.id": "g", "log_level": 2})
-    consumer.assign([TopicPartition("t", 0, 0)])
-    messages = consumer.consume(52, PATIENCE_S)
-    # the first make the calls specialised, as they are in a role that runs: only then the client's error goes unnoticed
-    assert [headers_of(message) for message in messages[:50]] == [{"good": b"1"}] * 50
-    for _ in range(2):
-        assert headers_of(messages[50]) == {NAMELESS: b"1", "good": b"2", "none": b""}
-        assert headers_of(messages[51]) == {NAMELESS: b"1"}
-    consumer.close()

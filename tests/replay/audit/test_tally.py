@@ -4,8 +4,9 @@ import pytest
 
 from planner.outcomes import result_of
 from replay.audit.figures import verdict
-from schemas.topics import CLASSIFIED, IMAGES, OUTCOMES, PROMPTS, PROMPTS_BATCH
-from tests.builders import NOW_MS, an_image_ref
+from schemas.topics import CLASSIFIED, IMAGES, OUTCOMES, PROMPTS, PROMPTS_BATCH, RESULTS
+from streams.codec import encode
+from tests.builders import NOW_MS, a_classified, a_job, a_request, an_image, an_image_ref
 from tests.replay.audit.topics import JOBS, Topics, a_failure, an_end
 
 
@@ -143,3 +144,46 @@ def test_drafts_on_the_path_and_all_of_several_pictures_are_named() -> None:
     result = result_of(dataclasses.replace(an_end(image), request_id="a"))
     assert topics.tally().named == {"file:///images/ab.png": {"ab"}, "file:///2.png": {"2"}}
     assert result.image_uris == ("file:///images/ab.png", "file:///2.png")
+
+
+def test_a_request_routed_anew_and_painted_again_is_counted_on_whatever_level() -> None:
+    topics = Topics()
+    for level, job in (("light", "first"), ("heavy", "second"), ("heavy", "second")):  # a job read again is the same
+        classified = a_classified(a_request(request_id="a"))
+        topics.write(IMAGES, "a", encode(an_image(a_job(classified, job_id=job, level=level))))
+    escalated = a_job(a_classified(a_request(request_id="a")), job_id="third", level="heavy", stage=1)
+    topics.write(IMAGES, "a", encode(an_image(escalated)))
+    found = topics.tally().figures()
+    assert (found.painted, found.painted_twice, found.painted_anew) == (3, 0, 1)
+    assert found.wasted_s > 0
+
+
+DAY_MS = 24 * 60 * 60 * 1000
+
+
+def a_late_end(topics: Topics, name: str, asked_days_ago: float) -> None:
+    """What a ledger writes that has forgotten how a request ended."""
+    expired = dataclasses.replace(
+        result_of(a_failure(name, "nobody had ended it")), created_ms=round(NOW_MS - asked_days_ago * DAY_MS)
+    )
+    topics.write(RESULTS, name, encode(expired), timestamp_ms=NOW_MS)
+
+
+def test_a_second_result_of_a_request_that_ended_before_the_time_audited_is_found(topics: Topics) -> None:
+    first = topics.write(RESULTS, "old", b"whatever it said", timestamp_ms=NOW_MS - 9 * DAY_MS)
+    a_late_end(topics, "old", 10)
+    a_late_end(topics, "older", 12)  # whose first result is not there
+    a_late_end(topics, "in flight", 0.0)
+    topics.records.remove(first)  # it lies before what is read for the time audited
+    tally = topics.tally(since_ms=NOW_MS)
+    assert tally.late() == {"old", "older"}
+    tally.add_before(first, tally.late())
+    tally.add_before(dataclasses.replace(first, key=b"another"), tally.late())
+    found = tally.figures()
+    assert found.doubled == {"old": 1}
+    assert verdict(found) == "1 results came beyond a request's first (old)"
+
+
+def test_nothing_lies_before_an_audit_of_everything(topics: Topics) -> None:
+    a_late_end(topics, "old", 10)
+    assert topics.tally().late() == set()

@@ -62,6 +62,7 @@ def test_the_jars_of_the_usual_home_are_used_again(tmp_path: pathlib.Path) -> No
 
 def test_the_end_of_a_run_tells_faults_that_met_nothing() -> None:
     report = {
+        "brokers": 1,
         "accepted": 2, "outcomes": {"COMPLETED": 2}, "lost": 0, "duplicates": 0, "late_commits": 0, "painted": 3,
         "painted_twice": 1, "wasted_s": 0.2, "begun_in_vain": 0, "orphans": 1, "orphans_left": 0, "dead_letters": 0,
         "pictures": {"checked": 2, "broken": []},
@@ -87,3 +88,20 @@ def test_a_kind_of_fault_that_there_is_not_is_refused_with_those_that_there_are(
     done = CliRunner().invoke(main, ["chaos", "--only", "kil"], prog_name="pochade")
     assert done.exit_code == 1
     assert "did you mean 'kill'?" in done.stderr
+
+
+def test_a_kind_of_several_brokers_is_refused_where_there_is_one() -> None:
+    done = CliRunner().invoke(main, ["chaos", "--only", "rolling"], prog_name="pochade")
+    assert done.exit_code == 1
+    assert "rolling" in done.stderr
+
+
+def test_two_brokers_are_refused_because_neither_may_die() -> None:
+    done = CliRunner().invoke(main, ["chaos", "--brokers", "2"], prog_name="pochade")
+    assert (done.exit_code, "neither of two brokers may die" in done.stderr) == (1, True)
+
+
+def test_a_run_with_several_brokers_has_two_processes_of_each_role_and_says_so() -> None:
+    names = [process.name for process in processes_of(pathlib.Path("mark"), [], ["worker-1"], with_twins=True)]
+    assert names == [*ROLES, *(f"{role}-2" for role in ROLES), "worker-1"]
+    assert "--brokers 3" in some(brokers=3).again(pathlib.Path("/h"))

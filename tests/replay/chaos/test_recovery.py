@@ -1,5 +1,6 @@
 """What a run's faults cost, told from topics."""
 
+import dataclasses
 from collections.abc import Generator
 from typing import cast
 
@@ -16,6 +17,7 @@ from tests.replay.audit.topics import Topics, a_failure
 NOBODY = cast(World, None)
 KILL, OTHER, OUTAGE = ("kill", "worker-1"), ("freeze", "ledger"), ("broker", "")
 ABSENT = ("restart", "nobody")
+LOST, LEADERS = ("broker-lost", ""), ("leaders", "")
 
 
 def lasting(_world: World, fault: Fault) -> Generator[float, None, str]:
@@ -154,3 +156,29 @@ def test_a_request_that_ends_its_process_is_a_kill_each_time_it_is_begun() -> No
     for at in (1000, 9000):
         topics.begin("killer", "worker-1", NOW_MS + at)
     assert recovery(topics, Faults([], {}, NOBODY), killers={"killer"}).running_at_kills == 2
+
+
+def test_how_long_no_result_came_at_a_brokers_fault_is_told_where_others_should_have_gone_on() -> None:
+    topics, faults = Topics(), begun(at_1000=LOST, at_60000=LEADERS)
+    for at_ms in (500, 1500, 6500, 7000, 12_000, 59_000, 60_500, 61_000, 66_000):
+        a_result(topics, str(at_ms), NOW_MS + at_ms)
+    found = recovery(topics, faults, brokers=3)
+    assert found.still == [Wait(1000, 5.0, ()), Wait(60_000, 5.0, ())]
+    assert recovery(topics, faults).still == [], "one broker has no others"
+    assert too_slow(found) == []
+
+
+def a_quick_or_slow_result(topics: Topics, name: str, asked_ms: int, took_ms: int) -> None:
+    result = dataclasses.replace(result_of(a_failure(name, "test")), created_ms=asked_ms)
+    topics.write(RESULTS, name, encode(result), timestamp_ms=asked_ms + took_ms)
+
+
+def test_p99_after_a_brokers_death_is_told_of_ordinary_requests() -> None:
+    topics, names = Topics(), [str(at_ms) for at_ms in range(0, 60_000, 100)]
+    for name in names:
+        slow = 20_000 <= int(name) < 33_000
+        a_quick_or_slow_result(topics, name, NOW_MS + int(name), 9000 if slow else 50)
+    found = recovery(topics, begun(at_20000=LOST), brokers=3, ordinary=names)
+    assert found.p99_back == [Wait(20_000, 13.0, ())]
+    assert too_slow(found) == ["p99 was back after a broker's death in 13.0 s (limit 10 s, fault 20000)"]
+    assert recovery(topics, begun(at_20000=LOST), brokers=3).p99_back == [], "nobody asked for the ordinary"

@@ -1,7 +1,22 @@
 from collections import Counter
 
-from replay.chaos.kinds import KINDS, ROLES, deck
-from replay.chaos.schedule import EXIT, FIRST, HANG, LAST, SLOW, Card, Fault, draw_faults, draw_requests, killers
+from replay.chaos import cluster as several
+from replay.chaos.cluster import LOST
+from replay.chaos.kinds import KINDS, ROLES, TWINS, deck, kinds
+from replay.chaos.schedule import (
+    EXIT,
+    FIRST,
+    HANG,
+    LAST,
+    SLOW,
+    Card,
+    Fault,
+    draw_faults,
+    draw_requests,
+    killers,
+    ordinary,
+    with_last,
+)
 
 WORKERS = ["worker-1", "worker-2", "worker-3"]
 DECK = deck(WORKERS, 3000, can_exit=True)
@@ -79,3 +94,26 @@ def test_a_fault_after_the_last_request_is_the_last_request() -> None:
 def test_a_card_without_a_duration_makes_a_fault_without_one() -> None:
     (fault,) = draw_faults([Card(kind="kill", target="ledger")], 1, SPAN_MS, 0)
     assert (fault.kind, fault.target, fault.lasts_ms) == ("kill", "ledger", 0)
+
+
+def test_several_brokers_are_broken_one_by_one_and_every_process_has_its_faults() -> None:
+    cards = deck(WORKERS, 3000, can_exit=True, brokers=3)
+    assert {card.kind for card in cards} == set(kinds(3)) - {LOST}
+    assert {card.target for card in cards if card.kind == "restart"} == {*TWINS, *WORKERS}
+    assert sum(card.kind in several.KINDS for card in cards) > len(cards) / 5
+
+
+def test_a_broker_is_lost_for_good_once_after_all_other_faults() -> None:
+    others = draw_faults(deck(WORKERS, 3000, can_exit=True, brokers=3), 11, SPAN_MS, 3, last=0.8)
+    faults = with_last(others, LOST, SPAN_MS, 0.8, 3)
+    assert [fault.kind for fault in faults].count(LOST) == 1
+    assert faults[-1].kind == LOST
+    assert max(fault.at_ms for fault in others) <= faults[-1].at_ms == 0.8 * SPAN_MS
+
+
+def test_ordinary_requests_ask_for_nothing_special() -> None:
+    requests = draw_requests("run", 200, 10, 1, [a_fault("exit"), a_fault("slow")])
+    plain = ordinary(requests)
+    assert 100 < len(plain) < 190
+    assert not plain & killers(requests)
+    assert all(due.row.slack_ms is None for due in requests if due.request_id in plain)

@@ -1,0 +1,27 @@
+"""`pochade chaos` in a process of its own, and its report."""
+
+import json
+import pathlib
+import subprocess
+import sys
+from typing import Any
+
+import psutil
+
+POCHADE = "from streams.cli import main; main(prog_name='pochade')"
+
+
+def chaos(home: pathlib.Path, *asked: str, limit_s: float) -> dict[str, Any]:
+    """The report of a run that broke no promise and left no process."""
+    command = [sys.executable, "-c", POCHADE, "--home", str(home), "chaos", "--report", str(home / "report.json")]
+    done = subprocess.run([*command, *asked], capture_output=True, text=True, timeout=limit_s)
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = [" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"])]
+    assert [line for line in lines if str(home) in line] == [], "the run left processes"
+    report: dict[str, Any] = json.loads((home / "report.json").read_text())
+    return report
+
+
+def told(report: dict[str, Any]) -> list[str]:
+    """What each fault did, those left out that met nothing."""
+    return [each["told"] for each in report["faults"] if not each["told"].startswith("not done")]
