@@ -4,7 +4,9 @@
 import asyncio
 import json
 import pathlib
+import threading
 from collections.abc import Iterator, Sequence
+from http.server import ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -17,7 +19,7 @@ from schemas.messages import ClassifiedRequest, Plan
 from schemas.record import Delivered, Incoming, Outgoing
 from schemas.registry import Registered, by_id, registered
 from schemas.topics import CLASSIFIED, FLEET, OUTCOMES, PLAN_KEY, PROMPTS, SCHEMAS
-from streams import codec, faust_host, schema_wait
+from streams import codec, faust_host, registry_server, schema_wait
 from streams.codec import awaited_schema, decode, encode
 from streams.faust_host import AgentHost
 from streams.held_back import HeldBack
@@ -25,6 +27,7 @@ from streams.memory import MemoryRecordProducer
 from streams.reading import Follower
 from streams.schema_topic import KnownSchemas, entry_in, told
 from streams.schema_wait import GRACE_EVERY_S, GRACE_S, SchemaWait
+from streams.settings import Registry as RegistrySettings
 from streams.settings import load
 from tests.agents.stubs import a_record
 from tests.builders import a_catalog, a_classified, a_plan, a_request
@@ -142,6 +145,27 @@ def test_a_registry_is_asked_for_what_nobody_told(of_tomorrow: bytes) -> None:
     known.ask_registry()
     assert registry.asked.count(9999) == 2, "it may be told later"
     assert len(registry.asked) == 3
+    known.close()
+
+
+class Served(registry_server.Handler):
+    """A registry that has the next release's schemas, under the ids of its file."""
+
+    def do_GET(self) -> None:  # noqa: N802  the base class finds methods by these names
+        (found,) = [entry for entry in entries() if self.path.endswith(f"/{entry.id}")]
+        self._send(200, {"schemaType": "AVRO", "schema": json.dumps(found.schema)})
+
+
+def test_the_configured_registry_is_the_one_that_is_asked(of_tomorrow: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with ThreadingHTTPServer(("127.0.0.1", 0), Served) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        known = KnownSchemas(SETTINGS.model_copy(update={"registry": RegistrySettings(url=url)}))
+        assert awaited_schema(of_tomorrow) is not None
+        known.ask_registry()
+        server.shutdown()
+    assert decode(of_tomorrow, ClassifiedRequest) == a_classified()
     known.close()
 
 
