@@ -1,10 +1,12 @@
 """Transactions that never come back, found by `pochade chaos --only broker --only second --seed 32`."""
 
+import contextlib
 import threading
 from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
+from confluent_kafka import KafkaException
 
 from agents import lane
 from streams import lease, transactions
@@ -32,11 +34,12 @@ def test_a_ledger_whose_transaction_hangs_ends_its_process(
 ) -> None:
     broker = Broker(now_ms=NOW_MS)
     with connected(broker):
-        served = lane.Lane(SETTINGS, 0, bitten.set)
+        served = lane.Lane(SETTINGS, 0, bite=bitten.set)
         monkeypatch.setattr(
             served._producer, "commit_transaction", lambda *_: bitten.wait(PATIENCE_S) or pytest.fail("nobody ended it")
         )
-        served.serve([a_record(an_outcome(request_id="r"), key=b"r")], Group(broker))
+        with contextlib.suppress(KafkaException):  # it hangs no more, and nothing was written
+            served.serve([a_record(an_outcome(request_id="r"), key=b"r", timestamp_ms=NOW_MS)], Group(broker))
     assert bitten.is_set()
 
 

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from agents.lane import WINDOW_MS, Lane
+from agents.lane import Lane
 from agents.ledger import Ledger
 from schemas.messages import Outcome, Result, Status
 from schemas.record import Incoming, Outgoing
@@ -146,13 +146,6 @@ def test_an_outcome_of_which_no_result_can_be_made_ends_its_request_as_failed(bo
     assert [(r.request_id, r.status) for r in books.said()] == [("r-1", Status.FAILED), ("r-2", Status.FAILED)]
     assert "makes no result" in books.said()[0].reason
     assert encode(said).startswith(books.dead[0].value or b"-")
-
-
-def test_ids_older_than_the_results_topic_are_forgotten(books: Books) -> None:
-    lane = books.lane()
-    lane.serve([outcome("r-1", 0)], books.group)
-    lane._remember(["r-2"], now_ms() + WINDOW_MS + 1000)
-    assert list(lane._ended) == ["r-2"]
 
 
 def test_two_ledgers_share_the_work_and_one_goes_on_alone(books: Books) -> None:
