@@ -46,7 +46,7 @@ class Classifier:
         request: GenerateRequest | None = None
         try:
             request = decode_request(record)
-            check_request(request, self._limits.max_prompt_bytes, now_ms())
+            check_request(request, self._limits.max_prompt_bytes, now_ms(), self._limits.max_deadline_s)
             check_options(request, self._limits.max_pictures)
         except InvalidRequest as error:
             subject: str | GenerateRequest = request_id_of(record)
