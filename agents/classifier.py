@@ -53,7 +53,7 @@ class Classifier:
             if request.request_id in self._ended:
                 metrics.DEAD_WORK.labels(self.role).inc()
                 return []
-            check_request(request, self._limits.max_prompt_bytes, now_ms())
+            check_request(request, self._limits.max_prompt_bytes, now_ms(), self._limits.max_deadline_s)
             check_options(request, self._limits.max_pictures)
         except InvalidRequest as error:
             subject: str | GenerateRequest = request_id_of(record)

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from agents.lane import Lane
 from agents.open_requests import OpenRequests
 from agents.reading_again import Rereader
-from agents.remembered import ROLE
+from agents.remembered import NEW, ROLE
 from planner.ended_ids import digest_of
 from schemas import topics
 from schemas.record import Incoming
@@ -70,7 +70,7 @@ class Expiry:
                 raise KafkaException(found.error)
             return TopicPartition(self._topic, partition, max(0, found.offset))
 
-        return patiently(look, ANSWER_S)
+        return patiently(look, ANSWER_S, also=NEW)
 
     def leave(self, partitions: Iterable[int]) -> None:
         """These are somebody else's now."""

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from agents.broker_clock import BrokerClock
 from agents.ledger_topics import LedgerTopics
@@ -35,6 +35,8 @@ ROLE = "ledger"
 ANSWER_S = 10.0
 CHUNK_REST = 64_000  # bytes of a chunk for open requests (28,000), and for what a batch adds beyond a full one (24,000)
 LATER = 8  # chunks that wait to be written again; older ones are given up: a next start reads their results
+
+NEW = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC}  # made just now
 
 Send = Callable[[Outgoing], "Future[Delivered]"]
 
@@ -81,9 +83,13 @@ class Remembered:
         if not self._topics.has_ended:
             return
         since_ms = self._clock.now_ms() - self._topics.window_ms - SKEW_MS
-        start = _at(reader, topic_name(self._settings, ENDED), self._partition, since_ms)
-        if start is not None:
-            read_to_end(reader, start, self._take_chunks)
+        try:
+            start = _at(reader, topic_name(self._settings, ENDED), self._partition, since_ms)
+            if start is not None:
+                read_to_end(reader, start, self._take_chunks)
+        except KafkaException as error:
+            metrics.FALLBACKS.labels(ROLE, "no-chunks").inc()
+            log.warning("reading more of `results`, as chunks on `ended` cannot be read: %s", error)
 
     def begin(self, reader: Consumer, barrier: Barrier) -> None:
         """After the chunks: read what they do not cover, up to the barrier."""
@@ -187,7 +193,7 @@ def _at(reader: Consumer, topic: str, partition: int, moment_ms: int) -> TopicPa
             raise KafkaException(found.error)
         return found if found.offset >= 0 else None
 
-    return patiently(look, ANSWER_S)
+    return patiently(look, ANSWER_S, also=NEW)
 
 
 def _covered_to(begin: int, covered: Iterable[tuple[int, int]], barrier: int) -> int:

@@ -16,8 +16,9 @@ from schemas.errors import InvalidPlan, InvalidRecord, UnknownSchema
 from schemas.messages import Heartbeat, Pin, Plan
 from schemas.record import Incoming
 from streams import logs, metrics
+from streams.barrier import Barrier
 from streams.codec import decode
-from streams.control import read_control, take_in
+from streams.control import read_plans, take_in
 from streams.control_tail import ControlLog, Place, plan_of, tail
 from streams.reading import Follower, now_ms
 from streams.settings import Settings
@@ -26,7 +27,6 @@ FORGET_MS = 600_000  # a worker unheard of for longer leaves the view
 ENDED_WINDOW_MS = 60 * 60 * 1000
 ENDED_MOST = 500_000  # ids kept, about 60 MB; older ends are caught by the ledger
 START_TIMEOUT_S = 60
-LATE_MS = 600_000  # far more than a follower is ever behind
 
 
 log = logging.getLogger(__name__)
@@ -93,12 +93,13 @@ class PlanView:
         logs.obeying(self.plan.version)
         return self.plan
 
-    def catch_up(self) -> None:
-        """Take over the plans of late by now, before any is written after them.
+    def catch_up(self, barrier: Barrier) -> None:
+        """Take over the plans that former leaders wrote, before any is written after them.
 
-        Older ones were read at the start, and all of them would take longer than a leader may be silent.
+        Those that were handed over are known, and all of them would take longer than a leader may be silent. The end
+        that a reader is told may be an old one: that of the barrier is not.
         """
-        read_control(self._settings, self.obey, since_ms=now_ms() - LATE_MS)
+        read_plans(self._settings, self.obey, self.place.read_to, barrier)
 
     def find(self, version: int) -> Plan | None:
         """The plan of this version that readers obeyed: the first one; None if there was none."""

@@ -13,7 +13,9 @@ SALT = "admission"  # never the plan's version: under the same share a request i
 AHEAD_MS = 24 * 60 * 60 * 1000  # a creation time further ahead is in another unit, not a clock's error
 
 
-def check_request(request: GenerateRequest, max_prompt_bytes: int, now_ms: int) -> None:
+def check_request(
+    request: GenerateRequest, max_prompt_bytes: int, now_ms: int, max_deadline_s: float = math.inf
+) -> None:
     """Raise InvalidRequest unless the request's values can be served. A deadline in the past is no such fault."""
     who = f"(request {request.request_id[:80]})"
     if not 0 < len(request.request_id) <= MOST_ID:
@@ -23,9 +25,18 @@ def check_request(request: GenerateRequest, max_prompt_bytes: int, now_ms: int) 
     _check_texts(request, max_prompt_bytes, who)
     if request.seed is not None and not 0 <= request.seed < SEED_LIMIT:
         raise InvalidRequest(f"seed must be in [0, 2**63): got {request.seed}; choose another or omit it {who}")
+    _check_deadline(request.deadline_ms, max_deadline_s, now_ms, who)
     if not 0 <= request.created_ms <= now_ms + AHEAD_MS:
         got = f"got {request.created_ms}, now {now_ms}"
         raise InvalidRequest(f"created_ms must be epoch milliseconds, not ahead of now: {got}; check the unit {who}")
+
+
+def _check_deadline(deadline_ms: int | None, max_s: float, now_ms: int, who: str) -> None:
+    """The ledger remembers for some days who has ended: whom it forgot before the deadline it would end once more."""
+    ahead_s = 0.0 if deadline_ms is None else (deadline_ms - now_ms) / 1000
+    if ahead_s > max_s:
+        told = f"deadline_ms must be at most {max_s:g} s ahead (requests.max_deadline_s): got {deadline_ms}"
+        raise InvalidRequest(f"{told}, {ahead_s:.0f} s ahead; choose an earlier one or omit it {who}")
 
 
 def _check_prompt(prompt: str, max_bytes: int, who: str) -> None:

@@ -46,7 +46,7 @@ class Segment:
         found = at < len(self.high)
         at[~found] = 0
         found &= self.high[at] == high
-        is_here = found & (self.low[at] == low)
+        is_here: NDArray[np.bool_] = found & (self.low[at] == low)
         for each in np.flatnonzero(found & ~is_here):  # two digests with equal first 64 bits: 1 in 8,000 windows
             end = int(np.searchsorted(self.high, high[each], side="right"))
             is_here[each] = bool((self.low[at[each] : end] == low[each]).any())

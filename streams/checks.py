@@ -1,6 +1,5 @@
 """What `doctor` makes of the facts: one verdict each, and what to do about it."""
 
-import math
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,13 +7,28 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from schemas.messages import Heartbeat, Plan
-from schemas.topics import CLASSIFIED, ENDED, IMAGES, OUTCOMES, PROMPTS, RESULTS, full_name, jobs_topic
+from schemas.topics import (
+    CLASSIFIED,
+    DAY_MS,
+    ENDED,
+    IMAGES,
+    OUTCOMES,
+    PROMPTS,
+    PROMPTS_BATCH,
+    RESULTS,
+    SEGMENT_MS,
+    SKEW_MS,
+    WINDOW_MS,
+    full_name,
+    jobs_topic,
+)
 from streams.cluster import Found
 from streams.topic_diff import JOBS, Difference
 
 SKEW_WARN_MS = 1000
 DISK_WARN_BYTES = 2**30
 JOINED = (CLASSIFIED, OUTCOMES, RESULTS)
+UPSTREAM = (PROMPTS, PROMPTS_BATCH, CLASSIFIED, IMAGES, OUTCOMES)
 GONE = {"stopped"}
 
 
@@ -74,16 +88,23 @@ def check_joined(found: Mapping[str, Found]) -> Check:
 
 
 def check_retention(found: Mapping[str, Found]) -> Check:
-    """Whether results outlive everything upstream: else an old record could end its request a second time."""
+    """Whether what has ended is remembered for longer than any record upstream lives, which is a segment longer than it
+    must. Older records are never served again, so that none ends twice: they are lost."""
     if RESULTS not in found:
         return fail("retention", "results does not exist", "pochade topics create")
-    kept = found[RESULTS].retention_ms
-    upstream = [name for name in found if name in (PROMPTS, CLASSIFIED, IMAGES, OUTCOMES) or JOBS.fullmatch(name)]
-    longer = [name for name in upstream if found[name].retention_ms >= kept and not math.isinf(kept)]
-    if longer:
-        do = f"raise retention.ms of results above theirs, or lower theirs below {kept:.0f}"
-        return fail("retention", f"{', '.join(longer)} keep records as long as results or longer", do)
-    return ok("retention", "results outlive everything before them")
+    kept_ms = max(found[name].retention_ms for name in (RESULTS, ENDED) if name in found)
+    served_ms = min(kept_ms, WINDOW_MS) - SKEW_MS  # the age of what a ledger takes in
+    upstream = [name for name in found if name in UPSTREAM or JOBS.fullmatch(name)]
+    if short := [name for name in upstream if found[name].retention_ms > served_ms]:
+        do = "raise retention.ms of results and ended, or lower theirs"
+        shown = f"{', '.join(short)} keep records for longer than the ledger remembers, {served_ms / DAY_MS:.1f} days"
+        return fail("retention", f"{shown}: older ones are not served", do)
+    late = [name for name in upstream if found[name].retention_ms + found[name].segment_ms > served_ms]
+    if late:
+        do = f"pochade topics diff; set their segment.ms to {SEGMENT_MS}"
+        shown = f"segments of {', '.join(late)} may hold records longer than their retention"
+        return warn("retention", f"{shown}, and than the ledger remembers: it passes them over", do)
+    return ok("retention", "what has ended is remembered for longer than any record before it lives")
 
 
 def check_jobs(found: Mapping[str, Found], workers: Sequence[Heartbeat], prefix: str) -> list[Check]:

@@ -16,6 +16,7 @@ from streams import broker_probe
 from streams.admin import ANSWER_LIMIT_S, client_config, own_topics
 from streams.settings import Settings
 
+KAFKAS_SEGMENT_MS = 7 * 24 * 60 * 60 * 1000  # its default
 DENIED = {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
 
 
@@ -34,6 +35,11 @@ class Found:
         """How long a record stays; infinite for ever, and for a compacted topic."""
         limit = int(self.config.get("retention.ms", "-1"))
         return math.inf if limit < 0 or self.config.get("cleanup.policy") == "compact" else limit
+
+    @property
+    def segment_ms(self) -> float:
+        """How much longer some records stay: whole segments are deleted, by their newest record."""
+        return int(self.config.get("segment.ms", KAFKAS_SEGMENT_MS))
 
 
 def topics(settings: Settings) -> dict[str, Found]:

@@ -1,20 +1,27 @@
 """The control topic: reads plans and operators' orders, writes an order."""
 
 import getpass
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from confluent_kafka import KafkaException, Message, TopicPartition
+
 from schemas import topics
-from schemas.errors import PochadeError
+from schemas.errors import InvalidRecord, PochadeError
 from schemas.messages import Pin, Plan
 from schemas.record import Incoming, Outgoing
-from streams import broker
+from streams import broker, metrics
+from streams.admin import topic_name
+from streams.barrier import Barrier, open_reader, read_past
 from streams.codec import decode, encode
 from streams.headers import stamp
 from streams.producer import KafkaRecordProducer, send_all
-from streams.reading import Follower, now_ms
+from streams.reading import Follower, incoming, now_ms
 from streams.schema_topic import tell
 from streams.settings import Settings
+
+log = logging.getLogger(__name__)
 
 READ_TIMEOUT_S = 60
 WRITE_TIMEOUT_S = 15
@@ -53,6 +60,30 @@ def read_control(
         follower.wait_caught_up(within_s)
     finally:
         follower.close()
+
+
+def read_plans(settings: Settings, on_plan: OnPlan, start: int, barrier: Barrier) -> None:
+    """Hand over the plans from an offset to a barrier, which whoever may write plans has written.
+
+    Raises:
+        PochadeError: the broker does not answer in time.
+    """
+
+    def on_records(messages: Sequence[Message]) -> None:
+        for message in messages:
+            try:
+                take_in(incoming(message, settings.kafka.prefix), on_plan, lambda _: None)
+            except InvalidRecord:
+                metrics.UNUSABLE.labels(topics.PLAN).inc()
+                log.exception("a record of %s cannot be used", topics.PLAN)
+
+    reader = open_reader(settings, "plans")
+    try:
+        read_past(reader, TopicPartition(topic_name(settings, topics.PLAN), 0, start), barrier, on_records)
+    except KafkaException as error:
+        raise PochadeError(f"cannot read the plans of {settings.kafka.prefix}: {error.args[0].str()}") from error
+    finally:
+        reader.close()
 
 
 def plan_of_version(settings: Settings, version: int) -> Plan:

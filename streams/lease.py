@@ -18,6 +18,7 @@ from schemas.errors import PochadeError
 from schemas.record import Outgoing
 from schemas.topics import full_name
 from streams.admin import client_config, topic_name
+from streams.barrier import Barrier, write_barrier
 from streams.group_progress import committed
 from streams.settings import Settings
 from streams.transactions import is_fenced, open_producer, watchdog
@@ -37,8 +38,12 @@ class LeaseLost(PochadeError):
 class Lease(Protocol):
     """One holder at a time; not thread-safe."""
 
-    def take(self) -> None:
-        """Become the holder; whoever was it cannot write any more. Raises PochadeError where the broker refuses."""
+    def take(self) -> Barrier:
+        """Become the holder; whoever was it cannot write any more, and all it wrote lies before the barrier.
+
+        Raises:
+            PochadeError: the broker refuses.
+        """
         ...
 
     def write(self, records: Sequence[Outgoing], beat: int) -> None:
@@ -72,10 +77,12 @@ class KafkaLease:
         # read_committed would wait for a transaction that a dead holder left open
         self._group = Consumer({**config, "isolation.level": "read_uncommitted"})  # never subscribed: it keeps beats
 
-    def take(self) -> None:
+    def take(self) -> Barrier:
         self._producer = open_producer(self._settings, self._name, TRANSACTION_S)
         try:
             self._producer.init_transactions(TAKE_S)
+            with self._watchdog:
+                return write_barrier(self._producer, self._beats_at, 0, TRANSACTION_S / 2)
         except KafkaException as error:
             self._producer = None
             raise PochadeError(f"cannot take the planner's lease {self._name}: {error.args[0].str()}") from error

@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from schemas.record import Delivered, Outgoing
+from streams.barrier import Barrier
 from streams.lease import LeaseLost
 
 
@@ -48,9 +49,10 @@ class MemoryLease:
         self.shared = shared or LeaseBoard()
         self._epoch = -1
 
-    def take(self) -> None:
+    def take(self) -> Barrier:
         self.shared.epoch += 1
         self._epoch = self.shared.epoch
+        return Barrier(len(self.shared.records), self.shared.beat)
 
     def write(self, records: Sequence[Outgoing], beat: int) -> None:
         if self._epoch != self.shared.epoch:

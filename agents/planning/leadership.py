@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from agents.planning import ROLE
 from schemas.record import Outgoing
 from streams import metrics
+from streams.barrier import Barrier
 from streams.lease import Lease, LeaseLost
 
 log = logging.getLogger(__name__)
@@ -27,6 +28,7 @@ class Leadership:
         self.is_leading = self._stands_by = False
         self._beat_ms = self._look_ms = self._heard_ms = 0
         self._heard = 0  # the leader's newest beat
+        self.barrier: Barrier | None = None  # once it has led: what was planned before lies before it
 
     def leads(self, now_ms: int) -> bool:
         """Whether this planner leads now: beats if it does, takes the lease if it may.
@@ -37,7 +39,7 @@ class Leadership:
         if self.is_leading:
             self._beat(now_ms)
         elif not self._stands_by or self._is_silent(now_ms):
-            self._lease.take()
+            self.barrier = self._lease.take()
             self.is_leading = True
             log.info("this planner leads")
             self._beat(now_ms)

@@ -22,6 +22,7 @@ from planner.replanning.triggers import Signals, signals_of, why_now
 from schemas import topics
 from schemas.messages import Pin, Plan
 from schemas.record import Outgoing
+from streams.barrier import Barrier
 from streams.control_tail import Place
 from streams.lease import Lease
 from streams.reading import now_ms
@@ -53,8 +54,8 @@ class Plans(Protocol):
         """Take over a plan, if it is newer and fits the catalog."""
         ...
 
-    def catch_up(self) -> None:
-        """Take over what lies on the topic by now."""
+    def catch_up(self, barrier: Barrier) -> None:
+        """Take over what lies on the topic before this."""
         ...
 
     def find(self, version: int) -> Plan | None:
@@ -95,7 +96,8 @@ class PlannerLoop:
         self.sources.queues.look(self._fleet.heartbeats)
         if self._leadership.leads(monotonic_ms):
             if not self._was_leading:  # what was planned before it led must be known: versions only rise
-                self._plans.catch_up()
+                assert self._leadership.barrier is not None
+                self._plans.catch_up(self._leadership.barrier)
                 self._seen = None
             self.tick(now)
         self._was_leading = self._leadership.is_leading

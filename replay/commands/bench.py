@@ -1,4 +1,4 @@
-"""`pochade bench overhead | worker | router | ledger | crowd | planner | papers`: a question each, and its baseline."""
+"""`pochade bench overhead | worker | router | ledger | ledger-state | crowd | ...`: each against a baseline."""
 
 import contextlib
 import json
@@ -32,6 +32,7 @@ def bench() -> None:
       pochade bench worker --heavy 12 --light 200
       pochade bench router --kill -o json
       pochade bench ledger --existing 1000000
+      pochade bench ledger-state --ids 69120000
       pochade bench crowd flood
       pochade bench planner --policy joint
       pochade bench papers --traces FOLDER --page RESULTS.md
@@ -94,6 +95,18 @@ def ledger(load: "Callable[[], Settings]", /, output: str, **asked: Any) -> None
     from replay.bench.ledger import run
 
     measure("ledger", lambda site: run(site, **asked), load(), asked, output)
+
+
+@bench.command("ledger-state")
+@click.option("--ids", type=COUNT, default=2_000_000, show_default=True, help="Ended ids in chunks.")
+@click.option("--existing", type=COUNT, default=200_000, show_default=True, help="Results without chunks.")
+@OUTPUT
+@click.pass_obj
+def ledger_state(load: "Callable[[], Settings]", /, output: str, **asked: Any) -> None:
+    """How much a ledger holds of what has ended, and how soon it serves again, with chunks and from whole results."""
+    from replay.bench.ledger_state import run
+
+    measure("ledger-state", lambda site: run(site, **asked), load(), asked, output)
 
 
 @bench.command()

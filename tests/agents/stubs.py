@@ -14,6 +14,7 @@ from planner.options import Settled
 from schemas.avro import Message
 from schemas.messages import Heartbeat, Pin, Plan
 from schemas.record import Incoming, Outgoing
+from streams.barrier import Barrier
 from streams.codec import decode, encode
 from streams.control_tail import Place
 
@@ -39,7 +40,7 @@ class StubPlans:
     def obey(self, plan: Plan) -> None:
         self.plan = plan
 
-    def catch_up(self) -> None:
+    def catch_up(self, _barrier: Barrier) -> None:
         if self.topic:
             self.plan = self.topic[-1]
 

@@ -11,7 +11,7 @@ from agents.classify import Judgement
 from schemas.ids import request_id_of_record
 from schemas.messages import ClassifiedRequest, Outcome, Status
 from schemas.record import Incoming, Outgoing
-from schemas.topics import CLASSIFIED, DLQ, OUTCOMES
+from schemas.topics import CLASSIFIED, DAY_MS, DLQ, OUTCOMES
 from streams.producer import check_size
 from streams.reading import now_ms
 from streams.settings import Requests
@@ -124,3 +124,9 @@ def test_a_judge_that_raises_ends_the_request_as_failed(classifier: Classifier, 
 
     judge.classify = broken  # type: ignore[method-assign]
     assert topics_of(served(classifier, a_record(a_request()))) == [OUTCOMES, DLQ]
+
+
+def test_a_deadline_too_far_ahead_is_rejected_with_what_is_allowed(classifier: Classifier) -> None:
+    outcome, _ = served(classifier, a_record(a_request(deadline_ms=now_ms() + 10 * DAY_MS)))
+    said = read(outcome, Outcome)
+    assert (said.status, "requests.max_deadline_s" in said.reason) == (Status.REJECTED, True)

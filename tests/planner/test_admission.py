@@ -92,3 +92,11 @@ def test_a_creation_time_before_the_epoch_is_refused() -> None:
 def test_what_travels_beside_the_prompt_is_bounded_too(changes: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest, match="at most 100 bytes of UTF-8 together"):
         check_request(a_request(**changes), 100, NOW_MS)
+
+
+def test_a_deadline_beyond_what_the_ledger_remembers_is_refused() -> None:
+    # ten days ahead: completed at once, forgotten after eight days, and ended a second time at its deadline
+    check_request(a_request(deadline_ms=NOW_MS + 5000), 1000, NOW_MS, 5)
+    check_request(a_request(deadline_ms=NOW_MS - 1), 1000, NOW_MS, 5)
+    with pytest.raises(InvalidRequest, match="at most 5 s ahead"):
+        check_request(a_request(deadline_ms=NOW_MS + 5001), 1000, NOW_MS, 5)

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from schemas.errors import PochadeError, Unknown
-from schemas.topics import CLASSIFIED, RESULTS, TABLE
+from schemas.topics import CLASSIFIED, ENDED, RESULTS, TABLE
 from streams import checks
 from streams.catalog_file import missing_models, read_catalog
 from streams.checks import Verdict
@@ -38,11 +38,25 @@ def test_topics_that_are_joined_need_equal_partition_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("results_ms", "verdict"), [("691200000", OK), ("-1", OK), ("604800000", FAIL), ("3600000", FAIL)]
-)
-def test_results_must_outlive_everything_upstream(results_ms: str, verdict: Verdict) -> None:
+    ("results_ms", "ended_ms", "verdict"),
+    [
+        ("691200000", "777600000", OK), ("-1", "0", OK), ("86400000", "777600000", OK),
+        ("604800000", "604800000", FAIL), ("3600000", "3600000", FAIL),
+    ],
+)  # fmt: skip
+def test_what_has_ended_must_be_remembered_longer_than_anything_upstream(
+    results_ms: str, ended_ms: str, verdict: Verdict
+) -> None:
     whole = found(expected(["light"], 4))
-    whole[RESULTS] = dataclasses.replace(whole[RESULTS], config={"retention.ms": results_ms})
+    for name, kept_ms in ((RESULTS, results_ms), (ENDED, ended_ms)):
+        whole[name] = dataclasses.replace(whole[name], config={"retention.ms": kept_ms})
+    assert checks.check_retention(whole).verdict is verdict
+
+
+@pytest.mark.parametrize(("segment", "verdict"), [({}, WARN), ({"segment.ms": "43200000"}, OK)])
+def test_records_live_a_segment_longer_than_their_retention(segment: dict[str, str], verdict: Verdict) -> None:
+    whole = found(expected(["light"], 4))
+    whole[CLASSIFIED] = dataclasses.replace(whole[CLASSIFIED], config={"retention.ms": "604800000", **segment})
     assert checks.check_retention(whole).verdict is verdict
 
 

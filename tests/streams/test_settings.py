@@ -63,3 +63,9 @@ def test_a_variable_that_should_hold_json_and_does_not_is_an_error_that_names_it
     monkeypatch.setenv("POCHADE_TENANTS", "{a")
     with pytest.raises(PochadeError, match="tenants"):
         load()
+
+
+@pytest.mark.parametrize("seconds", [0, 7 * 86_400])
+def test_a_deadline_may_not_be_further_ahead_than_the_ledger_remembers(seconds: float) -> None:
+    with pytest.raises(PochadeError, match="max_deadline_s"):
+        load({"requests": {"max_deadline_s": seconds}})

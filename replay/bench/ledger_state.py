@@ -1,0 +1,85 @@
+"""What does a ledger hold of what has ended, and how soon does it serve after a restart, with chunks and without?
+
+The same restart three times: with nothing ended, with `ids` ended ids in chunks on `ended`, and with `existing` results
+that no chunk tells of, which is how every restart was before there were chunks. Each is told to the first new result
+readable as committed, with the memory of the process then; and what follows for 8 days at 100 requests a second.
+"""
+
+import secrets
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import psutil
+
+from replay.bench import traffic
+from replay.bench.figures import met
+from replay.bench.site import Site
+from replay.bench.tally import Tally
+from schemas.messages import EndedChunk
+from schemas.record import Outgoing
+from schemas.topics import ENDED, FLOW_PARTITIONS, OUTCOMES, RESULTS
+from streams.codec import encode
+from streams.reading import now_ms
+from streams.settings import Settings
+
+EIGHT_DAYS = 69_120_000  # requests, at 100 a second
+CHUNK_IDS = 65_536
+DIGEST_BYTES = 12
+QUIET_S = 600.0
+MB = 1e6
+LIMITS = {"recovery_of_8_days_s": ("<=", 60.0), "memory_of_8_days_mb": ("<=", 1000.0)}
+
+
+def run(site: Site, *, ids: int, existing: int) -> dict[str, Any]:
+    """Three restarts."""
+    none_s, none_mb = _restarted(site, [])
+    whole_s, whole_mb = _restarted(site, _results(existing))
+    took_s, took_mb = _restarted(site, _chunks(ids))
+    times = EIGHT_DAYS / ids
+    measured = {
+        "recovery_of_8_days_s": round(none_s + times * max(0.0, took_s - none_s), 1),
+        "memory_of_8_days_mb": round(none_mb + times * max(0.0, took_mb - none_mb), 1),
+    }
+    return {
+        "without_any": {"first_result_after_s": none_s, "memory_mb": none_mb},
+        "chunks": {"ids": ids, "first_result_after_s": took_s, "memory_mb": took_mb},
+        "baseline_results_whole": {"ids": existing, "first_result_after_s": whole_s, "memory_mb": whole_mb},
+        "baseline_of_8_days_s": round(none_s + EIGHT_DAYS / existing * max(0.0, whole_s - none_s), 1),
+        **measured,
+        "targets": met(measured, LIMITS),
+    }
+
+
+def _restarted(site: Site, past: "list[Outgoing] | Iterator[Outgoing]") -> tuple[float, float]:
+    """Seconds from the start of a ledger to its first new result, and its memory then, MB."""
+    settings: Settings = site.fresh("state", [])
+    traffic.write(settings, past)
+    (request,) = traffic.requests("open", 1)
+    with Tally(settings, RESULTS, is_from_end=True) as results:
+        traffic.write(settings, [traffic.record(OUTCOMES, traffic.outcome(request), request.request_id)])
+        began_s = time.monotonic()
+        ledger = site.serve(settings, "ledger", ["ledger"])
+        results.wait(1, QUIET_S, site.check)
+        took_s = time.monotonic() - began_s
+        memory = psutil.Process(ledger.pid).memory_info().rss / MB
+        site.stop(ledger)
+    return round(took_s, 2), round(memory, 1)
+
+
+def _chunks(ids: int) -> Iterator[Outgoing]:
+    """Random digests, as those of ids are, spread over the partitions and over the last days."""
+    count, now = -(-ids // CHUNK_IDS), now_ms()
+    for number in range(count):
+        at_ms = now - (count - number) * 1000
+        partition, packed = number % FLOW_PARTITIONS, secrets.token_bytes(min(CHUNK_IDS, ids) * DIGEST_BYTES)
+        chunk = EndedChunk(
+            partition=partition, results_topic="", first_offset=0, end_offset=0, oldest_ms=at_ms, newest_ms=at_ms,
+            digests=packed, classified_topic="", classified_offset=-1, open=b"",
+        )  # fmt: skip
+        yield Outgoing(topic=ENDED, key=b"%d" % partition, value=encode(chunk), partition=partition)
+
+
+def _results(count: int) -> Iterator[Outgoing]:
+    (request,) = traffic.requests("ended", 1)
+    return traffic.copies(RESULTS, traffic.result(traffic.outcome(request)), "ended", count)
