@@ -1,8 +1,8 @@
 """Where a group begins that has committed nothing on a topic of jobs: what lies there may have ended long ago.
 
 Kafka drops the offsets of a group a week after its last member left, and keeps jobs as long or longer. No offset is not
-offset 0: which jobs are open is told by the results. Only ids are compared, as 16 bytes of a hash each, so that six
-million jobs take 250 MB for a moment.
+offset 0: which jobs are open is told by the results. Only ids are compared, as 16 bytes of a hash each: a million jobs
+take 110 MB for a moment (measured).
 """
 
 import hashlib
