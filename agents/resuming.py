@@ -1,8 +1,8 @@
 """Where a group begins that has committed nothing on a topic of jobs: what lies there may have ended long ago.
 
 Kafka drops the offsets of a group a week after its last member left, and keeps jobs as long or longer. No offset is not
-offset 0: which jobs are open is told by the results. Only ids are compared, as 16 bytes of a hash each, so that six
-million jobs take 250 MB for a moment.
+offset 0: which jobs are open is told by the results. Only ids are compared, as 16 bytes of a hash each: a million jobs
+take 110 MB for a moment (measured).
 """
 
 import hashlib
@@ -35,6 +35,7 @@ ANSWER_S = 10.0
 NEW = {KafkaError.UNKNOWN_TOPIC_OR_PART}  # a topic made a moment ago is not known everywhere yet
 READ_S = 240.0  # for the jobs, and again for the results: within a turn of a worker that takes the shortest jobs
 DIGEST = 16  # bytes of a hash that stand for an id
+APART_MS = 60_000  # that the clocks of two brokers may be
 MANY = 100_000  # results at a time
 
 
@@ -111,10 +112,10 @@ class Resumer:
         jobs = _Jobs(ends.keys(), self._id_of)
         snapshot.past(self._settings, [self._topic.name], keep=jobs.add, timeout_s=READ_S)
         if jobs.oldest_ms is not None:
-            ended = _Ended(jobs)
-            snapshot.past(self._settings, [topics.RESULTS], since_ms=jobs.oldest_ms, keep=ended.add, timeout_s=READ_S)
+            ended, since_ms = _Ended(jobs), jobs.oldest_ms - APART_MS
+            snapshot.past(self._settings, [topics.RESULTS], since_ms=since_ms, keep=ended.add, timeout_s=READ_S)
             ended.finish()
-        found = {p: unfinished(jobs.lying(p), end, now_ms(), self._kept_ms) for p, end in ends.items()}
+        found = {p: unfinished(jobs.lying(p), end, jobs.newest_ms, self._kept_ms) for p, end in ends.items()}
         for partition, each in found.items():
             log.warning(
                 "nothing is committed of %s, partition %d, which ends at %d: what is open begins at %d",
@@ -129,6 +130,7 @@ class _Jobs:
     def __init__(self, partitions: Collection[int], id_of: Callable[[Incoming], bytes | None]) -> None:
         self._partitions, self._id_of = partitions, id_of
         self.oldest_ms: int | None = None
+        self.newest_ms = 0  # of jobs and results: the brokers' time, as a clock of ours may be days off
         self.digests = bytearray()
         self.ended: NDArray[np.bool_] | None = None  # by job, in the order of the digests
         self._places: defaultdict[int, array[int]] = defaultdict(lambda: array("q"))  # partition -> number, offset, ms
@@ -138,6 +140,7 @@ class _Jobs:
             self._places[record.partition].extend((len(self.digests) // DIGEST, record.offset, record.timestamp_ms))
             self.digests += _digest(self._id_of(record))
             self.oldest_ms = min(record.timestamp_ms, self.oldest_ms or record.timestamp_ms)
+            self.newest_ms = max(record.timestamp_ms, self.newest_ms)
         return False
 
     def lying(self, partition: int) -> Iterator[Lying]:
@@ -159,6 +162,7 @@ class _Ended:
         self._waiting = bytearray()
 
     def add(self, record: Incoming) -> bool:
+        self._jobs.newest_ms = max(record.timestamp_ms, self._jobs.newest_ms)
         self._waiting += _digest(record.key)
         if len(self._waiting) >= MANY * DIGEST:
             self._mark()
@@ -168,7 +172,9 @@ class _Ended:
         import numpy as np
 
         told = np.frombuffer(bytes(self._waiting), f"S{DIGEST}")
-        self._has_result |= np.isin(self._ids, told)
+        at = np.searchsorted(self._ids, told)  # np.isin would sort all jobs again each time
+        at[at == len(self._ids)] = 0
+        self._has_result[at[self._ids[at] == told]] = True
         self._waiting.clear()
 
     def finish(self) -> None:

@@ -15,6 +15,7 @@ from schemas.topics import full_name, jobs_topic, worker_group
 from streams import admin
 from streams.group_progress import Unread, unread
 from streams.producer import KafkaRecordProducer, send_all
+from streams.reading import now_ms
 from streams.settings import Settings
 from tests.integration.waiting import poll_until
 from tests.patience import PATIENCE_S
@@ -140,3 +141,13 @@ def test_a_role_that_was_away_for_a_week_begins_with_what_is_open(
     end(producer, "open")
     settle(own, topic, group)  # what is committed stays
     assert unread(own, name, group) == {2: Unread(2, 4)}
+
+
+def test_a_clock_of_ours_that_is_days_ahead_takes_nothing_open_for_too_old(
+    own: Settings, producer: KafkaRecordProducer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask(producer, "open", "done")
+    end(producer, "done")
+    monkeypatch.setattr(resuming, "now_ms", lambda: now_ms() + 9 * topics.DAY_MS)
+    with served(own) as take:
+        assert [each.has_ended for each in take(2)] == [False, True]
