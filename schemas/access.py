@@ -67,6 +67,7 @@ class Group:
 
 MEMBER = ("Read", "AlterConfigs")  # KIP-848 keeps a group's session timeout at the brokers: its members set it
 WORKERS = "worker."
+TRIAL = Group("doctor", operations=MEMBER)  # joined for a moment, to see which protocol the cluster speaks
 
 # every client of ours may look at every group, and join few. Readers without a group name one too: librdkafka asks for
 # the coordinator of any group that it is told, and reports a refusal again and again
@@ -74,15 +75,18 @@ LOOK = Group(ALL, is_prefix=True, operations=("Describe",))
 
 GROUPS: Mapping[str, tuple[Group, ...]] = {
     "classifier": (LOOK, Group("classifier"), Group("classifier-batch")),
-    "router": (LOOK, Group("router"), Group(WORKERS, is_prefix=True)),
-    "worker": (LOOK, Group(WORKERS, is_prefix=True, operations=MEMBER)),
+    "router": (LOOK, TRIAL, Group("router"), Group(WORKERS, is_prefix=True, operations=MEMBER)),
+    "worker": (LOOK, TRIAL, Group(WORKERS, is_prefix=True, operations=MEMBER)),
     "discriminator": (LOOK, Group("discriminator")),
-    "ledger": (LOOK, Group("ledger", operations=MEMBER)),
+    "ledger": (LOOK, TRIAL, Group("ledger", operations=MEMBER)),
     "planner": (LOOK, Group("planner")),
     PRODUCER: (LOOK,),
     CONSUMER: (LOOK, Group("consumer", is_prefix=True)),
-    OPERATOR: (LOOK, Group("doctor", operations=MEMBER)),
+    OPERATOR: (LOOK, TRIAL),
 }
+
+# who asks for the brokers' limits on timeouts of groups; without the right Kafka's own are taken
+SEES_LIMITS = frozenset({"classifier", "router", "worker", "discriminator", "ledger", OPERATOR})
 
 # beginnings of transactional ids, without the deployment's prefix
 TRANSACTIONS: Mapping[str, tuple[str, ...]] = {

@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from schemas.access import ALL, GROUPS, JOBS, OPERATOR, TRANSACTIONS, WHO, read_by, written_by
+from schemas.access import ALL, GROUPS, JOBS, OPERATOR, SEES_LIMITS, TRANSACTIONS, WHO, read_by, written_by
 from schemas.errors import PochadeError, Unknown
 from schemas.topics import full_name
 
+CLUSTER_NAME = "kafka-cluster"  # Kafka's own name for the one resource of its kind
 DOCTOR_TOPICS = "doctor-"  # `pochade doctor` makes one for a moment, to ask the brokers' time
 
 
@@ -18,6 +19,7 @@ class Resource(StrEnum):
     TOPIC = "topic"
     GROUP = "group"
     TRANSACTIONAL_ID = "transactional-id"
+    CLUSTER = "cluster"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +64,8 @@ def acls(prefix: str, principal_of: Mapping[str, str], of: Sequence[str] = WHO) 
 
         def row(resource: Resource, name: str, *operations: str, is_prefix: bool = False, by: str = who) -> None:
             pattern = "prefixed" if is_prefix else "literal"
-            whole, principal = full_name(prefix, name), principal_of[by]
+            whole = name if resource is Resource.CLUSTER else full_name(prefix, name)
+            principal = principal_of[by]
             found.append(
                 Acl(who=by, principal=principal, resource=resource, pattern=pattern, name=whole, operations=operations)
             )
@@ -70,6 +73,8 @@ def acls(prefix: str, principal_of: Mapping[str, str], of: Sequence[str] = WHO) 
         _topic_rows(who, row)
         for group in GROUPS[who]:
             row(Resource.GROUP, group.name, *group.operations, is_prefix=group.is_prefix)
+        if who in SEES_LIMITS:
+            row(Resource.CLUSTER, CLUSTER_NAME, "DescribeConfigs")
         for name in TRANSACTIONS.get(who, ()):
             row(Resource.TRANSACTIONAL_ID, name, "Write", is_prefix=True)
     return found
@@ -97,7 +102,10 @@ def commands(rows: Sequence[Acl], bootstrap: str) -> list[str]:
         words = ["kafka-acls.sh", "--bootstrap-server", bootstrap, "--command-config", "admin.properties", "--add"]
         words += ["--allow-principal", principal]
         words += [part for operation in operations for part in ("--operation", operation)]
-        words += [part for name in names for part in (f"--{resource}", name)]
-        words += ["--resource-pattern-type", pattern]
+        if resource == Resource.CLUSTER:
+            words += ["--cluster"]
+        else:
+            words += [part for name in names for part in (f"--{resource}", name)]
+            words += ["--resource-pattern-type", pattern]
         told.append(shlex.join(words))
     return told

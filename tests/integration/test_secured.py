@@ -186,7 +186,7 @@ def test_a_client_with_a_certificate_of_the_brokers_authority_is_let_in(
     ("without", "told"),
     [
         (lambda each: each.name.endswith("outcomes.v1"), "READ, WRITE on topic secured.outcomes.v1"),
-        (lambda each: each.resource is acls.Resource.GROUP, "ALTER_CONFIGS, READ on group secured.ledger"),
+        (lambda each: each.name == "secured.ledger", "ALTER_CONFIGS, READ on group secured.ledger"),
         (
             lambda each: each.resource is acls.Resource.TRANSACTIONAL_ID,
             "WRITE on transactional ids that begin with secured.ledger.",

@@ -16,7 +16,8 @@ PREFIX = "pochade"
 def test_every_right_is_on_names_of_this_deployment_only() -> None:
     rows = acls(PREFIX, principals((), PREFIX))
     assert {row.who for row in rows} == set(WHO)
-    assert all(row.name.startswith("pochade.") for row in rows)
+    assert all(row.name.startswith("pochade.") for row in rows if row.resource is not Resource.CLUSTER)
+    assert {row.operations for row in rows if row.resource is Resource.CLUSTER} == {("DescribeConfigs",)}
     assert all(row.operations and "All" not in row.operations for row in rows)
 
 
