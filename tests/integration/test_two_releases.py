@@ -23,6 +23,7 @@ from streams.settings import Settings
 from streams.snapshot import past
 from tests.integration.waiting import ask, poll_until
 from tests.next_release import SILENT, written
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 
@@ -84,16 +85,11 @@ def test_an_older_release_waits_for_a_newer_one_s_schemas_and_then_serves_everyt
     assert (len(results), letters) == (REQUESTS, [])
 
 
-def test_a_command_tells_its_schemas_first_and_does_without_where_nobody_has_made_the_topic(
-    settings: Settings,
-) -> None:
-    for is_there in (False, True):
-        if is_there:
-            create_topics(settings)
-            poll_until(lambda: topic_name(settings, SCHEMAS) in own_topics(settings), "the topic")
-        with client(settings):
-            pass
-        found = past(settings, [SCHEMAS]) if is_there else []
-        assert {entry_in(record).subject for record in found} == (
-            {"pochade.GenerateRequest", "pochade.Outcome"} if is_there else set()
-        )
+def test_a_command_tells_its_schemas_when_it_writes_first(settings: Settings) -> None:
+    create_topics(settings)
+    poll_until(lambda: topic_name(settings, SCHEMAS) in own_topics(settings), "the topic")
+    with client(settings) as asking:
+        assert past(settings, [SCHEMAS]) == [], "who only reads tells nothing"
+        asking.cancel("r-1", "a test").result(PATIENCE_S)
+    told_by_it = {entry_in(record).subject for record in past(settings, [SCHEMAS])}
+    assert told_by_it == {"pochade.GenerateRequest", "pochade.Outcome"}

@@ -19,7 +19,7 @@ from schemas.messages import ClassifiedRequest, Plan
 from schemas.record import Delivered, Incoming, Outgoing
 from schemas.registry import Registered, by_id, registered
 from schemas.topics import CLASSIFIED, FLEET, OUTCOMES, PLAN_KEY, PROMPTS, SCHEMAS
-from streams import codec, faust_host, registry_server, schema_wait
+from streams import codec, faust_host, registry_server, schema_topic, schema_wait
 from streams.codec import awaited_schema, decode, encode
 from streams.faust_host import AgentHost
 from streams.held_back import HeldBack
@@ -85,6 +85,16 @@ def test_what_a_release_tells_is_what_the_one_before_learns() -> None:
         assert LATER.tell(entry)
         assert not LATER.tell(entry), "known already"
     assert [LATER.find(entry.id) for entry in entries()[len(registered()) :]] == list(entries()[len(registered()) :])
+
+
+@pytest.mark.parametrize(("there", "written_to"), [([], {}), (["pochade.schemas.v1"], {SCHEMAS: 2})])
+def test_a_command_tells_nothing_where_nobody_has_made_the_topic_as_it_would_wait_half_a_minute(
+    there: list[str], written_to: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schema_topic, "own_topics", lambda _settings: there)
+    producer = MemoryRecordProducer()
+    schema_topic.tell(SETTINGS, producer, (ClassifiedRequest, Plan))
+    assert {topic: len(records) for topic, records in producer.topics.items()} == written_to
 
 
 def test_what_this_release_knows_cannot_be_told_anew_and_other_people_s_schemas_change_nothing() -> None:
