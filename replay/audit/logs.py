@@ -5,9 +5,10 @@ end below what was seen, or below what a role has committed, is none; and what a
 again of a fresh one.
 """
 
+import contextlib
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -39,18 +40,23 @@ class Logs:
         self._settings, self._take, self._at_least = settings, take, at_least or {}
         self._read_to: dict[Position, int] = {}  # the next offset of each partition
         self._taken = 0
+        self._prefix = full_name(settings.kafka.prefix, "")
 
-    def read(self, topic: str, since_ms: int = 0) -> None:
-        """All of a topic since a moment (epoch ms; 0: its beginning). Raises PochadeError: it cannot be read."""
-        self._ask(topic, lambda consumer: self._starts(consumer, topic, since_ms))
+    def read(self, topics: Sequence[str], since_ms: int = 0) -> None:
+        """One topic after the other, all of it since a moment (epoch ms; 0: its beginning). Raises PochadeError."""
+        with self._client() as consumer:
+            for topic in topics:
+                self._read(consumer, self._starts(consumer, topic, since_ms))
 
-    def read_on(self, topic: str) -> int:
-        """What a fresh client finds behind what was read of a topic; how many records. Raises PochadeError."""
+    def read_on(self) -> int:
+        """What a fresh client finds behind what was read of all topics; how many records. Raises PochadeError."""
         before = self._taken
-        self._ask(topic, lambda _: {at[1]: offset for at, offset in self._read_to.items() if at[0] == topic})
+        with self._client() as consumer:
+            self._read(consumer, dict(self._read_to))
         return self._taken - before
 
-    def _ask(self, topic: str, starts: Callable[[Consumer], dict[int, int]]) -> None:
+    @contextlib.contextmanager
+    def _client(self) -> Iterator[Consumer]:
         consumer = Consumer(
             {
                 **client_config(self._settings),
@@ -63,60 +69,60 @@ class Logs:
             }
         )
         try:
-            self._read(consumer, topic, starts(consumer))
+            yield consumer
         except KafkaException as failure:
-            raise PochadeError(f"cannot read {topic}: {failure.args[0].str()}") from None
+            raise PochadeError(f"cannot read the topics of {self._prefix}*: {failure.args[0].str()}") from None
         finally:
             consumer.close()
 
-    def _starts(self, consumer: Consumer, topic: str, since_ms: int) -> dict[int, int]:
-        name = full_name(self._settings.kafka.prefix, topic)
+    def _starts(self, consumer: Consumer, topic: str, since_ms: int) -> dict[Position, int]:
+        name = self._prefix + topic
         asked = [TopicPartition(name, p, since_ms) for p in partitions_of(consumer, name, ANSWER_S)]
         bounds = {tp.partition: _bounds(consumer, tp) for tp in asked}  # before the question about times
         if not since_ms:
-            return {partition: first for partition, (first, _) in bounds.items()}
+            return {(topic, partition): first for partition, (first, _) in bounds.items()}
         found = patiently(lambda: consumer.offsets_for_times(asked, timeout=ANSWER_S), ANSWER_S)
-        return {tp.partition: tp.offset if tp.offset >= 0 else bounds[tp.partition][1] for tp in found}
+        return {(topic, tp.partition): tp.offset if tp.offset >= 0 else bounds[tp.partition][1] for tp in found}
 
-    def _read(self, consumer: Consumer, topic: str, starts: Mapping[int, int]) -> None:
-        name, begun_s = full_name(self._settings.kafka.prefix, topic), time.monotonic()
-        self._read_to |= {(topic, p): self._read_to.get((topic, p), offset) for p, offset in starts.items()}
-        consumer.assign([TopicPartition(name, p, offset) for p, offset in starts.items()])
-        behind = set(starts)
+    def _read(self, consumer: Consumer, starts: Mapping[Position, int]) -> None:
+        self._read_to |= {where: self._read_to.get(where, offset) for where, offset in starts.items()}
+        consumer.assign([TopicPartition(self._prefix + t, p, offset) for (t, p), offset in starts.items()])
+        behind, begun_s = set(starts), time.monotonic()
         while behind:
             waited_s = time.monotonic() - begun_s
             if waited_s > READ_S:
-                raise PochadeError(f"could not read {topic} to its end within {READ_S:g} s: is the broker reachable?")
-            for end in self._take_all(poll_batch(consumer, BATCH, AGAIN_S), topic):
-                if self._is_end(end, waited_s):
-                    behind.discard(end.partition)
+                names = ", ".join(sorted({topic for topic, _ in behind}))
+                raise PochadeError(f"could not read {names} to its end within {READ_S:g} s: is the broker reachable?")
+            for where, end in self._take_all(poll_batch(consumer, BATCH, AGAIN_S)):
+                if self._is_end(where, end, waited_s):
+                    behind.discard(where)
                 else:
-                    consumer.seek(TopicPartition(name, end.partition, self._read_to[topic, end.partition]))
+                    consumer.seek(TopicPartition(self._prefix + where[0], where[1], self._read_to[where]))
 
-    def _take_all(self, messages: list[Message], topic: str) -> list[TopicPartition]:
+    def _take_all(self, messages: list[Message]) -> list[tuple[Position, int]]:
         """Hand over the records; where logs are said to end."""
         ends = []
         for message in messages:
-            error, partition, offset = message.error(), message.partition() or 0, message.offset() or 0
-            if error is None and offset >= self._read_to[topic, partition]:  # one that was misled begins again
-                self._read_to[topic, partition] = offset + 1
+            error, offset = message.error(), message.offset() or 0
+            where = (message.topic() or "").removeprefix(self._prefix), message.partition() or 0
+            if error is None and offset >= self._read_to[where]:  # one that was misled begins again
+                self._read_to[where] = offset + 1
                 self._taken += 1
                 self._take(incoming(message, self._settings.kafka.prefix))
             elif error is not None and error.code() == KafkaError._PARTITION_EOF:
-                ends.append(TopicPartition(topic, partition, offset))
+                ends.append((where, offset))
             elif error is not None and not may_pass(error):
                 raise KafkaException(error)
         return ends
 
-    def _is_end(self, end: TopicPartition, waited_s: float) -> bool:
-        where = (end.topic, end.partition)
+    def _is_end(self, where: Position, end: int, waited_s: float) -> bool:
         least = max(self._read_to[where], self._at_least.get(where, 0))
-        if end.offset < least and waited_s < DOUBT_S:
+        if end < least and waited_s < DOUBT_S:
             time.sleep(AGAIN_S)
             return False
-        if end.offset < least:
-            log.warning("%s %d is said to end at %d, though %d was seen", *where, end.offset, least)
-        self._read_to[where] = max(self._read_to[where], end.offset)
+        if end < least:
+            log.warning("%s %d is said to end at %d, though %d was seen", *where, end, least)
+        self._read_to[where] = max(self._read_to[where], end)
         return True
 
 

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from confluent_kafka import KafkaException
@@ -12,6 +12,7 @@ from replay.audit.logs import Logs
 from replay.audit.pictures import check
 from replay.audit.tally import TOPICS, Position, Tally
 from schemas.errors import PochadeError
+from schemas.record import Incoming
 from schemas.topics import (
     CLASSIFIED,
     IMAGES,
@@ -71,20 +72,18 @@ def audit(
     tally = Tally(committed, asked, since_ms, until_ms)
     logs = Logs(settings, tally.add, committed)
     topics = [*TOPICS, *(f"{JOBS_BEGIN}{variant}{JOBS_END}" for variant in _variants(settings))]
-    for topic in topics:  # one after the other: what a record caused is read after it, or waits
-        logs.read(topic, since_ms)
-    _read_again(logs, topics, tally)
+    logs.read(topics, since_ms)  # in this order: what a record caused is read after it, or waits
+    _read_again(logs, tally)
     _read_before(settings, tally, since_ms)
     return Audited(tally, tally.figures(), _pictures(settings, tally, orphan_ms) if with_pictures else None)
 
 
-def _read_again(logs: Logs, topics: Sequence[str], tally: Tally) -> None:
+def _read_again(logs: Logs, tally: Tally) -> None:
     """Of fresh clients, before anything is said to be missing: a broker that led once may have told the ends."""
     for look in range(LOOKS):
         if look:
             time.sleep(APART_S)
-        for topic in topics:
-            logs.read_on(topic)
+        logs.read_on()
         if not tally.figures().lost:
             return
 
@@ -92,10 +91,13 @@ def _read_again(logs: Logs, topics: Sequence[str], tally: Tally) -> None:
 def _read_before(settings: Settings, tally: Tally, since_ms: int) -> None:
     """Results of before the time audited, for those within it that are of older requests: they may be second ones."""
     late = tally.late()
+
+    def take(record: Incoming) -> None:
+        if record.timestamp_ms < since_ms:
+            tally.add_before(record, late)
+
     if late:
-        Logs(settings, lambda record: tally.add_before(record, late) if record.timestamp_ms < since_ms else None).read(
-            RESULTS
-        )
+        Logs(settings, take).read([RESULTS])
 
 
 def _pictures(settings: Settings, tally: Tally, orphan_ms: float) -> PictureFigures:

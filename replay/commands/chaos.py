@@ -24,7 +24,7 @@ BROKERS = click.IntRange(1, 5)  # of one machine
 @click.option("--engine", type=click.Choice(["profile", "diffusers"]), default="profile", show_default=True)
 @click.option("--rate", "rate_rps", type=POSITIVE, help="Requests per second (default: 8; diffusers: 2).")
 @click.option("--workers", type=click.IntRange(2, 32), default=3, show_default=True, help="Painting processes.")
-@click.option("--brokers", type=BROKERS, default=1, show_default=True, help="Kafka nodes; with 3, two of each role.")
+@click.option("--brokers", type=BROKERS, default=1, show_default=True, help="Brokers; from 3 on two of each role.")
 @click.option("--policy", metavar="NAME", help="The planner's (default: one that judges every first picture).")
 @click.option("--only", multiple=True, metavar="KIND", help="Faults of this kind, such as kill; may be repeated.")
 @click.option("--report", type=FILE_OUT, help="Where the JSON report goes (default HOME/chaos/report.json).")

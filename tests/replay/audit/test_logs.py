@@ -100,7 +100,7 @@ def offsets(taken: list[Incoming]) -> list[int]:
 
 def test_an_end_below_what_was_seen_is_asked_for_again(monkeypatch: pytest.MonkeyPatch, taken: list[Incoming]) -> None:
     brokers = Brokers(monkeypatch, [[*records(0, 1, 2), ("end", 1)], [*records(3), ("end", 4)]])
-    Logs(Settings(), taken.append).read(RESULTS)
+    Logs(Settings(), taken.append).read([RESULTS])
     assert offsets(taken) == [0, 1, 2, 3]
     assert brokers.began == [0, 3]
 
@@ -109,7 +109,7 @@ def test_an_end_below_what_a_role_has_committed_is_asked_for_again(
     monkeypatch: pytest.MonkeyPatch, taken: list[Incoming]
 ) -> None:
     Brokers(monkeypatch, [[*records(0), ("end", 1)], [*records(1), ("end", 2)]])
-    Logs(Settings(), taken.append, {(RESULTS, 0): 2}).read(RESULTS)
+    Logs(Settings(), taken.append, {(RESULTS, 0): 2}).read([RESULTS])
     assert offsets(taken) == [0, 1]
 
 
@@ -118,8 +118,8 @@ def test_a_fresh_client_finds_what_the_first_was_not_told(
 ) -> None:
     Brokers(monkeypatch, [[*records(0), ("end", 1)]], [[*records(1, 2), ("end", 3)]], [[("end", 3)]])
     read = Logs(Settings(), taken.append)
-    read.read(RESULTS)
-    assert (offsets(taken), read.read_on(RESULTS), read.read_on(RESULTS)) == ([0], 2, 0)
+    read.read([RESULTS])
+    assert (offsets(taken), read.read_on(), read.read_on()) == ([0], 2, 0)
     assert offsets(taken) == [0, 1, 2]
 
 
@@ -127,7 +127,7 @@ def test_a_record_that_is_handed_out_again_is_taken_once(
     monkeypatch: pytest.MonkeyPatch, taken: list[Incoming]
 ) -> None:
     Brokers(monkeypatch, [[*records(0, 1, 0, 1, 2), ("end", 3)]])
-    Logs(Settings(), taken.append).read(RESULTS)
+    Logs(Settings(), taken.append).read([RESULTS])
     assert offsets(taken) == [0, 1, 2]
 
 
@@ -136,11 +136,11 @@ def test_an_end_that_stays_too_early_is_believed_in_the_end(
 ) -> None:
     monkeypatch.setattr(logs, "DOUBT_S", 0.0)
     Brokers(monkeypatch, [[*records(0), ("end", 1)]])
-    Logs(Settings(), taken.append, {(RESULTS, 0): 9}).read(RESULTS)
+    Logs(Settings(), taken.append, {(RESULTS, 0): 9}).read([RESULTS])
     assert offsets(taken) == [0]
 
 
 def test_what_does_not_pass_is_told(monkeypatch: pytest.MonkeyPatch, taken: list[Incoming]) -> None:
     Brokers(monkeypatch, [[("denied", 0)]])
-    with pytest.raises(PochadeError, match=f"cannot read {RESULTS}"):
-        Logs(Settings(), taken.append).read(RESULTS)
+    with pytest.raises(PochadeError, match="cannot read the topics of pochade"):
+        Logs(Settings(), taken.append).read([RESULTS])

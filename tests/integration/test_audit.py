@@ -1,0 +1,50 @@
+"""An audit of topics on the real broker."""
+
+import dataclasses
+
+import pytest
+
+from planner.outcomes import expired, result_of
+from replay.audit.figures import verdict
+from replay.audit.reading import audit
+from schemas.messages import Result
+from schemas.record import Outgoing
+from schemas.topics import PROMPTS, RESULTS
+from streams.codec import encode
+from streams.producer import KafkaRecordProducer, send_all
+from streams.reading import now_ms
+from streams.settings import Settings
+from tests.builders import a_classified, a_request
+from tests.integration.waiting import poll_until
+
+pytestmark = pytest.mark.integration
+
+DAY_MS = 24 * 60 * 60 * 1000
+
+
+def an_end(name: str, created_ms: int) -> Result:
+    """As a ledger ends what nobody ended by its deadline."""
+    classified = a_classified(a_request(request_id=name))
+    result = result_of(expired(classified, reason="late", by="ledger", now_ms=now_ms()))
+    return dataclasses.replace(result, created_ms=created_ms)
+
+
+def write(producer: KafkaRecordProducer, *results: Result) -> None:
+    records = [Outgoing(topic=RESULTS, key=r.request_id.encode(), value=encode(r)) for r in results]
+    send_all(producer, records, 30)
+
+
+def test_a_late_second_result_is_found_though_the_first_lies_before_the_time_audited(
+    settings: Settings, producer: KafkaRecordProducer
+) -> None:
+    long_ago = now_ms() - 10 * DAY_MS
+    write(producer, an_end("old", long_ago), an_end("once", long_ago))
+    written_ms = now_ms()
+    poll_until(lambda: now_ms() > written_ms + 1, "a millisecond")  # by which the broker's clock tells both apart
+    since_ms = now_ms()
+    request = a_request(request_id="new")
+    send_all(producer, [Outgoing(topic=PROMPTS, key=b"new", value=encode(request))], 30)
+    write(producer, an_end("old", long_ago), an_end("new", now_ms()))
+    found = audit(settings, since_ms=since_ms, asked=["gone"], with_pictures=False).figures
+    assert (found.accepted, found.doubled, found.lost) == (2, {"old": 1}, ("gone",))
+    assert "1 results came beyond a request's first (old)" in (verdict(found) or "")
