@@ -104,3 +104,13 @@ def test_the_ledger_says_the_same_however_its_input_is_cut_into_batches(outcomes
     head = first_of(outcomes[:cut], set())
     tail = first_of(outcomes[cut:], {outcome.request_id for outcome in head})
     assert head + tail == first_of(outcomes, set())
+
+
+@pytest.mark.parametrize(
+    ("created_ms", "latency_ms"), [(NOW_MS - 5000, 5040), (0, 39), (NOW_MS - 2 * 86_400_000, 39)]
+)  # fmt: skip
+def test_a_senseless_creation_time_makes_no_latency_of_decades(created_ms: int, latency_ms: int) -> None:
+    # the planner would take it for a request that was served too late
+    classified = a_classified(a_request(created_ms=created_ms), received_ms=NOW_MS + 1)
+    said = an_outcome(request=classified.request, classified=classified, ended_ms=NOW_MS + 40)
+    assert result_of(said).latency_ms == latency_ms
