@@ -159,9 +159,10 @@ def test_the_ledger(fed: list[Fed]) -> None:
     broker = Broker(now_ms=now_ms())
     with connected(broker):
         lane = Lane(SETTINGS, 0)
-        lane.serve(as_records(fed, OUTCOMES), Group(broker))
-    results = [written.key for written in broker.logs[f"pochade.{RESULTS}", 0]]
-    letters = [dict(each.headers)[ERROR + "offset"] for each in broker.logs[f"pochade.{DLQ}", 0]]
+        young = [dataclasses.replace(record, timestamp_ms=broker.now_ms) for record in as_records(fed, OUTCOMES)]
+        lane.serve(young, Group(broker))
+    results = [written.key for written in broker.visible(RESULTS)]
+    letters = [dict(each.headers)[ERROR + "offset"] for each in broker.visible(DLQ)]
     assert broker.committed == {(f"pochade.{OUTCOMES}", 0): len(fed)}
     assert len(letters) == len(set(letters))
     assert len(results) == len(set(results))
@@ -176,13 +177,14 @@ def test_the_ledger(fed: list[Fed]) -> None:
 @given(feed(lambda name: a_classified(a_request(request_id=name, deadline_ms=5)), spoilt(EXAMPLES[ClassifiedRequest]),
             EXAMPLES[ClassifiedRequest]))  # fmt: skip
 def test_the_ledger_s_own_ends(fed: list[Fed]) -> None:
-    broker, waiting = Broker(now_ms=now_ms()), OpenRequests()
+    broker, waiting, records = Broker(now_ms=now_ms()), OpenRequests(10**15), []
     for record in as_records(fed, CLASSIFIED):
         known = dict(record.headers) | ({"pochade_deadline_ms": b"5"} if fed[record.offset].kind == "good" else {})
-        waiting.on_record(dataclasses.replace(record, headers=known))
+        records.append(dataclasses.replace(record, headers=known, timestamp_ms=broker.now_ms))
+    waiting.take(records, lambda _: set(), 0)
     with connected(broker):
-        Lane(SETTINGS, 0).expire(waiting.overdue(0, 10**15, 0))
-    results = {written.key for written in broker.logs[f"pochade.{RESULTS}", 0]}
+        Lane(SETTINGS, 0).expire([records[entry.offset] for entry in waiting.overdue(10**15, 0, 100)])
+    results = {written.key for written in broker.visible(RESULTS)}
     assert results >= {each.key for each in fed if each.kind == "good"}
 
 

@@ -76,6 +76,10 @@ class Broker:
             if each.is_committed
         ]  # fmt: skip
 
+    def visible(self, topic: str, partition: int = 0) -> list[Written]:
+        """What a reader of committed records finds; `topic` without the prefix."""
+        return [each for each in self.logs[f"pochade.{topic}", partition] if each.is_committed]
+
     def at(self, place: Place, moment_ms: int) -> int:
         """The offset of the first record of this moment or later; -1: there is none."""
         log = self.logs[place]
