@@ -19,6 +19,7 @@ from agents.broker_clock import BrokerClock
 from agents.expiry import Expiry
 from agents.lane import Lane
 from agents.membership import Membership
+from agents.memory import give_back_memory
 from agents.remembered import ROLE, Send
 from schemas import topics
 from schemas.errors import PochadeError
@@ -138,7 +139,9 @@ class Ledger:
             return Lane(self._settings, partition, known, self._clock, self._send)
 
         with ThreadPoolExecutor(AT_ONCE) as opening:
-            return dict(zip(partitions, opening.map(open_one, partitions), strict=True))
+            opened = dict(zip(partitions, opening.map(open_one, partitions), strict=True))
+        give_back_memory()
+        return opened
 
     def _expire(self, lanes: dict[int, Lane], expiry: Expiry) -> None:
         self._clock.check()

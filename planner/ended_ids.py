@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 DIGEST_BYTES = 12
 SEALED = 65_536  # ids of a segment when it is made; packed they are 786,432 bytes: one record
 MERGED = 2**20  # ids of the largest segment: to merge two takes some tens of milliseconds
-MERGED_AT = 8  # segments
+MERGED_AT = 16  # segments: those of 65,536 ids are merged once
 SPAN_MS = 24 * 60 * 60 * 1000  # that a segment may cover: an id is remembered at most this much too long
 PACKED = np.dtype([("high", ">u8"), ("low", ">u4")])
 

@@ -33,7 +33,7 @@ KEY = b"barrier"  # a compacted topic takes no record without a key
 SILENT_S = 30.0  # without a record, until whoever was to answer is taken for gone
 ANSWER_S = 5.0
 BATCH = 2000
-PREFETCHED_KB = 16_384  # of values that wait in the client: its own default, 64 MB, for each of several partitions
+PREFETCHED_KB = 8_192  # of values that wait in the client: its own default, 64 MB, for each of several partitions
 
 OnRecords = Callable[[Sequence[Message]], None]
 
