@@ -75,9 +75,14 @@ def of(
     moments = [*_ends(begun), *(each.at_ms for stage, some in starts.items() if stage[0] in killers for each in some)]
     spans = tally.paintings.spans(round(1000 * job_limit_s))
     running = sum(since_ms <= at_ms < until_ms for at_ms in moments for since_ms, until_ms in spans)
+    several = begun if brokers > 1 else []
+    running += sum(
+        since_ms < over_ms and began_ms <= until_ms
+        for began_ms, over_ms in _of_several(several)
+        for since_ms, until_ms in spans
+    )
     outages = [doing for doing in begun if doing.fault.kind in OUTAGES and not doing.met_nothing]
     answered = sorted(Answered(at, until - at) for name, (at, until) in tally.answered_ms.items() if name in ordinary)
-    several = begun if brokers > 1 else []
     return Recovery(
         still=list(_still(several, tally.result_times_ms)),
         p99_back=list(_p99_back(several, answered)),
@@ -145,6 +150,13 @@ def _firsts(
             yield outage, at_ms, first_ms
 
 
+def _of_several(begun: Sequence[Doing]) -> Iterator[tuple[float, float]]:
+    """The times in which a worker may lose its partitions though it lives, as its group's broker is another."""
+    for doing in begun:
+        if doing.fault.kind in OF_SEVERAL and not doing.met_nothing:
+            yield doing.began_ms, _over_ms(doing) + SETTLES_MS
+
+
 def _still(begun: Sequence[Doing], times_ms: Sequence[int]) -> Iterator[Wait]:
     """The longest time without a result between the beginning of a broker's fault and when it bothers nobody more."""
     times = sorted(times_ms)
@@ -152,7 +164,8 @@ def _still(begun: Sequence[Doing], times_ms: Sequence[int]) -> Iterator[Wait]:
         if doing.fault.kind in OF_SEVERAL and not doing.met_nothing and times:
             until_ms = min(_over_ms(doing) + SETTLES_MS, times[-1])
             inside = [at_ms for at_ms in times if doing.began_ms <= at_ms <= until_ms]
-            gaps = [other - one for one, other in pairwise([doing.began_ms, *inside])]
+            after = [at_ms for at_ms in times if at_ms > until_ms][:1]  # where none came inside, or long none
+            gaps = [other - one for one, other in pairwise([doing.began_ms, *inside, *after])]
             beside = _beside(begun, doing.began_ms, until_ms, doing)
             yield Wait(doing.fault.number, round(max(gaps, default=0) / 1000, 2), beside)
 
