@@ -15,6 +15,7 @@ from typing import TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from agents import ledger_topics
+from agents.added_partition import AddedPartition
 from agents.broker_clock import BrokerClock
 from agents.expiry import Expiry
 from agents.lane import Lane
@@ -56,6 +57,7 @@ class Ledger:
         self._schemas = SchemaWait(ROLE)
         self._clock = BrokerClock()
         self._send: Send | None = None
+        self._added: dict[int, AddedPartition] = {}  # owned, beyond those that know what has ended
 
     def not_ready(self) -> str:
         """Why it does not serve everything yet; any thread may ask."""
@@ -85,6 +87,7 @@ class Ledger:
         config = member_config(self._settings, self._group)
         leaving = threading.Event()
         lanes: dict[int, Lane] = {}
+        self._added = {}
         expiry = Expiry(self._settings)
 
         def gain(_consumer: Consumer, partitions: list[TopicPartition]) -> None:
@@ -101,6 +104,7 @@ class Ledger:
             numbers = [lost.partition for lost in partitions]
             for number in numbers:
                 lanes.pop(number, None)
+                self._added.pop(number, None)
             expiry.leave(numbers)
             held_back.lose(partitions)
             self.membership.has(len(lanes))
@@ -134,6 +138,12 @@ class Ledger:
 
     def _opened(self, partitions: list[int]) -> dict[int, Lane]:
         known = ledger_topics.ask(self._settings)
+        added = [number for number in partitions if known.partitions and number >= known.partitions]
+        partitions = [number for number in partitions if number not in added]
+        if added and self._send is not None:
+            self._added |= {
+                number: AddedPartition(self._settings, number, known.partitions, self._send) for number in added
+            }
 
         def open_one(partition: int) -> Lane:
             return Lane(self._settings, partition, known, self._clock, self._send)
@@ -157,10 +167,14 @@ class Ledger:
         records = [incoming(message, self._settings.kafka.prefix) for message in messages]
         records.sort(key=lambda r: (r.partition, r.offset))
         for partition, run in groupby(records, key=lambda r: r.partition):
-            if partition in lanes:  # else taken away while these were on their way: the new owner reads them
-                taken = list(run)
+            taken = list(run)
+            if partition in lanes:
                 expiry.ended(partition, self._on(lanes, partition, _serving(taken, consumer)))
-                metrics.RECORDS.labels(ROLE).inc(len(taken))
+            elif partition in self._added:
+                self._added[partition].serve(taken, consumer)
+            else:  # taken away while these were on their way: the new owner reads them
+                continue
+            metrics.RECORDS.labels(ROLE).inc(len(taken))
 
     def _on(self, lanes: dict[int, Lane], partition: int, act: Callable[[Lane], T]) -> T:
         """Act on a lane; once more, with a new producer, where the broker went away meanwhile.

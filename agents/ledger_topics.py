@@ -20,6 +20,7 @@ log = logging.getLogger(__name__)
 ANSWER_S = 10.0
 SIZE = "max.message.bytes"
 WRITTEN = (RESULTS, OUTCOMES, DLQ)
+JOINED = (OUTCOMES, RESULTS, ENDED)  # made with equally many partitions; to some an operator may have added more
 FRAMING = 200  # bytes of a batch of one record beyond key, value and headers: 61 of the batch, and lengths
 
 
@@ -30,7 +31,7 @@ class LedgerTopics:
     most_bytes: Mapping[str, int] = field(default_factory=dict)  # topic -> of a record (key, value, headers)
     batch_bytes: int = BATCH_BYTES  # that every topic written in a transaction takes
     window_ms: int = WINDOW_MS  # how far back what has ended is known for certain
-    partitions: int = 0  # of `outcomes`; 0: unknown
+    partitions: int = 0  # that know what has ended; 0: unknown
     ids: Mapping[str, str] = field(default_factory=dict)  # topic -> Kafka's id of it
     has_ended: bool = True  # whether there is the topic `ended`
 
@@ -61,7 +62,7 @@ def ask(settings: Settings) -> LedgerTopics:
         most_bytes={name: min(MOST_BYTES, most - FRAMING) for name, most in taken.items()},
         batch_bytes=min([BATCH_BYTES, *(taken[name] for name in WRITTEN if name in taken)]),
         window_ms=int(min(WINDOW_MS, max(kept_ms, default=WINDOW_MS))),
-        partitions=len(listed[there[OUTCOMES]].partitions) if OUTCOMES in there else 0,
+        partitions=min((len(listed[there[name]].partitions) for name in JOINED if name in there), default=0),
         ids=_ids(admin, there),
         has_ended=ENDED in there,
     )

@@ -9,7 +9,14 @@ from contextlib import contextmanager
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    ResourceType,
+)
 
 from agents import ledger_topics
 from agents.lane import Lane
@@ -214,6 +221,29 @@ def test_outcomes_written_with_another_partitioner_end_their_requests_once(made:
         write(made, OUTCOMES, [(f"end-{n}", encode(an_outcome(request_id=f"end-{n}")), {}) for n in range(8)], now_ms())
         poll_until(lambda: len(results(made)) >= len(names) + 8, "the end")
         assert role.membership.not_ready() == ""
+    assert set(Counter(result.request_id for result in results(made)).values()) == {1}
+
+
+def test_partitions_that_an_operator_adds_to_outcomes_end_requests_once(made: Settings) -> None:
+    names = [f"r-{n}" for n in range(40)]
+    some = names[:20]
+    write(made, OUTCOMES, [(name, encode(an_outcome(request_id=name)), {}) for name in some], now_ms())
+    admin = AdminClient(client_config(made))
+    (grown,) = admin.create_partitions([NewPartitions(topic_name(made, OUTCOMES), 6)]).values()
+    grown.result(PATIENCE_S)
+    with running(made) as role:
+        poll_until(lambda: len(results(made)) >= len(some), "what was written before")
+        producer = Producer(client_config(made))
+        for partition, name in enumerate([*names, *names]):  # those that have ended too, wherever they lie
+            producer.produce(
+                topic_name(made, OUTCOMES), encode(an_outcome(request_id=name)), name, partition=partition % 6
+            )
+        assert producer.flush(PATIENCE_S) == 0
+        poll_until(lambda: len(results(made)) >= len(names), "all results")
+        write(made, OUTCOMES, [(f"end-{n}", encode(an_outcome(request_id=f"end-{n}")), {}) for n in range(8)], now_ms())
+        poll_until(lambda: len(results(made)) >= len(names) + 8, "the end")
+        assert role.membership.not_ready() == ""
+    assert {result.request_id for result in results(made)} >= set(names)
     assert set(Counter(result.request_id for result in results(made)).values()) == {1}
 
 
