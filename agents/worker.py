@@ -25,6 +25,7 @@ from streams.producer import DeliveryFailed, RecordProducer, RecordTooLarge
 from streams.reading import now_ms
 from streams.settings import Settings
 from streams.store import ImageStore
+from streams.topic_limits import written
 from streams.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
@@ -182,7 +183,8 @@ class Worker:
         while not future.done() or future.exception() is not None:
             try:
                 with self._me.watchdog.waits(), self._turns.waits():
-                    future.result(DELIVERY_S)
+                    written(self._producer, record, future, DELIVERY_S)
+                    return
             except RecordTooLarge:
                 raise
             except DeliveryFailed as error:
