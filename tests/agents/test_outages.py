@@ -1,6 +1,7 @@
 """A store or broker that is away for long: a worker waits, and its jobs are not to blame."""
 
 import threading
+import types
 from collections.abc import Callable
 from concurrent.futures import Future
 
@@ -16,6 +17,7 @@ from streams.producer import DeliveryFailed, RecordTooLarge
 from streams.store import MemoryImageStore, StoreUnavailable
 from streams.watchdog import Watchdog
 from tests.agents.test_worker import Queue, Shop, catalog, shop  # noqa: F401  fixtures
+from tests.patience import PATIENCE_S
 
 LIMIT_S = 0.1
 
@@ -47,88 +49,111 @@ class Counting(Queue):
         self.absolved.append(batch)
 
 
-class Bitten:
-    """A worker whose watchdogs are seen to bite, and end nothing."""
+class Dogs:
+    """A worker's two watchdogs: seen to bite, and end nothing."""
 
-    def __init__(self, shop: Shop) -> None:  # noqa: F811
-        self.count = 0
+    def __init__(self, shop: Shop, limit_s: float = PATIENCE_S) -> None:  # noqa: F811
+        self.bites = 0
         shop.queues = {"light": Counting(), "heavy": Counting()}
-        shop.worker._me.watchdog = Watchdog(LIMIT_S, self.bite)
-        shop.worker._turns = Watchdog(LIMIT_S, self.bite)
+        shop.worker._me.watchdog = Watchdog(limit_s, self.bite)
+        shop.worker._turns = Watchdog(limit_s, self.bite)
+        self._both = shop.worker._me.watchdog, shop.worker._turns
 
     def bite(self) -> None:
-        self.count += 1
+        self.bites += 1
+
+    def let_wait(self) -> bool:
+        """Whether neither counts the time now."""
+        return all(dog._waiting for dog in self._both)
 
 
-def test_a_store_that_takes_nothing_for_longer_than_a_job_may_take_ends_no_process_and_no_job(
+def test_a_store_that_takes_nothing_is_waited_for_outside_of_a_jobs_limit_and_attempts(
     shop: Shop,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pictures, "AGAIN", lambda _state: LIMIT_S / 2)
-    bitten = Bitten(shop)
-    store = ClosedStore(lambda refusals: setattr(store, "is_open", refusals > 12))  # 6 limits of a job
+    dogs, waited = Dogs(shop), list[bool]()
+    sleeping = types.SimpleNamespace(sleep=lambda _seconds: waited.append(dogs.let_wait()))
+    monkeypatch.setattr(pictures, "time", sleeping)
+    store = ClosedStore(lambda refusals: setattr(store, "is_open", refusals > 12))
     shop.worker._store = store
     shop.queue("heavy", "a")
     shop.plan("heavy")
     shop.open().until(lambda: shop.painted() == ["a"])
-    assert bitten.count == 0
+    assert waited == [True] * 13
     assert len(shop.queues["heavy"].absolved) == 1  # type: ignore[attr-defined]
 
 
 def test_a_store_that_answers_nothing_is_still_bitten(shop: Shop) -> None:  # noqa: F811
-    bitten = Bitten(shop)
+    dogs = Dogs(shop, LIMIT_S)
     hangs = threading.Event()
     store = ClosedStore(lambda _: hangs.wait(LIMIT_S * 5) and None)
     shop.worker._store = store
     shop.queue("heavy", "a")
     shop.plan("heavy")
-    shop.open().until(lambda: bitten.count > 0)
+    shop.open().until(lambda: dogs.bites > 0)
     store.is_open = True
     hangs.set()
 
 
+class Acknowledgement(Future[Delivered]):
+    """Tells when somebody waits for it, and comes then."""
+
+    def __init__(self, on_wait: Callable[[], None]) -> None:
+        super().__init__()
+        self._on_wait = on_wait
+
+    def result(self, timeout: float | None = None) -> Delivered:
+        if not self.done():
+            self._on_wait()
+        return super().result(timeout)
+
+
 class LateProducer(MemoryRecordProducer):
-    """A broker that takes the first `losses` pictures too late, and each only after `LIMIT_S` * 3."""
+    """A broker that takes pictures only when somebody waits for them, and the first `losses` not at all."""
 
     losses = 1
     error: DeliveryFailed = DeliveryFailed("timed out")
 
+    def __init__(self, on_wait: Callable[[], None] = lambda: None) -> None:
+        super().__init__()
+        self._on_wait = on_wait
+
     def send(self, record: Outgoing) -> "Future[Delivered]":
         if record.topic != IMAGES:
             return super().send(record)
-        future: Future[Delivered] = Future()
         lost = self.losses > 0
         self.losses -= 1
 
         def answer() -> None:
+            self._on_wait()
             if lost:
                 future.set_exception(self.error)
             else:
                 future.set_result(super(LateProducer, self).send(record).result())
 
-        threading.Timer(LIMIT_S * 3, answer).start()
+        future = Acknowledgement(answer)
         return future
 
 
-def test_a_broker_that_is_away_for_longer_than_a_job_may_take_is_waited_for_and_told_again(
+def test_a_broker_that_is_away_is_waited_for_outside_of_a_jobs_limit_and_told_again(
     shop: Shop,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "RESEND_S", 0.01)
-    bitten = Bitten(shop)
-    shop.producer = LateProducer()
+    dogs, waited = Dogs(shop), list[bool]()
+    shop.producer = LateProducer(lambda: waited.append(dogs.let_wait()))
     shop.worker._producer = shop.producer
     shop.queue("heavy", "a")
     shop.plan("heavy")
     shop.open().until(lambda: shop.queues["heavy"].log == ["begin", "commit"])
     assert shop.painted() == ["a"]
-    assert bitten.count == 0
+    assert waited == [True, True]
 
 
 def test_a_window_that_the_clients_leave_in_the_lurch_is_absolved_before_the_role_begins_again(
     shop: Shop,  # noqa: F811
 ) -> None:
-    bitten = Bitten(shop)
+    Dogs(shop)
     shop.producer = LateProducer()
     shop.producer.error = RecordTooLarge("the topic takes no such record")
     shop.worker._producer = shop.producer
@@ -137,4 +162,3 @@ def test_a_window_that_the_clients_leave_in_the_lurch_is_absolved_before_the_rol
     with pytest.raises(RecordTooLarge):
         shop.worker.run(shop.stopping)
     assert len(shop.queues["heavy"].absolved) == 1  # type: ignore[attr-defined]
-    assert bitten.count == 0
