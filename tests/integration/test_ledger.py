@@ -17,7 +17,7 @@ from streams.codec import decode, encode
 from streams.producer import KafkaRecordProducer, send_all
 from streams.reading import Follower, now_ms
 from streams.settings import Settings
-from tests.builders import a_classified, a_request, an_outcome
+from tests.builders import a_request, an_outcome
 from tests.integration.waiting import poll_until
 from tests.patience import PATIENCE_S
 
@@ -139,8 +139,8 @@ def test_a_poison_outcome_is_kept_and_the_next_is_served(books: Books, poison: b
 
 @pytest.mark.parametrize("what", ["a time out of range", "a prompt that no topic takes"])
 def test_an_outcome_of_which_no_result_can_be_made_ends_its_request_as_failed(books: Books, what: str) -> None:
-    bad = a_request(created_ms=-(2**63)) if "time" in what else a_request(prompt="x" * 995_000)
-    said = an_outcome(status=Status.COMPLETED, request=bad, classified=a_classified(bad) if "time" in what else None)
+    bad, ended_ms = (a_request(), -(2**63)) if "time" in what else (a_request(prompt="x" * 995_000), 5)
+    said = an_outcome(status=Status.COMPLETED, request=bad, ended_ms=ended_ms)
     books.lane().serve([raw(encode(said), 0, "r-1"), outcome("r-2", 1)], books.group)
     poll_until(lambda: len(books.results) == 2 and books.dead, "both results and the dead letter")
     assert [(r.request_id, r.status) for r in books.said()] == [("r-1", Status.FAILED), ("r-2", Status.FAILED)]
