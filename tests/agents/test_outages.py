@@ -13,8 +13,9 @@ from agents.job_source import Taken
 from schemas.record import Delivered, Outgoing
 from schemas.topics import IMAGES
 from streams.memory import MemoryRecordProducer
-from streams.producer import DeliveryFailed, RecordTooLarge
+from streams.producer import MOST_BYTES, DeliveryFailed, RecordTooLarge
 from streams.store import MemoryImageStore, StoreUnavailable
+from streams.topic_limits import LIMITS
 from streams.watchdog import Watchdog
 from tests.agents.test_worker import Queue, Shop, catalog, shop  # noqa: F401  fixtures
 from tests.patience import PATIENCE_S
@@ -152,13 +153,16 @@ def test_a_broker_that_is_away_is_waited_for_outside_of_a_jobs_limit_and_told_ag
 
 def test_a_window_that_the_clients_leave_in_the_lurch_is_absolved_before_the_role_begins_again(
     shop: Shop,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     Dogs(shop)
+    monkeypatch.setattr(LIMITS, "_refused", {})  # what is learnt here is forgotten behind it
     shop.producer = LateProducer()
-    shop.producer.error = RecordTooLarge("the topic takes no such record")
+    shop.producer.error, shop.producer.losses = RecordTooLarge("the topic takes no such record"), 100
     shop.worker._producer = shop.producer
     shop.queue("heavy", "a")
     shop.plan("heavy")
     with pytest.raises(RecordTooLarge):
         shop.worker.run(shop.stopping)
     assert len(shop.queues["heavy"].absolved) == 1  # type: ignore[attr-defined]
+    assert LIMITS.of(IMAGES) < MOST_BYTES, "a record that was refused by itself tells what its topic takes"

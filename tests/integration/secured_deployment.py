@@ -56,7 +56,9 @@ class Deployment:
 
     def pochade(self, who: str, *arguments: str) -> Result:
         """A command as one user."""
-        done = CliRunner().invoke(cli.main, ["--config", str(self.folder / f"{who}.toml"), *arguments])
+        options = ["--config", str(self.folder / f"{who}.toml")]
+        # the command sets POCHADE_CONFIG for its children: what is set here is as before when it is done
+        done = CliRunner(env={"POCHADE_CONFIG": None}).invoke(cli.main, [*options, *arguments])
         assert done.exception is None or isinstance(done.exception, SystemExit), done.output
         return done
 

@@ -28,6 +28,7 @@ from streams.producer import send_all
 from streams.settings import load
 from tests.integration.calling import pochade
 from tests.integration.pipeline import Pipeline, running_pipeline
+from tests.integration.waiting import poll_until
 from tests.patience import PATIENCE_S
 from tests.raw_batches import a_batch, write_batch
 
@@ -167,7 +168,14 @@ def configured(pipeline: Pipeline, limits: Mapping[str, int]) -> Iterator[None]:
         for future in admin.incremental_alter_configs(resources).values():
             future.result(PATIENCE_S)
 
+    def are_in_force() -> bool:
+        admin = AdminClient(client_config(pipeline.settings))
+        asked = admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic(pipeline, name)) for name in limits])
+        told = {resource.name: future.result(PATIENCE_S) for resource, future in asked.items()}
+        return all(told[topic(pipeline, name)]["max.message.bytes"].value == str(most) for name, most in limits.items())
+
     alter(AlterConfigOpType.SET)
+    poll_until(are_in_force, "the topics' limits: a broker hears of them a moment after they were accepted")
     yield
     alter(AlterConfigOpType.DELETE)
 
