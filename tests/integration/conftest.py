@@ -63,15 +63,20 @@ def broker_address(broker_home: pathlib.Path) -> broker.Address:
     return found
 
 
+def delete_topics(own: Settings) -> None:
+    """Leave nothing of a deployment on the broker."""
+    if names := admin.own_topics(own):
+        client = AdminClient(admin.client_config(own))  # must live until the answers are here
+        for deleted in client.delete_topics(names).values():
+            deleted.result(PATIENCE_S)
+
+
 @pytest.fixture
 def settings(broker_home: pathlib.Path) -> Iterator[Settings]:
     """Settings on the session's broker with topics of their own; none exists yet, and none is left in the end."""
     own = load({"home": broker_home, "kafka": {"prefix": f"t-{uuid.uuid4().hex[:12]}"}})
     yield own
-    if names := admin.own_topics(own):
-        client = AdminClient(admin.client_config(own))  # must live until the answers are here
-        for deleted in client.delete_topics(names).values():
-            deleted.result(PATIENCE_S)
+    delete_topics(own)
 
 
 @pytest.fixture

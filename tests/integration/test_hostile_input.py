@@ -27,6 +27,7 @@ from streams.admin import client_config
 from streams.producer import send_all
 from streams.settings import load
 from tests.integration.calling import pochade
+from tests.integration.conftest import delete_topics
 from tests.integration.pipeline import Pipeline, running_pipeline
 from tests.integration.waiting import poll_until
 from tests.patience import PATIENCE_S
@@ -41,6 +42,7 @@ def pipeline(broker_home: pathlib.Path, tmp_path_factory: pytest.TempPathFactory
     settings = load({"home": broker_home, "kafka": kafka})
     with running_pipeline(settings, tmp_path_factory.mktemp("logs")) as pipeline:
         yield pipeline
+    delete_topics(settings)  # `gc` in other tests reads what all deployments hold, and nobody can read what lies here
 
 
 def line(**fields: object) -> bytes:
