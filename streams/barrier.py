@@ -108,9 +108,7 @@ def _read(consumer: Consumer, start: TopicPartition, beyond: int, on_records: On
         if any(_is_past(message, beyond) for message in messages):
             return
         if not records:
-            consumer.list_topics(
-                start.topic, timeout=SILENT_S
-            )  # who leads may have changed: the client asks too rarely
+            _ask_who_leads(consumer, start.topic)
         if time.monotonic() - heard_s > SILENT_S:
             what = f"{start.topic}/{start.partition} was silent for {SILENT_S:g} s before its end"
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, what))
