@@ -9,12 +9,13 @@ from collections.abc import Sequence
 
 from confluent_kafka import Consumer, TopicPartition
 
-from agents.remembered import ROLE, Send
+from agents.remembered import ROLE
 from schemas.record import Incoming, Outgoing
 from schemas.topics import OUTCOMES
 from streams import metrics
 from streams.admin import topic_name
 from streams.partitioner import partition_of
+from streams.producer import RecordProducer, send_all
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -25,12 +26,12 @@ DELIVERY_S = 130.0  # the client gives up after 120 s
 class AddedPartition:
     """Moves each outcome of one such partition to its own."""
 
-    def __init__(self, settings: Settings, partition: int, count: int, send: Send) -> None:
+    def __init__(self, settings: Settings, partition: int, count: int, producer: RecordProducer) -> None:
         """`count`: partitions that know what has ended."""
         self._topic = topic_name(settings, OUTCOMES)
         self._partition = partition
         self._count = count
-        self._send = send
+        self._producer = producer
         log.warning(
             "partition %d of %s was added later: its outcomes are moved to the first %d, which know what has ended; "
             "see `pochade doctor`",
@@ -45,8 +46,7 @@ class AddedPartition:
         Raises:
             DeliveryFailed: the broker did not take one in time; none is committed, and all are moved again.
         """
-        for future in [self._send(self._moved(record)) for record in records]:
-            future.result(DELIVERY_S)
+        send_all(self._producer, [self._moved(record) for record in records], DELIVERY_S)
         metrics.FALLBACKS.labels(ROLE, "foreign-partition").inc(len(records))
         place = TopicPartition(self._topic, self._partition, records[-1].offset + 1)
         group.commit(offsets=[place], asynchronous=True)

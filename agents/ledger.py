@@ -21,7 +21,7 @@ from agents.expiry import Expiry
 from agents.lane import Lane
 from agents.membership import Membership
 from agents.memory import give_back_memory
-from agents.remembered import ROLE, Send
+from agents.remembered import ROLE
 from schemas import topics
 from schemas.errors import PochadeError
 from schemas.messages import Status
@@ -30,7 +30,7 @@ from schemas.topics import full_name
 from streams import metrics
 from streams.groups import member_config
 from streams.held_back import HeldBack
-from streams.producer import KafkaRecordProducer
+from streams.producer import KafkaRecordProducer, RecordProducer
 from streams.reading import incoming, take
 from streams.schema_wait import SchemaWait
 from streams.settings import Settings
@@ -56,7 +56,7 @@ class Ledger:
         self.membership = Membership()
         self._schemas = SchemaWait(ROLE)
         self._clock = BrokerClock()
-        self._send: Send | None = None
+        self._producer: RecordProducer | None = None  # of chunks, and of outcomes that are moved
         self._added: dict[int, AddedPartition] = {}  # owned, beyond those that know what has ended
 
     def not_ready(self) -> str:
@@ -65,13 +65,12 @@ class Ledger:
 
     def run(self, stopping: threading.Event) -> None:
         """Serve; what a transaction cannot survive (fencing, a lost broker) begins again from what is committed."""
-        chunks = KafkaRecordProducer(self._settings)
-        self._send = chunks.send
+        self._producer = producer = KafkaRecordProducer(self._settings)
         try:
             while not stopping.is_set():
                 self._try_session(stopping)
         finally:
-            chunks.close()
+            producer.close()
 
     def _try_session(self, stopping: threading.Event) -> None:
         try:
@@ -140,13 +139,13 @@ class Ledger:
         known = ledger_topics.ask(self._settings)
         added = [number for number in partitions if known.partitions and number >= known.partitions]
         partitions = [number for number in partitions if number not in added]
-        if added and self._send is not None:
-            self._added |= {
-                number: AddedPartition(self._settings, number, known.partitions, self._send) for number in added
-            }
+        for number in added:
+            assert self._producer is not None, "a session runs while there is a producer"
+            self._added[number] = AddedPartition(self._settings, number, known.partitions, self._producer)
+        send = self._producer.send if self._producer else None
 
         def open_one(partition: int) -> Lane:
-            return Lane(self._settings, partition, known, self._clock, self._send)
+            return Lane(self._settings, partition, known, self._clock, send)
 
         with ThreadPoolExecutor(AT_ONCE) as opening:
             opened = dict(zip(partitions, opening.map(open_one, partitions), strict=True))

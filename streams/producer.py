@@ -140,5 +140,17 @@ def _end_if_fatal(error: KafkaError) -> None:
 
 
 def send_all(producer: RecordProducer, records: Sequence[Outgoing], timeout_s: float = 120) -> list[Delivered]:
-    """Write records and wait until the broker has them all."""
-    return [future.result(timeout_s) for future in [producer.send(record) for record in records]]
+    """Write records and wait until the broker has them all.
+
+    Raises:
+        DeliveryFailed: it did not take one, or told nothing of it for `timeout_s`.
+    """
+    futures = [(record, producer.send(record)) for record in records]
+    return [_delivered(record, future, timeout_s) for record, future in futures]
+
+
+def _delivered(record: Outgoing, future: Future[Delivered], timeout_s: float) -> Delivered:
+    try:
+        return future.result(timeout_s)
+    except TimeoutError:
+        raise DeliveryFailed(f"{record.topic} did not take a record within {timeout_s:g} s") from None

@@ -60,6 +60,11 @@ def test_a_broker_that_is_away_fails_the_future_in_time(alone: KafkaRecordProduc
         send_all(alone, [a_note()], 30)
 
 
+def test_who_waits_for_records_hears_of_a_silent_broker_as_of_a_refusal(alone: KafkaRecordProducer) -> None:
+    with pytest.raises(DeliveryFailed, match=r"events.v1 did not take a record within 0.01 s"):
+        send_all(alone, [a_note()], 0.01)
+
+
 def test_an_awaiting_task_that_is_cancelled_does_not_end_the_delivery_reports(alone: KafkaRecordProducer) -> None:
     async def give_up(future: "Future[Delivered]") -> None:
         with pytest.raises(TimeoutError):
