@@ -5,6 +5,8 @@ Without this a missing right is met later, by one role after the other, and some
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicCollection
 from confluent_kafka.admin import AdminClient
@@ -81,16 +83,19 @@ def _on_topics(client: AdminClient, prefix: str, role: str, variants: Sequence[s
     )
     missing = []
     for name, future in answers.items():
-        try:
-            held = future.result(2 * ANSWER_LIMIT_S).authorized_operations
-        except KafkaException as failure:
-            if failure.args[0].code() not in DENIED:
-                continue  # not there yet, or nobody leads it now: no matter of rights
-            held = []
-        # None: a broker that does not tell
-        lacks = sorted(wanted[name] - {right.name for right in held}) if held is not None else []
+        held = _held(future)
+        lacks = sorted(wanted[name] - held) if held is not None else []
         missing += [f"{', '.join(lacks)} on topic {name}"] if lacks else []
     return missing
+
+
+def _held(future: "Future[Any]") -> set[str] | None:
+    """Operations that we may do on what was described; None: not told, or it is not there yet: no matter of rights."""
+    try:
+        held = future.result(2 * ANSWER_LIMIT_S).authorized_operations
+    except KafkaException as failure:
+        return set() if failure.args[0].code() in DENIED else None
+    return None if held is None else {right.name for right in held}
 
 
 def _on_groups(client: AdminClient, prefix: str, role: str, variants: Sequence[str]) -> list[str]:
@@ -107,13 +112,8 @@ def _on_groups(client: AdminClient, prefix: str, role: str, variants: Sequence[s
     )
     missing = []
     for name, future in answers.items():
-        try:
-            held = future.result(2 * ANSWER_LIMIT_S).authorized_operations
-        except KafkaException as failure:
-            if failure.args[0].code() not in DENIED:
-                continue
-            held = []
-        can = {right.name.title().replace("_", "") for right in held or ()}  # ALTER_CONFIGS -> AlterConfigs
+        held = _held(future)
+        can = {right.title().replace("_", "") for right in held or ()}  # ALTER_CONFIGS -> AlterConfigs
         lacks = sorted(wanted[name] - can) if held is not None else []
         missing += [f"{', '.join(map(_shouted, lacks))} on group {name}"] if lacks else []
     return missing
