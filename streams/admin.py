@@ -40,6 +40,15 @@ def client_config(settings: Settings) -> dict[str, str]:
     return broker_probe.client_config(broker.bootstrap_servers(settings), settings.kafka.properties)
 
 
+def producer_config(settings: Settings) -> dict[str, str]:
+    """`client_config`, and as long as a record's copies may take until it is sent again.
+
+    Raises:
+        PochadeError: no broker is configured and none runs.
+    """
+    return {"request.timeout.ms": str(broker_probe.ANSWER_MS), **client_config(settings)}
+
+
 def topic_name(settings: Settings, name: str) -> str:
     """A topic of the table, as this deployment calls it."""
     return full_name(settings.kafka.prefix, name)

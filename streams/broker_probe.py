@@ -12,6 +12,7 @@ from streams.refusals import plain, remedy
 from streams.secret_files import with_secrets
 
 TRY_S = 0.5
+ANSWER_MS = 10_000  # of a request to one broker: then its connection is given up, and asked anew
 REFUSED_S = 2.0  # another broker of the list may let us in, or a restarted one does not know its users yet
 
 
@@ -26,13 +27,17 @@ class NotLetIn(Unreachable):
 def client_config(bootstrap: str, properties: Mapping[str, str]) -> dict[str, str]:
     """Configuration that any librdkafka client of ours begins with; `properties` win, secrets read from their files.
 
-    Reconnects come quickly, because the default of 10 s would outlast a broker's restart. librdkafka prints only what
-    is critical: connection errors reach `error_cb`, which every long-lived client must set.
+    Reconnects come quickly, because the default of 10 s would outlast a broker's restart. A broker that does not answer
+    for ANSWER_MS is left, because the default of 60 s would outlast the move of its partitions: an idempotent producer
+    sends nothing to a partition's new leader until the old one has answered, and uses a whole core meanwhile
+    (librdkafka's issues 2565 and 3692). librdkafka prints only what is critical: connection errors reach `error_cb`,
+    which every long-lived client must set.
     """
     return {
         "bootstrap.servers": bootstrap,
         "reconnect.backoff.ms": "50",
         "reconnect.backoff.max.ms": "1000",
+        "socket.timeout.ms": str(ANSWER_MS),
         "log_level": "2",
         "log.connection.close": "false",
         **with_secrets(properties),

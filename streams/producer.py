@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from schemas.errors import PochadeError
 from schemas.record import Delivered, Outgoing
 from schemas.topics import full_name
-from streams.admin import client_config
+from streams.admin import producer_config
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -67,7 +67,7 @@ class KafkaRecordProducer:
     def __init__(self, settings: Settings, *, linger_ms: int = 0, extra: dict[str, Any] | None = None) -> None:
         self._prefix = settings.kafka.prefix
         config: dict[str, Any] = {
-            **client_config(settings),
+            **producer_config(settings),
             "enable.idempotence": True,
             "acks": "all",
             "partitioner": "murmur2_random",

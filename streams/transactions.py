@@ -2,7 +2,7 @@
 
 from confluent_kafka import KafkaError, Producer
 
-from streams.admin import client_config
+from streams.admin import producer_config
 from streams.settings import Settings
 from streams.watchdog import Bite, Watchdog
 
@@ -18,11 +18,13 @@ def open_producer(
 
     `batch_bytes`: what any topic takes at once; one record alone may be larger.
     """
+    config, limit_ms = producer_config(settings), round(limit_s * 1000)
     return Producer(
         {
-            **client_config(settings),
+            **config,
             "transactional.id": transactional_id,
-            "transaction.timeout.ms": round(limit_s * 1000),
+            "transaction.timeout.ms": limit_ms,
+            "socket.timeout.ms": min(limit_ms, int(config["socket.timeout.ms"])),  # more is refused
             "linger.ms": 0,
             "batch.size": batch_bytes,
         }
