@@ -1,35 +1,58 @@
-"""Where logs end, asked of the broker by a client of its own: a consumer's query would wait behind its fetch."""
+"""Where logs end, asked of the broker by a client of its own: a consumer's query would wait behind its fetch.
 
-from collections.abc import Collection, Mapping
-from typing import Any
+A consumer that is never subscribed asks, not the admin's client: where a partition's leader is gone, the admin's uses a
+whole core until the answer is due, and where it comes back, it answers with an error for ever (FENCED_LEADER_EPOCH;
+both measured with librdkafka 2.16.0). With a broker lost, three workers' heartbeats had kept two cores busy.
+"""
 
-from confluent_kafka import KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+import time
+from collections.abc import Collection
+from typing import Protocol
 
-ANSWER_S = 2  # for the broker to tell
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from streams.admin import client_config
+from streams.settings import Settings
+
+ANSWER_S = 2.0  # for the brokers to tell, all partitions together
+LEAST_S = 0.2  # for one partition, also when the others' leaders have used that up
+
+
+class Asked(Protocol):
+    """What a Consumer tells."""
+
+    def get_watermark_offsets(self, partition: TopicPartition, timeout: float) -> tuple[int, int]: ...
 
 
 class LogEnds:
-    """Any thread may ask. A client that has failed is replaced."""
+    """Any thread may ask."""
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
-        self._config = dict(config)
-        self._admin = AdminClient(self._config)
+    def __init__(self, settings: Settings) -> None:
+        self._client: Asked = Consumer(
+            {
+                **client_config(settings),
+                "group.id": f"{settings.kafka.prefix}.log-ends",  # never used: no commits, no membership
+                "isolation.level": "read_uncommitted",
+            }
+        )
 
     def of(self, topic: str, partitions: Collection[int]) -> dict[int, int]:
-        """partition -> the end of its log, where the broker knows it. Raises KafkaException, TimeoutError.
+        """partition -> the end of its log; one whose leader does not answer now is left out.
 
-        After a broker's death one client answered no more, and its worker's heartbeats named no partition for ever
-        (seen). The replaced one lives on here while another thread waits for its answers: they would never come (seen
-        too: a worker that wished to change variant painted no more).
+        Raises KafkaException: none of their leaders answers.
         """
-        client = self._admin
-        asked = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in partitions}
-        try:
-            ends = client.list_offsets(asked, request_timeout=ANSWER_S) if asked else {}
-            found = {tp.partition: future.result(2 * ANSWER_S).offset for tp, future in ends.items()}
-        except (KafkaException, TimeoutError):
-            if self._admin is client:
-                self._admin = AdminClient(self._config)
-            raise
-        return {partition: end for partition, end in found.items() if end >= 0}
+        ends: dict[int, int] = {}
+        failure: KafkaException | None = None
+        deadline = time.monotonic() + ANSWER_S
+        for left, partition in zip(range(len(partitions), 0, -1), partitions, strict=True):
+            limit_s = max(LEAST_S, (deadline - time.monotonic()) / left)
+            try:
+                _, end = self._client.get_watermark_offsets(TopicPartition(topic, partition), timeout=limit_s)
+            except KafkaException as error:
+                failure = error
+                continue
+            if end >= 0:  # a broker that has just begun answers -1
+                ends[partition] = end
+        if failure is not None and not ends:
+            raise failure
+        return ends

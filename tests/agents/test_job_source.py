@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from agents import job_source
 from agents.job_source import JobSource
 from schemas.messages import OwnedPartition
-from streams.settings import load
+from streams.settings import Settings, load
 
 TOPIC = "pochade.jobs.light.v1"
 PARTITIONS, JOBS, MOST = 3, 6, 3
@@ -84,12 +84,13 @@ class FakeConsumer:
 
 
 class FakeEnds:
-    """Every partition ends at 9."""
+    """Every partition ends at 9, as far as its leader answers."""
 
-    def __init__(self, config: dict[str, Any]) -> None: ...
+    def __init__(self, settings: Settings) -> None:
+        self.away: set[int] = set()
 
     def of(self, topic: str, partitions: Collection[int]) -> dict[int, int]:
-        return dict.fromkeys(partitions, 9)
+        return dict.fromkeys(set(partitions) - self.away, 9)
 
 
 @pytest.fixture
@@ -244,6 +245,15 @@ def test_what_was_polled_and_waits_for_a_suspect_counts_as_work_that_lies_there(
     consumer.log = [FakeMessage(0, offset) for offset in range(5, 9)]
     assert places(source.take(4, 0)) == [(0, 5, 2)]
     assert source.owned(100) == (OwnedPartition(partition=0, end_offset=9, remaining_ms=300),)
+    assert not source.is_empty()
+
+
+def test_a_partition_whose_end_is_unknown_is_not_taken_for_empty(source: JobSource, consumer: FakeConsumer) -> None:
+    own(consumer, 0, 1)
+    consumer.log = [FakeMessage(p, offset) for p in (0, 1) for offset in range(9)]
+    source.take(18, 0)
+    assert source.is_empty()
+    source._ends.away = {1}  # type: ignore[attr-defined]
     assert not source.is_empty()
 
 

@@ -10,20 +10,24 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from agents.lane import Lane
-from schemas.record import Incoming
+from schemas.record import Delivered, Incoming, Outgoing
 from schemas.topics import FLOW_PARTITIONS, OUTCOMES, RESULTS
 from streams import snapshot
-from streams.admin import create_topics, topic_name
+from streams.admin import client_config, create_topics, topic_name
 from streams.broker_cluster import BrokerCluster
 from streams.codec import encode
+from streams.log_ends import LogEnds
+from streams.producer import KafkaRecordProducer, send_all
 from streams.reading import now_ms
 from streams.settings import Settings
 from tests.builders import an_outcome
 from tests.chaos.running import chaos, told
 from tests.integration.clusters import on, running_cluster
 from tests.integration.waiting import poll_until
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 
@@ -108,6 +112,53 @@ class Recovering(threading.Thread):
             topic=OUTCOMES, partition=self._partition, offset=number, timestamp_ms=now_ms(),
             key=outcome.request_id.encode(), value=encode(outcome),
         )  # fmt: skip
+
+
+def test_asking_for_the_end_of_a_log_without_a_leader_costs_hardly_any_processor_time(
+    cluster: BrokerCluster, tmp_path: pathlib.Path
+) -> None:
+    # the admin's client used a whole core for this: with a broker lost, three workers kept the others from their work
+    settings = on(cluster, tmp_path)
+    name = topic_name(settings, "one-copy")
+    one_copy = NewTopic(name, len(cluster.nodes), replica_assignment=[[node] for node in cluster.nodes])
+    client = AdminClient(client_config(settings))  # must live until the answer is here
+    client.create_topics([one_copy])[name].result(PATIENCE_S)
+    poll_until(lambda: name in client.list_topics(timeout=PATIENCE_S).topics, "the topic known")
+    ends, everywhere = LogEnds(settings), range(len(cluster.nodes))
+    poll_until(lambda: len(ends.of(name, everywhere)) == len(everywhere), "every leader answers")
+    away = cluster.nodes[0]
+    cluster.kill(away)
+    try:
+        poll_until(lambda: len(ends.of(name, everywhere)) < len(everywhere), "one leader is gone")
+        begun_s, begun_cpu_s = time.monotonic(), time.process_time()
+        for _ in range(5):
+            assert len(ends.of(name, everywhere)) == len(everywhere) - 1
+        assert time.process_time() - begun_cpu_s < 0.2 * (time.monotonic() - begun_s)
+    finally:
+        cluster.start(away)
+    poll_until(lambda: len(ends.of(name, everywhere)) == len(everywhere), "the leader is back, and answers the same")
+
+
+def test_records_go_to_the_new_leader_within_seconds_of_the_old_one_freezing(
+    cluster: BrokerCluster, deployment: Settings
+) -> None:
+    # with librdkafka's own limit of 60 s for an answer they waited for the old one that long, using a core
+    def send(number: int) -> list[Delivered]:
+        outcomes = [an_outcome(request_id=f"frozen-{number}-{each}") for each in range(20)]
+        keyed = [Outgoing(topic=OUTCOMES, key=each.request_id.encode(), value=encode(each)) for each in outcomes]
+        return send_all(producer, keyed)
+
+    producer = KafkaRecordProducer(deployment)
+    send(0)
+    frozen = cluster.leader_of(topic_name(deployment, OUTCOMES), 0)
+    cluster.freeze(frozen)
+    begun_s = time.monotonic()
+    try:
+        send(1)
+        assert time.monotonic() - begun_s < 25
+    finally:
+        cluster.thaw(frozen)
+        producer.close()
 
 
 @pytest.mark.timeout(3600 * 4)

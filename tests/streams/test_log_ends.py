@@ -1,98 +1,66 @@
-# ruff: noqa: ARG002  the port names its arguments
-import gc
-import weakref
-from collections.abc import Callable
-from concurrent.futures import Future
-from types import SimpleNamespace
-from typing import Any
-
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from streams import log_ends
-from streams.log_ends import LogEnds
-
-Asked = dict[TopicPartition, object]
-
-
-class Answer(Future[SimpleNamespace]):
-    """An end that is known at once; `first` runs when it is waited for."""
-
-    def __init__(self, offset: int, first: Callable[[float | None], object] = lambda _timeout: None) -> None:
-        super().__init__()
-        self._offset, self._first = offset, first
-
-    def result(self, timeout: float | None = None) -> SimpleNamespace:
-        self._first(timeout)
-        return SimpleNamespace(offset=self._offset)
+from streams.log_ends import ANSWER_S, LogEnds
+from streams.settings import load
 
 
-class FakeAdmin:
-    """Every partition ends at 9."""
+class Client:
+    """Partition p ends at 10 + p, but for those whose leader is `away` or has `just_begun`."""
 
-    def __init__(self, config: dict[str, Any]) -> None: ...
+    def __init__(self, away: set[int], just_begun: set[int]) -> None:
+        self._away, self._just_begun = away, just_begun
+        self.limits_s: list[float] = []
 
-    def list_offsets(self, asked: Asked, request_timeout: float) -> dict[TopicPartition, Answer]:
-        return {tp: Answer(9) for tp in asked}
-
-
-@pytest.fixture
-def ends(monkeypatch: pytest.MonkeyPatch) -> LogEnds:
-    monkeypatch.setattr(log_ends, "AdminClient", FakeAdmin)
-    return LogEnds({})
-
-
-def test_a_client_that_cannot_tell_is_replaced(monkeypatch: pytest.MonkeyPatch, ends: LogEnds) -> None:
-    # found by chaos: after the broker's death one failed for ever, and heartbeats named no partition any more
-    def fail(*_asked: object, **_limits: object) -> None:
-        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
-
-    monkeypatch.setattr(ends._admin, "list_offsets", fail)
-    with pytest.raises(KafkaException):
-        ends.of("t", [0])
-    assert ends.of("t", [0]) == {0: 9}
+    def get_watermark_offsets(self, partition: TopicPartition, timeout: float) -> tuple[int, int]:
+        self.limits_s.append(timeout)
+        if partition.partition in self._away:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        return (0, -1 if partition.partition in self._just_begun else 10 + partition.partition)
 
 
-def test_a_client_that_does_not_answer_is_replaced(ends: LogEnds) -> None:
-    class Silent(FakeAdmin):
-        def list_offsets(self, asked: Asked, request_timeout: float) -> dict[TopicPartition, Answer]:
-            return {tp: Answer(9, late) for tp in asked}
-
-    def late(_timeout: float | None) -> None:
-        raise TimeoutError
-
-    ends._admin = Silent({})  # type: ignore[assignment]
-    with pytest.raises(TimeoutError):
-        ends.of("t", [0])
-    assert ends.of("t", [0]) == {0: 9}
+def ends(away: set[int] = frozenset(), just_begun: set[int] = frozenset()) -> tuple[LogEnds, Client]:  # type: ignore[assignment]
+    asked, client = LogEnds(load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}})), Client(away, just_begun)
+    asked._client = client
+    return asked, client
 
 
-def test_a_client_lives_until_its_answers_are_here_though_another_thread_has_replaced_it(ends: LogEnds) -> None:
-    # found by chaos seed 1: a worker that wished to change variant waited for a client that the heartbeat had replaced
-    class Told(FakeAdmin):
-        def list_offsets(self, asked: Asked, request_timeout: float) -> dict[TopicPartition, Answer]:
-            return {tp: Answer(9, another_thread_fails) for tp in asked}
-
-    def another_thread_fails(timeout: float | None) -> None:
-        assert timeout is not None, "nobody waits for ever"
-        ends._admin = FakeAdmin({})  # type: ignore[assignment]
-        gc.collect()
-        assert client() is not None, "its answers would never come"
-
-    ends._admin = Told({})  # type: ignore[assignment]
-    client = weakref.ref(ends._admin)
-    assert ends.of("t", [0]) == {0: 9}
+def test_each_partition_has_its_end() -> None:
+    assert ends()[0].of("t", [0, 2]) == {0: 10, 2: 12}
 
 
-def test_an_end_that_the_broker_does_not_know_yet_is_left_out(ends: LogEnds) -> None:
+def test_a_partition_without_a_leader_is_left_out_and_the_others_are_told() -> None:
+    # found by chaos with three brokers: one lost broker, and a worker's heartbeats named no partition at all
+    assert ends(away={1})[0].of("t", [0, 1, 2]) == {0: 10, 2: 12}
+
+
+def test_an_end_that_the_broker_does_not_know_yet_is_left_out() -> None:
     # found by chaos: a broker that has just begun answers -1, and everybody refused the whole heartbeat
-    class Beginning(FakeAdmin):
-        def list_offsets(self, asked: Asked, request_timeout: float) -> dict[TopicPartition, Answer]:
-            return {tp: Answer(-1 if tp.partition else 9) for tp in asked}
-
-    ends._admin = Beginning({})  # type: ignore[assignment]
-    assert ends.of("t", [0, 1]) == {0: 9}
+    assert ends(just_begun={0})[0].of("t", [0, 1]) == {1: 11}
 
 
-def test_nothing_is_asked_about_no_partitions(ends: LogEnds) -> None:
-    assert ends.of("t", []) == {}
+def test_it_is_an_error_that_nobody_answers() -> None:
+    with pytest.raises(KafkaException):
+        ends(away={0, 1})[0].of("t", [0, 1])
+
+
+def test_all_partitions_together_are_asked_for_two_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(log_ends.time, "monotonic", lambda: now[0])
+    asked, client = ends(away={0, 1, 2, 3})
+
+    def use_up(partition: TopicPartition, timeout: float) -> tuple[int, int]:
+        now[0] += timeout
+        return Client.get_watermark_offsets(client, partition, timeout)
+
+    monkeypatch.setattr(client, "get_watermark_offsets", use_up)
+    with pytest.raises(KafkaException):
+        asked.of("t", [0, 1, 2, 3])
+    assert now[0] == pytest.approx(ANSWER_S)
+
+
+def test_nothing_is_asked_about_no_partitions() -> None:
+    asked, client = ends()
+    assert asked.of("t", []) == {}
+    assert client.limits_s == []
