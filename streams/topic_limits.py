@@ -169,6 +169,8 @@ def _configured(settings: Settings) -> dict[str, int]:
     asked = client.describe_configs([ConfigResource(ResourceType.TOPIC, name) for name in names])
     try:
         answers = {resource.name: future.result(ANSWER_LIMIT_S) for resource, future in asked.items()}
-    except (KafkaException, TimeoutError) as error:
+    except TimeoutError:
+        raise PochadeError(f"cannot ask for {CONFIG}: no broker answers within {ANSWER_LIMIT_S:g} s") from None
+    except KafkaException as error:
         raise PochadeError(f"cannot ask for {CONFIG} (grant DESCRIBE_CONFIGS on the topics): {error}") from None
     return {name.removeprefix(prefix): int(found[CONFIG].value) for name, found in answers.items()}
