@@ -1,0 +1,35 @@
+"""The sections of a record by name; each tells one thing that must not change."""
+
+import pathlib
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
+
+from tests.behaviour.sections import commands, imports, messages, metrics, names, plans, reports, size, tests, wheel
+from tests.behaviour.tree import Tree
+
+Track = Callable[[Sequence[Any]], Iterable[Any]]
+Section = Callable[[Tree, Track], Any]
+
+NAMES = (
+    "messages", "help", "config", "metrics", "size", "imports", "names", "plans", "wheel", "tests", "reports",
+)  # fmt: skip
+
+
+def sections(junit: Sequence[pathlib.Path] = ()) -> dict[str, Section]:
+    """Quick ones first. `junit`: reports of test runs, for the section `tests`."""
+    made: dict[str, Section] = {
+        "messages": messages.record,
+        "help": commands.record_help,
+        "config": commands.record_config,
+        "metrics": metrics.record,
+        "size": size.record,
+        "imports": imports.record,
+        "names": names.record,
+        "plans": plans.record,
+        "wheel": wheel.record,
+        "tests": partial(tests.record, junit=junit),
+        "reports": reports.record,
+    }
+    assert tuple(made) == NAMES
+    return made

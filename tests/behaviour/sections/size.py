@@ -1,0 +1,78 @@
+"""How much code of the project stands behind each role: information, no difference."""
+
+import ast
+import functools
+import inspect
+import pathlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from agents.classifier import Classifier
+from agents.discriminator import Discriminator
+from agents.ledger import Ledger
+from agents.planning.loop import PlannerLoop
+from agents.router import Router
+from agents.worker import Worker
+from tests.behaviour.tree import ROOT, Tree, module_path, rooms
+
+ROLES: dict[str, Any] = {
+    "classifier": Classifier,
+    "router": Router,
+    "worker": Worker,
+    "discriminator": Discriminator,
+    "ledger": Ledger,
+    "planner": PlannerLoop,
+}
+
+
+def record(_tree: Tree, track: Callable[[Sequence[Any]], Iterable[Any]]) -> dict[str, Any]:
+    """Role -> files and lines behind the file of its class, and the same without blank lines and comments."""
+    return {role: _measured(pathlib.Path(inspect.getfile(kind))) for role, kind in track(list(ROLES.items()))}
+
+
+def _measured(role: pathlib.Path) -> dict[str, int]:
+    files = behind(role)
+    texts = [path.read_text().splitlines() for path in files]
+    return {
+        "files": len(files),
+        "lines": sum(map(len, texts)),
+        "lines that are neither blank nor comments": sum(map(_code, texts)),
+    }
+
+
+def _code(lines: Sequence[str]) -> int:
+    return sum(bool(line.strip()) and not line.strip().startswith("#") for line in lines)
+
+
+def behind(start: pathlib.Path) -> set[pathlib.Path]:
+    """The file and every file of the project that it imports, and those in turn; imports inside functions count."""
+    found, open_ends = set[pathlib.Path](), [start]
+    while open_ends:
+        path = open_ends.pop()
+        if path not in found:
+            found.add(path)
+            open_ends += _imported(path)
+    return found
+
+
+@functools.cache
+def _imported(path: pathlib.Path) -> list[pathlib.Path]:
+    names = _names(ast.parse(path.read_text()))
+    own = [name for name in names if name.split(".")[0] in rooms()]
+    files = [module_path(part) for name in own for part in _with_packages(name)]
+    return [file for file in files if file is not None and file.is_file() and file.is_relative_to(ROOT)]
+
+
+def _names(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _with_packages(name: str) -> Iterator[str]:
+    """Importing `a.b.c` runs `a` and `a.b` too."""
+    parts = name.split(".")
+    yield from (".".join(parts[:count]) for count in range(1, len(parts) + 1))
