@@ -1,11 +1,17 @@
-"""What the commands that a user waits for load: packages of others by name, modules of the project by number."""
+"""What the commands that a user waits for load: packages of others by name, modules of the project by number.
 
+Each is run for its help, and until it finds that no broker answers; and what its module imports anywhere, inside
+functions too, is what it could ever load.
+"""
+
+import ast
 import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from tests.behaviour.tree import Tree, project, rooms
+from tests.behaviour.sections.size import behind, imported_names
+from tests.behaviour.tree import Tree, module_path, project, rooms
 
 LOAD = """
 import contextlib, io, json, sys
@@ -27,12 +33,27 @@ COMMANDS = {
 
 
 def record(tree: Tree, track: Callable[[Sequence[Any]], Iterable[Any]]) -> dict[str, Any]:
-    """Command -> what its help loads, and what it loads until it finds that no broker answers."""
+    """Command -> what its help loads, what it loads until no broker answers, and what it could load."""
     found: dict[str, Any] = {}
     for name, arguments in track(list(COMMANDS.items())):
         found[f"{name} --help"] = _loaded(tree, name, "--help")
         found[name] = _loaded(tree, *NOWHERE, *arguments)
+        found[f"{name}, whatever it does"] = _reachable(name)
     return found
+
+
+def _reachable(name: str) -> dict[str, Any]:
+    entry = project()["project"]["entry-points"]["pochade.commands"][name].partition(":")[0]
+    path = module_path(entry)
+    assert path is not None, f"the entry point of {name} names {entry}, which is not there"
+    files = behind(path)
+    imported = {top.split(".")[0] for file in files for top in imported_names(ast.parse(file.read_text()))}
+    return {"packages of others": _of_others(imported), "modules of the project (information)": len(files)}
+
+
+def _of_others(tops: set[str]) -> list[str]:
+    own = {*sys.stdlib_module_names, *rooms()}
+    return sorted(top for top in tops - own if not top.startswith("_"))
 
 
 def _loaded(tree: Tree, *arguments: str) -> dict[str, Any]:
@@ -41,10 +62,7 @@ def _loaded(tree: Tree, *arguments: str) -> dict[str, Any]:
     if ended.returncode:
         raise RuntimeError(f"{arguments} ended with {ended.returncode}: {ended.stderr[-2000:]}")
     modules = json.loads(ended.stdout.splitlines()[-1])
-    tops = {module.split(".")[0] for module in modules}
     return {
-        "packages of others": sorted(
-            top for top in tops - {*sys.stdlib_module_names, *rooms()} if not top.startswith("_")
-        ),
+        "packages of others": _of_others({module.split(".")[0] for module in modules}),
         "modules of the project (information)": sum(module.split(".")[0] in rooms() for module in modules),
     }

@@ -20,6 +20,7 @@ from schemas.record import Incoming
 from schemas.registry import MESSAGES, by_id, latest
 from streams.codec import decode, encode, encode_result
 from streams.request_codec import decode_request
+from tests.behaviour.invoking import invoked
 from tests.behaviour.sections.records import written
 from tests.behaviour.tree import Tree
 from tests.schemas.golden import GOLDEN
@@ -43,6 +44,7 @@ def record(_tree: Tree, track: Track[Any]) -> dict[str, Any]:
         "results in JSON": [encode_result(each, "json").decode() for each in _results()],
         "topics": {each.name: [each.key, each.partitions, each.config] for each in topics.table()},
         "names": {"jobs": topics.jobs_topic("light", 3).name, "group": topics.worker_group("pochade", "light")},
+        "rights": json.loads(invoked("topics", "acls", "-o", "json").stdout),  # groups and transactional ids by role
         "written": written(),
     }  # fmt: skip
 

@@ -21,6 +21,7 @@ MAKES_HELP = re.compile(r"\b(argparse|click)\b")
 HELP_TIMEOUT_S = 300
 WITH_OPTION = re.compile(r"""["']-m["'],\s*f?["']([\w.]+)["']""")
 MODULE_RUN = re.compile(r"""python[0-9.]*"?\s+(?:-[A-Za-z]\s+)*-m\s+([\w.]+)""")
+PLACEHOLDER = "NAME"  # stands for any name: tests/nightly/test_NAME.py
 OWN_FILE = re.compile(r"`([\w.-]+\.py)`")  # a file named without its folder
 
 
@@ -35,7 +36,7 @@ class Named(NamedTuple):
 def record(tree: Tree, track: Callable[[Sequence[Any]], Iterable[Any]]) -> dict[str, Any]:
     """Kind of mention -> how many, and those that lead nowhere."""
     settings = {row["name"] for row in json.loads(invoked("config", "show", "-o", "json").stdout)}
-    mentions = [each for name in track(_texts()) for each in _mentions(name)]
+    mentions = [each for name in track(_texts()) for each in _mentions(name) if PLACEHOLDER not in each.name]
     is_there = {
         "module": lambda name: _is_module(name) or _is_setting(name, settings),
         "path": lambda name: (ROOT / name).exists() or any(file.endswith("/" + name) for file in tracked()),

@@ -57,13 +57,14 @@ def behind(start: pathlib.Path) -> set[pathlib.Path]:
 
 @functools.cache
 def _imported(path: pathlib.Path) -> list[pathlib.Path]:
-    names = _names(ast.parse(path.read_text()))
+    names = imported_names(ast.parse(path.read_text()))
     own = [name for name in names if name.split(".")[0] in rooms()]
     files = [module_path(part) for name in own for part in _with_packages(name)]
     return [file for file in files if file is not None and file.is_file() and file.is_relative_to(ROOT)]
 
 
-def _names(tree: ast.AST) -> Iterator[str]:
+def imported_names(tree: ast.AST) -> Iterator[str]:
+    """Every module that is imported, and every name in one, which may be a module too."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
