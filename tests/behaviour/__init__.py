@@ -1,1 +1,1 @@
-"""What a change of structure must not change: a recorder of it, and a comparer of two records (`README.md`)."""
+"""Records how the project behaves and compares two records: see `README.md`."""

@@ -10,5 +10,5 @@ COLLECTED = "BEHAVIOUR_COLLECTED"
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """All of them, each as often as it was collected."""
+    """Write all ids, each as often as it was collected."""
     pathlib.Path(os.environ[COLLECTED]).write_text(json.dumps([item.nodeid for item in session.items]))

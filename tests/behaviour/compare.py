@@ -1,4 +1,4 @@
-"""`python -m tests.behaviour.compare BEFORE.json AFTER.json`: tell each difference of two records in words."""
+"""`python -m tests.behaviour.compare BEFORE.json AFTER.json`: describe each difference of two records."""
 
 import difflib
 import json
@@ -12,13 +12,13 @@ import click
 
 INFORMATION = "(information)"  # in a key: what is beneath may differ
 INFORMATIVE_SECTIONS = ("size",)
-AROUND = 60  # characters told before and after the first difference of two long texts
+AROUND = 60  # characters shown before and after the first difference of two long texts
 LONG = 200
 MISSING = "nothing"
 
 
 class Difference(NamedTuple):
-    """One thing that is otherwise than it was."""
+    """One thing that is not as it was."""
 
     what: str
     before: str
@@ -35,10 +35,17 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=pathlib.Path)
 @click.command(epilog="Example: python -m tests.behaviour.compare before.json after.json --except help")
 @click.argument("before", type=FILE)
 @click.argument("after", type=FILE)
-@click.option("--except", "left_out", metavar="A,B,...", default="", help="Do not compare these sections.")
-@click.option("--most", type=click.IntRange(1), default=200, show_default=True, help="Differences told of a section.")
-def main(before: pathlib.Path, after: pathlib.Path, left_out: str, most: int) -> None:
-    """Tell what AFTER does otherwise than BEFORE; exit status 1 where there is a difference."""
+@click.option("--except", "left_out", metavar="A,B,...", default="", help="Sections that are not compared.")
+@click.option(
+    "--max",
+    "limit",
+    type=click.IntRange(1),
+    default=200,
+    show_default=True,
+    help="Number of differences shown per section.",
+)
+def main(before: pathlib.Path, after: pathlib.Path, left_out: str, limit: int) -> None:
+    """Describe what AFTER does differently from BEFORE. The exit status is 1 if there is a difference."""
     old, new = (json.loads(path.read_text()) for path in (before, after))
     excepted = {name for name in left_out.split(",") if name}
     if unknown := sorted(excepted - {*old["sections"], *new["sections"]}):
@@ -48,24 +55,24 @@ def main(before: pathlib.Path, after: pathlib.Path, left_out: str, most: int) ->
     for name in [name for name in {**old["sections"], **new["sections"]} if name not in excepted]:
         found = list(differences(name, old["sections"].get(name), new["sections"].get(name)))
         counts.update(each.is_information for each in found)
-        _tell(name, found, most)
+        _report(name, found, limit)
     click.echo(f"{counts[False]} differences, {counts[True]} notes, not compared: {', '.join(excepted) or 'nothing'}")
     sys.exit(1 if counts[False] else 0)
 
 
-def _tell(name: str, found: list[Difference], most: int) -> None:
+def _report(name: str, found: list[Difference], limit: int) -> None:
     wrong, notes = [each for each in found if not each.is_information], [each for each in found if each.is_information]
     click.echo(f"\n== {name}: {f'{len(wrong)} differences' if wrong else 'the same'}")
-    for each in wrong[:most]:
+    for each in wrong[:limit]:
         click.echo(f"- {each}")
-    if len(wrong) > most:
-        click.echo(f"- and {len(wrong) - most} more: see --most")
-    for each in notes[:most]:
+    if len(wrong) > limit:
+        click.echo(f"- and {len(wrong) - limit} more: see --max")
+    for each in notes[:limit]:
         click.echo(f"  note: {each.what}: {each.before} -> {each.after}")
 
 
 def differences(section: str, before: Any, after: Any) -> Iterator[Difference]:
-    """What differs between two records of a section; None: it was not recorded."""
+    """Compare two records of one section. A record of None means that the section was not recorded."""
     if before is None or after is None:
         was, now = (MISSING if each is None else "recorded" for each in (before, after))
         yield Difference(f"section {section}", was, now)
@@ -87,21 +94,21 @@ def _between(what: str, before: Any, after: Any) -> Iterator[Difference]:
     elif isinstance(before, str) and isinstance(after, str):
         yield _between_texts(what, before, after)
     else:
-        yield Difference(what, _told(before), _told(after))
+        yield Difference(what, _describe(before), _describe(after))
 
 
 def _between_tables(what: str, before: dict[str, Any], after: dict[str, Any]) -> Iterator[Difference]:
     for key in {**before, **after}:
         place = f"{what} / {key}"
         if key not in after:
-            yield Difference(place, _told(before[key]), MISSING)
+            yield Difference(place, _describe(before[key]), MISSING)
         elif key not in before:
-            yield Difference(place, MISSING, _told(after[key]))
+            yield Difference(place, MISSING, _describe(after[key]))
         else:
             yield from _between(place, before[key], after[key])
     common = [key for key in before if key in after]
     if common != (others := [key for key in after if key in before]):
-        yield Difference(f"{what}, the order of its keys", _told(common), _told(others))
+        yield Difference(f"{what}, the order of its keys", _describe(common), _describe(others))
 
 
 def _between_lists(what: str, before: list[Any], after: list[Any]) -> Iterator[Difference]:
@@ -111,9 +118,9 @@ def _between_lists(what: str, before: list[Any], after: list[Any]) -> Iterator[D
         return
     old, new = (Counter(json.dumps(each, ensure_ascii=False) for each in values) for values in (before, after))
     for each in (old - new).elements():
-        yield Difference(what, _told(each), MISSING)
+        yield Difference(what, _describe(each), MISSING)
     for each in (new - old).elements():
-        yield Difference(what, MISSING, _told(each))
+        yield Difference(what, MISSING, _describe(each))
 
 
 def _between_texts(what: str, before: str, after: str) -> Difference:
@@ -130,13 +137,13 @@ def _between_texts(what: str, before: str, after: str) -> Difference:
     return Difference(what, was, now)
 
 
-def _told(value: Any) -> str:
+def _describe(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= LONG else f"{text[:LONG]}... ({len(text)} characters)"
 
 
 def _without_moved(before: Any, after: Any) -> tuple[list[Difference], Any, Any]:
-    """Tests that stand under another file's name, but are named and end as before, are notes: one a pair of files."""
+    """Pair tests that kept name and outcome but stand in a file of another name: one note per pair of files."""
     old, new = ({**each["ids"]} for each in (before, after))
     files = Counter[tuple[str, str]]()
     free: dict[tuple[str, str], list[str]] = {}

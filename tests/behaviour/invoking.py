@@ -10,7 +10,7 @@ from tests.behaviour.tree import COLUMNS, project
 
 
 def command() -> click.Command:
-    """The whole command, as `pyproject.toml` names it."""
+    """The top-level command that `pyproject.toml` names."""
     module, _, function = project()["project"]["scripts"]["pochade"].partition(":")
     found: Any = getattr(importlib.import_module(module), function)
     assert isinstance(found, click.Command)
@@ -18,7 +18,7 @@ def command() -> click.Command:
 
 
 def invoked(*arguments: str) -> Result:
-    """What came of it; raises what is neither an exit nor an error of ours."""
+    """Run `pochade` with these arguments. Exceptions other than exits and the project's own errors are raised."""
     runner = CliRunner()
     with runner.isolated_filesystem():
         return runner.invoke(command(), arguments, catch_exceptions=False, terminal_width=COLUMNS, prog_name="pochade")

@@ -1,4 +1,4 @@
-"""`python -m tests.behaviour.record OUT.json`: write what this tree does, for `tests.behaviour.compare`."""
+"""`python -m tests.behaviour.record OUT.json`: write down how this tree behaves, for `tests.behaviour.compare`."""
 
 import json
 import logging
@@ -21,13 +21,13 @@ Section = Callable[[Tree, Callable[[Sequence[Any]], Iterable[Any]]], Any]
 
 @click.command(epilog="Example: python -m tests.behaviour.record before.json --sections messages,plans")
 @click.argument("out", type=click.Path(dir_okay=False, path_type=pathlib.Path))
-@click.option("--sections", "asked", metavar="A,B,...", default="", help="Record these sections only (default: all).")
+@click.option("--sections", "asked", metavar="A,B,...", default="", help="Sections to record (default: all).")
 @click.option(
     "--junit", multiple=True, type=click.Path(exists=True, dir_okay=False, path_type=pathlib.Path),
-    help="A report that pytest wrote with --junitxml, for the section tests; may be repeated.",
+    help="Report that pytest wrote with --junitxml, with the outcomes for the section `tests`; may be repeated.",
 )  # fmt: skip
 def main(out: pathlib.Path, asked: str, junit: tuple[pathlib.Path, ...]) -> None:
-    """Write what this tree does to OUT: run it in the root of the tree, on nothing that is being edited."""
+    """Write how this tree behaves to OUT. Run it in the root of the tree, and edit nothing meanwhile."""
     logging.disable()  # the sections provoke errors, which the roles log
     with prepared() as tree:
         from tests.behaviour.sections import sections  # imports the tree's own modules
@@ -53,7 +53,7 @@ def _chosen(known: dict[str, Section], asked: str) -> dict[str, Section]:
 def _recorded(
     tree: Tree, chosen: dict[str, Section], progress: Progress
 ) -> tuple[dict[str, Any], dict[str, float], list[str]]:
-    """The records, how long each took, and the sections that raised: those are left out."""
+    """Run the sections: their records, the seconds each took, and the names of those that raised."""
     found: dict[str, Any] = {}
     took_s: dict[str, float] = {}
     failed = []
@@ -82,7 +82,7 @@ def _tracker(progress: Progress, task: Any) -> Callable[[Sequence[Any]], Iterato
 
 
 def _commit() -> str:
-    """The commit, and whether files differ from it."""
+    """The commit, with a remark if files differ from it."""
 
     def git(*arguments: str) -> str:
         return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()

@@ -1,4 +1,4 @@
-"""The comparer sees a change in each section, says it in words, and leaves alone what is only information."""
+"""The comparer finds a change in each section, describes it, and treats information as no difference."""
 
 import copy
 import json
@@ -43,7 +43,7 @@ CHANGES: dict[str, tuple[Callable[[Any], object], list[str]]] = {
 
 
 def compared(tmp_path: pathlib.Path, after: dict[str, Any], *options: str) -> tuple[int, str]:
-    """Exit status, and what was told of `RECORD` and this."""
+    """Exit status and output of a comparison of `RECORD` with this record."""
     files = tmp_path / "before.json", tmp_path / "after.json"
     for file, sections in zip(files, (RECORD, after), strict=True):
         file.write_text(json.dumps({"commit": file.stem, "sections": sections}))
@@ -63,25 +63,27 @@ def test_every_section_has_an_example_here_and_a_change_or_is_information() -> N
 
 
 def test_two_equal_records_do_not_differ(tmp_path: pathlib.Path) -> None:
-    status, told = compared(tmp_path, copy.deepcopy(RECORD))
-    assert (status, "0 differences, 0 notes" in told) == (0, True)
+    status, output = compared(tmp_path, copy.deepcopy(RECORD))
+    assert (status, "0 differences, 0 notes" in output) == (0, True)
 
 
 @pytest.mark.parametrize("section", CHANGES)
-def test_a_change_of_a_section_is_told_in_words_unless_it_is_excepted(tmp_path: pathlib.Path, section: str) -> None:
+def test_a_change_of_a_section_is_described_in_words_unless_it_is_excepted(
+    tmp_path: pathlib.Path, section: str
+) -> None:
     change, words = CHANGES[section]
     after = changed(section, change)
-    status, told = compared(tmp_path, after)
+    status, output = compared(tmp_path, after)
     assert status == 1
-    assert [word for word in words if word not in told] == []
+    assert [word for word in words if word not in output] == []
     assert compared(tmp_path, after, "--except", section)[0] == 0
 
 
 @pytest.mark.parametrize("section", NAMES)
 def test_a_section_that_one_record_lacks_is_a_difference(tmp_path: pathlib.Path, section: str) -> None:
     after = {name: content for name, content in RECORD.items() if name != section}
-    status, told = compared(tmp_path, after)
-    assert (status, f"section {section}" in told) == (1, True)
+    status, output = compared(tmp_path, after)
+    assert (status, f"section {section}" in output) == (1, True)
 
 
 @pytest.mark.parametrize(
@@ -92,19 +94,19 @@ def test_a_section_that_one_record_lacks_is_a_difference(tmp_path: pathlib.Path,
         ("names", lambda r: r["mentions (information)"].update(module=8)),
     ],
 )
-def test_information_is_told_and_is_no_difference(
+def test_information_is_printed_and_is_no_difference(
     tmp_path: pathlib.Path, section: str, change: Callable[[Any], object]
 ) -> None:
-    status, told = compared(tmp_path, changed(section, change))
-    assert (status, "note: " in told, "0 differences, 1 notes" in told) == (0, True, True)
+    status, output = compared(tmp_path, changed(section, change))
+    assert (status, "note: " in output, "0 differences, 1 notes" in output) == (0, True, True)
 
 
 def test_a_test_that_moved_with_its_file_is_a_note_and_one_that_ends_otherwise_is_not(tmp_path: pathlib.Path) -> None:
     def move(record: Any, **ends: int) -> None:
         record["ids"]["test_b.py::test_y"] = record["ids"].pop("test_a.py::test_y") | ends
 
-    status, told = compared(tmp_path, changed("tests", move))
-    assert (status, "note: tests / 1 of a file: test_a.py -> test_b.py" in told) == (0, True)
+    status, output = compared(tmp_path, changed("tests", move))
+    assert (status, "note: tests / 1 of a file: test_a.py -> test_b.py" in output) == (0, True)
     assert compared(tmp_path, changed("tests", lambda record: move(record, skipped=1)))[0] == 1
 
 
@@ -113,8 +115,8 @@ def test_another_order_of_keys_is_a_difference(tmp_path: pathlib.Path) -> None:
         metric = record["pochade_shed"]
         record["pochade_shed"] = dict(reversed(metric.items()))
 
-    status, told = compared(tmp_path, changed("metrics", turn))
-    assert (status, "the order of its keys" in told) == (1, True)
+    status, output = compared(tmp_path, changed("metrics", turn))
+    assert (status, "the order of its keys" in output) == (1, True)
 
 
 def test_a_section_that_does_not_exist_is_refused(tmp_path: pathlib.Path) -> None:

@@ -1,4 +1,4 @@
-"""The tree that is recorded, and processes that run its code, its entry points and no others.
+"""The tree that is recorded, and child processes that run its code and its entry points.
 
 An editable installation names the tree that it was made in. Here a throw-away distribution is written from this tree's
 `pyproject.toml` and put first on the path, so that commands are found even where modules have moved since.
@@ -56,7 +56,7 @@ def module_path(name: str) -> pathlib.Path | None:
 
 @dataclass(frozen=True)
 class Tree:
-    """Where children run: an empty folder, with settings of nobody."""
+    """A folder of temporary files in which child processes run, and their environment."""
 
     work: pathlib.Path
     environment: dict[str, str]
@@ -84,7 +84,7 @@ class Tree:
 
 @contextlib.contextmanager
 def prepared() -> Iterator[Tree]:
-    """Put the tree's own metadata first on the path, here and for children; the folder of it is removed at the end.
+    """Put the tree's own metadata first on the path, for this process and its children, in a temporary folder.
 
     Raises:
         RuntimeError: this process does not run the tree's own code.

@@ -1,4 +1,4 @@
-"""The sections of a record by name; each tells one thing that must not change."""
+"""The sections of a record by name. Each records one thing that must not change."""
 
 import pathlib
 from collections.abc import Callable, Iterable, Sequence
@@ -17,7 +17,7 @@ NAMES = (
 
 
 def sections(junit: Sequence[pathlib.Path] = ()) -> dict[str, Section]:
-    """Quick ones first. `junit`: reports of test runs, for the section `tests`."""
+    """All sections, the quick ones first. `junit`: reports of test runs, for the section `tests`."""
     made: dict[str, Section] = {
         "messages": messages.record,
         "help": commands.record_help,

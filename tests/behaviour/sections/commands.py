@@ -1,4 +1,4 @@
-"""What the command line says of itself: every `--help`, and the settings with their defaults."""
+"""The help text of every command, and all settings with their defaults."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -30,6 +30,6 @@ def _texts(one: click.Command, name: str, parent: click.Context | None) -> Itera
 
 
 def record_config(_tree: Tree, _track: Track) -> dict[str, Any]:
-    """Setting -> its default, as `config show` tells it."""
+    """Setting -> default value and origin, as printed by `config show`."""
     rows = json.loads(invoked("config", "show", "-o", "json").stdout)
     return {row.pop("name"): row for row in rows}

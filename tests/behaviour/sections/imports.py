@@ -1,7 +1,7 @@
-"""What the commands that a user waits for load: packages of others by name, modules of the project by number.
+"""Modules that the quick commands load: third-party packages by name, modules of the project by number.
 
-Each is run for its help, and until it finds that no broker answers; and what its module imports anywhere, inside
-functions too, is what it could ever load.
+Each command runs once with `--help` and once until it finds that no broker answers. A third list holds every import
+that its module can reach, imports inside functions included: the upper bound of what the command ever loads.
 """
 
 import ast
@@ -33,7 +33,7 @@ COMMANDS = {
 
 
 def record(tree: Tree, track: Callable[[Sequence[Any]], Iterable[Any]]) -> dict[str, Any]:
-    """Command -> what its help loads, what it loads until no broker answers, and what it could load."""
+    """Command and situation -> what is loaded."""
     found: dict[str, Any] = {}
     for name, arguments in track(list(COMMANDS.items())):
         found[f"{name} --help"] = _loaded(tree, name, "--help")

@@ -1,5 +1,5 @@
-"""The bytes of every message, from values that are drawn by the Avro schemas: no field is named here, so that renaming
-one in Python changes nothing as long as it keeps its name on the wire."""
+"""The bytes of every message. Values are generated from the Avro schemas and no field is named here, so that a new name
+in Python changes nothing as long as the name on the wire stays."""
 
 import dataclasses
 import hashlib
@@ -30,11 +30,11 @@ Track = Callable[[Sequence[T]], Iterable[T]]
 
 HEAD = struct.Struct(">BI")
 EXAMPLES = 5  # of each message, with every field set
-NAMES_OF_STATUS = ("status",)  # the one string on the wire that is a closed set in Python
+STATUS = "status"  # the only string on the wire that Python holds as an enum
 
 
 def record(_tree: Tree, track: Track[Any]) -> dict[str, Any]:
-    """Encoded bytes by subject, what older bytes are read as, both kinds of JSON, the topics and all headers."""
+    """Encoded messages, older bytes after reading and writing, both JSON formats, topics, rights and all records."""
     registry = importlib.resources.files("schemas").joinpath("registry.json").read_bytes()
     return {
         "registry.json": hashlib.sha256(registry).hexdigest(),
@@ -79,7 +79,7 @@ def _avro(schema_id: int, schema: dict[str, Any], value: dict[str, Any]) -> byte
 
 
 def _full(schema: dict[str, Any], seed: str, *, is_empty: bool = False) -> dict[str, Any]:
-    """A value of a record's schema, the same for the same seed."""
+    """Generate a value of a record's schema. Equal seeds give equal values."""
     dice, named = random.Random(seed), {each["name"]: each for each in _records_in(schema)}
 
     def value_of(kind: Any, field: str) -> Any:
@@ -95,7 +95,7 @@ def _full(schema: dict[str, Any], seed: str, *, is_empty: bool = False) -> dict[
         return record_of(kind)
 
     def primitive(kind: str, field: str) -> Any:
-        if kind == "string" and field in NAMES_OF_STATUS:
+        if kind == "string" and field == STATUS:
             return dice.choice([str(status) for status in Status])
         return {
             "string": lambda: "" if is_empty else f"{field} {dice.randrange(1000)} é",
@@ -112,7 +112,7 @@ def _full(schema: dict[str, Any], seed: str, *, is_empty: bool = False) -> dict[
 
 
 def _records_in(schema: Any) -> Iterator[dict[str, Any]]:
-    """The records that a schema defines, itself among them."""
+    """All records that a schema defines, itself included."""
     if isinstance(schema, dict):
         if schema.get("type") == "record":
             yield schema
@@ -137,7 +137,7 @@ def _request(text: str) -> GenerateRequest:
 
 
 def _json_requests() -> list[str]:
-    """The prompt alone; every key at once; and each key alone beside the prompt."""
+    """Requests with the prompt alone, with every key, and with each single key beside the prompt."""
     schema = latest()[subject_of(GenerateRequest)].schema
     whole = _full(schema, "JSON")
     flat = {name: value for name, value in whole.items() if not isinstance(value, dict)}

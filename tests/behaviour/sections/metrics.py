@@ -1,4 +1,4 @@
-"""What `/metrics` offers: names, kinds, labels and help."""
+"""The metrics of `/metrics`: name, kind, labels and help."""
 
 import importlib
 import re
@@ -10,13 +10,13 @@ from prometheus_client.metrics import MetricWrapperBase
 
 from tests.behaviour.tree import ROOT, Tree, rooms, tracked
 
-MADE = re.compile(r"^\s*(?:from|import)\s+prometheus_client\b", re.M)
+IMPORTS = re.compile(r"^\s*(?:from|import)\s+prometheus_client\b", re.M)
 
 
 def record(_tree: Tree, track: Callable[[Sequence[Any]], Iterable[Any]]) -> dict[str, Any]:
-    """Metric -> kind, labels and help, of those that the project defines."""
+    """Metric that the project defines -> kind, labels and help."""
     files = [name for name in tracked() if name.endswith(".py") and name.split("/")[0] in rooms()]
-    for name in track([name for name in files if MADE.search((ROOT / name).read_text())]):
+    for name in track([name for name in files if IMPORTS.search((ROOT / name).read_text())]):
         importlib.import_module(name.removesuffix(".py").removesuffix("/__init__").replace("/", "."))
     own = [each for each in prometheus_client.REGISTRY._collector_to_names if isinstance(each, MetricWrapperBase)]
     return {

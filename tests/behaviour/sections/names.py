@@ -1,6 +1,6 @@
-"""Every string that names a module, a file of code or a `python -m`, held against what is there.
+"""Strings that name a module, a file or a `python -m` command, and whether the named thing exists.
 
-How many there are is information; what leads nowhere is listed by the file's own name, as folders may change.
+The number of mentions is information. A mention that leads nowhere is listed with its file, without the folder.
 """
 
 import ast
@@ -15,7 +15,7 @@ from tests.behaviour.invoking import invoked
 from tests.behaviour.tree import ROOT, Tree, module_path, rooms, tracked
 
 TEXTS = (".py", ".toml", ".md", ".sh", ".cfg", ".txt", ".jinja", ".html", ".properties")
-NO_PROSE = ("requirements.lock", "CHANGELOG.md", "prompts.txt")  # what was, what others are called, and what is drawn
+LEFT_OUT = ("requirements.lock", "CHANGELOG.md", "prompts.txt")  # other packages, earlier releases, prompts
 DOTTED_ENDS = {"toml", "json", "py", "md", "log", "txt", "v1", "csv", "html", "npz", "lock", "yaml", "yml"}
 MAKES_HELP = re.compile(r"\b(argparse|click)\b")
 HELP_TIMEOUT_S = 300
@@ -34,7 +34,7 @@ class Named(NamedTuple):
 
 
 def record(tree: Tree, track: Callable[[Sequence[Any]], Iterable[Any]]) -> dict[str, Any]:
-    """Kind of mention -> how many, and those that lead nowhere."""
+    """Number of mentions by kind, and the mentions that lead nowhere."""
     settings = {row["name"] for row in json.loads(invoked("config", "show", "-o", "json").stdout)}
     mentions = [each for name in track(_texts()) for each in _mentions(name) if PLACEHOLDER not in each.name]
     is_there = {
@@ -56,11 +56,11 @@ def _base(file: str) -> str:
 
 
 def _texts() -> list[str]:
-    """Files that a reader or a process takes names from: code, settings, scripts, the Makefile, READMEs."""
+    """Files that are searched: code, settings, scripts, the Makefile, READMEs."""
     return [
         name
         for name in tracked()
-        if _base(name) not in NO_PROSE
+        if _base(name) not in LEFT_OUT
         and (name.endswith(TEXTS) or name.startswith(("infra/bin/", ".ci/")) or _base(name) == "Makefile")
     ]
 
@@ -68,19 +68,21 @@ def _texts() -> list[str]:
 def _mentions(file: str) -> Iterator[Named]:
     text = (ROOT / file).read_text(errors="replace")
     top = "|".join((*rooms(), "tests"))
-    for said in _said(file, text):
-        for dotted in re.findall(rf"(?<![\w./@-])((?:{top})(?:\.[A-Za-z_]\w*)+)(?![\w/-]|\.\w)", said):
+    for string in _strings(file, text):
+        for dotted in re.findall(rf"(?<![\w./@-])((?:{top})(?:\.[A-Za-z_]\w*)+)(?![\w/-]|\.\w)", string):
             if dotted.rpartition(".")[2] not in DOTTED_ENDS:
                 yield Named(file, "module", dotted)
-        for path in re.findall(rf"(?<![\w./{{}}-])((?:{top})/[\w./-]*\w\.(?:py|md|json|toml|jinja|html|txt))\b", said):
+        for path in re.findall(
+            rf"(?<![\w./{{}}-])((?:{top})/[\w./-]*\w\.(?:py|md|json|toml|jinja|html|txt))\b", string
+        ):
             yield Named(file, "path", path)
         if file.endswith(".md"):
-            yield from (Named(file, "file", name) for name in OWN_FILE.findall(said))
+            yield from (Named(file, "file", name) for name in OWN_FILE.findall(string))
     yield from (Named(file, "python -m", name) for name in MODULE_RUN.findall(text) + WITH_OPTION.findall(text))
 
 
-def _said(file: str, text: str) -> Iterator[str]:
-    """The strings and comments of code; of other files all of it."""
+def _strings(file: str, text: str) -> Iterator[str]:
+    """Strings and comments of Python code; the whole text of any other file."""
     if not file.endswith(".py"):
         yield text
         return
@@ -91,7 +93,7 @@ def _said(file: str, text: str) -> Iterator[str]:
 
 
 def _is_module(name: str) -> bool:
-    """A module, or something that a module has."""
+    """Whether the name is that of a module or of an attribute of a module."""
     parts = name.split(".")
     for count in range(len(parts), 0, -1):
         module = ".".join(parts[:count])
@@ -112,12 +114,12 @@ def _has(module: str, rest: Sequence[str]) -> bool:
 
 
 def _is_setting(name: str, settings: set[str]) -> bool:
-    """`planner.period_ms` is a setting, and `planner` a room."""
+    """Whether the name is that of a setting, as `planner.period_ms`, whose section is called like a package."""
     return any(each == name or each.startswith(name + ".") for each in settings)
 
 
 def _trouble(tree: Tree, module: str) -> str:
-    """Why `python -m MODULE --help` gives nothing; "" where it answers, or can be found and makes no help."""
+    """Why `python -m MODULE --help` fails; "" if it succeeds, or if the module has no options and can be imported."""
     path = module_path(module)
     if path is not None and path.is_dir():
         path = path / "__main__.py"

@@ -14,7 +14,7 @@ CLOCKS = ("solve_ms",)
 
 
 def record(_tree: Tree, track: Callable[[Sequence[Any]], Iterable[Any]]) -> dict[str, Any]:
-    """catalog -> policy -> demand -> the plan, or what the command says instead."""
+    """catalog -> policy -> demand -> the plan, or the error that the command prints."""
     catalogs = [path.stem for path in sorted((ROOT / "infra" / "catalogs").glob("*.toml"))]
     found: dict[str, Any] = {}
     for catalog, policy in track([(catalog, policy) for catalog in catalogs for policy in POLICIES]):

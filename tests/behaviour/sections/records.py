@@ -1,6 +1,6 @@
-"""What the roles and the command line write: topic, key, partition, headers and content of every kind of record.
+"""Every kind of record that the roles and the command line write: topic, key, partition, headers and content.
 
-Stubs stand around the roles. What is drawn or taken from the clock is replaced by what it is.
+Stubs surround the roles. Random values and times of the clock are replaced by a word that says what they are.
 """
 
 import asyncio
@@ -65,28 +65,28 @@ MOMENT = re.compile(r"\b1[0-9]{12}\b")  # epoch ms in a text
 
 
 def written() -> dict[str, list[Any]]:
-    """What was done -> the records that came of it."""
+    """Situation -> the records that were written in it."""
     return {
-        **_of(_client()),
-        **_of(_orders()),
-        **_of(_classifier()),
-        **_of(_router()),
-        **_of(_worker()),
-        **_of(_discriminator()),
-        **_of(_ledger()),
-        **_of(_planner()),
-        **_of(_letters()),
+        **_records(_client()),
+        **_records(_orders()),
+        **_records(_classifier()),
+        **_records(_router()),
+        **_records(_worker()),
+        **_records(_discriminator()),
+        **_records(_ledger()),
+        **_records(_planner()),
+        **_records(_letters()),
     }
 
 
 Done = Iterable[tuple[str, Iterable[Outgoing]]]
 
 
-def _of(done: Done) -> dict[str, list[Any]]:
-    return {what: [_told(record) for record in records] for what, records in done}
+def _records(done: Done) -> dict[str, list[Any]]:
+    return {what: [_described(record) for record in records] for what, records in done}
 
 
-def _told(record: Outgoing) -> dict[str, Any]:
+def _described(record: Outgoing) -> dict[str, Any]:
     return {
         "topic": record.topic,
         "key": (record.key or b"").decode(errors="replace"),
@@ -122,7 +122,7 @@ def _without_moments(text: str) -> str:
 
 
 def _value(value: bytes) -> Any:
-    """The content under its writer's schema; of other bytes the text."""
+    """The content as JSON, decoded by the schema it was written with. Other bytes are shown as text."""
     entry = by_id().get(int.from_bytes(value[1:5])) if value.startswith(b"\0") else None
     if entry is None:
         return _without_moments(value.decode(errors="replace"))
@@ -131,7 +131,7 @@ def _value(value: bytes) -> Any:
 
 
 def _plain(content: Any) -> Any:
-    """As JSON can say it, without moments of now."""
+    """The content in types that JSON has, with the current time replaced by the word now."""
     if isinstance(content, dict):
         return {name: _plain(value) for name, value in content.items()}
     if isinstance(content, list):
@@ -166,7 +166,7 @@ def _client() -> Done:
 
 
 def _orders() -> Done:
-    """What `plan pin`, `unpin` and `rollback` write, and what tells schemas."""
+    """Records of `plan pin`, `plan unpin` and `plan rollback`, and the records of the topic `schemas`."""
     for name, order in {
         "pin": {"policy": "p", "parameters": {"threshold": 0.5}}, "unpin": {}, "rollback": {"plan_version": 3},
     }.items():  # fmt: skip
@@ -189,7 +189,7 @@ class _Judge:
 
 
 def _answered(role: Any, record: Incoming) -> list[Outgoing]:
-    """What the host would write: the answer, or the answer to the error."""
+    """Records that the host would write: the answer to the record, or to the error that it caused."""
     try:
         return list(asyncio.run(role.on_record(record)))
     except Exception as error:
@@ -346,5 +346,5 @@ def _letters() -> Done:
 
 
 def _cut(letter: Outgoing) -> Outgoing:
-    """The head of a message is none: its length tells enough."""
+    """Replace the value, which is only the beginning of a message, by its length."""
     return dataclasses.replace(letter, value=b"%d bytes" % len(letter.value or b""))

@@ -22,7 +22,7 @@ FIGURES = (
 
 
 class Load(NamedTuple):
-    """What a catalog's fleet of `WORKERS` is nearly too small for at the peak."""
+    """Demand for which `WORKERS` workers of a catalog are nearly too few at the peak."""
 
     peak_rps: float
     slo_s: float
@@ -77,14 +77,17 @@ def _hash(value: Any) -> str:
 
 
 def _events(failures: pathlib.Path, span_s: float) -> tuple[str, ...]:
-    """Options of a run in which workers fail, demand is shed and confidences are learned."""
+    """Options of a run with failing workers, load shedding and learned confidences."""
     rows = [(0.3, "3", "down"), (0.35, "5", "down"), (0.6, "3", "up")]
     failures.write_text("at_s,worker,change\n" + "".join(f"{at * span_s:.3f},{who},{what}\n" for at, who, what in rows))
     return ("--failures", str(failures), "--shed", "--learn", "--dispatch", "pull", "--period", "2")
 
 
 def _write_trace(path: pathlib.Path, load: Load, kind: str) -> float:
-    """Arrivals that rise to the peak and fall again; the eventful kind asks for tiers, pictures and slack. Seconds."""
+    """Write arrivals that rise to the peak and fall again. Returns the time span in seconds.
+
+    The eventful kind adds tiers, numbers of images and slack.
+    """
     dice, at_s = random.Random(f"{kind} {load}"), 0.0
     with path.open("w", newline="") as file:
         writer = csv.writer(file)

@@ -1,4 +1,4 @@
-"""How much code of the project stands behind each role: information, no difference."""
+"""Amount of project code that each role's file imports, directly and indirectly: information only."""
 
 import ast
 import functools
@@ -26,7 +26,7 @@ ROLES: dict[str, Any] = {
 
 
 def record(_tree: Tree, track: Callable[[Sequence[Any]], Iterable[Any]]) -> dict[str, Any]:
-    """Role -> files and lines behind the file of its class, and the same without blank lines and comments."""
+    """Role -> files and lines that the file of its class reaches by imports, itself included."""
     return {role: _measured(pathlib.Path(inspect.getfile(kind))) for role, kind in track(list(ROLES.items()))}
 
 
@@ -45,7 +45,7 @@ def _code(lines: Sequence[str]) -> int:
 
 
 def behind(start: pathlib.Path) -> set[pathlib.Path]:
-    """The file and every file of the project that it imports, and those in turn; imports inside functions count."""
+    """All project files that a file reaches by imports, itself included. Imports inside functions count."""
     found, open_ends = set[pathlib.Path](), [start]
     while open_ends:
         path = open_ends.pop()
@@ -74,6 +74,6 @@ def imported_names(tree: ast.AST) -> Iterator[str]:
 
 
 def _with_packages(name: str) -> Iterator[str]:
-    """Importing `a.b.c` runs `a` and `a.b` too."""
+    """The module and its packages: importing `a.b.c` also runs `a` and `a.b`."""
     parts = name.split(".")
     yield from (".".join(parts[:count]) for count in range(1, len(parts) + 1))

@@ -1,4 +1,4 @@
-"""The tests there are, by file and name without folders, and how they ended in the runs that were handed over."""
+"""All tests by file and name, without folders, and their outcomes in the test runs whose reports are given."""
 
 import json
 import pathlib
@@ -15,7 +15,7 @@ ENDS = ("failure", "error", "skipped")
 
 
 def record(tree: Tree, _track: object, junit: Sequence[pathlib.Path] = ()) -> dict[str, Any]:
-    """Test -> how often it was collected, and how often it passed, was skipped, failed or broke in the runs given."""
+    """Test -> how often it was collected, and how often each outcome occurred in the given reports."""
     found: dict[str, Counter[str]] = {}
     for test in collected(tree):
         found.setdefault(test, Counter())["collected"] += 1
@@ -33,28 +33,28 @@ def _without(counts: Counter[str]) -> dict[str, int]:
 
 
 def collected(tree: Tree) -> list[str]:
-    """Ids of all tests, those of `nightly` too; a test that stands in two folders is here twice."""
+    """Ids of all tests, `nightly` included. An id that two folders have in common is listed twice."""
     out = tree.work / "collected.json"
     nightly = ROOT / "tests" / "nightly"
     asked = [str(folder) for folder in (ROOT / "tests", nightly) if folder.is_dir()]
     child = Tree(ROOT, tree.environment | {COLLECTED: str(out)})
-    told = child.run(
+    finished = child.run(
         [sys.executable, "-m", "pytest", "--collect-only", "-qq", "-p", "tests.behaviour.collecting", "-p",
          "no:cacheprovider", *asked]
     )  # fmt: skip
-    if told.returncode:
-        raise RuntimeError(f"pytest could not collect: {told.stdout[-2000:]}{told.stderr[-2000:]}")
+    if finished.returncode:
+        raise RuntimeError(f"pytest could not collect: {finished.stdout[-2000:]}{finished.stderr[-2000:]}")
     return [without_folders(test) for test in json.loads(out.read_text())]
 
 
 def without_folders(test: str) -> str:
-    """`tests/agents/test_router.py::test_x[a/b]` as `test_router.py::test_x[a/b]`."""
+    """Shorten `tests/agents/test_router.py::test_x[a/b]` to `test_router.py::test_x[a/b]`."""
     path, colons, name = test.partition("::")
     return path.rpartition("/")[2] + colons + name
 
 
 def ended(junit: Iterable[pathlib.Path]) -> list[tuple[str, str]]:
-    """Test and end of each case in the reports that pytest wrote with `--junitxml`."""
+    """Test and outcome of each case in reports that pytest wrote with `--junitxml`."""
     found = []
     for path in junit:
         for case in ElementTree.parse(path).getroot().iter("testcase"):
@@ -64,7 +64,7 @@ def ended(junit: Iterable[pathlib.Path]) -> list[tuple[str, str]]:
 
 
 def _id_of(place: str, name: str) -> str:
-    """Of a place such as `tests.agents.test_router.Case` and a name; pytest writes the module's path with dots."""
+    """The test id for a class name such as `tests.agents.test_router.Case`, the form in which pytest writes a path."""
     *_, module, rest = ["", *_split(place)]
     return "::".join([f"{module}.py", *rest, name])
 

@@ -1,4 +1,4 @@
-"""What is in the wheel, and whether each file of data in it can be opened once it is installed."""
+"""The content of the wheel, with every data file opened after the wheel is installed."""
 
 import hashlib
 import json
@@ -27,9 +27,9 @@ json.dump(opened, sys.stdout)
 
 
 def record(tree: Tree, track: Callable[[Sequence[Any]], Iterable[Any]]) -> dict[str, Any]:
-    """Files of data with their hashes, how many modules, what it declares, and what cannot be opened.
+    """Data files with their hashes, the number of modules, requirements, commands, and files that cannot be opened.
 
-    Folders are told for `infra` alone, where nothing moves; elsewhere a file may move with its module.
+    Only files of `infra` are listed with their folder; elsewhere a file may move with its module.
     """
     source, installed = tree.work / "source", tree.work / "installed"
     steps: list[Callable[[], Any]] = [
@@ -53,7 +53,7 @@ def record(tree: Tree, track: Callable[[Sequence[Any]], Iterable[Any]]) -> dict[
         "commands": sorted(
             line.split("=")[0].strip() for line in about["entry_points.txt"].splitlines() if "=" in line
         ),
-        "cannot be opened": {name: said for name, said in opened.items() if said != contents[name]},
+        "cannot be opened": {name: found for name, found in opened.items() if found != contents[name]},
     }
 
 
@@ -62,7 +62,7 @@ def _place(name: str) -> str:
 
 
 def _copy(source: pathlib.Path) -> None:
-    """What git knows: building in the tree itself would leave folders there, and ship what lies about."""
+    """Copy the files that git knows. A build in the tree itself would leave folders there and ship stray files."""
     for name in tracked():
         if name.split("/")[0] in (*rooms(), *SHIPPED_OUTSIDE):
             (source / name).parent.mkdir(parents=True, exist_ok=True)
@@ -70,26 +70,28 @@ def _copy(source: pathlib.Path) -> None:
 
 
 def _build(tree: Tree, source: pathlib.Path) -> None:
-    _ended_well(tree, "-P", "-m", "build", "--wheel", "--no-isolation", "--outdir", str(source / "dist"), str(source))
+    _checked_output(
+        tree, "-P", "-m", "build", "--wheel", "--no-isolation", "--outdir", str(source / "dist"), str(source)
+    )
 
 
 def _install(tree: Tree, source: pathlib.Path, installed: pathlib.Path) -> None:
     (wheel,) = (source / "dist").glob("*.whl")
-    _ended_well(
+    _checked_output(
         tree, "-P", "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--no-compile", "--target",
         str(installed), str(wheel),
     )  # fmt: skip
 
 
 def _opened(tree: Tree, installed: pathlib.Path, names: Sequence[str]) -> dict[str, str]:
-    told = _ended_well(
+    output = _checked_output(
         Tree(tree.work, tree.environment | {"PYTHONPATH": str(installed)}), "-P", "-c", OPEN, input=json.dumps(names)
     )
-    found: dict[str, str] = json.loads(told)
+    found: dict[str, str] = json.loads(output)
     return found
 
 
-def _ended_well(tree: Tree, *arguments: str, input: str | None = None) -> str:
+def _checked_output(tree: Tree, *arguments: str, input: str | None = None) -> str:
     ended = tree.run([sys.executable, *arguments], input=input)
     if ended.returncode:
         raise RuntimeError(f"{' '.join(arguments)[:200]} ended with {ended.returncode}: {ended.stderr[-2000:]}")
