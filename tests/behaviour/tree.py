@@ -115,7 +115,12 @@ def _write_metadata(site: pathlib.Path) -> None:
 def _write_script(path: pathlib.Path) -> None:
     module, _, function = project()["project"]["scripts"]["pochade"].partition(":")
     path.parent.mkdir()
-    path.write_text(f"import sys\nfrom {module} import {function}\nsys.exit({function}())\n")
+    path.write_text(
+        "import sys\n"
+        "from tests.behaviour.solving import without_time_limit\n"
+        f"from {module} import {function}\n"
+        f"with without_time_limit():\n    sys.exit({function}())\n"
+    )
 
 
 def _check_own() -> None:

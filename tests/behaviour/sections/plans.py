@@ -6,6 +6,7 @@ from typing import Any
 
 from planner.policies import POLICIES
 from tests.behaviour.invoking import invoked
+from tests.behaviour.solving import without_time_limit
 from tests.behaviour.tree import ROOT, Tree
 
 DEMANDS_RPS = (1, 8, 60)
@@ -23,10 +24,11 @@ def record(_tree: Tree, track: Callable[[Sequence[Any]], Iterable[Any]]) -> dict
 
 
 def _solved(catalog: str, policy: str, demand_rps: float) -> Any:
-    ended = invoked(
-        "plan", "solve", "--policy", policy, "--catalog", catalog, "--demand", str(demand_rps), "--workers",
-        str(WORKERS), "-o", "json",
-    )  # fmt: skip
+    with without_time_limit():
+        ended = invoked(
+            "plan", "solve", "--policy", policy, "--catalog", catalog, "--demand", str(demand_rps), "--workers",
+            str(WORKERS), "-o", "json",
+        )  # fmt: skip
     if ended.exit_code:
         return f"exit {ended.exit_code}: {ended.output}"
     return {name: value for name, value in json.loads(ended.stdout).items() if name not in CLOCKS}

@@ -17,7 +17,7 @@ SEED = 7
 TIERS = ("interactive", "standard", "standard", "batch")
 FIGURES = (
     "completed", "violations", "late", "shed", "expired", "failed", "quality", "fid", "heavy_share", "escalated",
-    "latency_s", "utilization", "plans", "plan_failures", "switches", "cost_worker_s", "by_level", "planned",
+    "latency_s", "utilization", "plans", "plan_failures", "switches", "cost_worker_s", "by_level", "planned", "changes",
 )  # fmt: skip
 
 
@@ -66,7 +66,8 @@ def _reported(tree: Tree, catalog: str, kind: str) -> dict[str, Any]:
         "sha256": _hash(report),
         "fluid_bound": report["fluid_bound"],
         "policies": {
-            name: {"sha256": _hash(row)} | {figure: row[figure] for figure in FIGURES if figure in row}
+            name: {figure: row[figure] for figure in FIGURES if figure in row}
+            | {f"{part}, sha256": _hash(content) for part, content in row.items() if part not in FIGURES}
             for name, row in policies.items()
         },
     }
