@@ -19,7 +19,8 @@ class Solved(NamedTuple):
 def solve(problem: pulp.LpProblem, limit_s: float = LIMIT_S, options: Sequence[str] = ()) -> Solved:
     """Solve in place. What CBC found by `limit_s` is an answer too. `options`: CBC's own, as "cuts off"."""
     try:
-        command = pulp.COIN_CMD(path=CBC, msg=False, timeLimit=limit_s, threads=1, options=list(options))
+        # no `threads`: with one, a CBC process in a hundred stands still for ten seconds, past its limit (measured)
+        command = pulp.COIN_CMD(path=CBC, msg=False, timeLimit=limit_s, options=list(options))
         problem.solve(command)
     except Exception as error:  # whatever a solver does, planning goes on: the caller plans without and says so
         return Solved(False, f"the solver failed ({type(error).__name__}: {error})")
