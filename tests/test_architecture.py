@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from planner.policies import POLICIES
+from tests.paths import ROOT
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
 MAY_IMPORT = {
     "schemas": {"schemas"},
     "planner": {"planner", "schemas"},

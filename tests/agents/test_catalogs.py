@@ -11,8 +11,7 @@ from agents import catalogs
 from planner.catalog import Catalog
 from replay.simulation.catalogs import load as simulated
 from schemas.errors import PochadeError, Unknown
-
-SHIPPED = pathlib.Path(catalogs.__file__).parents[1] / "infra" / "catalogs"
+from tests.paths import CATALOGS
 
 
 @pytest.mark.parametrize("name", ["tiny", "profile"])
@@ -22,7 +21,7 @@ def test_every_shipped_catalog_is_whole(name: str) -> None:
     assert {"light", "heavy"} <= catalog.variants.keys()
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in SHIPPED.glob("*.toml")))
+@pytest.mark.parametrize("name", sorted(path.stem for path in CATALOGS.glob("*.toml")))
 def test_every_shipped_catalog_can_be_planned_with_and_has_a_cascade(name: str) -> None:
     catalog = catalogs.measured(name)
     assert catalog.name == name
@@ -41,7 +40,7 @@ def test_the_planner_s_catalog_knows_bands_where_a_profile_ships() -> None:
 
 
 def test_a_catalog_of_the_users_is_read_from_its_file(tmp_path: pathlib.Path) -> None:
-    shipped = pathlib.Path(catalogs.__file__).parents[1] / "infra" / "catalogs" / "profile.toml"
+    shipped = CATALOGS / "profile.toml"
     own = tmp_path / "mine.toml"
     own.write_text(shipped.read_text())
     assert catalogs.load(str(own)).name == "mine"
@@ -89,13 +88,13 @@ def test_the_shipped_discriminators_are_offered_with_the_threshold_that_they_wer
     offered = [judge for judge in catalogs.load("tiny").discriminators.values() if judge.engine == "learned"]
     assert len(offered) >= 3
     for judge in offered:
-        config = json.loads((SHIPPED.parent / judge.folder / "config.json").read_text())
+        config = json.loads((CATALOGS.parent / judge.folder / "config.json").read_text())
         assert judge.threshold == pytest.approx(config["threshold"], abs=5e-4), judge.name
 
 
 @pytest.mark.parametrize("name", ["embedding", "real"])
 def test_a_discriminator_that_no_cascade_uses_is_offered_with_the_curve_of_its_calibration(name: str) -> None:
     judge = catalogs.load("tiny").discriminators[name]
-    curve = json.loads((SHIPPED.parent / judge.folder / "config.json").read_text())["deferral"]
+    curve = json.loads((CATALOGS.parent / judge.folder / "config.json").read_text())["deferral"]
     said = [(point["threshold"], point["deferred"]) for point in curve]
     assert [tuple(point) for point in judge.deferral] == [pytest.approx(point, abs=1e-3) for point in said]

@@ -2,7 +2,6 @@
 
 import csv
 import dataclasses
-import pathlib
 import statistics
 import time
 from collections.abc import Callable
@@ -17,9 +16,10 @@ from agents.features import FeatureExtractor
 from agents.hardness_reference import reference_prompts
 from agents.world import scenes
 from planner.hardness import DEFAULT_WEIGHTS, FEATURES, RULES, InvalidReference, PromptFeatures
+from tests.paths import SHARED
 
-SHARED = pathlib.Path(__file__).parents[2].parent / "shared" / "data"
-needs_shared = pytest.mark.skipif(not SHARED.exists(), reason=f"published data not at {SHARED}")
+DATA = SHARED / "data"
+needs_shared = pytest.mark.skipif(not DATA.exists(), reason=f"published data not at {DATA}")
 
 
 @pytest.fixture(scope="session")
@@ -98,7 +98,7 @@ def test_eight_kilobytes_do_not_stop_the_classifier(extractor: FeatureExtractor,
 
 @needs_shared
 def test_a_user_prompt_takes_a_few_milliseconds(extractor: FeatureExtractor) -> None:
-    lines = (SHARED / "prompts/diffusiondb.txt").read_text().splitlines()[:300]
+    lines = (DATA / "prompts/diffusiondb.txt").read_text().splitlines()[:300]
     assert statistics.median(_thread_ms(extractor.extract, line) for line in lines) < 15  # about 2.5 when alone
 
 
@@ -138,7 +138,7 @@ def test_the_shipped_reference_was_made_with_this_release(classifier: RuleClassi
 
 @needs_shared
 def test_user_prompts_spread_over_the_scale_and_are_harder_than_captions(classifier: RuleClassifier) -> None:
-    lines = (SHARED / "prompts/diffusiondb.txt").read_text().splitlines()[-300:]
+    lines = (DATA / "prompts/diffusiondb.txt").read_text().splitlines()[-300:]
     users = [classifier.classify(line)[0] for line in lines]
     rng = np.random.default_rng(5)
     captions = [classifier.classify(scenes.sample(rng).caption)[0] for _ in range(300)]
@@ -149,7 +149,7 @@ def test_user_prompts_spread_over_the_scale_and_are_harder_than_captions(classif
 @needs_shared
 def test_features_agree_in_rank_with_hadis_where_both_count_the_same(extractor: FeatureExtractor) -> None:
     """Not abstractness: theirs follows the number of function words (rank correlation .83), ours does not."""
-    with (SHARED / "profiles/hadis_prompt_features.csv").open(newline="") as file:
+    with (DATA / "profiles/hadis_prompt_features.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))[::5]
     ours = [extractor.extract(row["prompt"]) for row in rows]
     least = {"prompt_length": 0.95, "token_rarity": 0.9, "attribute_density": 0.85, "action_verbs": 0.65}

@@ -12,9 +12,10 @@ from confluent_kafka.admin import AdminClient
 from streams import admin, broker, broker_jars, broker_java, broker_record
 from streams.producer import KafkaRecordProducer
 from streams.settings import Settings, load
+from tests.paths import ROOT
 from tests.patience import PATIENCE_S
 
-PROJECT_KAFKA = pathlib.Path(__file__).resolve().parents[2] / ".pochade" / "kafka"
+PROJECT_KAFKA = ROOT / ".pochade" / "kafka"
 
 
 @pytest.fixture(scope="session", autouse=True)

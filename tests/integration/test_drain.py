@@ -13,11 +13,11 @@ from streams.codec import decode
 from streams.reading import Follower
 from streams.settings import Settings, load
 from tests.integration.pipeline import Pipeline
+from tests.paths import CATALOGS
 from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 
-CATALOGS = pathlib.Path(__file__).parents[2] / "infra" / "catalogs"
 MEASURED = "latency_ms = { 1 = 200, 2 = 243, 4 = 413, 8 = 763 }"
 JOB_MS = 2000
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from streams import broker_jars, broker_java, broker_probe
 from streams.broker_config import HOST, KAFKA_VERSION, free_ports, render
 from streams.broker_process import spawn
+from tests.paths import ROOT
 from tests.patience import PATIENCE_S
 
 FETCH_LIMIT_S = 600
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 # What one node needs that Kafka's defaults, made for three, do not give; nothing here is about groups of consumers.
 ONE_NODE = {

@@ -1,7 +1,5 @@
 """The catalog: what is read, what is refused, and the figures planned with."""
 
-import pathlib
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,9 +8,9 @@ from planner.catalog import Catalog, Cut, DeferralPoint, InvalidCatalog, Pair, c
 from planner.discriminator import deferred_share, highest_threshold, shares_below
 from schemas.errors import Unknown
 from tests.builders import a_catalog, a_discriminator, a_variant
+from tests.paths import CATALOGS
 
-FOLDER = pathlib.Path(__file__).parents[2] / "infra" / "catalogs"
-PROFILE = (FOLDER / "profile.toml").read_text()
+PROFILE = (CATALOGS / "profile.toml").read_text()
 
 
 def changed(old: str, new: str) -> Catalog:
@@ -22,7 +20,7 @@ def changed(old: str, new: str) -> Catalog:
 
 @pytest.mark.parametrize("name", ["tiny", "profile"])
 def test_shipped_catalogs_have_a_cascade_from_the_cheapest_to_the_best(name: str) -> None:
-    catalog = parse((FOLDER / f"{name}.toml").read_text(), name)
+    catalog = parse((CATALOGS / f"{name}.toml").read_text(), name)
     assert catalog.pair()[:3] == (catalog.cheapest().name, catalog.best().name, "look")
     assert set(classes_of(catalog, 0.0).values()) == {catalog.cheapest().name}
 

@@ -1,15 +1,13 @@
 """What a catalog states of measurements: curves, settings, reuse, scale and the files that hold more."""
 
-import pathlib
-
 import pytest
 
 from planner.catalog import Catalog, InvalidCatalog, parse
 from planner.catalogs.curves import PairRow
 from schemas.errors import Unknown
+from tests.paths import CATALOGS
 
-FOLDER = pathlib.Path(__file__).parents[2] / "infra" / "catalogs"
-PROFILE = (FOLDER / "profile.toml").read_text()
+PROFILE = (CATALOGS / "profile.toml").read_text()
 
 
 def changed(old: str, new: str) -> Catalog:

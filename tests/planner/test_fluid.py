@@ -1,7 +1,5 @@
 """What no plan can beat."""
 
-import pathlib
-
 import numpy as np
 import pytest
 
@@ -10,10 +8,9 @@ from planner.catalogs.curves import CascadeCurves, SharePoint
 from planner.fluid import Fluid, fluid_of
 from planner.observation import Observation
 from tests.builders import a_catalog, a_variant
+from tests.paths import CATALOGS
 
-DIFFSERVE = parse(
-    (pathlib.Path(__file__).parents[2] / "infra/catalogs/diffserve-sdturbo.toml").read_text(), "diffserve-sdturbo"
-)
+DIFFSERVE = parse((CATALOGS / "diffserve-sdturbo.toml").read_text(), "diffserve-sdturbo")
 
 
 def seen(slo_ms: float) -> Observation:

@@ -1,7 +1,6 @@
 """What the next seconds will bring: the papers' average, and a forecast that covers bursts."""
 
 import math
-import pathlib
 import random
 from collections.abc import Callable, Sequence
 
@@ -11,9 +10,10 @@ from hypothesis import strategies as st
 
 from planner.forecast import EWMA_ALPHA, HORIZON_S, ewma, expected_rps, outlook, trend
 from schemas.errors import Unknown
+from tests.paths import SHARED
 
 COUNTS = st.lists(st.integers(0, 200), max_size=30)
-TRACES = pathlib.Path(__file__).parents[3] / "shared" / "data" / "traces"
+TRACES = SHARED / "data" / "traces"
 HISTORY_S = 60
 
 

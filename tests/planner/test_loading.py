@@ -1,19 +1,17 @@
 """How a model is loaded: what a catalog may say, and the example of one's own models."""
 
-import pathlib
-
 import pytest
 
 from planner.catalog import InvalidCatalog, Pair, parse, run_ms
 from planner.loading import Loading
 from schemas.errors import Unknown
+from tests.paths import CATALOGS
 
-FOLDER = pathlib.Path(__file__).parents[2] / "infra" / "catalogs"
-EXAMPLE = (FOLDER / "sdxl-example.toml").read_text()
+EXAMPLE = (CATALOGS / "sdxl-example.toml").read_text()
 
 
 def test_nothing_said_leaves_everything_to_the_engine() -> None:
-    assert parse((FOLDER / "tiny.toml").read_text(), "tiny").level("light").loading == Loading()
+    assert parse((CATALOGS / "tiny.toml").read_text(), "tiny").level("light").loading == Loading()
 
 
 def test_the_example_is_a_cascade_with_device_precision_and_licence_each() -> None:

@@ -1,7 +1,6 @@
 """Whatever stands in a catalog, a profile or an observation is planned with, or is an error of ours that says where."""
 
 import json
-import pathlib
 import tomllib
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,11 +14,12 @@ from planner.hardness import InvalidReference, Reference
 from streams.shipped import INFRA
 from tests.builders import an_observation
 from tests.malformed import DEEP, JSON, fuzz, told
+from tests.paths import ROOT
 
 CATALOGS = [(INFRA / "catalogs" / f"{name}.toml").read_text() for name in ("tiny", "profile", "sdxl-example")]
 PROFILE = json.loads((INFRA / "profiles" / "tiny.json").read_text())
 OBSERVATION = json.loads(observation_text.text_of(an_observation()))
-REFERENCE = json.loads((pathlib.Path(catalog.__file__).parent / "hardness_reference.json").read_text())
+REFERENCE = json.loads((ROOT / "planner/hardness_reference.json").read_text())
 Path = tuple[Any, ...]
 
 

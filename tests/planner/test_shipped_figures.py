@@ -1,7 +1,5 @@
 """The catalogs of the papers: a few of their figures, as they are cited, and what planning makes of them."""
 
-import pathlib
-
 import pytest
 
 from planner.catalog import Catalog, parse
@@ -10,13 +8,13 @@ from planner.catalogs.levels import levels_of
 from planner.catalogs.quality import cascade_quality, fid_of, random_quality
 from planner.discriminator import deferred_share
 from planner.variant import run_ms, throughput_rps
+from tests.paths import CATALOGS
 
-FOLDER = pathlib.Path(__file__).parents[2] / "infra" / "catalogs"
 NAMES = ["diffserve-sdturbo", "diffserve-sdxs", "diffserve-sdxlltn", "hadis-l40s", "argus-a100"]
 
 
 def shipped(name: str) -> Catalog:
-    return parse((FOLDER / f"{name}.toml").read_text(), name)
+    return parse((CATALOGS / f"{name}.toml").read_text(), name)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -11,6 +11,7 @@ import pytest
 
 from replay.processes import RoleProcess, role_process, spawn
 from replay.supervisor import MOST_RESTARTS, STOP_S, Patience, RoleFailed, Supervisor
+from tests.paths import ROOT
 from tests.patience import PATIENCE_S
 
 
@@ -157,9 +158,8 @@ def test_a_role_dies_with_the_one_who_started_it_even_by_kill_9(tmp_path: pathli
         child.wait()
         """
     )
-    root = pathlib.Path(__file__).resolve().parents[2]
     with subprocess.Popen(
-        [sys.executable, "-c", program, str(tmp_path / "w.log")], stdout=subprocess.PIPE, text=True, cwd=root
+        [sys.executable, "-c", program, str(tmp_path / "w.log")], stdout=subprocess.PIPE, text=True, cwd=ROOT
     ) as parent:
         assert parent.stdout is not None
         orphan = int(parent.stdout.readline())

@@ -22,6 +22,7 @@ from streams.oidc import NoToken, TokenProvider
 from streams.security import COUNTERPARTS, MECHANISMS, OF_LIBRDKAFKA_ALONE, REFUSED, Oidc, Unmapped, security_of
 from streams.settings import load
 from tests.certificates import Authority
+from tests.paths import ROOT
 
 SASL = {
     "security.protocol": "SASL_SSL",
@@ -225,7 +226,7 @@ def test_no_token_says_why_and_never_the_secret(issuer: Oidc) -> None:
 
 
 def test_the_example_file_is_valid_once_its_secrets_are_there(tmp_path: pathlib.Path) -> None:
-    text = (pathlib.Path(__file__).parents[2] / "infra" / "kafka" / "secured.example.toml").read_text()
+    text = (ROOT / "infra" / "kafka" / "secured.example.toml").read_text()
     (tmp_path / "pochade").mkdir()
     for name in ("password", "client-secret", "key-password"):
         (tmp_path / "pochade" / name).write_text("hush-hush")

@@ -19,8 +19,7 @@ from planner.observation import Observation
 from planner.policies import POLICIES
 from streams.settings import load
 from tests.builders import NOW_MS
-
-PUBLISHED = pathlib.Path(__file__).parents[4] / "shared" / "data" / "profiles"
+from tests.paths import PUBLISHED
 
 measured = functools.cache(catalogs.measured)
 

@@ -15,8 +15,8 @@ from agents.world import captions, facts, renderer, scenes
 from agents.world.layout import SIZE
 from agents.world.reading import read
 from agents.world.styles import ADAPTERS, BASES, POSTER, Style
+from tests.paths import MODELS
 
-MODELS = Path(__file__).parents[3] / "infra" / "models"
 BASE = "poster"  # the base that adapters and the ControlNet are for
 
 

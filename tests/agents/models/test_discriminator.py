@@ -16,9 +16,8 @@ from agents.models.painter import Painter
 from agents.world import facts, renderer
 from schemas.errors import PochadeError, Unknown
 from tests.agents.models.judging import an_examiner, save_discriminator, some_pictures, some_scenes
+from tests.paths import MODELS, ROOT
 
-ROOT = Path(__file__).parents[3]
-MODELS = ROOT / "infra" / "models"
 SHIPPED = ("look", "real", "real-heavy", "embedding")
 FREE_FORM = [
     "portrait of a dancing eagle woman, intricate, artstation",

@@ -15,9 +15,9 @@ from agents.models.predictor import Predictor, QualityHead
 from agents.world import junk, scenes
 from schemas.errors import PochadeError
 from tests.agents.models.predictors import a_predictor_folder, a_text_side
+from tests.paths import MODELS, ROOT
 
-ROOT = Path(__file__).parents[3]
-SHIPPED = ROOT / "infra" / "models" / "classifiers" / "models"
+SHIPPED = MODELS / "classifiers" / "models"
 needs_shipped = pytest.mark.skipif(not SHIPPED.exists(), reason=f"no trained predictor in {SHIPPED}")
 PROMPTS = ["a red heart", "two blue stars above a green fish and a moon", "", "a small boat that is not red"]
 

@@ -13,8 +13,9 @@ from agents.models.training.near_misses import reworded, settled
 from agents.models.training.retrieval import measure, shared_share
 from agents.world import renderer, scenes
 from tests.agents.models.judging import a_scorer, keep_tokenizer, some_pictures, some_scenes
+from tests.paths import MODELS
 
-SHIPPED = Path(__file__).parents[3] / "infra" / "models" / "scorer"
+SHIPPED = MODELS / "scorer"
 ODD = ["", "❤️ Übermut, 日本語", "word " * 300, "a red heart"]
 
 

@@ -1,7 +1,6 @@
 """What answers are worth together that were chosen in several ways."""
 
 import dataclasses
-import pathlib
 
 import numpy as np
 import pytest
@@ -11,9 +10,11 @@ from planner.catalogs.curves import PairRow
 from planner.catalogs.mixtures import Judged, mixture_quality
 from planner.catalogs.quality import cascade_quality, random_quality
 from tests.builders import a_catalog, a_variant
+from tests.paths import CATALOGS
 
-FOLDER = pathlib.Path(__file__).parents[3] / "infra" / "catalogs"
-HADIS, DIFFSERVE = (parse((FOLDER / f"{name}.toml").read_text(), name) for name in ("hadis-l40s", "diffserve-sdturbo"))
+HADIS, DIFFSERVE = (
+    parse((CATALOGS / f"{name}.toml").read_text(), name) for name in ("hadis-l40s", "diffserve-sdturbo")
+)
 TURBO_MEDIUM = next(p for p in HADIS.cascades if (p.light, p.heavy) == ("sd35-turbo", "sd35-medium"))
 
 

@@ -1,5 +1,4 @@
 import dataclasses
-import pathlib
 
 import numpy as np
 import pytest
@@ -12,8 +11,8 @@ from planner.joint.offers import WIDE, offers_of
 from planner.observation import Observation, WorkerView
 from planner.parameters import settle
 from planner.policies import joint
+from tests.paths import CATALOGS
 
-CATALOGS = pathlib.Path(__file__).parents[3] / "infra" / "catalogs"
 SEEN = Observation(now_ms=0, demand_rps=4.0, slo_ms=4000, workers=(WorkerView("w", "heavy", "ready", 0, 0.0),))
 
 

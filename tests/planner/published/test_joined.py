@@ -1,7 +1,5 @@
 """A catalog with the full files: made-up ones, and the published ones where they are at hand."""
 
-import pathlib
-
 import pytest
 
 from planner.catalog import Catalog, InvalidCatalog, parse
@@ -10,10 +8,9 @@ from planner.published.joined import with_published
 from schemas.errors import Unknown
 from streams.published_files import texts_of
 from tests.builders import a_catalog
+from tests.paths import CATALOGS, PUBLISHED
 
-CATALOGS = pathlib.Path(__file__).parents[3] / "infra" / "catalogs"
-FOLDER = pathlib.Path(__file__).parents[4] / "shared" / "data" / "profiles"
-needs_files = pytest.mark.skipif(not FOLDER.is_dir(), reason="the published files are not beside this checkout")
+needs_files = pytest.mark.skipif(not PUBLISHED.is_dir(), reason="the published files are not beside this checkout")
 
 RUNTIMES = "Model,Accel,batchsize,avg_runtime\nsdturbo,ampere,1,11\nsdv15,ampere,1,99\nother,ampere,1,5\n"
 
@@ -49,7 +46,7 @@ def test_an_unknown_kind_of_file_names_the_known_ones() -> None:
 @pytest.mark.parametrize("name", ["diffserve-sdturbo", "diffserve-sdxs", "diffserve-sdxlltn"])
 def test_what_ships_is_what_the_published_files_of_a_cascade_hold(name: str) -> None:
     catalog = shipped(name)
-    full = with_published(catalog, texts_of(FOLDER, catalog.published, catalog.name))
+    full = with_published(catalog, texts_of(PUBLISHED, catalog.published, catalog.name))
     assert full.variants == catalog.variants
     assert full.discriminators == catalog.discriminators
 
@@ -57,7 +54,7 @@ def test_what_ships_is_what_the_published_files_of_a_cascade_hold(name: str) -> 
 @needs_files
 def test_the_rows_that_ship_are_those_of_the_published_table_that_no_other_beats() -> None:
     catalog = shipped("hadis-l40s")
-    full = with_published(catalog, texts_of(FOLDER, catalog.published, catalog.name))
+    full = with_published(catalog, texts_of(PUBLISHED, catalog.published, catalog.name))
     assert len(full.pair_rows) == 726
     assert front(full.pair_rows) == front(catalog.pair_rows)
     assert len(front(catalog.pair_rows)) == len(catalog.pair_rows) == 46

@@ -14,6 +14,7 @@ import pytest
 from replay.chaos import disks, launching
 from replay.chaos.world import NotThere, awaited
 from replay.processes import RoleProcess, role_process
+from tests.paths import ROOT
 from tests.patience import PATIENCE_S
 
 
@@ -67,8 +68,7 @@ def test_while_the_store_hangs_a_process_waits_for_it_and_then_goes_on(tmp_path:
 
 def run(program: str, launched: Callable[[RoleProcess], RoleProcess]) -> str:
     process = launched(RoleProcess(name="any", command=(sys.executable, "-c", program)))
-    root = pathlib.Path(__file__).resolve().parents[3]
-    return subprocess.run(process.command, capture_output=True, text=True, check=True, cwd=root).stdout
+    return subprocess.run(process.command, capture_output=True, text=True, check=True, cwd=ROOT).stdout
 
 
 def test_a_process_that_ignores_its_end_is_killed() -> None:

@@ -1,6 +1,5 @@
 """What a mixture of answers is worth where quality is no mean over pictures."""
 
-import pathlib
 from collections import Counter
 
 import numpy as np
@@ -11,11 +10,12 @@ from planner.catalogs.curves import CascadeCurves, SharePoint
 from replay.simulation.mixtures import spans_quality
 from replay.simulation.tally import Answer
 from tests.builders import a_catalog
+from tests.paths import CATALOGS
 from tests.replay.simulation.runs import a_setup, ran
 
 PAIR = ("light", "heavy", "look")
 CURVES = CascadeCurves(judged=(SharePoint(0.0, 0.8), SharePoint(0.5, 0.97), SharePoint(1.0, 0.9)), random=())
-HADIS = parse((pathlib.Path(__file__).parents[3] / "infra/catalogs/hadis-l40s.toml").read_text(), "hadis-l40s")
+HADIS = parse((CATALOGS / "hadis-l40s.toml").read_text(), "hadis-l40s")
 
 
 def answers(light: int, straight: int = 0, again: int = 0) -> Counter[Answer]:
