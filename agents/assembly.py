@@ -14,7 +14,7 @@ from agents.process_views import Views
 from agents.resuming import settle
 from agents.running import Run, not_alive
 from agents.sweeping import sweeper_of
-from planner.catalog import Catalog
+from planner.catalog.parse import Catalog
 from schemas.topics import OUTCOMES
 from streams import logs
 from streams.groups import classic_settings

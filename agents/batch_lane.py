@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from agents.classifier import Classifier
 from agents.views import EndedView, FleetView
-from planner.catalog import Catalog, run_ms
+from planner.catalog.parse import Catalog, run_ms
 from planner.lanes import Occupation, batch_may_pass
 from schemas import topics
 from schemas.record import Delivered, Incoming, Outgoing

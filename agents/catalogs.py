@@ -2,9 +2,9 @@
 
 import pathlib
 
-from planner.catalog import Catalog, parse
-from planner.catalogs.evidence import with_files
-from planner.published.joined import with_published
+from planner.catalog.evidence import with_files
+from planner.catalog.parse import Catalog, parse
+from planner.catalog.published.joined import with_published
 from streams import profile_file
 from streams.catalog_file import text_of
 from streams.published_files import texts_of

@@ -7,8 +7,8 @@ from collections.abc import Container, Sequence
 from agents.classify import PromptJudge
 from agents.writing import outcome_record, outgoing, refused
 from planner.admission import check_request
-from planner.catalog import Catalog, classes_of
-from planner.options import check_options
+from planner.catalog.options import check_options
+from planner.catalog.parse import Catalog, classes_of
 from planner.outcomes import expired, failed, rejected
 from schemas import topics
 from schemas.errors import InvalidRequest

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
 from agents.features import FeatureExtractor
-from planner.catalog import Catalog
-from planner.catalog import Classifier as ClassifierEntry
-from planner.classifier import fastest_good, shortfall
+from planner.catalog.classifier import fastest_good, shortfall
+from planner.catalog.parse import Catalog
+from planner.catalog.parse import Classifier as ClassifierEntry
 from planner.hardness import RULES, InvalidReference, Reference, hardness, raw_score
 from schemas.errors import PochadeError
 from streams.shipped import INFRA

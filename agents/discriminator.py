@@ -12,11 +12,11 @@ from agents.dispatching import Dispatcher
 from agents.scoring import Scorer
 from agents.views import EndedView, PlanView
 from agents.writing import event_record, outcome_record, refused
-from planner.catalog import Catalog
+from planner.catalog.options import settle
+from planner.catalog.paint_over import begins_at
+from planner.catalog.parse import Catalog
 from planner.escalation import Escalate, Keep, Verdict, cascade_of, judge, judged_ms
-from planner.options import settle
 from planner.outcomes import completed, failed, step_of
-from planner.paint_over import begins_at
 from planner.patience import AGAIN_S, MOST_AGAIN_S
 from planner.wishes import may_escalate
 from schemas import topics

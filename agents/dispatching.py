@@ -5,10 +5,10 @@ from collections import Counter
 
 from agents.views import FleetView, Loads
 from agents.writing import job_record
-from planner.catalog import Catalog, run_ms
+from planner.catalog.options import job_ms, settle
+from planner.catalog.parse import Catalog, run_ms
 from planner.dispatch import choose
 from planner.loads import Load, Sent, shortest_ms
-from planner.options import job_ms, settle
 from schemas import ids
 from schemas.messages import ClassifiedRequest, GenerateJob, PaintOptions, Plan, Step
 from schemas.record import Delivered, Headers, Outgoing

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaException
 
 from agents.job_source import JobSource
 from agents.writing import outgoing
-from planner.catalog import Variant, run_ms
+from planner.catalog.parse import Variant, run_ms
 from planner.in_hand import left_ms, told_state
 from schemas import topics
 from schemas.messages import Heartbeat, OwnedPartition

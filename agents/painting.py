@@ -17,9 +17,9 @@ from agents.wanted import Wanted, grouped
 from agents.writing import event_record, job_record, outcome_record, outgoing, refused
 from planner.admission import can_meet, predicted_finish_ms
 from planner.batching import paced
-from planner.options import MOST_PICTURES, check_options, settle, settled_ms
+from planner.catalog.entries import Variant, run_ms
+from planner.catalog.options import MOST_PICTURES, check_options, settle, settled_ms
 from planner.outcomes import failed, too_late
-from planner.variant import Variant, run_ms
 from schemas import topics
 from schemas.errors import PochadeError
 from schemas.messages import GenerateJob, ImageGenerated

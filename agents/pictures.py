@@ -9,7 +9,7 @@ from collections.abc import Callable
 import tenacity
 from PIL import Image
 
-from planner.options import Settled
+from planner.catalog.options import Settled
 from planner.patience import AGAIN_S, DRAFT_S, MOST_AGAIN_S
 from schemas.errors import PochadeError
 from schemas.messages import GenerateJob, ImageRef

@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from agents.views import EndedView, FleetView, PlanView
-from planner.catalog import Catalog
+from planner.catalog.parse import Catalog
 from streams.access_check import check_access
 from streams.admin import create_topics
 from streams.producer import RecordProducer, send_all

@@ -9,7 +9,7 @@ from agents.dispatching import Dispatcher
 from agents.job_source import Taken
 from agents.views import EndedView
 from agents.writing import event_record, outcome_record, refused
-from planner.catalog import Catalog
+from planner.catalog.parse import Catalog
 from planner.escalation import Keep
 from planner.loads import shortest_ms
 from planner.outcomes import failed, kept_draft, turned_away

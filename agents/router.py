@@ -7,9 +7,9 @@ from agents.tenants import Tenants
 from agents.views import EndedView, Loads, PlanView
 from agents.writing import outcome_record, refused
 from planner.backlog import OVERLOADED, limit_ms
-from planner.catalog import Catalog
+from planner.catalog.options import MOST_PICTURES, check_options, job_ms
+from planner.catalog.parse import Catalog
 from planner.loads import shortest_ms
-from planner.options import MOST_PICTURES, check_options, job_ms
 from planner.outcomes import failed, turned_away
 from planner.placement import SHED, Place, TurnedAway, decide
 from planner.stranding import ANY_MS

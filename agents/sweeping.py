@@ -18,7 +18,7 @@ from agents.dispatching import Dispatcher
 from agents.job_source import JobSource, Taken
 from agents.rerouting import ROLE, WAITS, Rerouting
 from agents.views import EndedView, FleetView, PlanView
-from planner.catalog import Catalog
+from planner.catalog.parse import Catalog
 from planner.observation import live_workers
 from planner.stranding import stranded
 from schemas.messages import Plan

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
 from planner.admission import MOST_ID
-from planner.catalog import Catalog
+from planner.catalog.parse import Catalog
 from planner.loads import Load, LoadView, Sent
 from planner.observation import Seen
 from planner.plans import check, newer

@@ -9,7 +9,7 @@ from agents.engines import PaintTask
 from agents.job_source import Taken
 from planner.admission import SEED_LIMIT
 from planner.batching import alike
-from planner.options import Settled
+from planner.catalog.options import Settled
 from schemas.ids import paint_over_seed, seed_of
 from schemas.messages import GenerateJob
 

@@ -15,7 +15,7 @@ from agents.painting import Painter
 from agents.views import EndedView, FleetView, PlanView
 from planner import batching
 from planner.allocation import may_leave
-from planner.catalog import Catalog, Variant, run_ms
+from planner.catalog.parse import Catalog, Variant, run_ms
 from planner.escalation import judged_ms
 from planner.observation import live_workers
 from schemas.messages import GenerateJob

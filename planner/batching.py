@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable, Iterable
 from typing import TypeVar
 
-from planner.variant import Variant, run_ms
+from planner.catalog.entries import Variant, run_ms
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from planner.catalog import Catalog
+from planner.catalog.parse import Catalog
 from planner.observation import Observation
 from schemas.messages import Admission, Cascade, Expected, Route
 

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from planner.admission import can_meet
-from planner.catalog import Catalog
+from planner.catalog.parse import Catalog
 from planner.wishes import may_escalate
 from schemas.messages import Cascade, ClassifiedRequest, Plan
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.catalog import Catalog, run_ms
-from planner.catalogs.bands import band_shares
+from planner.catalog.bands import band_shares
+from planner.catalog.parse import Catalog, run_ms
 from planner.joint.offers import Offer, Offers, offers_of
 from planner.observation import Observation
 

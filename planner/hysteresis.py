@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from planner.catalog import Catalog, run_ms
+from planner.catalog.parse import Catalog, run_ms
 from planner.draft import Draft
 from planner.observation import Observation, WorkerView
 from schemas.messages import Expected, Plan

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from planner.catalog import Catalog
+from planner.catalog.parse import Catalog
 from planner.draft import Draft
 from planner.exploration import explored
 from planner.observation import Observation

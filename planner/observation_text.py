@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from planner.catalog.discriminator import Curve, DeferralPoint
+from planner.catalog.validate import read, rows, typed
 from planner.deferral_seen import SeenDeferral
-from planner.discriminator import Curve, DeferralPoint
 from planner.observation import InvalidObservation, Observation, Queue, Served, WorkerView
-from planner.tables import read, rows, typed
 
 
 def text_of(observation: Observation) -> str:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from planner.admission import can_meet, is_admitted, level_in_time, predicted_finish_ms
 from planner.backlog import Refused, admit
-from planner.catalog import Catalog
+from planner.catalog.options import job_ms, settle
+from planner.catalog.parse import Catalog
 from planner.escalation import judged_ms
-from planner.options import job_ms, settle
 from planner.wishes import wished
 from schemas.messages import ClassifiedRequest, Plan, Status
 

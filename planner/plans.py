@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
-from planner.catalog import Catalog
+from planner.catalog.options import TIERS
+from planner.catalog.paint_over import fault
+from planner.catalog.parse import Catalog
 from planner.dispatch import KINDS
 from planner.draft import Draft
-from planner.options import TIERS
-from planner.paint_over import fault
 from schemas.errors import InvalidPlan, Unknown
 from schemas.messages import Admission, Cascade, Plan, Route
 

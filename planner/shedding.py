@@ -9,10 +9,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from planner.catalog import Catalog, run_ms
+from planner.catalog.options import TIERS
+from planner.catalog.parse import Catalog, run_ms
 from planner.draft import Draft
 from planner.observation import Observation
-from planner.options import TIERS
 from planner.replanning.appraisal import first_loads
 from planner.words import rate
 from schemas.messages import Admission

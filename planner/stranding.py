@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from planner.allocation import SERVING
-from planner.catalog import Catalog
+from planner.catalog.parse import Catalog
 from planner.escalation import Keep
 from planner.observation import WorkerView
 from planner.placement import Place, TurnedAway, decide

@@ -5,9 +5,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from planner.backlog import OVERLOADED, QUOTA
+from planner.catalog.options import TIERS
 from planner.crowd import Crowd, Party
 from planner.fair_shares import Asking
-from planner.options import TIERS
 from planner.placement import TurnedAway
 from planner.quotas import OTHERS, Bucket, Quota, named, others_weight, take_tokens
 from planner.shares import OpenWork

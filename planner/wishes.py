@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from planner.catalog import Catalog
+from planner.catalog.parse import Catalog
 from planner.routing import choose_level
 from schemas.messages import ClassifiedRequest, Plan
 

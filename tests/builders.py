@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from planner.catalog import Catalog, Cut, DeferralPoint, Discriminator, Pair, Variant
+from planner.catalog.parse import Catalog, Cut, DeferralPoint, Discriminator, Pair, Variant
 from planner.observation import Observation, WorkerView
 from schemas.messages import (
     Cascade,

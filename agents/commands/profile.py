@@ -13,8 +13,8 @@ from streams.shipped import INFRA, MODELS
 if TYPE_CHECKING:
     from agents.evaluation.painting_sweeps import Asked
     from agents.evaluation.profiling_run import Found, Wanted
-    from planner.catalog import Catalog
-    from planner.profiles import Profile
+    from planner.catalog.parse import Catalog
+    from planner.catalog.profile import Profile
 
 
 @click.group(

@@ -10,8 +10,8 @@ from streams.cli import LazySettings
 if TYPE_CHECKING:
     from agents.evaluation.cascade_sweep import Sweep
     from agents.evaluation.cascade_table import Choice
-    from planner.catalog import Catalog
-    from planner.catalogs.swept import SweptTable
+    from planner.catalog.parse import Catalog
+    from planner.catalog.swept import SweptTable
 
 SUFFIXES = (".svg", ".png", ".pdf")
 
@@ -67,8 +67,8 @@ def swept(
     from agents.evaluation.cascade_table import offered, remarks, table_of, with_table
     from agents.evaluation.painting_workshop import progress_bar
     from agents.evaluation.profiling_machine import provenance
-    from planner.profiles import parse
-    from planner.prompt_table import prompt_table
+    from planner.catalog.profile import parse
+    from planner.catalog.prompt_table import prompt_table
     from schemas.errors import PochadeError
     from streams.profile_file import read
 

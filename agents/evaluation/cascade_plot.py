@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from agents.evaluation.canvas import SOFT, legend, panels, series
 from agents.evaluation.cascade_settings import Setting
 from agents.evaluation.cascade_sweep import Sweep
-from planner.catalogs.swept import SweptTable
+from planner.catalog.swept import SweptTable
 
 
 def plot(seen: Sweep, others: Sequence[Setting], table: SweptTable) -> Figure:

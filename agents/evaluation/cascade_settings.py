@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.catalog import Catalog, Pair, run_ms
-from planner.profiles import Profile
-from planner.prompt_table import PromptTable
+from planner.catalog.parse import Catalog, Pair, run_ms
+from planner.catalog.profile import Profile
+from planner.catalog.prompt_table import PromptTable
 
 HARDNESS = tuple(at / 20 for at in range(21))
 DEFERRED = tuple(at / 20 for at in range(21))  # shares of light's pictures below the thresholds that are tried

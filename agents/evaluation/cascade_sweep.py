@@ -7,9 +7,9 @@ import numpy as np
 
 from agents.evaluation.cascade_settings import Setting, band_of, grounds, is_judged, known, settings
 from agents.evaluation.intervals import Estimate, Resampling, resampled
-from planner.catalog import Catalog, Pair, run_ms
-from planner.profiles import Profile
-from planner.prompt_table import PromptTable
+from planner.catalog.parse import Catalog, Pair, run_ms
+from planner.catalog.profile import Profile
+from planner.catalog.prompt_table import PromptTable
 from planner.two_stage.candidates import Candidate, pruned
 
 HALVES = 10  # random halves of the prompts

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 from agents.evaluation.cascade_settings import Setting
 from agents.evaluation.cascade_sweep import Sweep, front, intervals, optimism
 from agents.evaluation.intervals import Estimate, Resampling
-from planner.catalog import Catalog
-from planner.catalogs.curves import PairRow
-from planner.catalogs.swept import SweptRow, SweptTable
-from planner.profiles import parse
+from planner.catalog.curves import PairRow
+from planner.catalog.parse import Catalog
+from planner.catalog.profile import parse
+from planner.catalog.swept import SweptRow, SweptTable
 
 SURE = 1.0  # standard errors by which a row must be better than any cheaper one
 FEW = 30  # prompts

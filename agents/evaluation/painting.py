@@ -13,8 +13,8 @@ from PIL import Image
 
 from agents.engines import Engine, EngineFailed, PaintTask, model_source, open_engine
 from agents.evaluation.painting_quality import judge
-from planner.catalog import Variant
-from planner.options import settle
+from planner.catalog.options import settle
+from planner.catalog.parse import Variant
 from schemas.messages import PaintOptions
 
 BATCH, BATCH_PIXELS = 16, 512 * 512  # a call: pictures, and pixels in all, at most

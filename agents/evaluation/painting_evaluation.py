@@ -27,7 +27,7 @@ from agents.evaluation.report import Grid
 from agents.world import renderer
 from agents.world.captions import parse
 from agents.world.styles import POSTER
-from planner.catalog import Variant
+from planner.catalog.parse import Variant
 
 FRESH, SAME, NEAREST = "fresh noise", "the draft's own noise", "nearest stored prompt"
 _SHOWN = 12  # pictures of a row

@@ -10,7 +10,7 @@ import numpy as np
 from agents.world import facts
 from agents.world.layout import SIZE
 from agents.world.styles import POSTER, STYLES, Style
-from planner.catalog import Variant
+from planner.catalog.parse import Variant
 
 CLIP = "clip:"  # before a folder or hub id of a CLIP in transformers' format
 _BATCH = 16

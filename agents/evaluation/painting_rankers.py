@@ -14,7 +14,7 @@ import numpy as np
 
 from agents.classify import REFERENCE, PromptJudge, RuleClassifier, open_judge, read_reference
 from agents.engines import model_source
-from planner.catalog import Catalog
+from planner.catalog.parse import Catalog
 from schemas.errors import PochadeError
 from schemas.ids import draw
 

@@ -11,7 +11,7 @@ from agents.evaluation.painting_sweeps import Asked, steps_to_try
 from agents.evaluation.painting_workshop import work_ms
 from agents.world import scenes
 from agents.world.layout import SIZE
-from planner.catalog import Catalog, Variant, run_ms
+from planner.catalog.parse import Catalog, Variant, run_ms
 from schemas.errors import PochadeError
 
 _STREAM = 5  # keeps these draws apart from those of training, which begin with the seed alone

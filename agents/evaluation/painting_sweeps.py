@@ -9,7 +9,7 @@ import numpy as np
 from agents.evaluation.observations import Sweep
 from agents.evaluation.painting import Order, Painted, batch_of, opened, paint_call
 from agents.evaluation.profiling import clock_of, in_turns, times_of, usual_order
-from planner.catalog import Variant
+from planner.catalog.parse import Variant
 from schemas.ids import paint_over_seed
 
 STAGE = 1  # of the escalated job: the one after the draft's

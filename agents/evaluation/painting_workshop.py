@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from agents.evaluation.painting import Order, Painted, batch_of, joined, paint_into
-from planner.variant import Variant, run_ms
+from planner.catalog.entries import Variant, run_ms
 from schemas.errors import PochadeError
 
 _PART = 64  # pictures in one part at most: what an interruption loses

@@ -7,7 +7,7 @@ from typing import Any
 import tomlkit
 from tomlkit.items import InlineTable
 
-from planner.profiles import CascadeProfile, LevelProfile, Profile
+from planner.catalog.profile import CascadeProfile, LevelProfile, Profile
 from schemas.errors import PochadeError
 
 

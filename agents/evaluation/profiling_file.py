@@ -12,9 +12,9 @@ from agents.evaluation.observations import Sweep
 from agents.evaluation.painting import Painted
 from agents.evaluation.profiling_rounds import Measured
 from agents.evaluation.profiling_run import CascadeFound, Found, Wanted
-from planner.discriminator import DeferralPoint
-from planner.profiles import FORMAT, CascadeProfile, LevelProfile, Profile, Shares, Start, parse
-from planner.prompt_table import prompt_table
+from planner.catalog.discriminator import DeferralPoint
+from planner.catalog.profile import FORMAT, CascadeProfile, LevelProfile, Profile, Shares, Start, parse
+from planner.catalog.prompt_table import prompt_table
 
 BANDS = (0.0, 0.25, 0.5, 0.75, 1.0)  # hardness
 _THRESHOLDS = np.round(np.linspace(0, 1, 21), 2)
@@ -36,7 +36,7 @@ def profile_of(wanted: Wanted, found: Found) -> Profile:
 
 
 def render(profile: Profile, provenance: Mapping[str, Any], notes: Sequence[str]) -> str:
-    """The JSON text that `planner.profiles.parse` reads back as the same values."""
+    """The JSON text that `planner.catalog.profile.parse` reads back as the same values."""
     about = {"format": FORMAT, **provenance, "notes": list(notes)}
     text = json.dumps(about | _plain(asdict(profile)), indent=1) + "\n"
     assert parse(text, "the one just measured").levels.keys() == profile.levels.keys(), "a profile must be readable"
@@ -44,7 +44,7 @@ def render(profile: Profile, provenance: Mapping[str, Any], notes: Sequence[str]
 
 
 def save_table(wanted: Wanted, found: Found, file: Path) -> None:
-    """Write what every judged level made of each prompt, for `planner.prompt_table`."""
+    """Write what every judged level made of each prompt, for `planner.catalog.prompt_table`."""
     n, nothing = len(wanted.asked.prompts), np.full(len(wanted.asked.prompts), np.nan)
     swept = next((c.sweep for c in found.cascades if c.sweep is not None), None)
     quality, right, cost_ms = _levels(found, n)

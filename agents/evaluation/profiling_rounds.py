@@ -11,7 +11,7 @@ from pathlib import Path
 from agents.evaluation.painting import Order
 from agents.evaluation.painting_workshop import progress_bar
 from agents.evaluation.profiling import REPEATS, WARM_UP, Round, Sample, Timing, clock_of, measure, timing
-from planner.catalog import Variant, run_ms
+from planner.catalog.parse import Variant, run_ms
 
 ROUNDS = 5
 

@@ -16,7 +16,7 @@ from agents.evaluation.painting_workshop import Workshop, work_ms
 from agents.evaluation.profiling_rounds import Measured, time_levels
 from agents.evaluation.sweeps import choose_k
 from agents.world.layout import SIZE
-from planner.catalog import Catalog, Pair, Variant
+from planner.catalog.parse import Catalog, Pair, Variant
 
 SWEPT = 240  # prompts that are painted from every step
 NEAREST = "nearest stored prompt"

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from agents import catalogs
-from planner.catalog import Catalog, Variant
+from planner.catalog.parse import Catalog, Variant
 from streams.shipped import MODELS
 
 CATALOG: Final[Catalog] = catalogs.load("tiny")

@@ -11,7 +11,7 @@ import torch
 
 from agents.models.family import FOLDER, VARIANTS, folder_of
 from agents.world.layout import SIZE
-from planner.catalog import Variant
+from planner.catalog.parse import Variant
 
 
 class Painter:

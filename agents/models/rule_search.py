@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from agents.evaluation.ranking import auc, overall_recovery, recovery
-from planner.classifier import TOLERANCE
+from planner.catalog.classifier import TOLERANCE
 from planner.hardness import FEATURES, PromptFeatures, normalised
 
 DRAWS: Final = 1500

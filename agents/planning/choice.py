@@ -7,7 +7,7 @@ from functools import partial
 
 from agents.planning import ROLE
 from agents.planning.solving import Solving
-from planner.catalog import Catalog
+from planner.catalog.parse import Catalog
 from planner.draft import Draft
 from planner.making import Rules, let_in, made
 from planner.observation import Observation

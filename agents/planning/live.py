@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from agents.planning.sources import Sources
 from agents.views import FleetView, PlanView
-from planner.catalog import Catalog
+from planner.catalog.parse import Catalog
 from planner.observation import Observation, Seen, live_workers
 from planner.windows import DEMAND_MS
 from schemas import topics

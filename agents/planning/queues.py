@@ -3,7 +3,7 @@
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 
-from planner.catalog import Catalog, run_ms
+from planner.catalog.parse import Catalog, run_ms
 from planner.observation import GONE, Queue, Seen
 
 WINDOW_MS = 30_000

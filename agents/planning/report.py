@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
-from planner.catalog import Catalog
-from planner.catalogs.quality import fid_of
+from planner.catalog.parse import Catalog
+from planner.catalog.quality import fid_of
 from planner.draft import Draft
 from planner.making import Rules, made
 from planner.observation import Observation, WorkerView

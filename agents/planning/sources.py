@@ -6,8 +6,8 @@ from typing import Protocol
 from agents.planning import ROLE
 from agents.planning.queues import QueueWatch
 from agents.planning.window import Arrivals, Ends
-from planner.catalog import Catalog
-from planner.catalogs.bands import bounds_of
+from planner.catalog.bands import bounds_of
+from planner.catalog.parse import Catalog
 from planner.forecast import expected_rps
 from planner.observation import Observation, Seen, WorkerView
 from planner.windows import COUNTS_S, SERVED_MS

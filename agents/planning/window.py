@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from planner.arrivals import counts_per_second
 from planner.backlog import OVERLOADED, QUOTA
-from planner.catalog import Catalog
+from planner.catalog.parse import Catalog
 from planner.deferral_seen import SeenDeferral, seen_deferral
 from planner.observation import Served, class_histograms, class_shares, demand_rps, hardness_shares
 from planner.placement import SHED

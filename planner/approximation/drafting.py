@@ -13,7 +13,7 @@ from planner.approximation import switching
 from planner.approximation.level_mix import Mix, Offer, fill, held, most_quality, most_quality_shared
 from planner.approximation.mixes import expected_of, mix_told, routes_of
 from planner.approximation.offers import is_judged, offers_of, reuse_offers
-from planner.catalog import Catalog
+from planner.catalog.parse import Catalog
 from planner.draft import Draft
 from planner.observation import Observation
 from planner.parameters import BATCH, Parameter, settle

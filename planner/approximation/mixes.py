@@ -8,9 +8,9 @@ from planner.approximation.distribution import predicted
 from planner.approximation.level_mix import Mix, Offer, mean_quality
 from planner.approximation.offers import is_judged
 from planner.approximation.pasm import shift_map
-from planner.catalog import Catalog
-from planner.catalogs.levels import degradations
-from planner.catalogs.quality import random_quality
+from planner.catalog.levels import degradations
+from planner.catalog.parse import Catalog
+from planner.catalog.quality import random_quality
 from planner.words import counted, rate
 from schemas.messages import Expected, Route
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from planner.approximation.level_mix import Offer
-from planner.catalog import Catalog
-from planner.catalogs.levels import Level, levels_of
-from planner.variant import run_ms, throughput_rps
+from planner.catalog.entries import run_ms, throughput_rps
+from planner.catalog.levels import Level, levels_of
+from planner.catalog.parse import Catalog
 from schemas.errors import Unknown
 
 

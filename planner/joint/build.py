@@ -5,8 +5,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from planner.catalog import Catalog, Variant, run_ms
-from planner.catalogs.bands import band_shares
+from planner.catalog.bands import band_shares
+from planner.catalog.parse import Catalog, Variant, run_ms
 from planner.joint.capacity import Room, again, modes
 from planner.joint.demand import demand_of
 from planner.joint.offers import Offers, offers_of

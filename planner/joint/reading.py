@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from planner.allocation import assign
-from planner.catalog import Catalog
+from planner.catalog.parse import Catalog
 from planner.draft import Draft
 from planner.joint.one_level import carried
 from planner.joint.problem import Problem, Solution, score

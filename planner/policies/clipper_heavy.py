@@ -6,7 +6,7 @@ The batch size follows Clipper's AIMD (`planner.policies.one_level`); the papers
 from collections.abc import Mapping
 from typing import Any
 
-from planner.catalog import Catalog
+from planner.catalog.parse import Catalog
 from planner.draft import Draft
 from planner.observation import Observation
 from planner.policies.one_level import on

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from planner.catalog import Catalog, Pair
+from planner.catalog.parse import Catalog, Pair
 from planner.draft import Draft
 from planner.observation import Observation
 from planner.parameters import Parameter, settle

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from planner.catalog import Catalog, Pair, run_ms
-from planner.catalogs.quality import fid_of, random_quality
+from planner.catalog.parse import Catalog, Pair, run_ms
+from planner.catalog.quality import fid_of, random_quality
 from planner.draft import Draft
 from planner.observation import Observation
 from planner.parameters import Parameter, settle

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from planner.catalog import Catalog
-from planner.catalogs.bands import bounds_of
+from planner.catalog.bands import bounds_of
+from planner.catalog.parse import Catalog
 from planner.draft import Draft
 from planner.joint.build import problem_of
 from planner.joint.problem import HOLD_S

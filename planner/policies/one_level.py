@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.allocation import assign
-from planner.catalog import Catalog, Variant, run_ms
+from planner.catalog.parse import Catalog, Variant, run_ms
 from planner.draft import Draft
 from planner.observation import Observation
 from planner.parameters import Parameter, settle

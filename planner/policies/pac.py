@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.approximation import drafting
-from planner.catalog import Catalog
+from planner.catalog.parse import Catalog
 from planner.draft import Draft
 from planner.observation import Observation
 

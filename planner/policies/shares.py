@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from planner.allocation import busiest
-from planner.catalog import Catalog
-from planner.catalogs.quality import random_quality
-from planner.variant import run_ms
+from planner.catalog.entries import run_ms
+from planner.catalog.parse import Catalog
+from planner.catalog.quality import random_quality
 from schemas.messages import Expected, Route
 
 

@@ -12,7 +12,7 @@ from planner.allocation import counts_told
 from planner.approximation.level_mix import Mix, Offer
 from planner.approximation.mixes import expected_of, routes_of
 from planner.approximation.offers import offers_of
-from planner.catalog import Catalog
+from planner.catalog.parse import Catalog
 from planner.draft import Draft
 from planner.observation import Observation, WorkerView
 from planner.parameters import BATCH, Parameter, settle

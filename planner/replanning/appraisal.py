@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.catalog import Catalog, Pair, run_ms
-from planner.catalogs.bands import cascade_table
-from planner.classifier import variant_of
-from planner.discriminator import deferred_share
+from planner.catalog.bands import cascade_table
+from planner.catalog.classifier import variant_of
+from planner.catalog.discriminator import deferred_share
+from planner.catalog.parse import Catalog, Pair, run_ms
 from planner.draft import Draft
 from planner.observation import BINS, Observation, queue_wait_ms
 from planner.words import counted, number

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 
 from planner.allocation import assign, split
-from planner.catalog import Catalog
-from planner.classifier import variant_of
+from planner.catalog.classifier import variant_of
+from planner.catalog.entries import run_ms
+from planner.catalog.parse import Catalog
 from planner.draft import Draft
 from planner.observation import WorkerView
-from planner.variant import run_ms
 from schemas.messages import Cascade, Plan, Route
 
 

@@ -2,7 +2,7 @@
 
 import json
 
-from planner.catalog import Catalog
+from planner.catalog.parse import Catalog
 from planner.draft import Draft
 from planner.hysteresis import change_of, worth
 from planner.joint.problem import HOLD_S

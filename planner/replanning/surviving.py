@@ -1,6 +1,6 @@
 """What is obeyed when a policy has made no plan; live and simulated planners ask alike."""
 
-from planner.catalog import Catalog
+from planner.catalog.parse import Catalog
 from planner.making import Rules, let_in
 from planner.observation import Observation
 from planner.plans import check, publish

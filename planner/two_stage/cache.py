@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from planner.catalog import Pair
+from planner.catalog.parse import Pair
 from planner.observation import Observation
 from planner.two_stage.problem import Answer, latencies
 from planner.two_stage.setup import Offer, PairPlan

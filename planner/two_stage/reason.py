@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from planner.catalog import Pair
+from planner.catalog.parse import Pair
 from planner.two_stage.enumeration import best_row
 from planner.two_stage.problem import Problem, Row
 from planner.two_stage.setup import Offer, PairPlan, carried_rps

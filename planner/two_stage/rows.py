@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from planner.catalog import Catalog, Pair
-from planner.catalogs.bands import CascadeTable, band_shares, cascade_table, level_quality
-from planner.catalogs.curves import PairRow
-from planner.discriminator import highest_threshold
+from planner.catalog.bands import CascadeTable, band_shares, cascade_table, level_quality
+from planner.catalog.curves import PairRow
+from planner.catalog.discriminator import highest_threshold
+from planner.catalog.parse import Catalog, Pair
 from planner.observation import Observation
 from planner.two_stage.problem import Floats, Row
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from planner.catalog import Catalog, Pair, run_ms
+from planner.catalog.parse import Catalog, Pair, run_ms
 from planner.observation import Observation, queue_wait_ms
 from planner.two_stage.enumeration import best_row, solve
 from planner.two_stage.problem import Answer, Problem, Row, Stage, stage

@@ -8,7 +8,7 @@ from planner import policies as every
 from planner.approximation.drafting import PARAMETERS as MIXES
 from planner.approximation.level_mix import mean_quality
 from planner.approximation.offers import offers_of as levels_of
-from planner.catalog import Catalog
+from planner.catalog.parse import Catalog
 from planner.joint.build import problem_of as joint_problem
 from planner.joint.problem import score
 from planner.joint.solve import solve as solve_joint

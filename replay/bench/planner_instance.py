@@ -4,9 +4,9 @@ import itertools
 
 import numpy as np
 
-from planner.catalog import Catalog, DeferralPoint, Pair, Variant, run_ms
-from planner.catalogs.measured import CascadeBands, Measured
-from planner.discriminator import Discriminator
+from planner.catalog.discriminator import Discriminator
+from planner.catalog.measured import CascadeBands, Measured
+from planner.catalog.parse import Catalog, DeferralPoint, Pair, Variant, run_ms
 from planner.observation import BINS, Observation, Queue, WorkerView
 
 BATCHES = (1, 2, 4, 8)

@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from planner.catalog import Variant
+from planner.catalog.parse import Variant
 from replay.bench import plan, traffic
 from replay.bench.bare_loop import BareLoop, last_core
 from replay.bench.figures import met, per_second, spread

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from planner.backlog import QUOTA
-from planner.catalog import Catalog
+from planner.catalog.parse import Catalog
 from replay.live.clock import TraceClock
 from replay.live.history import History
 from replay.live.seen import Seen, observed

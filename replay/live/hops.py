@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from planner.catalog import Catalog, run_ms
+from planner.catalog.parse import Catalog, run_ms
 from planner.escalation import judging_ms
 from replay.live.history import History
 from replay.simulation.hops import SLOT_MS, Hops, Samples, Slots, of_kinds, slot_ms, slots, whole

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from planner.catalog import Catalog
-from planner.catalogs.value import Pair
+from planner.catalog.model import Pair
+from planner.catalog.parse import Catalog
 from replay.simulation.conditional import inverse
 from replay.simulation.drawn import Drawn
 from replay.simulation.job import Draws

@@ -3,7 +3,7 @@
 import pathlib
 from dataclasses import dataclass
 
-from planner.catalog import Catalog
+from planner.catalog.parse import Catalog
 from replay.deployment import own_deployment
 from replay.live.place import prefix_of
 from schemas.errors import PochadeError

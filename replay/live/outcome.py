@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from planner.catalog import Catalog
+from planner.catalog.parse import Catalog
 from replay.live import hops
 from replay.live.clock import TraceClock
 from replay.live.course import ran_of

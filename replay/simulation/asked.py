@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from planner.catalog import Catalog
+from planner.catalog.parse import Catalog
 from planner.policies import named
 from replay.simulation.catalogs import recorded
 from replay.simulation.clockwork import quotas_of, timing_of

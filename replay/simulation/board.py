@@ -1,6 +1,6 @@
 """The plan in force, with what a sender asks of it for every request."""
 
-from planner.catalog import Catalog
+from planner.catalog.parse import Catalog
 from planner.escalation import cascade_of, judging_ms
 from planner.plans import newer
 from planner.routing import choose_level

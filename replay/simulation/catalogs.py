@@ -2,10 +2,10 @@
 
 import pathlib
 
-from planner.catalog import Catalog, parse
-from planner.catalogs.evidence import with_files
-from planner.prompt_table import PromptTable, prompt_table
-from planner.published.joined import with_published
+from planner.catalog.evidence import with_files
+from planner.catalog.parse import Catalog, parse
+from planner.catalog.prompt_table import PromptTable, prompt_table
+from planner.catalog.published.joined import with_published
 from schemas.errors import PochadeError
 from streams import profile_file
 from streams.catalog_file import text_of

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from planner.catalog import Catalog, classes_of
+from planner.catalog.parse import Catalog, classes_of
 
 
 def classes_at(catalog: Catalog, hardness: np.ndarray) -> list[dict[str, str]]:

@@ -1,7 +1,7 @@
 """What a deployment's settings fix, as the simulator takes it: its times, and its tenants' quotas."""
 
 from planner.backlog import limit_ms
-from planner.options import TIERS
+from planner.catalog.options import TIERS
 from planner.quotas import Quota
 from replay.simulation.setup import Timing
 from streams.group_terms import group_beat_ms

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from planner.catalogs.bands import CascadeTable
+from planner.catalog.bands import CascadeTable
 
 
 def inverse(table: CascadeTable, band: int, ranks: np.ndarray) -> np.ndarray:

@@ -9,9 +9,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from planner.catalog import Catalog
-from planner.catalogs.bands import bounds_of, cascade_table, level_quality
-from planner.catalogs.value import Pair
+from planner.catalog.bands import bounds_of, cascade_table, level_quality
+from planner.catalog.model import Pair
+from planner.catalog.parse import Catalog
 from replay.simulation.chance import uniform
 from replay.simulation.classes import classes_at
 from replay.simulation.conditional import at_confidence, inverse

@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from planner.catalogs.quality import fid_of
+from planner.catalog.quality import fid_of
 from replay.intervals import interval
 from replay.simulation.mixtures import spans_quality
 from replay.simulation.planned import planned_of

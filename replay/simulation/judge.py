@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable
 
 from planner.admission import can_meet
-from planner.catalog import Catalog
+from planner.catalog.parse import Catalog
 from planner.escalation import as_score, keeps
 from planner.outcomes import is_overdue
 from replay.simulation.agenda import Agenda

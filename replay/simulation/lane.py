@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Callable
 
-from planner.catalog import Catalog
+from planner.catalog.parse import Catalog
 from planner.lanes import Occupation, batch_may_pass
 from planner.loads import LoadView
 from replay.simulation.agenda import Agenda

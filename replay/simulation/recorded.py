@@ -5,8 +5,8 @@ A request's prompt is drawn evenly; what was not recorded of it is drawn from th
 
 import numpy as np
 
-from planner.catalog import Catalog
-from planner.prompt_table import PromptTable
+from planner.catalog.parse import Catalog
+from planner.catalog.prompt_table import PromptTable
 from replay.simulation.chance import uniform
 from replay.simulation.classes import classes_at
 from replay.simulation.drawn import Drawn, DrawnChunk

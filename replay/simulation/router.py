@@ -5,14 +5,14 @@ from collections.abc import Callable
 
 from planner.admission import is_admitted
 from planner.backlog import QUOTA, Refused
-from planner.catalog import Catalog
-from planner.options import settle
+from planner.catalog.entries import Variant
+from planner.catalog.options import settle
+from planner.catalog.parse import Catalog
 from planner.placement import first_fit
 from planner.routing import choose_level
 from planner.shedding import ORDINARY
 from planner.stranding import ANY_MS
 from planner.tenants import Rights, Work
-from planner.variant import Variant
 from planner.wishes import wished
 from replay.simulation.agenda import Agenda
 from replay.simulation.board import Board

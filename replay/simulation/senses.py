@@ -8,7 +8,7 @@ from typing import TypeVar
 import numpy as np
 
 from planner.arrivals import counts_per_second
-from planner.catalogs.bands import bounds_of
+from planner.catalog.bands import bounds_of
 from planner.deferral_seen import SeenDeferral, seen_deferral
 from planner.forecast import expected_rps
 from planner.observation import (

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 from planner.admission import can_meet
 from planner.batching import alike, paced, window
-from planner.catalog import Catalog
-from planner.options import Settled
+from planner.catalog.options import Settled
+from planner.catalog.parse import Catalog
 from planner.outcomes import is_overdue
 from planner.patience import DRAFT_S
 from replay.simulation.agenda import Agenda

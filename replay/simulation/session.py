@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from planner.catalogs.quality import fid_of
+from planner.catalog.quality import fid_of
 from planner.fluid import fluid_of
 from planner.observation import Observation
 from planner.policies import BASELINE, named

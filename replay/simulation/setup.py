@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from planner.catalog import Catalog
-from planner.prompt_table import PromptTable
+from planner.catalog.parse import Catalog
+from planner.catalog.prompt_table import PromptTable
 from planner.quotas import Quota
 from replay.simulation.hops import NO_HOPS, Hops
 

@@ -13,7 +13,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from planner.catalog import Catalog
+from planner.catalog.parse import Catalog
 from planner.quotas import Quota
 from replay.live.folder import RunFolder
 from replay.live.seen import observed

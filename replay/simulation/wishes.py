@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.catalog import Catalog
-from planner.options import AS_IT_IS, TIERS, Settled, settle
-from planner.paint_over import begins_at
+from planner.catalog.entries import Variant
+from planner.catalog.options import AS_IT_IS, TIERS, Settled, settle
+from planner.catalog.paint_over import begins_at
+from planner.catalog.parse import Catalog
 from planner.quotas import Quota
 from planner.shedding import ORDINARY
-from planner.variant import Variant
 from planner.wishes import may_escalate
 from replay.simulation.job import Draws, Job
 from replay.simulation.tally import NO_PARTS, Tally

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from planner.options import check_options
+from planner.catalog.options import check_options
 from replay.traces.columns import Columns
 from replay.traces.faults import Faults
 from replay.traces.fields import Unfit

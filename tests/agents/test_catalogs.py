@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from agents import catalogs
-from planner.catalog import Catalog
+from planner.catalog.parse import Catalog
 from replay.simulation.catalogs import load as simulated
 from schemas.errors import PochadeError, Unknown
 from tests.paths import CATALOGS

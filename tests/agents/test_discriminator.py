@@ -11,7 +11,7 @@ from PIL import Image
 
 from agents.discriminator import Discriminator
 from agents.dispatching import Dispatcher
-from planner.catalog import Catalog
+from planner.catalog.parse import Catalog
 from schemas.messages import Event, GenerateJob, GenerateRequest, ImageGenerated, Outcome, Status
 from schemas.topics import EVENTS, OUTCOMES, jobs_topic
 from streams.reading import now_ms

@@ -15,9 +15,9 @@ from PIL.Image import Image
 from agents import catalogs
 from agents.engines import CannotPaintOver, PaintTask
 from agents.engines.diffusers_engine import DiffusersEngine, load, strength_of
-from planner.catalog import Variant
-from planner.loading import Loading
-from planner.options import Settled, settle
+from planner.catalog.loading import Loading
+from planner.catalog.options import Settled, settle
+from planner.catalog.parse import Variant
 from schemas.ids import paint_over_seed
 from schemas.messages import PaintOptions
 

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from agents.engines import EngineFailed, PaintTask, check_models, model_source, open_engine
-from planner.options import settle
+from planner.catalog.options import settle
 from schemas.errors import Unknown
 from schemas.messages import PaintOptions
 from tests.builders import a_catalog, a_variant

@@ -11,9 +11,9 @@ from agents import catalogs
 from agents.engines import EngineFailed, PaintTask
 from agents.engines.diffusers_engine import load
 from agents.engines.pipelines import load_pipeline, placement, weights_file
-from planner.catalog import Variant
-from planner.loading import Loading
-from planner.options import settle
+from planner.catalog.loading import Loading
+from planner.catalog.options import settle
+from planner.catalog.parse import Variant
 from schemas.messages import PaintOptions
 
 UNET = "models/{}/unet/diffusion_pytorch_model.safetensors"

@@ -5,8 +5,8 @@ import pytest
 from PIL import Image
 
 from agents.scoring import open_scorers
-from planner.catalog import DeferralPoint
-from planner.discriminator import deferred_share
+from planner.catalog.discriminator import deferred_share
+from planner.catalog.parse import DeferralPoint
 from schemas.errors import PochadeError
 from tests.builders import a_catalog, a_discriminator, a_request
 

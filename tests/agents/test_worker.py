@@ -11,7 +11,7 @@ from agents import worker as module
 from agents.engines import EngineFailed
 from agents.job_source import Taken
 from agents.worker import Worker
-from planner.catalog import Catalog
+from planner.catalog.parse import Catalog
 from schemas.messages import GenerateJob, Heartbeat, ImageGenerated, PaintOptions
 from schemas.topics import FLEET, IMAGES
 from streams.memory import MemoryRecordProducer

@@ -15,7 +15,7 @@ from agents.router import Router
 from agents.tenants import Tenants
 from agents.views import Loads
 from planner.admission import is_admitted
-from planner.options import TIERS, job_ms
+from planner.catalog.options import TIERS, job_ms
 from planner.quotas import Quota, take_tokens
 from planner.shedding import shares_by_tier
 from planner.tenants import OPEN_MS

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from agents import views
 from agents.planning.leadership import Leadership
 from agents.views import PlanView
-from planner.catalog import Catalog
+from planner.catalog.parse import Catalog
 from planner.draft import Draft
 from planner.plans import check, publish
 from schemas.errors import InvalidPlan, PochadeError

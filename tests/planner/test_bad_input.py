@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from planner.catalog import Catalog, Cut, DeferralPoint
+from planner.catalog.parse import Catalog, Cut, DeferralPoint
 from planner.deferral_seen import SeenDeferral, seen_deferral
 from planner.observation import Observation, Queue, Served, hardness_shares
 from planner.plans import check, memory_of, publish

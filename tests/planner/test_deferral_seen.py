@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from planner.catalog.discriminator import shares_below
 from planner.deferral_seen import seen_deferral
-from planner.discriminator import shares_below
 
 
 def test_a_thousand_pictures_tell_another_distribution_to_within_a_twentieth() -> None:

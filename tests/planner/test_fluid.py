@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from planner.catalog import parse
-from planner.catalogs.curves import CascadeCurves, SharePoint
+from planner.catalog.curves import CascadeCurves, SharePoint
+from planner.catalog.parse import parse
 from planner.fluid import Fluid, fluid_of
 from planner.observation import Observation
 from tests.builders import a_catalog, a_variant

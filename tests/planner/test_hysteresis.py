@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from planner.catalog import parse
+from planner.catalog.parse import parse
 from planner.draft import Draft
 from planner.hysteresis import Change, Promise, away_s, change_of, is_broken, promised, span_of, worth
 from planner.observation import Observation, WorkerView

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.admission import is_admitted
-from planner.options import TIERS
+from planner.catalog.options import TIERS
 from planner.placement import SHED, Place, TurnedAway, decide
 from planner.plans import check, publish, same_decision
 from planner.policies import POLICIES, Draft, named

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.profiles import parse
+from planner.catalog.profile import parse
 from schemas.errors import PochadeError
 
 _Rows = dict[tuple[str, int], dict[str, tuple[float, bool]]]  # (prompt, its how manyth time here) -> level -> judged

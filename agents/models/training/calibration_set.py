@@ -16,7 +16,7 @@ from agents.models.training import calibration
 from agents.models.training.calibration import Calibration
 from agents.models.training.loop import scaled
 from agents.world import scenes
-from planner.catalog import Variant, run_ms
+from planner.catalog.parse import Variant, run_ms
 
 SEED: Final = 50_000_000  # of the prompts and, plus a prompt's number, of its noise
 WORK: Final = 24_000  # denoiser calls a level is given, which decides how many prompts it paints

@@ -13,7 +13,7 @@ from agents.models import rule_search
 from agents.models.predictor import Predictor
 from agents.models.training.calibration import Calibration
 from agents.world import captions
-from planner.classifier import shortfall
+from planner.catalog.classifier import shortfall
 from planner.hardness import RULES, hardness
 
 

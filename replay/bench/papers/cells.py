@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from planner.catalog import Catalog
-from planner.variant import run_ms
+from planner.catalog.entries import run_ms
+from planner.catalog.parse import Catalog
 from replay.bench.papers.names import JOINT, STEADY
 from replay.simulation import session
 from replay.simulation.catalogs import load

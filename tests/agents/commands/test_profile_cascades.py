@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from agents.commands.profile import profile
-from planner.profiles import parse
+from planner.catalog.profile import parse
 from streams.cli import LazySettings
 from streams.shipped import INFRA
 

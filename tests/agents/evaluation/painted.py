@@ -9,7 +9,7 @@ from agents.classify import Judgement
 from agents.evaluation import painting_rankers
 from agents.evaluation.painting import Order
 from agents.world.layout import SIZE
-from planner.catalog import Catalog, Variant, parse
+from planner.catalog.parse import Catalog, Variant, parse
 from tests.builders import a_variant
 
 CATALOG = """# a catalog for tests

@@ -12,11 +12,11 @@ from agents.evaluation.cascade_settings import grounds, known, settings
 from agents.evaluation.cascade_sweep import Sweep, front, intervals, optimism, sweep
 from agents.evaluation.cascade_table import FEW, Choice, offered, remarks, table_of, with_table
 from agents.evaluation.intervals import Resampling
-from planner.catalog import Catalog, Pair, run_ms
-from planner.profiles import Profile, parse
-from planner.prompt_table import PromptTable, prompt_table
+from planner.catalog.parse import Catalog, Pair, run_ms
+from planner.catalog.profile import Profile, parse
+from planner.catalog.prompt_table import PromptTable, prompt_table
 from tests.builders import a_catalog, a_variant
-from tests.planner.test_profiles import LEVEL, a_profile_file
+from tests.planner.catalog.test_profiles import LEVEL, a_profile_file
 
 ABOUT = {"created": "today", "command": "pochade profile cascades"}
 QUICK = Choice(resampling=Resampling(seed=1, resamples=100))

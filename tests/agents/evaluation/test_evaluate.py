@@ -16,7 +16,7 @@ from agents.evaluation.painting_scope import fresh, levels, pairs, relocated, sc
 from agents.evaluation.summary import schema
 from agents.world.captions import parse
 from agents.world.layout import SIZE
-from planner.catalog import parse as parse_catalog
+from planner.catalog.parse import parse as parse_catalog
 from schemas.errors import PochadeError
 from streams.cli import LazySettings
 from tests.agents.evaluation.painted import CATALOG, StubRules, a_catalog_file, a_small_catalog, no_rules_to_load

@@ -17,14 +17,14 @@ from agents.evaluation.profiling import Round, Sample, clock_of, in_turns, sampl
 from agents.evaluation.profiling_catalog import snippet, updated
 from agents.evaluation.profiling_file import deferral
 from agents.evaluation.profiling_rounds import ROUNDS, Measured, together
-from planner.catalog import parse as parse_catalog
-from planner.loading import Loading
-from planner.profiles import parse
-from planner.prompt_table import prompt_table
+from planner.catalog.loading import Loading
+from planner.catalog.parse import parse as parse_catalog
+from planner.catalog.profile import parse
+from planner.catalog.prompt_table import prompt_table
 from schemas.errors import PochadeError
 from streams.cli import LazySettings
 from tests.agents.evaluation.painted import CATALOG, a_catalog_file, a_level, no_rules_to_load
-from tests.planner.test_profiles import LEVEL, a_profile_file, parsed
+from tests.planner.catalog.test_profiles import LEVEL, a_profile_file, parsed
 
 __all__ = ["no_rules_to_load"]  # a fixture
 

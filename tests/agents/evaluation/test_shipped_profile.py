@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from agents import catalogs
-from planner.profiles import Profile, parse
-from planner.prompt_table import prompt_table
+from planner.catalog.profile import Profile, parse
+from planner.catalog.prompt_table import prompt_table
 
 FOLDER = pathlib.Path(str(importlib.resources.files("infra"))) / "profiles"
 

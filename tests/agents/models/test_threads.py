@@ -9,7 +9,7 @@ import torch
 from agents.classify import LearnedClassifier
 from agents.models.threads import one_thread
 from agents.scoring import LearnedScorer
-from planner.catalog import Classifier
+from planner.catalog.parse import Classifier
 from tests.agents.models.judging import an_examiner, save_discriminator
 from tests.agents.models.predictors import a_predictor_folder
 

@@ -1,7 +1,7 @@
 """A planner on stubs, for tests that tick it by hand."""
 
 from agents.planning.loop import PlannerLoop
-from planner.catalog import Catalog
+from planner.catalog.parse import Catalog
 from schemas.messages import Plan
 from schemas.record import Outgoing
 from streams.memory import LeaseBoard, MemoryLease

@@ -1,9 +1,9 @@
 """Three levels, a reuse catalog whose levels can be routed to, and levels for Eq. 1."""
 
 from planner.approximation.level_mix import Offer
-from planner.catalog import Catalog, Classifier, Variant
-from planner.classifier import variant_of
-from planner.profiles import Start
+from planner.catalog.classifier import variant_of
+from planner.catalog.parse import Catalog, Classifier, Variant
+from planner.catalog.profile import Start
 from tests.builders import a_catalog, a_variant
 
 

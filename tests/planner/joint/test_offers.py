@@ -3,8 +3,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from planner.catalog import Catalog, DeferralPoint, parse
-from planner.catalogs.measured import CascadeBands, Measured
+from planner.catalog.measured import CascadeBands, Measured
+from planner.catalog.parse import Catalog, DeferralPoint, parse
 from planner.deferral_seen import SeenDeferral
 from planner.joint.build import problem_of
 from planner.joint.offers import WIDE, offers_of

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from planner.catalog import Catalog, DeferralPoint
-from planner.catalogs.curves import PairRow
+from planner.catalog.curves import PairRow
+from planner.catalog.parse import Catalog, DeferralPoint
 from planner.observation import Observation
 from planner.plans import check, publish
 from planner.policies import Draft, Policy

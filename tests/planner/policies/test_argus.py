@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.approximation.switching import STAGES
-from planner.catalog import Catalog, Cut
-from planner.catalogs.measured import Measured
+from planner.catalog.measured import Measured
+from planner.catalog.parse import Catalog, Cut
 from planner.draft import Draft
 from planner.plans import check, publish
 from planner.policies.argus import plan

@@ -3,7 +3,7 @@
 import pytest
 
 from agents import catalogs
-from planner.catalog import Catalog, DeferralPoint, Pair
+from planner.catalog.parse import Catalog, DeferralPoint, Pair
 from planner.deferral_seen import SeenDeferral
 from planner.observation import Observation, Queue
 from planner.policies import Draft

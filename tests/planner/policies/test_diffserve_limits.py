@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents import catalogs
-from planner.catalog import Catalog
+from planner.catalog.parse import Catalog
 from planner.observation import Observation, Queue, Served
 from planner.policies import Draft, InvalidParameter
 from planner.policies.diffserve import plan

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents import catalogs
-from planner.catalog import Catalog
+from planner.catalog.parse import Catalog
 from planner.observation import Observation, Queue
 from planner.policies import Draft, InvalidParameter
 from planner.policies.hadis import plan

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from planner.catalogs.curves import PairRow
+from planner.catalog.curves import PairRow
 from planner.observation import Observation, Queue
 from planner.policies import Draft
 from planner.policies.hadis import BY_DEMAND, BY_DEMAND_AND_QUEUE, plan

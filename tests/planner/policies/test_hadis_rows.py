@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from planner.catalog import Catalog, DeferralPoint, Pair
-from planner.catalogs.measured import CascadeBands, Measured
+from planner.catalog.measured import CascadeBands, Measured
+from planner.catalog.parse import Catalog, DeferralPoint, Pair
 from planner.deferral_seen import SeenDeferral
 from planner.observation import Observation
 from planner.policies import Draft

@@ -6,13 +6,13 @@ import highspy
 import numpy as np
 import pytest
 
-from planner.catalog import parse
-from planner.catalogs.measured import Measured
+from planner.catalog.measured import Measured
+from planner.catalog.parse import parse
+from planner.catalog.profile import Shares
 from planner.draft import Draft
 from planner.observation import Observation, Queue, WorkerView
 from planner.plans import check, publish
 from planner.policies import joint
-from planner.profiles import Shares
 from schemas.messages import Expected
 from tests.paths import ROOT
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from planner.catalog import Pair
+from planner.catalog.parse import Pair
 from planner.two_stage.problem import Problem, stage
 from planner.two_stage.reason import shed_share
 from planner.two_stage.setup import Offer, carried_rps, planned

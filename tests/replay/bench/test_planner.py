@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from planner.approximation.level_mix import Offer
-from planner.catalogs.bands import bounds_of, cascade_table
+from planner.catalog.bands import bounds_of, cascade_table
 from planner.joint.build import problem_of
 from planner.parameters import settle
 from planner.policies import POLICIES, argus, clipper_light, diffserve, hadis, joint

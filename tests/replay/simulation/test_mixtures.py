@@ -5,8 +5,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from planner.catalog import parse
-from planner.catalogs.curves import CascadeCurves, SharePoint
+from planner.catalog.curves import CascadeCurves, SharePoint
+from planner.catalog.parse import parse
 from replay.simulation.mixtures import spans_quality
 from replay.simulation.tally import Answer
 from tests.builders import a_catalog

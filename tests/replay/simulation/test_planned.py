@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from planner.catalog import classes_of
+from planner.catalog.parse import classes_of
 from replay.simulation.classes import classes_at
 from replay.simulation.planned import planned_of
 from replay.simulation.tables import did

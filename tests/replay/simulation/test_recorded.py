@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from planner.prompt_table import PromptTable
+from planner.catalog.prompt_table import PromptTable
 from replay.simulation.recorded import Recorded
 from tests.builders import a_catalog
 from tests.replay.simulation.runs import a_setup, arrivals, ran

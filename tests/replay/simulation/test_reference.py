@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from planner.admission import can_meet
-from planner.catalog import parse
+from planner.catalog.parse import parse
 from replay.simulation import judge
 from replay.simulation.figures import Figures, figures_of
 from replay.simulation.job import Job

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from planner.catalogs.curves import CascadeCurves, SharePoint
+from planner.catalog.curves import CascadeCurves, SharePoint
 from replay.intervals import interval
 from replay.simulation import series
 from replay.simulation.timeline import Timeline

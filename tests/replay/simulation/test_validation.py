@@ -3,7 +3,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from planner.catalog import Catalog
+from planner.catalog.parse import Catalog
 from replay.commands import validate
 from replay.live.folder import RunFolder
 from replay.live.seen import Seen
