@@ -19,7 +19,7 @@ from agents.job_source import JobSource, Taken
 from agents.rerouting import ROLE, WAITS, Rerouting
 from agents.views import EndedView, FleetView, PlanView
 from planner.catalog.parse import Catalog
-from planner.observation import live_workers
+from planner.observation.observation import live_workers
 from planner.stranding import stranded
 from schemas.messages import Plan
 from schemas.topics import full_name, jobs_topic, worker_group

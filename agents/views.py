@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from planner.admission import MOST_ID
 from planner.catalog.parse import Catalog
 from planner.loads import Load, LoadView, Sent
-from planner.observation import Seen
+from planner.observation.observation import Seen
 from planner.plans import check, newer
 from schemas import topics
 from schemas.errors import InvalidPlan, InvalidRecord, UnknownSchema

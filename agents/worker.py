@@ -17,7 +17,7 @@ from planner import batching
 from planner.allocation import may_leave
 from planner.catalog.parse import Catalog, Variant, run_ms
 from planner.escalation import judged_ms
-from planner.observation import live_workers
+from planner.observation.observation import live_workers
 from schemas.messages import GenerateJob
 from schemas.record import Delivered, Outgoing
 from streams import logs, metrics

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from planner.observation import WorkerView
+from planner.observation.observation import WorkerView
 
 SERVING = frozenset({"ready", "painting"})
 

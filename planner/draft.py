@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from planner.catalog.parse import Catalog
-from planner.observation import Observation
+from planner.observation.observation import Observation
 from schemas.messages import Admission, Cascade, Expected, Route
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from planner.catalog.bands import band_shares
 from planner.catalog.parse import Catalog, run_ms
 from planner.joint.offers import Offer, Offers, offers_of
-from planner.observation import Observation
+from planner.observation.observation import Observation
 
 
 class Served(NamedTuple):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from planner.catalog.parse import Catalog, run_ms
 from planner.draft import Draft
-from planner.observation import Observation, WorkerView
+from planner.observation.observation import Observation, WorkerView
 from schemas.messages import Expected, Plan
 
 LATE = 5.0  # what a late request costs, in spans between the worst and the best quality of a catalog

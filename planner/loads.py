@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from planner.allocation import SERVING
 from planner.lineup import Lineup, LoadedWorker
-from planner.observation import GONE
+from planner.observation.observation import GONE
 from schemas.messages import Heartbeat
 
 FORGET_MS = 600_000  # a worker unheard of for longer leaves the view

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from planner.catalog.parse import Catalog
 from planner.draft import Draft
 from planner.exploration import explored
-from planner.observation import Observation
+from planner.observation.observation import Observation
 from planner.policies import named
 from planner.shedding import with_admission
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from planner.catalog.options import TIERS
 from planner.catalog.parse import Catalog, run_ms
 from planner.draft import Draft
-from planner.observation import Observation
+from planner.observation.observation import Observation
 from planner.replanning.appraisal import first_loads
 from planner.words import rate
 from schemas.messages import Admission

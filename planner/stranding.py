@@ -9,7 +9,7 @@ from typing import NamedTuple
 from planner.allocation import SERVING
 from planner.catalog.parse import Catalog
 from planner.escalation import Keep
-from planner.observation import WorkerView
+from planner.observation.observation import WorkerView
 from planner.placement import Place, TurnedAway, decide
 from schemas.messages import GenerateJob, Plan
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from planner.catalog.parse import Catalog, Cut, DeferralPoint, Discriminator, Pair, Variant
-from planner.observation import Observation, WorkerView
+from planner.observation.observation import Observation, WorkerView
 from schemas.messages import (
     Cascade,
     ClassifiedRequest,

@@ -13,7 +13,7 @@ from streams.cli import LazySettings
 def pin(obj: LazySettings, policy: str, parameters: tuple[str, ...]) -> None:
     """Have one policy plan until unpinned, without restarting anything."""
     from agents import catalogs
-    from planner.observation import Observation
+    from planner.observation.observation import Observation
     from planner.policies import named
     from streams.control import order
     from streams.reading import now_ms

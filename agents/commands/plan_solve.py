@@ -10,7 +10,7 @@ from streams.cli import LazySettings
 from streams.commands.options import PUBLISHED
 
 if TYPE_CHECKING:
-    from planner.observation import Observation
+    from planner.observation.observation import Observation
 
 
 @click.command()
@@ -71,7 +71,7 @@ def _seen(file: Path | None, demand: float | None, workers: int | None, slo: flo
     from dataclasses import replace
 
     from agents.planning.observation_file import idle_workers, read
-    from planner.observation import Observation
+    from planner.observation.observation import Observation
 
     if file is None and (demand is None or workers is None):
         raise click.UsageError("give --demand and --workers, or --observation FILE")

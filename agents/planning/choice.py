@@ -10,7 +10,7 @@ from agents.planning.solving import Solving
 from planner.catalog.parse import Catalog
 from planner.draft import Draft
 from planner.making import Rules, let_in, made
-from planner.observation import Observation
+from planner.observation.observation import Observation
 from planner.plans import check, memory_of, publish, same_decision
 from planner.replanning.kept import kept
 from planner.replanning.staying import stays

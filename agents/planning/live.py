@@ -5,8 +5,8 @@ from typing import NamedTuple
 from agents.planning.sources import Sources
 from agents.views import FleetView, PlanView
 from planner.catalog.parse import Catalog
-from planner.observation import Observation, Seen, live_workers
-from planner.windows import DEMAND_MS
+from planner.observation.observation import Observation, Seen, live_workers
+from planner.observation.windows import DEMAND_MS
 from schemas import topics
 from schemas.messages import Heartbeat, Pin, Plan
 from streams.codec import decode

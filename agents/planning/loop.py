@@ -14,9 +14,9 @@ from agents.planning.leadership import Leadership
 from agents.planning.solving import Solving
 from agents.planning.sources import Fleet, Sources
 from agents.writing import outgoing
-from planner.arrivals import steady_ms
 from planner.catalog.parse import Catalog
-from planner.observation import WorkerView, live_workers
+from planner.observation.arrivals import steady_ms
+from planner.observation.observation import WorkerView, live_workers
 from planner.policies import DEFAULT
 from planner.replanning.triggers import Signals, signals_of, why_now
 from schemas import topics

@@ -2,8 +2,8 @@
 
 import pathlib
 
-from planner.observation import Observation, WorkerView
-from planner.observation_text import parse, text_of
+from planner.observation.observation import Observation, WorkerView
+from planner.observation.text import parse, text_of
 from schemas.errors import PochadeError
 
 

@@ -4,7 +4,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 
 from planner.catalog.parse import Catalog, run_ms
-from planner.observation import GONE, Queue, Seen
+from planner.observation.observation import GONE, Queue, Seen
 
 WINDOW_MS = 30_000
 LEAST_MS = 1000  # of watching, before a rate can be told

@@ -10,7 +10,7 @@ from planner.catalog.parse import Catalog
 from planner.catalog.quality import fid_of
 from planner.draft import Draft
 from planner.making import Rules, made
-from planner.observation import Observation, WorkerView
+from planner.observation.observation import Observation, WorkerView
 from planner.plans import admitted, check, publish
 from planner.policies import named
 from planner.replanning.appraisal import appraise

@@ -8,9 +8,9 @@ from agents.planning.queues import QueueWatch
 from agents.planning.window import Arrivals, Ends
 from planner.catalog.bands import bounds_of
 from planner.catalog.parse import Catalog
-from planner.forecast import expected_rps
-from planner.observation import Observation, Seen, WorkerView
-from planner.windows import COUNTS_S, SERVED_MS
+from planner.observation.forecast import expected_rps
+from planner.observation.observation import Observation, Seen, WorkerView
+from planner.observation.windows import COUNTS_S, SERVED_MS
 from schemas import topics
 from schemas.errors import PochadeError
 from schemas.messages import ClassifiedRequest, Plan

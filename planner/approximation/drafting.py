@@ -15,7 +15,7 @@ from planner.approximation.mixes import expected_of, mix_told, routes_of
 from planner.approximation.offers import is_judged, offers_of, reuse_offers
 from planner.catalog.parse import Catalog
 from planner.draft import Draft
-from planner.observation import Observation
+from planner.observation.observation import Observation
 from planner.parameters import BATCH, Parameter, settle
 from planner.words import counted
 

@@ -18,7 +18,7 @@ from collections.abc import Container, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from planner.allocation import SERVING
-from planner.observation import WorkerView
+from planner.observation.observation import WorkerView
 
 REUSE, LEAVING, MODELS, RETURNING = "reuse", "leaving", "models", "returning"
 STAGES = (REUSE, LEAVING, MODELS, RETURNING)

@@ -15,8 +15,8 @@ from planner.catalog.measured import CascadeBands, Row
 from planner.catalog.model import Catalog, Pair
 from planner.catalog.profile import Shares
 from planner.catalog.quality import cascade_quality
-from planner.deferral_seen import SeenDeferral
-from planner.observation import BINS, Observation
+from planner.observation.deferral import SeenDeferral
+from planner.observation.observation import BINS, Observation
 
 WHOLE = (0.0, 1.0)  # the bounds of one band of all prompts
 FEW = 20  # measured thresholds

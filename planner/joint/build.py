@@ -11,7 +11,7 @@ from planner.joint.capacity import Room, again, modes
 from planner.joint.demand import demand_of
 from planner.joint.offers import Offers, offers_of
 from planner.joint.problem import Mode, Problem
-from planner.observation import Observation
+from planner.observation.observation import Observation
 from planner.queueing import WaitTable, wait_table
 
 SPLITS = (0.05, 0.1, 0.2, 0.35, 0.5)  # of the time a request may take, what a cascade's first level may have of it

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from planner.observation import Observation
+from planner.observation.observation import Observation
 
 RECENT_S = (1, 2, 3)  # the last seconds that may tell a surge
 SURE = 4.0  # standard deviations above the mean before: by chance once in some ten thousand plans

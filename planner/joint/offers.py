@@ -11,7 +11,7 @@ from planner.catalog.bands import band_shares, cascade_table, level_quality
 from planner.catalog.paint_over import fault
 from planner.catalog.parse import Catalog, Pair, Variant, run_ms
 from planner.joint.problem import Gate, Option
-from planner.observation import Observation
+from planner.observation.observation import Observation
 from planner.two_stage.rows import rows_of
 
 WIDE = 0.05  # of a band's pictures: where the next threshold defers so many more, there are some between

@@ -10,7 +10,7 @@ from planner.catalog.parse import Catalog
 from planner.draft import Draft
 from planner.joint.one_level import carried
 from planner.joint.problem import Problem, Solution, score
-from planner.observation import Observation
+from planner.observation.observation import Observation
 from planner.words import counted, rate
 from schemas.messages import Cascade, Expected, Route
 

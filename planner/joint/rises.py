@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from planner.forecast import HORIZON_S, outlook
+from planner.observation.forecast import HORIZON_S, outlook
 
 RESERVE = 1.5  # times the demand planned for that a plan carries: fuller batches, and escalations that give way
 QUEUED = 0.5  # of the SLO: work that queues take in without harm

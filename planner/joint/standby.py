@@ -15,7 +15,7 @@ from planner.hysteresis import LATE
 from planner.joint.demand import FULL, expected_rps
 from planner.joint.problem import SHED, Problem, Solution
 from planner.joint.rises import Rise
-from planner.observation import Observation
+from planner.observation.observation import Observation
 
 ASKED = 0.05  # of a real request: what one counts that over-provisioning asks to be ready for; beyond any quality
 RISEN = 1.3  # times a jump's peak up to which a demand is that jump, noise and all

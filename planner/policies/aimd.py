@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from planner.catalog.parse import Catalog
-from planner.observation import Observation
+from planner.observation.observation import Observation
 
 MEMORY = "batch"  # the key in a policy's memory
 

@@ -10,7 +10,7 @@ from typing import Any
 from planner.approximation import drafting
 from planner.catalog.parse import Catalog
 from planner.draft import Draft
-from planner.observation import Observation
+from planner.observation.observation import Observation
 
 
 def plan(

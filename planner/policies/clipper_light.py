@@ -8,7 +8,7 @@ from typing import Any
 
 from planner.catalog.parse import Catalog
 from planner.draft import Draft
-from planner.observation import Observation
+from planner.observation.observation import Observation
 from planner.policies.one_level import on
 
 

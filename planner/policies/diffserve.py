@@ -14,7 +14,7 @@ from typing import Any
 
 from planner.catalog.parse import Catalog, Pair
 from planner.draft import Draft
-from planner.observation import Observation
+from planner.observation.observation import Observation
 from planner.parameters import Parameter, settle
 from planner.policies.aimd import MEMORY, tuned
 from planner.policies.one_pair import draft

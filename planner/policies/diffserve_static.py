@@ -17,7 +17,7 @@ from planner.catalog.discriminator import Discriminator, deferred_share, highest
 from planner.catalog.entries import throughput_rps
 from planner.catalog.parse import Catalog, Pair
 from planner.draft import Draft
-from planner.observation import Observation
+from planner.observation.observation import Observation
 from planner.parameters import BATCH, Parameter, settle
 from planner.policies.shares import Flow, constant, expected
 from planner.words import rate

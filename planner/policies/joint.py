@@ -19,7 +19,7 @@ from planner.joint.reading import draft_of
 from planner.joint.rises import memory_of, remembered, rise_in
 from planner.joint.solve import solve
 from planner.joint.standby import standbys, with_standby, without_standby
-from planner.observation import Observation
+from planner.observation.observation import Observation
 from planner.parameters import Parameter, settle
 
 PARAMETERS = {

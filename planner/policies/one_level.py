@@ -6,7 +6,7 @@ from typing import Any
 from planner.allocation import assign
 from planner.catalog.parse import Catalog, Variant, run_ms
 from planner.draft import Draft
-from planner.observation import Observation
+from planner.observation.observation import Observation
 from planner.parameters import Parameter, settle
 from planner.policies.aimd import MEMORY, tuned
 from planner.policies.shares import Flow, constant, expected

@@ -5,7 +5,7 @@ from typing import Any
 
 from planner.allocation import assign
 from planner.draft import Draft
-from planner.observation import Observation
+from planner.observation.observation import Observation
 from planner.policies.shares import constant
 from planner.two_stage.setup import PairPlan
 from schemas.messages import Cascade, Expected, Route

@@ -16,7 +16,7 @@ from planner.approximation.offers import offers_of
 from planner.catalog.entries import Variant, run_ms
 from planner.catalog.parse import Catalog
 from planner.draft import Draft
-from planner.observation import Observation
+from planner.observation.observation import Observation
 from planner.parameters import BATCH, Parameter, settle
 
 PARAMETERS = {

@@ -9,7 +9,7 @@ from typing import Any
 from planner.allocation import assign, counts_told, split
 from planner.catalog.parse import Catalog
 from planner.draft import Draft
-from planner.observation import Observation
+from planner.observation.observation import Observation
 from planner.parameters import BATCH, Parameter, settle
 from planner.policies.shares import Flow, constant, expected, work_of
 

@@ -14,7 +14,7 @@ from planner.approximation.mixes import expected_of, routes_of
 from planner.approximation.offers import offers_of
 from planner.catalog.parse import Catalog
 from planner.draft import Draft
-from planner.observation import Observation, WorkerView
+from planner.observation.observation import Observation, WorkerView
 from planner.parameters import BATCH, Parameter, settle
 from planner.words import rate
 

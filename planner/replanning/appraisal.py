@@ -11,7 +11,7 @@ from planner.catalog.classifier import variant_of
 from planner.catalog.discriminator import deferred_share
 from planner.catalog.parse import Catalog, Pair, run_ms
 from planner.draft import Draft
-from planner.observation import BINS, Observation, queue_wait_ms
+from planner.observation.observation import BINS, Observation, queue_wait_ms
 from planner.words import counted, number
 from schemas.messages import Cascade, Route
 

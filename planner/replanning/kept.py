@@ -10,7 +10,7 @@ from planner.catalog.classifier import variant_of
 from planner.catalog.entries import run_ms
 from planner.catalog.parse import Catalog
 from planner.draft import Draft
-from planner.observation import WorkerView
+from planner.observation.observation import WorkerView
 from schemas.messages import Cascade, Plan, Route
 
 

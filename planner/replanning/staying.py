@@ -6,7 +6,7 @@ from planner.catalog.parse import Catalog
 from planner.draft import Draft
 from planner.hysteresis import change_of, worth
 from planner.joint.problem import HOLD_S
-from planner.observation import Observation
+from planner.observation.observation import Observation
 from planner.plans import admitted, same_decision
 from schemas.messages import Plan
 

@@ -2,7 +2,7 @@
 
 from planner.catalog.parse import Catalog
 from planner.making import Rules, let_in
-from planner.observation import Observation
+from planner.observation.observation import Observation
 from planner.plans import check, publish
 from planner.replanning.kept import gone, kept
 from schemas.messages import Plan

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from planner.observation import WorkerView
+from planner.observation.observation import WorkerView
 
 GROWTH_MS = 1000.0  # by which a worker's backlog must have grown, beyond doubling
 PAUSE_MS = 1000  # between plans that a backlog asks for; workers and pins are never made to wait

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from planner.catalog.parse import Pair
-from planner.observation import Observation
+from planner.observation.observation import Observation
 from planner.two_stage.problem import Answer, latencies
 from planner.two_stage.setup import Offer, PairPlan
 

@@ -14,7 +14,7 @@ from planner.catalog.bands import CascadeTable, band_shares, cascade_table, leve
 from planner.catalog.curves import PairRow
 from planner.catalog.discriminator import highest_threshold
 from planner.catalog.parse import Catalog, Pair
-from planner.observation import Observation
+from planner.observation.observation import Observation
 from planner.two_stage.problem import Floats, Row
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from planner.catalog.parse import Catalog, Pair, run_ms
-from planner.observation import Observation, queue_wait_ms
+from planner.observation.observation import Observation, queue_wait_ms
 from planner.two_stage.enumeration import best_row, solve
 from planner.two_stage.problem import Answer, Problem, Row, Stage, stage
 

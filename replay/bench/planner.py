@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-from planner.observation import Observation
+from planner.observation.observation import Observation
 from planner.policies import Draft
 from replay.bench.figures import percentiles
 from replay.bench.planner_cases import Case

@@ -12,7 +12,7 @@ from planner.catalog.parse import Catalog
 from planner.joint.build import problem_of as joint_problem
 from planner.joint.problem import score
 from planner.joint.solve import solve as solve_joint
-from planner.observation import Observation
+from planner.observation.observation import Observation
 from planner.parameters import settle
 from planner.policies import (
     Draft,

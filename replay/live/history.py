@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from planner.windows import COUNTS_S
+from planner.observation.windows import COUNTS_S
 from replay.audit.ends import Ends
 from replay.live.identity import Ids
 from schemas.errors import InvalidRecord, InvalidRequest

@@ -2,7 +2,7 @@
 
 from planner.allocation import may_leave
 from planner.catalog.parse import Catalog
-from planner.observation import live_workers
+from planner.observation.observation import live_workers
 from replay.simulation.agenda import Agenda
 from replay.simulation.board import Board
 from replay.simulation.delays import Delay

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from planner.draft import Draft
 from planner.making import Rules, made
-from planner.observation import Observation, WorkerView, live_workers
+from planner.observation.observation import Observation, WorkerView, live_workers
 from planner.plans import check, memory_of, publish
 from planner.replanning.staying import stays
 from planner.replanning.surviving import survived

@@ -8,7 +8,7 @@ from collections import defaultdict
 
 from planner.allocation import SERVING
 from planner.loads import LoadView
-from planner.observation import Seen
+from planner.observation.observation import Seen
 from replay.simulation.agenda import Agenda
 from replay.simulation.group import Group
 from replay.simulation.setup import Timing

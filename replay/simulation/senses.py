@@ -7,11 +7,11 @@ from typing import TypeVar
 
 import numpy as np
 
-from planner.arrivals import counts_per_second
 from planner.catalog.bands import bounds_of
-from planner.deferral_seen import SeenDeferral, seen_deferral
-from planner.forecast import expected_rps
-from planner.observation import (
+from planner.observation.arrivals import counts_per_second
+from planner.observation.deferral import SeenDeferral, seen_deferral
+from planner.observation.forecast import expected_rps
+from planner.observation.observation import (
     Observation,
     Queue,
     Served,
@@ -21,8 +21,8 @@ from planner.observation import (
     demand_rps,
     hardness_shares,
 )
+from planner.observation.windows import COUNTS_S, DEMAND_MS, PROMPTS, SCORES, SERVED_MS
 from planner.shedding import ORDINARY
-from planner.windows import COUNTS_S, DEMAND_MS, PROMPTS, SCORES, SERVED_MS
 from replay.simulation.agenda import Agenda
 from replay.simulation.group import Group
 from replay.simulation.job import Draws, Job

@@ -9,7 +9,7 @@ import numpy as np
 
 from planner.catalog.quality import fid_of
 from planner.fluid import fluid_of
-from planner.observation import Observation
+from planner.observation.observation import Observation
 from planner.policies import BASELINE, named
 from replay.reports.assembly import demand, entry
 from replay.reports.files import VERSION

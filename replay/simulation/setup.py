@@ -56,7 +56,7 @@ class Setup:
     seed: int = 0
     parameters: dict[str, float] = field(default_factory=dict)  # of the policy
     period_ms: float = 5000  # between plans
-    forecast: str = "trend"  # of the demand until the next plan, by its name in planner/forecast.py
+    forecast: str = "trend"  # of the demand until the next plan, by its name in planner/observation/forecast.py
     learns: bool = False  # it plans with the confidences seen; else with the catalog's curve, of which they are drawn
     dispatch: str = ""  # instead of the plan's; "": as it says
     drops: bool = True  # requests have the SLO as deadline, and what cannot meet it is not begun

@@ -1,6 +1,6 @@
 """What waits for a variant that has lost its last worker goes to those who serve, as `agents/sweeping.py` sees to."""
 
-from planner.observation import live_workers
+from planner.observation.observation import live_workers
 from planner.outcomes import is_overdue
 from planner.stranding import stranded
 from replay.simulation.agenda import Agenda

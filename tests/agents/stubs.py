@@ -10,7 +10,7 @@ from PIL import Image
 from agents.engines import PaintTask
 from planner.catalog.options import Settled
 from planner.loads import Load, LoadView, Sent
-from planner.observation import Seen
+from planner.observation.observation import Seen
 from schemas.avro import Message
 from schemas.messages import Heartbeat, Pin, Plan
 from schemas.record import Incoming, Outgoing

@@ -12,7 +12,7 @@ from planner.allocation import SERVING
 from planner.batching import ahead_ms
 from planner.dispatch import KINDS, choose, pick
 from planner.loads import UNACKNOWLEDGED_MS, LoadView, Sent, shortest_ms
-from planner.observation import GONE
+from planner.observation.observation import GONE
 from schemas.messages import Heartbeat
 from tests.agents.stubs import SILENT_MS
 from tests.builders import NOW_MS, a_heartbeat, owned

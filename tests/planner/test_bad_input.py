@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from planner.catalog.parse import Catalog, Cut, DeferralPoint
-from planner.deferral_seen import SeenDeferral, seen_deferral
-from planner.observation import Observation, Queue, Served, hardness_shares
+from planner.observation.deferral import SeenDeferral, seen_deferral
+from planner.observation.observation import Observation, Queue, Served, hardness_shares
 from planner.plans import check, memory_of, publish
 from planner.policies import POLICIES, Draft, named
 from planner.replanning.appraisal import appraise

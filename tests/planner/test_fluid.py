@@ -6,7 +6,7 @@ import pytest
 from planner.catalog.curves import CascadeCurves, SharePoint
 from planner.catalog.parse import parse
 from planner.fluid import Fluid, fluid_of
-from planner.observation import Observation
+from planner.observation.observation import Observation
 from tests.builders import a_catalog, a_variant
 from tests.paths import CATALOGS
 

@@ -6,7 +6,7 @@ import pytest
 from planner.catalog.parse import parse
 from planner.draft import Draft
 from planner.hysteresis import Change, Promise, away_s, change_of, is_broken, promised, span_of, worth
-from planner.observation import Observation, WorkerView
+from planner.observation.observation import Observation, WorkerView
 from schemas.messages import Cascade, Expected, Plan, Route
 
 CATALOG = parse(

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner import observation_text
 from planner.catalog import parse as catalog
 from planner.catalog import profile
 from planner.hardness import InvalidReference, Reference
+from planner.observation import text as observation_text
 from streams.shipped import INFRA
 from tests.builders import an_observation
 from tests.malformed import DEEP, JSON, fuzz, told

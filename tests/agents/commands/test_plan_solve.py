@@ -15,7 +15,7 @@ from agents.commands.plan import plan as plan_command
 from agents.planning.observation_file import idle_workers
 from agents.planning.report import Task, report
 from agents.planning.report import solved as solved_task
-from planner.observation import Observation
+from planner.observation.observation import Observation
 from planner.policies import POLICIES
 from streams.settings import load
 from tests.builders import NOW_MS

@@ -12,7 +12,7 @@ from agents.planning.solving import Solving
 from planner import making
 from planner.draft import Draft
 from planner.making import Rules
-from planner.observation import Observation
+from planner.observation.observation import Observation
 from planner.replanning import staying
 from schemas.messages import Plan
 from streams import metrics

@@ -4,7 +4,7 @@ import pytest
 
 from agents.planning import sources
 from agents.planning.sources import Sources
-from planner.observation import Observation, Queue, live_workers
+from planner.observation.observation import Observation, Queue, live_workers
 from planner.outcomes import completed, result_of
 from schemas.errors import PochadeError
 from schemas.topics import RESULTS

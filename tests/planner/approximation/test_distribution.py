@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.approximation.distribution import predicted
-from planner.observation import class_shares
-from planner.windows import PROMPTS
+from planner.observation.observation import class_shares
+from planner.observation.windows import PROMPTS
 
 CLASSES = ("a", "b", "c", "d", "e", "f")
 

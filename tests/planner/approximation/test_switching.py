@@ -24,7 +24,7 @@ from planner.approximation.switching import (
     step,
     wave,
 )
-from planner.observation import WorkerView
+from planner.observation.observation import WorkerView
 from tests.builders import a_worker
 
 RULE = Rule(return_after_ms=15_000)

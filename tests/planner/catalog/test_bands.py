@@ -8,7 +8,7 @@ from planner.catalog.discriminator import DeferralPoint
 from planner.catalog.measured import CascadeBands, Measured
 from planner.catalog.parse import Catalog
 from planner.catalog.profile import Start
-from planner.deferral_seen import SeenDeferral, seen_deferral
+from planner.observation.deferral import SeenDeferral, seen_deferral
 from tests.builders import a_catalog, a_discriminator, an_observation
 
 EASY_FIRST = (0.4, 0.0, 0.0, 0.0, 0.0, 0.6, 0.0, 0.0, 0.0, 0.0)

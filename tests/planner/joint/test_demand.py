@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from planner.joint.demand import FULL, IDLE_RPS, demand_of, surge_rps
-from planner.observation import Observation, Queue
+from planner.observation.observation import Observation, Queue
 
 CALM = (20,) * 57
 SETTINGS = {"overprovision": 1.02, "recover_s": 30.0}

@@ -7,7 +7,7 @@ from planner.draft import Draft
 from planner.joint.problem import Gate, Option, Problem, Solution
 from planner.joint.reading import draft_of, with_spares
 from planner.joint.solve import solve
-from planner.observation import Observation, WorkerView
+from planner.observation.observation import Observation, WorkerView
 from tests.planner.joint.problems import a_problem
 from tests.planner.joint.test_offers import shipped
 

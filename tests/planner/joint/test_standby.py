@@ -8,7 +8,7 @@ from planner.joint.problem import SHED, Option, Problem, score
 from planner.joint.rises import Rise
 from planner.joint.solve import solve
 from planner.joint.standby import Standby, standbys, with_standby, without_standby
-from planner.observation import Observation
+from planner.observation.observation import Observation
 from tests.planner.joint.problems import a_problem
 
 SETTINGS = {"overprovision": FULL, "remember_s": 600.0}

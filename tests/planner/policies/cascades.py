@@ -4,7 +4,7 @@ from typing import Any
 
 from planner.catalog.curves import PairRow
 from planner.catalog.parse import Catalog, DeferralPoint
-from planner.observation import Observation
+from planner.observation.observation import Observation
 from planner.plans import check, publish
 from planner.policies import Draft, Policy
 from tests.builders import a_catalog, a_discriminator, an_observation

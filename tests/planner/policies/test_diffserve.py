@@ -4,8 +4,8 @@ import pytest
 
 from agents import catalogs
 from planner.catalog.parse import Catalog, DeferralPoint, Pair
-from planner.deferral_seen import SeenDeferral
-from planner.observation import Observation, Queue
+from planner.observation.deferral import SeenDeferral
+from planner.observation.observation import Observation, Queue
 from planner.policies import Draft
 from planner.policies.diffserve import plan
 from tests.builders import a_catalog, a_discriminator, a_worker

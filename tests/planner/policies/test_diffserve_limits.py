@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agents import catalogs
 from planner.catalog.parse import Catalog
-from planner.observation import Observation, Queue, Served
+from planner.observation.observation import Observation, Queue, Served
 from planner.policies import Draft, InvalidParameter
 from planner.policies.diffserve import plan
 from schemas.errors import Unknown

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agents import catalogs
 from planner.catalog.parse import Catalog
-from planner.observation import Observation, Queue
+from planner.observation.observation import Observation, Queue
 from planner.policies import Draft, InvalidParameter
 from planner.policies.hadis import plan
 from schemas.errors import Unknown

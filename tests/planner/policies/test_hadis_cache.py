@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from planner.catalog.curves import PairRow
-from planner.observation import Observation, Queue
+from planner.observation.observation import Observation, Queue
 from planner.policies import Draft
 from planner.policies.hadis import BY_DEMAND, BY_DEMAND_AND_QUEUE, plan
 from planner.two_stage.cache import MOST

@@ -6,8 +6,8 @@ import pytest
 
 from planner.catalog.measured import CascadeBands, Measured
 from planner.catalog.parse import Catalog, DeferralPoint, Pair
-from planner.deferral_seen import SeenDeferral
-from planner.observation import Observation
+from planner.observation.deferral import SeenDeferral
+from planner.observation.observation import Observation
 from planner.policies import Draft
 from planner.policies.hadis import DISCRIMINATOR_ONLY, RANDOM, ROUTER_ONLY, pairs, plan
 from planner.two_stage.rows import share_above

@@ -10,7 +10,7 @@ from planner.catalog.measured import Measured
 from planner.catalog.parse import parse
 from planner.catalog.profile import Shares
 from planner.draft import Draft
-from planner.observation import Observation, Queue, WorkerView
+from planner.observation.observation import Observation, Queue, WorkerView
 from planner.plans import check, publish
 from planner.policies import joint
 from schemas.messages import Expected

@@ -4,7 +4,7 @@ import dataclasses
 
 from planner.draft import Draft
 from planner.joint.problem import HOLD_S
-from planner.observation import Observation
+from planner.observation.observation import Observation
 from planner.plans import publish
 from planner.policies import joint
 from planner.replanning.staying import only_moves, stays

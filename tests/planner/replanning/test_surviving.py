@@ -3,7 +3,7 @@
 import pytest
 
 from planner.making import Rules
-from planner.observation import Observation
+from planner.observation.observation import Observation
 from planner.replanning.surviving import survived
 from schemas.errors import Unknown
 from schemas.messages import Plan, Route

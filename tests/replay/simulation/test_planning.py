@@ -8,7 +8,7 @@ import pytest
 
 from planner.catalog.parse import Catalog
 from planner.draft import Draft
-from planner.observation import Observation
+from planner.observation.observation import Observation
 from planner.policies import POLICIES
 from replay.simulation.hops import Hops, whole
 from replay.simulation.setup import Look, Timing

@@ -8,7 +8,7 @@ import pytest
 
 from planner.draft import Draft
 from planner.making import made
-from planner.observation import Observation
+from planner.observation.observation import Observation
 from replay.simulation import planning
 from replay.simulation.figures import figures_of
 from replay.simulation.session import simulate

@@ -9,7 +9,7 @@ import pytest
 
 from planner.catalog.parse import Catalog
 from planner.draft import Draft
-from planner.observation import Observation
+from planner.observation.observation import Observation
 from planner.policies import POLICIES
 from replay.simulation.setup import Setup, Timing
 from schemas.messages import Route

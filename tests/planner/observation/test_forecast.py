@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.forecast import EWMA_ALPHA, HORIZON_S, ewma, expected_rps, outlook, trend
+from planner.observation.forecast import EWMA_ALPHA, HORIZON_S, ewma, expected_rps, outlook, trend
 from schemas.errors import Unknown
 from tests.paths import SHARED
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.observation import (
+from planner.observation.observation import (
     BINS,
     InvalidObservation,
     Queue,

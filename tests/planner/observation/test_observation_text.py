@@ -5,9 +5,9 @@ import math
 import pytest
 
 from planner.catalog.validate import InvalidCatalog
-from planner.deferral_seen import seen_deferral
-from planner.observation import InvalidObservation, Observation, Queue, Served
-from planner.observation_text import parse, text_of
+from planner.observation.deferral import seen_deferral
+from planner.observation.observation import InvalidObservation, Observation, Queue, Served
+from planner.observation.text import parse, text_of
 from schemas.errors import Unknown
 from tests.builders import a_worker, an_observation
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from planner.catalog.discriminator import Curve, DeferralPoint
 from planner.catalog.validate import read, rows, typed
-from planner.deferral_seen import SeenDeferral
-from planner.observation import InvalidObservation, Observation, Queue, Served, WorkerView
+from planner.observation.deferral import SeenDeferral
+from planner.observation.observation import InvalidObservation, Observation, Queue, Served, WorkerView
 
 
 def text_of(observation: Observation) -> str:

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.arrivals import counts_per_second, steady_ms
+from planner.observation.arrivals import counts_per_second, steady_ms
 from tests.builders import NOW_MS
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.catalog.discriminator import shares_below
-from planner.deferral_seen import seen_deferral
+from planner.observation.deferral import seen_deferral
 
 
 def test_a_thousand_pictures_tell_another_distribution_to_within_a_twentieth() -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.deferral_seen import SeenDeferral
+from planner.observation.deferral import SeenDeferral
 from schemas.errors import PochadeError
 from schemas.messages import Heartbeat
 
