@@ -129,7 +129,7 @@ def _logics(role: str, settings: Settings, catalog: Catalog, views: Views, proce
     if role == "router":
         from agents.router import Router
         from agents.tenants import Tenants
-        from planner.quotas import Quota
+        from planner.serving.tenants.quotas import Quota
 
         tenants = Tenants({name: Quota(**limits.model_dump()) for name, limits in settings.tenants.items()})
         views.ended.on_end = tenants.ended

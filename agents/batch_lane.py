@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from agents.classifier import Classifier
 from agents.views import EndedView, FleetView
 from planner.catalog.parse import Catalog, run_ms
-from planner.lanes import Occupation, batch_may_pass
+from planner.serving.lanes import Occupation, batch_may_pass
 from schemas import topics
 from schemas.record import Delivered, Incoming, Outgoing
 from streams.reading import now_ms

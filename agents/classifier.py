@@ -6,10 +6,10 @@ from collections.abc import Container, Sequence
 
 from agents.classify import PromptJudge
 from agents.writing import outcome_record, outgoing, refused
-from planner.admission import check_request
 from planner.catalog.options import check_options
 from planner.catalog.parse import Catalog, classes_of
-from planner.outcomes import expired, failed, rejected
+from planner.serving.admission import check_request
+from planner.serving.outcomes import expired, failed, rejected
 from schemas import topics
 from schemas.errors import InvalidRequest
 from schemas.messages import ClassifiedRequest, GenerateRequest

@@ -10,7 +10,7 @@ from agents.features import FeatureExtractor
 from planner.catalog.classifier import fastest_good, shortfall
 from planner.catalog.parse import Catalog
 from planner.catalog.parse import Classifier as ClassifierEntry
-from planner.hardness import RULES, InvalidReference, Reference, hardness, raw_score
+from planner.serving.hardness import RULES, InvalidReference, Reference, hardness, raw_score
 from schemas.errors import PochadeError
 from streams.shipped import INFRA
 
@@ -118,8 +118,8 @@ def open_judge(catalog: Catalog) -> PromptJudge:
 
 
 def shipped_reference() -> Reference:
-    """`planner/hardness_reference.json`; planner itself reads no files."""
-    return Reference.parse(importlib.resources.files("planner").joinpath("hardness_reference.json").read_text())
+    """`planner/serving/hardness_reference.json`; planner itself reads no files."""
+    return Reference.parse(importlib.resources.files("planner.serving").joinpath("hardness_reference.json").read_text())
 
 
 def read_reference(path: pathlib.Path) -> Reference:

@@ -15,10 +15,10 @@ from agents.writing import event_record, outcome_record, refused
 from planner.catalog.options import settle
 from planner.catalog.paint_over import begins_at
 from planner.catalog.parse import Catalog
-from planner.escalation import Escalate, Keep, Verdict, cascade_of, judge, judged_ms
-from planner.outcomes import completed, failed, step_of
-from planner.patience import AGAIN_S, MOST_AGAIN_S
-from planner.wishes import may_escalate
+from planner.serving.escalation import Escalate, Keep, Verdict, cascade_of, judge, judged_ms
+from planner.serving.outcomes import completed, failed, step_of
+from planner.serving.patience import AGAIN_S, MOST_AGAIN_S
+from planner.serving.wishes import may_escalate
 from schemas import topics
 from schemas.messages import Cascade, GenerateRequest, ImageGenerated, Plan
 from schemas.record import Delivered, Incoming, Outgoing

@@ -7,8 +7,8 @@ from agents.views import FleetView, Loads
 from agents.writing import job_record
 from planner.catalog.options import job_ms, settle
 from planner.catalog.parse import Catalog, run_ms
-from planner.dispatch import choose
-from planner.loads import Load, Sent, shortest_ms
+from planner.serving.dispatch import choose
+from planner.serving.worker_loads import Load, Sent, shortest_ms
 from schemas import ids
 from schemas.messages import ClassifiedRequest, GenerateJob, PaintOptions, Plan, Step
 from schemas.record import Delivered, Headers, Outgoing

@@ -14,7 +14,7 @@ from agents.lane import Lane
 from agents.open_requests import OpenRequests
 from agents.reading_again import Rereader
 from agents.remembered import NEW, ROLE
-from planner.ended_ids import digest_of
+from planner.serving.ended_ids import digest_of
 from schemas import topics
 from schemas.record import Incoming
 from schemas.topics import full_name

@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from agents import lexicon
-from planner.hardness import PromptFeatures
+from planner.serving.hardness import PromptFeatures
 
 MAX_CHARACTERS: Final = 400  # what is tagged; text encoders see 77 tokens, about 350 characters
 RARE: Final = 1e-5  # of all words; the limit that HADIS's published values follow

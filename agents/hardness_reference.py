@@ -1,4 +1,4 @@
-"""Rebuild `planner/hardness_reference.json`, the one of catalogs without a trained classifier.
+"""Rebuild `planner/serving/hardness_reference.json`, the one of catalogs without a trained classifier.
 
     python -m agents.hardness_reference
 
@@ -11,10 +11,10 @@ from typing import Final
 
 import numpy as np
 
-import planner.hardness
+import planner.serving.hardness
 from agents.features import FeatureExtractor
 from agents.world import junk, scenes
-from planner.hardness import DEFAULT_WEIGHTS, RULES, Reference, build_reference, raw_score
+from planner.serving.hardness import DEFAULT_WEIGHTS, RULES, Reference, build_reference, raw_score
 
 SEED: Final = 20261121
 COUNT: Final = 3000
@@ -41,9 +41,9 @@ def rules_reference(extractor: FeatureExtractor, weights: dict[str, float], vers
 
 
 def main() -> None:
-    """Write the reference beside `planner/hardness.py`."""
+    """Write the reference beside `planner/serving/hardness.py`."""
     reference = rules_reference(FeatureExtractor(), DEFAULT_WEIGHTS)
-    target = pathlib.Path(planner.hardness.__file__).with_name("hardness_reference.json")
+    target = pathlib.Path(planner.serving.hardness.__file__).with_name("hardness_reference.json")
     target.write_text(reference.render())
     print(f"{target}: {reference.n} prompts, median score {reference.quantiles[50]:.3f}")
 

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaException
 from agents.job_source import JobSource
 from agents.writing import outgoing
 from planner.catalog.parse import Variant, run_ms
-from planner.in_hand import left_ms, told_state
+from planner.serving.in_hand import left_ms, told_state
 from schemas import topics
 from schemas.messages import Heartbeat, OwnedPartition
 from streams import metrics

@@ -12,7 +12,7 @@ from agents.broker_clock import BrokerClock
 from agents.ledger_topics import LedgerTopics
 from agents.remembered import ROLE, Remembered, Send
 from agents.writing import buried, outcome_record, outgoing
-from planner.outcomes import expired, failed, first_of, result_of
+from planner.serving.outcomes import expired, failed, first_of, result_of
 from schemas import topics
 from schemas.errors import InvalidRecord, UnknownSchema
 from schemas.messages import ClassifiedRequest, Outcome

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from planner.ended_ids import DIGEST_BYTES, digest_of
-from planner.outcomes import is_overdue
+from planner.serving.ended_ids import DIGEST_BYTES, digest_of
+from planner.serving.outcomes import is_overdue
 from schemas.record import Incoming
 from streams import metrics
 from streams.headers import DEADLINE

@@ -15,11 +15,11 @@ from agents.pictures import NoDraft, Pictures, Waits
 from agents.views import EndedView
 from agents.wanted import Wanted, grouped
 from agents.writing import event_record, job_record, outcome_record, outgoing, refused
-from planner.admission import can_meet, predicted_finish_ms
-from planner.batching import paced
 from planner.catalog.entries import Variant, run_ms
 from planner.catalog.options import MOST_PICTURES, check_options, settle, settled_ms
-from planner.outcomes import failed, too_late
+from planner.serving.admission import can_meet, predicted_finish_ms
+from planner.serving.batching import paced
+from planner.serving.outcomes import failed, too_late
 from schemas import topics
 from schemas.errors import PochadeError
 from schemas.messages import GenerateJob, ImageGenerated

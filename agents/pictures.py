@@ -10,7 +10,7 @@ import tenacity
 from PIL import Image
 
 from planner.catalog.options import Settled
-from planner.patience import AGAIN_S, DRAFT_S, MOST_AGAIN_S
+from planner.serving.patience import AGAIN_S, DRAFT_S, MOST_AGAIN_S
 from schemas.errors import PochadeError
 from schemas.messages import GenerateJob, ImageRef
 from streams.store import ImageStore, StoreUnavailable

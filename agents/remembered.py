@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from agents.broker_clock import BrokerClock
 from agents.ledger_topics import LedgerTopics
 from agents.open_requests import Checkpoint
-from planner.ended_ids import DIGEST_BYTES, SEALED, EndedIds, Segment, digest_of, segment_of
+from planner.serving.ended_ids import DIGEST_BYTES, SEALED, EndedIds, Segment, digest_of, segment_of
 from schemas.errors import InvalidRecord
 from schemas.messages import EndedChunk
 from schemas.record import Delivered, Outgoing

@@ -10,11 +10,11 @@ from agents.job_source import Taken
 from agents.views import EndedView
 from agents.writing import event_record, outcome_record, refused
 from planner.catalog.parse import Catalog
-from planner.escalation import Keep
-from planner.loads import shortest_ms
-from planner.outcomes import failed, kept_draft, turned_away
-from planner.placement import Place
-from planner.stranding import rerouted
+from planner.serving.escalation import Keep
+from planner.serving.outcomes import failed, kept_draft, turned_away
+from planner.serving.placement import Place
+from planner.serving.reroute import rerouted
+from planner.serving.worker_loads import shortest_ms
 from schemas.messages import GenerateJob, Plan
 from schemas.record import Outgoing
 from streams import metrics

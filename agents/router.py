@@ -6,13 +6,13 @@ from agents.dispatching import Dispatcher
 from agents.tenants import Tenants
 from agents.views import EndedView, Loads, PlanView
 from agents.writing import outcome_record, refused
-from planner.backlog import OVERLOADED, limit_ms
 from planner.catalog.options import MOST_PICTURES, check_options, job_ms
 from planner.catalog.parse import Catalog
-from planner.loads import shortest_ms
-from planner.outcomes import failed, turned_away
-from planner.placement import SHED, Place, TurnedAway, decide
-from planner.stranding import ANY_MS
+from planner.serving.backlog import OVERLOADED, limit_ms
+from planner.serving.outcomes import failed, turned_away
+from planner.serving.placement import SHED, Place, TurnedAway, decide
+from planner.serving.reroute import ANY_MS
+from planner.serving.worker_loads import shortest_ms
 from schemas import topics
 from schemas.messages import ClassifiedRequest, Plan
 from schemas.record import Delivered, Headers, Incoming, Outgoing

@@ -20,7 +20,7 @@ from agents.rerouting import ROLE, WAITS, Rerouting
 from agents.views import EndedView, FleetView, PlanView
 from planner.catalog.parse import Catalog
 from planner.observation.observation import live_workers
-from planner.stranding import stranded
+from planner.serving.reroute import stranded
 from schemas.messages import Plan
 from schemas.topics import full_name, jobs_topic, worker_group
 from streams.group_progress import Unread, refresh, unread

@@ -1,12 +1,12 @@
-"""The tenants' rights (`planner/tenants.py`) of one router process, for its two threads."""
+"""The tenants' rights (`planner/serving/tenants/tenants.py`) of one router process, for its two threads."""
 
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
 
-from planner.placement import TurnedAway
-from planner.quotas import Quota
-from planner.tenants import Rights, Work
+from planner.serving.placement import TurnedAway
+from planner.serving.tenants.quotas import Quota
+from planner.serving.tenants.tenants import Rights, Work
 from schemas.messages import GenerateRequest, Plan
 
 

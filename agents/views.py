@@ -6,11 +6,11 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
-from planner.admission import MOST_ID
 from planner.catalog.parse import Catalog
-from planner.loads import Load, LoadView, Sent
 from planner.observation.observation import Seen
 from planner.plans import check, newer
+from planner.serving.admission import MOST_ID
+from planner.serving.worker_loads import Load, LoadView, Sent
 from schemas import topics
 from schemas.errors import InvalidPlan, InvalidRecord, UnknownSchema
 from schemas.messages import Heartbeat, Pin, Plan

@@ -7,9 +7,9 @@ from PIL.Image import Image
 
 from agents.engines import PaintTask
 from agents.job_source import Taken
-from planner.admission import SEED_LIMIT
-from planner.batching import alike
 from planner.catalog.options import Settled
+from planner.serving.admission import SEED_LIMIT
+from planner.serving.batching import alike
 from schemas.ids import paint_over_seed, seed_of
 from schemas.messages import GenerateJob
 

@@ -16,7 +16,7 @@ from streams.poison import ERROR, dead_letter
 from streams.producer import size_of
 from streams.topic_limits import LIMITS
 
-MOST_NAME = 200  # characters of an id in an error header: `planner.admission` lets no longer one through
+MOST_NAME = 200  # characters of an id in an error header: `planner.serving.admission` lets no longer one through
 CUT_HEADER = 100  # bytes, more than the header takes that tells of a cut
 
 

@@ -17,8 +17,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.escalation import as_score, cascade_of, keeps
-from planner.routing import odds
+from planner.serving.escalation import as_score, cascade_of, keeps
+from planner.serving.routing import odds
 from schemas.errors import InvalidPlan
 from schemas.messages import Plan
 

@@ -28,7 +28,7 @@ def with_admission(draft: Draft, seen: Observation, catalog: Catalog) -> Draft:
     """The draft with its admission group; as it is, with none, where its workers can paint all of the demand.
 
     Nothing is shed for a demand that is only foretold: what comes beyond the plan is refused by its backlog
-    (`planner.backlog`). Nor is it where no worker is: requests wait for one to come, up to their deadline.
+    (`planner.serving.backlog`). Nor is it where no worker is: requests wait for one to come, up to their deadline.
     """
     demand_rps, carried_rps = min(seen.demand_rps, seen.planning_rps), carried(draft, seen, catalog)
     if demand_rps <= carried_rps:
@@ -51,8 +51,9 @@ def carried(draft: Draft, seen: Observation, catalog: Catalog) -> float:
     """Requests a second that the draft's workers can paint once each, mixed as they are; infinite without a worker.
 
     A request is painted on the level that its route names, or on a cheaper one where that is full or has no worker
-    (`planner.placement.first_fit`). Escalations do not count: where the next level has no time, the draft is the
-    answer (`planner.escalation.judge`). So of any number of the cheapest levels, what goes there must fit them.
+    (`planner.serving.placement.first_fit`). Escalations do not count: where the next level has no time, the draft is
+    the answer (`planner.serving.escalation.judge`). So of any number of the cheapest levels, what goes there must fit
+    them.
     """
     loads = sorted(first_loads(draft, seen, catalog), key=lambda load: run_ms(catalog.level(load.variant), 1))
     cheapest = next((at for at, load in enumerate(loads) if load.workers), len(loads))

@@ -11,7 +11,7 @@ import numpy as np
 
 from agents.evaluation.ranking import auc, overall_recovery, recovery
 from planner.catalog.classifier import TOLERANCE
-from planner.hardness import FEATURES, PromptFeatures, normalised
+from planner.serving.hardness import FEATURES, PromptFeatures, normalised
 
 DRAWS: Final = 1500
 REFINED: Final = 500

@@ -38,8 +38,9 @@ def modes(run_s: Mapping[int, float], promises_s: Sequence[float], workers: int,
 def again(run_s: Mapping[int, float], promises_s: Sequence[float], workers: int) -> tuple[Mode, ...]:
     """Modes for nothing but pictures that are painted again, which need no room for queueing.
 
-    Who would wait too long there is not sent (`planner.escalation`) and keeps the draft: overload costs quality, never
-    a late answer, so that the best plan keeps these workers busy. Of promises alike in rate the shortest.
+    Who would wait too long there is not sent (`planner.serving.escalation`) and keeps the draft: overload costs
+    quality, never a late answer, so that the best plan keeps these workers busy. Of promises alike in rate the
+    shortest.
     """
     made = modes(run_s, sorted(promises_s), workers, _all)
     shortest = {mode.lines: mode for mode in reversed(made)}

@@ -8,8 +8,8 @@ from functools import partial
 
 import numpy as np
 
-from planner.backlog import QUOTA
 from planner.catalog.parse import Catalog
+from planner.serving.backlog import QUOTA
 from replay.live.clock import TraceClock
 from replay.live.history import History
 from replay.live.seen import Seen, observed

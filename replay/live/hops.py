@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from planner.catalog.parse import Catalog, run_ms
-from planner.escalation import judging_ms
+from planner.serving.escalation import judging_ms
 from replay.live.history import History
 from replay.simulation.hops import SLOT_MS, Hops, Samples, Slots, of_kinds, slot_ms, slots, whole
 from schemas.messages import ImageGenerated, Plan, Result

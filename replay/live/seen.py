@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from planner.catalog.parse import Catalog
-from planner.escalation import cascade_of
+from planner.serving.escalation import cascade_of
 from replay.live.history import History
 from replay.live.observed import Observed, columns
 from replay.traces.writing import opened

@@ -1,9 +1,9 @@
 """The plan in force, with what a sender asks of it for every request."""
 
 from planner.catalog.parse import Catalog
-from planner.escalation import cascade_of, judging_ms
 from planner.plans import newer
-from planner.routing import choose_level
+from planner.serving.escalation import cascade_of, judging_ms
+from planner.serving.routing import choose_level
 from replay.simulation.tally import Judges
 from schemas.messages import Cascade, Plan
 

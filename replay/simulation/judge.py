@@ -3,10 +3,10 @@
 from collections import deque
 from collections.abc import Callable
 
-from planner.admission import can_meet
 from planner.catalog.parse import Catalog
-from planner.escalation import as_score, keeps
-from planner.outcomes import is_overdue
+from planner.serving.admission import can_meet
+from planner.serving.escalation import as_score, keeps
+from planner.serving.outcomes import is_overdue
 from replay.simulation.agenda import Agenda
 from replay.simulation.board import Board
 from replay.simulation.fleet import Fleet

@@ -4,8 +4,8 @@ from collections import deque
 from collections.abc import Callable
 
 from planner.catalog.parse import Catalog
-from planner.lanes import Occupation, batch_may_pass
-from planner.loads import LoadView
+from planner.serving.lanes import Occupation, batch_may_pass
+from planner.serving.worker_loads import LoadView
 from replay.simulation.agenda import Agenda
 from replay.simulation.job import Job
 from replay.simulation.pulse import Ear, Pulse

@@ -7,8 +7,8 @@ who comes, goes or changes is heard at once, in the order in which it happens.
 from collections import defaultdict
 
 from planner.allocation import SERVING
-from planner.loads import LoadView
 from planner.observation.observation import Seen
+from planner.serving.worker_loads import LoadView
 from replay.simulation.agenda import Agenda
 from replay.simulation.group import Group
 from replay.simulation.setup import Timing

@@ -3,17 +3,17 @@
 import math
 from collections.abc import Callable
 
-from planner.admission import is_admitted
-from planner.backlog import QUOTA, Refused
 from planner.catalog.entries import Variant
 from planner.catalog.options import settle
 from planner.catalog.parse import Catalog
-from planner.placement import first_fit
-from planner.routing import choose_level
+from planner.serving.admission import is_admitted
+from planner.serving.backlog import QUOTA, Refused
+from planner.serving.placement import first_fit
+from planner.serving.reroute import ANY_MS
+from planner.serving.routing import choose_level
+from planner.serving.tenants.tenants import Rights, Work
+from planner.serving.wishes import wished
 from planner.shedding import ORDINARY
-from planner.stranding import ANY_MS
-from planner.tenants import Rights, Work
-from planner.wishes import wished
 from replay.simulation.agenda import Agenda
 from replay.simulation.board import Board
 from replay.simulation.fleet import Fleet
@@ -73,7 +73,7 @@ class Router(Sender):
         return self._limits_ms[INTERACTIVE] * max(1, serving)
 
     def reroute(self, job: Job) -> bool:
-        """Decide anew on a job that nobody serves; False: it waits where it is. As `planner.stranding.rerouted`."""
+        """Decide anew on a job that nobody serves; False: it waits where it is. As `reroute.rerouted`."""
         level = self._level(job, ANY_MS)
         if isinstance(level, str) and math.isinf(self._waits[level]):
             return False
@@ -119,7 +119,7 @@ class Router(Sender):
         return choose_level(self._board.plan, job.id, job.draws.hardness[job.row], classes).level
 
     def _as_wished(self, job: Job, classified: ClassifiedRequest, limit_ms: float) -> str | Refused | None:
-        """The same for a request with wishes, as `planner.placement.decide` has it."""
+        """The same for a request with wishes, as `planner.serving.placement.decide` has it."""
         wish = wished(self._board.plan, classified, self._catalog)
         near = (self._lower, self._higher) if wish.may_move else (_none, _none)
 

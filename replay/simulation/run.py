@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from planner.tenants import Rights
+from planner.serving.tenants.tenants import Rights
 from replay.simulation.agenda import Agenda
 from replay.simulation.board import Board
 from replay.simulation.delays import Delay

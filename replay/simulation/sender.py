@@ -3,10 +3,10 @@
 from abc import abstractmethod
 from collections import Counter, deque
 
-from planner.batching import ahead_ms
-from planner.dispatch import pick
-from planner.lineup import Lineup
-from planner.loads import LoadView
+from planner.serving.batching import ahead_ms
+from planner.serving.dispatch import pick
+from planner.serving.lineup import Lineup
+from planner.serving.worker_loads import LoadView
 from replay.simulation.agenda import Agenda
 from replay.simulation.board import Board
 from replay.simulation.fleet import Fleet

@@ -3,12 +3,12 @@
 from collections import deque
 from collections.abc import Callable
 
-from planner.admission import can_meet
-from planner.batching import alike, paced, window
 from planner.catalog.options import Settled
 from planner.catalog.parse import Catalog
-from planner.outcomes import is_overdue
-from planner.patience import DRAFT_S
+from planner.serving.admission import can_meet
+from planner.serving.batching import alike, paced, window
+from planner.serving.outcomes import is_overdue
+from planner.serving.patience import DRAFT_S
 from replay.simulation.agenda import Agenda
 from replay.simulation.board import Board
 from replay.simulation.delays import Delay

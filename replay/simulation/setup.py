@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from planner.catalog.parse import Catalog
 from planner.catalog.prompt_table import PromptTable
-from planner.quotas import Quota
+from planner.serving.tenants.quotas import Quota
 from replay.simulation.hops import NO_HOPS, Hops
 
 

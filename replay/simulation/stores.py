@@ -1,11 +1,11 @@
-"""The object store, which may be away, and those who wait for it as the live roles do: by `planner/patience.py`."""
+"""The object store, which may be away, and who waits for it as live roles do, by `planner.serving.patience`."""
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from planner.patience import again_s
+from planner.serving.patience import again_s
 from replay.simulation.agenda import Agenda
 
 T = TypeVar("T")

@@ -1,8 +1,8 @@
 """What waits for a variant that has lost its last worker goes to those who serve, as `agents/sweeping.py` sees to."""
 
 from planner.observation.observation import live_workers
-from planner.outcomes import is_overdue
-from planner.stranding import stranded
+from planner.serving.outcomes import is_overdue
+from planner.serving.reroute import stranded
 from replay.simulation.agenda import Agenda
 from replay.simulation.board import Board
 from replay.simulation.job import Job

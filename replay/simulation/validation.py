@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from planner.catalog.parse import Catalog
-from planner.quotas import Quota
+from planner.serving.tenants.quotas import Quota
 from replay.live.folder import RunFolder
 from replay.live.seen import observed
 from replay.simulation.figures import Figures, figures_of

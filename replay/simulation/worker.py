@@ -2,7 +2,7 @@
 
 from collections import deque
 
-from planner.in_hand import left_ms, told_state
+from planner.serving.in_hand import left_ms, told_state
 from replay.simulation.group import Member
 from replay.simulation.job import Job
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from planner.hardness import FEATURES, PromptFeatures, Reference, hardness, raw_score
+from planner.serving.hardness import FEATURES, PromptFeatures, Reference, hardness, raw_score
 from replay.traces.csv_rows import table
 from replay.traces.faults import Faults, quoted
 from replay.traces.fields import Unfit, share, whole
@@ -47,4 +47,6 @@ def _by_rules(fields: dict[str, str], reference: Reference) -> float:
 
 def of_rules() -> Reference:
     """The reference of the rules that ships."""
-    return Reference.parse(resources.files("planner").joinpath("hardness_reference.json").read_text(encoding="utf-8"))
+    return Reference.parse(
+        resources.files("planner.serving").joinpath("hardness_reference.json").read_text(encoding="utf-8")
+    )

@@ -9,8 +9,8 @@ from PIL import Image
 
 from agents.engines import PaintTask
 from planner.catalog.options import Settled
-from planner.loads import Load, LoadView, Sent
 from planner.observation.observation import Seen
+from planner.serving.worker_loads import Load, LoadView, Sent
 from schemas.avro import Message
 from schemas.messages import Heartbeat, Pin, Plan
 from schemas.record import Incoming, Outgoing

@@ -8,7 +8,7 @@ import pytest
 import agents.classify
 from agents.classify import JointClassifier, Judgement, LearnedClassifier, RuleClassifier, open_judge
 from planner.catalog.parse import Classifier
-from planner.hardness import build_reference
+from planner.serving.hardness import build_reference
 from schemas.errors import PochadeError
 from tests.agents.models.predictors import a_predictor_folder
 from tests.builders import a_catalog

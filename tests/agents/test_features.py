@@ -15,7 +15,7 @@ from agents.classify import RuleClassifier, shipped_reference
 from agents.features import FeatureExtractor
 from agents.hardness_reference import reference_prompts
 from agents.world import scenes
-from planner.hardness import DEFAULT_WEIGHTS, FEATURES, RULES, InvalidReference, PromptFeatures
+from planner.serving.hardness import DEFAULT_WEIGHTS, FEATURES, RULES, InvalidReference, PromptFeatures
 from tests.paths import SHARED
 
 DATA = SHARED / "data"

@@ -22,8 +22,8 @@ from agents.planning.loop import PlannerLoop
 from agents.rerouting import Rerouting
 from agents.router import Router
 from agents.tenants import Tenants
-from planner.placement import decide
-from planner.quotas import Quota
+from planner.serving.placement import decide
+from planner.serving.tenants.quotas import Quota
 from schemas.errors import PochadeError
 from schemas.messages import (
     ClassifiedRequest,

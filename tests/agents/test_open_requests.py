@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agents import open_requests
 from agents.open_requests import Open, OpenRequests
-from planner.ended_ids import digest_of
+from planner.serving.ended_ids import digest_of
 from schemas.record import Incoming
 from streams.headers import DEADLINE
 from tests.agents.stubs import a_record

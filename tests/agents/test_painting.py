@@ -9,7 +9,7 @@ from PIL import Image
 
 from agents.job_source import Taken
 from agents.painting import Painter
-from planner.outcomes import result_of, step_of
+from planner.serving.outcomes import result_of, step_of
 from schemas.ids import seed_of
 from schemas.messages import Event, GenerateJob, ImageGenerated, Outcome, PaintOptions, Status
 from schemas.topics import DLQ, EVENTS, IMAGES, OUTCOMES, jobs_topic

@@ -12,7 +12,7 @@ from agents import pictures
 from agents.engines import CannotPaintOver
 from agents.job_source import Taken
 from agents.painting import Painter
-from planner.outcomes import step_of
+from planner.serving.outcomes import step_of
 from schemas.ids import paint_over_seed, seed_of
 from schemas.messages import Event, ImageGenerated, ImageRef, Outcome, PaintOptions, Status
 from schemas.record import Outgoing

@@ -8,7 +8,7 @@ import pytest
 from agents.dispatching import Dispatcher
 from agents.job_source import Taken
 from agents.rerouting import WAITS, Rerouting
-from planner.outcomes import step_of
+from planner.serving.outcomes import step_of
 from schemas.messages import Event, GenerateJob, Outcome, PaintOptions, Plan, Status
 from schemas.topics import DLQ, EVENTS, OUTCOMES
 from streams import metrics

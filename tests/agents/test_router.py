@@ -8,7 +8,7 @@ from agents.dispatching import Dispatcher
 from agents.router import Router
 from agents.tenants import Tenants
 from agents.views import Loads
-from planner.quotas import Quota
+from planner.serving.tenants.quotas import Quota
 from schemas.messages import Admission as Shed
 from schemas.messages import GenerateJob, Outcome, PaintOptions, Route, Status
 from schemas.record import Delivered

@@ -1,7 +1,7 @@
 """Tenants: what is open counts until its request has a result."""
 
 from agents.tenants import Tenants
-from planner.quotas import Quota
+from planner.serving.tenants.quotas import Quota
 from tests.builders import a_request
 
 

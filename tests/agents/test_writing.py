@@ -6,7 +6,7 @@ import pytest
 
 from agents import writing
 from agents.writing import buried, event_record, job_record, outcome_record, outgoing, refused
-from planner.outcomes import step_of
+from planner.serving.outcomes import step_of
 from schemas.messages import Event, GenerateJob, Outcome
 from schemas.topics import DLQ, EVENTS, OUTCOMES, RESULTS, jobs_topic
 from streams.producer import check_size

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from planner.outcomes import expired, result_of
+from planner.serving.outcomes import expired, result_of
 from replay.audit.figures import verdict
 from replay.audit.reading import audit
 from schemas.messages import Result

@@ -23,7 +23,7 @@ from agents.lane import Lane
 from agents.ledger import Ledger
 from agents.ledger_topics import LedgerTopics
 from agents.remembered import CHUNK_REST
-from planner.ended_ids import DIGEST_BYTES
+from planner.serving.ended_ids import DIGEST_BYTES
 from schemas.messages import Result, Status
 from schemas.record import Incoming
 from schemas.topics import CLASSIFIED, DAY_MS, DLQ, ENDED, OUTCOMES, RESULTS

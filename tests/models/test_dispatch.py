@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from planner.allocation import SERVING
-from planner.batching import ahead_ms
-from planner.dispatch import KINDS, choose, pick
-from planner.loads import UNACKNOWLEDGED_MS, LoadView, Sent, shortest_ms
 from planner.observation.observation import GONE
+from planner.serving.batching import ahead_ms
+from planner.serving.dispatch import KINDS, choose, pick
+from planner.serving.worker_loads import UNACKNOWLEDGED_MS, LoadView, Sent, shortest_ms
 from schemas.messages import Heartbeat
 from tests.agents.stubs import SILENT_MS
 from tests.builders import NOW_MS, a_heartbeat, owned

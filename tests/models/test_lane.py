@@ -5,7 +5,7 @@ import itertools
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from planner.lanes import UNHEARD_MS, Occupation, batch_may_pass
+from planner.serving.lanes import UNHEARD_MS, Occupation, batch_may_pass
 from tests.models.depth import depth
 
 

@@ -14,7 +14,7 @@ from agents.lane import MOVED, Lane
 from agents.ledger_topics import LedgerTopics
 from agents.open_requests import OpenRequests
 from agents.remembered import CHUNK_REST
-from planner.ended_ids import DIGEST_BYTES, digest_of
+from planner.serving.ended_ids import DIGEST_BYTES, digest_of
 from schemas import topics
 from schemas.errors import InvalidRecord
 from schemas.messages import ClassifiedRequest, Outcome, Result, Status

@@ -18,7 +18,7 @@ from planner.plans import check, memory_of, publish
 from planner.policies import POLICIES, Draft, named
 from planner.replanning.appraisal import appraise
 from planner.replanning.staying import stays
-from planner.routing import choose_level
+from planner.serving.routing import choose_level
 from planner.shedding import with_admission
 from schemas.errors import PochadeError
 from tests.builders import NOW_MS, a_catalog, a_discriminator, a_variant, a_worker, an_observation

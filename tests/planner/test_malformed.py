@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from planner.catalog import parse as catalog
 from planner.catalog import profile
-from planner.hardness import InvalidReference, Reference
 from planner.observation import text as observation_text
+from planner.serving.hardness import InvalidReference, Reference
 from streams.shipped import INFRA
 from tests.builders import an_observation
 from tests.malformed import DEEP, JSON, fuzz, told
@@ -21,7 +21,7 @@ from tests.paths import ROOT
 CATALOGS = [(INFRA / "catalogs" / f"{name}.toml").read_text() for name in ("tiny", "profile", "sdxl-example")]
 PROFILE = json.loads((INFRA / "profiles" / "tiny.json").read_text())
 OBSERVATION = json.loads(observation_text.text_of(an_observation()))
-REFERENCE = json.loads((ROOT / "planner/hardness_reference.json").read_text())
+REFERENCE = json.loads((ROOT / "planner/serving/hardness_reference.json").read_text())
 Path = tuple[Any, ...]
 
 

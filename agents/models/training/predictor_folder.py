@@ -20,7 +20,7 @@ from agents.models.saved import WEIGHTS, save
 from agents.models.threads import one_thread
 from agents.models.training.calibration import Calibration
 from planner.catalog.classifier import shortfall
-from planner.hardness import build_reference
+from planner.serving.hardness import build_reference
 
 QUALITY, ALL_FACTS = "quality", "all_facts"  # fields of a calibration set and of predictions
 

@@ -14,7 +14,7 @@ from agents.models.predictor import Predictor
 from agents.models.training.calibration import Calibration
 from agents.world import captions
 from planner.catalog.classifier import shortfall
-from planner.hardness import RULES, hardness
+from planner.serving.hardness import RULES, hardness
 
 
 def train(work: Path, models: Path, seed: int, calibration: Calibration) -> None:

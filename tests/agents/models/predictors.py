@@ -12,7 +12,7 @@ from agents.models.predictor import QualityHead, TextSide
 from agents.models.prompt_encoder import TOKENIZER, PromptEncoder
 from agents.models.saved import save
 from agents.models.text_tower import TextTower
-from planner.hardness import build_reference
+from planner.serving.hardness import build_reference
 
 WORDS = """
 a an the red blue green heart star moon fish boat two three small huge above below and night , that is not

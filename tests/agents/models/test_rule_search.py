@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from agents.models import rule_search
-from planner.hardness import FEATURES
+from planner.serving.hardness import FEATURES
 
 RELATIONS = FEATURES.index("spatial_relations")
 
@@ -56,7 +56,7 @@ def test_light_is_the_class_up_to_the_first_tenth_where_it_is_not_good_enough() 
 
 
 def test_counts_become_a_row_of_normalised_features() -> None:
-    from planner.hardness import PromptFeatures
+    from planner.serving.hardness import PromptFeatures
 
     counts = PromptFeatures(**dict.fromkeys(FEATURES, 2))
     assert rule_search.matrix([counts, counts]).shape == (2, 8)

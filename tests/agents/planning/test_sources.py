@@ -5,7 +5,7 @@ import pytest
 from agents.planning import sources
 from agents.planning.sources import Sources
 from planner.observation.observation import Observation, Queue, live_workers
-from planner.outcomes import completed, result_of
+from planner.serving.outcomes import completed, result_of
 from schemas.errors import PochadeError
 from schemas.topics import RESULTS
 from streams import metrics

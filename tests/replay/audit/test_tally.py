@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 
-from planner.outcomes import result_of
+from planner.serving.outcomes import result_of
 from replay.audit.figures import verdict
 from schemas.topics import CLASSIFIED, IMAGES, OUTCOMES, PROMPTS, PROMPTS_BATCH, RESULTS
 from streams.codec import encode

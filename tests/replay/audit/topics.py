@@ -4,7 +4,7 @@ import dataclasses
 import json
 from typing import Any
 
-from planner.outcomes import completed, failed, result_of
+from planner.serving.outcomes import completed, failed, result_of
 from replay.audit.tally import Tally
 from schemas.messages import Event, ImageGenerated, Outcome, Result
 from schemas.record import Incoming

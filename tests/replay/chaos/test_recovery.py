@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Generator
 from typing import cast
 
-from planner.outcomes import result_of
+from planner.serving.outcomes import result_of
 from replay.chaos.doing import Faults
 from replay.chaos.recovery import Recovery, Wait, of, too_slow
 from replay.chaos.schedule import Fault

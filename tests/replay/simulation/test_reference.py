@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from planner.admission import can_meet
 from planner.catalog.parse import parse
+from planner.serving.admission import can_meet
 from replay.simulation import judge
 from replay.simulation.figures import Figures, figures_of
 from replay.simulation.job import Job

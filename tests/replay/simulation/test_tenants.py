@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from planner.quotas import Quota
+from planner.serving.tenants.quotas import Quota
 from replay.simulation.figures import figures_of
 from replay.simulation.hops import RANKS, Hops
 from replay.simulation.run import Ran

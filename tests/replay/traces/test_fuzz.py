@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from planner.hardness import FEATURES
+from planner.serving.hardness import FEATURES
 from replay.prompts import read_prompts
 from replay.simulation.failures import read_failures
 from replay.traces import Asked, read
