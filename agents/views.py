@@ -7,8 +7,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
 from planner.catalog.parse import Catalog
+from planner.control.plans import check, newer
 from planner.observation.observation import Seen
-from planner.plans import check, newer
 from planner.serving.admission import MOST_ID
 from planner.serving.worker_loads import Load, LoadView, Sent
 from schemas import topics

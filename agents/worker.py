@@ -13,8 +13,8 @@ from agents.heartbeat import Heart, WorkerState
 from agents.job_source import JobSource, Taken
 from agents.painting import Painter
 from agents.views import EndedView, FleetView, PlanView
-from planner.allocation import may_leave
 from planner.catalog.parse import Catalog, Variant, run_ms
+from planner.control.allocation import may_leave
 from planner.observation.observation import live_workers
 from planner.serving import batching
 from planner.serving.escalation import judged_ms

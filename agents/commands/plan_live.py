@@ -24,7 +24,7 @@ def shadow(obj: LazySettings, policy: str, parameters: tuple[str, ...], save: Pa
     from agents.planning.live import look
     from agents.planning.observation_file import write
     from agents.planning.report import Task, differences, report, solved
-    from planner.plans import memory_of, publish
+    from planner.control.plans import memory_of, publish
     from planner.policies import named
 
     named(policy)  # an unknown one is told before anything is read
@@ -60,7 +60,7 @@ def explain(
     from agents.planning.live import look
     from agents.planning.observation_file import read
     from agents.planning.report import Task, explained
-    from planner.plans import memory_of
+    from planner.control.plans import memory_of
     from planner.policies import DEFAULT
 
     catalog = catalogs.measured(obj().catalog, obj().published)

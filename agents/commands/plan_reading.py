@@ -3,7 +3,7 @@
 import logging
 from typing import NamedTuple
 
-from planner.plans import newer
+from planner.control.plans import newer
 from schemas.errors import InvalidRecord, PochadeError
 from schemas.messages import Pin, Plan
 from streams.control import NO_PLAN, take_in

@@ -8,13 +8,13 @@ from functools import partial
 from agents.planning import ROLE
 from agents.planning.solving import Solving
 from planner.catalog.parse import Catalog
-from planner.draft import Draft
-from planner.making import Rules, let_in, made
+from planner.control.carry_over import kept
+from planner.control.plans import check, memory_of, publish, same_decision
+from planner.control.proposal import Draft
+from planner.control.propose import Rules, let_in, made
+from planner.control.staying import stays
+from planner.control.surviving import survived
 from planner.observation.observation import Observation
-from planner.plans import check, memory_of, publish, same_decision
-from planner.replanning.kept import kept
-from planner.replanning.staying import stays
-from planner.replanning.surviving import survived
 from schemas.messages import Plan
 from streams import metrics
 from streams.settings import Settings

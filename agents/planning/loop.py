@@ -15,10 +15,10 @@ from agents.planning.solving import Solving
 from agents.planning.sources import Fleet, Sources
 from agents.writing import outgoing
 from planner.catalog.parse import Catalog
+from planner.control.replan import Signals, signals_of, why_now
 from planner.observation.arrivals import steady_ms
 from planner.observation.observation import WorkerView, live_workers
 from planner.policies import DEFAULT
-from planner.replanning.triggers import Signals, signals_of, why_now
 from schemas import topics
 from schemas.messages import Pin, Plan
 from schemas.record import Outgoing

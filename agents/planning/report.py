@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 from planner.catalog.parse import Catalog
 from planner.catalog.quality import fid_of
-from planner.draft import Draft
-from planner.making import Rules, made
+from planner.control.evaluate import appraise
+from planner.control.plans import admitted, check, publish
+from planner.control.proposal import Draft
+from planner.control.propose import Rules, made
 from planner.observation.observation import Observation, WorkerView
-from planner.plans import admitted, check, publish
 from planner.policies import named
-from planner.replanning.appraisal import appraise
 from schemas.errors import Unknown
 from schemas.messages import Admission, Cascade, Plan, Route
 

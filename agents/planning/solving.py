@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 
 from agents.planning import ROLE
-from planner.draft import Draft
+from planner.control.proposal import Draft
 from schemas.errors import PochadeError
 from streams import metrics
 

@@ -8,16 +8,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from planner.allocation import assign
 from planner.approximation import switching
 from planner.approximation.level_mix import Mix, Offer, fill, held, most_quality, most_quality_shared
 from planner.approximation.mixes import expected_of, mix_told, routes_of
 from planner.approximation.offers import is_judged, offers_of, reuse_offers
 from planner.catalog.parse import Catalog
-from planner.draft import Draft
+from planner.control.allocation import assign
+from planner.control.format import counted
+from planner.control.parameters import BATCH, Parameter, settle
+from planner.control.proposal import Draft
 from planner.observation.observation import Observation
-from planner.parameters import BATCH, Parameter, settle
-from planner.words import counted
 
 PARAMETERS = {
     "overprovision": Parameter(1.05, 0.01, 100),  # of the demand; ARGUS gives none, this is Proteus's beta

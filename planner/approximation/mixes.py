@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from planner.allocation import busiest, counts_told
 from planner.approximation.distribution import predicted
 from planner.approximation.level_mix import Mix, Offer, mean_quality
 from planner.approximation.offers import is_judged
@@ -11,7 +10,8 @@ from planner.approximation.pasm import shift_map
 from planner.catalog.levels import degradations
 from planner.catalog.parse import Catalog
 from planner.catalog.quality import random_quality
-from planner.words import counted, rate
+from planner.control.allocation import busiest, counts_told
+from planner.control.format import counted, rate
 from schemas.messages import Expected, Route
 
 

@@ -17,7 +17,7 @@ import math
 from collections.abc import Container, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from planner.allocation import SERVING
+from planner.control.allocation import SERVING
 from planner.observation.observation import WorkerView
 
 REUSE, LEAVING, MODELS, RETURNING = "reuse", "leaving", "models", "returning"

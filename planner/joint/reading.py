@@ -5,13 +5,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from planner.allocation import assign
 from planner.catalog.parse import Catalog
-from planner.draft import Draft
+from planner.control.allocation import assign
+from planner.control.format import counted, rate
+from planner.control.proposal import Draft
 from planner.joint.one_level import carried
 from planner.joint.problem import Problem, Solution, score
 from planner.observation.observation import Observation
-from planner.words import counted, rate
 from schemas.messages import Cascade, Expected, Route
 
 ROUNDING = 1e-9

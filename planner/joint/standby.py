@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.hysteresis import LATE
+from planner.control.hysteresis import LATE
 from planner.joint.demand import FULL, expected_rps
 from planner.joint.problem import SHED, Problem, Solution
 from planner.joint.rises import Rise
@@ -35,7 +35,7 @@ def standbys(
 
     Over-provisioning is of the calm: within a jump the demand is not multiplied again; and below 1 nobody stands by, as
     not even what comes is provided for. What jumps cost in the time remembered is what readiness for the next may cost
-    in quality: LATE spans a request (`planner.hysteresis`).
+    in quality: LATE spans a request (`planner.control.hysteresis`).
     """
     if settings["overprovision"] < 1:
         return ()

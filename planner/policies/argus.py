@@ -9,7 +9,7 @@ from typing import Any
 
 from planner.approximation import drafting
 from planner.catalog.parse import Catalog
-from planner.draft import Draft
+from planner.control.proposal import Draft
 from planner.observation.observation import Observation
 
 

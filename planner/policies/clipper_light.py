@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.catalog.parse import Catalog
-from planner.draft import Draft
+from planner.control.proposal import Draft
 from planner.observation.observation import Observation
 from planner.policies.one_level import on
 

@@ -13,9 +13,9 @@ from dataclasses import replace
 from typing import Any
 
 from planner.catalog.parse import Catalog, Pair
-from planner.draft import Draft
+from planner.control.parameters import Parameter, settle
+from planner.control.proposal import Draft
 from planner.observation.observation import Observation
-from planner.parameters import Parameter, settle
 from planner.policies.aimd import MEMORY, tuned
 from planner.policies.one_pair import draft
 from planner.two_stage.problem import Row

@@ -12,9 +12,9 @@ from typing import Any
 
 from planner.catalog.parse import Catalog, Pair, run_ms
 from planner.catalog.quality import fid_of, random_quality
-from planner.draft import Draft
+from planner.control.parameters import Parameter, settle
+from planner.control.proposal import Draft
 from planner.observation.observation import Observation
-from planner.parameters import Parameter, settle
 from planner.policies.one_pair import draft
 from planner.two_stage.cache import key_of, recalled, with_plan
 from planner.two_stage.candidates import Candidate, pruned

@@ -12,7 +12,8 @@ from typing import Any
 
 from planner.catalog.bands import bounds_of
 from planner.catalog.parse import Catalog
-from planner.draft import Draft
+from planner.control.parameters import Parameter, settle
+from planner.control.proposal import Draft
 from planner.joint.build import problem_of
 from planner.joint.problem import HOLD_S
 from planner.joint.reading import draft_of
@@ -20,7 +21,6 @@ from planner.joint.rises import memory_of, remembered, rise_in
 from planner.joint.solve import solve
 from planner.joint.standby import standbys, with_standby, without_standby
 from planner.observation.observation import Observation
-from planner.parameters import Parameter, settle
 
 PARAMETERS = {
     # Of the demand planned for. Above 1.05, DiffServe's (3.3), of first pictures alone; below 1 nobody stands by.

@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
-from planner.allocation import assign
 from planner.catalog.parse import Catalog, Variant, run_ms
-from planner.draft import Draft
+from planner.control.allocation import assign
+from planner.control.format import counted
+from planner.control.parameters import Parameter, settle
+from planner.control.proposal import Draft
 from planner.observation.observation import Observation
-from planner.parameters import Parameter, settle
 from planner.policies.aimd import MEMORY, tuned
 from planner.policies.shares import Flow, constant, expected
-from planner.words import counted
 
 BACKED_OFF = 0.9  # of a batch that took too long. Source: Clipper (NSDI 2017), dynamic batch size: a tenth less
 

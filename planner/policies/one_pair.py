@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from planner.allocation import assign
-from planner.draft import Draft
+from planner.control.allocation import assign
+from planner.control.proposal import Draft
 from planner.observation.observation import Observation
 from planner.policies.shares import constant
 from planner.two_stage.setup import PairPlan

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from planner.allocation import busiest
 from planner.catalog.entries import run_ms
 from planner.catalog.parse import Catalog
 from planner.catalog.quality import random_quality
+from planner.control.allocation import busiest
 from schemas.messages import Expected, Route
 
 

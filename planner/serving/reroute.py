@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from planner.allocation import SERVING
 from planner.catalog.parse import Catalog
+from planner.control.allocation import SERVING
 from planner.observation.observation import WorkerView
 from planner.serving.escalation import Keep
 from planner.serving.placement import Place, TurnedAway, decide

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from planner.allocation import SERVING
+from planner.control.allocation import SERVING
 from planner.observation.observation import GONE
 from planner.serving.lineup import Lineup, LoadedWorker
 from schemas.messages import Heartbeat

@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from planner.catalog.parse import Pair
+from planner.control.format import counted, number, rate
 from planner.two_stage.enumeration import best_row
 from planner.two_stage.problem import Problem, Row
 from planner.two_stage.setup import Offer, PairPlan, carried_rps
-from planner.words import counted, number, rate
 
 Told = Callable[[Pair, Row], str]  # a row's thresholds in words
 

@@ -9,11 +9,11 @@ from planner.approximation.drafting import PARAMETERS as MIXES
 from planner.approximation.level_mix import mean_quality
 from planner.approximation.offers import offers_of as levels_of
 from planner.catalog.parse import Catalog
+from planner.control.parameters import settle
 from planner.joint.build import problem_of as joint_problem
 from planner.joint.problem import score
 from planner.joint.solve import solve as solve_joint
 from planner.observation.observation import Observation
-from planner.parameters import settle
 from planner.policies import (
     Draft,
     Policy,

@@ -1,7 +1,7 @@
 """The plan in force, with what a sender asks of it for every request."""
 
 from planner.catalog.parse import Catalog
-from planner.plans import newer
+from planner.control.plans import newer
 from planner.serving.escalation import cascade_of, judging_ms
 from planner.serving.routing import choose_level
 from replay.simulation.tally import Judges

@@ -1,7 +1,7 @@
 """The workers' lives: start, load, join a group, leave it for another variant, die. Painting is `serving.py`."""
 
-from planner.allocation import may_leave
 from planner.catalog.parse import Catalog
+from planner.control.allocation import may_leave
 from planner.observation.observation import live_workers
 from replay.simulation.agenda import Agenda
 from replay.simulation.board import Board

@@ -4,7 +4,7 @@ from typing import Protocol
 
 from planner.catalog.entries import Variant
 from planner.catalog.options import Settled
-from planner.shedding import ORDINARY
+from planner.control.shedding import ORDINARY
 from schemas.messages import ClassifiedRequest
 
 

@@ -3,13 +3,13 @@
 import time
 from dataclasses import replace
 
-from planner.draft import Draft
-from planner.making import Rules, made
+from planner.control.plans import check, memory_of, publish
+from planner.control.proposal import Draft
+from planner.control.propose import Rules, made
+from planner.control.replan import GROWTH_MS, Signals, signals_of, why_now
+from planner.control.staying import stays
+from planner.control.surviving import survived
 from planner.observation.observation import Observation, WorkerView, live_workers
-from planner.plans import check, memory_of, publish
-from planner.replanning.staying import stays
-from planner.replanning.surviving import survived
-from planner.replanning.triggers import GROWTH_MS, Signals, signals_of, why_now
 from replay.simulation.agenda import Agenda
 from replay.simulation.board import Board
 from replay.simulation.delays import Delay

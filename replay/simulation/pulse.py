@@ -6,7 +6,7 @@ who comes, goes or changes is heard at once, in the order in which it happens.
 
 from collections import defaultdict
 
-from planner.allocation import SERVING
+from planner.control.allocation import SERVING
 from planner.observation.observation import Seen
 from planner.serving.worker_loads import LoadView
 from replay.simulation.agenda import Agenda

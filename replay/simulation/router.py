@@ -6,6 +6,7 @@ from collections.abc import Callable
 from planner.catalog.entries import Variant
 from planner.catalog.options import settle
 from planner.catalog.parse import Catalog
+from planner.control.shedding import ORDINARY
 from planner.serving.admission import is_admitted
 from planner.serving.backlog import QUOTA, Refused
 from planner.serving.placement import first_fit
@@ -13,7 +14,6 @@ from planner.serving.reroute import ANY_MS
 from planner.serving.routing import choose_level
 from planner.serving.tenants.tenants import Rights, Work
 from planner.serving.wishes import wished
-from planner.shedding import ORDINARY
 from replay.simulation.agenda import Agenda
 from replay.simulation.board import Board
 from replay.simulation.fleet import Fleet

@@ -8,6 +8,7 @@ from typing import TypeVar
 import numpy as np
 
 from planner.catalog.bands import bounds_of
+from planner.control.shedding import ORDINARY
 from planner.observation.arrivals import counts_per_second
 from planner.observation.deferral import SeenDeferral, seen_deferral
 from planner.observation.forecast import expected_rps
@@ -22,7 +23,6 @@ from planner.observation.observation import (
     hardness_shares,
 )
 from planner.observation.windows import COUNTS_S, DEMAND_MS, PROMPTS, SCORES, SERVED_MS
-from planner.shedding import ORDINARY
 from replay.simulation.agenda import Agenda
 from replay.simulation.group import Group
 from replay.simulation.job import Draws, Job

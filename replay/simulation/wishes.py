@@ -11,9 +11,9 @@ from planner.catalog.entries import Variant
 from planner.catalog.options import AS_IT_IS, TIERS, Settled, settle
 from planner.catalog.paint_over import begins_at
 from planner.catalog.parse import Catalog
+from planner.control.shedding import ORDINARY
 from planner.serving.tenants.quotas import Quota
 from planner.serving.wishes import may_escalate
-from planner.shedding import ORDINARY
 from replay.simulation.job import Draws, Job
 from replay.simulation.tally import NO_PARTS, Tally
 from replay.simulation.timeline import Timeline

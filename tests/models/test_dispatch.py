@@ -8,7 +8,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from planner.allocation import SERVING
+from planner.control.allocation import SERVING
 from planner.observation.observation import GONE
 from planner.serving.batching import ahead_ms
 from planner.serving.dispatch import KINDS, choose, pick

@@ -11,8 +11,8 @@ from agents import views
 from agents.planning.leadership import Leadership
 from agents.views import PlanView
 from planner.catalog.parse import Catalog
-from planner.draft import Draft
-from planner.plans import check, publish
+from planner.control.plans import check, publish
+from planner.control.proposal import Draft
 from schemas.errors import InvalidPlan, PochadeError
 from schemas.messages import Pin, Plan, Route
 from schemas.record import Incoming, Outgoing

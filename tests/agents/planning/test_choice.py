@@ -9,11 +9,10 @@ import pytest
 
 from agents.planning.choice import Choice, Order
 from agents.planning.solving import Solving
-from planner import making
-from planner.draft import Draft
-from planner.making import Rules
+from planner.control import propose, staying
+from planner.control.proposal import Draft
+from planner.control.propose import Rules
 from planner.observation.observation import Observation
-from planner.replanning import staying
 from schemas.messages import Plan
 from streams import metrics
 from tests.builders import NOW_MS, a_catalog, a_plan, a_worker, an_observation
@@ -71,7 +70,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
     def raises(*_: object) -> Draft:
         raise ZeroDivisionError("in the solver")
 
-    monkeypatch.setattr(making, "named", lambda _: raises)
+    monkeypatch.setattr(propose, "named", lambda _: raises)
 
 
 @pytest.mark.usefixtures("broken")
@@ -103,12 +102,12 @@ def test_a_failure_is_logged_once_until_it_changes(caplog: pytest.LogCaptureFixt
 
 
 def test_a_draft_that_contradicts_the_catalog_is_not_published(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = making.named
+    real = propose.named
 
     def contradicts(name: str):  # type: ignore[no-untyped-def]
         return lambda *arguments: dataclasses.replace(real(name)(*arguments), batch={"lihgt": 1})
 
-    monkeypatch.setattr(making, "named", contradicts)
+    monkeypatch.setattr(propose, "named", contradicts)
     assert a_choice().plan(Order("random-split"), serving(w_1="light"), None) is None
 
 
@@ -137,7 +136,7 @@ def never_ending(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
         done.wait(PATIENCE_S)
         raise ZeroDivisionError
 
-    monkeypatch.setattr(making, "named", lambda _: waits)
+    monkeypatch.setattr(propose, "named", lambda _: waits)
     yield done
     done.set()
 

@@ -6,7 +6,7 @@ import pytest
 
 from agents.commands.plan_tables import print_plan, print_report
 from agents.planning.report import Task, admission_told, differences, report, solved
-from planner.making import Rules
+from planner.control.propose import Rules
 from schemas.messages import Admission, Route
 from tests.builders import a_cascade, a_catalog, a_plan, an_observation
 

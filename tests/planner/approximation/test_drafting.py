@@ -6,8 +6,8 @@ from collections import Counter
 import pytest
 
 from planner.approximation.switching import LEAVING, MODELS, RETURNING, REUSE
-from planner.draft import Draft
-from planner.plans import check, publish
+from planner.control.plans import check, publish
+from planner.control.proposal import Draft
 from planner.policies.argus import plan
 from tests.builders import NOW_MS, a_worker, an_observation
 from tests.planner.approximation.builders import a_reuse_ladder

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.allocation import SERVING
 from planner.approximation.switching import (
     LEAVING,
     MODELS,
@@ -24,6 +23,7 @@ from planner.approximation.switching import (
     step,
     wave,
 )
+from planner.control.allocation import SERVING
 from planner.observation.observation import WorkerView
 from tests.builders import a_worker
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from agents.evaluation.classes import best_choice
 from planner.catalog.classifier import fastest_good, shortfall, variant_of
 from planner.catalog.parse import Catalog, Classifier, InvalidCatalog, parse
-from planner.plans import check
+from planner.control.plans import check
 from schemas.errors import InvalidPlan, Unknown
 from schemas.messages import Route
 from tests.builders import a_catalog, a_plan

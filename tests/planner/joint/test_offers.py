@@ -5,11 +5,11 @@ import pytest
 
 from planner.catalog.measured import CascadeBands, Measured
 from planner.catalog.parse import Catalog, DeferralPoint, parse
+from planner.control.parameters import settle
 from planner.joint.build import problem_of
 from planner.joint.offers import WIDE, offers_of
 from planner.observation.deferral import SeenDeferral
 from planner.observation.observation import Observation, WorkerView
-from planner.parameters import settle
 from planner.policies import joint
 from tests.paths import CATALOGS
 

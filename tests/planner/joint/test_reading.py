@@ -3,7 +3,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from planner.draft import Draft
+from planner.control.proposal import Draft
 from planner.joint.problem import Gate, Option, Problem, Solution
 from planner.joint.reading import draft_of, with_spares
 from planner.joint.solve import solve

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from planner.approximation.switching import STAGES
 from planner.catalog.measured import Measured
 from planner.catalog.parse import Catalog, Cut
-from planner.draft import Draft
-from planner.plans import check, publish
+from planner.control.plans import check, publish
+from planner.control.proposal import Draft
 from planner.policies.argus import plan
 from tests.builders import NOW_MS, a_catalog, a_variant, a_worker, an_observation
 from tests.planner.approximation.builders import a_ladder, a_reuse_ladder, three_variants

@@ -9,9 +9,9 @@ import pytest
 from planner.catalog.measured import Measured
 from planner.catalog.parse import parse
 from planner.catalog.profile import Shares
-from planner.draft import Draft
+from planner.control.plans import check, publish
+from planner.control.proposal import Draft
 from planner.observation.observation import Observation, Queue, WorkerView
-from planner.plans import check, publish
 from planner.policies import joint
 from schemas.messages import Expected
 from tests.paths import ROOT

@@ -2,7 +2,7 @@
 
 import pytest
 
-from planner.plans import check, publish
+from planner.control.plans import check, publish
 from planner.policies.nirvana import plan
 from tests.builders import an_observation
 from tests.planner.approximation.builders import a_ladder, a_reuse_ladder

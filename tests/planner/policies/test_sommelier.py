@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from planner.plans import check, publish
+from planner.control.plans import check, publish
 from planner.policies.sommelier import choose, plan
 from tests.builders import a_worker, an_observation
 from tests.planner.approximation.builders import a_ladder, offers

@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 from planner.approximation.level_mix import Offer
 from planner.catalog.bands import bounds_of, cascade_table
+from planner.control.parameters import settle
 from planner.joint.build import problem_of
-from planner.parameters import settle
 from planner.policies import POLICIES, argus, clipper_light, diffserve, hadis, joint
 from replay.bench import planner_baselines as plain
 from replay.bench.planner import Effort, one_core, run, table, timed

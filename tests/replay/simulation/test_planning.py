@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from planner.catalog.parse import Catalog
-from planner.draft import Draft
+from planner.control.proposal import Draft
 from planner.observation.observation import Observation
 from planner.policies import POLICIES
 from replay.simulation.hops import Hops, whole

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from planner.draft import Draft
-from planner.making import made
+from planner.control.proposal import Draft
+from planner.control.propose import made
 from planner.observation.observation import Observation
 from replay.simulation import planning
 from replay.simulation.figures import figures_of

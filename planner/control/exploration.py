@@ -6,7 +6,7 @@ floor; epsilon-greedy logging as in Bottou et al., Counterfactual reasoning and 
 
 from dataclasses import replace
 
-from planner.draft import Draft
+from planner.control.proposal import Draft
 from schemas.messages import Route
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from planner.replanning.triggers import Signals, why_now
+from planner.control.replan import Signals, why_now
 
 PERIOD_MS = 5000
 CALM = Signals(("w-1", "w-2"), (), 500.0)

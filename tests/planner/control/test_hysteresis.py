@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 
 from planner.catalog.parse import parse
-from planner.draft import Draft
-from planner.hysteresis import Change, Promise, away_s, change_of, is_broken, promised, span_of, worth
+from planner.control.hysteresis import Change, Promise, away_s, change_of, is_broken, promised, span_of, worth
+from planner.control.proposal import Draft
 from planner.observation.observation import Observation, WorkerView
 from schemas.messages import Cascade, Expected, Plan, Route
 

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from planner.draft import Draft
-from planner.exploration import explored
+from planner.control.exploration import explored
+from planner.control.plans import check, publish
+from planner.control.proposal import Draft
 from planner.off_policy import estimate
-from planner.plans import check, publish
 from schemas.messages import Route
 from tests.builders import NOW_MS, a_catalog, a_plan
 from tests.planner.test_off_policy import halves, history

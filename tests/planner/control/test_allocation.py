@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.allocation import assign, may_leave, split
+from planner.control.allocation import assign, may_leave, split
 from planner.observation.observation import WorkerView
 from tests.builders import a_worker
 

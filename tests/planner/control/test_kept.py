@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.plans import check, publish
-from planner.replanning.kept import gone, kept
+from planner.control.carry_over import gone, kept
+from planner.control.plans import check, publish
 from schemas.errors import Unknown
 from schemas.messages import Route
 from tests.builders import NOW_MS, a_cascade, a_catalog, a_plan, a_worker

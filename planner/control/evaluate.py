@@ -10,9 +10,9 @@ from planner.catalog.bands import cascade_table
 from planner.catalog.classifier import variant_of
 from planner.catalog.discriminator import deferred_share
 from planner.catalog.parse import Catalog, Pair, run_ms
-from planner.draft import Draft
+from planner.control.format import counted, number
+from planner.control.proposal import Draft
 from planner.observation.observation import BINS, Observation, queue_wait_ms
-from planner.words import counted, number
 from schemas.messages import Cascade, Route
 
 TIGHT = 0.9  # of a limit; beyond it the limit is said to bind

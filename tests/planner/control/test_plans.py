@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.plans import check, newer, publish, same_decision
+from planner.control.plans import check, newer, publish, same_decision
 from planner.policies import Draft
 from schemas.errors import InvalidPlan
 from schemas.messages import Expected, Plan, Route

@@ -11,10 +11,10 @@ from dataclasses import replace
 
 from planner.catalog.options import TIERS
 from planner.catalog.parse import Catalog, run_ms
-from planner.draft import Draft
+from planner.control.evaluate import first_loads
+from planner.control.format import rate
+from planner.control.proposal import Draft
 from planner.observation.observation import Observation
-from planner.replanning.appraisal import first_loads
-from planner.words import rate
 from schemas.messages import Admission
 
 ORDINARY = "standard"  # the tier of a request that names none

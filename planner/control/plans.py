@@ -9,7 +9,7 @@ from typing import Any
 from planner.catalog.options import TIERS
 from planner.catalog.paint_over import fault
 from planner.catalog.parse import Catalog
-from planner.draft import Draft
+from planner.control.proposal import Draft
 from planner.serving.dispatch import KINDS
 from schemas.errors import InvalidPlan, Unknown
 from schemas.messages import Admission, Cascade, Plan, Route

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from planner.catalog.parse import Catalog
-from planner.draft import Draft
-from planner.exploration import explored
+from planner.control.exploration import explored
+from planner.control.proposal import Draft
+from planner.control.shedding import with_admission
 from planner.observation.observation import Observation
 from planner.policies import named
-from planner.shedding import with_admission
 
 
 class Rules(NamedTuple):

@@ -5,9 +5,9 @@ import math
 
 import pytest
 
-from planner.draft import Draft
+from planner.control.evaluate import appraise
+from planner.control.proposal import Draft
 from planner.observation.observation import Queue
-from planner.replanning.appraisal import appraise
 from schemas.messages import Route
 from tests.builders import a_cascade, a_catalog, a_worker, an_observation
 

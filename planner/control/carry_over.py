@@ -5,11 +5,11 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 
-from planner.allocation import assign, split
 from planner.catalog.classifier import variant_of
 from planner.catalog.entries import run_ms
 from planner.catalog.parse import Catalog
-from planner.draft import Draft
+from planner.control.allocation import assign, split
+from planner.control.proposal import Draft
 from planner.observation.observation import WorkerView
 from schemas.messages import Cascade, Plan, Route
 

@@ -22,7 +22,7 @@ class Draft:
     expected: Expected | None = None
     memory: dict[str, Any] = field(default_factory=dict)  # JSON values: what the policy needs next time
     strategy: str = "models"
-    admission: Admission | None = None  # None: all are let in; no policy's own, `planner.shedding` derives it
+    admission: Admission | None = None  # None: all are let in; no policy's own, `planner.control.shedding` derives it
     weighs_moves: bool = False  # the policy has held what moves cost against what they gain
     is_feasible: bool = True  # all of the demand planned for is served within the SLO
 

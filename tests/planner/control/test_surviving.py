@@ -2,9 +2,9 @@
 
 import pytest
 
-from planner.making import Rules
+from planner.control.propose import Rules
+from planner.control.surviving import survived
 from planner.observation.observation import Observation
-from planner.replanning.surviving import survived
 from schemas.errors import Unknown
 from schemas.messages import Plan, Route
 from tests.builders import NOW_MS, a_catalog, a_plan, a_worker

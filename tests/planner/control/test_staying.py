@@ -2,12 +2,12 @@
 
 import dataclasses
 
-from planner.draft import Draft
+from planner.control.plans import publish
+from planner.control.proposal import Draft
+from planner.control.staying import only_moves, stays
 from planner.joint.problem import HOLD_S
 from planner.observation.observation import Observation
-from planner.plans import publish
 from planner.policies import joint
-from planner.replanning.staying import only_moves, stays
 from schemas.messages import Admission, Expected, Plan, Route
 from tests.builders import NOW_MS, a_catalog, a_worker
 

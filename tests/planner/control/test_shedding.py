@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.catalog.options import TIERS
-from planner.plans import check, publish, same_decision
+from planner.control.plans import check, publish, same_decision
+from planner.control.shedding import carried, shares_by_tier, with_admission
 from planner.policies import POLICIES, Draft, named
 from planner.serving.admission import is_admitted
 from planner.serving.placement import SHED, Place, TurnedAway, decide
-from planner.shedding import carried, shares_by_tier, with_admission
 from schemas.errors import InvalidPlan
 from schemas.messages import Admission, Route, Status
 from tests.builders import (

@@ -1,10 +1,10 @@
 """What is obeyed when a policy has made no plan; live and simulated planners ask alike."""
 
 from planner.catalog.parse import Catalog
-from planner.making import Rules, let_in
+from planner.control.carry_over import gone, kept
+from planner.control.plans import check, publish
+from planner.control.propose import Rules, let_in
 from planner.observation.observation import Observation
-from planner.plans import check, publish
-from planner.replanning.kept import gone, kept
 from schemas.messages import Plan
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from planner.catalog.parse import Catalog, run_ms
-from planner.draft import Draft
+from planner.control.proposal import Draft
 from planner.observation.observation import Observation, WorkerView
 from schemas.messages import Expected, Plan
 

@@ -3,11 +3,11 @@
 import json
 
 from planner.catalog.parse import Catalog
-from planner.draft import Draft
-from planner.hysteresis import change_of, worth
+from planner.control.hysteresis import change_of, worth
+from planner.control.plans import admitted, same_decision
+from planner.control.proposal import Draft
 from planner.joint.problem import HOLD_S
 from planner.observation.observation import Observation
-from planner.plans import admitted, same_decision
 from schemas.messages import Plan
 
 
