@@ -12,8 +12,8 @@ import numpy as np
 
 from planner.catalog.bands import band_shares
 from planner.catalog.parse import Catalog, run_ms
-from planner.joint.offers import Offer, Offers, offers_of
 from planner.observation.observation import Observation
+from planner.solvers.joint.offers import Offer, Offers, offers_of
 
 
 class Served(NamedTuple):

@@ -10,7 +10,7 @@ from agents.evaluation.intervals import Estimate, Resampling, resampled
 from planner.catalog.parse import Catalog, Pair, run_ms
 from planner.catalog.profile import Profile
 from planner.catalog.prompt_table import PromptTable
-from planner.two_stage.candidates import Candidate, pruned
+from planner.solvers.two_stage.candidates import Candidate, pruned
 
 HALVES = 10  # random halves of the prompts
 

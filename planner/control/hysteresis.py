@@ -14,7 +14,7 @@ from planner.observation.observation import Observation, WorkerView
 from schemas.messages import Expected, Plan
 
 LATE = 5.0  # what a late request costs, in spans between the worst and the best quality of a catalog
-WEIGHED = 1.0  # what one costs that is served worse, as `planner.joint` prices its moves
+WEIGHED = 1.0  # what one costs that is served worse, as `planner.solvers.joint` prices its moves
 SLIGHT = 2e-3  # spans of quality a request: a gain below it is not worth a record
 
 

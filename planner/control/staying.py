@@ -6,8 +6,8 @@ from planner.catalog.parse import Catalog
 from planner.control.hysteresis import change_of, worth
 from planner.control.plans import admitted, same_decision
 from planner.control.proposal import Draft
-from planner.joint.problem import HOLD_S
 from planner.observation.observation import Observation
+from planner.solvers.joint.problem import HOLD_S
 from schemas.messages import Plan
 
 

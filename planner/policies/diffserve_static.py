@@ -20,7 +20,7 @@ from planner.control.format import rate
 from planner.control.parameters import BATCH, Parameter, settle
 from planner.control.proposal import Draft
 from planner.observation.observation import Observation
-from planner.policies.shares import Flow, constant, expected
+from planner.solvers.levels.shares import Flow, constant, expected
 from schemas.messages import Cascade
 
 PARAMETERS = {

@@ -11,7 +11,7 @@ from planner.control.allocation import assign, counts_told, split
 from planner.control.parameters import BATCH, Parameter, settle
 from planner.control.proposal import Draft
 from planner.observation.observation import Observation
-from planner.policies.shares import Flow, constant, expected, work_of
+from planner.solvers.levels.shares import Flow, constant, expected, work_of
 
 PARAMETERS = {"heavy_share": Parameter(0.5, 0, 1), "batch": BATCH}
 

@@ -5,13 +5,13 @@ from typing import NamedTuple
 
 import pulp
 
-from planner.approximation.level_mix import Offer as Level
-from planner.joint.problem import Problem as JointProblem
-from planner.joint.problem import score
-from planner.joint.solve import optimum
-from planner.solver import solve
-from planner.two_stage.program import solve_program
-from planner.two_stage.setup import Offer
+from planner.solvers.joint.problem import Problem as JointProblem
+from planner.solvers.joint.problem import score
+from planner.solvers.joint.solve import optimum
+from planner.solvers.levels.level_mix import Offer as Level
+from planner.solvers.milp import solve
+from planner.solvers.two_stage.milp import solve_program
+from planner.solvers.two_stage.solve import Offer
 
 
 class Found(NamedTuple):
@@ -22,7 +22,7 @@ class Found(NamedTuple):
 
 
 def two_stage(offers: Sequence[Offer], limit_s: float) -> Found:
-    """The program of `planner.two_stage.program` for each pair, and the best score of all."""
+    """The program of `planner.solvers.two_stage.milp` for each pair, and the best score of all."""
     chosen = [solve_program(offer.problem, limit_s) for offer in offers]
     scores = [found.row.score for found in chosen if found]
     return Found(max(scores, default=None), any(found.is_stopped for found in chosen if found))

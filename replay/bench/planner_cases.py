@@ -5,14 +5,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from planner import policies as every
-from planner.approximation.drafting import PARAMETERS as MIXES
-from planner.approximation.level_mix import mean_quality
-from planner.approximation.offers import offers_of as levels_of
 from planner.catalog.parse import Catalog
 from planner.control.parameters import settle
-from planner.joint.build import problem_of as joint_problem
-from planner.joint.problem import score
-from planner.joint.solve import solve as solve_joint
 from planner.observation.observation import Observation
 from planner.policies import (
     Draft,
@@ -30,8 +24,14 @@ from planner.policies import (
     random_split,
     sommelier,
 )
-from planner.two_stage.rows import threshold_rows
-from planner.two_stage.setup import Offer, Setup, problem_of
+from planner.solvers.joint.build import problem_of as joint_problem
+from planner.solvers.joint.problem import score
+from planner.solvers.joint.solve import solve as solve_joint
+from planner.solvers.levels.drafting import PARAMETERS as MIXES
+from planner.solvers.levels.level_mix import mean_quality
+from planner.solvers.levels.offers import offers_of as levels_of
+from planner.solvers.two_stage.rows import threshold_rows
+from planner.solvers.two_stage.solve import Offer, Setup, problem_of
 from replay.bench import planner_baselines as plain
 from replay.bench.planner_baselines import Found
 from replay.bench.planner_instance import catalog as made_up

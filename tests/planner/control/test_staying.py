@@ -5,9 +5,9 @@ import dataclasses
 from planner.control.plans import publish
 from planner.control.proposal import Draft
 from planner.control.staying import only_moves, stays
-from planner.joint.problem import HOLD_S
 from planner.observation.observation import Observation
 from planner.policies import joint
+from planner.solvers.joint.problem import HOLD_S
 from schemas.messages import Admission, Expected, Plan, Route
 from tests.builders import NOW_MS, a_catalog, a_worker
 

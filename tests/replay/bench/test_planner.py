@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 from click.testing import CliRunner
 
-from planner.approximation.level_mix import Offer
 from planner.catalog.bands import bounds_of, cascade_table
 from planner.control.parameters import settle
-from planner.joint.build import problem_of
 from planner.policies import POLICIES, argus, clipper_light, diffserve, hadis, joint
+from planner.solvers.joint.build import problem_of
+from planner.solvers.levels.level_mix import Offer
 from replay.bench import planner_baselines as plain
 from replay.bench.planner import Effort, one_core, run, table, timed
 from replay.bench.planner_baselines import Found
