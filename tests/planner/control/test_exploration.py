@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from planner.analysis.off_policy import estimate
 from planner.control.exploration import explored
 from planner.control.plans import check, publish
 from planner.control.proposal import Draft
-from planner.off_policy import estimate
 from schemas.messages import Route
 from tests.builders import NOW_MS, a_catalog, a_plan
-from tests.planner.test_off_policy import halves, history
+from tests.planner.analysis.test_off_policy import halves, history
 
 ALL_LIGHT = Draft(
     reason="test",

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from planner.off_policy import Past, as_it_went, estimate, fate, weight
+from planner.analysis.off_policy import Past, as_it_went, estimate, fate, weight
 from planner.serving.routing import choose_level
 from schemas.errors import InvalidPlan
 from schemas.messages import Plan, Route

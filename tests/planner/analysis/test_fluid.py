@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from planner.analysis.fluid_bound import Fluid, fluid_of
 from planner.catalog.curves import CascadeCurves, SharePoint
 from planner.catalog.parse import parse
-from planner.fluid import Fluid, fluid_of
 from planner.observation.observation import Observation
 from tests.builders import a_catalog, a_variant
 from tests.paths import CATALOGS
