@@ -13,7 +13,8 @@ from replay.readiness import Readiness
 from replay.supervisor import USUAL, Patience, Supervisor
 from schemas.errors import PochadeError
 from schemas.topics import FLEET, PLAN
-from streams import admin, broker
+from streams import admin
+from streams.broker import embedded
 from streams.client import RequestClient
 from streams.producer import KafkaRecordProducer
 from streams.reading import Follower
@@ -84,9 +85,9 @@ class Hosted:
 def start_broker(settings: Settings, stack: ExitStack, teller: Teller) -> None:
     """A broker, stopped with `stack` if it was started here, and the deployment's topics. Raises PochadeError."""
     teller.phase("starting the broker")
-    if broker.find(settings) is None:
-        stack.callback(broker.stop, settings)
-    address = broker.ensure(settings, teller.note)
+    if embedded.find(settings) is None:
+        stack.callback(embedded.stop, settings)
+    address = embedded.ensure(settings, teller.note)
     teller.phase(f"broker at {address.bootstrap}; creating topics {settings.kafka.prefix}.*")
     admin.create_topics(settings)
 

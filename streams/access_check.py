@@ -14,8 +14,8 @@ from confluent_kafka.admin import AdminClient
 from schemas.access import GROUPS, JOBS, TRANSACTIONS, read_by, written_by
 from schemas.errors import PochadeError
 from schemas.topics import full_name, jobs_topic
-from streams import broker_probe
 from streams.admin import ANSWER_LIMIT_S, client_config
+from streams.broker import probe
 from streams.security import PLAINTEXT
 from streams.settings import Settings
 
@@ -43,7 +43,7 @@ def check_access(settings: Settings, roles: Iterable[str], variants: Sequence[st
     config = client_config(settings)
     if config.get("security.protocol", PLAINTEXT).upper() == PLAINTEXT:
         return
-    broker_probe.probe(config, ANSWER_LIMIT_S)
+    probe.probe(config, ANSWER_LIMIT_S)
     prefix = settings.kafka.prefix
     for role in sorted(roles):
         deadline = time.monotonic() + NEW_RIGHTS_S

@@ -20,7 +20,7 @@ from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from schemas.errors import PochadeError
 from schemas.topics import Topic, full_name, jobs_topic, table
-from streams import broker, broker_probe
+from streams.broker import embedded, probe
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ def client_config(settings: Settings) -> dict[str, str]:
     Raises:
         PochadeError: no broker is configured and none runs.
     """
-    return broker_probe.client_config(broker.bootstrap_servers(settings), settings.kafka.properties)
+    return probe.client_config(embedded.bootstrap_servers(settings), settings.kafka.properties)
 
 
 def topic_name(settings: Settings, name: str) -> str:
@@ -51,7 +51,7 @@ def own_topics(settings: Settings) -> list[str]:
     Raises:
         Unreachable: the cluster does not answer.
     """
-    found = broker_probe.probe(client_config(settings), ANSWER_LIMIT_S).topics
+    found = probe.probe(client_config(settings), ANSWER_LIMIT_S).topics
     return sorted(name for name in found if name.startswith(settings.kafka.prefix + "."))
 
 
@@ -74,7 +74,7 @@ def create_topics(settings: Settings, variants: Sequence[str] = ()) -> list[str]
     missing = {name: topic for name, topic in missing.items() if name not in exists}
     if not missing:
         return []
-    is_foreign = broker.is_foreign(settings)
+    is_foreign = embedded.is_foreign(settings)
     client = _admin(settings)  # must live until the answers are here
     failures = _create(client, missing, -1 if is_foreign else 1)
     small = {name: _unsized(missing[name]) for name, failure in failures.items() if _may_be_of_size(failure)}

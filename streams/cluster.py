@@ -12,8 +12,8 @@ from confluent_kafka.admin import AclOperation, AdminClient, ConfigEntry, Config
 
 from schemas.errors import PochadeError
 from schemas.topics import IMAGES, RESULTS, full_name
-from streams import broker_probe
 from streams.admin import ANSWER_LIMIT_S, client_config, own_topics
+from streams.broker import probe
 from streams.settings import Settings
 
 KAFKAS_SEGMENT_MS = 7 * 24 * 60 * 60 * 1000  # its default
@@ -87,7 +87,7 @@ def _told(future: "Future[dict[str, ConfigEntry]]") -> dict[str, str] | None:
 def deployments(settings: Settings) -> list[Settings]:
     """These settings once for each deployment on the cluster, told by their topics: other prefixes, such as demos'."""
     wanted = (f".{RESULTS}", f".{IMAGES}")
-    names = set(broker_probe.probe(client_config(settings), ANSWER_LIMIT_S).topics)
+    names = set(probe.probe(client_config(settings), ANSWER_LIMIT_S).topics)
     prefixes = {name.removesuffix(wanted[0]) for name in names if name.endswith(wanted[0])}
     complete = sorted(prefix for prefix in prefixes if prefix + wanted[1] in names)
     kafka = settings.kafka

@@ -11,9 +11,10 @@ from schemas import topics
 from schemas.errors import InvalidRecord, PochadeError
 from schemas.messages import Pin, Plan
 from schemas.record import Incoming, Outgoing
-from streams import broker, metrics
+from streams import metrics
 from streams.admin import topic_name
 from streams.barrier import Barrier, open_reader, read_past
+from streams.broker import embedded
 from streams.codec import decode, encode
 from streams.headers import stamp
 from streams.producer import KafkaRecordProducer, send_all
@@ -53,7 +54,7 @@ def read_control(
     Raises:
         PochadeError: the broker does not answer in time.
     """
-    broker.reach(settings)
+    embedded.reach(settings)
     on_record = partial(take_in, on_plan=on_plan, on_pin=on_pin)
     follower = Follower(settings, [topics.PLAN], on_record, since_ms=since_ms).start()
     try:

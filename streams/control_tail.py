@@ -14,8 +14,8 @@ from schemas import topics
 from schemas.errors import InvalidRecord, PochadeError
 from schemas.messages import Plan
 from schemas.record import Incoming
-from streams import broker
 from streams.admin import client_config, topic_name
+from streams.broker import embedded
 from streams.codec import decode
 from streams.headers import FACT
 from streams.passing import may_pass, patiently
@@ -60,7 +60,7 @@ class ControlLog:
     """Reads pieces of the topic; a context manager, used by one thread."""
 
     def __init__(self, settings: Settings, within_s: float = ANSWER_S) -> None:
-        broker.reach(settings)
+        embedded.reach(settings)
         self._prefix, self._name = settings.kafka.prefix, topic_name(settings, topics.PLAN)
         self._until_s = time.monotonic() + within_s
         self._consumer = Consumer(

@@ -9,8 +9,9 @@ from schemas.errors import PochadeError
 from schemas.messages import Heartbeat, Plan
 from schemas.record import Incoming
 from schemas.topics import DLQ, FLEET, PLAN, RESULTS, TABLE
-from streams import admin, broker_probe, checks, cluster, groups, snapshot
+from streams import admin, checks, cluster, groups, snapshot
 from streams.attendance import attendance
+from streams.broker import probe
 from streams.catalog_file import missing_models, read_catalog
 from streams.checks import Check, fail, ok, warn
 from streams.cluster import Found
@@ -95,7 +96,7 @@ def _disk(name: str, folder: pathlib.Path) -> Check:
 
 def _broker(settings: Settings) -> Check:
     config = admin.client_config(settings)
-    metadata = broker_probe.probe(config, admin.ANSWER_LIMIT_S)
+    metadata = probe.probe(config, admin.ANSWER_LIMIT_S)
     return ok("broker", f"{config['bootstrap.servers']} answers: {len(metadata.brokers)} brokers")
 
 
@@ -133,7 +134,7 @@ def _topics(settings: Settings, found: Mapping[str, Found]) -> Iterator[Check]:
 
 
 def _brokers(settings: Settings) -> int:
-    return len(broker_probe.probe(admin.client_config(settings), admin.ANSWER_LIMIT_S).brokers)
+    return len(probe.probe(admin.client_config(settings), admin.ANSWER_LIMIT_S).brokers)
 
 
 def _roles(settings: Settings, found: Mapping[str, Found]) -> Iterator[Check]:

@@ -9,8 +9,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from schemas.errors import PochadeError
 from schemas.record import Incoming
 from schemas.topics import full_name
-from streams import broker
 from streams.admin import client_config
+from streams.broker import embedded
 from streams.reading import Follower, incoming
 from streams.settings import Settings
 
@@ -31,7 +31,7 @@ def past(
     Raises:
         PochadeError: a topic could not be read to its end in time.
     """
-    broker.reach(settings)
+    embedded.reach(settings)
     found: list[Incoming] = []
 
     def on_record(record: Incoming) -> None:
@@ -48,7 +48,7 @@ def past(
 
 def live(settings: Settings, topics: Sequence[str], *, since_ms: int | None) -> Generator[Incoming | None, None, None]:
     """Records since a moment (None: from now) and what comes, for ever; None when nothing came for a moment."""
-    broker.reach(settings)
+    embedded.reach(settings)
     inbox: queue.SimpleQueue[Incoming] = queue.SimpleQueue()
     follower = Follower(settings, topics, inbox.put, since_ms=since_ms).start()
     try:
@@ -67,7 +67,7 @@ def one(settings: Settings, topic: str, partition: int, offset: int, timeout_s: 
     Raises:
         PochadeError: there is none, with the positions that there are.
     """
-    broker.reach(settings)
+    embedded.reach(settings)
     name = full_name(settings.kafka.prefix, topic)
     where = TopicPartition(name, partition, offset)
     group = f"{settings.kafka.prefix}.snapshot"  # never used

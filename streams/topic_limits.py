@@ -16,8 +16,8 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from schemas.errors import PochadeError
 from schemas.record import Delivered, Outgoing
 from schemas.topics import DLQ
-from streams import broker_probe
 from streams.admin import client_config
+from streams.broker import probe
 from streams.producer import MOST_BYTES, RecordProducer, RecordTooLarge, size_of
 from streams.settings import Settings
 
@@ -162,7 +162,7 @@ def _ask(settings: Settings, limits: TopicLimits) -> bool:
 
 def _configured(settings: Settings) -> dict[str, int]:
     config, prefix = client_config(settings), settings.kafka.prefix + "."
-    names = [name for name in broker_probe.probe(config, ANSWER_LIMIT_S).topics if name.startswith(prefix)]
+    names = [name for name in probe.probe(config, ANSWER_LIMIT_S).topics if name.startswith(prefix)]
     if not names:
         return {}
     client = AdminClient(config)  # must live until the answers are here

@@ -1,4 +1,4 @@
-"""A small share of first levels drawn evenly, so that the past can answer for other plans (`off_policy.py`).
+"""A small share of first levels drawn evenly, so that the past can answer for other plans (`analysis/off_policy.py`).
 
 Many routes send everything one way; history then has no example of any other. Source: mission-table C.5's exploration
 floor; epsilon-greedy logging as in Bottou et al., Counterfactual reasoning and learning systems, section 4.

@@ -20,7 +20,8 @@ from replay.deployment import child_environment, child_options
 from replay.processes import Child, role_process, spawn
 from replay.supervisor import STOP_S
 from schemas.errors import PochadeError
-from streams import admin, broker, broker_jars, broker_java, broker_record
+from streams import admin
+from streams.broker import embedded, jars, java, record
 from streams.settings import Settings, load
 
 SKELETON = "replay.bench.skeleton"
@@ -98,7 +99,7 @@ class Site:
     def close(self) -> None:
         """Stop all children; on a configured cluster delete the topics."""
         self.stop(*self._children)
-        if broker.is_foreign(self.settings):
+        if embedded.is_foreign(self.settings):
             for settings in self._prefixes:
                 client = AdminClient(admin.client_config(settings))
                 for future in client.delete_topics(admin.own_topics(settings), operation_timeout=15).values():
@@ -112,20 +113,20 @@ def open_site(settings: Settings) -> Iterator[Site]:
         home = pathlib.Path(tempfile.mkdtemp(prefix="pochade-bench-"))
         stack.callback(shutil.rmtree, home, ignore_errors=True)
         own = settings.model_copy(update={"home": home})
-        if not broker.is_foreign(settings):
-            _share_jars(broker.kafka_home(settings), home / "kafka")
-            stack.callback(broker.stop, own)
-        broker.ensure(own)
+        if not embedded.is_foreign(settings):
+            _share_jars(embedded.kafka_home(settings), home / "kafka")
+            stack.callback(embedded.stop, own)
+        embedded.ensure(own)
         site = Site(own)
         stack.callback(site.close)
         yield site
 
 
 def _share_jars(there: pathlib.Path, here: pathlib.Path) -> None:
-    with contextlib.suppress(broker_jars.JavaMissing), broker_record.locked(there):
-        broker_java.prepare(there, lambda _: None)
+    with contextlib.suppress(jars.JavaMissing), record.locked(there):
+        java.prepare(there, lambda _: None)
         here.mkdir(parents=True)
-        (here / broker_jars.folder(there).name).symlink_to(broker_jars.folder(there))
+        (here / jars.folder(there).name).symlink_to(jars.folder(there))
 
 
 def described(parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from replay.chaos.schedule import Fault
 from replay.chaos.world import NotThere, Steps, World
 from replay.hosting import epoch_ms
 from schemas.errors import PochadeError
-from streams import broker
-from streams.broker_process import Process
+from streams.broker import embedded
+from streams.broker.process import Process
 
 TRIES = 3
 STOP_S = 15.0  # for a broker that is told to end
@@ -46,7 +46,7 @@ def freeze(world: World, fault: Fault) -> Steps:
 
 
 def _running(world: World) -> Process:
-    known = broker.record(world.settings)
+    known = embedded.record(world.settings)
     if known is None or not isinstance(known.broker, Process) or not known.broker.is_alive():
         raise NotThere("the broker was not running as a process of ours")
     return known.broker
@@ -57,12 +57,12 @@ def _back(world: World, fault: Fault, ended: Process) -> Generator[float, None, 
     while ended.is_alive():
         yield 0.05
     yield fault.lasts_ms / 1000
-    known, begun_s = broker.record(world.settings), time.monotonic()
+    known, begun_s = embedded.record(world.settings), time.monotonic()
     assert known is not None, "it has run"
     accepting = world.aside(lambda: _accepts_at(known.bootstrap))
     for tries_left in reversed(range(TRIES)):
         try:
-            yield from world.beside(lambda: broker.ensure(world.settings))
+            yield from world.beside(lambda: embedded.ensure(world.settings))
             break
         except PochadeError:
             if not tries_left:

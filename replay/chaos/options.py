@@ -10,8 +10,8 @@ from planner.policies import JUDGES_ALL
 from replay.chaos.launching import stallable
 from replay.deployment import own_deployment
 from replay.processes import RoleProcess, role_process
-from streams import broker_jars
-from streams.broker import kafka_home
+from streams.broker import jars as broker_jars
+from streams.broker.embedded import kafka_home
 from streams.settings import Settings
 
 ENGINES = {"profile": ("chaos", "chaos"), "diffusers": ("diffusers", "tiny")}  # -> engine, catalog

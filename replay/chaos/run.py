@@ -25,8 +25,8 @@ from replay.readiness import PaintedView
 from replay.simulation.catalogs import load
 from replay.supervisor import Patience
 from schemas.topics import IMAGES
-from streams.broker import kafka_home
-from streams.broker_cluster import BrokerCluster
+from streams.broker.cluster import BrokerCluster
+from streams.broker.embedded import kafka_home
 from streams.client import RequestClient
 from streams.producer import KafkaRecordProducer
 from streams.reading import Follower

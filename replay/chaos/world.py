@@ -15,7 +15,7 @@ from schemas.errors import PochadeError
 from schemas.messages import GenerateRequest
 from schemas.record import Delivered, Incoming, Outgoing
 from schemas.topics import CLASSIFIED, IMAGES, OUTCOMES, jobs_topic
-from streams.broker_cluster import BrokerCluster
+from streams.broker.cluster import BrokerCluster
 from streams.client import RequestClient
 from streams.producer import KafkaRecordProducer
 from streams.reading import Follower

@@ -47,9 +47,9 @@ def producer(settings: "Settings", on_open: "OnOpen" = lambda _: None) -> "Itera
     Raises:
         Unreachable: the configured cluster does not answer, or does not let us in.
     """
-    from streams import broker
+    from streams.broker import embedded
 
-    broker.reach(settings)
+    embedded.reach(settings)
     opened = LateProducer(settings, on_open)
     try:
         yield opened

@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from streams import admin, broker, broker_jars, broker_java, broker_record
+from streams import admin
+from streams.broker import embedded, java, record
+from streams.broker import jars as broker_jars
 from streams.producer import KafkaRecordProducer
 from streams.settings import Settings, load
 from tests.paths import ROOT
@@ -30,8 +32,8 @@ def only_our_settings() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def new_home(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], pathlib.Path]:
     """Makes empty homes that share the project's jars, so that only the first test run fetches them."""
-    with contextlib.suppress(broker_jars.JavaMissing), broker_record.locked(PROJECT_KAFKA):
-        broker_java.prepare(PROJECT_KAFKA, print)
+    with contextlib.suppress(broker_jars.JavaMissing), record.locked(PROJECT_KAFKA):
+        java.prepare(PROJECT_KAFKA, print)
 
     def make() -> pathlib.Path:
         home = tmp_path_factory.mktemp("home")
@@ -49,17 +51,17 @@ def broker_home(new_home: Callable[[], pathlib.Path]) -> Iterator[pathlib.Path]:
     home = new_home()
     settings = load({"home": home})
     try:
-        broker.ensure(settings)
+        embedded.ensure(settings)
         yield home
     finally:
-        broker.stop(settings)
-        assert broker.find(settings) is None, f"a broker still runs in {home}"
+        embedded.stop(settings)
+        assert embedded.find(settings) is None, f"a broker still runs in {home}"
 
 
 @pytest.fixture(scope="session", name="broker")
-def broker_address(broker_home: pathlib.Path) -> broker.Address:
+def broker_address(broker_home: pathlib.Path) -> embedded.Address:
     """The address of the session's broker."""
-    found = broker.find(load({"home": broker_home}))
+    found = embedded.find(load({"home": broker_home}))
     assert found is not None, "the session's broker died"
     return found
 

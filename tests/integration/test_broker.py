@@ -17,11 +17,12 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_f
 
 from schemas.errors import PochadeError
 from schemas.topics import DLQ, TABLE
-from streams import admin, broker_record
-from streams import broker as embedded
-from streams.broker_config import HOST, Ports, free_ports
-from streams.broker_process import Process
-from streams.broker_record import Record
+from streams import admin
+from streams.broker import embedded
+from streams.broker import record as broker_record
+from streams.broker.config import HOST, Ports, free_ports
+from streams.broker.process import Process
+from streams.broker.record import Record
 from streams.settings import Settings, load
 from tests.integration.calling import POCHADE, pochade, status
 from tests.integration.waiting import poll_until

@@ -14,7 +14,7 @@ from schemas.record import Outgoing
 from schemas.topics import OUTCOMES, PROMPTS, RESULTS, TABLE
 from streams import snapshot
 from streams.admin import client_config, create_topics, topic_name
-from streams.broker_cluster import BrokerCluster
+from streams.broker.cluster import BrokerCluster
 from streams.codec import encode
 from streams.producer import KafkaRecordProducer
 from streams.settings import Settings

@@ -9,9 +9,9 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from schemas.errors import PochadeError
 from schemas.topics import RESULTS, TABLE
-from streams import admin, broker_probe
-from streams import broker as embedded
-from streams.broker_config import HOST, free_ports
+from streams import admin
+from streams.broker import embedded, probe
+from streams.broker.config import HOST, free_ports
 from streams.settings import Settings, load
 from tests.integration.calling import pochade, status
 from tests.patience import PATIENCE_S
@@ -57,7 +57,7 @@ def test_a_cluster_that_does_not_let_us_in_says_why(
     if protocol != "SSL":
         properties |= {"sasl.mechanism": "PLAIN", "sasl.username": "u", "sasl.password": "p"}
     settings = load({"home": tmp_path, "kafka": {"bootstrap_servers": broker.bootstrap, "properties": properties}})
-    with pytest.raises(broker_probe.Unreachable, match=reason):
+    with pytest.raises(probe.Unreachable, match=reason):
         embedded.ensure(settings)
 
 
@@ -69,7 +69,7 @@ def test_topics_are_created_once_with_the_tables_partitions_and_configuration(se
     assert admin.create_topics(settings, ["tiny-light", "tiny-heavy"]) == [
         admin.topic_name(settings, "jobs.tiny-heavy.v1")
     ]
-    metadata = broker_probe.probe(admin.client_config(settings), 10).topics
+    metadata = probe.probe(admin.client_config(settings), 10).topics
     for topic in TABLE:
         assert len(metadata[admin.topic_name(settings, topic.name)].partitions) == topic.partitions
     assert len(metadata[created[0]].partitions) > 0

@@ -23,7 +23,7 @@ from schemas.errors import PochadeError
 from schemas.record import Outgoing
 from schemas.topics import jobs_topic
 from streams import admin, snapshot
-from streams.broker_config import HOST, free_ports
+from streams.broker.config import HOST, free_ports
 from streams.checks import Check, Verdict
 from streams.codec import encode
 from streams.examination import examine

@@ -13,7 +13,7 @@ import pytest
 from schemas.messages import Status
 from streams import groups
 from streams.admin import create_topics
-from streams.broker_config import KAFKA_VERSION
+from streams.broker.config import KAFKA_VERSION
 from streams.checks import Verdict
 from streams.examination import examine
 from streams.settings import Settings, load

@@ -16,7 +16,7 @@ from schemas.record import Incoming
 from schemas.topics import FLOW_PARTITIONS, OUTCOMES, RESULTS
 from streams import snapshot
 from streams.admin import create_topics, topic_name
-from streams.broker_cluster import BrokerCluster
+from streams.broker.cluster import BrokerCluster
 from streams.codec import encode
 from streams.reading import now_ms
 from streams.settings import Settings

@@ -11,7 +11,7 @@ import pytest
 
 from schemas.errors import PochadeError
 from schemas.registry import latest
-from streams import registry_server
+from streams.broker import registry_server
 from streams.registry_client import (
     NoSuchSchema,
     RegistryClient,

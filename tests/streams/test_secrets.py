@@ -11,10 +11,10 @@ from click.testing import CliRunner
 from replay.deployment import child_environment, child_options, settings_shown
 from schemas.errors import PochadeError
 from streams import logs
-from streams.broker_record import locked
+from streams.broker.private_folder import make_private
+from streams.broker.record import locked
 from streams.cli import main
 from streams.commands.showing import line
-from streams.private_folder import make_private
 from streams.settings import InvalidSettings, load
 from streams.visible import json_text, visible
 from tests.replay.runs import a_result

@@ -19,7 +19,8 @@ from schemas.messages import ClassifiedRequest, Plan
 from schemas.record import Delivered, Incoming, Outgoing
 from schemas.registry import Registered, by_id, registered
 from schemas.topics import CLASSIFIED, FLEET, OUTCOMES, PLAN_KEY, PROMPTS, SCHEMAS
-from streams import codec, faust_host, registry_server, schema_topic, schema_wait
+from streams import codec, faust_host, schema_topic, schema_wait
+from streams.broker import registry_server
 from streams.codec import awaited_schema, decode, encode
 from streams.faust_host import AgentHost
 from streams.held_back import HeldBack

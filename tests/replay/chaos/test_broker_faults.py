@@ -17,7 +17,7 @@ import pytest
 from replay.chaos import broker
 from replay.chaos.schedule import Fault
 from replay.chaos.world import NotThere, Steps, World
-from streams.broker_process import Process
+from streams.broker.process import Process
 from streams.settings import load
 from tests.patience import PATIENCE_S
 

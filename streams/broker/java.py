@@ -10,10 +10,11 @@ from collections.abc import Mapping
 import psutil
 
 from schemas.errors import PochadeError
-from streams import broker_jars, broker_probe
-from streams.broker_config import HOST, Ports, free_ports, properties, render
-from streams.broker_jars import Say
-from streams.broker_process import Process, spawn
+from streams.broker import jars as broker_jars
+from streams.broker import probe
+from streams.broker.config import HOST, Ports, free_ports, properties, render
+from streams.broker.jars import Say
+from streams.broker.process import Process, spawn
 
 HEAP_MB = 256
 STOP_LIMIT_S = 15.0
@@ -141,8 +142,8 @@ def _archive_classes(java: str, jars: pathlib.Path) -> None:
         run = _run(java, jars, home)
         process = spawn([run[0], f"-XX:ArchiveClassesAtExit={part}", *run[1:]], home / "broker.log")
         try:
-            config = broker_probe.starting_config(f"{HOST}:{ports.broker}")
-            broker_probe.probe(config, ARCHIVE_LIMIT_S, process.is_alive)
+            config = probe.starting_config(f"{HOST}:{ports.broker}")
+            probe.probe(config, ARCHIVE_LIMIT_S, process.is_alive)
         finally:
             process.stop(ARCHIVE_LIMIT_S)
         if part.exists():

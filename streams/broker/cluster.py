@@ -21,10 +21,11 @@ from confluent_kafka import ElectionType, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from schemas.errors import PochadeError
-from streams import broker_java, broker_probe
-from streams.broker_config import HOST, Ports, lasting_ports, member_properties
-from streams.broker_jars import Say
-from streams.broker_process import Process, reasons
+from streams.broker import java as broker_java
+from streams.broker import probe
+from streams.broker.config import HOST, Ports, lasting_ports, member_properties
+from streams.broker.jars import Say
+from streams.broker.process import Process, reasons
 
 READY_LIMIT_S = 90.0
 ANSWER_LIMIT_S = 10.0
@@ -92,8 +93,8 @@ class BrokerCluster:
                 self._processes[number] = self._launch(number)
             process = self._processes[number]
         try:
-            broker_probe.probe(broker_probe.starting_config(self.address(number)), READY_LIMIT_S, process.is_alive)
-        except broker_probe.Unreachable as failure:
+            probe.probe(probe.starting_config(self.address(number)), READY_LIMIT_S, process.is_alive)
+        except probe.Unreachable as failure:
             why = reasons(self.folder(number) / "broker.log")
             raise PochadeError(f"node {number} does not answer: {failure}; its log says:\n{why}") from None
 
@@ -194,10 +195,10 @@ class BrokerCluster:
 
     def _metadata(self) -> Any:
         serving = self.serving or self.nodes
-        return broker_probe.probe(broker_probe.client_config(self._addresses(serving), {}), ANSWER_LIMIT_S)
+        return probe.probe(probe.client_config(self._addresses(serving), {}), ANSWER_LIMIT_S)
 
     def _admin(self) -> AdminClient:
-        return AdminClient(broker_probe.client_config(self._addresses(self.serving), {}))
+        return AdminClient(probe.client_config(self._addresses(self.serving), {}))
 
     def _addresses(self, numbers: Iterable[int]) -> str:
         return ",".join(f"{HOST}:{self._ports[number].broker}" for number in numbers)

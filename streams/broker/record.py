@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from schemas.errors import PochadeError
-from streams.broker_config import HOST, KAFKA_VERSION, Ports
-from streams.broker_docker import Container
-from streams.broker_process import Process
-from streams.private_folder import make_private
+from streams.broker.config import HOST, KAFKA_VERSION, Ports
+from streams.broker.docker import Container
+from streams.broker.private_folder import make_private
+from streams.broker.process import Process
 
 Handle = Process | Container
 

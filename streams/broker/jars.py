@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Callable
 
 from schemas.errors import PochadeError
-from streams.broker_config import KAFKA_VERSION
+from streams.broker.config import KAFKA_VERSION
 
 Say = Callable[[str], None]
 

@@ -16,7 +16,7 @@ import pytest
 from schemas.avro import to_avro
 from schemas.messages import GenerateRequest
 from schemas.registry import latest, registered
-from streams import registry_server
+from streams.broker import registry_server
 from tests.patience import PATIENCE_S
 
 SUBJECT = "pochade.GenerateRequest"

@@ -1,7 +1,7 @@
 """`schemas/registry.json` over HTTP, as a read-only Confluent-compatible schema registry: any Avro client can decode.
 
-`python -m streams.registry_server PORT` serves it on the loopback address. Writing is refused: schemas are derived from
-`schemas/messages.py`.
+`python -m streams.broker.registry_server PORT` serves it on the loopback address. Writing is refused: schemas are
+derived from `schemas/messages.py`.
 """
 
 import json
@@ -18,8 +18,8 @@ from urllib.parse import unquote, urlsplit
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from schemas.registry import Registered, by_id, latest, registered
-from streams.broker_config import HOST
-from streams.broker_process import Process, spawn
+from streams.broker.config import HOST
+from streams.broker.process import Process, spawn
 
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 SILENT_S = 10.0
@@ -152,7 +152,7 @@ def server(port: int) -> ThreadingHTTPServer:
 
 def start(port: int, log: pathlib.Path) -> Process:
     """Serve from a process of its own that outlives this one."""
-    return spawn([sys.executable, "-P", "-m", "streams.registry_server", str(port)], log)
+    return spawn([sys.executable, "-P", "-m", "streams.broker.registry_server", str(port)], log)
 
 
 @retry(retry=retry_if_exception_type(OSError), stop=stop_after_delay(15), wait=wait_fixed(0.02), reraise=True)

@@ -6,8 +6,8 @@ import stat
 import pytest
 
 from schemas.errors import PochadeError
-from streams import broker_jars
-from streams.broker_jars import JavaMissing
+from streams.broker import jars as broker_jars
+from streams.broker.jars import JavaMissing
 
 FETCHES = """for argument in "$@"; do case $argument in -DoutputDirectory=*) out=${argument#*=};; esac; done
 mkdir -p "$out"; echo jar > "$out/kafka.jar"

@@ -7,11 +7,11 @@ import sys
 import pytest
 
 from schemas.errors import PochadeError
-from streams import broker_record
-from streams.broker_config import Ports
-from streams.broker_docker import Container
-from streams.broker_process import Process
-from streams.broker_record import Record
+from streams.broker import record as broker_record
+from streams.broker.config import Ports
+from streams.broker.docker import Container
+from streams.broker.process import Process
+from streams.broker.record import Record
 
 PORTS = Ports(broker=9092, controller=9093, registry=8081)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from streams.broker_process import Process, reasons, spawn
+from streams.broker.process import Process, reasons, spawn
 from tests.patience import PATIENCE_S
 
 READY = "print('ready', flush=True)"

@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from schemas.errors import PochadeError
-from streams import broker_docker, broker_java, broker_probe, broker_record, registry_server
-from streams.broker_config import Ports, free_ports
-from streams.broker_jars import JavaMissing, Say
-from streams.broker_process import reasons
-from streams.broker_record import Handle, Record
+from streams.broker import docker, java, probe, registry_server
+from streams.broker import record as broker_record
+from streams.broker.config import Ports, free_ports
+from streams.broker.jars import JavaMissing, Say
+from streams.broker.process import reasons
+from streams.broker.record import Handle, Record
 from streams.settings import Settings
 
 READY_LIMIT_S = 90.0  # a loaded machine took 15 s; recovery after kill -9 adds to it
@@ -104,13 +105,11 @@ def reach(settings: Settings) -> None:
     if not is_foreign(settings):
         return
     try:
-        broker_probe.probe(
-            broker_probe.client_config(settings.kafka.bootstrap_servers, settings.kafka.properties), FOREIGN_LIMIT_S
-        )
-    except broker_probe.NotLetIn:
+        probe.probe(probe.client_config(settings.kafka.bootstrap_servers, settings.kafka.properties), FOREIGN_LIMIT_S)
+    except probe.NotLetIn:
         raise
-    except broker_probe.Unreachable as failure:
-        raise broker_probe.Unreachable(f"{failure}; {CONFIGURE_HINT}") from None
+    except probe.Unreachable as failure:
+        raise probe.Unreachable(f"{failure}; {CONFIGURE_HINT}") from None
 
 
 def stop(settings: Settings) -> bool:
@@ -123,7 +122,7 @@ def stop(settings: Settings) -> bool:
         known = broker_record.read(home) or known
         ran = [each for each in (known.registry, known.broker) if each is not None and each.is_alive()]
         for each in ran:
-            each.stop(broker_java.STOP_LIMIT_S)
+            each.stop(java.STOP_LIMIT_S)
         broker_record.write(home, replace(known, broker=None, registry=None))
     return bool(ran)
 
@@ -133,7 +132,7 @@ def _running(home: pathlib.Path, say: Say) -> Record:
     broker, registry = known.broker, known.registry
     if broker is None or not broker.is_alive():
         if registry is not None:
-            registry.stop(broker_java.STOP_LIMIT_S)  # so that its port is free and may stay
+            registry.stop(java.STOP_LIMIT_S)  # so that its port is free and may stay
         if not known.ports.all_free():
             known = replace(known, ports=free_ports())
         broker, registry = _start(home, known.ports, known.cluster_id, say), None
@@ -147,7 +146,7 @@ def _running(home: pathlib.Path, say: Say) -> Record:
         _wait_until_ready(home, known.bootstrap, broker)
     except PochadeError:
         if not broker.is_alive():  # no registry without a broker
-            registry.stop(broker_java.STOP_LIMIT_S)
+            registry.stop(java.STOP_LIMIT_S)
         raise
     registry_server.wait_until_ready(known.registry_url)
     return known
@@ -155,17 +154,17 @@ def _running(home: pathlib.Path, say: Say) -> Record:
 
 def _start(home: pathlib.Path, ports: Ports, cluster_id: str, say: Say) -> Handle:
     try:
-        return broker_java.start(home, ports, cluster_id, say)
+        return java.start(home, ports, cluster_id, say)
     except JavaMissing:
-        if not broker_docker.is_available():
+        if not docker.is_available():
             raise
-        return broker_docker.start(home, ports, cluster_id, say)
+        return docker.start(home, ports, cluster_id, say)
 
 
 def _wait_until_ready(home: pathlib.Path, bootstrap: str, broker: Handle) -> None:
     try:
-        broker_probe.probe(broker_probe.starting_config(bootstrap), READY_LIMIT_S, broker.is_alive)
-    except broker_probe.Unreachable as failure:
+        probe.probe(probe.starting_config(bootstrap), READY_LIMIT_S, broker.is_alive)
+    except probe.Unreachable as failure:
         if broker.is_alive():
             raise PochadeError(f"the broker started but is not ready: {failure}; see {home / 'broker.log'}") from None
         why = reasons(home / "broker.log")

@@ -3,7 +3,7 @@
 import dataclasses
 import socket
 
-from streams.broker_config import HOST, LASTING, Ports, free_ports, lasting_ports, member_properties, properties, render
+from streams.broker.config import HOST, LASTING, Ports, free_ports, lasting_ports, member_properties, properties, render
 
 
 def test_free_ports_are_three_different_ones_that_can_be_bound() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from schemas.errors import PochadeError
-from streams.broker_java import _check_unused
+from streams.broker.java import _check_unused
 
 WAIT = "import sys; print(flush=True); sys.stdin.read()"
 HOLD = f"import fcntl, sys; file = open(sys.argv[1], 'r+b'); fcntl.lockf(file, fcntl.LOCK_EX); {WAIT}"

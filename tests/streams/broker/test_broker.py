@@ -7,10 +7,11 @@ import time
 import pytest
 
 from schemas.errors import PochadeError
-from streams import broker, broker_probe, broker_record
-from streams.broker_config import HOST, free_ports
-from streams.broker_process import Process
-from streams.broker_record import Record
+from streams.broker import embedded as broker
+from streams.broker import probe, record
+from streams.broker.config import HOST, free_ports
+from streams.broker.process import Process
+from streams.broker.record import Record
 from streams.settings import Settings, load
 
 
@@ -36,7 +37,7 @@ def test_a_stale_record_is_not_a_running_broker(embedded: Settings) -> None:
     home = broker.kafka_home(embedded)
     home.mkdir()
     somebody_else = Process(os.getpid(), started=1.0)
-    broker_record.write(home, Record(cluster_id="c", ports=free_ports(), broker=somebody_else))
+    record.write(home, Record(cluster_id="c", ports=free_ports(), broker=somebody_else))
     assert broker.find(embedded) is None
 
 
@@ -55,7 +56,7 @@ def test_a_configured_cluster_is_the_address_and_nothing_is_stopped(tmp_path: pa
 def test_an_unreachable_cluster_is_an_error_with_address_reason_and_remedy(tmp_path: pathlib.Path) -> None:
     address = f"{HOST}:{free_ports().broker}"
     begun = time.monotonic()
-    with pytest.raises(broker_probe.Unreachable, match=rf"{address} within 5 s: .*refused.*POCHADE_KAFKA__BOOTSTRAP"):
+    with pytest.raises(probe.Unreachable, match=rf"{address} within 5 s: .*refused.*POCHADE_KAFKA__BOOTSTRAP"):
         broker.ensure(foreign(tmp_path, address))
     assert time.monotonic() - begun < 30
 
@@ -67,13 +68,13 @@ def test_a_property_that_librdkafka_does_not_know_is_named(tmp_path: pathlib.Pat
 
 def test_waiting_ends_at_once_when_the_broker_is_known_to_be_dead() -> None:
     begun = time.monotonic()
-    with pytest.raises(broker_probe.Unreachable):
-        broker_probe.probe(broker_probe.client_config(f"{HOST}:1", {}), 60, is_alive=lambda: False)
+    with pytest.raises(probe.Unreachable):
+        probe.probe(probe.client_config(f"{HOST}:1", {}), 60, is_alive=lambda: False)
     assert time.monotonic() - begun < 30
 
 
 def test_configured_properties_win_over_our_own() -> None:
-    config = broker_probe.client_config("kafka:9092", {"reconnect.backoff.max.ms": "7", "security.protocol": "SSL"})
+    config = probe.client_config("kafka:9092", {"reconnect.backoff.max.ms": "7", "security.protocol": "SSL"})
     assert config["reconnect.backoff.max.ms"] == "7"
     assert config["security.protocol"] == "SSL"
     assert config["bootstrap.servers"] == "kafka:9092"
