@@ -22,7 +22,7 @@ from streams.health import Health, Probe, served
 from streams.librdkafka import check_properties
 from streams.producer import KafkaRecordProducer
 from streams.settings import Settings
-from streams.stores import open_store
+from streams.store.open import open_store
 from streams.topic_limits import batching, kept_fresh
 
 if TYPE_CHECKING:  # half a second of imports, which roles with a thread of their own do without

@@ -26,7 +26,7 @@ from streams import metrics
 from streams.codec import decode
 from streams.reading import now_ms
 from streams.request_codec import request_id_of
-from streams.store import ImageStore, StoreUnavailable
+from streams.store.port import ImageStore, StoreUnavailable
 
 KEPT_AS_ASKED = "kept as it is: the request asked for this level"
 

@@ -29,7 +29,7 @@ from streams.codec import decode
 from streams.producer import RecordTooLarge
 from streams.reading import now_ms
 from streams.request_codec import request_id_of
-from streams.store import ImageStore
+from streams.store.port import ImageStore
 from streams.topic_limits import LIMITS
 
 log = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from planner.catalog.options import Settled
 from planner.serving.patience import AGAIN_S, DRAFT_S, MOST_AGAIN_S
 from schemas.errors import PochadeError
 from schemas.messages import GenerateJob, ImageRef
-from streams.store import ImageStore, StoreUnavailable
+from streams.store.port import ImageStore, StoreUnavailable
 
 AGAIN = tenacity.wait_exponential(AGAIN_S, max=MOST_AGAIN_S)
 Waits = Callable[[], contextlib.AbstractContextManager[None]]

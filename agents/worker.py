@@ -24,7 +24,7 @@ from streams import logs, metrics
 from streams.producer import DeliveryFailed, RecordProducer, RecordTooLarge
 from streams.reading import now_ms
 from streams.settings import Settings
-from streams.store import ImageStore
+from streams.store.port import ImageStore
 from streams.topic_limits import written
 from streams.watchdog import Watchdog
 

@@ -22,7 +22,7 @@ from streams.client import RequestClient
 from streams.control import order
 from streams.reading import Follower
 from streams.settings import Settings
-from streams.stores import open_store
+from streams.store.open import open_store
 
 
 class Demo:

@@ -12,7 +12,7 @@ from PIL import Image
 
 from schemas.errors import PochadeError
 from schemas.messages import Result, Status, Step
-from streams.store import ImageStore
+from streams.store.port import ImageStore
 from streams.story import steps_of, why
 
 SHOWN_PX = 512  # larger pictures are shrunk: twenty of a large model's would make a file of 30 MB

@@ -13,7 +13,7 @@ from replay.audit.pictures import verified
 from replay.driver import Audit
 from schemas.errors import PochadeError
 from schemas.messages import Plan, Result, Status
-from streams.store import ImageStore
+from streams.store.port import ImageStore
 from streams.story import steps_of
 
 

@@ -30,7 +30,7 @@ from streams.lease import KafkaLease
 from streams.librdkafka import check_properties
 from streams.reading import now_ms
 from streams.settings import Settings
-from streams.stores import open_store
+from streams.store.open import open_store
 from streams.topic_diff import differences, expected, variants_of
 
 READ_S = 15.0

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from replay.audit.figures import PictureFigures
 from schemas.errors import PochadeError
-from streams.store import ImageStore, Stored, StoreUnavailable
+from streams.store.port import ImageStore, Stored, StoreUnavailable
 
 
 def verified(store: ImageStore, uri: str, sha256: str) -> bytes:

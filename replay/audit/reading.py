@@ -30,7 +30,7 @@ from streams.group_progress import positions
 from streams.mentioned import needed
 from streams.reading import now_ms
 from streams.settings import Settings
-from streams.stores import open_store
+from streams.store.open import open_store
 
 LOOKS, APART_S = 3, 2.0  # of fresh clients; a broker that was frozen knows after less than a second who leads
 READERS = {

@@ -6,7 +6,7 @@ from streams.collecting import choose
 from streams.mentioned import needed
 from streams.reading import now_ms
 from streams.settings import Settings
-from streams.stores import open_store
+from streams.store.open import open_store
 
 
 def collect(settings: Settings) -> int:

@@ -36,7 +36,7 @@ def move(by_ms: int) -> None:
 
 def stall(mark: str) -> None:
     """Let this process's folder stores wait while the file is there."""
-    from streams.store_folder import FolderImageStore
+    from streams.store.folder import FolderImageStore
 
     available, wait_for = FolderImageStore._available, pathlib.Path(mark)
 

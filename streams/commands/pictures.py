@@ -15,7 +15,7 @@ from streams.commands.options import LISTED, UNITS_MS, Ago, duration
 if TYPE_CHECKING:
     from streams.collecting import Garbage
     from streams.settings import Settings
-    from streams.store import ImageStore, Stored
+    from streams.store.port import ImageStore, Stored
 
 
 @click.command()
@@ -36,7 +36,7 @@ def fetch(load: "Callable[[], Settings]", request_id: str, target: str, number: 
       pochade fetch mine-2 --number 2 -o second.png
     """
     from streams.reading import now_ms
-    from streams.stores import open_store
+    from streams.store.open import open_store
 
     settings = load()
     with opening.client(settings) as client:
@@ -96,7 +96,7 @@ def gc(
     from streams.collecting import choose
     from streams.mentioned import needed
     from streams.reading import now_ms
-    from streams.stores import open_store
+    from streams.store.open import open_store
 
     settings = load()
     retention = older_than if older_than is not None else settings.store.retention_days * UNITS_MS["d"]

@@ -43,7 +43,7 @@ from streams.poison import ERROR
 from streams.producer import MOST_BYTES, size_of
 from streams.reading import now_ms
 from streams.settings import Admission, Requests, load
-from streams.store import MemoryImageStore
+from streams.store.port import MemoryImageStore
 from tests.agents.feeding import Fed, as_records, feed, is_accounted_for, is_message, served
 from tests.agents.stubs import StubEngine, StubFleet, StubPlans, a_record
 from tests.agents.test_classifier import Judge

@@ -14,7 +14,7 @@ from schemas.record import Delivered, Outgoing
 from schemas.topics import IMAGES
 from streams.memory import MemoryRecordProducer
 from streams.producer import MOST_BYTES, DeliveryFailed, RecordTooLarge
-from streams.store import MemoryImageStore, StoreUnavailable
+from streams.store.port import MemoryImageStore, StoreUnavailable
 from streams.topic_limits import LIMITS
 from streams.watchdog import Watchdog
 from tests.agents.test_worker import Queue, Shop, catalog, shop  # noqa: F401  fixtures

@@ -15,7 +15,7 @@ from schemas.messages import Event, GenerateJob, ImageGenerated, Outcome, PaintO
 from schemas.topics import DLQ, EVENTS, IMAGES, OUTCOMES, jobs_topic
 from streams.producer import check_size
 from streams.reading import now_ms
-from streams.store import MemoryImageStore, StoreUnavailable
+from streams.store.port import MemoryImageStore, StoreUnavailable
 from tests.agents.stubs import StubEngine, a_record, read, topics_of
 from tests.builders import a_classified, a_job, a_request, a_variant, an_image
 

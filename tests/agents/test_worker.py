@@ -17,7 +17,7 @@ from schemas.topics import FLEET, IMAGES
 from streams.memory import MemoryRecordProducer
 from streams.reading import now_ms
 from streams.settings import load
-from streams.store import MemoryImageStore
+from streams.store.port import MemoryImageStore
 from streams.watchdog import Watchdog
 from tests.agents.stubs import StubEngine, StubFleet, StubPlans, a_record, read
 from tests.builders import a_catalog, a_classified, a_discriminator, a_heartbeat, a_job, a_plan, a_request

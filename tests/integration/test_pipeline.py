@@ -12,7 +12,7 @@ from schemas.topics import jobs_topic
 from streams.admin import create_topics
 from streams.reading import now_ms
 from streams.settings import Settings, load
-from streams.stores import open_store
+from streams.store.open import open_store
 from tests.integration.pipeline import ROLES, Pipeline, path_of, running_pipeline
 
 pytestmark = pytest.mark.integration

@@ -8,7 +8,7 @@ from PIL import Image
 
 from planner.serving.outcomes import result_of
 from schemas.messages import ImageRef, Result, Status, Step
-from streams.store import ImageStore
+from streams.store.port import ImageStore
 from tests.builders import NOW_MS, a_classified, a_request, an_image_ref, an_outcome
 
 

@@ -8,7 +8,7 @@ from replay.driver import audit
 from replay.gallery import SHOWN_PX, duration, render, shown
 from replay.report import build, open_pictures
 from schemas.messages import Result, Status
-from streams.store import MemoryImageStore
+from streams.store.port import MemoryImageStore
 from tests.replay.runs import a_painted_result, a_result, a_step, an_escalated_result, png, stored
 from tests.replay.test_report import facts
 

@@ -7,7 +7,7 @@ from replay.driver import Audit, audit
 from replay.report import Picture, RunFacts, build, identical_pictures, open_pictures, percentiles, verdict
 from replay.summary import rows
 from schemas.messages import Result, Status
-from streams.store import MemoryImageStore
+from streams.store.port import MemoryImageStore
 from tests.builders import a_plan, an_image_ref
 from tests.replay.runs import a_painted_result, a_result, a_step, an_escalated_result, png, stored
 

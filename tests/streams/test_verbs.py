@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from schemas.messages import GenerateRequest, Outcome, Status
 from schemas.record import Incoming, Outgoing
 from schemas.topics import DLQ, IMAGES, OUTCOMES, PROMPTS, RESULTS
-from streams import cluster, snapshot, stores
+from streams import cluster, snapshot
 from streams.cli import main
 from streams.client import RequestClient
 from streams.cluster import Found
@@ -21,7 +21,8 @@ from streams.memory import MemoryRecordProducer
 from streams.poison import dead_letter
 from streams.reading import now_ms
 from streams.settings import Settings
-from streams.store import MemoryImageStore, Stored
+from streams.store import open as stores
+from streams.store.port import MemoryImageStore, Stored
 from tests.builders import NOW_MS, a_request
 from tests.replay.runs import a_painted_result, a_result, png
 from tests.streams.test_client import Topic, record

@@ -5,7 +5,7 @@ import pytest
 from replay.audit.figures import Figures, PictureFigures, told, verdict
 from replay.audit.pictures import check, verified
 from schemas.errors import PochadeError
-from streams.store import MemoryImageStore, Stored, StoreUnavailable
+from streams.store.port import MemoryImageStore, Stored, StoreUnavailable
 
 FINE = Figures(accepted=1, outcomes={"COMPLETED": 1})
 

@@ -57,7 +57,7 @@ def test_a_role_that_is_launched_otherwise_is_the_same_command_behind_a_statemen
 
 def test_while_the_store_hangs_a_process_waits_for_it_and_then_goes_on(tmp_path: pathlib.Path) -> None:
     program = (
-        "import pathlib, threading, streams.store_folder as s; "
+        "import pathlib, threading, streams.store.folder as s; "
         f"mark = pathlib.Path({str(tmp_path / 'mark')!r}); mark.touch(); done = threading.Event(); "
         f"store = s.FolderImageStore(pathlib.Path({str(tmp_path / 'images')!r})); "
         "threading.Thread(target=lambda: (store.put('a', b'a'), done.set())).start(); "

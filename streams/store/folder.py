@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from urllib.parse import unquote, urlsplit
 
 from schemas.errors import PochadeError
-from streams.store import Stored, StoreUnavailable, is_content, is_key, key_of
+from streams.store.port import Stored, StoreUnavailable, is_content, is_key, key_of
 
 SPREAD = "[0-9a-f][0-9a-f]"  # the folders that keys begin with: nothing else in the folder is ours
 

@@ -3,8 +3,8 @@
 import pathlib
 
 from streams.settings import InvalidSettings, Settings
-from streams.store import ImageStore
-from streams.store_folder import FolderImageStore
+from streams.store.folder import FolderImageStore
+from streams.store.port import ImageStore
 
 
 def open_store(settings: Settings) -> ImageStore:
@@ -19,6 +19,6 @@ def open_store(settings: Settings) -> ImageStore:
         return FolderImageStore(pathlib.Path(store.folder or settings.home / "images"))
     if store.folder:
         raise InvalidSettings(f"store.url {store.url!r} and store.folder {store.folder!r} are both set: unset one")
-    from streams.store_s3 import S3ImageStore  # boto3: 0.3 s that nobody else needs
+    from streams.store.s3 import S3ImageStore  # boto3: 0.3 s that nobody else needs
 
     return S3ImageStore.open(store.url, store.s3_endpoint_url, store.s3_region)

@@ -10,10 +10,10 @@ import pytest
 
 from schemas.errors import PochadeError
 from streams.settings import InvalidSettings, load
-from streams.store import ImageStore, MemoryImageStore, Stored, StoreUnavailable
-from streams.store_folder import FolderImageStore
-from streams.stores import open_store
-from tests.streams.s3_server import s3_server, set_up_credentials
+from streams.store.folder import FolderImageStore
+from streams.store.open import open_store
+from streams.store.port import ImageStore, MemoryImageStore, Stored, StoreUnavailable
+from tests.streams.store.s3_server import s3_server, set_up_credentials
 
 KINDS = ("folder", "memory", "s3", "s3-prefix")
 HOUR_MS = 3_600_000

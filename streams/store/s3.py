@@ -14,7 +14,7 @@ from botocore.exceptions import BotoCoreError, ClientError, CredentialRetrievalE
 
 from schemas.errors import PochadeError
 from streams.settings import InvalidSettings
-from streams.store import Stored, StoreUnavailable, is_content, is_key, key_of
+from streams.store.port import Stored, StoreUnavailable, is_content, is_key, key_of
 
 URL = re.compile(r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:/([A-Za-z0-9._/-]*))?")
 RIGHTS = "s3:ListBucket, s3:GetObject, s3:PutObject, and s3:DeleteObject for gc"

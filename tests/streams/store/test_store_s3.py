@@ -8,9 +8,9 @@ import pytest
 
 from schemas.errors import PochadeError
 from streams.settings import InvalidSettings
-from streams.store import StoreUnavailable
-from streams.store_s3 import S3ImageStore, parsed
-from tests.streams.s3_server import answering, s3_server, set_up_credentials
+from streams.store.port import StoreUnavailable
+from streams.store.s3 import S3ImageStore, parsed
+from tests.streams.store.s3_server import answering, s3_server, set_up_credentials
 
 OUR_URI = "s3://the-bucket/ab/job-0123456789abcdef.png"
 
