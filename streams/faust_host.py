@@ -28,7 +28,7 @@ from streams.faust_security import faust_options
 from streams.producer import DeliveryFailed, RecordProducer, RecordTooLarge, size_of
 from streams.record_sets import Undecoded
 from streams.schema_wait import AGAIN_S, SchemaWait
-from streams.security import security_of
+from streams.security.security import security_of
 from streams.settings import Settings
 from streams.topic_limits import LIMITS, SENDS_ALONE
 

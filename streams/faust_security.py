@@ -5,8 +5,8 @@ from typing import Any
 import faust
 from faust.auth import OAuthCredentials
 
-from streams.security import OAUTHBEARER, Security
-from streams.tls import context_of
+from streams.security.security import OAUTHBEARER, Security
+from streams.security.tls import context_of
 
 
 def faust_options(security: Security) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def faust_options(security: Security) -> dict[str, Any]:
 def _credentials(security: Security) -> Any:
     context = context_of(security.tls) if security.tls is not None else None
     if security.mechanism == OAUTHBEARER and security.oidc is not None:
-        from streams.oidc import TokenProvider
+        from streams.security.oidc import TokenProvider
 
         return OAuthCredentials(oauth_cb=TokenProvider(security.oidc), ssl_context=context)
     if security.mechanism:

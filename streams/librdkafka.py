@@ -6,8 +6,8 @@ from collections.abc import Collection
 from confluent_kafka import Consumer, KafkaException, Producer
 
 from schemas.errors import PochadeError
-from streams.secret_files import with_secrets
-from streams.security import FAUST_ROLES, security_of
+from streams.security.secret_files import with_secrets
+from streams.security.security import FAUST_ROLES, security_of
 from streams.settings import Settings
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "log_level": "0"}

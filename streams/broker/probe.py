@@ -8,8 +8,8 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from schemas.errors import PochadeError
-from streams.refusals import plain, remedy
-from streams.secret_files import with_secrets
+from streams.security.refusals import plain, remedy
+from streams.security.secret_files import with_secrets
 
 TRY_S = 0.5
 REFUSED_S = 2.0  # another broker of the list may let us in, or a restarted one does not know its users yet

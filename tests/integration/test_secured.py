@@ -20,11 +20,11 @@ from confluent_kafka.admin import (
 from replay.processes import role_process
 from schemas.access import OPERATOR, ROLES, WHO
 from schemas.errors import PochadeError
-from streams import acls
-from streams.access_check import AccessDenied, check_access
-from streams.acl_admin import create_acls
-from streams.acls import principals
 from streams.broker import probe
+from streams.security import acls
+from streams.security.access_check import AccessDenied, check_access
+from streams.security.acl_admin import create_acls
+from streams.security.acls import principals
 from tests.certificates import Authority
 from tests.integration.conftest import PROJECT_KAFKA
 from tests.integration.secure_broker import ADMIN, ADMIN_PASSWORD, SecureBroker

@@ -5,7 +5,7 @@ import ssl
 import tempfile
 
 from schemas.errors import PochadeError
-from streams.security import Tls
+from streams.security.security import Tls
 
 
 def context_of(tls: Tls) -> ssl.SSLContext:

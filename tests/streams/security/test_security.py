@@ -18,8 +18,16 @@ from faust.types.auth import SASLMechanism
 from schemas.errors import PochadeError
 from streams.faust_security import faust_options
 from streams.librdkafka import check_properties
-from streams.oidc import NoToken, TokenProvider
-from streams.security import COUNTERPARTS, MECHANISMS, OF_LIBRDKAFKA_ALONE, REFUSED, Oidc, Unmapped, security_of
+from streams.security.oidc import NoToken, TokenProvider
+from streams.security.security import (
+    COUNTERPARTS,
+    MECHANISMS,
+    OF_LIBRDKAFKA_ALONE,
+    REFUSED,
+    Oidc,
+    Unmapped,
+    security_of,
+)
 from streams.settings import load
 from tests.certificates import Authority
 from tests.paths import ROOT

@@ -16,7 +16,7 @@ from schemas.errors import PochadeError
 from schemas.topics import full_name, jobs_topic
 from streams.admin import ANSWER_LIMIT_S, client_config
 from streams.broker import probe
-from streams.security import PLAINTEXT
+from streams.security.security import PLAINTEXT
 from streams.settings import Settings
 
 NEW_RIGHTS_S = 3.0  # brokers learn of a new right a moment after it was granted

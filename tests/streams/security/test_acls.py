@@ -7,8 +7,8 @@ from click.testing import CliRunner
 
 from schemas.access import WHO
 from schemas.errors import PochadeError
-from streams.acls import Resource, acls, commands, principals
 from streams.cli import main
+from streams.security.acls import Resource, acls, commands, principals
 
 PREFIX = "pochade"
 

@@ -4,9 +4,9 @@ import pathlib
 
 import pytest
 
-from streams.refusals import plain, remedy
-from streams.security import Tls
-from streams.tls import own_certificate_fault
+from streams.security.refusals import plain, remedy
+from streams.security.security import Tls
+from streams.security.tls import own_certificate_fault
 from tests.certificates import Authority, Signed
 
 CONFIG = {"bootstrap.servers": "127.0.0.1:1", "security.protocol": "SSL"}

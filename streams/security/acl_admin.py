@@ -14,8 +14,8 @@ from confluent_kafka.admin import (
 )
 
 from schemas.errors import PochadeError
-from streams.acls import Acl, Resource
 from streams.admin import ANSWER_LIMIT_S, client_config
+from streams.security.acls import Acl, Resource
 from streams.settings import Settings
 
 KINDS = {

@@ -6,8 +6,8 @@ import ssl
 from collections.abc import Iterable, Mapping
 
 from schemas.errors import PochadeError
-from streams.security import Tls, Unmapped, security_of
-from streams.tls import context_of, own_certificate_fault
+from streams.security.security import Tls, Unmapped, security_of
+from streams.security.tls import context_of, own_certificate_fault
 
 LOOK_S = 2.0  # for one handshake of our own, to hear what librdkafka does not tell
 AFTER = re.compile(r" \(after \d+ms in state \w+\)")

@@ -8,8 +8,8 @@ import httpx
 from aiokafka.abc import AbstractTokenProvider
 
 from schemas.errors import PochadeError
-from streams.security import Oidc
-from streams.tls import trusting
+from streams.security.security import Oidc
+from streams.security.tls import trusting
 
 TIMEOUT_S = 10.0
 RENEWED_AT = 0.8  # of a token's life, as librdkafka does
