@@ -9,8 +9,8 @@ from planner.catalog.parse import Catalog, run_ms
 from planner.serving.lanes import Occupation, batch_may_pass
 from schemas import topics
 from schemas.record import Delivered, Incoming, Outgoing
+from streams.codec.requests import request_id_of
 from streams.reading import now_ms
-from streams.request_codec import request_id_of
 
 LOOK_S = 0.05
 

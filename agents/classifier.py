@@ -15,8 +15,8 @@ from schemas.errors import InvalidRequest
 from schemas.messages import ClassifiedRequest, GenerateRequest
 from schemas.record import Delivered, Incoming, Outgoing
 from streams import metrics
+from streams.codec.requests import decode_request, request_id_of
 from streams.reading import now_ms
-from streams.request_codec import decode_request, request_id_of
 from streams.settings import Requests
 
 

@@ -23,9 +23,9 @@ from schemas import topics
 from schemas.messages import Cascade, GenerateRequest, ImageGenerated, Plan
 from schemas.record import Delivered, Incoming, Outgoing
 from streams import metrics
-from streams.codec import decode
+from streams.codec.avro import decode
+from streams.codec.requests import request_id_of
 from streams.reading import now_ms
-from streams.request_codec import request_id_of
 from streams.store.port import ImageStore, StoreUnavailable
 
 KEPT_AS_ASKED = "kept as it is: the request asked for this level"

@@ -20,7 +20,7 @@ from schemas.record import Headers, Incoming, Outgoing
 from schemas.topics import full_name
 from streams import logs, metrics
 from streams.barrier import Barrier, open_reader, write_barrier
-from streams.codec import decode, encode_result
+from streams.codec.avro import decode, encode_result
 from streams.partitioner import partition_of
 from streams.producer import RecordTooLarge, size_of
 from streams.reading import now_ms

@@ -28,11 +28,11 @@ from schemas.messages import Status
 from schemas.record import Incoming
 from schemas.topics import full_name
 from streams import metrics
+from streams.codec.held_back import HeldBack
+from streams.codec.schema_wait import SchemaWait
 from streams.groups import member_config
-from streams.held_back import HeldBack
 from streams.producer import KafkaRecordProducer, RecordProducer
 from streams.reading import incoming, take
-from streams.schema_wait import SchemaWait
 from streams.settings import Settings
 from streams.transactions import is_fenced
 

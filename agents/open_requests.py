@@ -14,7 +14,7 @@ from planner.serving.ended_ids import DIGEST_BYTES, digest_of
 from planner.serving.outcomes import is_overdue
 from schemas.record import Incoming
 from streams import metrics
-from streams.headers import DEADLINE
+from streams.codec.headers import DEADLINE
 
 MOST_DIGITS = 19  # of 64 bits
 TOLD = 1000  # open requests that a checkpoint names; a follower reads on before all others

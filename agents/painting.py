@@ -25,10 +25,10 @@ from schemas.errors import PochadeError
 from schemas.messages import GenerateJob, ImageGenerated
 from schemas.record import Outgoing
 from streams import metrics
-from streams.codec import decode
+from streams.codec.avro import decode
+from streams.codec.requests import request_id_of
 from streams.producer import RecordTooLarge
 from streams.reading import now_ms
-from streams.request_codec import request_id_of
 from streams.store.port import ImageStore
 from streams.topic_limits import LIMITS
 

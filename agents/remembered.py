@@ -25,7 +25,7 @@ from schemas.topics import CLASSIFIED, ENDED, RESULTS, SKEW_MS
 from streams import metrics
 from streams.admin import topic_name
 from streams.barrier import Barrier, read_past, read_to_end
-from streams.codec import decode, encode
+from streams.codec.avro import decode, encode
 from streams.passing import patiently
 from streams.settings import Settings
 

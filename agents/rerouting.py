@@ -18,10 +18,10 @@ from planner.serving.worker_loads import shortest_ms
 from schemas.messages import GenerateJob, Plan
 from schemas.record import Outgoing
 from streams import metrics
-from streams.codec import decode
+from streams.codec.avro import decode
+from streams.codec.requests import request_id_of
 from streams.producer import RecordProducer
 from streams.reading import now_ms
-from streams.request_codec import request_id_of
 from streams.topic_limits import written
 
 log = logging.getLogger(__name__)

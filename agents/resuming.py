@@ -20,9 +20,9 @@ from schemas.errors import PochadeError
 from schemas.record import Incoming
 from schemas.topics import full_name
 from streams import group_progress, snapshot
+from streams.codec.requests import request_id_of
 from streams.passing import patiently
 from streams.reading import now_ms
-from streams.request_codec import request_id_of
 from streams.settings import Settings
 
 if TYPE_CHECKING:

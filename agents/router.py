@@ -17,9 +17,9 @@ from schemas import topics
 from schemas.messages import ClassifiedRequest, Plan
 from schemas.record import Delivered, Headers, Incoming, Outgoing
 from streams import metrics
-from streams.codec import decode
+from streams.codec.avro import decode
+from streams.codec.requests import request_id_of
 from streams.reading import now_ms
-from streams.request_codec import request_id_of
 from streams.settings import Admission
 
 

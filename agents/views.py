@@ -17,7 +17,7 @@ from schemas.messages import Heartbeat, Pin, Plan
 from schemas.record import Incoming
 from streams import logs, metrics
 from streams.barrier import Barrier
-from streams.codec import decode
+from streams.codec.avro import decode
 from streams.control import read_plans, take_in
 from streams.control_tail import ControlLog, Place, plan_of, tail
 from streams.reading import Follower, now_ms

@@ -10,9 +10,9 @@ from schemas.avro import Message
 from schemas.messages import Event, GenerateJob, Outcome
 from schemas.record import Headers, Incoming, Outgoing
 from streams import metrics
-from streams.codec import encode
-from streams.headers import stamp
-from streams.poison import ERROR, dead_letter
+from streams.codec.avro import encode
+from streams.codec.headers import stamp
+from streams.codec.poison import ERROR, dead_letter
 from streams.producer import size_of
 from streams.topic_limits import LIMITS
 

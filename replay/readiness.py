@@ -7,7 +7,7 @@ from replay.audit.paintings import Paintings
 from schemas.messages import Heartbeat, ImageGenerated, Plan
 from schemas.record import Incoming
 from schemas.topics import FLEET, PLAN, PLAN_KEY
-from streams.codec import decode
+from streams.codec.avro import decode
 
 CAN_PAINT = {"ready", "painting"}
 

@@ -9,7 +9,7 @@ from typing import Any
 from planner.analysis.off_policy import Estimate, Interval, Past, as_it_went, estimate
 from schemas.errors import InvalidPlan, InvalidRecord, PochadeError
 from schemas.messages import Cascade, Plan, Result, Route, Status, Step
-from streams.codec import from_values
+from streams.codec.avro import from_values
 from streams.story import steps_of
 
 NEVER_ASKED = {"invalid", "cancelled", "unhonoured", "poison"}  # codes of ends that no plan would have changed

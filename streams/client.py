@@ -13,8 +13,8 @@ from schemas.errors import InvalidRecord, PochadeError
 from schemas.messages import GenerateRequest, Outcome, Result, Status
 from schemas.record import Delivered, Incoming, Outgoing
 from schemas.topics import OUTCOMES, PROMPTS, PROMPTS_BATCH, RESULTS
-from streams.codec import decode_result, encode
-from streams.headers import stamp
+from streams.codec.avro import decode_result, encode
+from streams.codec.headers import stamp
 from streams.producer import RecordProducer
 from streams.reading import Follower, now_ms
 from streams.settings import Settings

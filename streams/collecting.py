@@ -7,7 +7,7 @@ from schemas.errors import InvalidRecord
 from schemas.messages import ImageGenerated
 from schemas.record import Incoming
 from schemas.topics import RESULTS
-from streams.codec import decode, decode_result
+from streams.codec.avro import decode, decode_result
 from streams.store.port import Stored
 from streams.story import steps_of
 

@@ -15,11 +15,11 @@ from streams import metrics
 from streams.admin import topic_name
 from streams.barrier import Barrier, open_reader, read_past
 from streams.broker import embedded
-from streams.codec import decode, encode
-from streams.headers import stamp
+from streams.codec.avro import decode, encode
+from streams.codec.headers import stamp
+from streams.codec.schema_topic import tell
 from streams.producer import KafkaRecordProducer, send_all
 from streams.reading import Follower, incoming, now_ms
-from streams.schema_topic import tell
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)

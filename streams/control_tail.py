@@ -16,8 +16,8 @@ from schemas.messages import Plan
 from schemas.record import Incoming
 from streams.admin import client_config, topic_name
 from streams.broker import embedded
-from streams.codec import decode
-from streams.headers import FACT
+from streams.codec.avro import decode
+from streams.codec.headers import FACT
 from streams.passing import may_pass, patiently
 from streams.reading import incoming, poll_batch
 from streams.settings import Settings

@@ -15,7 +15,7 @@ from streams.broker import probe
 from streams.catalog_file import missing_models, read_catalog
 from streams.checks import Check, fail, ok, warn
 from streams.cluster import Found
-from streams.codec import decode
+from streams.codec.avro import decode
 from streams.control_tail import ControlLog, newest
 from streams.deployment_checks import (
     READS,

@@ -23,11 +23,11 @@ from schemas.record import Delivered, Incoming, Outgoing
 from schemas.topics import EVENTS, full_name
 from streams import logs, metrics
 from streams.admin import client_config
+from streams.codec.schema_wait import AGAIN_S, SchemaWait
 from streams.faust_consumer import App
 from streams.faust_security import faust_options
 from streams.producer import DeliveryFailed, RecordProducer, RecordTooLarge, size_of
 from streams.record_sets import Undecoded
-from streams.schema_wait import AGAIN_S, SchemaWait
 from streams.security.security import security_of
 from streams.settings import Settings
 from streams.topic_limits import LIMITS, SENDS_ALONE

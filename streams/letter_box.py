@@ -2,7 +2,7 @@
 
 from schemas.topics import DLQ, RESULTS
 from streams import snapshot
-from streams.codec import decode_result
+from streams.codec.avro import decode_result
 from streams.letters import Letter, base_id, letter_of
 from streams.reading import now_ms
 from streams.settings import Settings

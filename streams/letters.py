@@ -14,8 +14,8 @@ from schemas.errors import InvalidRecord, PochadeError
 from schemas.messages import ClassifiedRequest, GenerateJob, GenerateRequest, ImageGenerated, Outcome, Status
 from schemas.record import Headers, Incoming, Outgoing
 from schemas.topics import CLASSIFIED, IMAGES, OUTCOMES, PROMPTS
-from streams.codec import decode, encode
-from streams.poison import ERROR
+from streams.codec.avro import decode, encode
+from streams.codec.poison import ERROR
 
 REDRIVEN = "pochade_redriven"
 SUFFIX = re.compile(r"-redrive-\d+$")

@@ -2,7 +2,7 @@
 
 from schemas.errors import InvalidRecord
 from schemas.messages import Result, Status, Step
-from streams.codec import from_json
+from streams.codec.avro import from_json
 
 VERBS = {
     Status.REJECTED: "rejected",

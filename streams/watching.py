@@ -9,7 +9,7 @@ from schemas.errors import InvalidRecord
 from schemas.messages import Event
 from schemas.record import Incoming
 from schemas.topics import RESULTS
-from streams.codec import decode, decode_result
+from streams.codec.avro import decode, decode_result
 
 ENDED = "ended"
 

@@ -12,7 +12,7 @@ from rich.table import Column, Table
 
 from agents.planning.report import admission_told, cascade_told, counts_of, routes_told
 from schemas.messages import Cascade, Pin, Plan, Route
-from streams.codec import from_values
+from streams.codec.avro import from_values
 
 Row = Sequence[str]
 WHOLE = ("version", "policy", "variant")  # columns of names: never cut, however narrow the terminal

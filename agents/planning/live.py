@@ -9,7 +9,7 @@ from planner.observation.observation import Observation, Seen, live_workers
 from planner.observation.windows import DEMAND_MS
 from schemas import topics
 from schemas.messages import Heartbeat, Pin, Plan
-from streams.codec import decode
+from streams.codec.avro import decode
 from streams.reading import now_ms
 from streams.settings import Settings
 from streams.snapshot import past

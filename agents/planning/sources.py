@@ -16,7 +16,7 @@ from schemas.errors import PochadeError
 from schemas.messages import ClassifiedRequest, Plan
 from schemas.record import Incoming
 from streams import metrics
-from streams.codec import decode, decode_result
+from streams.codec.avro import decode, decode_result
 from streams.reading import Follower, now_ms
 from streams.settings import Settings
 from streams.story import steps_of

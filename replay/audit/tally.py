@@ -13,8 +13,8 @@ from schemas.errors import InvalidRecord
 from schemas.messages import Event, ImageGenerated, Outcome, Result, Status
 from schemas.record import Incoming
 from schemas.topics import CLASSIFIED, DLQ, EVENTS, IMAGES, OUTCOMES, PROMPTS, PROMPTS_BATCH, RESULTS
-from streams.codec import decode, decode_result
-from streams.request_codec import request_id_of
+from streams.codec.avro import decode, decode_result
+from streams.codec.requests import request_id_of
 from streams.story import steps_of
 
 Position = tuple[str, int]  # topic, partition

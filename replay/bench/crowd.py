@@ -18,7 +18,7 @@ from replay.bench.tally import Tally
 from replay.traces import poisson
 from schemas.messages import GenerateRequest, Status
 from schemas.topics import PROMPTS, RESULTS
-from streams.codec import decode_result
+from streams.codec.avro import decode_result
 from streams.producer import KafkaRecordProducer
 
 CATALOG, LEVEL, RUN_MS = "profile", "heavy", 200.0

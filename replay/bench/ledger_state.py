@@ -19,7 +19,7 @@ from replay.bench.tally import Tally
 from schemas.messages import EndedChunk
 from schemas.record import Outgoing
 from schemas.topics import ENDED, FLOW_PARTITIONS, OUTCOMES, RESULTS
-from streams.codec import encode
+from streams.codec.avro import encode
 from streams.reading import now_ms
 from streams.settings import Settings
 

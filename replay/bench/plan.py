@@ -9,7 +9,7 @@ from schemas.messages import Cascade, Plan, Route
 from schemas.record import Outgoing
 from schemas.topics import PLAN, PLAN_KEY
 from streams.catalog_file import text_of
-from streams.codec import encode
+from streams.codec.avro import encode
 from streams.reading import now_ms
 from streams.settings import Settings
 

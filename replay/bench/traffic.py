@@ -22,8 +22,8 @@ from schemas.messages import (
 from schemas.record import Outgoing
 from schemas.topics import full_name
 from streams.admin import client_config
-from streams.codec import encode
-from streams.headers import stamp
+from streams.codec.avro import encode
+from streams.codec.headers import stamp
 from streams.reading import now_ms
 from streams.settings import Settings
 

@@ -19,7 +19,7 @@ from replay.bench.site import Site
 from replay.bench.tally import Tally
 from schemas.messages import GenerateRequest, ImageGenerated
 from schemas.topics import IMAGES, jobs_topic
-from streams.codec import decode
+from streams.codec.avro import decode
 
 LIMITS = {"light": (">=", 0.90), "heavy": (">=", 0.97)}
 WARM_UP = 3  # pictures

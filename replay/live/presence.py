@@ -10,7 +10,7 @@ from schemas.messages import Heartbeat
 from schemas.topics import FLEET, PLAN, PLAN_KEY, PROMPTS
 from streams import admin, snapshot
 from streams.checks import check_workers
-from streams.codec import decode
+from streams.codec.avro import decode
 from streams.reading import now_ms
 from streams.settings import Settings
 

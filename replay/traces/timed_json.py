@@ -16,7 +16,7 @@ from replay.traces.lines import Lines
 from replay.traces.trace import Row, Wish
 from schemas.errors import InvalidRecord, InvalidRequest
 from schemas.messages import GenerateRequest
-from streams.prompt_file import request_of
+from streams.codec.prompt_file import request_of
 
 TIMES: Final[dict[str, Callable[[Any], float]]] = {
     "arrival_ms": lambda value: number(value, "milliseconds"),

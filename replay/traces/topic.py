@@ -12,7 +12,7 @@ from replay.traces.trace import InvalidTrace, Trace
 from schemas.errors import InvalidRecord, InvalidRequest
 from schemas.record import Incoming
 from schemas.topics import PROMPTS, PROMPTS_BATCH
-from streams.request_codec import decode_request
+from streams.codec.requests import decode_request
 from streams.settings import Settings
 from streams.window import between
 

@@ -62,7 +62,7 @@ def client(settings: "Settings") -> "Iterator[RequestClient]":
     """A client of the deployment, whose roles may be of an older release. Raises Unreachable, as `producer` does."""
     from schemas.messages import GenerateRequest, Outcome
     from streams.client import RequestClient
-    from streams.schema_topic import tell
+    from streams.codec.schema_topic import tell
 
     def tell_schemas(opened: "RecordProducer") -> None:
         tell(settings, opened, (GenerateRequest, Outcome))

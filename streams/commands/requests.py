@@ -64,7 +64,7 @@ def submit(
       pochade submit "a blue boat" --quality high -n 4 --steps 12 --strict
       pochade submit --file prompts.jsonl --wait
     """
-    from streams.prompt_file import request_of
+    from streams.codec.prompt_file import request_of
     from streams.reading import now_ms
 
     left_ms = _deadline_ms(deadline, deadline_ms)

@@ -32,7 +32,7 @@ def submit_file(
     Raises:
         PochadeError: bad lines, before anything is sent; or what had not ended in time.
     """
-    from streams.prompt_file import requests_in
+    from streams.codec.prompt_file import requests_in
     from streams.reading import now_ms
 
     assert file is not None

@@ -11,10 +11,10 @@ from schemas.errors import InvalidRecord
 from schemas.messages import ClassifiedRequest, GenerateRequest
 from schemas.record import Incoming, Outgoing
 from schemas.topics import DLQ, EVENTS, OUTCOMES
-from streams.codec import decode, encode
+from streams.codec.avro import decode, encode
+from streams.codec.poison import ERROR
 from streams.faust_host import AgentHost, StreamLogic
 from streams.memory import MemoryRecordProducer
-from streams.poison import ERROR
 from streams.producer import MOST_BYTES, size_of
 from streams.reading import now_ms
 from streams.settings import load

@@ -15,7 +15,7 @@ from schemas.avro import Message
 from schemas.messages import Heartbeat, Pin, Plan
 from schemas.record import Incoming, Outgoing
 from streams.barrier import Barrier
-from streams.codec import decode, encode
+from streams.codec.avro import decode, encode
 from streams.control_tail import Place
 
 SILENT_MS = 3000

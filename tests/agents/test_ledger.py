@@ -16,7 +16,7 @@ from agents.ledger_topics import LedgerTopics
 from schemas.messages import Result, Status
 from schemas.record import Incoming
 from schemas.topics import DAY_MS, DLQ, OUTCOMES, RESULTS, SKEW_MS, WINDOW_MS
-from streams.codec import decode
+from streams.codec.avro import decode
 from streams.partitioner import partition_of
 from streams.settings import Settings, load
 from tests.agents.stubs import a_record

@@ -37,9 +37,9 @@ from schemas.messages import (
 )
 from schemas.record import Incoming
 from schemas.topics import CLASSIFIED, DLQ, IMAGES, OUTCOMES, PLAN_KEY, RESULTS
-from streams.codec import decode, encode
+from streams.codec.avro import decode, encode
+from streams.codec.poison import ERROR
 from streams.memory import LeaseBoard, MemoryLease, MemoryRecordProducer
-from streams.poison import ERROR
 from streams.producer import MOST_BYTES, size_of
 from streams.reading import now_ms
 from streams.settings import Admission, Requests, load

@@ -10,7 +10,7 @@ from agents import open_requests
 from agents.open_requests import Open, OpenRequests
 from planner.serving.ended_ids import digest_of
 from schemas.record import Incoming
-from streams.headers import DEADLINE
+from streams.codec.headers import DEADLINE
 from tests.agents.stubs import a_record
 
 AHEAD_MS = 1000

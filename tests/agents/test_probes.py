@@ -15,8 +15,8 @@ from agents.running import not_alive
 from agents.worker import NO_BEAT_S, Worker
 from schemas.errors import PochadeError
 from streams import faust_host, logs
+from streams.codec.schema_wait import SchemaWait
 from streams.faust_host import AgentHost
-from streams.schema_wait import SchemaWait
 from tests.builders import a_variant
 
 

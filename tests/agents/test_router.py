@@ -14,7 +14,7 @@ from schemas.messages import GenerateJob, Outcome, PaintOptions, Route, Status
 from schemas.record import Delivered
 from schemas.topics import DLQ, OUTCOMES, jobs_topic
 from streams import metrics
-from streams.codec import encode
+from streams.codec.avro import encode
 from streams.reading import now_ms
 from streams.settings import Admission
 from tests.agents.stubs import StubFleet, StubPlans, a_record, read, topics_of

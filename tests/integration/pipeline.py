@@ -16,7 +16,7 @@ from schemas.messages import GenerateRequest, Heartbeat, Plan, Result
 from schemas.record import Incoming, Outgoing
 from schemas.topics import DLQ, FLEET, PLAN, PLAN_KEY, PROMPTS, RESULTS
 from streams.admin import create_topics
-from streams.codec import decode, decode_result, encode
+from streams.codec.avro import decode, decode_result, encode
 from streams.producer import KafkaRecordProducer, send_all
 from streams.reading import Follower, now_ms
 from streams.settings import Settings

@@ -10,7 +10,7 @@ from replay.audit.reading import audit
 from schemas.messages import Result
 from schemas.record import Outgoing
 from schemas.topics import PROMPTS, RESULTS
-from streams.codec import encode
+from streams.codec.avro import encode
 from streams.producer import KafkaRecordProducer, send_all
 from streams.reading import now_ms
 from streams.settings import Settings

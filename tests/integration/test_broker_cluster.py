@@ -15,7 +15,7 @@ from schemas.topics import OUTCOMES, PROMPTS, RESULTS, TABLE
 from streams import snapshot
 from streams.admin import client_config, create_topics, topic_name
 from streams.broker.cluster import BrokerCluster
-from streams.codec import encode
+from streams.codec.avro import encode
 from streams.producer import KafkaRecordProducer
 from streams.settings import Settings
 from tests.builders import a_request, an_outcome

@@ -12,9 +12,9 @@ from schemas.messages import Pin, Plan, Route
 from schemas.record import Incoming, Outgoing
 from schemas.topics import PIN_KEY, PLAN, PLAN_KEY
 from streams import control_tail, reading
-from streams.codec import encode
+from streams.codec.avro import encode
+from streams.codec.headers import FACT
 from streams.control_tail import ControlLog, Place, newest, plan_of
-from streams.headers import FACT
 from streams.producer import KafkaRecordProducer, send_all
 from streams.settings import Settings
 from tests.builders import a_catalog, a_plan

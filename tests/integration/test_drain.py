@@ -9,7 +9,7 @@ from schemas.messages import ImageGenerated, Status
 from schemas.record import Incoming
 from schemas.topics import IMAGES
 from streams.admin import create_topics
-from streams.codec import decode
+from streams.codec.avro import decode
 from streams.reading import Follower
 from streams.settings import Settings, load
 from tests.integration.pipeline import Pipeline

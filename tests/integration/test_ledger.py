@@ -13,7 +13,7 @@ from schemas.messages import Outcome, Result, Status
 from schemas.record import Incoming, Outgoing
 from schemas.topics import DLQ, OUTCOMES, RESULTS
 from streams.admin import client_config, create_topics, topic_name
-from streams.codec import decode, encode
+from streams.codec.avro import decode, encode
 from streams.producer import KafkaRecordProducer, send_all
 from streams.reading import Follower, now_ms
 from streams.settings import Settings

@@ -29,8 +29,8 @@ from schemas.record import Incoming
 from schemas.topics import CLASSIFIED, DAY_MS, DLQ, ENDED, OUTCOMES, RESULTS
 from streams import snapshot
 from streams.admin import client_config, create_topics, topic_name
-from streams.codec import decode, encode
-from streams.headers import DEADLINE
+from streams.codec.avro import decode, encode
+from streams.codec.headers import DEADLINE
 from streams.partitioner import partition_of
 from streams.producer import KafkaRecordProducer
 from streams.reading import now_ms

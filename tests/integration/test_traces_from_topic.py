@@ -12,7 +12,7 @@ from schemas.messages import GenerateRequest
 from schemas.record import Outgoing
 from schemas.topics import PROMPTS, PROMPTS_BATCH, RESULTS
 from streams.cli import main
-from streams.codec import encode
+from streams.codec.avro import encode
 from streams.producer import KafkaRecordProducer, send_all
 from streams.reading import now_ms
 from streams.settings import Settings

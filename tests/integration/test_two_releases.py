@@ -14,11 +14,11 @@ from schemas.messages import GenerateRequest, Result, Status
 from schemas.record import Incoming, Outgoing
 from schemas.topics import DLQ, PROMPTS, RESULTS, SCHEMAS
 from streams.admin import create_topics, own_topics, topic_name
-from streams.codec import decode_result, encode
+from streams.codec.avro import decode_result, encode
+from streams.codec.schema_topic import entry_in, told
 from streams.commands.opening import client
 from streams.producer import KafkaRecordProducer, send_all
 from streams.reading import Follower, now_ms
-from streams.schema_topic import entry_in, told
 from streams.settings import Settings
 from streams.snapshot import past
 from tests.integration.waiting import ask, poll_until

@@ -15,7 +15,7 @@ from schemas.topics import DLQ, IMAGES, RESULTS, TABLE, full_name, jobs_topic
 from streams import snapshot
 from streams.admin import client_config
 from streams.client import RequestClient
-from streams.codec import decode
+from streams.codec.avro import decode
 from streams.settings import Settings, load
 from tests.integration.pipeline import Pipeline, running_pipeline
 from tests.patience import PATIENCE_S

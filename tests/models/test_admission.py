@@ -22,7 +22,7 @@ from planner.serving.tenants.tenants import OPEN_MS
 from schemas.messages import Admission, GenerateJob, GenerateRequest, Outcome, PaintOptions, Plan, Route, Status
 from schemas.record import Incoming
 from schemas.topics import OUTCOMES
-from streams.codec import decode
+from streams.codec.avro import decode
 from streams.settings import Admission as Limits
 from tests.agents.stubs import SILENT_MS, StubFleet, StubPlans, a_record
 from tests.builders import NOW_MS, a_catalog, a_classified, a_heartbeat, a_plan, a_request, owned

@@ -17,7 +17,7 @@ from schemas.errors import InvalidPlan, PochadeError
 from schemas.messages import Pin, Plan, Route
 from schemas.record import Incoming, Outgoing
 from schemas.topics import PIN_KEY, PLAN_KEY
-from streams.codec import decode, encode
+from streams.codec.avro import decode, encode
 from streams.memory import LeaseBoard, MemoryLease
 from streams.settings import load
 from tests.agents.stubs import a_record

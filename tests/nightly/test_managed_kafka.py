@@ -25,7 +25,7 @@ from schemas.topics import jobs_topic
 from streams import admin, snapshot
 from streams.broker.config import HOST, free_ports
 from streams.checks import Check, Verdict
-from streams.codec import encode
+from streams.codec.avro import encode
 from streams.examination import examine
 from streams.producer import KafkaRecordProducer, send_all
 from streams.settings import Settings, load

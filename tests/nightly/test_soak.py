@@ -25,7 +25,7 @@ from schemas.topics import PROMPTS
 from streams.broker import java as broker_java
 from streams.broker import probe
 from streams.broker.config import HOST, lasting_ports, properties
-from streams.codec import encode
+from streams.codec.avro import encode
 from streams.reading import now_ms
 from streams.settings import Settings, load
 from tests.integration.pipeline import Pipeline

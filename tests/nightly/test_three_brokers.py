@@ -17,7 +17,7 @@ from schemas.topics import FLOW_PARTITIONS, OUTCOMES, RESULTS
 from streams import snapshot
 from streams.admin import create_topics, topic_name
 from streams.broker.cluster import BrokerCluster
-from streams.codec import encode
+from streams.codec.avro import encode
 from streams.reading import now_ms
 from streams.settings import Settings
 from tests.builders import an_outcome

@@ -9,7 +9,7 @@ from replay.commands.measuring import lines
 from schemas import messages
 from schemas.record import Incoming
 from schemas.topics import CLASSIFIED, IMAGES, OUTCOMES, PROMPTS, jobs_topic
-from streams.codec import decode
+from streams.codec.avro import decode
 from streams.settings import Settings
 
 

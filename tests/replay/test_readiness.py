@@ -5,7 +5,7 @@ from replay.readiness import PaintedView, Readiness
 from schemas.avro import Message
 from schemas.record import Incoming
 from schemas.topics import FLEET, IMAGES, PIN_KEY, PLAN, PLAN_KEY
-from streams.codec import encode
+from streams.codec.avro import encode
 from tests.builders import NOW_MS, a_heartbeat, a_job, a_plan, an_image
 
 

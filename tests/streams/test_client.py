@@ -8,7 +8,7 @@ from schemas.messages import GenerateRequest, Result
 from schemas.record import Incoming
 from schemas.topics import RESULTS
 from streams.client import SKEW_MS, OnRecord, RequestClient
-from streams.codec import decode, encode
+from streams.codec.avro import decode, encode
 from streams.memory import MemoryRecordProducer
 from streams.settings import Settings
 from tests.builders import NOW_MS, a_request

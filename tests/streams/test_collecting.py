@@ -6,7 +6,7 @@ import pytest
 
 from schemas.record import Incoming
 from schemas.topics import IMAGES
-from streams.codec import encode
+from streams.codec.avro import encode
 from streams.collecting import ORPHAN_MS, Mentions, choose
 from streams.store.port import MemoryImageStore, Stored
 from tests.builders import NOW_MS, a_classified, a_job, a_request, an_image, an_image_ref

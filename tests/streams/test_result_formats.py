@@ -6,7 +6,7 @@ import pytest
 
 from schemas.errors import InvalidRecord, PochadeError, Unknown
 from schemas.messages import Status
-from streams.codec import decode_result, encode_result
+from streams.codec.avro import decode_result, encode_result
 from streams.settings import load
 from tests.replay.runs import a_result, a_step
 

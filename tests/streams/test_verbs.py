@@ -15,10 +15,10 @@ from streams import cluster, snapshot
 from streams.cli import main
 from streams.client import RequestClient
 from streams.cluster import Found
-from streams.codec import decode, encode
+from streams.codec.avro import decode, encode
+from streams.codec.poison import dead_letter
 from streams.commands import opening
 from streams.memory import MemoryRecordProducer
-from streams.poison import dead_letter
 from streams.reading import now_ms
 from streams.settings import Settings
 from streams.store import open as stores

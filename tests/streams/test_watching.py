@@ -7,7 +7,7 @@ import pytest
 from schemas.messages import Event, Status
 from schemas.record import Incoming
 from schemas.topics import EVENTS
-from streams.codec import encode, encode_result
+from streams.codec.avro import encode, encode_result
 from streams.watching import Watch, note_of
 from tests.builders import NOW_MS
 from tests.replay.runs import a_result, a_step

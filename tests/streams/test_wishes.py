@@ -4,8 +4,8 @@ import click
 import pytest
 
 from schemas.errors import InvalidRequest
+from streams.codec.prompt_file import request_of
 from streams.commands.wishes import fields_of
-from streams.prompt_file import request_of
 
 
 def test_what_was_not_given_is_left_to_the_request() -> None:

@@ -5,7 +5,7 @@ import pytest
 from planner.serving.outcomes import result_of
 from replay.audit.figures import verdict
 from schemas.topics import CLASSIFIED, IMAGES, OUTCOMES, PROMPTS, PROMPTS_BATCH, RESULTS
-from streams.codec import encode
+from streams.codec.avro import encode
 from tests.builders import NOW_MS, a_classified, a_job, a_request, an_image, an_image_ref
 from tests.replay.audit.topics import JOBS, Topics, a_failure, an_end
 

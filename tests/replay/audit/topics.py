@@ -9,7 +9,7 @@ from replay.audit.tally import Tally
 from schemas.messages import Event, ImageGenerated, Outcome, Result
 from schemas.record import Incoming
 from schemas.topics import CLASSIFIED, DLQ, EVENTS, IMAGES, OUTCOMES, PROMPTS, RESULTS, jobs_topic
-from streams.codec import encode
+from streams.codec.avro import encode
 from tests.builders import NOW_MS, a_classified, a_job, a_request, an_image
 
 JOBS = jobs_topic("light", 1).name

@@ -16,7 +16,7 @@ from schemas.messages import Status
 from schemas.record import Outgoing
 from schemas.topics import PROMPTS_BATCH
 from streams.cli import main
-from streams.codec import encode
+from streams.codec.avro import encode
 from streams.settings import Settings
 from tests.builders import NOW_MS, a_request, an_outcome
 

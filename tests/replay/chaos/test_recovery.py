@@ -10,7 +10,7 @@ from replay.chaos.recovery import Recovery, Wait, of, too_slow
 from replay.chaos.schedule import Fault
 from replay.chaos.world import NotThere, World
 from schemas.topics import RESULTS
-from streams.codec import encode
+from streams.codec.avro import encode
 from tests.builders import NOW_MS
 from tests.replay.audit.topics import Topics, a_failure
 

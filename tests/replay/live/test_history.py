@@ -2,7 +2,7 @@ from replay.live.history import MOST_BEFORE, Published, _before, _plans, publish
 from replay.live.identity import Ids
 from schemas.record import Incoming
 from schemas.topics import CLASSIFIED, PLAN, PLAN_KEY, PROMPTS, PROMPTS_BATCH
-from streams.codec import encode
+from streams.codec.avro import encode
 from tests.builders import NOW_MS, a_classified, a_plan, a_request
 
 IDS = Ids("run", "abc", 3)

@@ -8,7 +8,7 @@ from schemas.errors import InvalidRecord, InvalidRequest, Unknown
 from schemas.ids import request_id_of_record
 from schemas.messages import GenerateRequest, PaintOptions
 from schemas.record import Incoming
-from streams.codec import decode, is_unicode, json_object
+from streams.codec.avro import decode, is_unicode, json_object
 
 OPTIONS = typing.get_type_hints(PaintOptions)
 HINTS = {**typing.get_type_hints(GenerateRequest), **OPTIONS}  # options stand beside the other keys in JSON

@@ -1,6 +1,6 @@
 """Headers: traces continue, facts are text, unknown headers travel on."""
 
-from streams.headers import stamp
+from streams.codec.headers import stamp
 
 
 def a_stamp(incoming: dict[str, bytes]) -> dict[str, bytes]:

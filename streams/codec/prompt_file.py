@@ -9,7 +9,7 @@ from schemas.ids import new_request_id
 from schemas.messages import GenerateRequest
 from schemas.record import Incoming
 from schemas.topics import PROMPTS
-from streams.request_codec import decode_request
+from streams.codec.requests import decode_request
 
 TOLD = 10  # bad lines that a message names
 

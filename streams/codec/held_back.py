@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterable, Sequence
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from streams.codec import awaited_schema
-from streams.schema_wait import SchemaWait
+from streams.codec.avro import awaited_schema
+from streams.codec.schema_wait import SchemaWait
 
 
 class HeldBack:

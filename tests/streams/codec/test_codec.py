@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from schemas.errors import InvalidRecord, InvalidRequest
 from schemas.messages import Event, GenerateRequest, Outcome, PaintOptions, Plan, Status, Step
 from schemas.record import Incoming
-from streams.codec import decode, encode, from_values
-from streams.request_codec import decode_request, request_id_of
+from streams.codec.avro import decode, encode, from_values
+from streams.codec.requests import decode_request, request_id_of
 from tests.builders import an_outcome
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=200)

@@ -13,10 +13,10 @@ from schemas.messages import GenerateRequest, Status
 from schemas.topics import PROMPTS
 from streams.cli import main
 from streams.client import RequestClient
-from streams.codec import decode
+from streams.codec.avro import decode
+from streams.codec.prompt_file import InvalidFile, requests_in
 from streams.commands import opening
 from streams.memory import MemoryRecordProducer
-from streams.prompt_file import InvalidFile, requests_in
 from streams.settings import Settings
 from tests.builders import NOW_MS
 from tests.replay.runs import a_result, a_step

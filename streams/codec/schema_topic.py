@@ -18,9 +18,9 @@ from schemas.record import Incoming, Outgoing
 from schemas.registry import Registered, latest
 from schemas.topics import SCHEMAS
 from streams.admin import own_topics, topic_name
+from streams.codec.registry_client import open_registry
 from streams.producer import RecordProducer
 from streams.reading import Follower
-from streams.registry_client import open_registry
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from schemas.messages import GenerateRequest, Status
 from schemas.topics import PROMPTS
 from streams.cli import main
 from streams.client import RequestClient
-from streams.codec import decode
+from streams.codec.avro import decode
 from streams.commands import requests
 from streams.memory import MemoryRecordProducer
 from streams.settings import Settings

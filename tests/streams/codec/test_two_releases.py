@@ -19,15 +19,16 @@ from schemas.messages import ClassifiedRequest, Plan
 from schemas.record import Delivered, Incoming, Outgoing
 from schemas.registry import Registered, by_id, registered
 from schemas.topics import CLASSIFIED, FLEET, OUTCOMES, PLAN_KEY, PROMPTS, SCHEMAS
-from streams import codec, faust_host, schema_topic, schema_wait
+from streams import faust_host
 from streams.broker import registry_server
-from streams.codec import awaited_schema, decode, encode
+from streams.codec import avro, schema_topic, schema_wait
+from streams.codec.avro import awaited_schema, decode, encode
+from streams.codec.held_back import HeldBack
+from streams.codec.schema_topic import KnownSchemas, entry_in, told
+from streams.codec.schema_wait import GRACE_EVERY_S, GRACE_S, SchemaWait
 from streams.faust_host import AgentHost
-from streams.held_back import HeldBack
 from streams.memory import MemoryRecordProducer
 from streams.reading import Follower
-from streams.schema_topic import KnownSchemas, entry_in, told
-from streams.schema_wait import GRACE_EVERY_S, GRACE_S, SchemaWait
 from streams.settings import Registry as RegistrySettings
 from streams.settings import load
 from tests.agents.stubs import a_record
@@ -55,7 +56,7 @@ def of_tomorrow() -> bytes:
 
 def forget() -> None:
     LATER.forget()
-    codec._schemas.cache_clear()
+    avro._schemas.cache_clear()
 
 
 def learn() -> None:

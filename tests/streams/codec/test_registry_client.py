@@ -12,13 +12,7 @@ import pytest
 from schemas.errors import PochadeError
 from schemas.registry import latest
 from streams.broker import registry_server
-from streams.registry_client import (
-    NoSuchSchema,
-    RegistryClient,
-    RegistryFailed,
-    RegistryRefused,
-    open_registry,
-)
+from streams.codec.registry_client import NoSuchSchema, RegistryClient, RegistryFailed, RegistryRefused, open_registry
 from streams.settings import Registry
 from tests.certificates import Authority
 
