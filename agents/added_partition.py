@@ -13,9 +13,9 @@ from agents.remembered import ROLE
 from schemas.record import Incoming, Outgoing
 from schemas.topics import OUTCOMES
 from streams import metrics
-from streams.admin import topic_name
-from streams.partitioner import partition_of
-from streams.producer import RecordProducer, send_all
+from streams.kafka.clients import topic_name
+from streams.kafka.partitioner import partition_of
+from streams.kafka.producer import RecordProducer, send_all
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)

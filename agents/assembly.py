@@ -17,16 +17,16 @@ from agents.sweeping import sweeper_of
 from planner.catalog.parse import Catalog
 from schemas.topics import OUTCOMES
 from streams import logs
-from streams.groups import classic_settings
 from streams.health import Health, Probe, served
-from streams.librdkafka import check_properties
-from streams.producer import KafkaRecordProducer
+from streams.kafka.groups import classic_settings
+from streams.kafka.librdkafka import check_properties
+from streams.kafka.producer import KafkaRecordProducer
+from streams.kafka.topic_limits import batching, kept_fresh
 from streams.settings import Settings
 from streams.store.open import open_store
-from streams.topic_limits import batching, kept_fresh
 
 if TYPE_CHECKING:  # half a second of imports, which roles with a thread of their own do without
-    from streams.faust_host import AgentHost, StreamLogic
+    from streams.faust.host import AgentHost, StreamLogic
 
 TORCH_ROLES = {"worker", "discriminator"}
 STREAM_ROLES = {"classifier", "router", "discriminator"}
@@ -88,7 +88,7 @@ def assemble(settings: Settings, roles: frozenset[str]) -> Iterator[Process]:
                 process.threaded[SWEEPER] = sweeper.run
                 probes[SWEEPER] = (lambda: "", partial(not_alive, SWEEPER))
             if role in STREAM_ROLES:
-                from streams.faust_host import AgentHost
+                from streams.faust.host import AgentHost
 
                 hosted = classic_settings(settings)
                 for logic in _logics(role, settings, catalog, views, process):
@@ -161,7 +161,7 @@ def _threaded(
     if role == "planner":
         from agents.planning.loop import PlannerLoop
         from planner.policies import DEFAULT, named
-        from streams.lease import KafkaLease
+        from streams.kafka.lease import KafkaLease
 
         named(settings.planner.policy or DEFAULT)
         lease = KafkaLease(settings)

@@ -10,7 +10,7 @@ from planner.serving.lanes import Occupation, batch_may_pass
 from schemas import topics
 from schemas.record import Delivered, Incoming, Outgoing
 from streams.codec.requests import request_id_of
-from streams.reading import now_ms
+from streams.kafka.consumer import now_ms
 
 LOOK_S = 0.05
 

@@ -16,7 +16,7 @@ from schemas.messages import ClassifiedRequest, GenerateRequest
 from schemas.record import Delivered, Incoming, Outgoing
 from streams import metrics
 from streams.codec.requests import decode_request, request_id_of
-from streams.reading import now_ms
+from streams.kafka.consumer import now_ms
 from streams.settings import Requests
 
 

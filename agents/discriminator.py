@@ -25,7 +25,7 @@ from schemas.record import Delivered, Incoming, Outgoing
 from streams import metrics
 from streams.codec.avro import decode
 from streams.codec.requests import request_id_of
-from streams.reading import now_ms
+from streams.kafka.consumer import now_ms
 from streams.store.port import ImageStore, StoreUnavailable
 
 KEPT_AS_ASKED = "kept as it is: the request asked for this level"

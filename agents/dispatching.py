@@ -13,8 +13,8 @@ from schemas import ids
 from schemas.messages import ClassifiedRequest, GenerateJob, PaintOptions, Plan, Step
 from schemas.record import Delivered, Headers, Outgoing
 from streams import metrics
-from streams.reading import now_ms
-from streams.topic_limits import LIMITS
+from streams.kafka.consumer import now_ms
+from streams.kafka.topic_limits import LIMITS
 
 NOWHERE = -1  # an offset that every heartbeat has counted
 PULL_WAIT_S = 0.005  # how often a job that waits for an idle worker looks again

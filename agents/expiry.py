@@ -19,9 +19,9 @@ from schemas import topics
 from schemas.record import Incoming
 from schemas.topics import full_name
 from streams import metrics
-from streams.barrier import open_reader
-from streams.passing import may_pass, patiently
-from streams.reading import incoming, poll_batch
+from streams.kafka.barrier import open_reader
+from streams.kafka.consumer import incoming, poll_batch
+from streams.kafka.errors import may_pass, patiently
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)

@@ -15,8 +15,8 @@ from planner.serving.in_hand import left_ms, told_state
 from schemas import topics
 from schemas.messages import Heartbeat, OwnedPartition
 from streams import metrics
-from streams.producer import RecordProducer
-from streams.reading import now_ms
+from streams.kafka.consumer import now_ms
+from streams.kafka.producer import RecordProducer
 from streams.watchdog import Watchdog
 
 log = logging.getLogger(__name__)

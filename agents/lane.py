@@ -19,13 +19,13 @@ from schemas.messages import ClassifiedRequest, Outcome
 from schemas.record import Headers, Incoming, Outgoing
 from schemas.topics import full_name
 from streams import logs, metrics
-from streams.barrier import Barrier, open_reader, write_barrier
 from streams.codec.avro import decode, encode_result
-from streams.partitioner import partition_of
-from streams.producer import RecordTooLarge, size_of
-from streams.reading import now_ms
+from streams.kafka.barrier import Barrier, open_reader, write_barrier
+from streams.kafka.consumer import now_ms
+from streams.kafka.partitioner import partition_of
+from streams.kafka.producer import RecordTooLarge, size_of
+from streams.kafka.transactions import open_producer, watchdog
 from streams.settings import Settings
-from streams.transactions import open_producer, watchdog
 from streams.watchdog import Bite
 
 log = logging.getLogger(__name__)

@@ -30,11 +30,11 @@ from schemas.topics import full_name
 from streams import metrics
 from streams.codec.held_back import HeldBack
 from streams.codec.schema_wait import SchemaWait
-from streams.groups import member_config
-from streams.producer import KafkaRecordProducer, RecordProducer
-from streams.reading import incoming, take
+from streams.kafka.consumer import incoming, take
+from streams.kafka.groups import member_config
+from streams.kafka.producer import KafkaRecordProducer, RecordProducer
+from streams.kafka.transactions import is_fenced
 from streams.settings import Settings
-from streams.transactions import is_fenced
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)

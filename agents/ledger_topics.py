@@ -10,10 +10,10 @@ from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from schemas.topics import CLASSIFIED, DLQ, ENDED, OUTCOMES, RESULTS, WINDOW_MS
-from streams.admin import client_config, topic_name
-from streams.producer import MOST_BYTES
+from streams.kafka.clients import client_config, topic_name
+from streams.kafka.producer import MOST_BYTES
+from streams.kafka.transactions import BATCH_BYTES
 from streams.settings import Settings
-from streams.transactions import BATCH_BYTES
 
 log = logging.getLogger(__name__)
 

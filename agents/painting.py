@@ -27,10 +27,10 @@ from schemas.record import Outgoing
 from streams import metrics
 from streams.codec.avro import decode
 from streams.codec.requests import request_id_of
-from streams.producer import RecordTooLarge
-from streams.reading import now_ms
+from streams.kafka.consumer import now_ms
+from streams.kafka.producer import RecordTooLarge
+from streams.kafka.topic_limits import LIMITS
 from streams.store.port import ImageStore
-from streams.topic_limits import LIMITS
 
 log = logging.getLogger(__name__)
 

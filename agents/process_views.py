@@ -6,9 +6,9 @@ from typing import TypeVar
 
 from agents.views import EndedView, FleetView, PlanView
 from planner.catalog.parse import Catalog
-from streams.admin import create_topics
 from streams.codec.schema_topic import KnownSchemas, told
-from streams.producer import RecordProducer, send_all
+from streams.kafka.clients import create_topics
+from streams.kafka.producer import RecordProducer, send_all
 from streams.security.access_check import check_access
 from streams.settings import Settings
 

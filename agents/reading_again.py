@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from schemas.record import Incoming
-from streams.barrier import open_reader
-from streams.passing import may_pass
-from streams.reading import incoming, poll_batch
+from streams.kafka.barrier import open_reader
+from streams.kafka.consumer import incoming, poll_batch
+from streams.kafka.errors import may_pass
 from streams.settings import Settings
 
 LIMIT_S = 10.0

@@ -23,10 +23,10 @@ from schemas.messages import EndedChunk
 from schemas.record import Delivered, Outgoing
 from schemas.topics import CLASSIFIED, ENDED, RESULTS, SKEW_MS
 from streams import metrics
-from streams.admin import topic_name
-from streams.barrier import Barrier, read_past, read_to_end
 from streams.codec.avro import decode, encode
-from streams.passing import patiently
+from streams.kafka.barrier import Barrier, read_past, read_to_end
+from streams.kafka.clients import topic_name
+from streams.kafka.errors import patiently
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)

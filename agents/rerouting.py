@@ -20,9 +20,9 @@ from schemas.record import Outgoing
 from streams import metrics
 from streams.codec.avro import decode
 from streams.codec.requests import request_id_of
-from streams.producer import RecordProducer
-from streams.reading import now_ms
-from streams.topic_limits import written
+from streams.kafka.consumer import now_ms
+from streams.kafka.producer import RecordProducer
+from streams.kafka.topic_limits import written
 
 log = logging.getLogger(__name__)
 

@@ -19,10 +19,10 @@ from schemas import topics
 from schemas.errors import PochadeError
 from schemas.record import Incoming
 from schemas.topics import full_name
-from streams import group_progress, snapshot
 from streams.codec.requests import request_id_of
-from streams.passing import patiently
-from streams.reading import now_ms
+from streams.kafka import offsets, snapshot
+from streams.kafka.consumer import now_ms
+from streams.kafka.errors import patiently
 from streams.settings import Settings
 
 if TYPE_CHECKING:
@@ -67,11 +67,11 @@ def settle(settings: Settings, source: str, group: str) -> None:
 
 
 def _settle(settings: Settings, resumer: "Resumer", name: str, group: str) -> None:
-    with group_progress.asking(settings, group) as client:
-        found = resumer.look(client, patiently(lambda: group_progress.uncommitted(client, name), ANSWER_S, NEW))
+    with offsets.asking(settings, group) as client:
+        found = resumer.look(client, patiently(lambda: offsets.uncommitted(client, name), ANSWER_S, NEW))
         begins = [TopicPartition(name, p, each.begin) for p, each in found.items() if each.was_looked_up]
         if begins:
-            group_progress.commit_alone(client, begins)
+            offsets.commit_alone(client, begins)
 
 
 class Resumer:
@@ -87,7 +87,7 @@ class Resumer:
         self._settings, self._topic, self._id_of = settings, topic, id_of
         self._kept_ms = float(topic.config["retention.ms"])
 
-    def look(self, client: group_progress.Asked, uncommitted: Collection[int]) -> dict[int, Unfinished]:
+    def look(self, client: offsets.Asked, uncommitted: Collection[int]) -> dict[int, Unfinished]:
         """What is still to be done of partitions of which nothing is committed.
 
         Raises:
@@ -95,7 +95,7 @@ class Resumer:
             KafkaException: the cluster does not answer.
         """
         name = full_name(self._settings.kafka.prefix, self._topic.name)
-        spans = group_progress.ends_of(client, [TopicPartition(name, p) for p in uncommitted])
+        spans = offsets.ends_of(client, [TopicPartition(name, p) for p in uncommitted])
         found = {p: Unfinished(first, was_looked_up=False) for p, (first, _) in spans.items()}
         filled = [TopicPartition(name, p, now_ms() - REMEMBERED_MS) for p, (first, end) in spans.items() if first < end]
         forgotten: dict[int, int] = {}

@@ -19,7 +19,7 @@ from schemas.record import Delivered, Headers, Incoming, Outgoing
 from streams import metrics
 from streams.codec.avro import decode
 from streams.codec.requests import request_id_of
-from streams.reading import now_ms
+from streams.kafka.consumer import now_ms
 from streams.settings import Admission
 
 

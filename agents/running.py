@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from streams import metrics
 
 if TYPE_CHECKING:
-    from streams.faust_host import AgentHost
+    from streams.faust.host import AgentHost
 
 log = logging.getLogger(__name__)
 

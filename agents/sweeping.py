@@ -23,9 +23,9 @@ from planner.observation.observation import live_workers
 from planner.serving.reroute import stranded
 from schemas.messages import Plan
 from schemas.topics import full_name, jobs_topic, worker_group
-from streams.group_progress import Unread, refresh, unread
-from streams.producer import RecordProducer
-from streams.reading import now_ms
+from streams.kafka.consumer import now_ms
+from streams.kafka.offsets import Unread, refresh, unread
+from streams.kafka.producer import RecordProducer
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)

@@ -16,11 +16,11 @@ from schemas.errors import InvalidPlan, InvalidRecord, UnknownSchema
 from schemas.messages import Heartbeat, Pin, Plan
 from schemas.record import Incoming
 from streams import logs, metrics
-from streams.barrier import Barrier
 from streams.codec.avro import decode
-from streams.control import read_plans, take_in
-from streams.control_tail import ControlLog, Place, plan_of, tail
-from streams.reading import Follower, now_ms
+from streams.control.tail import ControlLog, Place, plan_of, tail
+from streams.control.topic import read_plans, take_in
+from streams.kafka.barrier import Barrier
+from streams.kafka.consumer import Follower, now_ms
 from streams.settings import Settings
 
 FORGET_MS = 600_000  # a worker unheard of for longer leaves the view

@@ -21,11 +21,11 @@ from planner.serving.escalation import judged_ms
 from schemas.messages import GenerateJob
 from schemas.record import Delivered, Outgoing
 from streams import logs, metrics
-from streams.producer import DeliveryFailed, RecordProducer, RecordTooLarge
-from streams.reading import now_ms
+from streams.kafka.consumer import now_ms
+from streams.kafka.producer import DeliveryFailed, RecordProducer, RecordTooLarge
+from streams.kafka.topic_limits import written
 from streams.settings import Settings
 from streams.store.port import ImageStore
-from streams.topic_limits import written
 from streams.watchdog import Watchdog
 
 log = logging.getLogger(__name__)

@@ -13,8 +13,8 @@ from streams import metrics
 from streams.codec.avro import encode
 from streams.codec.headers import stamp
 from streams.codec.poison import ERROR, dead_letter
-from streams.producer import size_of
-from streams.topic_limits import LIMITS
+from streams.kafka.producer import size_of
+from streams.kafka.topic_limits import LIMITS
 
 MOST_NAME = 200  # characters of an id in an error header: `planner.serving.admission` lets no longer one through
 CUT_HEADER = 100  # bytes, more than the header takes that tells of a cut

@@ -19,8 +19,8 @@ from replay.readiness import PaintedView
 from schemas.errors import PochadeError
 from schemas.topics import IMAGES
 from streams.client import RequestClient
-from streams.control import order
-from streams.reading import Follower
+from streams.control.topic import order
+from streams.kafka.consumer import Follower
 from streams.settings import Settings
 from streams.store.open import open_store
 

@@ -13,11 +13,11 @@ from replay.readiness import Readiness
 from replay.supervisor import USUAL, Patience, Supervisor
 from schemas.errors import PochadeError
 from schemas.topics import FLEET, PLAN
-from streams import admin
 from streams.broker import embedded
 from streams.client import RequestClient
-from streams.producer import KafkaRecordProducer
-from streams.reading import Follower
+from streams.kafka import clients
+from streams.kafka.consumer import Follower
+from streams.kafka.producer import KafkaRecordProducer
 from streams.settings import Settings
 
 READY_LIMIT_S = 240.0  # five processes load torch at once: 20 s on two cores
@@ -89,7 +89,7 @@ def start_broker(settings: Settings, stack: ExitStack, teller: Teller) -> None:
         stack.callback(embedded.stop, settings)
     address = embedded.ensure(settings, teller.note)
     teller.phase(f"broker at {address.bootstrap}; creating topics {settings.kafka.prefix}.*")
-    admin.create_topics(settings)
+    clients.create_topics(settings)
 
 
 def open_client(settings: Settings, stack: ExitStack) -> RequestClient:

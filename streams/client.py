@@ -15,8 +15,8 @@ from schemas.record import Delivered, Incoming, Outgoing
 from schemas.topics import OUTCOMES, PROMPTS, PROMPTS_BATCH, RESULTS
 from streams.codec.avro import decode_result, encode
 from streams.codec.headers import stamp
-from streams.producer import RecordProducer
-from streams.reading import Follower, now_ms
+from streams.kafka.consumer import Follower, now_ms
+from streams.kafka.producer import RecordProducer
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)

@@ -12,8 +12,8 @@ from confluent_kafka.admin import AclOperation, AdminClient, ConfigEntry, Config
 
 from schemas.errors import PochadeError
 from schemas.topics import IMAGES, RESULTS, full_name
-from streams.admin import ANSWER_LIMIT_S, client_config, own_topics
 from streams.broker import probe
+from streams.kafka.clients import ANSWER_LIMIT_S, client_config, own_topics
 from streams.settings import Settings
 
 KAFKAS_SEGMENT_MS = 7 * 24 * 60 * 60 * 1000  # its default

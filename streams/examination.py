@@ -9,14 +9,14 @@ from schemas.errors import PochadeError
 from schemas.messages import Heartbeat, Plan
 from schemas.record import Incoming
 from schemas.topics import DLQ, FLEET, PLAN, RESULTS, TABLE
-from streams import admin, checks, cluster, groups, snapshot
+from streams import checks, cluster
 from streams.attendance import attendance
 from streams.broker import probe
 from streams.catalog_file import missing_models, read_catalog
 from streams.checks import Check, fail, ok, warn
 from streams.cluster import Found
 from streams.codec.avro import decode
-from streams.control_tail import ControlLog, newest
+from streams.control.tail import ControlLog, newest
 from streams.deployment_checks import (
     READS,
     check_copies,
@@ -26,9 +26,10 @@ from streams.deployment_checks import (
     check_sizes,
     check_told,
 )
-from streams.lease import KafkaLease
-from streams.librdkafka import check_properties
-from streams.reading import now_ms
+from streams.kafka import clients, groups, snapshot
+from streams.kafka.consumer import now_ms
+from streams.kafka.lease import KafkaLease
+from streams.kafka.librdkafka import check_properties
 from streams.settings import Settings
 from streams.store.open import open_store
 from streams.topic_diff import differences, expected, variants_of
@@ -95,8 +96,8 @@ def _disk(name: str, folder: pathlib.Path) -> Check:
 
 
 def _broker(settings: Settings) -> Check:
-    config = admin.client_config(settings)
-    metadata = probe.probe(config, admin.ANSWER_LIMIT_S)
+    config = clients.client_config(settings)
+    metadata = probe.probe(config, clients.ANSWER_LIMIT_S)
     return ok("broker", f"{config['bootstrap.servers']} answers: {len(metadata.brokers)} brokers")
 
 
@@ -134,7 +135,7 @@ def _topics(settings: Settings, found: Mapping[str, Found]) -> Iterator[Check]:
 
 
 def _brokers(settings: Settings) -> int:
-    return len(probe.probe(admin.client_config(settings), admin.ANSWER_LIMIT_S).brokers)
+    return len(probe.probe(clients.client_config(settings), clients.ANSWER_LIMIT_S).brokers)
 
 
 def _roles(settings: Settings, found: Mapping[str, Found]) -> Iterator[Check]:

@@ -1,10 +1,10 @@
 """Reads the dlq, and what has become of the requests whose letters lie there."""
 
 from schemas.topics import DLQ, RESULTS
-from streams import snapshot
 from streams.codec.avro import decode_result
+from streams.kafka import snapshot
+from streams.kafka.consumer import now_ms
 from streams.letters import Letter, base_id, letter_of
-from streams.reading import now_ms
 from streams.settings import Settings
 
 

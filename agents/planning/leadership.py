@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from agents.planning import ROLE
 from schemas.record import Outgoing
 from streams import metrics
-from streams.barrier import Barrier
-from streams.lease import Lease, LeaseLost
+from streams.kafka.barrier import Barrier
+from streams.kafka.lease import Lease, LeaseLost
 
 log = logging.getLogger(__name__)
 

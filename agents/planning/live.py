@@ -10,9 +10,9 @@ from planner.observation.windows import DEMAND_MS
 from schemas import topics
 from schemas.messages import Heartbeat, Pin, Plan
 from streams.codec.avro import decode
-from streams.reading import now_ms
+from streams.kafka.consumer import now_ms
+from streams.kafka.snapshot import past
 from streams.settings import Settings
-from streams.snapshot import past
 
 ROLE = "operator"
 

@@ -22,10 +22,10 @@ from planner.policies import DEFAULT
 from schemas import topics
 from schemas.messages import Pin, Plan
 from schemas.record import Outgoing
-from streams.barrier import Barrier
-from streams.control_tail import Place
-from streams.lease import Lease
-from streams.reading import now_ms
+from streams.control.tail import Place
+from streams.kafka.barrier import Barrier
+from streams.kafka.consumer import now_ms
+from streams.kafka.lease import Lease
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from schemas.messages import ClassifiedRequest, Plan
 from schemas.record import Incoming
 from streams import metrics
 from streams.codec.avro import decode, decode_result
-from streams.reading import Follower, now_ms
+from streams.kafka.consumer import Follower, now_ms
 from streams.settings import Settings
 from streams.story import steps_of
 

@@ -15,9 +15,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from schemas.errors import PochadeError
 from schemas.record import Incoming
 from schemas.topics import full_name
-from streams.admin import client_config
-from streams.passing import may_pass, partitions_of, patiently
-from streams.reading import incoming, poll_batch
+from streams.kafka.clients import client_config
+from streams.kafka.consumer import incoming, poll_batch
+from streams.kafka.errors import may_pass, partitions_of, patiently
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)

@@ -9,9 +9,9 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from replay.bench.traffic import record
 from schemas.messages import Heartbeat, OwnedPartition
 from schemas.topics import FLEET, full_name, jobs_topic
-from streams.admin import client_config
-from streams.producer import KafkaRecordProducer
-from streams.reading import now_ms
+from streams.kafka.clients import client_config
+from streams.kafka.consumer import now_ms
+from streams.kafka.producer import KafkaRecordProducer
 from streams.settings import Settings
 
 

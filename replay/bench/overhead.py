@@ -22,7 +22,7 @@ from replay.bench.tally import Arrival, Tally
 from schemas.messages import Cascade, GenerateRequest, ImageGenerated, Result
 from schemas.topics import IMAGES, RESULTS
 from streams.codec.avro import decode, decode_result
-from streams.producer import KafkaRecordProducer
+from streams.kafka.producer import KafkaRecordProducer
 
 LIMITS = {"ratio_p50": ("<=", 2.0), "p50_ms": ("<=", 30.0), "p99_ms": ("<=", 150.0)}
 PAINT_MS = 10

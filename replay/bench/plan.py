@@ -10,7 +10,7 @@ from schemas.record import Outgoing
 from schemas.topics import PLAN, PLAN_KEY
 from streams.catalog_file import text_of
 from streams.codec.avro import encode
-from streams.reading import now_ms
+from streams.kafka.consumer import now_ms
 from streams.settings import Settings
 
 

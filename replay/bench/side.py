@@ -6,7 +6,7 @@ from replay.bench import traffic
 from replay.bench.tally import Tally
 from schemas.messages import GenerateRequest
 from schemas.topics import PROMPTS
-from streams.producer import RecordProducer
+from streams.kafka.producer import RecordProducer
 from streams.settings import Settings
 
 

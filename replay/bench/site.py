@@ -20,8 +20,8 @@ from replay.deployment import child_environment, child_options
 from replay.processes import Child, role_process, spawn
 from replay.supervisor import STOP_S
 from schemas.errors import PochadeError
-from streams import admin
 from streams.broker import embedded, jars, java, record
+from streams.kafka import clients
 from streams.settings import Settings, load
 
 SKELETON = "replay.bench.skeleton"
@@ -42,7 +42,7 @@ class Site:
         prefix = f"{self.settings.kafka.prefix}-bench-{os.getpid()}-{self._runs}-{name}"
         kafka = self.settings.kafka.model_copy(update={"prefix": prefix})
         settings = self.settings.model_copy(update={"kafka": kafka, **changes})
-        admin.create_topics(settings, variants)
+        clients.create_topics(settings, variants)
         self._prefixes.append(settings)
         return settings
 
@@ -101,8 +101,8 @@ class Site:
         self.stop(*self._children)
         if embedded.is_foreign(self.settings):
             for settings in self._prefixes:
-                client = AdminClient(admin.client_config(settings))
-                for future in client.delete_topics(admin.own_topics(settings), operation_timeout=15).values():
+                client = AdminClient(clients.client_config(settings))
+                for future in client.delete_topics(clients.own_topics(settings), operation_timeout=15).values():
                     future.result(30)
 
 

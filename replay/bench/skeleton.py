@@ -15,12 +15,12 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from schemas import topics
 from schemas.record import Delivered, Incoming, Outgoing
 from schemas.topics import full_name, jobs_topic
-from streams.admin import client_config
 from streams.cli import nested
-from streams.faust_host import AgentHost
-from streams.groups import member_config
-from streams.producer import KafkaRecordProducer, send_all
-from streams.reading import incoming, take
+from streams.faust.host import AgentHost
+from streams.kafka.clients import client_config
+from streams.kafka.consumer import incoming, take
+from streams.kafka.groups import member_config
+from streams.kafka.producer import KafkaRecordProducer, send_all
 from streams.settings import Settings, load
 
 VARIANT = "light"

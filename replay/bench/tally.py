@@ -10,8 +10,8 @@ from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixe
 
 from schemas.errors import PochadeError
 from schemas.topics import full_name
-from streams.admin import client_config
-from streams.reading import take
+from streams.kafka.clients import client_config
+from streams.kafka.consumer import take
 from streams.settings import Settings
 
 TICK_S = 0.02

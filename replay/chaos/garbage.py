@@ -3,8 +3,8 @@
 import math
 
 from streams.collecting import choose
+from streams.kafka.consumer import now_ms
 from streams.mentioned import needed
-from streams.reading import now_ms
 from streams.settings import Settings
 from streams.store.open import open_store
 

@@ -6,7 +6,7 @@ from planner.policies import POLICIES
 from replay.chaos.schedule import Fault
 from replay.chaos.world import Steps, World
 from schemas.errors import PochadeError
-from streams.control import order
+from streams.control.topic import order
 
 EVERY_S = 0.7
 TRIES = 20  # to unpin, as the broker may be away

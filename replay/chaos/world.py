@@ -17,8 +17,8 @@ from schemas.record import Delivered, Incoming, Outgoing
 from schemas.topics import CLASSIFIED, IMAGES, OUTCOMES, jobs_topic
 from streams.broker.cluster import BrokerCluster
 from streams.client import RequestClient
-from streams.producer import KafkaRecordProducer
-from streams.reading import Follower
+from streams.kafka.consumer import Follower
+from streams.kafka.producer import KafkaRecordProducer
 from streams.settings import Settings
 
 T = TypeVar("T")

@@ -46,7 +46,7 @@ def audit(
 
     from replay.audit import figures, reading
     from streams.commands import listing
-    from streams.reading import now_ms
+    from streams.kafka.consumer import now_ms
 
     now = now_ms()
     found = reading.audit(

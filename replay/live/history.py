@@ -13,9 +13,9 @@ from schemas.record import Incoming
 from schemas.topics import CLASSIFIED, FLEET, IMAGES, PLAN, PLAN_KEY, PROMPTS, PROMPTS_BATCH, RESULTS
 from streams.codec.avro import decode, decode_result
 from streams.codec.requests import decode_request
-from streams.reading import now_ms
+from streams.kafka.consumer import now_ms
+from streams.kafka.window import between
 from streams.settings import Settings
-from streams.window import between
 
 AHEAD_MS = 60_000  # how far a broker's clock may be ahead of ours
 LANES = (PROMPTS, PROMPTS_BATCH)

@@ -8,10 +8,10 @@ from confluent_kafka.admin import AdminClient
 from schemas.errors import PochadeError
 from schemas.messages import Heartbeat
 from schemas.topics import FLEET, PLAN, PLAN_KEY, PROMPTS
-from streams import admin, snapshot
 from streams.checks import check_workers
 from streams.codec.avro import decode
-from streams.reading import now_ms
+from streams.kafka import clients, snapshot
+from streams.kafka.consumer import now_ms
 from streams.settings import Settings
 
 GROUPS = ("classifier", "router", "discriminator", "ledger")  # roles that share their work as PREFIX.ROLE
@@ -25,7 +25,7 @@ class NoDeployment(PochadeError):
 def require(settings: Settings) -> list[Heartbeat]:
     """Its live workers. Raises NoDeployment: what is missing, and how to start it."""
     prefix = settings.kafka.prefix
-    if f"{prefix}.{PROMPTS}" not in admin.own_topics(settings):
+    if f"{prefix}.{PROMPTS}" not in clients.own_topics(settings):
         raise NoDeployment(f"there are no topics {prefix}.*: {how(settings)}")
     now = now_ms()
     beats = [record for record in snapshot.past(settings, [FLEET], since_ms=now - SINCE_MS) if record.value]
@@ -56,15 +56,15 @@ def members(settings: Settings, roles: Collection[str] = GROUPS) -> dict[str, in
 
     Raises PochadeError where the broker does not answer.
     """
-    client = AdminClient(admin.client_config(settings))
+    client = AdminClient(clients.client_config(settings))
     names = {f"{settings.kafka.prefix}.{role}": role for role in roles}
     found = {}
     for name, future in client.describe_consumer_groups(list(names)).items():
         try:
-            found[names[name]] = len(future.result(admin.ANSWER_LIMIT_S).members)
+            found[names[name]] = len(future.result(clients.ANSWER_LIMIT_S).members)
         except KafkaException as failure:
             found[names[name]] = 0 if "not found" in failure.args[0].str().lower() else 1
         except TimeoutError:
-            told = f"the broker told nothing of group {name} within {admin.ANSWER_LIMIT_S:g} s: is it overloaded?"
+            told = f"the broker told nothing of group {name} within {clients.ANSWER_LIMIT_S:g} s: is it overloaded?"
             raise PochadeError(told) from None
     return found

@@ -22,7 +22,7 @@ from replay.simulation.catalogs import load
 from replay.traces.trace import Trace
 from replay.traces.writing import write
 from schemas.topics import IMAGES
-from streams.reading import Follower
+from streams.kafka.consumer import Follower
 from streams.settings import Settings
 
 

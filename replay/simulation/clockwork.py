@@ -4,7 +4,7 @@ from planner.catalog.options import TIERS
 from planner.serving.backlog import limit_ms
 from planner.serving.tenants.quotas import Quota
 from replay.simulation.setup import Timing
-from streams.group_terms import group_beat_ms
+from streams.kafka.group_terms import group_beat_ms
 from streams.settings import Settings
 
 

@@ -17,10 +17,10 @@ from schemas.later import LATER, Later
 from schemas.record import Incoming, Outgoing
 from schemas.registry import Registered, latest
 from schemas.topics import SCHEMAS
-from streams.admin import own_topics, topic_name
 from streams.codec.registry_client import open_registry
-from streams.producer import RecordProducer
-from streams.reading import Follower
+from streams.kafka.clients import own_topics, topic_name
+from streams.kafka.consumer import Follower
+from streams.kafka.producer import RecordProducer
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)

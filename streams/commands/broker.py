@@ -8,8 +8,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from streams import admin
 from streams.broker import embedded
+from streams.kafka import clients
 from streams.settings import Settings
 
 Load = Callable[[], Settings]
@@ -35,7 +35,7 @@ def up(load: Load) -> None:
     """
     settings = load()
     address = embedded.ensure(settings, _say)
-    created = admin.create_topics(settings)
+    created = clients.create_topics(settings)
     click.echo(f"broker    {address.bootstrap}")
     if address.registry_url:
         click.echo(f"registry  {address.registry_url}")
@@ -101,7 +101,7 @@ def describe(settings: Settings) -> dict[str, Any]:
     }
     if address is None:
         return facts
-    facts["topics"] = len(admin.own_topics(settings))
+    facts["topics"] = len(clients.own_topics(settings))
     if known is not None and known.broker is not None:
         facts["pid"] = getattr(known.broker, "pid", None)
         facts["memory_mb"] = round(known.broker.rss_bytes() / 2**20) or None

@@ -64,7 +64,7 @@ def show(load: "Callable[[], Settings]", position: str, output: str) -> None:
       pochade dlq show 0@17 -o json | jq -r .value_hex | xxd -r -p > record.bin
     """
     from schemas.topics import DLQ
-    from streams import snapshot
+    from streams.kafka import snapshot
     from streams.letters import letter_of
 
     letter = letter_of(snapshot.one(load(), DLQ, *_parsed(position)))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # the clients take half a second to load, which --help need not wait for
     from schemas.record import Delivered, Outgoing
     from streams.client import RequestClient
-    from streams.producer import RecordProducer
+    from streams.kafka.producer import RecordProducer
     from streams.settings import Settings
 
     OnOpen = Callable[[RecordProducer], None]
@@ -28,7 +28,7 @@ class LateProducer:
         """As `RecordProducer.send`."""
         with self._opening:
             if self._opened is None:
-                from streams.producer import KafkaRecordProducer
+                from streams.kafka.producer import KafkaRecordProducer
 
                 self._opened = KafkaRecordProducer(self._settings)
                 self._on_open(self._opened)

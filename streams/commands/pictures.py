@@ -35,7 +35,7 @@ def fetch(load: "Callable[[], Settings]", request_id: str, target: str, number: 
       pochade fetch demo-0-0007 -o - | display
       pochade fetch mine-2 --number 2 -o second.png
     """
-    from streams.reading import now_ms
+    from streams.kafka.consumer import now_ms
     from streams.store.open import open_store
 
     settings = load()
@@ -94,8 +94,8 @@ def gc(
       pochade gc --orphans -o json
     """
     from streams.collecting import choose
+    from streams.kafka.consumer import now_ms
     from streams.mentioned import needed
-    from streams.reading import now_ms
     from streams.store.open import open_store
 
     settings = load()

@@ -33,7 +33,7 @@ def submit_file(
         PochadeError: bad lines, before anything is sent; or what had not ended in time.
     """
     from streams.codec.prompt_file import requests_in
-    from streams.reading import now_ms
+    from streams.kafka.consumer import now_ms
 
     assert file is not None
     now = now_ms()

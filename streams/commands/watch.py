@@ -44,8 +44,8 @@ def watch(
       pochade watch --since 1h -o jsonl | jq 'select(.kind == "escalated")'
     """
     from schemas.topics import EVENTS, RESULTS
-    from streams import snapshot
-    from streams.reading import now_ms
+    from streams.kafka import snapshot
+    from streams.kafka.consumer import now_ms
     from streams.watching import Watch
 
     if since is None and request_ids:

@@ -14,8 +14,8 @@ from confluent_kafka.admin import AdminClient
 from schemas.access import GROUPS, JOBS, TRANSACTIONS, read_by, written_by
 from schemas.errors import PochadeError
 from schemas.topics import full_name, jobs_topic
-from streams.admin import ANSWER_LIMIT_S, client_config
 from streams.broker import probe
+from streams.kafka.clients import ANSWER_LIMIT_S, client_config
 from streams.security.security import PLAINTEXT
 from streams.settings import Settings
 

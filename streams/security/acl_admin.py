@@ -14,7 +14,7 @@ from confluent_kafka.admin import (
 )
 
 from schemas.errors import PochadeError
-from streams.admin import ANSWER_LIMIT_S, client_config
+from streams.kafka.clients import ANSWER_LIMIT_S, client_config
 from streams.security.acls import Acl, Resource
 from streams.settings import Settings
 

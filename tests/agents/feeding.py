@@ -13,15 +13,15 @@ from schemas.record import Incoming, Outgoing
 from schemas.topics import DLQ, EVENTS, OUTCOMES
 from streams.codec.avro import decode, encode
 from streams.codec.poison import ERROR
-from streams.faust_host import AgentHost, StreamLogic
-from streams.memory import MemoryRecordProducer
-from streams.producer import MOST_BYTES, size_of
-from streams.reading import now_ms
+from streams.faust.host import AgentHost, StreamLogic
+from streams.kafka.consumer import now_ms
+from streams.kafka.memory import MemoryRecordProducer
+from streams.kafka.producer import MOST_BYTES, size_of
 from streams.settings import load
 from tests.agents.stubs import a_record
 from tests.malformed import senseless
 from tests.patience import PATIENCE_S
-from tests.streams.scripted import Event, Stream
+from tests.streams.kafka.scripted import Event, Stream
 
 HEADERS = st.dictionaries(
     st.sampled_from(("traceparent", "ce_id", "pochade_deadline_ms", "pochade_error_offset", "é" * 50, "x")),

@@ -14,9 +14,9 @@ from planner.serving.worker_loads import Load, LoadView, Sent
 from schemas.avro import Message
 from schemas.messages import Heartbeat, Pin, Plan
 from schemas.record import Incoming, Outgoing
-from streams.barrier import Barrier
 from streams.codec.avro import decode, encode
-from streams.control_tail import Place
+from streams.control.tail import Place
+from streams.kafka.barrier import Barrier
 
 SILENT_MS = 3000
 

@@ -10,7 +10,7 @@ import pytest
 from agents import assembly, catalogs, classify, process_views, scoring
 from agents.assembly import needs_torch
 from streams.health import Health
-from streams.memory import MemoryRecordProducer
+from streams.kafka.memory import MemoryRecordProducer
 from streams.settings import load
 
 

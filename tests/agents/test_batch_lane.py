@@ -14,7 +14,7 @@ from agents.classifier import Classifier
 from schemas.record import Incoming
 from schemas.topics import CLASSIFIED, OUTCOMES, PROMPTS_BATCH
 from streams.health import Health
-from streams.reading import now_ms
+from streams.kafka.consumer import now_ms
 from streams.settings import Requests
 from tests.agents.stubs import StubFleet, a_record
 from tests.agents.test_classifier import Judge

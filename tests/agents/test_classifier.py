@@ -12,8 +12,8 @@ from schemas.ids import request_id_of_record
 from schemas.messages import ClassifiedRequest, Outcome, Status
 from schemas.record import Incoming, Outgoing
 from schemas.topics import CLASSIFIED, DAY_MS, DLQ, OUTCOMES
-from streams.producer import check_size
-from streams.reading import now_ms
+from streams.kafka.consumer import now_ms
+from streams.kafka.producer import check_size
 from streams.settings import Requests
 from tests.agents.stubs import a_record, read, topics_of
 from tests.builders import a_catalog, a_request

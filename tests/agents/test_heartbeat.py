@@ -13,7 +13,7 @@ from agents.heartbeat import Heart, WorkerState
 from schemas.messages import Heartbeat, OwnedPartition
 from schemas.record import Delivered, Outgoing
 from schemas.topics import FLEET
-from streams.memory import MemoryRecordProducer
+from streams.kafka.memory import MemoryRecordProducer
 from tests.agents.stubs import read
 from tests.builders import a_variant, owned
 from tests.patience import PATIENCE_S

@@ -17,7 +17,7 @@ from schemas.messages import Result, Status
 from schemas.record import Incoming
 from schemas.topics import DAY_MS, DLQ, OUTCOMES, RESULTS, SKEW_MS, WINDOW_MS
 from streams.codec.avro import decode
-from streams.partitioner import partition_of
+from streams.kafka.partitioner import partition_of
 from streams.settings import Settings, load
 from tests.agents.stubs import a_record
 from tests.builders import NOW_MS, a_classified, a_request, an_outcome

@@ -39,9 +39,9 @@ from schemas.record import Incoming
 from schemas.topics import CLASSIFIED, DLQ, IMAGES, OUTCOMES, PLAN_KEY, RESULTS
 from streams.codec.avro import decode, encode
 from streams.codec.poison import ERROR
-from streams.memory import LeaseBoard, MemoryLease, MemoryRecordProducer
-from streams.producer import MOST_BYTES, size_of
-from streams.reading import now_ms
+from streams.kafka.consumer import now_ms
+from streams.kafka.memory import LeaseBoard, MemoryLease, MemoryRecordProducer
+from streams.kafka.producer import MOST_BYTES, size_of
 from streams.settings import Admission, Requests, load
 from streams.store.port import MemoryImageStore
 from tests.agents.feeding import Fed, as_records, feed, is_accounted_for, is_message, served

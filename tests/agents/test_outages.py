@@ -12,10 +12,10 @@ from agents import worker as module
 from agents.job_source import Taken
 from schemas.record import Delivered, Outgoing
 from schemas.topics import IMAGES
-from streams.memory import MemoryRecordProducer
-from streams.producer import MOST_BYTES, DeliveryFailed, RecordTooLarge
+from streams.kafka.memory import MemoryRecordProducer
+from streams.kafka.producer import MOST_BYTES, DeliveryFailed, RecordTooLarge
+from streams.kafka.topic_limits import LIMITS
 from streams.store.port import MemoryImageStore, StoreUnavailable
-from streams.topic_limits import LIMITS
 from streams.watchdog import Watchdog
 from tests.agents.test_worker import Queue, Shop, catalog, shop  # noqa: F401  fixtures
 from tests.patience import PATIENCE_S

@@ -13,8 +13,8 @@ from planner.serving.outcomes import result_of, step_of
 from schemas.ids import seed_of
 from schemas.messages import Event, GenerateJob, ImageGenerated, Outcome, PaintOptions, Status
 from schemas.topics import DLQ, EVENTS, IMAGES, OUTCOMES, jobs_topic
-from streams.producer import check_size
-from streams.reading import now_ms
+from streams.kafka.consumer import now_ms
+from streams.kafka.producer import check_size
 from streams.store.port import MemoryImageStore, StoreUnavailable
 from tests.agents.stubs import StubEngine, a_record, read, topics_of
 from tests.builders import a_classified, a_job, a_request, a_variant, an_image

@@ -14,9 +14,10 @@ from agents import worker as worker_module
 from agents.running import not_alive
 from agents.worker import NO_BEAT_S, Worker
 from schemas.errors import PochadeError
-from streams import faust_host, logs
+from streams import logs
 from streams.codec.schema_wait import SchemaWait
-from streams.faust_host import AgentHost
+from streams.faust import host as faust_host
+from streams.faust.host import AgentHost
 from tests.builders import a_variant
 
 

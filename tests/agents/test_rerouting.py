@@ -12,8 +12,8 @@ from planner.serving.outcomes import step_of
 from schemas.messages import Event, GenerateJob, Outcome, PaintOptions, Plan, Status
 from schemas.topics import DLQ, EVENTS, OUTCOMES
 from streams import metrics
-from streams.memory import MemoryRecordProducer
-from streams.reading import now_ms
+from streams.kafka.consumer import now_ms
+from streams.kafka.memory import MemoryRecordProducer
 from tests.agents.stubs import StubFleet, a_record, read
 from tests.builders import a_catalog, a_classified, a_heartbeat, a_job, a_plan, a_request, an_image
 

@@ -12,9 +12,9 @@ from agents.job_source import Taken
 from agents.rerouting import Rerouting
 from agents.sweeping import Sweeper
 from schemas.messages import GenerateJob, PaintOptions
-from streams.group_progress import Unread
-from streams.memory import MemoryRecordProducer
-from streams.reading import now_ms
+from streams.kafka.consumer import now_ms
+from streams.kafka.memory import MemoryRecordProducer
+from streams.kafka.offsets import Unread
 from tests.agents.stubs import SILENT_MS, StubFleet, StubPlans, a_record, read
 from tests.builders import a_catalog, a_classified, a_heartbeat, a_job, a_plan, a_request
 

@@ -9,7 +9,7 @@ from schemas.errors import InvalidRecord
 from schemas.messages import Pin, Route
 from schemas.topics import PIN_KEY, PLAN_KEY
 from streams import metrics
-from streams.reading import now_ms
+from streams.kafka.consumer import now_ms
 from streams.settings import Settings, load
 from tests.agents.stubs import a_record
 from tests.builders import a_catalog, a_heartbeat, a_plan, owned

@@ -14,8 +14,8 @@ from agents.worker import Worker
 from planner.catalog.parse import Catalog
 from schemas.messages import GenerateJob, Heartbeat, ImageGenerated, PaintOptions
 from schemas.topics import FLEET, IMAGES
-from streams.memory import MemoryRecordProducer
-from streams.reading import now_ms
+from streams.kafka.consumer import now_ms
+from streams.kafka.memory import MemoryRecordProducer
 from streams.settings import load
 from streams.store.port import MemoryImageStore
 from streams.watchdog import Watchdog

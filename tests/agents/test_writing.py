@@ -9,8 +9,8 @@ from agents.writing import buried, event_record, job_record, outcome_record, out
 from planner.serving.outcomes import step_of
 from schemas.messages import Event, GenerateJob, Outcome
 from schemas.topics import DLQ, EVENTS, OUTCOMES, RESULTS, jobs_topic
-from streams.producer import check_size
-from streams.topic_limits import TopicLimits
+from streams.kafka.producer import check_size
+from streams.kafka.topic_limits import TopicLimits
 from tests.agents.stubs import a_record, read
 from tests.builders import NOW_MS, a_classified, a_job, a_request, an_image, an_outcome
 

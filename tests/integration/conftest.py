@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from streams import admin
 from streams.broker import embedded, java, record
 from streams.broker import jars as broker_jars
-from streams.producer import KafkaRecordProducer
+from streams.kafka import clients
+from streams.kafka.producer import KafkaRecordProducer
 from streams.settings import Settings, load
 from tests.paths import ROOT
 from tests.patience import PATIENCE_S
@@ -68,8 +68,8 @@ def broker_address(broker_home: pathlib.Path) -> embedded.Address:
 
 def delete_topics(own: Settings) -> None:
     """Leave nothing of a deployment on the broker."""
-    if names := admin.own_topics(own):
-        client = AdminClient(admin.client_config(own))  # must live until the answers are here
+    if names := clients.own_topics(own):
+        client = AdminClient(clients.client_config(own))  # must live until the answers are here
         for deleted in client.delete_topics(names).values():
             deleted.result(PATIENCE_S)
 
@@ -85,7 +85,7 @@ def settings(broker_home: pathlib.Path) -> Iterator[Settings]:
 @pytest.fixture
 def producer(settings: Settings) -> Iterator[KafkaRecordProducer]:
     """A producer of a deployment of the test's own, whose topics are there."""
-    admin.create_topics(settings)
+    clients.create_topics(settings)
     producer = KafkaRecordProducer(settings)
     yield producer
     producer.close()

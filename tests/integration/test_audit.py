@@ -11,8 +11,8 @@ from schemas.messages import Result
 from schemas.record import Outgoing
 from schemas.topics import PROMPTS, RESULTS
 from streams.codec.avro import encode
-from streams.producer import KafkaRecordProducer, send_all
-from streams.reading import now_ms
+from streams.kafka.consumer import now_ms
+from streams.kafka.producer import KafkaRecordProducer, send_all
 from streams.settings import Settings
 from tests.builders import a_classified, a_request
 from tests.integration.waiting import poll_until

@@ -12,11 +12,11 @@ from replay.audit.figures import verdict
 from replay.audit.reading import audit
 from schemas.record import Outgoing
 from schemas.topics import OUTCOMES, PROMPTS, RESULTS, TABLE
-from streams import snapshot
-from streams.admin import client_config, create_topics, topic_name
 from streams.broker.cluster import BrokerCluster
 from streams.codec.avro import encode
-from streams.producer import KafkaRecordProducer
+from streams.kafka import snapshot
+from streams.kafka.clients import client_config, create_topics, topic_name
+from streams.kafka.producer import KafkaRecordProducer
 from streams.settings import Settings
 from tests.builders import a_request, an_outcome
 from tests.integration.clusters import on, running_cluster

@@ -11,11 +11,12 @@ from agents.views import PlanView
 from schemas.messages import Pin, Plan, Route
 from schemas.record import Incoming, Outgoing
 from schemas.topics import PIN_KEY, PLAN, PLAN_KEY
-from streams import control_tail, reading
 from streams.codec.avro import encode
 from streams.codec.headers import FACT
-from streams.control_tail import ControlLog, Place, newest, plan_of
-from streams.producer import KafkaRecordProducer, send_all
+from streams.control import tail
+from streams.control.tail import ControlLog, Place, newest, plan_of
+from streams.kafka import consumer
+from streams.kafka.producer import KafkaRecordProducer, send_all
 from streams.settings import Settings
 from tests.builders import a_catalog, a_plan
 
@@ -42,8 +43,8 @@ def counted() -> Iterator[list[int]]:
         read.append(1)
         return one(message, prefix)  # type: ignore[arg-type]
 
-    one = reading.incoming
-    with mock.patch.object(reading, "incoming", incoming), mock.patch.object(control_tail, "incoming", incoming):
+    one = consumer.incoming
+    with mock.patch.object(consumer, "incoming", incoming), mock.patch.object(tail, "incoming", incoming):
         yield read
 
 

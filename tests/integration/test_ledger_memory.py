@@ -27,13 +27,13 @@ from planner.serving.ended_ids import DIGEST_BYTES
 from schemas.messages import Result, Status
 from schemas.record import Incoming
 from schemas.topics import CLASSIFIED, DAY_MS, DLQ, ENDED, OUTCOMES, RESULTS
-from streams import snapshot
-from streams.admin import client_config, create_topics, topic_name
 from streams.codec.avro import decode, encode
 from streams.codec.headers import DEADLINE
-from streams.partitioner import partition_of
-from streams.producer import KafkaRecordProducer
-from streams.reading import now_ms
+from streams.kafka import snapshot
+from streams.kafka.clients import client_config, create_topics, topic_name
+from streams.kafka.consumer import now_ms
+from streams.kafka.partitioner import partition_of
+from streams.kafka.producer import KafkaRecordProducer
 from streams.settings import Settings
 from tests.builders import a_classified, a_request, an_outcome
 from tests.integration.waiting import poll_until

@@ -14,7 +14,7 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaExceptio
 from agents import lane
 from agents.remembered import Send
 from schemas.record import Delivered, Incoming, Outgoing
-from streams import barrier, reading, transactions
+from streams.kafka import barrier, consumer, transactions
 
 Place = tuple[str, int]  # topic with prefix, partition
 
@@ -256,7 +256,7 @@ def connected(broker: Broker) -> Iterator[None]:
     with (
         mock.patch.object(transactions, "Producer", lambda config: Transactions(broker, config)),
         mock.patch.object(barrier, "Consumer", lambda config: Reader(broker, config)),
-        mock.patch.object(reading, "now_ms", side_effect=lambda: broker.now_ms),
+        mock.patch.object(consumer, "now_ms", side_effect=lambda: broker.now_ms),
         mock.patch.object(lane, "now_ms", side_effect=lambda: broker.now_ms),
     ):
         yield

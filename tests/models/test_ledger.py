@@ -19,10 +19,10 @@ from schemas import topics
 from schemas.errors import InvalidRecord
 from schemas.messages import ClassifiedRequest, Outcome, Result, Status
 from schemas.record import Incoming
-from streams import partitioner
 from streams.codec.avro import decode, encode
 from streams.codec.headers import DEADLINE
 from streams.codec.poison import ERROR
+from streams.kafka import partitioner
 from streams.settings import Settings, load
 from tests.builders import NOW_MS, a_classified, a_request, an_outcome
 from tests.models.broker import Broker, Crash, Group, Transactions, connected, sender

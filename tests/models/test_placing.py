@@ -11,7 +11,7 @@ from agents.dispatching import Dispatcher
 from schemas.messages import GenerateJob
 from schemas.record import Delivered, Outgoing
 from streams.codec.avro import decode
-from streams.reading import now_ms
+from streams.kafka.consumer import now_ms
 from tests.agents.stubs import StubFleet
 from tests.builders import a_catalog, a_classified, a_heartbeat, a_plan, a_request, owned
 from tests.models.depth import depth

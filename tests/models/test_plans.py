@@ -18,7 +18,7 @@ from schemas.messages import Pin, Plan, Route
 from schemas.record import Incoming, Outgoing
 from schemas.topics import PIN_KEY, PLAN_KEY
 from streams.codec.avro import decode, encode
-from streams.memory import LeaseBoard, MemoryLease
+from streams.kafka.memory import LeaseBoard, MemoryLease
 from streams.settings import load
 from tests.agents.stubs import a_record
 from tests.builders import NOW_MS, a_catalog, a_plan, a_variant

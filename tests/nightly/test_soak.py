@@ -26,7 +26,7 @@ from streams.broker import java as broker_java
 from streams.broker import probe
 from streams.broker.config import HOST, lasting_ports, properties
 from streams.codec.avro import encode
-from streams.reading import now_ms
+from streams.kafka.consumer import now_ms
 from streams.settings import Settings, load
 from tests.integration.pipeline import Pipeline
 from tests.integration.waiting import poll_until

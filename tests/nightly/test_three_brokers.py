@@ -14,11 +14,11 @@ from confluent_kafka import KafkaException
 from agents.lane import Lane
 from schemas.record import Incoming
 from schemas.topics import FLOW_PARTITIONS, OUTCOMES, RESULTS
-from streams import snapshot
-from streams.admin import create_topics, topic_name
 from streams.broker.cluster import BrokerCluster
 from streams.codec.avro import encode
-from streams.reading import now_ms
+from streams.kafka import snapshot
+from streams.kafka.clients import create_topics, topic_name
+from streams.kafka.consumer import now_ms
 from streams.settings import Settings
 from tests.builders import an_outcome
 from tests.chaos.running import chaos, told

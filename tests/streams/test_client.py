@@ -9,7 +9,7 @@ from schemas.record import Incoming
 from schemas.topics import RESULTS
 from streams.client import SKEW_MS, OnRecord, RequestClient
 from streams.codec.avro import decode, encode
-from streams.memory import MemoryRecordProducer
+from streams.kafka.memory import MemoryRecordProducer
 from streams.settings import Settings
 from tests.builders import NOW_MS, a_request
 from tests.replay.runs import a_result

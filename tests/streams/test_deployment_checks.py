@@ -17,7 +17,7 @@ from streams.deployment_checks import (
     check_sizes,
     check_told,
 )
-from streams.group_terms import Protocol, Timeouts
+from streams.kafka.group_terms import Protocol, Timeouts
 from tests.builders import NOW_MS, a_heartbeat
 from tests.streams.test_topic_diff import found
 

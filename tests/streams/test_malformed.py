@@ -17,7 +17,7 @@ from schemas.topics import PIN_KEY, PLAN_KEY
 from streams.codec.avro import decode, decode_result, encode, encode_result
 from streams.codec.poison import ERROR
 from streams.codec.requests import HINTS, decode_request, request_id_of
-from streams.control import take_in
+from streams.control.topic import take_in
 from streams.letters import NothingToDo, NotRedrivable, again, letter_of
 from streams.settings import Settings, load
 from streams.story import steps_of, why

@@ -11,15 +11,16 @@ from click.testing import CliRunner, Result
 from schemas.messages import GenerateRequest, Outcome, Status
 from schemas.record import Incoming, Outgoing
 from schemas.topics import DLQ, IMAGES, OUTCOMES, PROMPTS, RESULTS
-from streams import cluster, snapshot
+from streams import cluster
 from streams.cli import main
 from streams.client import RequestClient
 from streams.cluster import Found
 from streams.codec.avro import decode, encode
 from streams.codec.poison import dead_letter
 from streams.commands import opening
-from streams.memory import MemoryRecordProducer
-from streams.reading import now_ms
+from streams.kafka import snapshot
+from streams.kafka.consumer import now_ms
+from streams.kafka.memory import MemoryRecordProducer
 from streams.settings import Settings
 from streams.store import open as stores
 from streams.store.port import MemoryImageStore, Stored

@@ -4,7 +4,7 @@ from agents.planning.loop import PlannerLoop
 from planner.catalog.parse import Catalog
 from schemas.messages import Plan
 from schemas.record import Outgoing
-from streams.memory import LeaseBoard, MemoryLease
+from streams.kafka.memory import LeaseBoard, MemoryLease
 from streams.settings import Settings, load
 from tests.agents.stubs import StubFleet, StubPlans, read
 from tests.builders import NOW_MS, a_catalog, a_heartbeat

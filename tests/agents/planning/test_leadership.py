@@ -5,7 +5,7 @@ import pytest
 from agents.planning.leadership import BEAT_MS, Leadership
 from schemas.record import Outgoing
 from schemas.topics import PLAN
-from streams.memory import LeaseBoard, MemoryLease
+from streams.kafka.memory import LeaseBoard, MemoryLease
 from tests.builders import NOW_MS
 
 SILENT_MS = 3000

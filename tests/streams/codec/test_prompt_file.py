@@ -16,7 +16,7 @@ from streams.client import RequestClient
 from streams.codec.avro import decode
 from streams.codec.prompt_file import InvalidFile, requests_in
 from streams.commands import opening
-from streams.memory import MemoryRecordProducer
+from streams.kafka.memory import MemoryRecordProducer
 from streams.settings import Settings
 from tests.builders import NOW_MS
 from tests.replay.runs import a_result, a_step

@@ -15,7 +15,7 @@ from streams.cli import main
 from streams.client import RequestClient
 from streams.codec.avro import decode
 from streams.commands import requests
-from streams.memory import MemoryRecordProducer
+from streams.kafka.memory import MemoryRecordProducer
 from streams.settings import Settings
 from tests.replay.runs import a_result, a_step
 from tests.streams.test_client import Topic, record

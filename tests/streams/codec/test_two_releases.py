@@ -19,22 +19,22 @@ from schemas.messages import ClassifiedRequest, Plan
 from schemas.record import Delivered, Incoming, Outgoing
 from schemas.registry import Registered, by_id, registered
 from schemas.topics import CLASSIFIED, FLEET, OUTCOMES, PLAN_KEY, PROMPTS, SCHEMAS
-from streams import faust_host
 from streams.broker import registry_server
 from streams.codec import avro, schema_topic, schema_wait
 from streams.codec.avro import awaited_schema, decode, encode
 from streams.codec.held_back import HeldBack
 from streams.codec.schema_topic import KnownSchemas, entry_in, told
 from streams.codec.schema_wait import GRACE_EVERY_S, GRACE_S, SchemaWait
-from streams.faust_host import AgentHost
-from streams.memory import MemoryRecordProducer
-from streams.reading import Follower
+from streams.faust import host as faust_host
+from streams.faust.host import AgentHost
+from streams.kafka.consumer import Follower
+from streams.kafka.memory import MemoryRecordProducer
 from streams.settings import Registry as RegistrySettings
 from streams.settings import load
 from tests.agents.stubs import a_record
 from tests.builders import a_catalog, a_classified, a_plan, a_request
 from tests.next_release import entries, written
-from tests.streams.scripted import Event, Stream
+from tests.streams.kafka.scripted import Event, Stream
 
 SETTINGS = load({"kafka": {"bootstrap_servers": "127.0.0.1:1", "properties": {"log_level": "0"}}})
 

@@ -16,8 +16,8 @@ from faust.auth import OAuthCredentials
 from faust.types.auth import SASLMechanism
 
 from schemas.errors import PochadeError
-from streams.faust_security import faust_options
-from streams.librdkafka import check_properties
+from streams.faust.security import faust_options
+from streams.kafka.librdkafka import check_properties
 from streams.security.oidc import NoToken, TokenProvider
 from streams.security.security import (
     COUNTERPARTS,
