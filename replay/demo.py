@@ -18,9 +18,9 @@ from replay.progress import RunState, Teller
 from replay.readiness import PaintedView
 from schemas.errors import PochadeError
 from schemas.topics import IMAGES
-from streams.client import RequestClient
 from streams.control.topic import order
 from streams.kafka.consumer import Follower
+from streams.operator.client import RequestClient
 from streams.settings import Settings
 from streams.store.open import open_store
 

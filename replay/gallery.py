@@ -12,8 +12,8 @@ from PIL import Image
 
 from schemas.errors import PochadeError
 from schemas.messages import Result, Status, Step
+from streams.operator.explain import steps_of, why
 from streams.store.port import ImageStore
-from streams.story import steps_of, why
 
 SHOWN_PX = 512  # larger pictures are shrunk: twenty of a large model's would make a file of 30 MB
 PIXELATED_PX = 64  # up to here a picture is enlarged with hard edges

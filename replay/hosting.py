@@ -14,10 +14,10 @@ from replay.supervisor import USUAL, Patience, Supervisor
 from schemas.errors import PochadeError
 from schemas.topics import FLEET, PLAN
 from streams.broker import embedded
-from streams.client import RequestClient
 from streams.kafka import clients
 from streams.kafka.consumer import Follower
 from streams.kafka.producer import KafkaRecordProducer
+from streams.operator.client import RequestClient
 from streams.settings import Settings
 
 READY_LIMIT_S = 240.0  # five processes load torch at once: 20 s on two cores

@@ -13,8 +13,8 @@ from replay.audit.pictures import verified
 from replay.driver import Audit
 from schemas.errors import PochadeError
 from schemas.messages import Plan, Result, Status
+from streams.operator.explain import steps_of
 from streams.store.port import ImageStore
-from streams.story import steps_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from planner.analysis.off_policy import Estimate, Interval, Past, as_it_went, es
 from schemas.errors import InvalidPlan, InvalidRecord, PochadeError
 from schemas.messages import Cascade, Plan, Result, Route, Status, Step
 from streams.codec.avro import from_values
-from streams.story import steps_of
+from streams.operator.explain import steps_of
 
 NEVER_ASKED = {"invalid", "cancelled", "unhonoured", "poison"}  # codes of ends that no plan would have changed
 

@@ -18,8 +18,8 @@ from schemas.record import Incoming
 from streams import metrics
 from streams.codec.avro import decode, decode_result
 from streams.kafka.consumer import Follower, now_ms
+from streams.operator.explain import steps_of
 from streams.settings import Settings
-from streams.story import steps_of
 
 log = logging.getLogger(__name__)
 

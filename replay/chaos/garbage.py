@@ -2,9 +2,9 @@
 
 import math
 
-from streams.collecting import choose
 from streams.kafka.consumer import now_ms
-from streams.mentioned import needed
+from streams.operator.gc import choose
+from streams.operator.mentioned import needed
 from streams.settings import Settings
 from streams.store.open import open_store
 

@@ -27,9 +27,9 @@ from replay.supervisor import Patience
 from schemas.topics import IMAGES
 from streams.broker.cluster import BrokerCluster
 from streams.broker.embedded import kafka_home
-from streams.client import RequestClient
 from streams.kafka.consumer import Follower
 from streams.kafka.producer import KafkaRecordProducer
+from streams.operator.client import RequestClient
 from streams.settings import Settings
 
 TIRELESS = Patience(restarts=100_000, first_s=0.5, most_s=1.0)  # what an orchestrator does with a dead role

@@ -16,9 +16,9 @@ from schemas.messages import GenerateRequest
 from schemas.record import Delivered, Incoming, Outgoing
 from schemas.topics import CLASSIFIED, IMAGES, OUTCOMES, jobs_topic
 from streams.broker.cluster import BrokerCluster
-from streams.client import RequestClient
 from streams.kafka.consumer import Follower
 from streams.kafka.producer import KafkaRecordProducer
+from streams.operator.client import RequestClient
 from streams.settings import Settings
 
 T = TypeVar("T")

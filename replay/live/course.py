@@ -22,7 +22,7 @@ from replay.simulation.timeline import Timeline
 from replay.simulation.wishes import tally_of, wishes_of
 from replay.traces.trace import Trace
 from schemas.messages import Heartbeat, Plan, Result, Status
-from streams.story import steps_of
+from streams.operator.explain import steps_of
 
 GONE = frozenset({"stopped", "failed"})
 

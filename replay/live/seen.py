@@ -14,7 +14,7 @@ from replay.live.observed import Observed, columns
 from replay.traces.writing import opened
 from schemas.errors import PochadeError
 from schemas.messages import Plan, Result, Step
-from streams.story import steps_of
+from streams.operator.explain import steps_of
 
 OPEN = "OPEN"  # in place of a status: no end was seen
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the clients take half a second to load, which --help need not wait for
     from schemas.record import Delivered, Outgoing
-    from streams.client import RequestClient
     from streams.kafka.producer import RecordProducer
+    from streams.operator.client import RequestClient
     from streams.settings import Settings
 
     OnOpen = Callable[[RecordProducer], None]
@@ -61,8 +61,8 @@ def producer(settings: "Settings", on_open: "OnOpen" = lambda _: None) -> "Itera
 def client(settings: "Settings") -> "Iterator[RequestClient]":
     """A client of the deployment, whose roles may be of an older release. Raises Unreachable, as `producer` does."""
     from schemas.messages import GenerateRequest, Outcome
-    from streams.client import RequestClient
     from streams.codec.schema_topic import tell
+    from streams.operator.client import RequestClient
 
     def tell_schemas(opened: "RecordProducer") -> None:
         tell(settings, opened, (GenerateRequest, Outcome))

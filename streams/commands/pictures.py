@@ -13,7 +13,7 @@ from streams.commands import listing, opening
 from streams.commands.options import LISTED, UNITS_MS, Ago, duration
 
 if TYPE_CHECKING:
-    from streams.collecting import Garbage
+    from streams.operator.gc import Garbage
     from streams.settings import Settings
     from streams.store.port import ImageStore, Stored
 
@@ -93,9 +93,9 @@ def gc(
       pochade gc --older-than 7d --orphans
       pochade gc --orphans -o json
     """
-    from streams.collecting import choose
     from streams.kafka.consumer import now_ms
-    from streams.mentioned import needed
+    from streams.operator.gc import choose
+    from streams.operator.mentioned import needed
     from streams.store.open import open_store
 
     settings = load()

@@ -154,7 +154,7 @@ def explain(load: "Callable[[], Settings]", request_id: str, since: int, timeout
 
     from streams.commands import showing
     from streams.kafka.consumer import now_ms
-    from streams.story import why
+    from streams.operator.explain import why
 
     settings = load()
     with _client(settings) as client:

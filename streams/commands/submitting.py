@@ -13,7 +13,7 @@ from schemas.messages import GenerateRequest, Result, Status
 from streams.commands import opening
 
 if TYPE_CHECKING:
-    from streams.client import RequestClient
+    from streams.operator.client import RequestClient
     from streams.settings import Settings
 
 WINDOW = 1000  # submissions on their way at once

@@ -13,7 +13,7 @@ from streams.commands import listing
 from streams.commands.options import LISTED, SHOWN, duration
 
 if TYPE_CHECKING:
-    from streams.cluster import Found
+    from streams.operator.cluster import Found
     from streams.settings import Settings
 
 VARIANTS = click.option(
@@ -44,7 +44,7 @@ def list_topics(load: "Callable[[], Settings]", output: str) -> None:
       pochade topics list
       pochade topics list -o jsonl | jq -r .topic
     """
-    from streams import cluster
+    from streams.operator import cluster
 
     settings = load()
     rows = [_row(found, settings.kafka.prefix) for found in cluster.topics(settings).values()]
@@ -65,7 +65,7 @@ def create(load: "Callable[[], Settings]", variants: tuple[str, ...], dry_run: b
       pochade topics create --variant light --variant heavy --dry-run
     """
     from streams.kafka import clients
-    from streams.topic_diff import expected
+    from streams.operator.topic_diff import expected
 
     settings = load()
     if dry_run:
@@ -93,7 +93,7 @@ def describe(load: "Callable[[], Settings]", name: str, output: str) -> None:
       pochade topics describe results.v1
       pochade topics describe pochade.results.v1 -o json | jq .config
     """
-    from streams import cluster
+    from streams.operator import cluster
 
     settings = load()
     found = cluster.topics(settings)
@@ -123,8 +123,8 @@ def diff(load: "Callable[[], Settings]", variants: tuple[str, ...], output: str)
       pochade topics diff
       pochade topics diff --variant light --variant heavy -o json
     """
-    from streams import cluster
-    from streams.topic_diff import differences, expected, variants_of
+    from streams.operator import cluster
+    from streams.operator.topic_diff import differences, expected, variants_of
 
     settings = load()
     found = cluster.topics(settings)

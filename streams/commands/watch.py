@@ -16,8 +16,8 @@ from streams.visible import json_text, visible
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from streams.operator.watch import Note, Watch
     from streams.settings import Settings
-    from streams.watching import Note, Watch
 
 SHOWN_ROWS = 30  # requests in the live table, those with the newest notes
 
@@ -46,7 +46,7 @@ def watch(
     from schemas.topics import EVENTS, RESULTS
     from streams.kafka import snapshot
     from streams.kafka.consumer import now_ms
-    from streams.watching import Watch
+    from streams.operator.watch import Watch
 
     if since is None and request_ids:
         since = 600_000

@@ -23,11 +23,11 @@ from schemas.errors import PochadeError
 from schemas.record import Outgoing
 from schemas.topics import jobs_topic
 from streams.broker.config import HOST, free_ports
-from streams.checks import Check, Verdict
 from streams.codec.avro import encode
-from streams.examination import examine
 from streams.kafka import clients, snapshot
 from streams.kafka.producer import KafkaRecordProducer, send_all
+from streams.operator.checks import Check, Verdict
+from streams.operator.doctor import examine
 from streams.settings import Settings, load
 from tests.builders import an_outcome
 from tests.integration.waiting import poll_until

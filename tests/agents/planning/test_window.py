@@ -11,7 +11,7 @@ from planner.observation.observation import Served, hardness_shares
 from planner.observation.windows import SERVED_MS
 from planner.serving.outcomes import completed, rejected, result_of
 from schemas.messages import Outcome, Result, Step
-from streams.story import steps_of
+from streams.operator.explain import steps_of
 from tests.builders import NOW_MS, a_catalog, a_classified, a_job, a_plan, a_request, an_image, an_outcome
 
 

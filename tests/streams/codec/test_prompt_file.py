@@ -12,15 +12,15 @@ from click.testing import CliRunner, Result
 from schemas.messages import GenerateRequest, Status
 from schemas.topics import PROMPTS
 from streams.cli import main
-from streams.client import RequestClient
 from streams.codec.avro import decode
 from streams.codec.prompt_file import InvalidFile, requests_in
 from streams.commands import opening
 from streams.kafka.memory import MemoryRecordProducer
+from streams.operator.client import RequestClient
 from streams.settings import Settings
 from tests.builders import NOW_MS
 from tests.replay.runs import a_result, a_step
-from tests.streams.test_client import Topic, record
+from tests.streams.operator.test_client import Topic, record
 
 
 def read(*lines: str, **defaults: Any) -> list[GenerateRequest]:

@@ -12,13 +12,13 @@ from schemas import messages
 from schemas.messages import GenerateRequest, Status
 from schemas.topics import PROMPTS
 from streams.cli import main
-from streams.client import RequestClient
 from streams.codec.avro import decode
 from streams.commands import requests
 from streams.kafka.memory import MemoryRecordProducer
+from streams.operator.client import RequestClient
 from streams.settings import Settings
 from tests.replay.runs import a_result, a_step
-from tests.streams.test_client import Topic, record
+from tests.streams.operator.test_client import Topic, record
 
 
 class Deployment:

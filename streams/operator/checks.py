@@ -22,8 +22,8 @@ from schemas.topics import (
     full_name,
     jobs_topic,
 )
-from streams.cluster import Found
-from streams.topic_diff import JOBS, Difference
+from streams.operator.cluster import Found
+from streams.operator.topic_diff import JOBS, Difference
 
 SKEW_WARN_MS = 1000
 DISK_WARN_BYTES = 2**30

@@ -4,7 +4,7 @@ from schemas.topics import DLQ, RESULTS
 from streams.codec.avro import decode_result
 from streams.kafka import snapshot
 from streams.kafka.consumer import now_ms
-from streams.letters import Letter, base_id, letter_of
+from streams.operator.dead_letters import Letter, base_id, letter_of
 from streams.settings import Settings
 
 

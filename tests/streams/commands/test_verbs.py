@@ -11,22 +11,22 @@ from click.testing import CliRunner, Result
 from schemas.messages import GenerateRequest, Outcome, Status
 from schemas.record import Incoming, Outgoing
 from schemas.topics import DLQ, IMAGES, OUTCOMES, PROMPTS, RESULTS
-from streams import cluster
 from streams.cli import main
-from streams.client import RequestClient
-from streams.cluster import Found
 from streams.codec.avro import decode, encode
 from streams.codec.poison import dead_letter
 from streams.commands import opening
 from streams.kafka import snapshot
 from streams.kafka.consumer import now_ms
 from streams.kafka.memory import MemoryRecordProducer
+from streams.operator import cluster
+from streams.operator.client import RequestClient
+from streams.operator.cluster import Found
 from streams.settings import Settings
 from streams.store import open as stores
 from streams.store.port import MemoryImageStore, Stored
 from tests.builders import NOW_MS, a_request
 from tests.replay.runs import a_painted_result, a_result, png
-from tests.streams.test_client import Topic, record
+from tests.streams.operator.test_client import Topic, record
 
 DAY_MS = 86_400_000
 

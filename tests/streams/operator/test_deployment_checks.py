@@ -6,9 +6,10 @@ from collections.abc import Mapping
 import pytest
 
 from schemas.topics import DLQ, RESULTS, TABLE
-from streams.checks import Verdict, check_heard_clocks
-from streams.cluster import Found
-from streams.deployment_checks import (
+from streams.kafka.group_terms import Protocol, Timeouts
+from streams.operator.checks import Verdict, check_heard_clocks
+from streams.operator.cluster import Found
+from streams.operator.deployment_checks import (
     Attendance,
     check_copies,
     check_groups,
@@ -17,9 +18,8 @@ from streams.deployment_checks import (
     check_sizes,
     check_told,
 )
-from streams.kafka.group_terms import Protocol, Timeouts
 from tests.builders import NOW_MS, a_heartbeat
-from tests.streams.test_topic_diff import found
+from tests.streams.operator.test_topic_diff import found
 
 OK, WARN, FAIL = Verdict.OK, Verdict.WARN, Verdict.FAIL
 

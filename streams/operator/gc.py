@@ -8,8 +8,8 @@ from schemas.messages import ImageGenerated
 from schemas.record import Incoming
 from schemas.topics import RESULTS
 from streams.codec.avro import decode, decode_result
+from streams.operator.explain import steps_of
 from streams.store.port import Stored
-from streams.story import steps_of
 
 ORPHAN_MS = 3_600_000  # younger pictures may belong to a request whose records are still being written
 

@@ -8,13 +8,13 @@ from click.testing import CliRunner
 
 from schemas.errors import PochadeError, Unknown
 from schemas.topics import CLASSIFIED, ENDED, RESULTS, TABLE
-from streams import checks
 from streams.catalog_file import missing_models, read_catalog
-from streams.checks import Verdict
 from streams.cli import main
-from streams.topic_diff import differences, expected
+from streams.operator import checks
+from streams.operator.checks import Verdict
+from streams.operator.topic_diff import differences, expected
 from tests.builders import NOW_MS, a_heartbeat, a_plan
-from tests.streams.test_topic_diff import found
+from tests.streams.operator.test_topic_diff import found
 
 OK, WARN, FAIL = Verdict.OK, Verdict.WARN, Verdict.FAIL
 

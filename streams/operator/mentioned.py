@@ -3,9 +3,9 @@
 from schemas.errors import PochadeError
 from schemas.record import Incoming
 from schemas.topics import IMAGES, RESULTS
-from streams import cluster
-from streams.collecting import Mentions
 from streams.kafka import snapshot
+from streams.operator import cluster
+from streams.operator.gc import Mentions
 from streams.settings import Settings
 
 

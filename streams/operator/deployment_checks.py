@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from schemas.topics import CLASSIFIED, IMAGES, OUTCOMES, PROMPTS, TABLE
-from streams.checks import Check, fail, ok, warn
-from streams.cluster import Found
 from streams.kafka.group_terms import Protocol, Timeouts, told
+from streams.operator.checks import Check, fail, ok, warn
+from streams.operator.cluster import Found
 
 READS = {"classifier": PROMPTS, "router": CLASSIFIED, "discriminator": IMAGES, "ledger": OUTCOMES}
 BEHIND = 1000  # records; roles commit every half second, so that a busy one is always some behind

@@ -5,7 +5,7 @@ import pytest
 
 from schemas.errors import InvalidRecord
 from schemas.messages import Status
-from streams.story import steps_of, why
+from streams.operator.explain import steps_of, why
 from tests.replay.runs import a_result, a_step
 
 

@@ -7,11 +7,11 @@ import pytest
 from schemas.record import Incoming
 from schemas.topics import IMAGES
 from streams.codec.avro import encode
-from streams.collecting import ORPHAN_MS, Mentions, choose
+from streams.operator.gc import ORPHAN_MS, Mentions, choose
 from streams.store.port import MemoryImageStore, Stored
 from tests.builders import NOW_MS, a_classified, a_job, a_request, an_image, an_image_ref
 from tests.replay.runs import a_painted_result, a_result, an_escalated_result
-from tests.streams.test_client import record
+from tests.streams.operator.test_client import record
 
 DAY_MS = 86_400_000
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from schemas.record import Outgoing
-from streams.letters import Letter, NothingToDo, NotRedrivable, again
+from streams.operator.dead_letters import Letter, NothingToDo, NotRedrivable, again
 
 
 def redriven(

@@ -9,15 +9,19 @@ from schemas.errors import PochadeError
 from schemas.messages import Heartbeat, Plan
 from schemas.record import Incoming
 from schemas.topics import DLQ, FLEET, PLAN, RESULTS, TABLE
-from streams import checks, cluster
-from streams.attendance import attendance
 from streams.broker import probe
 from streams.catalog_file import missing_models, read_catalog
-from streams.checks import Check, fail, ok, warn
-from streams.cluster import Found
 from streams.codec.avro import decode
 from streams.control.tail import ControlLog, newest
-from streams.deployment_checks import (
+from streams.kafka import clients, groups, snapshot
+from streams.kafka.consumer import now_ms
+from streams.kafka.lease import KafkaLease
+from streams.kafka.librdkafka import check_properties
+from streams.operator import checks, cluster
+from streams.operator.attendance import attendance
+from streams.operator.checks import Check, fail, ok, warn
+from streams.operator.cluster import Found
+from streams.operator.deployment_checks import (
     READS,
     check_copies,
     check_groups,
@@ -26,13 +30,9 @@ from streams.deployment_checks import (
     check_sizes,
     check_told,
 )
-from streams.kafka import clients, groups, snapshot
-from streams.kafka.consumer import now_ms
-from streams.kafka.lease import KafkaLease
-from streams.kafka.librdkafka import check_properties
+from streams.operator.topic_diff import differences, expected, variants_of
 from streams.settings import Settings
 from streams.store.open import open_store
-from streams.topic_diff import differences, expected, variants_of
 
 READ_S = 15.0
 HOUR_MS = 3_600_000

@@ -8,10 +8,10 @@ from schemas.messages import Event, Status
 from schemas.record import Incoming
 from schemas.topics import EVENTS
 from streams.codec.avro import encode, encode_result
-from streams.watching import Watch, note_of
+from streams.operator.watch import Watch, note_of
 from tests.builders import NOW_MS
 from tests.replay.runs import a_result, a_step
-from tests.streams.test_client import record
+from tests.streams.operator.test_client import record
 
 
 def an_event(request_id: str = "r-1", detail: str = "{}") -> Incoming:

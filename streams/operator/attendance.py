@@ -5,9 +5,9 @@ from confluent_kafka.admin import AdminClient
 
 from schemas.errors import PochadeError
 from schemas.topics import full_name
-from streams.deployment_checks import READS, Attendance
 from streams.kafka.clients import ANSWER_LIMIT_S, client_config
 from streams.kafka.offsets import unread
+from streams.operator.deployment_checks import READS, Attendance
 from streams.settings import Settings
 
 DENIED = {KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}

@@ -19,7 +19,7 @@ from schemas.topics import (
     jobs_topic,
     table,
 )
-from streams.cluster import Found
+from streams.operator.cluster import Found
 
 JOBS = re.compile(r"jobs\.(.+)\.v\d+")
 JOINED = {CLASSIFIED, OUTCOMES, RESULTS, ENDED}  # the ledger joins them by partition
