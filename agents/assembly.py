@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from agents import catalogs
 from agents.process_views import Views
 from agents.resuming import settle
 from agents.running import Run, not_alive
@@ -17,6 +16,7 @@ from agents.sweeping import sweeper_of
 from planner.catalog.parse import Catalog
 from schemas.topics import OUTCOMES
 from streams import logs
+from streams.catalogs import catalogs
 from streams.health import Health, Probe, served
 from streams.kafka.groups import classic_settings
 from streams.kafka.librdkafka import check_properties

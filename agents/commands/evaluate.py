@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from streams.catalogs.shipped import MODELS
 from streams.cli import LazySettings
-from streams.shipped import MODELS
 
 if TYPE_CHECKING:
     from agents.evaluation.painting_evaluation import Study
@@ -58,12 +58,12 @@ def evaluate(
     """
     import time
 
-    from agents import catalogs
     from agents.evaluation import reproduction
     from agents.evaluation.painting_evaluation import Examination
     from agents.evaluation.painting_scope import relocated, scope
     from agents.evaluation.painting_workshop import Workshop
     from agents.evaluation.profiling_machine import usual_jobs
+    from streams.catalogs import catalogs
 
     del obj  # needs no settings
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")  # what importing it warns of would break up the bars

@@ -47,11 +47,11 @@ def solve(
       pochade plan solve --policy hadis --demand 2 --workers 16 --catalog hadis-l40s --published ../shared/data/profiles
       pochade plan solve --observation seen.json --workers 20
     """
-    from agents import catalogs
     from agents.commands.plan_tables import print_json, print_report
     from agents.planning.choice import rules_of
     from agents.planning.report import Task, overprovisioned, report, solved
     from planner.policies import DEFAULT
+    from streams.catalogs import catalogs
 
     name = policy or obj().planner.policy or DEFAULT
     held = catalogs.measured(catalog or obj().catalog, published or obj().published)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from agents.commands.profile_cascades import cascades, swept
+from streams.catalogs.shipped import INFRA, MODELS
 from streams.cli import LazySettings
-from streams.shipped import INFRA, MODELS
 
 if TYPE_CHECKING:
     from agents.evaluation.painting_sweeps import Asked
@@ -66,11 +66,11 @@ def profile(
     if context.invoked_subcommand is not None:
         return
     obj: LazySettings = context.obj
-    from agents import catalogs
     from agents.evaluation.cascade_table import Choice
     from agents.evaluation.painting_scope import relocated
     from agents.evaluation.profiling_machine import usual_jobs
     from agents.evaluation.profiling_run import Wanted, run
+    from streams.catalogs import catalogs
 
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")  # what importing it warns of would break up the bars
     catalog_name = name or obj().catalog
@@ -170,7 +170,7 @@ def _has_judged_cascade(measured: "Profile") -> bool:
 
 def _write(catalog: str, measured: "Profile") -> None:
     from agents.evaluation.profiling_catalog import updated
-    from streams.catalog_file import file_of, text_of
+    from streams.catalogs.catalog_file import file_of, text_of
 
     file = file_of(catalog)
     file.write_text(updated(text_of(catalog), measured))

@@ -39,9 +39,9 @@ def cascades(
     says how much. A pair can be swept where the pictures of its first level were judged, and planned with where the
     catalog offers it.
     """
-    from agents import catalogs
     from agents.evaluation.cascade_table import Choice
     from agents.evaluation.intervals import Resampling
+    from streams.catalogs import catalogs
 
     if picture and picture.suffix not in SUFFIXES:
         raise click.BadParameter(f"--plot {picture} must end in {', '.join(SUFFIXES)}")
@@ -70,7 +70,7 @@ def swept(
     from planner.catalog.profile import parse
     from planner.catalog.prompt_table import prompt_table
     from schemas.errors import PochadeError
-    from streams.profile_file import read
+    from streams.catalogs.profile_file import read
 
     files = read(file)
     if not files.arrays:
@@ -96,7 +96,7 @@ def swept(
 
 def _own(catalog: str) -> pathlib.Path:
     from schemas.errors import PochadeError
-    from streams.profile_file import find
+    from streams.catalogs.profile_file import find
 
     found = find(catalog)
     if found is None:

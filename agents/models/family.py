@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from agents import catalogs
 from planner.catalog.parse import Catalog, Variant
-from streams.shipped import MODELS
+from streams.catalogs import catalogs
+from streams.catalogs.shipped import MODELS
 
 CATALOG: Final[Catalog] = catalogs.load("tiny")
 VARIANTS: Final[Mapping[str, Variant]] = CATALOG.variants

@@ -22,11 +22,11 @@ from replay.driver import TICK_S, Driver
 from replay.hosting import Hosted, epoch_ms, follow
 from replay.progress import Teller
 from replay.readiness import PaintedView
-from replay.simulation.catalogs import load
 from replay.supervisor import Patience
 from schemas.topics import IMAGES
 from streams.broker.cluster import BrokerCluster
 from streams.broker.embedded import kafka_home
+from streams.catalogs.simulated import load
 from streams.kafka.consumer import Follower
 from streams.kafka.producer import KafkaRecordProducer
 from streams.operator.client import RequestClient

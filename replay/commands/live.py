@@ -57,8 +57,8 @@ def run(context: click.Context, /, given: TraceGiven, name: str | None, **asked:
     from replay.progress import open_teller
     from replay.reports import files
     from replay.reports.provenance import made
-    from replay.simulation.catalogs import load as load_catalog
     from streams import settings
+    from streams.catalogs.simulated import load as load_catalog
 
     load: Callable[[], Settings] = context.obj
     for number in (signal.SIGTERM, signal.SIGHUP):

@@ -66,9 +66,9 @@ def simulate(
     gives the same report.
     """
     from replay.simulation.asked import setups_of
-    from replay.simulation.catalogs import load
     from replay.simulation.failures import unheeded
     from replay.simulation.session import baseline_of, report_of
+    from streams.catalogs.simulated import load
 
     settings = context.obj()
     published = asked["published"] or settings.published

@@ -31,8 +31,8 @@ def show(path: pathlib.Path, measured: pathlib.Path | None, catalog: str | None,
     from rich.console import Console
 
     from replay.live.folder import read_run
-    from replay.simulation.catalogs import load
     from replay.simulation.validation import TIMES, held, hops_of, simulated
+    from streams.catalogs.simulated import load
 
     run = read_run(path)
     hops = hops_of(run.report, by_time=True)

@@ -38,8 +38,8 @@ def what_if(load: "Callable[[], Settings]", named: str, since: int, slo: float |
     """
     from rich.console import Console
 
-    from replay.simulation.catalogs import load as load_catalog
     from replay.what_if import answer, collect, read_plan
+    from streams.catalogs.simulated import load as load_catalog
     from streams.commands.opening import client
     from streams.control.topic import plan_of_version
     from streams.kafka.consumer import now_ms

@@ -18,10 +18,10 @@ from replay.live.seen import seen_of
 from replay.live.seen import write as write_seen
 from replay.progress import RunState, Teller
 from replay.readiness import PaintedView
-from replay.simulation.catalogs import load
 from replay.traces.trace import Trace
 from replay.traces.writing import write
 from schemas.topics import IMAGES
+from streams.catalogs.simulated import load
 from streams.kafka.consumer import Follower
 from streams.settings import Settings
 

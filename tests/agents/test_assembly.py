@@ -7,8 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from agents import assembly, catalogs, classify, process_views, scoring
+from agents import assembly, classify, process_views, scoring
 from agents.assembly import needs_torch
+from streams.catalogs import catalogs
 from streams.health import Health
 from streams.kafka.memory import MemoryRecordProducer
 from streams.settings import load

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from PIL.Image import Image
 
-from agents import catalogs
 from agents.engines import CannotPaintOver, PaintTask
 from agents.engines.diffusers_engine import DiffusersEngine, load, strength_of
 from planner.catalog.loading import Loading
@@ -20,6 +19,7 @@ from planner.catalog.options import Settled, settle
 from planner.catalog.parse import Variant
 from schemas.ids import paint_over_seed
 from schemas.messages import PaintOptions
+from streams.catalogs import catalogs
 
 PROMPTS = ("a red heart above a blue star", "a green tree")
 SAME = 2  # of 255: rounding of the last bit differs with the batch

@@ -7,7 +7,6 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from agents import catalogs
 from agents.engines import EngineFailed, PaintTask
 from agents.engines.diffusers_engine import load
 from agents.engines.pipelines import load_pipeline, placement, weights_file
@@ -15,6 +14,7 @@ from planner.catalog.loading import Loading
 from planner.catalog.options import settle
 from planner.catalog.parse import Variant
 from schemas.messages import PaintOptions
+from streams.catalogs import catalogs
 
 UNET = "models/{}/unet/diffusion_pytorch_model.safetensors"
 

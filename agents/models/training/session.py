@@ -14,7 +14,7 @@ from agents.models.training.ledger import Ledger
 from agents.models.training.plan import steps_of
 from agents.models.training.recipe import copy_parts, recipe
 from schemas.errors import PochadeError
-from streams.shipped import MODELS
+from streams.catalogs.shipped import MODELS
 
 
 class Reporter(Watcher, Protocol):

@@ -144,7 +144,7 @@ def test_a_sheet_shows_every_picture_enlarged() -> None:
 
 
 def test_the_shipped_family_is_evaluated(tmp_path: pathlib.Path) -> None:
-    from agents import catalogs
+    from streams.catalogs import catalogs
 
     catalog = catalogs.load("tiny")
     try:

@@ -7,9 +7,9 @@ import pathlib
 import numpy as np
 import pytest
 
-from agents import catalogs
 from planner.catalog.profile import Profile, parse
 from planner.catalog.prompt_table import prompt_table
+from streams.catalogs import catalogs
 
 FOLDER = pathlib.Path(str(importlib.resources.files("infra"))) / "profiles"
 

@@ -16,7 +16,7 @@ from agents.models.training.ledger import Ledger
 from agents.models.training.plan import TARGETS, Folders
 from schemas.errors import PochadeError
 from streams import cli
-from streams.shipped import MODELS
+from streams.catalogs.shipped import MODELS
 from tests.patience import PATIENCE_S
 
 Call = dict[str, Any]

@@ -5,10 +5,10 @@ import re
 
 import pytest
 
-from agents import catalogs
 from planner.control.format import counted, number, rate
 from planner.observation.observation import Observation
 from planner.policies import POLICIES, named
+from streams.catalogs import catalogs
 from tests.builders import NOW_MS, a_worker
 
 

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents import catalogs
 from planner.catalog.parse import Catalog
 from planner.observation.observation import Observation, Queue
 from planner.policies import Draft, InvalidParameter
 from planner.policies.hadis import plan
 from schemas.errors import Unknown
+from streams.catalogs import catalogs
 from tests.builders import a_worker
 from tests.paths import PUBLISHED
 from tests.planner.policies.cascades import ROWS, a_table_catalog, counts, planned, quality, seen

@@ -19,8 +19,8 @@ from replay.bench.planner_baselines import Found
 from replay.bench.planner_cases import SIZES, Case, a_case, cases
 from replay.bench.planner_instance import catalog, observations
 from replay.commands.bench import bench
-from replay.simulation.catalogs import load
 from schemas.errors import PochadeError, Unknown
+from streams.catalogs.simulated import load
 from streams.settings import Settings
 
 QUICK = Effort(solves=3, baselines=3, seconds=5.0, limit_s=5.0)

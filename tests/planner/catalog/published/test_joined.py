@@ -6,7 +6,7 @@ from planner.catalog.curves import front
 from planner.catalog.parse import Catalog, InvalidCatalog, parse
 from planner.catalog.published.joined import with_published
 from schemas.errors import Unknown
-from streams.published_files import texts_of
+from streams.catalogs.published_files import texts_of
 from tests.builders import a_catalog
 from tests.paths import CATALOGS, PUBLISHED
 

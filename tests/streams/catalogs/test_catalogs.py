@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from agents import catalogs
 from planner.catalog.parse import Catalog
-from replay.simulation.catalogs import load as simulated
 from schemas.errors import PochadeError, Unknown
+from streams.catalogs import catalogs
+from streams.catalogs.simulated import load as simulated
 from tests.paths import CATALOGS
 
 

@@ -5,8 +5,8 @@ import zipfile
 from typing import TYPE_CHECKING, NamedTuple
 
 from schemas.errors import PochadeError
-from streams.catalog_file import file_of
-from streams.shipped import INFRA
+from streams.catalogs.catalog_file import file_of
+from streams.catalogs.shipped import INFRA
 
 if TYPE_CHECKING:
     import numpy as np

@@ -5,9 +5,9 @@ import pathlib
 from planner.catalog.evidence import with_files
 from planner.catalog.parse import Catalog, parse
 from planner.catalog.published.joined import with_published
-from streams import profile_file
-from streams.catalog_file import text_of
-from streams.published_files import texts_of
+from streams.catalogs import profile_file
+from streams.catalogs.catalog_file import text_of
+from streams.catalogs.published_files import texts_of
 
 
 def load(name: str, published: str = "") -> Catalog:

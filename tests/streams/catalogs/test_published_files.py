@@ -6,7 +6,7 @@ import pathlib
 import pytest
 
 from schemas.errors import PochadeError
-from streams.published_files import text_of, texts_of
+from streams.catalogs.published_files import text_of, texts_of
 
 
 def test_a_file_is_read_plain_or_gzip(tmp_path: pathlib.Path) -> None:

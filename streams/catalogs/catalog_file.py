@@ -5,7 +5,7 @@ import tomllib
 from typing import Any
 
 from schemas.errors import PochadeError, Unknown
-from streams.shipped import INFRA
+from streams.catalogs.shipped import INFRA
 
 
 def read_catalog(name: str) -> dict[str, Any]:

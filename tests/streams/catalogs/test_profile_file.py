@@ -5,7 +5,7 @@ import pathlib
 import pytest
 
 from schemas.errors import PochadeError, Unknown
-from streams import profile_file
+from streams.catalogs import profile_file
 
 
 def test_a_shipped_catalog_s_profile_ships_with_it_where_it_was_measured() -> None:
