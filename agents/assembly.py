@@ -115,9 +115,9 @@ def _not_alive(role: str, threaded: Threaded) -> str:
 
 def _logics(role: str, settings: Settings, catalog: Catalog, views: Views, process: Process) -> "list[StreamLogic]":
     if role == "classifier":
-        from agents.batch_lane import BatchClassifier
-        from agents.classifier import Classifier
-        from agents.classify import open_judge
+        from agents.classifier.batch_lane import BatchClassifier
+        from agents.classifier.judges import open_judge
+        from agents.classifier.role import Classifier
 
         judge = open_judge(catalog)  # first: it asks no broker
         classifier = Classifier(judge, catalog, settings.requests, views.ended)

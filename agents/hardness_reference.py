@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 import planner.serving.hardness
-from agents.features import FeatureExtractor
+from agents.classifier.features import FeatureExtractor
 from agents.world import junk, scenes
 from planner.serving.hardness import DEFAULT_WEIGHTS, RULES, Reference, build_reference, raw_score
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from agents.classify import REFERENCE, PromptJudge, RuleClassifier, open_judge, read_reference
+from agents.classifier.judges import REFERENCE, PromptJudge, RuleClassifier, open_judge, read_reference
 from agents.engines import model_source
 from planner.catalog.parse import Catalog
 from schemas.errors import PochadeError

@@ -124,7 +124,7 @@ Predictor.load(Path("infra/models/classifiers/{{name}}")).quality(["{_PROMPT}"])
         title="rule score",
         what="HADIS's hardness from features of the prompt, with weights searched on painted prompts: reference.json\n"
         "holds the weights and the quantiles.",
-        use="`agents/classify.py` reads it where no learned classifier is chosen.",
+        use="`agents/classifier/judges.py` reads it where no learned classifier is chosen.",
         limits="It counts words and things; it does not know which shapes are hard to paint.",
         measured="classifiers",
     ),

@@ -26,7 +26,7 @@ class InvalidReference(PochadeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptFeatures:
-    """HADIS's eight rule features, all counts >= 0 (`agents/features.py` says what counts)."""
+    """HADIS's eight rule features, all counts >= 0 (`agents/classifier/features.py` says what counts)."""
 
     prompt_length: int  # words
     token_rarity: int  # words rarer than 1 in 100,000

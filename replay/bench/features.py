@@ -11,7 +11,7 @@ from schemas.errors import PochadeError
 CHILD = """
 import json, sys, time
 sys.modules["torch"] = None
-from agents.classify import RuleClassifier
+from agents.classifier.judges import RuleClassifier
 judge, took = RuleClassifier.load(), []
 for prompt in json.load(sys.stdin):
     began = time.perf_counter()

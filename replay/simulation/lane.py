@@ -1,4 +1,4 @@
-"""The batch lane: requests of the tier `batch` wait until workers have nothing waiting, as `agents/batch_lane.py`."""
+"""The batch lane: requests of the tier `batch` wait until workers have nothing waiting, as in `agents/classifier`."""
 
 from collections import deque
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from replay.simulation.tally import Tally
 from replay.simulation.times import CallTimes
 from schemas.messages import Status
 
-LOOK_MS = 50.0  # between two looks at the workers. Source: agents/batch_lane.py
+LOOK_MS = 50.0  # between two looks at the workers. Source: agents/classifier/batch_lane.py
 
 
 class BatchLane:

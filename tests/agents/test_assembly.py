@@ -7,8 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from agents import assembly, classify, process_views, scoring
+from agents import assembly, process_views, scoring
 from agents.assembly import needs_torch
+from agents.classifier import judges
 from streams.catalogs import catalogs
 from streams.health import Health
 from streams.kafka.memory import MemoryRecordProducer
@@ -50,7 +51,7 @@ def test_models_are_loaded_before_the_broker_is_asked_as_it_may_be_away_meanwhil
     known = SimpleNamespace(start=lambda: done.append("schemas"), close=lambda: None)
     monkeypatch.setattr(process_views, "KnownSchemas", lambda _settings: known)
     monkeypatch.setattr(process_views, "create_topics", lambda *_args: done.append("topics"))
-    monkeypatch.setattr(classify, "open_judge", lambda _catalog: done.append("models"))
+    monkeypatch.setattr(judges, "open_judge", lambda _catalog: done.append("models"))
     monkeypatch.setattr(scoring, "open_scorers", lambda _catalog: done.append("models"))
     settings, levels = load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}}), catalogs.load("profile")
     with contextlib.ExitStack() as stack:

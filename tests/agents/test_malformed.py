@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents import views
-from agents.classifier import Classifier
+from agents.classifier.role import Classifier
 from agents.discriminator import Discriminator
 from agents.dispatching import Dispatcher
 from agents.job_source import Taken
@@ -44,9 +44,9 @@ from streams.kafka.memory import LeaseBoard, MemoryLease, MemoryRecordProducer
 from streams.kafka.producer import MOST_BYTES, size_of
 from streams.settings import Admission, Requests, load
 from streams.store.port import MemoryImageStore
+from tests.agents.classifier.test_classifier import Judge
 from tests.agents.feeding import Fed, as_records, feed, is_accounted_for, is_message, served
 from tests.agents.stubs import StubEngine, StubFleet, StubPlans, a_record
-from tests.agents.test_classifier import Judge
 from tests.agents.test_discriminator import FixedScorer, stored_image
 from tests.builders import (
     NOW_MS,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from agents.classify import REFERENCE
+from agents.classifier.judges import REFERENCE
 from agents.evaluation import calibration as reliability
 from agents.evaluation.classes import best_choice, confusion, regret
 from agents.evaluation.ranking import auc

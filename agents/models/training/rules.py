@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from agents.classify import REFERENCE
-from agents.features import FeatureExtractor
+from agents.classifier.features import FeatureExtractor
+from agents.classifier.judges import REFERENCE
 from agents.hardness_reference import rules_reference
 from agents.models import rule_search
 from agents.models.predictor import Predictor

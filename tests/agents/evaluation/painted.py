@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from agents.classify import Judgement
+from agents.classifier.judges import Judgement
 from agents.evaluation import painting_rankers
 from agents.evaluation.painting import Order
 from agents.world.layout import SIZE

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agents.classify import open_judge
+from agents.classifier.judges import open_judge
 from agents.models.family import CATALOG, FOLDER, VARIANTS, folder_of
 from agents.models.painter import Painter
 from agents.world import facts, scenes

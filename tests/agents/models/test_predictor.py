@@ -80,7 +80,7 @@ def test_it_loads_neither_diffusers_nor_transformers_nor_spacy(tmp_path: Path) -
     folder = a_predictor_folder(tmp_path / "predictor")
     code = (
         "import sys, pathlib\n"
-        "from agents.classify import LearnedClassifier\n"
+        "from agents.classifier.judges import LearnedClassifier\n"
         "from planner.catalog.classifier import Classifier\n"
         "entry = Classifier('c', 'learned', 'f', 'models', ('light', 'heavy'))\n"
         f"LearnedClassifier.load(pathlib.Path({str(folder)!r}), entry).classify('a red heart')\n"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from agents.classify import read_reference
+from agents.classifier.judges import read_reference
 from agents.models import rule_search
 from agents.models.predictor import Logits, Predictor
 from agents.models.training import calibration, predictor, rules

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from agents.classify import LearnedClassifier
+from agents.classifier.judges import LearnedClassifier
 from agents.models.threads import one_thread
 from agents.scoring import LearnedScorer
 from planner.catalog.parse import Classifier

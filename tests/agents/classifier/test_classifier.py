@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from agents.classifier import Classifier
-from agents.classify import Judgement
+from agents.classifier.judges import Judgement
+from agents.classifier.role import Classifier
 from schemas.ids import request_id_of_record
 from schemas.messages import ClassifiedRequest, Outcome, Status
 from schemas.record import Incoming, Outgoing

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agents.classify import RuleClassifier, shipped_reference
-from agents.features import FeatureExtractor
+from agents.classifier.features import FeatureExtractor
+from agents.classifier.judges import RuleClassifier, shipped_reference
 from agents.hardness_reference import reference_prompts
 from agents.world import scenes
 from planner.serving.hardness import DEFAULT_WEIGHTS, FEATURES, RULES, InvalidReference, PromptFeatures

@@ -9,15 +9,15 @@ from typing import Any, cast
 import pytest
 
 from agents.assembly import Process
-from agents.batch_lane import BatchClassifier
-from agents.classifier import Classifier
+from agents.classifier.batch_lane import BatchClassifier
+from agents.classifier.role import Classifier
 from schemas.record import Incoming
 from schemas.topics import CLASSIFIED, OUTCOMES, PROMPTS_BATCH
 from streams.health import Health
 from streams.kafka.consumer import now_ms
 from streams.settings import Requests
+from tests.agents.classifier.test_classifier import Judge
 from tests.agents.stubs import StubFleet, a_record
-from tests.agents.test_classifier import Judge
 from tests.builders import a_catalog, a_heartbeat, a_request, owned
 from tests.patience import PATIENCE_S
 

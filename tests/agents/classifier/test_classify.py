@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-import agents.classify
-from agents.classify import JointClassifier, Judgement, LearnedClassifier, RuleClassifier, open_judge
+from agents.classifier import judges
+from agents.classifier.judges import JointClassifier, Judgement, LearnedClassifier, RuleClassifier, open_judge
 from planner.catalog.parse import Classifier
 from planner.serving.hardness import build_reference
 from schemas.errors import PochadeError
@@ -73,7 +73,7 @@ def test_the_first_of_several_tells_hardness_and_each_its_own_class() -> None:
 
 
 def test_a_catalog_opens_the_classifiers_it_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agents.classify, "INFRA", tmp_path)
+    monkeypatch.setattr(judges, "INFRA", tmp_path)
     a_predictor_folder(tmp_path / "models")
     judge = open_judge(a_catalog(classifiers={"learned": an_entry()}))
     assert isinstance(judge, LearnedClassifier)
@@ -85,7 +85,7 @@ def test_a_catalog_opens_the_classifiers_it_names(tmp_path: Path, monkeypatch: p
 
 
 def test_a_folder_that_is_not_there_or_broken_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agents.classify, "INFRA", tmp_path)
+    monkeypatch.setattr(judges, "INFRA", tmp_path)
     with pytest.raises(PochadeError, match="train it"):
         open_judge(a_catalog(classifiers={"learned": an_entry()}))
     with pytest.raises(PochadeError, match=r"classifier 'rules'.*reference.json"):

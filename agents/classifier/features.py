@@ -15,7 +15,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
-from agents import lexicon
+from agents.classifier import lexicon
 from planner.serving.hardness import PromptFeatures
 
 MAX_CHARACTERS: Final = 400  # what is tagged; text encoders see 77 tokens, about 350 characters

@@ -4,7 +4,7 @@ import asyncio
 import dataclasses
 from collections.abc import Container, Sequence
 
-from agents.classify import PromptJudge
+from agents.classifier.judges import PromptJudge
 from agents.writing import outcome_record, outgoing, refused
 from planner.catalog.options import check_options
 from planner.catalog.parse import Catalog, classes_of

@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
-from agents.features import FeatureExtractor
+from agents.classifier.features import FeatureExtractor
 from planner.catalog.classifier import fastest_good, shortfall
 from planner.catalog.parse import Catalog
 from planner.catalog.parse import Classifier as ClassifierEntry
