@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from agents.process_views import Views
 from agents.resuming import settle
+from agents.router.reroute import sweeper_of
 from agents.running import Run, not_alive
-from agents.sweeping import sweeper_of
 from planner.catalog.parse import Catalog
 from schemas.topics import OUTCOMES
 from streams import logs
@@ -124,11 +124,11 @@ def _logics(role: str, settings: Settings, catalog: Catalog, views: Views, proce
         leaves = partial(process.must_hand_over, BatchClassifier.role)
         lane = BatchClassifier(classifier, catalog, views.fleet, views.ended, leaves)
         return [classifier, lane]
-    from agents.dispatching import Dispatcher
+    from agents.router.dispatcher import Dispatcher
 
     if role == "router":
-        from agents.router import Router
-        from agents.tenants import Tenants
+        from agents.router.role import Router
+        from agents.router.tenants import Tenants
         from planner.serving.tenants.quotas import Quota
 
         tenants = Tenants({name: Quota(**limits.model_dump()) for name, limits in settings.tenants.items()})

@@ -101,7 +101,7 @@ class Router(Sender):
         return True
 
     def _may_have(self, job: Job, rights: Rights, allowed_ms: float) -> bool:
-        """Whether its tenant has a right to it; what is refused anyway takes no tokens. As `agents/router.py`."""
+        """Whether its tenant has a right to it; what is refused anyway takes no tokens. As `agents/router/role.py`."""
         now_ms = self._agenda.now_ms
         work = Work(job.id, job.tenant, job.pictures, self._times.of_job(job))
         refused = rights.refuse(work, allowed_ms, int(now_ms))

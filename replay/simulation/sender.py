@@ -1,4 +1,4 @@
-"""Who sends jobs to workers: what router and discriminator have in common, as in `agents/dispatching.py`."""
+"""Who sends jobs to workers: what router and discriminator have in common, as in `agents/router/dispatcher.py`."""
 
 from abc import abstractmethod
 from collections import Counter, deque
@@ -16,7 +16,7 @@ from replay.simulation.setup import Timing
 from replay.simulation.times import CallTimes
 from schemas.ids import draw
 
-PULL_WAIT_MS = 5.0  # how often a job that waits for an idle worker looks again. Source: agents/dispatching.py
+PULL_WAIT_MS = 5.0  # how often a job that waits for an idle worker looks again. Source: agents/router/dispatcher.py
 LOOK_MS = 50.0  # at least as often, though nobody is expected to be free: a heartbeat may say otherwise
 NO_OWNER = "no-owner"
 

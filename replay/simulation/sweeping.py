@@ -1,4 +1,4 @@
-"""What waits for a variant that has lost its last worker goes to those who serve, as `agents/sweeping.py` sees to."""
+"""What waits for a variant without workers goes to those who serve, as `agents/router/reroute.py` sees to."""
 
 from planner.observation.observation import live_workers
 from planner.serving.outcomes import is_overdue
@@ -12,7 +12,7 @@ from replay.simulation.setup import Timing
 from replay.simulation.tally import Tally
 from schemas.messages import Status
 
-LOOK_MS = 2000.0  # between two looks. Source: agents/sweeping.py
+LOOK_MS = 2000.0  # between two looks. Source: agents/router/reroute.py
 
 
 class Sweeper:

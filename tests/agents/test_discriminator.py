@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from agents.discriminator import Discriminator
-from agents.dispatching import Dispatcher
+from agents.router.dispatcher import Dispatcher
 from planner.catalog.parse import Catalog
 from schemas.messages import Event, GenerateJob, GenerateRequest, ImageGenerated, Outcome, Status
 from schemas.topics import EVENTS, OUTCOMES, jobs_topic

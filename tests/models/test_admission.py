@@ -10,9 +10,9 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from agents import dispatching, router
-from agents.router import Router
-from agents.tenants import Tenants
+from agents.router import dispatcher, role
+from agents.router.role import Router
+from agents.router.tenants import Tenants
 from agents.views import Loads
 from planner.catalog.options import TIERS, job_ms
 from planner.control.shedding import shares_by_tier
@@ -62,7 +62,7 @@ class AdmissionMachine(RuleBasedStateMachine):
     def live(self) -> None:
         self.fleet, self.tenants = StubFleet(), Tenants(QUOTAS)
         self.router = Router(
-            CATALOG, self.plans, self.ended, dispatching.Dispatcher(CATALOG, self.fleet, "router"), self.tenants, LIMITS
+            CATALOG, self.plans, self.ended, dispatcher.Dispatcher(CATALOG, self.fleet, "router"), self.tenants, LIMITS
         )
         self.grants: defaultdict[str, list[Grant]] = defaultdict(list)
         self.open: dict[str, Open] = {}  # by request
@@ -74,8 +74,8 @@ class AdmissionMachine(RuleBasedStateMachine):
         self.plan = self.plans.plan  # as it is for the tenant
         with (
             mock.patch.object(self.tenants, "let_in", self.let_in_by_the_tenants),
-            mock.patch.object(router, "now_ms", clock),
-            mock.patch.object(dispatching, "now_ms", clock),
+            mock.patch.object(role, "now_ms", clock),
+            mock.patch.object(dispatcher, "now_ms", clock),
         ):
             written = asyncio.run(self.router.on_record(self.records[name]))
         if name in self.ended or self.has_job(name):
@@ -184,7 +184,7 @@ class AdmissionMachine(RuleBasedStateMachine):
 
         with (
             mock.patch.object(self.router._dispatcher, "look", ends_meanwhile),
-            mock.patch.object(router, "now_ms", return_value=self.now_ms),
+            mock.patch.object(role, "now_ms", return_value=self.now_ms),
         ):
             written = asyncio.run(self.router.on_record(self.records[name]))
         assert all(record.topic == OUTCOMES for record in written), "nobody waits for it"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from agents.dispatching import Dispatcher
+from agents.router.dispatcher import Dispatcher
 from schemas.messages import GenerateJob
 from schemas.record import Delivered, Outgoing
 from streams.codec.avro import decode

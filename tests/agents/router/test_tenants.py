@@ -1,6 +1,6 @@
 """Tenants: what is open counts until its request has a result."""
 
-from agents.tenants import Tenants
+from agents.router.tenants import Tenants
 from planner.serving.tenants.quotas import Quota
 from tests.builders import a_request
 

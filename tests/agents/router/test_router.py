@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from agents.dispatching import Dispatcher
-from agents.router import Router
-from agents.tenants import Tenants
+from agents.router.dispatcher import Dispatcher
+from agents.router.role import Router
+from agents.router.tenants import Tenants
 from agents.views import Loads
 from planner.serving.tenants.quotas import Quota
 from schemas.messages import Admission as Shed

@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
-from agents.dispatching import Dispatcher
 from agents.job_source import JobSource, Taken
-from agents.rerouting import ROLE, WAITS, Rerouting
+from agents.router.dispatcher import Dispatcher
+from agents.router.rerouting import ROLE, WAITS, Rerouting
 from agents.views import EndedView, FleetView, PlanView
 from planner.catalog.parse import Catalog
 from planner.observation.observation import live_workers

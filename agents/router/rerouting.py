@@ -5,8 +5,8 @@ import logging
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from agents.dispatching import Dispatcher
 from agents.job_source import Taken
+from agents.router.dispatcher import Dispatcher
 from agents.views import EndedView
 from agents.writing import event_record, outcome_record, refused
 from planner.catalog.parse import Catalog

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from agents.dispatching import Dispatcher
-from agents.tenants import Tenants
+from agents.router.dispatcher import Dispatcher
+from agents.router.tenants import Tenants
 from agents.views import EndedView, Loads, PlanView
 from agents.writing import outcome_record, refused
 from planner.catalog.options import MOST_PICTURES, check_options, job_ms

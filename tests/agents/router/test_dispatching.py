@@ -5,8 +5,8 @@ import math
 
 import pytest
 
-from agents import dispatching
-from agents.dispatching import Dispatcher
+from agents.router import dispatcher as dispatching
+from agents.router.dispatcher import Dispatcher
 from schemas.errors import Unknown
 from schemas.messages import GenerateJob, PaintOptions
 from schemas.record import Delivered, Outgoing
