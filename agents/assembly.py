@@ -10,9 +10,9 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from agents.process_views import Views
-from agents.resuming import settle
 from agents.router.reroute import sweeper_of
 from agents.running import Run, not_alive
+from agents.worker.resuming import settle
 from planner.catalog.parse import Catalog
 from schemas.topics import OUTCOMES
 from streams import logs
@@ -135,8 +135,8 @@ def _logics(role: str, settings: Settings, catalog: Catalog, views: Views, proce
         views.ended.on_end = tenants.ended
         dispatcher = Dispatcher(catalog, views.fleet, role)
         return [Router(catalog, views.plans, views.ended, dispatcher, tenants, settings.admission)]
-    from agents.discriminator import Discriminator
-    from agents.scoring import open_scorers
+    from agents.discriminator.role import Discriminator
+    from agents.discriminator.scorers import open_scorers
 
     store, scorers = open_store(settings), open_scorers(catalog)
     dispatcher = Dispatcher(catalog, views.fleet, role)
@@ -170,7 +170,7 @@ def _threaded(
         planner = PlannerLoop(settings, known, lease, views.plans, views.fleet)
         return Threaded(planner.run, planner.not_ready)
     from agents.engines import check_models
-    from agents.worker import Worker
+    from agents.worker.role import Worker
 
     check_models(catalog, settings.worker.engine)
     if settings.worker.variant:

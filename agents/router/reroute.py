@@ -14,10 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
-from agents.job_source import JobSource, Taken
 from agents.router.dispatcher import Dispatcher
 from agents.router.rerouting import ROLE, WAITS, Rerouting
 from agents.views import EndedView, FleetView, PlanView
+from agents.worker.jobs import JobSource, Taken
 from planner.catalog.parse import Catalog
 from planner.observation.observation import live_workers
 from planner.serving.reroute import stranded

@@ -5,9 +5,9 @@ import logging
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from agents.job_source import Taken
 from agents.router.dispatcher import Dispatcher
 from agents.views import EndedView
+from agents.worker.jobs import Taken
 from agents.writing import event_record, outcome_record, refused
 from planner.catalog.parse import Catalog
 from planner.serving.escalation import Keep

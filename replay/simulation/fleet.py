@@ -16,7 +16,7 @@ from replay.simulation.tally import Tally
 from replay.simulation.worker import Worker
 from schemas.messages import Status
 
-SETTLE_MS = 2000.0  # routes have left a variant this long after the plan that left it. Source: agents/worker.py
+SETTLE_MS = 2000.0  # routes have left a variant this long after the plan that left it. Source: agents/worker/role.py
 POLL_MS = 100.0  # an idle worker looks at the plan this often
 
 

@@ -17,7 +17,7 @@ from replay.simulation.worker import Worker
 from schemas.messages import Heartbeat, OwnedPartition
 
 NOTHING: list[int] = []
-LEAST_MS = 50.0  # between two beats. Source: agents/heartbeat.py
+LEAST_MS = 50.0  # between two beats. Source: agents/worker/heartbeat.py
 UNHEARD_MS = 60_000.0  # after which a beat is heard, though nobody asks: no view may take its worker for silent
 
 

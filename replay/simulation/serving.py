@@ -1,4 +1,4 @@
-"""Painting: windows of jobs, batches, calls; as `agents/worker.py` and `agents/painting.py` do it with pictures."""
+"""Painting: windows of jobs, batches, calls; as `role.py` and `generate.py` of `agents/worker` do it."""
 
 from collections import deque
 from collections.abc import Callable
@@ -84,7 +84,7 @@ class Serving:
         return False
 
     def _fetch_drafts(self, worker: Worker, batch: list[Job]) -> None:
-        """Wait for the store, once a batch; as `agents/pictures.py`."""
+        """Wait for the store, once a batch; as `agents/worker/images.py`."""
         worker.call = batch
         self._store.reach(self._begin_again, worker, self._on_blank, patience_ms=1000 * DRAFT_S)
 

@@ -16,7 +16,9 @@ class Timing:
     beat_ms: float = 500  # between heartbeats
     silent_ms: float = 3000  # a worker unheard of for longer is dead to router and planner
     session_ms: float = 6000  # silence until its partitions are others'
-    rebalance_ms: float = 170  # to leave one consumer group and be assigned in another (measured, agents/job_source.py)
+    rebalance_ms: float = (
+        170  # to leave one consumer group and be assigned in another (measured, agents/worker/jobs.py)
+    )
     group_beat_ms: float = 0  # between heartbeats of a consumer group, by which partitions change hands; 0: at once
     grace_ms: float = 2000  # after a deadline, until the ledger ends the request
     most_backlog_ms: float = 48_000  # that the tiers `standard` and `batch` are admitted up to

@@ -8,7 +8,7 @@ from replay.simulation.job import Job
 
 
 class Worker:
-    """What `agents/worker.py` keeps of itself. A process that comes back is another one with the same id."""
+    """What `agents/worker/role.py` keeps of itself. A process that comes back is another one with the same id."""
 
     __slots__ = (
         "batches", "beat_is_due", "beaten_ms", "busy_ms", "call", "call_ms", "calls", "heard_partitions",

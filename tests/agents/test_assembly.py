@@ -7,9 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from agents import assembly, process_views, scoring
+from agents import assembly, process_views
 from agents.assembly import needs_torch
 from agents.classifier import judges
+from agents.discriminator import scorers
 from streams.catalogs import catalogs
 from streams.health import Health
 from streams.kafka.memory import MemoryRecordProducer
@@ -31,7 +32,7 @@ def test_torch_is_kept_out_only_where_no_role_loads_a_model(roles: set[str], cat
 
 def test_roles_with_a_thread_of_their_own_load_no_faust() -> None:
     code = (
-        "import sys, agents.assembly, agents.ledger, agents.planning.loop, agents.worker; "
+        "import sys, agents.assembly, agents.ledger, agents.planning.loop, agents.worker.role; "
         "print([name for name in ('faust', 'aiohttp', 'torch') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -52,7 +53,7 @@ def test_models_are_loaded_before_the_broker_is_asked_as_it_may_be_away_meanwhil
     monkeypatch.setattr(process_views, "KnownSchemas", lambda _settings: known)
     monkeypatch.setattr(process_views, "create_topics", lambda *_args: done.append("topics"))
     monkeypatch.setattr(judges, "open_judge", lambda _catalog: done.append("models"))
-    monkeypatch.setattr(scoring, "open_scorers", lambda _catalog: done.append("models"))
+    monkeypatch.setattr(scorers, "open_scorers", lambda _catalog: done.append("models"))
     settings, levels = load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}}), catalogs.load("profile")
     with contextlib.ExitStack() as stack:
         views = process_views.Views(settings, role, levels, MemoryRecordProducer(), stack)

@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 
 from agents import views
 from agents.classifier.role import Classifier
-from agents.discriminator import Discriminator
-from agents.job_source import Taken
+from agents.discriminator.role import Discriminator
 from agents.lane import Lane
 from agents.open_requests import OpenRequests
-from agents.painting import Painter
 from agents.planning.loop import PlannerLoop
 from agents.router.dispatcher import Dispatcher
 from agents.router.rerouting import Rerouting
 from agents.router.role import Router
 from agents.router.tenants import Tenants
+from agents.worker.generate import Painter
+from agents.worker.jobs import Taken
 from planner.serving.placement import decide
 from planner.serving.tenants.quotas import Quota
 from schemas.errors import PochadeError
@@ -45,9 +45,9 @@ from streams.kafka.producer import MOST_BYTES, size_of
 from streams.settings import Admission, Requests, load
 from streams.store.port import MemoryImageStore
 from tests.agents.classifier.test_classifier import Judge
-from tests.agents.feeding import Fed, as_records, feed, is_accounted_for, is_message, served
+from tests.agents.discriminator.test_discriminator import FixedScorer, stored_image
 from tests.agents.stubs import StubEngine, StubFleet, StubPlans, a_record
-from tests.agents.test_discriminator import FixedScorer, stored_image
+from tests.agents.worker.feeding import Fed, as_records, feed, is_accounted_for, is_message, served
 from tests.builders import (
     NOW_MS,
     a_catalog,

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from agents import resuming
-from agents.job_source import JobSource, Taken
-from agents.resuming import settle
+from agents.worker import resuming
+from agents.worker.jobs import JobSource, Taken
+from agents.worker.resuming import settle
 from schemas import topics
 from schemas.record import Outgoing
 from schemas.topics import full_name, jobs_topic, worker_group

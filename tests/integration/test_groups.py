@@ -5,7 +5,7 @@ import contextlib
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from agents.job_source import JobSource
+from agents.worker.jobs import JobSource
 from schemas.record import Outgoing
 from schemas.topics import jobs_topic
 from streams.kafka import clients, groups

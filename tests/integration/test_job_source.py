@@ -5,7 +5,7 @@ import contextlib
 import pytest
 from confluent_kafka import TopicPartition
 
-from agents.job_source import JobSource
+from agents.worker.jobs import JobSource
 from schemas.record import Outgoing
 from schemas.topics import full_name, jobs_topic
 from streams.kafka.clients import create_topics

@@ -16,8 +16,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from agents.job_source import JobSource
 from agents.ledger import Ledger
+from agents.worker.jobs import JobSource
 from schemas import topics
 from schemas.errors import PochadeError
 from schemas.record import Outgoing

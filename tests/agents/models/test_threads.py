@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from agents.classifier.judges import LearnedClassifier
+from agents.discriminator.scorers import LearnedScorer
 from agents.models.threads import one_thread
-from agents.scoring import LearnedScorer
 from planner.catalog.parse import Classifier
 from tests.agents.models.judging import an_examiner, save_discriminator
 from tests.agents.models.predictors import a_predictor_folder

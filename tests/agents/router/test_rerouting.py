@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from agents.job_source import Taken
 from agents.router.dispatcher import Dispatcher
 from agents.router.rerouting import WAITS, Rerouting
+from agents.worker.jobs import Taken
 from planner.serving.outcomes import step_of
 from schemas.messages import Event, GenerateJob, Outcome, PaintOptions, Plan, Status
 from schemas.topics import DLQ, EVENTS, OUTCOMES

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from agents.job_source import Taken
 from agents.router.dispatcher import Dispatcher
 from agents.router.reroute import Sweeper
 from agents.router.rerouting import Rerouting
+from agents.worker.jobs import Taken
 from schemas.messages import GenerateJob, PaintOptions
 from streams.kafka.consumer import now_ms
 from streams.kafka.memory import MemoryRecordProducer

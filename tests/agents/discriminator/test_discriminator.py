@@ -9,7 +9,7 @@ import json
 import pytest
 from PIL import Image
 
-from agents.discriminator import Discriminator
+from agents.discriminator.role import Discriminator
 from agents.router.dispatcher import Dispatcher
 from planner.catalog.parse import Catalog
 from schemas.messages import Event, GenerateJob, GenerateRequest, ImageGenerated, Outcome, Status

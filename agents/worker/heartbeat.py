@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import KafkaException
 
-from agents.job_source import JobSource
+from agents.worker.jobs import JobSource
 from agents.writing import outgoing
 from planner.catalog.parse import Variant, run_ms
 from planner.serving.in_hand import left_ms, told_state

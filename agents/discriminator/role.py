@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import tenacity
 from PIL import Image
 
+from agents.discriminator.scorers import Scorer
 from agents.router.dispatcher import Dispatcher
-from agents.scoring import Scorer
 from agents.views import EndedView, PlanView
 from agents.writing import event_record, outcome_record, refused
 from planner.catalog.options import settle

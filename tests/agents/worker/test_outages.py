@@ -7,9 +7,9 @@ from concurrent.futures import Future
 
 import pytest
 
-from agents import pictures
-from agents import worker as module
-from agents.job_source import Taken
+from agents.worker import images
+from agents.worker import role as module
+from agents.worker.jobs import Taken
 from schemas.record import Delivered, Outgoing
 from schemas.topics import IMAGES
 from streams.kafka.memory import MemoryRecordProducer
@@ -17,7 +17,7 @@ from streams.kafka.producer import MOST_BYTES, DeliveryFailed, RecordTooLarge
 from streams.kafka.topic_limits import LIMITS
 from streams.store.port import MemoryImageStore, StoreUnavailable
 from streams.watchdog import Watchdog
-from tests.agents.test_worker import Queue, Shop, catalog, shop  # noqa: F401  fixtures
+from tests.agents.worker.test_worker import Queue, Shop, catalog, shop  # noqa: F401  fixtures
 from tests.patience import PATIENCE_S
 
 LIMIT_S = 0.1
@@ -74,7 +74,7 @@ def test_a_store_that_takes_nothing_is_waited_for_outside_of_a_jobs_limit_and_at
 ) -> None:
     dogs, waited = Dogs(shop), list[bool]()
     sleeping = types.SimpleNamespace(sleep=lambda _seconds: waited.append(dogs.let_wait()))
-    monkeypatch.setattr(pictures, "time", sleeping)
+    monkeypatch.setattr(images, "time", sleeping)
     store = ClosedStore(lambda refusals: setattr(store, "is_open", refusals > 12))
     shop.worker._store = store
     shop.queue("heavy", "a")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from agents.scoring import open_scorers
+from agents.discriminator.scorers import open_scorers
 from planner.catalog.discriminator import deferred_share
 from planner.catalog.parse import DeferralPoint
 from schemas.errors import PochadeError

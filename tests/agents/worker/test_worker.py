@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from agents import worker as module
 from agents.engines import EngineFailed
-from agents.job_source import Taken
-from agents.worker import Worker
+from agents.worker import role as module
+from agents.worker.jobs import Taken
+from agents.worker.role import Worker
 from planner.catalog.parse import Catalog
 from schemas.messages import GenerateJob, Heartbeat, ImageGenerated, PaintOptions
 from schemas.topics import FLEET, IMAGES

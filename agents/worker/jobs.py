@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from agents.resuming import Resumer
+from agents.worker.resuming import Resumer
 from planner.serving.reroute import Unfinished
 from schemas.messages import OwnedPartition
 from schemas.record import Incoming

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from PIL.Image import Image
 
 from agents.engines import PaintTask
-from agents.job_source import Taken
+from agents.worker.jobs import Taken
 from planner.catalog.options import Settled
 from planner.serving.admission import SEED_LIMIT
 from planner.serving.batching import alike

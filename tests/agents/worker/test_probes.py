@@ -10,9 +10,9 @@ from typing import Any, cast
 
 import pytest
 
-from agents import worker as worker_module
 from agents.running import not_alive
-from agents.worker import NO_BEAT_S, Worker
+from agents.worker import role as worker_module
+from agents.worker.role import NO_BEAT_S, Worker
 from schemas.errors import PochadeError
 from streams import logs
 from streams.codec.schema_wait import SchemaWait

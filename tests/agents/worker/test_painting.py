@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from agents.job_source import Taken
-from agents.painting import Painter
+from agents.worker.generate import Painter
+from agents.worker.jobs import Taken
 from planner.serving.outcomes import result_of, step_of
 from schemas.ids import seed_of
 from schemas.messages import Event, GenerateJob, ImageGenerated, Outcome, PaintOptions, Status

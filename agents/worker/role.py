@@ -9,10 +9,10 @@ from concurrent.futures import Future
 from functools import partial
 
 from agents.engines import EngineFailed, open_engine
-from agents.heartbeat import Heart, WorkerState
-from agents.job_source import JobSource, Taken
-from agents.painting import Painter
 from agents.views import EndedView, FleetView, PlanView
+from agents.worker.generate import Painter
+from agents.worker.heartbeat import Heart, WorkerState
+from agents.worker.jobs import JobSource, Taken
 from planner.catalog.parse import Catalog, Variant, run_ms
 from planner.control.allocation import may_leave
 from planner.observation.observation import live_workers

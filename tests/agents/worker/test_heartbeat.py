@@ -8,8 +8,8 @@ from concurrent.futures import Future
 import pytest
 from confluent_kafka import KafkaException
 
-from agents import heartbeat
-from agents.heartbeat import Heart, WorkerState
+from agents.worker import heartbeat
+from agents.worker.heartbeat import Heart, WorkerState
 from schemas.messages import Heartbeat, OwnedPartition
 from schemas.record import Delivered, Outgoing
 from schemas.topics import FLEET

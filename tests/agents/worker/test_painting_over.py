@@ -8,10 +8,10 @@ import pytest
 from PIL import Image
 from prometheus_client import REGISTRY
 
-from agents import pictures
 from agents.engines import CannotPaintOver
-from agents.job_source import Taken
-from agents.painting import Painter
+from agents.worker import images
+from agents.worker.generate import Painter
+from agents.worker.jobs import Taken
 from planner.serving.outcomes import step_of
 from schemas.ids import paint_over_seed, seed_of
 from schemas.messages import Event, ImageGenerated, ImageRef, Outcome, PaintOptions, Status
@@ -132,7 +132,7 @@ def test_a_store_that_is_away_for_a_moment_is_waited_for_and_no_longer(monkeypat
 
     studio.store.get = first_away  # type: ignore[method-assign]
     assert studio.painted(job)[0].paint_over_step == 3
-    monkeypatch.setattr(pictures, "DRAFT_S", 0.01)
+    monkeypatch.setattr(images, "DRAFT_S", 0.01)
     away += [StoreUnavailable("away for long")] * 99
     before = counted("fallbacks", role="worker", kind="paint-over-store")
     assert studio.painted(job)[0].paint_over_step == 0

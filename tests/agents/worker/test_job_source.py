@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from agents import job_source
-from agents.job_source import JobSource
+from agents.worker import jobs as job_source
+from agents.worker.jobs import JobSource
 from schemas.messages import OwnedPartition
 from streams.settings import load
 
