@@ -152,7 +152,7 @@ def _threaded(
     stack: contextlib.ExitStack,
 ) -> Threaded:
     if role == "ledger":
-        from agents.ledger import Ledger
+        from agents.ledger.role import Ledger
 
         views.need_topics()
         settle(settings, OUTCOMES, f"{settings.kafka.prefix}.{role}")

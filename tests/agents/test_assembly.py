@@ -32,7 +32,7 @@ def test_torch_is_kept_out_only_where_no_role_loads_a_model(roles: set[str], cat
 
 def test_roles_with_a_thread_of_their_own_load_no_faust() -> None:
     code = (
-        "import sys, agents.assembly, agents.ledger, agents.planning.loop, agents.worker.role; "
+        "import sys, agents.assembly, agents.ledger.role, agents.planning.loop, agents.worker.role; "
         "print([name for name in ('faust', 'aiohttp', 'torch') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from agents import views
 from agents.classifier.role import Classifier
 from agents.discriminator.role import Discriminator
-from agents.lane import Lane
-from agents.open_requests import OpenRequests
+from agents.ledger.open_requests import OpenRequests
+from agents.ledger.partition import Lane
 from agents.planning.loop import PlannerLoop
 from agents.router.dispatcher import Dispatcher
 from agents.router.rerouting import Rerouting

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from agents.ledger import Ledger
+from agents.ledger.role import Ledger
 from replay.audit.figures import verdict
 from replay.audit.reading import audit
 from schemas.record import Outgoing

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from agents.lane import Lane
-from agents.ledger import Ledger
+from agents.ledger.partition import Lane
+from agents.ledger.role import Ledger
 from schemas.messages import Outcome, Result, Status
 from schemas.record import Incoming, Outgoing
 from schemas.topics import DLQ, OUTCOMES, RESULTS

@@ -11,8 +11,8 @@ from unittest import mock
 
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException, TopicPartition
 
-from agents import lane
-from agents.remembered import Send
+from agents.ledger import partition as lane
+from agents.ledger.remembered import Send
 from schemas.record import Delivered, Incoming, Outgoing
 from streams.kafka import barrier, consumer, transactions
 

@@ -9,11 +9,11 @@ from confluent_kafka import KafkaException
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from agents.broker_clock import BrokerClock, ClockOff
-from agents.lane import MOVED, Lane
-from agents.ledger_topics import LedgerTopics
-from agents.open_requests import OpenRequests
-from agents.remembered import CHUNK_REST
+from agents.ledger.broker_clock import BrokerClock, ClockOff
+from agents.ledger.open_requests import OpenRequests
+from agents.ledger.partition import MOVED, Lane
+from agents.ledger.remembered import CHUNK_REST
+from agents.ledger.topics import LedgerTopics
 from planner.serving.ended_ids import DIGEST_BYTES, digest_of
 from schemas import topics
 from schemas.errors import InvalidRecord

@@ -7,7 +7,7 @@ import time
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from agents.ledger import Ledger
+from agents.ledger.role import Ledger
 from schemas.topics import CLASSIFIED, DAY_MS, FLOW_PARTITIONS, OUTCOMES, RESULTS
 from streams.codec.avro import encode
 from streams.codec.headers import DEADLINE

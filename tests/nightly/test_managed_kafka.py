@@ -16,7 +16,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from agents.ledger import Ledger
+from agents.ledger.role import Ledger
 from agents.worker.jobs import JobSource
 from schemas import topics
 from schemas.errors import PochadeError

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka import KafkaException
 
-from agents.lane import Lane
+from agents.ledger.partition import Lane
 from schemas.record import Incoming
 from schemas.topics import FLOW_PARTITIONS, OUTCOMES, RESULTS
 from streams.broker.cluster import BrokerCluster

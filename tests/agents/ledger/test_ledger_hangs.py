@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import KafkaException
 
-from agents import lane
+from agents.ledger import partition
 from streams.kafka import lease, transactions
 from streams.kafka.lease import KafkaLease, LeaseLost
 from streams.settings import load
@@ -24,7 +24,7 @@ SETTINGS = load({"kafka": {"bootstrap_servers": "127.0.0.1:1", "properties": {"l
 def bitten(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Set when a process would have been ended; a call that hangs comes back then."""
     monkeypatch.setattr(transactions, "GRACE_S", 0)
-    monkeypatch.setattr(lane, "TRANSACTION_S", 0.01)
+    monkeypatch.setattr(partition, "TRANSACTION_S", 0.01)
     monkeypatch.setattr(lease, "TRANSACTION_S", 0.005)
     return threading.Event()
 
@@ -34,7 +34,7 @@ def test_a_ledger_whose_transaction_hangs_ends_its_process(
 ) -> None:
     broker = Broker(now_ms=NOW_MS)
     with connected(broker):
-        served = lane.Lane(SETTINGS, 0, bite=bitten.set)
+        served = partition.Lane(SETTINGS, 0, bite=bitten.set)
         monkeypatch.setattr(
             served._producer, "commit_transaction", lambda *_: bitten.wait(PATIENCE_S) or pytest.fail("nobody ended it")
         )

@@ -10,10 +10,10 @@ from itertools import groupby
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from agents.lane import Lane
-from agents.open_requests import OpenRequests
-from agents.reading_again import Rereader
-from agents.remembered import NEW, ROLE
+from agents.ledger.open_requests import OpenRequests
+from agents.ledger.partition import Lane
+from agents.ledger.reading_again import Rereader
+from agents.ledger.remembered import NEW, ROLE
 from planner.serving.ended_ids import digest_of
 from schemas import topics
 from schemas.record import Incoming

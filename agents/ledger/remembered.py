@@ -14,9 +14,9 @@ from concurrent.futures import Future
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from agents.broker_clock import BrokerClock
-from agents.ledger_topics import LedgerTopics
-from agents.open_requests import Checkpoint
+from agents.ledger.broker_clock import BrokerClock
+from agents.ledger.open_requests import Checkpoint
+from agents.ledger.topics import LedgerTopics
 from planner.serving.ended_ids import DIGEST_BYTES, SEALED, EndedIds, Segment, digest_of, segment_of
 from schemas.errors import InvalidRecord
 from schemas.messages import EndedChunk

@@ -14,14 +14,14 @@ from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from agents import ledger_topics
-from agents.added_partition import AddedPartition
-from agents.broker_clock import BrokerClock
-from agents.expiry import Expiry
-from agents.lane import Lane
-from agents.membership import Membership
-from agents.memory import give_back_memory
-from agents.remembered import ROLE
+from agents.ledger import topics as ledger_topics
+from agents.ledger.added_partition import AddedPartition
+from agents.ledger.broker_clock import BrokerClock
+from agents.ledger.expiry import Expiry
+from agents.ledger.membership import Membership
+from agents.ledger.memory import give_back_memory
+from agents.ledger.partition import Lane
+from agents.ledger.remembered import ROLE
 from schemas import topics
 from schemas.errors import PochadeError
 from schemas.messages import Status

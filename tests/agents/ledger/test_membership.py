@@ -2,7 +2,7 @@
 
 import pytest
 
-from agents.membership import STANDBY_S, Membership
+from agents.ledger.membership import STANDBY_S, Membership
 
 
 class Clock:

@@ -8,11 +8,11 @@ from typing import cast
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from agents import ledger
-from agents.broker_clock import MOST_OFF_MS, BrokerClock, ClockOff
-from agents.lane import Lane
-from agents.ledger import Ledger
-from agents.ledger_topics import LedgerTopics
+from agents.ledger import role as ledger
+from agents.ledger.broker_clock import MOST_OFF_MS, BrokerClock, ClockOff
+from agents.ledger.partition import Lane
+from agents.ledger.role import Ledger
+from agents.ledger.topics import LedgerTopics
 from schemas.messages import Result, Status
 from schemas.record import Incoming
 from schemas.topics import DAY_MS, DLQ, OUTCOMES, RESULTS, SKEW_MS, WINDOW_MS

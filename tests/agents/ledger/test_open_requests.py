@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents import open_requests
-from agents.open_requests import Open, OpenRequests
+from agents.ledger import open_requests
+from agents.ledger.open_requests import Open, OpenRequests
 from planner.serving.ended_ids import digest_of
 from schemas.record import Incoming
 from streams.codec.headers import DEADLINE

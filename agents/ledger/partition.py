@@ -8,9 +8,9 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from agents.broker_clock import BrokerClock
-from agents.ledger_topics import LedgerTopics
-from agents.remembered import ROLE, Remembered, Send
+from agents.ledger.broker_clock import BrokerClock
+from agents.ledger.remembered import ROLE, Remembered, Send
+from agents.ledger.topics import LedgerTopics
 from agents.writing import buried, outcome_record, outgoing
 from planner.serving.outcomes import expired, failed, first_of, result_of
 from schemas import topics

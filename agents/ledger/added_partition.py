@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from confluent_kafka import Consumer, TopicPartition
 
-from agents.remembered import ROLE
+from agents.ledger.remembered import ROLE
 from schemas.record import Incoming, Outgoing
 from schemas.topics import OUTCOMES
 from streams import metrics
