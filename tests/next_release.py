@@ -65,7 +65,7 @@ def _forget() -> None:
 
 def main() -> None:
     """The command line of the next release."""
-    from agents import process_views
+    from agents.runtime import process_views
     from streams.cli import main as command_line
 
     if SILENT in os.environ:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from agents.classifier.role import Classifier
-from agents.views import EndedView, FleetView
+from agents.runtime.views import EndedView, FleetView
 from planner.catalog.parse import Catalog, run_ms
 from planner.serving.lanes import Occupation, batch_may_pass
 from schemas import topics

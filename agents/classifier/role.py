@@ -5,7 +5,7 @@ import dataclasses
 from collections.abc import Container, Sequence
 
 from agents.classifier.judges import PromptJudge
-from agents.writing import outcome_record, outgoing, refused
+from agents.runtime.records import outcome_record, outgoing, refused
 from planner.catalog.options import check_options
 from planner.catalog.parse import Catalog, classes_of
 from planner.serving.admission import check_request

@@ -48,8 +48,8 @@ def solve(
       pochade plan solve --observation seen.json --workers 20
     """
     from agents.commands.plan_tables import print_json, print_report
-    from agents.planning.choice import rules_of
-    from agents.planning.report import Task, overprovisioned, report, solved
+    from agents.planner.propose import rules_of
+    from agents.planner.report import Task, overprovisioned, report, solved
     from planner.policies import DEFAULT
     from streams.catalogs import catalogs
 
@@ -70,7 +70,7 @@ def _seen(file: Path | None, demand: float | None, workers: int | None, slo: flo
     import time
     from dataclasses import replace
 
-    from agents.planning.observation_file import idle_workers, read
+    from agents.planner.observation_file import idle_workers, read
     from planner.observation.observation import Observation
 
     if file is None and (demand is None or workers is None):

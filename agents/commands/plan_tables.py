@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 from rich.table import Column, Table
 
-from agents.planning.report import admission_told, cascade_told, counts_of, routes_told
+from agents.planner.report import admission_told, cascade_told, counts_of, routes_told
 from schemas.messages import Cascade, Pin, Plan, Route
 from streams.codec.avro import from_values
 

@@ -10,8 +10,8 @@ from PIL import Image
 
 from agents.discriminator.scorers import Scorer
 from agents.router.dispatcher import Dispatcher
-from agents.views import EndedView, PlanView
-from agents.writing import event_record, outcome_record, refused
+from agents.runtime.records import event_record, outcome_record, refused
+from agents.runtime.views import EndedView, PlanView
 from planner.catalog.options import settle
 from planner.catalog.paint_over import begins_at
 from planner.catalog.parse import Catalog

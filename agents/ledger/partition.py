@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from agents.ledger.broker_clock import BrokerClock
 from agents.ledger.remembered import ROLE, Remembered, Send
 from agents.ledger.topics import LedgerTopics
-from agents.writing import buried, outcome_record, outgoing
+from agents.runtime.records import buried, outcome_record, outgoing
 from planner.serving.outcomes import expired, failed, first_of, result_of
 from schemas import topics
 from schemas.errors import InvalidRecord, UnknownSchema

@@ -3,8 +3,8 @@
 import asyncio
 from collections import Counter
 
-from agents.views import FleetView, Loads
-from agents.writing import job_record
+from agents.runtime.records import job_record
+from agents.runtime.views import FleetView, Loads
 from planner.catalog.options import job_ms, settle
 from planner.catalog.parse import Catalog, run_ms
 from planner.serving.dispatch import choose

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from agents.router.dispatcher import Dispatcher
 from agents.router.rerouting import ROLE, WAITS, Rerouting
-from agents.views import EndedView, FleetView, PlanView
+from agents.runtime.views import EndedView, FleetView, PlanView
 from agents.worker.jobs import JobSource, Taken
 from planner.catalog.parse import Catalog
 from planner.observation.observation import live_workers

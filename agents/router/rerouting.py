@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from agents.router.dispatcher import Dispatcher
-from agents.views import EndedView
+from agents.runtime.records import event_record, outcome_record, refused
+from agents.runtime.views import EndedView
 from agents.worker.jobs import Taken
-from agents.writing import event_record, outcome_record, refused
 from planner.catalog.parse import Catalog
 from planner.serving.escalation import Keep
 from planner.serving.outcomes import failed, kept_draft, turned_away

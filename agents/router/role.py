@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from agents.router.dispatcher import Dispatcher
 from agents.router.tenants import Tenants
-from agents.views import EndedView, Loads, PlanView
-from agents.writing import outcome_record, refused
+from agents.runtime.records import outcome_record, refused
+from agents.runtime.views import EndedView, Loads, PlanView
 from planner.catalog.options import MOST_PICTURES, check_options, job_ms
 from planner.catalog.parse import Catalog
 from planner.serving.backlog import OVERLOADED, limit_ms

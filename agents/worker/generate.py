@@ -10,11 +10,11 @@ from typing import NamedTuple
 from PIL.Image import Image
 
 from agents.engines import CannotPaintOver, Engine
-from agents.views import EndedView
+from agents.runtime.records import event_record, job_record, outcome_record, outgoing, refused
+from agents.runtime.views import EndedView
 from agents.worker.images import NoDraft, Pictures, Waits
 from agents.worker.jobs import Taken
 from agents.worker.wanted import Wanted, grouped
-from agents.writing import event_record, job_record, outcome_record, outgoing, refused
 from planner.catalog.entries import Variant, run_ms
 from planner.catalog.options import MOST_PICTURES, check_options, settle, settled_ms
 from planner.serving.admission import can_meet, predicted_finish_ms

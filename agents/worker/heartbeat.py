@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import KafkaException
 
+from agents.runtime.records import outgoing
 from agents.worker.jobs import JobSource
-from agents.writing import outgoing
 from planner.catalog.parse import Variant, run_ms
 from planner.serving.in_hand import left_ms, told_state
 from schemas import topics

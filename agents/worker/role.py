@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from functools import partial
 
 from agents.engines import EngineFailed, open_engine
-from agents.views import EndedView, FleetView, PlanView
+from agents.runtime.views import EndedView, FleetView, PlanView
 from agents.worker.generate import Painter
 from agents.worker.heartbeat import Heart, WorkerState
 from agents.worker.jobs import JobSource, Taken

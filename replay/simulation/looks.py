@@ -18,7 +18,7 @@ from replay.simulation.chance import uniform
 from replay.simulation.hops import Slots, drawn
 from replay.simulation.setup import Look
 
-TICK_MS = 202.0  # from one question to the next: 200 (agents/planning/loop.py), and what asking takes (measured)
+TICK_MS = 202.0  # from one question to the next: 200 (agents/planner/loop.py), and what asking takes (measured)
 SOLVES_MS = (25.0, 200.0)  # where nobody measured what looking takes
 TRIES = 256  # ways in which what is unknown between two plans may have come about, of which the likeliest is taken
 

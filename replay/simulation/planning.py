@@ -1,4 +1,4 @@
-"""The planner's loop of `agents/planning/` on the simulated clock: when it plans, and what becomes of it."""
+"""The planner's loop of `agents/planner/` on the simulated clock: when it plans, and what becomes of it."""
 
 import time
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What the planner sees of the simulated pipeline: the `Observation` that `agents/planning/` makes of topics."""
+"""What the planner sees of the simulated pipeline: the `Observation` that `agents/planner/` makes of topics."""
 
 import itertools
 from collections import Counter, defaultdict, deque

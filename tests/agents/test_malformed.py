@@ -10,16 +10,16 @@ from unittest import mock
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents import views
 from agents.classifier.role import Classifier
 from agents.discriminator.role import Discriminator
 from agents.ledger.open_requests import OpenRequests
 from agents.ledger.partition import Lane
-from agents.planning.loop import PlannerLoop
+from agents.planner.loop import PlannerLoop
 from agents.router.dispatcher import Dispatcher
 from agents.router.rerouting import Rerouting
 from agents.router.role import Router
 from agents.router.tenants import Tenants
+from agents.runtime import views
 from agents.worker.generate import Painter
 from agents.worker.jobs import Taken
 from planner.serving.placement import decide

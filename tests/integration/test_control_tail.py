@@ -7,7 +7,7 @@ from unittest import mock
 import pytest
 
 from agents.commands.plan_reading import published
-from agents.views import PlanView
+from agents.runtime.views import PlanView
 from schemas.messages import Pin, Plan, Route
 from schemas.record import Incoming, Outgoing
 from schemas.topics import PIN_KEY, PLAN, PLAN_KEY

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from agents.commands.plan_reading import published
-from agents.planning.loop import PlannerLoop
-from agents.views import FleetView, PlanView
+from agents.planner.loop import PlannerLoop
+from agents.runtime.views import FleetView, PlanView
 from streams.kafka.clients import create_topics
 from streams.kafka.consumer import now_ms
 from streams.kafka.lease import KafkaLease

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from agents.router import dispatcher, role
 from agents.router.role import Router
 from agents.router.tenants import Tenants
-from agents.views import Loads
+from agents.runtime.views import Loads
 from planner.catalog.options import TIERS, job_ms
 from planner.control.shedding import shares_by_tier
 from planner.serving.admission import is_admitted

@@ -7,9 +7,9 @@ from unittest import mock
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from agents import views
-from agents.planning.leadership import Leadership
-from agents.views import PlanView
+from agents.planner.leadership import Leadership
+from agents.runtime import views
+from agents.runtime.views import PlanView
 from planner.catalog.parse import Catalog
 from planner.control.plans import check, publish
 from planner.control.proposal import Draft

@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from agents.assembly import Process
 from agents.classifier.batch_lane import BatchClassifier
 from agents.classifier.role import Classifier
+from agents.runtime.assembly import Process
 from schemas.record import Incoming
 from schemas.topics import CLASSIFIED, OUTCOMES, PROMPTS_BATCH
 from streams.health import Health

@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from agents.commands.plan import plan as plan_command
-from agents.planning.observation_file import idle_workers
-from agents.planning.report import Task, report
-from agents.planning.report import solved as solved_task
+from agents.planner.observation_file import idle_workers
+from agents.planner.report import Task, report
+from agents.planner.report import solved as solved_task
 from planner.observation.observation import Observation
 from planner.policies import POLICIES
 from streams.catalogs import catalogs

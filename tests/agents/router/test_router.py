@@ -7,7 +7,7 @@ import pytest
 from agents.router.dispatcher import Dispatcher
 from agents.router.role import Router
 from agents.router.tenants import Tenants
-from agents.views import Loads
+from agents.runtime.views import Loads
 from planner.serving.tenants.quotas import Quota
 from schemas.messages import Admission as Shed
 from schemas.messages import GenerateJob, Outcome, PaintOptions, Route, Status

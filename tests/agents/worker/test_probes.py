@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from agents.running import not_alive
+from agents.runtime.process import not_alive
 from agents.worker import role as worker_module
 from agents.worker.role import NO_BEAT_S, Worker
 from schemas.errors import PochadeError

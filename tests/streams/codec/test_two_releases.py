@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from confluent_kafka import TopicPartition
 
-from agents.views import PlanView
+from agents.runtime.views import PlanView
 from schemas.errors import InvalidRecord, PochadeError, UnknownSchema
 from schemas.later import LATER, MOST_AHEAD, Later
 from schemas.messages import ClassifiedRequest, Plan

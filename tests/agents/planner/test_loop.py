@@ -5,12 +5,12 @@ from typing import ClassVar
 
 import pytest
 
-from agents.planning import sources
+from agents.planner import observe
 from planner.policies import POLICIES
 from schemas.errors import PochadeError
 from schemas.messages import Pin
 from schemas.topics import PLAN_KEY
-from tests.agents.planning.office import PERIOD_MS, Office
+from tests.agents.planner.office import PERIOD_MS, Office
 from tests.agents.stubs import a_record
 from tests.builders import NOW_MS, a_classified, a_plan, a_request, owned
 
@@ -177,7 +177,7 @@ class OnceFollower:
 def test_a_planner_can_run_again_after_it_failed_and_resigns_in_the_end(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sources, "Follower", OnceFollower)
+    monkeypatch.setattr(observe, "Follower", OnceFollower)
     monkeypatch.setattr(OnceFollower, "opened", [])
     stopping, step = threading.Event(), office.loop.step
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from agents.process_views import Views
 from agents.router.reroute import sweeper_of
-from agents.running import Run, not_alive
+from agents.runtime.process import Run, not_alive
+from agents.runtime.process_views import Views
 from agents.worker.resuming import settle
 from planner.catalog.parse import Catalog
 from schemas.topics import OUTCOMES
@@ -159,7 +159,7 @@ def _threaded(
         ledger = Ledger(settings)
         return Threaded(ledger.run, ledger.not_ready)
     if role == "planner":
-        from agents.planning.loop import PlannerLoop
+        from agents.planner.loop import PlannerLoop
         from planner.policies import DEFAULT, named
         from streams.kafka.lease import KafkaLease
 

@@ -1,6 +1,6 @@
 """A planner on stubs, for tests that tick it by hand."""
 
-from agents.planning.loop import PlannerLoop
+from agents.planner.loop import PlannerLoop
 from planner.catalog.parse import Catalog
 from schemas.messages import Plan
 from schemas.record import Outgoing

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import pytest
 
-from agents.planning.window import Arrivals, Ends
+from agents.planner.window import Arrivals, Ends
 from planner.observation.observation import Served, hardness_shares
 from planner.observation.windows import SERVED_MS
 from planner.serving.outcomes import completed, rejected, result_of
@@ -63,7 +63,7 @@ def test_demand_counts_and_histograms_come_from_the_prompts() -> None:
 
 def test_a_storm_of_retries_is_no_demand(monkeypatch: pytest.MonkeyPatch) -> None:
     arrivals = Arrivals()
-    monkeypatch.setattr("agents.planning.window.MOST_ARRIVALS", 3)
+    monkeypatch.setattr("agents.planner.window.MOST_ARRIVALS", 3)
     for name in "aabbaab":
         arrivals.add(a_classified(a_request(request_id=name), received_ms=NOW_MS - 1))
     assert arrivals.demand_rps(NOW_MS) == pytest.approx(2 / 30)

@@ -4,7 +4,7 @@ import contextlib
 from functools import cached_property
 from typing import TypeVar
 
-from agents.views import EndedView, FleetView, PlanView
+from agents.runtime.views import EndedView, FleetView, PlanView
 from planner.catalog.parse import Catalog
 from streams.codec.schema_topic import KnownSchemas, told
 from streams.kafka.clients import create_topics

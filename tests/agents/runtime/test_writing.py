@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from agents import writing
-from agents.writing import buried, event_record, job_record, outcome_record, outgoing, refused
+from agents.runtime import records
+from agents.runtime.records import buried, event_record, job_record, outcome_record, outgoing, refused
 from planner.serving.outcomes import step_of
 from schemas.messages import Event, GenerateJob, Outcome
 from schemas.topics import DLQ, EVENTS, OUTCOMES, RESULTS, jobs_topic
@@ -83,7 +83,7 @@ def test_a_record_under_a_key_of_any_size_is_kept(size: int) -> None:
 
 def test_what_is_written_fits_what_its_topics_take(monkeypatch: pytest.MonkeyPatch) -> None:
     limits = TopicLimits({OUTCOMES: 2_000, DLQ: 1_500})
-    monkeypatch.setattr(writing, "LIMITS", limits)
+    monkeypatch.setattr(records, "LIMITS", limits)
     asked = a_classified(a_request(prompt="x" * 7_000))
     outcome = an_outcome(classified=asked, request=asked.request, reason="classified.v1 takes no such record")
     record = a_record(value=b"x" * 7_000, headers={"h": b"x" * 7_000})

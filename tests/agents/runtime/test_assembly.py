@@ -7,10 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from agents import assembly, process_views
-from agents.assembly import needs_torch
 from agents.classifier import judges
 from agents.discriminator import scorers
+from agents.runtime import assembly, process_views
+from agents.runtime.assembly import needs_torch
 from streams.catalogs import catalogs
 from streams.health import Health
 from streams.kafka.memory import MemoryRecordProducer
@@ -32,7 +32,7 @@ def test_torch_is_kept_out_only_where_no_role_loads_a_model(roles: set[str], cat
 
 def test_roles_with_a_thread_of_their_own_load_no_faust() -> None:
     code = (
-        "import sys, agents.assembly, agents.ledger.role, agents.planning.loop, agents.worker.role; "
+        "import sys, agents.runtime.assembly, agents.ledger.role, agents.planner.loop, agents.worker.role; "
         "print([name for name in ('faust', 'aiohttp', 'torch') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -4,7 +4,7 @@ import pathlib
 
 import pytest
 
-from agents.planning.observation_file import idle_workers, read, write
+from agents.planner.observation_file import idle_workers, read, write
 from planner.observation.observation import Queue, Served
 from schemas.errors import PochadeError
 from tests.builders import NOW_MS, a_worker, an_observation

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import pytest
 
-from agents import running
-from agents.running import Run, keep_running, run_process
+from agents.runtime import process
+from agents.runtime.process import Run, keep_running, run_process
 from streams import metrics
 from tests.patience import PATIENCE_S
 
@@ -21,7 +21,7 @@ def restarts(role: str) -> float:
 
 
 def test_a_role_that_raises_begins_again_and_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "BACKOFF_S", 0.0)
+    monkeypatch.setattr(process, "BACKOFF_S", 0.0)
     runs, stopping, before = [], threading.Event(), restarts("test-raises")
 
     def run(stopping: threading.Event) -> None:
@@ -108,6 +108,6 @@ running.run_process({"other": other}, [types.SimpleNamespace(app=App())], lambda
 
 def test_a_stream_role_that_crashes_ends_the_process_at_once_with_what_it_died_of() -> None:
     done = subprocess.run([sys.executable, "-c", CRASHED_HOST], capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == running.CRASHED
+    assert done.returncode == process.CRASHED
     assert "stopped unasked: KeyError('broken')" in done.stderr
     assert not done.stdout  # nobody was waited for

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agents.planning.leadership import BEAT_MS, Leadership
+from agents.planner.leadership import BEAT_MS, Leadership
 from schemas.record import Outgoing
 from schemas.topics import PLAN
 from streams.kafka.memory import LeaseBoard, MemoryLease

@@ -2,8 +2,8 @@
 
 import pytest
 
-from agents.planning import sources
-from agents.planning.sources import Sources
+from agents.planner import observe as sources
+from agents.planner.observe import Sources
 from planner.observation.observation import Observation, Queue, live_workers
 from planner.serving.outcomes import completed, result_of
 from schemas.errors import PochadeError

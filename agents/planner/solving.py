@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 
-from agents.planning import ROLE
+from agents.planner import ROLE
 from planner.control.proposal import Draft
 from schemas.errors import PochadeError
 from streams import metrics

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from agents.planning.sources import Sources
-from agents.views import FleetView, PlanView
+from agents.planner.observe import Sources
+from agents.runtime.views import FleetView, PlanView
 from planner.catalog.parse import Catalog
 from planner.observation.observation import Observation, Seen, live_workers
 from planner.observation.windows import DEMAND_MS

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from agents.commands.plan_tables import print_plan, print_report
-from agents.planning.report import Task, admission_told, differences, report, solved
+from agents.planner.report import Task, admission_told, differences, report, solved
 from planner.control.propose import Rules
 from schemas.messages import Admission, Route
 from tests.builders import a_cascade, a_catalog, a_plan, an_observation

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Sequence
 
-from agents.planning import ROLE
+from agents.planner import ROLE
 from schemas.record import Outgoing
 from streams import metrics
 from streams.kafka.barrier import Barrier

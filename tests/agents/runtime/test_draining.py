@@ -4,10 +4,14 @@ import subprocess
 import sys
 import threading
 
-from agents.draining import CUT_SHORT, Drain
+from agents.runtime.draining import CUT_SHORT, Drain
 from tests.patience import PATIENCE_S
 
-BEFORE = "import asyncio, os, signal, threading, types\nfrom agents import running\nfrom agents.draining import Drain\n"
+BEFORE = (
+    "import asyncio, os, signal, threading, types\n"
+    "from agents.runtime import process\n"
+    "from agents.runtime.draining import Drain\n"
+)
 
 
 def test_work_that_ends_in_time_is_not_cut_short() -> None:
@@ -46,7 +50,7 @@ def stuck(stopping):
     threading.Event().wait()
 signal.signal(signal.SIGTERM, lambda *_: None)
 with Drain(0.2) as drain:
-    running.run_process({"stuck-role": stuck}, [], drain.begin)
+    process.run_process({"stuck-role": stuck}, [], drain.begin)
 """)
     assert status == CUT_SHORT
     assert "stuck-role did not finish within drain_s = 0.2" in said
@@ -63,7 +67,7 @@ class App:
         await asyncio.Event().wait()
     stop = wait_until_stopped  # as a router that holds a request and waits for the first plan
 with Drain(0.2) as drain:
-    running.run_process({}, [types.SimpleNamespace(app=App())], drain.begin)
+    process.run_process({}, [types.SimpleNamespace(app=App())], drain.begin)
 """)
     assert status == CUT_SHORT
     assert "the stream roles or a client did not finish" in said
@@ -76,7 +80,7 @@ def told(stopping):
         os.kill(os.getpid(), signal.SIGTERM)
 signal.signal(signal.SIGTERM, lambda *_: None)
 with Drain(0.2) as drain:
-    running.run_process({"told": told}, [], drain.begin)
+    process.run_process({"told": told}, [], drain.begin)
     threading.Event().wait()
 """)
     assert status == CUT_SHORT

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agents.planning.queues import WINDOW_MS, QueueWatch
+from agents.planner.queues import WINDOW_MS, QueueWatch
 from planner.observation.observation import Queue, Seen
 from schemas.messages import Heartbeat
 from tests.builders import NOW_MS, a_catalog, a_heartbeat, owned

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from agents.planning import ROLE
-from agents.planning.solving import Solving
+from agents.planner import ROLE
+from agents.planner.solving import Solving
 from planner.catalog.parse import Catalog
 from planner.control.carry_over import kept
 from planner.control.plans import check, memory_of, publish, same_decision

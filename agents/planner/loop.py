@@ -8,12 +8,12 @@ import threading
 import time
 from typing import Protocol
 
-from agents.planning import ROLE
-from agents.planning.choice import Choice, Order, rules_of
-from agents.planning.leadership import Leadership
-from agents.planning.solving import Solving
-from agents.planning.sources import Fleet, Sources
-from agents.writing import outgoing
+from agents.planner import ROLE
+from agents.planner.leadership import Leadership
+from agents.planner.observe import Fleet, Sources
+from agents.planner.propose import Choice, Order, rules_of
+from agents.planner.solving import Solving
+from agents.runtime.records import outgoing
 from planner.catalog.parse import Catalog
 from planner.control.replan import Signals, signals_of, why_now
 from planner.observation.arrivals import steady_ms

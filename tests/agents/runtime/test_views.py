@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from agents.views import FORGET_MS, EndedView, FleetView, PlanView
+from agents.runtime.views import FORGET_MS, EndedView, FleetView, PlanView
 from schemas.errors import InvalidRecord
 from schemas.messages import Pin, Route
 from schemas.topics import PIN_KEY, PLAN_KEY
@@ -102,7 +102,7 @@ def test_an_ended_request_is_known_by_its_records_key_alone(settings: Settings) 
 
 
 def test_the_oldest_ended_requests_are_forgotten(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agents.views.ENDED_MOST", 3)
+    monkeypatch.setattr("agents.runtime.views.ENDED_MOST", 3)
     view = EndedView(settings)
     for n in range(5):
         view.on_record(a_record(value=b"", key=b"r-%d" % n))

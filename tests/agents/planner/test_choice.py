@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from agents.planning.choice import Choice, Order
-from agents.planning.solving import Solving
+from agents.planner.propose import Choice, Order
+from agents.planner.solving import Solving
 from planner.control import propose, staying
 from planner.control.proposal import Draft
 from planner.control.propose import Rules

@@ -3,9 +3,9 @@
 import logging
 from typing import Protocol
 
-from agents.planning import ROLE
-from agents.planning.queues import QueueWatch
-from agents.planning.window import Arrivals, Ends
+from agents.planner import ROLE
+from agents.planner.queues import QueueWatch
+from agents.planner.window import Arrivals, Ends
 from planner.catalog.bands import bounds_of
 from planner.catalog.parse import Catalog
 from planner.observation.forecast import expected_rps
