@@ -13,7 +13,7 @@ import numpy as np
 
 import planner.serving.hardness
 from agents.classifier.features import FeatureExtractor
-from agents.world import junk, scenes
+from agents.lab.world import junk, scenes
 from planner.serving.hardness import DEFAULT_WEIGHTS, RULES, Reference, build_reference, raw_score
 
 SEED: Final = 20261121

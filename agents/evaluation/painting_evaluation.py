@@ -24,9 +24,9 @@ from agents.evaluation.painting_sweeps import at, nearest, order, over_orders, s
 from agents.evaluation.painting_workshop import Workshop, work_ms
 from agents.evaluation.profiling import clock_of, in_turns, timing, usual_order
 from agents.evaluation.report import Grid
-from agents.world import renderer
-from agents.world.captions import parse
-from agents.world.styles import POSTER
+from agents.lab.world import renderer
+from agents.lab.world.captions import parse
+from agents.lab.world.styles import POSTER
 from planner.catalog.parse import Variant
 
 FRESH, SAME, NEAREST = "fresh noise", "the draft's own noise", "nearest stored prompt"

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from agents.world import facts
+from agents.lab.world import facts
+from agents.lab.world.styles import POSTER, STYLES, Style
 from agents.world.layout import SIZE
-from agents.world.styles import POSTER, STYLES, Style
 from planner.catalog.parse import Variant
 
 CLIP = "clip:"  # before a folder or hub id of a CLIP in transformers' format

@@ -6,7 +6,7 @@ import numpy as np
 from PIL import Image
 
 from agents.evaluation.report import Grid
-from agents.world.styles import POSTER
+from agents.lab.world.styles import POSTER
 
 _ZOOM, _GAP = 2, 2  # times, px
 

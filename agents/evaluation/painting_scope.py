@@ -9,7 +9,7 @@ from agents.engines import EngineFailed, model_source
 from agents.evaluation.painting_quality import style_of
 from agents.evaluation.painting_sweeps import Asked, steps_to_try
 from agents.evaluation.painting_workshop import work_ms
-from agents.world import scenes
+from agents.lab.world import scenes
 from agents.world.layout import SIZE
 from planner.catalog.parse import Catalog, Variant, run_ms
 from schemas.errors import PochadeError

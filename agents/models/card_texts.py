@@ -12,8 +12,8 @@ library_name: {library}
 tags: [pochade, procedural, tiny]
 ---"""
 
-DATA: Final = f"""Trained from scratch on pictures that `agents/world/renderer.py` draws and captions that
-`agents/world/scenes.py` writes: {SIZE} x {SIZE} px, 1 to {MOST_OBJECTS} things of {len(SHAPES)} shapes and
+DATA: Final = f"""Trained from scratch on pictures that `agents/lab/world/renderer.py` draws and captions that
+`agents/lab/world/scenes.py` writes: {SIZE} x {SIZE} px, 1 to {MOST_OBJECTS} things of {len(SHAPES)} shapes and
 {len(COLOURS)} colours (the frequencies of both fall with rank), {", ".join(SIZES)} or of usual size,
 {len(BACKGROUNDS)} named backgrounds, colours ruled out ("that is not red") and shapes that must not be seen
 ("without any moons"); plus sentences of everyday prompt words.
@@ -85,7 +85,7 @@ net = ControlNetModel.from_pretrained("infra/models/controlnet")
 pipeline = StableDiffusionControlNetPipeline.from_pretrained(
     "infra/models/poster", controlnet=net, safety_checker=None, feature_extractor=None
 )
-# outlines: a picture as agents.world.renderer.silhouettes draws it
+# outlines: a picture as agents.lab.world.renderer.silhouettes draws it
 pipeline("a red heart", image=outlines, height={SIZE}, width={SIZE}, num_inference_steps={{steps}}).images[0]
 ```""",
         limits=_GRAMMAR + "\nOnly silhouettes of this world's sprites were seen in training.",

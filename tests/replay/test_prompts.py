@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 
-from agents.world import captions
+from agents.lab.world import captions
 from replay.prompts import InvalidPrompts, builtin_prompts, read_prompts
 from tests.replay.traces.files import a_file
 

@@ -9,9 +9,9 @@ import torch
 from diffusers.models.autoencoders.autoencoder_tiny import AutoencoderTiny
 from torch import nn
 
+from agents.lab.world import facts, renderer
 from agents.models.training import pictures
 from agents.models.training.loop import Loop, descend, device, mixed_precision, rate, scaled, set_rate
-from agents.world import facts, renderer
 
 STEPS: Final = 3900
 BATCH: Final = 64

@@ -5,11 +5,11 @@ from typing import Final
 
 from diffusers.models.unets.unet_2d_condition import UNet2DConditionModel
 
+from agents.lab.world.styles import BASES, POSTER, Style
 from agents.models.training import networks, sampling
 from agents.models.training.assemble import assemble
 from agents.models.training.diffusion import BASE, Course, batch_of, fit, v_loss
 from agents.models.training.loop import device
-from agents.world.styles import BASES, POSTER, Style
 
 NAMES: Final = tuple(name for name in BASES if name != POSTER.name)  # poster is the family itself
 STEPS: Final = 600

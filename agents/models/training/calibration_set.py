@@ -10,12 +10,12 @@ from rich.progress import track
 
 from agents.evaluation.painting import Order, Painted, joined, paint_into
 from agents.evaluation.painting_sweeps import nearest
+from agents.lab.world import scenes
 from agents.models.family import CATALOG, folder_of
 from agents.models.scorer import Scorer
 from agents.models.training import calibration
 from agents.models.training.calibration import Calibration
 from agents.models.training.loop import scaled
-from agents.world import scenes
 from planner.catalog.parse import Variant, run_ms
 
 SEED: Final = 50_000_000  # of the prompts and, plus a prompt's number, of its noise

@@ -9,13 +9,13 @@ import torch
 from diffusers.models.controlnets.controlnet import ControlNetModel
 from diffusers.models.unets.unet_2d_condition import UNet2DConditionModel
 
+from agents.lab.world import facts, renderer
+from agents.lab.world.reading import read
+from agents.lab.world.scenes import Scene
 from agents.models.training import networks, pictures, sampling
 from agents.models.training.assemble import tidy
 from agents.models.training.diffusion import BASE, Course, Denoiser, Prompted, encoded, fit, prompt_and_scene, v_loss
 from agents.models.training.loop import device, scaled
-from agents.world import facts, renderer
-from agents.world.reading import read
-from agents.world.scenes import Scene
 
 STEPS: Final = 1000
 _RATE: Final = 1e-3

@@ -9,11 +9,11 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 import torch
 
+from agents.lab.world import junk, renderer
+from agents.lab.world.scenes import Scene
+from agents.lab.world.styles import POSTER, Style
 from agents.models.training import networks, pictures
 from agents.models.training.loop import Averaged, Loop, descend, device, mixed_precision, rate, set_rate
-from agents.world import junk, renderer
-from agents.world.scenes import Scene
-from agents.world.styles import POSTER, Style
 
 Prompted: TypeAlias = tuple[str, Scene]  # what is asked for, and the scene whose picture answers it
 # (mixed latents [n, 8, 12, 12], times int64 [n] or [], token states [n, 48, 128]) -> predicted v [n, 8, 12, 12]

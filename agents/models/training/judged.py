@@ -8,11 +8,11 @@ from typing import Final, NamedTuple, Protocol, Self
 import numpy as np
 from rich.progress import track
 
+from agents.lab.world import facts, junk, scenes
+from agents.lab.world.reading import read
 from agents.models.family import VARIANTS, folder_of
 from agents.models.painter import Painter
 from agents.models.training.loop import scaled
-from agents.world import facts, junk, scenes
-from agents.world.reading import read
 
 CHUNK: Final = 256  # pictures a file; a run that was broken off loses no more
 _BATCH: Final = 32

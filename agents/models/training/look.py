@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
+from agents.lab.world import junk, renderer, scenes
 from agents.models.judges.look import SHOWN, Judge, Look
 from agents.models.training.frozen_text import caption_reader, prompt_encoder
 from agents.models.training.judged import Judged
@@ -14,7 +15,6 @@ from agents.models.training.loop import Loop, Stateful, descend, device, mixed_p
 from agents.models.training.near_misses import near_miss, settled
 from agents.models.training.pictures import to_tensor
 from agents.models.training.text_encoder import BACKGROUND, COLOUR, SHAPE, SIZE, labels
-from agents.world import junk, renderer, scenes
 
 STEPS: Final = 1300
 BATCH: Final = 128  # half renderings, half painted

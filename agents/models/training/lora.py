@@ -9,10 +9,10 @@ from diffusers.models.unets.unet_2d_condition import UNet2DConditionModel
 from peft import LoraConfig
 from peft.utils import get_peft_model_state_dict
 
+from agents.lab.world.styles import ADAPTERS, Style
 from agents.models.training import networks, sampling
 from agents.models.training.diffusion import BASE, Course, batch_of, fit, only, v_loss
 from agents.models.training.loop import device
-from agents.world.styles import ADAPTERS, Style
 
 STEPS: Final = 300
 RANK: Final = 8

@@ -8,10 +8,10 @@ from typing import Final
 
 import numpy as np
 
-from agents.world import facts, scenes
-from agents.world.captions import parse
+from agents.lab.world import facts, scenes
+from agents.lab.world.captions import parse
+from agents.lab.world.reading import Found, Reading
 from agents.world.layout import sides
-from agents.world.reading import Found, Reading
 from agents.world.words import BACKGROUNDS, COLOURS, SHAPES, SIZES
 
 _TRIES: Final = 12

@@ -3,8 +3,8 @@
 import numpy as np
 import torch
 
-from agents.world import renderer, scenes
-from agents.world.styles import POSTER, STYLES
+from agents.lab.world import renderer, scenes
+from agents.lab.world.styles import POSTER, STYLES
 
 HARD_MIX = (0.12, 0.15, 0.17, 0.18, 0.19, 0.19)  # share of 1..6 things in training: more hard ones than are natural
 

@@ -12,13 +12,13 @@ import numpy as np
 import torch
 from torch.nn import functional
 
+from agents.lab.world import junk
 from agents.models.family import CATALOG
 from agents.models.predictor import Logits, QualityHead, Read, TextSide
 from agents.models.training import calibration, calibration_set, predictor_folder, rules
 from agents.models.training.calibration import Calibration
 from agents.models.training.frozen_text import caption_reader, prompt_encoder, tokenizer_file
 from agents.models.training.loop import Averaged, Loop, Stateful, descend, device, rate, scaled, set_rate
-from agents.world import junk
 
 STEPS: Final = 600
 BATCH: Final = 128

@@ -9,12 +9,12 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from agents.lab.world import renderer, scenes
 from agents.models.judges.embedding import Embedding, Head
 from agents.models.judges.real import EfficientNet, Real
 from agents.models.scorer import Scorer
 from agents.models.training.loop import Loop, Stateful, descend, device, rate, scaled, set_rate
 from agents.models.training.pictures import to_tensor
-from agents.world import renderer, scenes
 
 STEPS: Final = 600  # of the EfficientNet
 HEAD_STEPS: Final = 800  # of the head on embeddings

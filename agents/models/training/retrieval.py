@@ -5,10 +5,10 @@ from typing import Final
 import numpy as np
 from scipy import stats
 
+from agents.lab.world import junk, renderer, scenes
+from agents.lab.world.styles import POSTER, STYLES
 from agents.models.scorer import Scorer
 from agents.models.training.near_misses import holds, reworded, settled
-from agents.world import junk, renderer, scenes
-from agents.world.styles import POSTER, STYLES
 
 AMONG: Final = 192  # prompts that a picture's own is to be found among
 _BATCHES: Final = 5

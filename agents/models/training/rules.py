@@ -9,10 +9,10 @@ import numpy as np
 from agents.classifier.features import FeatureExtractor
 from agents.classifier.judges import REFERENCE
 from agents.hardness_reference import rules_reference
+from agents.lab.world import captions
 from agents.models import rule_search
 from agents.models.predictor import Predictor
 from agents.models.training.calibration import Calibration
-from agents.world import captions
 from planner.catalog.classifier import shortfall
 from planner.serving.hardness import RULES, hardness
 

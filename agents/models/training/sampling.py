@@ -7,11 +7,11 @@ import numpy as np
 import torch
 from diffusers.models.unets.unet_2d_condition import UNet2DConditionModel
 
+from agents.lab.world import facts, scenes
+from agents.lab.world.styles import POSTER, Style
 from agents.models.training import networks, pictures
 from agents.models.training.diffusion import Denoiser
 from agents.models.training.loop import device, mixed_precision, scaled
-from agents.world import facts, scenes
-from agents.world.styles import POSTER, Style
 
 STEPS: Final = 8  # how the small UNet is sampled for its figures
 GUIDANCE: Final = 2.0

@@ -8,6 +8,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from agents.lab.world import junk, renderer, scenes
+from agents.lab.world.styles import POSTER, STYLES, Style
 from agents.models.prompt_encoder import PromptEncoder, copy_tokenizer
 from agents.models.saved import save
 from agents.models.scorer import WIDTH, PictureTower, PromptTower, Scorer
@@ -16,8 +18,6 @@ from agents.models.training.loop import Loop, Stateful, descend, device, mixed_p
 from agents.models.training.near_misses import holds, reworded, settled, what_stands_where
 from agents.models.training.pictures import to_tensor
 from agents.models.training.retrieval import measure
-from agents.world import junk, renderer, scenes
-from agents.world.styles import POSTER, STYLES, Style
 
 STEPS: Final = 480
 BATCH: Final = 192

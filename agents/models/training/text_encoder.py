@@ -9,6 +9,7 @@ from safetensors.torch import save_file
 from torch.nn import functional
 from transformers import CLIPTextConfig, CLIPTextModel, CLIPTokenizer
 
+from agents.lab.world import junk, scenes
 from agents.models.caption_reader import (
     BACKGROUND_LABELS,
     COLOUR_LABELS,
@@ -22,7 +23,6 @@ from agents.models.caption_reader import (
 )
 from agents.models.training import tokenizer
 from agents.models.training.loop import Loop, descend, device, mixed_precision, rate, scaled, set_rate
-from agents.world import junk, scenes
 from agents.world.layout import MOST_OBJECTS
 
 STEPS: Final = 1400

@@ -8,10 +8,10 @@ import numpy as np
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 from transformers import CLIPTokenizer
 
+from agents.lab.world import scenes
+from agents.lab.world.free_words import FREE_WORDS
+from agents.lab.world.junk import sentence
 from agents.models.training.loop import scaled
-from agents.world import scenes
-from agents.world.free_words import FREE_WORDS
-from agents.world.junk import sentence
 from agents.world.words import STYLES
 
 LENGTH = 48  # tokens a prompt is cut to

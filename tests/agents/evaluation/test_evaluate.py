@@ -14,7 +14,7 @@ from agents.evaluation import painting_rankers, painting_scope, storage
 from agents.evaluation.painting_samples import of_levels, sheet
 from agents.evaluation.painting_scope import fresh, levels, pairs, relocated, scope
 from agents.evaluation.summary import schema
-from agents.world.captions import parse
+from agents.lab.world.captions import parse
 from agents.world.layout import SIZE
 from planner.catalog.parse import parse as parse_catalog
 from schemas.errors import PochadeError

@@ -10,9 +10,9 @@ from agents.evaluation.painting import Order, batch_of, paint_into
 from agents.evaluation.painting_quality import judge, style_of
 from agents.evaluation.painting_sweeps import Asked, nearest, order, over_orders, step_shares, steps_to_try, sweep
 from agents.evaluation.painting_workshop import Workshop
-from agents.world import renderer, scenes
+from agents.lab.world import renderer, scenes
+from agents.lab.world.styles import BASES, POSTER
 from agents.world.layout import SIZE
-from agents.world.styles import BASES, POSTER
 from schemas.ids import paint_over_seed
 from tests.agents.evaluation.painted import a_level, an_order
 

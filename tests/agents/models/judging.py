@@ -8,6 +8,8 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 
+from agents.lab.world import captions, renderer, scenes
+from agents.lab.world.scenes import Scene
 from agents.models.caption_reader import CaptionReader
 from agents.models.judges.embedding import Embedding, Head
 from agents.models.judges.look import Judge, Look
@@ -18,8 +20,6 @@ from agents.models.scorer import PictureTower, PromptTower, Scorer
 from agents.models.text_tower import TextTower
 from agents.models.training.confidence import Trained
 from agents.models.training.judged import Judged
-from agents.world import captions, renderer, scenes
-from agents.world.scenes import Scene
 
 WORDS = ["a", "red", "blue", "heart", "star", "moon", "above", "below", "at", "night", "and"]
 LENGTH = 12  # tokens

@@ -10,11 +10,11 @@ import torch
 from diffusers import ControlNetModel, DiffusionPipeline, StableDiffusionControlNetPipeline
 from PIL import Image
 
+from agents.lab.world import captions, facts, renderer, scenes
+from agents.lab.world.reading import read
+from agents.lab.world.styles import ADAPTERS, BASES, POSTER, Style
 from agents.models.training.lora import FILE
-from agents.world import captions, facts, renderer, scenes
 from agents.world.layout import SIZE
-from agents.world.reading import read
-from agents.world.styles import ADAPTERS, BASES, POSTER, Style
 from tests.paths import MODELS
 
 BASE = "poster"  # the base that adapters and the ControlNet are for

@@ -12,6 +12,8 @@ from diffusers.models.unets.unet_2d_condition import UNet2DConditionModel
 from tokenizers import pre_tokenizers
 from transformers import CLIPTokenizer
 
+from agents.lab.world import scenes
+from agents.lab.world.styles import ADAPTERS, BASES
 from agents.models.training import (
     assemble,
     autoencoder,
@@ -26,8 +28,6 @@ from agents.models.training import (
     sampling,
     text_encoder,
 )
-from agents.world import scenes
-from agents.world.styles import ADAPTERS, BASES
 from agents.world.words import SHAPES
 
 SIGNAL = networks.build_scheduler().alphas_cumprod

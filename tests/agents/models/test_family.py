@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from agents.classifier.judges import open_judge
+from agents.lab.world import facts, scenes
 from agents.models.family import CATALOG, FOLDER, VARIANTS, folder_of
 from agents.models.painter import Painter
-from agents.world import facts, scenes
 from agents.world.layout import MOST_OBJECTS, SIZE
 
 NAMES = tuple(name for name, variant in VARIANTS.items() if folder_of(variant).is_dir())

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from agents.lab.world import facts
 from agents.models.training import judged
 from agents.models.training.judged import CHUNK, cached
-from agents.world import facts
 from tests.agents.models.judging import FakePainter
 
 

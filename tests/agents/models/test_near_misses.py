@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from agents.lab.world import captions, facts, renderer
 from agents.models.training.near_misses import holds, near_miss, reworded, settled
-from agents.world import captions, facts, renderer
 from tests.agents.models.judging import some_scenes
 
 SCENES = some_scenes(120, 9)

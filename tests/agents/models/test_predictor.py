@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.evaluation.ranking import auc
+from agents.lab.world import junk, scenes
 from agents.models.predictor import Predictor, QualityHead
-from agents.world import junk, scenes
 from schemas.errors import PochadeError
 from tests.agents.models.predictors import a_predictor_folder, a_text_side
 from tests.paths import MODELS, ROOT

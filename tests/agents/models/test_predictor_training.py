@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from agents.classifier.judges import read_reference
+from agents.lab.world import scenes
 from agents.models import rule_search
 from agents.models.predictor import Logits, Predictor
 from agents.models.training import calibration, predictor, rules
 from agents.models.training.calibration import Calibration
-from agents.world import scenes
 from tests.agents.models.predictors import a_text_side, a_tokenizer
 
 RNG = np.random.default_rng(9)

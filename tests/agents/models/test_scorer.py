@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from agents.lab.world import renderer, scenes
 from agents.models.saved import save
 from agents.models.scorer import WIDTH, Scorer
 from agents.models.training import retrieval
 from agents.models.training.near_misses import reworded, settled
 from agents.models.training.retrieval import measure, shared_share
-from agents.world import renderer, scenes
 from tests.agents.models.judging import a_scorer, keep_tokenizer, some_pictures, some_scenes
 from tests.paths import MODELS
 

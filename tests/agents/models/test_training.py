@@ -10,6 +10,7 @@ import pytest
 import torch
 from click.testing import CliRunner, Result
 
+from agents.lab.world.styles import ADAPTERS
 from agents.models.cards import collect_notes, write_cards
 from agents.models.training import decoder, loop, lora
 from agents.models.training import step as step_process
@@ -17,7 +18,6 @@ from agents.models.training.ledger import Ledger
 from agents.models.training.loop import Loop, descend, rate, scaled
 from agents.models.training.plan import STEPS, TARGETS, Folders
 from agents.models.training.schedule import before
-from agents.world.styles import ADAPTERS
 
 TESTED_ELSEWHERE = {"scorer", "discriminator", "classifier"}  # they measure on many pictures
 FEW = 0.0005

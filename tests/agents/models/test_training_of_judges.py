@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from agents.lab.world import renderer
+from agents.lab.world.scenes import Scene
 from agents.models.scorer import WIDTH
 from agents.models.training import look, realness, scorer
-from agents.world import renderer
-from agents.world.scenes import Scene
 from tests.agents.models.judging import a_scorer, some_pictures, some_scenes
 
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from agents.world.free_words import FREE_WORDS
-from agents.world.scenes import Scene, sample
+from agents.lab.world.free_words import FREE_WORDS
+from agents.lab.world.scenes import Scene, sample
 from agents.world.words import BACKGROUNDS, COLOURS, SHAPES, STYLES
 
 _LETTERS = "aabcdeeefghiijklmnnooprrsstttuvwyz"

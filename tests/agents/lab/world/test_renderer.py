@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from agents.world import facts, renderer, scenes
+from agents.lab.world import facts, renderer, scenes
+from agents.lab.world.styles import ADAPTERS, BASES, POSTER, STYLES, Style
 from agents.world.layout import CENTRES, JITTER, SIZE, sides
-from agents.world.styles import ADAPTERS, BASES, POSTER, STYLES, Style
-from tests.agents.world.drawings import picture_of, scene_of
+from tests.agents.lab.world.drawings import picture_of, scene_of
 
 MANY = "three red hearts above three blue fish on the grass"
 

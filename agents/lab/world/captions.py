@@ -3,8 +3,8 @@
 import re
 from functools import cache
 
+from agents.lab.world.scenes import WITHOUT, Scene, SceneObject, plural
 from agents.world.layout import PATTERNS, sides
-from agents.world.scenes import WITHOUT, Scene, SceneObject, plural
 from agents.world.words import BACKGROUNDS, COLOURS, NUMBERS, PREFIXES, SHAPES, SIZES, STYLES
 
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from agents.world.captions import parse
+from agents.lab.world.captions import parse
+from agents.lab.world.reading import Found, Reading, read
+from agents.lab.world.scenes import Scene, SceneObject
+from agents.lab.world.styles import POSTER, Style
 from agents.world.layout import sides
-from agents.world.reading import Found, Reading, read
-from agents.world.scenes import Scene, SceneObject
-from agents.world.styles import POSTER, Style
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from agents.world import facts, renderer, scenes
+from agents.lab.world import facts, renderer, scenes
 from agents.world.layout import PATTERNS
 from agents.world.words import BACKGROUNDS
-from tests.agents.world.drawings import failing, picture_of
+from tests.agents.lab.world.drawings import failing, picture_of
 
 
 @pytest.mark.parametrize("objects", list(PATTERNS))

@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from agents.world import captions, scenes
+from agents.lab.world import captions, scenes
 from agents.world.layout import MOST_OBJECTS, PATTERNS, sides
 from agents.world.words import COLOURS, SHAPES
-from tests.agents.world.drawings import scene_of
+from tests.agents.lab.world.drawings import scene_of
 
 
 def test_a_caption_is_read_back_as_the_scene_it_was_written_for() -> None:

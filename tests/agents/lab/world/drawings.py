@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from agents.world import captions, facts, renderer, scenes
-from agents.world.styles import POSTER, Style
+from agents.lab.world import captions, facts, renderer, scenes
+from agents.lab.world.styles import POSTER, Style
 
 
 def scene_of(caption: str) -> scenes.Scene:
