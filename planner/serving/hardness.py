@@ -21,7 +21,10 @@ RULES: Final = "hadis-rules/2"  # raise when features or normalisation change wh
 
 
 class InvalidReference(PochadeError):
-    """A hardness reference that is not one: rebuild it with `python -m agents.hardness_reference`."""
+    """A hardness reference that is not one.
+
+    Rebuild it with `python -m agents.lab.training.classifiers.hardness_reference`.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from agents.classifier.judges import JointClassifier, Judgement, LearnedClassifi
 from planner.catalog.parse import Classifier
 from planner.serving.hardness import build_reference
 from schemas.errors import PochadeError
-from tests.agents.models.predictors import a_predictor_folder
+from tests.agents.lab.training.predictors import a_predictor_folder
 from tests.builders import a_catalog
 
 REFERENCE = build_reference("test/1", "made up", [0.0, 0.1, 0.2, 0.3, 0.4])

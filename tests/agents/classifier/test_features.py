@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from agents.classifier.features import FeatureExtractor
 from agents.classifier.judges import RuleClassifier, shipped_reference
-from agents.hardness_reference import reference_prompts
+from agents.lab.training.classifiers.hardness_reference import reference_prompts
 from agents.lab.world import scenes
 from planner.serving.hardness import DEFAULT_WEIGHTS, FEATURES, RULES, InvalidReference, PromptFeatures
 from tests.paths import SHARED

@@ -10,10 +10,10 @@ import torch
 from diffusers import ControlNetModel, DiffusionPipeline, StableDiffusionControlNetPipeline
 from PIL import Image
 
+from agents.lab.training.generators.lora import FILE
 from agents.lab.world import captions, facts, renderer, scenes
 from agents.lab.world.reading import read
 from agents.lab.world.styles import ADAPTERS, BASES, POSTER, Style
-from agents.models.training.lora import FILE
 from agents.world.layout import SIZE
 from tests.paths import MODELS
 

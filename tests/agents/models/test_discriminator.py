@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from agents.evaluation.ranking import auc
+from agents.lab.family import VARIANTS
+from agents.lab.painter import Painter
 from agents.lab.world import facts, renderer
 from agents.models.discriminator import KINDS, Discriminator
-from agents.models.family import VARIANTS
-from agents.models.painter import Painter
 from schemas.errors import PochadeError, Unknown
-from tests.agents.models.judging import an_examiner, save_discriminator, some_pictures, some_scenes
+from tests.agents.lab.training.judging import an_examiner, save_discriminator, some_pictures, some_scenes
 from tests.paths import MODELS, ROOT
 
 SHIPPED = ("look", "real", "real-heavy", "embedding")

@@ -14,7 +14,7 @@ from agents.evaluation.ranking import auc
 from agents.lab.world import junk, scenes
 from agents.models.predictor import Predictor, QualityHead
 from schemas.errors import PochadeError
-from tests.agents.models.predictors import a_predictor_folder, a_text_side
+from tests.agents.lab.training.predictors import a_predictor_folder, a_text_side
 from tests.paths import MODELS, ROOT
 
 SHIPPED = MODELS / "classifiers" / "models"

@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from agents.lab.training.discriminators import retrieval
+from agents.lab.training.discriminators.near_misses import reworded, settled
+from agents.lab.training.discriminators.retrieval import measure, shared_share
 from agents.lab.world import renderer, scenes
 from agents.models.saved import save
 from agents.models.scorer import WIDTH, Scorer
-from agents.models.training import retrieval
-from agents.models.training.near_misses import reworded, settled
-from agents.models.training.retrieval import measure, shared_share
-from tests.agents.models.judging import a_scorer, keep_tokenizer, some_pictures, some_scenes
+from tests.agents.lab.training.judging import a_scorer, keep_tokenizer, some_pictures, some_scenes
 from tests.paths import MODELS
 
 SHIPPED = MODELS / "scorer"
