@@ -86,6 +86,18 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
     assert not waiting, "modules of an import circle, and those that import one of them"
 
 
+def test_only_commands_and_the_lab_itself_import_the_lab() -> None:
+    paths = {module_of(path): path for path in sources("agents")}
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {found}"
+        for name, path in paths.items()
+        if not name.startswith(("agents.lab", "agents.commands"))
+        for line, found in modules_imported(path, paths)
+        if found.startswith("agents.lab")
+    ]
+    assert not wrong
+
+
 def test_planner_has_no_clock_no_dice_no_files_and_no_clients() -> None:
     wrong = [
         f"{path.relative_to(ROOT)}:{line} imports {name}"

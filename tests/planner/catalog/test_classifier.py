@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.evaluation.classes import best_choice
+from agents.lab.evaluation.classes import best_choice
 from planner.catalog.classifier import fastest_good, shortfall, variant_of
 from planner.catalog.parse import Catalog, Classifier, InvalidCatalog, parse
 from planner.control.plans import check

@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 from rich.progress import track
 
-from agents.evaluation.painting import Order, Painted, joined, paint_into
-from agents.evaluation.painting_sweeps import nearest
+from agents.lab.evaluation.painting.painting import Order, Painted, joined, paint_into
+from agents.lab.evaluation.painting.sweeps import nearest
 from agents.lab.family import CATALOG, folder_of
 from agents.lab.training.classifiers import calibration
 from agents.lab.training.classifiers.calibration import Calibration

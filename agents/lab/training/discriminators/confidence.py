@@ -14,9 +14,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from agents.evaluation import calibration
-from agents.evaluation.ranking import auc
-from agents.evaluation.thresholds import Threshold, keep_threshold
+from agents.lab.evaluation import calibration
+from agents.lab.evaluation.ranking import auc
+from agents.lab.evaluation.thresholds import Threshold, keep_threshold
 from agents.lab.training.discriminators.judged import Judged
 from agents.models.discriminator import Discriminator, Examiner
 from agents.models.saved import save
