@@ -5,8 +5,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
-from replay.audit.ends import Ends
 from replay.traces.trace import Row, request_of
+from replay.verify.audit.ends import Ends
 from schemas.ids import draw
 from schemas.messages import GenerateRequest, Result
 from schemas.record import Delivered

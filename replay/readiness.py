@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Collection
 
-from replay.audit.paintings import Paintings
+from replay.verify.audit.paintings import Paintings
 from schemas.messages import Heartbeat, ImageGenerated, Plan
 from schemas.record import Incoming
 from schemas.topics import FLEET, PLAN, PLAN_KEY

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from replay.audit.pictures import verified
 from replay.driver import Audit
+from replay.verify.audit.pictures import verified
 from schemas.errors import PochadeError
 from schemas.messages import Plan, Result, Status
 from streams.operator.explain import steps_of

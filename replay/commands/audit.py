@@ -44,7 +44,7 @@ def audit(
     import json
     import math
 
-    from replay.audit import figures, reading
+    from replay.verify.audit import figures, reading
     from streams.commands import listing
     from streams.kafka.consumer import now_ms
 

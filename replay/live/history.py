@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from planner.observation.windows import COUNTS_S
-from replay.audit.ends import Ends
 from replay.live.identity import Ids
+from replay.verify.audit.ends import Ends
 from schemas.errors import InvalidRecord, InvalidRequest
 from schemas.messages import ClassifiedRequest, Heartbeat, ImageGenerated, Plan, Result
 from schemas.record import Incoming

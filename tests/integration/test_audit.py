@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 
 from planner.serving.outcomes import expired, result_of
-from replay.audit.figures import verdict
-from replay.audit.reading import audit
+from replay.verify.audit.figures import verdict
+from replay.verify.audit.reading import audit
 from schemas.messages import Result
 from schemas.record import Outgoing
 from schemas.topics import PROMPTS, RESULTS

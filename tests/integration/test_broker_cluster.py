@@ -8,8 +8,8 @@ import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from agents.ledger.role import Ledger
-from replay.audit.figures import verdict
-from replay.audit.reading import audit
+from replay.verify.audit.figures import verdict
+from replay.verify.audit.reading import audit
 from schemas.record import Outgoing
 from schemas.topics import OUTCOMES, PROMPTS, RESULTS, TABLE
 from streams.broker.cluster import BrokerCluster

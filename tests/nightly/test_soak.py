@@ -15,9 +15,9 @@ import numpy as np
 import psutil
 import pytest
 
-from replay.audit.figures import verdict
-from replay.audit.reading import audit
 from replay.processes import RoleProcess
+from replay.verify.audit.figures import verdict
+from replay.verify.audit.reading import audit
 from schemas.ids import new_request_id
 from schemas.messages import GenerateRequest
 from schemas.record import Outgoing
