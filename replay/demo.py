@@ -11,11 +11,11 @@ from typing import Any
 from planner.policies import JUDGES_ALL
 from replay import gallery, report
 from replay.demo_options import DemoOptions, due_of
-from replay.deployment import own_deployment, settings_shown, versions
-from replay.driver import Audit, Driver, audit, drive
-from replay.hosting import Hosted, epoch_ms, follow, open_client
+from replay.load.driver import Audit, Driver, audit, drive
+from replay.local.deployment import own_deployment, settings_shown, versions
+from replay.local.hosting import Hosted, epoch_ms, follow, open_client
+from replay.local.readiness import PaintedView
 from replay.progress import RunState, Teller
-from replay.readiness import PaintedView
 from schemas.errors import PochadeError
 from schemas.topics import IMAGES
 from streams.control.topic import order

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from replay.driver import Audit
+from replay.load.driver import Audit
 from replay.verify.audit.pictures import verified
 from schemas.errors import PochadeError
 from schemas.messages import Plan, Result, Status

@@ -8,7 +8,7 @@ from typing import Any
 
 import psutil
 
-from replay.deployment import settings_shown, versions
+from replay.local.deployment import settings_shown, versions
 from streams.settings import Settings
 
 BUSY_S = 1.0  # over which the machine is watched before a run

@@ -14,7 +14,7 @@ from replay.bench import traffic
 from replay.bench.figures import met, per_second, spread
 from replay.bench.site import Site
 from replay.bench.tally import Tally
-from replay.processes import Child
+from replay.local.processes import Child
 from schemas.messages import GenerateRequest
 from schemas.topics import OUTCOMES, RESULTS
 from streams.settings import Settings

@@ -16,9 +16,9 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient
 
-from replay.deployment import child_environment, child_options
-from replay.processes import Child, role_process, spawn
-from replay.supervisor import STOP_S
+from replay.local.deployment import child_environment, child_options
+from replay.local.processes import Child, role_process, spawn
+from replay.local.supervisor import STOP_S
 from schemas.errors import PochadeError
 from streams.broker import embedded, jars, java, record
 from streams.kafka import clients

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from confluent_kafka import KafkaError, Producer
 
 from planner.serving.outcomes import result_of
-from replay.prompts import builtin_prompts
+from replay.load.prompts import builtin_prompts
 from schemas import ids
 from schemas.avro import Message
 from schemas.errors import PochadeError

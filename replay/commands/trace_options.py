@@ -87,7 +87,7 @@ class TraceGiven:
 
     def asked(self, models: frozenset[str] | None = None) -> "Asked":
         """The same as the readers take it. Raises PochadeError for a prompt file that is none."""
-        from replay.prompts import read_prompts
+        from replay.load.prompts import read_prompts
         from replay.traces.reading import Asked
 
         return Asked(

@@ -30,7 +30,7 @@ def show(path: pathlib.Path, measured: pathlib.Path | None, catalog: str | None,
     """
     from rich.console import Console
 
-    from replay.live.folder import read_run
+    from replay.load.record.folder import read_run
     from replay.simulation.validation import TIMES, held, hops_of, simulated
     from streams.catalogs.simulated import load
 

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from planner.catalog.parse import Catalog
 from planner.serving.tenants.quotas import Quota
-from replay.live.folder import RunFolder
-from replay.live.seen import observed
+from replay.load.record.folder import RunFolder
+from replay.load.record.seen import observed
 from replay.simulation.figures import Figures, figures_of
 from replay.simulation.hops import KINDS, Hops, Slots, of_kinds
 from replay.simulation.looks import TICK_MS, looks_of

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
-from replay.processes import Child, spawn
+from replay.local.processes import Child, spawn
 from streams.broker import java as broker_java
 from streams.broker import probe
 from streams.broker.config import HOST, free_ports, properties, render

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 import pytest
 from click.testing import CliRunner, Result
 
-from replay.live.presence import absent, members
-from replay.processes import role_process, spawn
-from replay.readiness import Readiness
+from replay.load.presence import absent, members
+from replay.local.processes import role_process, spawn
+from replay.local.readiness import Readiness
 from replay.simulation.hops import RANKS
 from schemas.topics import FLEET, PLAN, RESULTS
 from streams import cli

@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from replay.processes import role_process
+from replay.local.processes import role_process
 from schemas.access import OPERATOR, ROLES, WHO
 from schemas.errors import PochadeError
 from streams.broker import probe

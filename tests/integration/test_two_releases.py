@@ -8,7 +8,7 @@ from unittest import mock
 
 import pytest
 
-from replay.processes import role_process, spawn
+from replay.local.processes import role_process, spawn
 from schemas.ids import new_request_id
 from schemas.messages import GenerateRequest, Result, Status
 from schemas.record import Incoming, Outgoing

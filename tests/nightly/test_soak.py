@@ -15,7 +15,7 @@ import numpy as np
 import psutil
 import pytest
 
-from replay.processes import RoleProcess
+from replay.local.processes import RoleProcess
 from replay.verify.audit.figures import verdict
 from replay.verify.audit.reading import audit
 from schemas.ids import new_request_id

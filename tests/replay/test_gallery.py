@@ -4,8 +4,8 @@ import re
 
 from PIL import Image
 
-from replay.driver import audit
 from replay.gallery import SHOWN_PX, duration, render, shown
+from replay.load.driver import audit
 from replay.report import build, open_pictures
 from schemas.messages import Result, Status
 from streams.store.port import MemoryImageStore

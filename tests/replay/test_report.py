@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from replay.driver import Audit, audit
+from replay.load.driver import Audit, audit
 from replay.report import Picture, RunFacts, build, identical_pictures, open_pictures, percentiles, verdict
 from replay.summary import rows
 from schemas.messages import Result, Status

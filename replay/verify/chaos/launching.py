@@ -5,7 +5,7 @@ import pathlib
 import time
 from collections.abc import Iterator
 
-from replay.processes import RoleProcess
+from replay.local.processes import RoleProcess
 
 LOOK_S = 0.02
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from planner.policies import JUDGES_ALL
-from replay.deployment import own_deployment
-from replay.processes import RoleProcess, role_process
+from replay.local.deployment import own_deployment
+from replay.local.processes import RoleProcess, role_process
 from replay.verify.chaos.launching import stallable
 from streams.broker import jars as broker_jars
 from streams.broker.embedded import kafka_home

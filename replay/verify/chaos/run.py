@@ -8,11 +8,11 @@ from functools import partial
 from typing import Any
 
 from replay.demo import state_of
-from replay.driver import TICK_S, Driver
-from replay.hosting import Hosted, epoch_ms, follow
+from replay.load.driver import TICK_S, Driver
+from replay.local.hosting import Hosted, epoch_ms, follow
+from replay.local.readiness import PaintedView
+from replay.local.supervisor import Patience
 from replay.progress import Teller
-from replay.readiness import PaintedView
-from replay.supervisor import Patience
 from replay.verify.audit.reading import Audited, audit
 from replay.verify.chaos import recovery
 from replay.verify.chaos.doing import Faults

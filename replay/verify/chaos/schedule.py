@@ -5,8 +5,8 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from replay.driver import Due, schedule
-from replay.prompts import builtin_prompts
+from replay.load.driver import Due, schedule
+from replay.load.prompts import builtin_prompts
 from replay.traces import constant
 from replay.traces.trace import Row, Wish
 from schemas.messages import PaintOptions

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from replay.deployment import versions
+from replay.local.deployment import versions
 from replay.verify.audit.figures import told, verdict
 from replay.verify.audit.reading import Audited
 from replay.verify.chaos.doing import Faults

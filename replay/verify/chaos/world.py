@@ -8,8 +8,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import TypeVar
 
-from replay.hosting import Hosted
-from replay.processes import Child, RoleProcess, role_process
+from replay.local.hosting import Hosted
+from replay.local.processes import Child, RoleProcess, role_process
 from replay.verify.chaos.schedule import Fault
 from schemas.errors import PochadeError
 from schemas.messages import GenerateRequest

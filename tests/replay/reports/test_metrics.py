@@ -11,15 +11,15 @@ import jsonschema
 import pytest
 from click.testing import CliRunner
 
-from replay.live.outcome import outcome
-from replay.live.seen import seen_of
+from replay.load.record.outcome import outcome
+from replay.load.record.seen import seen_of
 from replay.reports.metrics import METRICS, OF, signed, told
 from replay.traces import poisson
 from schemas.errors import Unknown
 from streams.cli import main
 from tests.paths import ROOT
-from tests.replay.live.runs import a_history, answered, judging_plan
-from tests.replay.live.test_outcome import CREATED, IDS, TRACE, facts
+from tests.replay.load.record.test_outcome import CREATED, IDS, TRACE, facts
+from tests.replay.load.runs import a_history, answered, judging_plan
 
 DOCUMENT = (ROOT / "replay" / "METRICS.md").read_text()
 BY_NAME = ("by_level", "interval", "by_seed", "workers", "thresholds", "batch")  # keys below are names of the catalog's

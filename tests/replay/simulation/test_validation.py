@@ -5,8 +5,8 @@ import pytest
 
 from planner.catalog.parse import Catalog
 from replay.commands import validate
-from replay.live.folder import RunFolder
-from replay.live.seen import Seen
+from replay.load.record.folder import RunFolder
+from replay.load.record.seen import Seen
 from replay.simulation.figures import Figures, figures_of
 from replay.simulation.hops import NO_HOPS, Hops, whole
 from replay.simulation.run import Simulation
@@ -126,6 +126,6 @@ def test_a_run_whose_catalog_was_a_file_asks_for_the_file(
     run, _ = a_run(a_catalog(), SLOW)
     live = {"hops_by_time": run.report["live"]["hops"]}
     report = dict(run.report) | {"setup": run.report["setup"] | {"catalog": "mine"}, "live": live}
-    monkeypatch.setattr("replay.live.folder.read_run", lambda _: replace(run, report=report))
+    monkeypatch.setattr("replay.load.record.folder.read_run", lambda _: replace(run, report=report))
     with pytest.raises(PochadeError, match=r"was a file, mine\.toml: add --catalog FILE"):
         validate.show(tmp_path, None, None, "", 0.1)

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from planner.serving.hardness import FEATURES
-from replay.prompts import read_prompts
+from replay.load.prompts import read_prompts
 from replay.simulation.failures import read_failures
 from replay.traces import Asked, read
 from replay.traces.graded import of_rules, read_graded

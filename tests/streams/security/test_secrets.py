@@ -8,7 +8,7 @@ import stat
 import pytest
 from click.testing import CliRunner
 
-from replay.deployment import child_environment, child_options, settings_shown
+from replay.local.deployment import child_environment, child_options, settings_shown
 from schemas.errors import PochadeError
 from streams import logs
 from streams.broker.private_folder import make_private

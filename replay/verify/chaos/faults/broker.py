@@ -7,7 +7,7 @@ import socket
 import time
 from collections.abc import Generator
 
-from replay.hosting import epoch_ms
+from replay.local.hosting import epoch_ms
 from replay.verify.chaos.schedule import Fault
 from replay.verify.chaos.world import NotThere, Steps, World
 from schemas.errors import PochadeError

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from replay.processes import RoleProcess, role_process
+from replay.local.processes import RoleProcess, role_process
 from replay.verify.chaos import launching
 from replay.verify.chaos.faults import disks
 from replay.verify.chaos.world import NotThere, awaited
