@@ -48,7 +48,7 @@ def chaos(load: "Callable[[], Settings]", /, **asked: Any) -> None:
     """
     from rich.console import Console
 
-    from replay.progress import open_teller
+    from replay.reports.progress import open_teller
     from replay.verify.chaos.options import ChaosOptions, run_name
     from replay.verify.chaos.run import ChaosRun
     from streams import settings

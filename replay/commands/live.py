@@ -54,8 +54,8 @@ def run(context: click.Context, /, given: TraceGiven, name: str | None, **asked:
     from replay.load.options import LiveOptions
     from replay.load.record.outcome import fault
     from replay.load.run import LiveRun
-    from replay.progress import open_teller
     from replay.reports import files
+    from replay.reports.progress import open_teller
     from replay.reports.provenance import made
     from streams import settings
     from streams.catalogs.simulated import load as load_catalog

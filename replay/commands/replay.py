@@ -130,7 +130,7 @@ def _counted(asked: dict[str, Any]) -> "Trace":
 
 def _shaped(name: str, asked: dict[str, Any]) -> "Trace":
     from replay.load.prompts import read_prompts
-    from replay.traces.graded import of_rules, read_graded
+    from replay.traces.formats.graded import of_rules, read_graded
     from replay.traces.shapes import Shape, shaped
     from replay.traces.wording import worded
 

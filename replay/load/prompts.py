@@ -5,8 +5,8 @@ import pathlib
 import random
 from functools import cache
 
-from replay.traces.faults import Faults
-from replay.traces.lines import open_lines
+from replay.traces.formats.faults import Faults
+from replay.traces.formats.lines import open_lines
 from schemas.errors import PochadeError
 
 

@@ -17,7 +17,7 @@ from replay.load.record.seen import seen_of
 from replay.load.record.seen import write as write_seen
 from replay.local.hosting import Hosted, epoch_ms, follow, open_client
 from replay.local.readiness import PaintedView
-from replay.progress import RunState, Teller
+from replay.reports.progress import RunState, Teller
 from replay.traces.trace import Trace
 from replay.traces.writing import write
 from schemas.topics import IMAGES

@@ -10,7 +10,7 @@ from replay.local.deployment import child_environment, child_options, roles_of
 from replay.local.processes import RoleProcess
 from replay.local.readiness import Readiness
 from replay.local.supervisor import USUAL, Patience, Supervisor
-from replay.progress import Teller
+from replay.reports.progress import Teller
 from schemas.errors import PochadeError
 from schemas.topics import FLEET, PLAN
 from streams.broker import embedded

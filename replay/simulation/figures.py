@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from planner.catalog.quality import fid_of
-from replay.intervals import interval
+from replay.reports.intervals import interval
 from replay.simulation.mixtures import spans_quality
 from replay.simulation.planned import planned_of
 from replay.simulation.run import Ran

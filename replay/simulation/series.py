@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from planner.catalog.parse import Catalog
-from replay.intervals import reach
+from replay.reports.intervals import reach
 from replay.simulation.mixtures import span_quality
 from replay.simulation.run import Ran
 from replay.simulation.tally import SPAN_MS

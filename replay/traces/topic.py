@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 from typing import Final
 
-from replay.traces.building import Builder
-from replay.traces.faults import Faults
-from replay.traces.fields import Unfit
+from replay.traces.formats.building import Builder
+from replay.traces.formats.faults import Faults
+from replay.traces.formats.fields import Unfit
+from replay.traces.formats.timed_json import row_of
 from replay.traces.reading import Asked, made
-from replay.traces.timed_json import row_of
 from replay.traces.trace import InvalidTrace, Trace
 from schemas.errors import InvalidRecord, InvalidRequest
 from schemas.record import Incoming

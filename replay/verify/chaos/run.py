@@ -12,7 +12,7 @@ from replay.load.driver import TICK_S, Driver
 from replay.local.hosting import Hosted, epoch_ms, follow
 from replay.local.readiness import PaintedView
 from replay.local.supervisor import Patience
-from replay.progress import Teller
+from replay.reports.progress import Teller
 from replay.verify.audit.reading import Audited, audit
 from replay.verify.chaos import recovery
 from replay.verify.chaos.doing import Faults

@@ -2,7 +2,7 @@
 
 import pytest
 
-from replay.intervals import interval
+from replay.reports.intervals import interval
 from replay.simulation.figures import figures_of, over_seeds
 from replay.simulation.tally import FINENESS, Latencies
 from tests.replay.simulation.runs import a_setup, arrivals, ran

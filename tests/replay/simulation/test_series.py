@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from planner.catalog.curves import CascadeCurves, SharePoint
-from replay.intervals import interval
+from replay.reports.intervals import interval
 from replay.simulation import series
 from replay.simulation.timeline import Timeline
 from schemas.messages import Expected, Plan, Route

@@ -3,7 +3,7 @@ from typing import Any
 
 from rich.console import Console
 
-from replay.progress import LiveTeller, PlainTeller, RunState
+from replay.reports.progress import LiveTeller, PlainTeller, RunState
 from tests.replay.runs import a_result, a_step
 
 

@@ -4,13 +4,13 @@ import re
 
 from PIL import Image
 
-from replay.gallery import SHOWN_PX, duration, render, shown
 from replay.load.driver import audit
-from replay.report import build, open_pictures
+from replay.reports.demo_report import build, open_pictures
+from replay.reports.gallery import SHOWN_PX, duration, render, shown
 from schemas.messages import Result, Status
 from streams.store.port import MemoryImageStore
+from tests.replay.reports.test_report import facts
 from tests.replay.runs import a_painted_result, a_result, a_step, an_escalated_result, png, stored
-from tests.replay.test_report import facts
 
 
 def page_of(store: MemoryImageStore, *results: Result) -> str:

@@ -6,7 +6,8 @@ import pathlib
 import numpy as np
 import pytest
 
-from replay.traces import Asked, InvalidTrace, building, quick, read, read_trace
+from replay.traces import Asked, InvalidTrace, read, read_trace
+from replay.traces.formats import building, quick
 from replay.traces.trace import MOST_MS
 from tests.replay.traces.files import DATA, LENIENT, a_file, arrivals, read_in
 

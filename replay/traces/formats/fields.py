@@ -4,7 +4,7 @@ import datetime
 import math
 from typing import Any, Final
 
-from replay.traces.faults import quoted
+from replay.traces.formats.faults import quoted
 
 MOST: Final = 2**53  # whole numbers that a float keeps
 

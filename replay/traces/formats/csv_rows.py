@@ -4,8 +4,8 @@ import csv
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from replay.traces.faults import Faults, quoted
-from replay.traces.lines import Lines
+from replay.traces.formats.faults import Faults, quoted
+from replay.traces.formats.lines import Lines
 
 Fields = list[str]
 

@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from replay.traces.building import Builder
-from replay.traces.csv_rows import Table
-from replay.traces.faults import Faults
-from replay.traces.fields import Unfit, number, share, whole
+from replay.traces.formats.building import Builder
+from replay.traces.formats.csv_rows import Table
+from replay.traces.formats.faults import Faults
+from replay.traces.formats.fields import Unfit, number, share, whole
 from replay.traces.trace import InvalidTrace, Row, Wish
 from schemas.errors import Unknown
 from schemas.messages import PaintOptions

@@ -2,7 +2,7 @@
 
 import pytest
 
-from replay.intervals import difference, interval
+from replay.reports.intervals import difference, interval
 
 
 def test_the_interval_of_a_mean_is_students() -> None:

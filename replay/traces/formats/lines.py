@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Final, Protocol
 
-from replay.traces.faults import Faults
+from replay.traces.formats.faults import Faults
 from schemas.errors import PochadeError
 
 GZIP_MAGIC: Final = b"\x1f\x8b"

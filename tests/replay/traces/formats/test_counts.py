@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from replay.traces import Asked, InvalidTrace, read
-from replay.traces.counts import Shaping, minmax
+from replay.traces.formats.counts import Shaping, minmax
 from replay.traces.rates import EVEN
 from tests.replay.traces.files import DATA, LENIENT, read_in
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final
 
-from replay.traces.building import Builder
-from replay.traces.csv_rows import Table
-from replay.traces.faults import Faults, quoted
-from replay.traces.fields import Unfit, moment_ms, whole
+from replay.traces.formats.building import Builder
+from replay.traces.formats.csv_rows import Table
+from replay.traces.formats.faults import Faults, quoted
+from replay.traces.formats.fields import Unfit, moment_ms, whole
 from replay.traces.trace import Row, Wish
 from schemas.messages import PaintOptions
 

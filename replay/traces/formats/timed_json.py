@@ -9,10 +9,10 @@ import json
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from replay.traces.building import Builder
-from replay.traces.faults import Faults
-from replay.traces.fields import MOST, Unfit, moment_ms, number, share, whole
-from replay.traces.lines import Lines
+from replay.traces.formats.building import Builder
+from replay.traces.formats.faults import Faults
+from replay.traces.formats.fields import MOST, Unfit, moment_ms, number, share, whole
+from replay.traces.formats.lines import Lines
 from replay.traces.trace import Row, Wish
 from schemas.errors import InvalidRecord, InvalidRequest
 from schemas.messages import GenerateRequest

@@ -8,9 +8,9 @@ from typing import Final
 
 import numpy as np
 
-from replay.traces.arrivals_csv import COLUMN
-from replay.traces.faults import Faults
-from replay.traces.lines import open_lines
+from replay.traces.formats.arrivals_csv import COLUMN
+from replay.traces.formats.faults import Faults
+from replay.traces.formats.lines import open_lines
 from replay.traces.trace import MOST_MS, MOST_REQUESTS, InvalidTrace
 
 CHUNK: Final = 1 << 16  # lines

@@ -7,10 +7,10 @@ from typing import Final
 import numpy as np
 
 from planner.serving.hardness import FEATURES, PromptFeatures, Reference, hardness, raw_score
-from replay.traces.csv_rows import table
-from replay.traces.faults import Faults, quoted
-from replay.traces.fields import Unfit, share, whole
-from replay.traces.lines import open_lines
+from replay.traces.formats.csv_rows import table
+from replay.traces.formats.faults import Faults, quoted
+from replay.traces.formats.fields import Unfit, share, whole
+from replay.traces.formats.lines import open_lines
 from replay.traces.shapes import Graded
 from replay.traces.trace import InvalidTrace
 

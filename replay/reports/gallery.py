@@ -104,7 +104,9 @@ def render(report: Mapping[str, Any], results: Iterable[Result], store: ImageSto
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["duration"] = duration
-    template = environment.from_string(importlib.resources.files("replay").joinpath("gallery.html").read_text("utf-8"))
+    template = environment.from_string(
+        importlib.resources.files("replay.reports").joinpath("gallery.html").read_text("utf-8")
+    )
     return template.render(
         report=report, cards=cards, groups=_groups(cards), levels=sorted(report["by_level"]), headline=headline(report)
     )

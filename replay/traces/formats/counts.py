@@ -6,9 +6,9 @@ from typing import Final
 
 import numpy as np
 
-from replay.traces.csv_rows import Table
-from replay.traces.faults import Faults
-from replay.traces.fields import Unfit, number, whole
+from replay.traces.formats.csv_rows import Table
+from replay.traces.formats.faults import Faults
+from replay.traces.formats.fields import Unfit, number, whole
 from replay.traces.rates import EXPONENTIAL, POISSON, within
 from replay.traces.trace import MOST_MS, InvalidTrace, Trace, of_arrivals
 

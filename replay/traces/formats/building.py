@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from planner.catalog.options import check_options
-from replay.traces.columns import Columns
-from replay.traces.faults import Faults
-from replay.traces.fields import Unfit
+from replay.traces.formats.columns import Columns
+from replay.traces.formats.faults import Faults
+from replay.traces.formats.fields import Unfit
 from replay.traces.trace import MOST_MS, MOST_REQUESTS, InvalidTrace, Row, Trace, Wish, request_of
 from schemas.errors import InvalidRequest, Unknown
 

@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 
 from replay.load.driver import Audit, audit
-from replay.report import Picture, RunFacts, build, identical_pictures, open_pictures, percentiles, verdict
-from replay.summary import rows
+from replay.reports.demo_report import Picture, RunFacts, build, identical_pictures, open_pictures, percentiles, verdict
+from replay.reports.summary import rows
 from schemas.messages import Result, Status
 from streams.store.port import MemoryImageStore
 from tests.builders import a_plan, an_image_ref
