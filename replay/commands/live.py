@@ -110,7 +110,7 @@ def resume_line(context: click.Context, session: "LiveRun", name: str) -> str:
 
 def _show(report: Mapping[str, Any]) -> None:
     from replay.reports.metrics import told
-    from replay.simulation.tables import parts_told
+    from replay.simulation.results.tables import parts_told
 
     live, late = report["live"], report["live"]["lateness_ms"]
     for policy, figures in report["policies"].items():

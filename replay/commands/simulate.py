@@ -122,7 +122,7 @@ def _run(setups: "list[Setup]", trace: "Trace", seeds: int) -> "dict[str, list[R
 def _show(found: dict[str, Any], runs: "dict[str, list[Ran]]") -> None:
     from rich.console import Console
 
-    from replay.simulation.tables import bound_told, did, figures_table, parts_told, stores_told
+    from replay.simulation.results.tables import bound_told, did, figures_table, parts_told, stores_told
 
     console = Console()
     if not console.is_terminal:

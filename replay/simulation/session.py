@@ -13,7 +13,7 @@ from planner.observation.observation import Observation
 from planner.policies import BASELINE, named
 from replay.reports.assembly import demand, entry
 from replay.reports.files import VERSION
-from replay.simulation.drawn import Drawn
+from replay.simulation.draws.drawn import Drawn
 from replay.simulation.run import Ran, Simulation
 from replay.simulation.setup import Setup
 from replay.simulation.times import Begun, CallTimes, LevelTimes

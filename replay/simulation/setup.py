@@ -6,7 +6,7 @@ from typing import NamedTuple
 from planner.catalog.parse import Catalog
 from planner.catalog.prompt_table import PromptTable
 from planner.serving.tenants.quotas import Quota
-from replay.simulation.hops import NO_HOPS, Hops
+from replay.simulation.draws.hops import NO_HOPS, Hops
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

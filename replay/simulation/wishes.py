@@ -15,8 +15,8 @@ from planner.control.shedding import ORDINARY
 from planner.serving.tenants.quotas import Quota
 from planner.serving.wishes import may_escalate
 from replay.simulation.job import Draws, Job
-from replay.simulation.tally import NO_PARTS, Tally
-from replay.simulation.timeline import Timeline
+from replay.simulation.results.tally import NO_PARTS, Tally
+from replay.simulation.results.timeline import Timeline
 from replay.traces.trace import Trace, Wish
 from schemas.messages import ClassifiedRequest, GenerateRequest, ImageRef
 

@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 from replay.load.presence import absent, members
 from replay.local.processes import role_process, spawn
 from replay.local.readiness import Readiness
-from replay.simulation.hops import RANKS
+from replay.simulation.draws.hops import RANKS
 from schemas.topics import FLEET, PLAN, RESULTS
 from streams import cli
 from streams.kafka.clients import create_topics

@@ -11,7 +11,7 @@ from planner.catalog.entries import run_ms
 from planner.catalog.parse import Catalog
 from replay.bench.papers.names import JOINT, STEADY
 from replay.simulation import session
-from replay.simulation.figures import figures_of
+from replay.simulation.results.figures import figures_of
 from replay.simulation.run import Ran
 from replay.simulation.setup import Outage, Setup, Timing
 from replay.traces import Trace

@@ -13,12 +13,12 @@ from planner.serving.backlog import QUOTA
 from replay.load.clock import TraceClock
 from replay.load.record.history import History
 from replay.load.record.seen import Seen, observed
-from replay.simulation.board import Board
 from replay.simulation.job import Job
+from replay.simulation.results.tally import Tally
+from replay.simulation.results.timeline import Timeline
+from replay.simulation.roles.board import Board
 from replay.simulation.run import Ran
 from replay.simulation.setup import Setup
-from replay.simulation.tally import Tally
-from replay.simulation.timeline import Timeline
 from replay.simulation.wishes import tally_of, wishes_of
 from replay.traces.trace import Trace
 from schemas.messages import Heartbeat, Plan, Result, Status

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from planner.catalog.parse import Catalog, run_ms
 from planner.serving.escalation import judging_ms
 from replay.load.record.history import History
-from replay.simulation.hops import SLOT_MS, Hops, Samples, Slots, of_kinds, slot_ms, slots, whole
+from replay.simulation.draws.hops import SLOT_MS, Hops, Samples, Slots, of_kinds, slot_ms, slots, whole
 from schemas.messages import ImageGenerated, Plan, Result
 
 OF = "paint of "  # before a variant's name: what its pictures alone take

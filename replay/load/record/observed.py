@@ -6,8 +6,8 @@ import numpy as np
 
 from planner.catalog.model import Pair
 from planner.catalog.parse import Catalog
-from replay.simulation.conditional import inverse
-from replay.simulation.drawn import Drawn
+from replay.simulation.draws.conditional import inverse
+from replay.simulation.draws.drawn import Drawn
 from replay.simulation.job import Draws
 
 MODELS = "models"  # the strategy whose class a result carries

@@ -13,12 +13,12 @@ import pytest
 
 from planner.catalog.parse import parse
 from planner.serving.admission import can_meet
-from replay.simulation import judge
-from replay.simulation.figures import Figures, figures_of
 from replay.simulation.job import Job
-from replay.simulation.serving import Serving
+from replay.simulation.results.figures import Figures, figures_of
+from replay.simulation.roles import judge
+from replay.simulation.roles.serving import Serving
+from replay.simulation.roles.worker import Worker
 from replay.simulation.setup import Timing
-from replay.simulation.worker import Worker
 from replay.traces import read_trace
 from schemas.messages import Status
 from tests.paths import CATALOGS, SHARED

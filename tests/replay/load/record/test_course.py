@@ -5,7 +5,7 @@ import numpy as np
 from replay.load.record.course import ran_of
 from replay.load.record.history import History
 from replay.load.record.seen import OPEN, seen_of
-from replay.simulation.figures import figures_of
+from replay.simulation.results.figures import figures_of
 from replay.simulation.run import Ran
 from replay.simulation.setup import Setup
 from replay.traces.trace import Trace, Wish

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from replay.load.record.hops import by_time, calls_of, fetched, rested, samples, whole_run
-from replay.simulation.hops import FEWEST, NO_HOPS, RANKS, SLOT_MS, drawn, of_kinds, slots
+from replay.simulation.draws.hops import FEWEST, NO_HOPS, RANKS, SLOT_MS, drawn, of_kinds, slots
 from schemas.messages import ImageGenerated
 from tests.builders import NOW_MS, a_catalog, a_classified, a_job, a_request, an_image, an_image_ref
 from tests.replay.load.runs import a_history, answered, judging_plan

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from replay.load.record.observed import Observed, columns
-from replay.simulation.drawn import Drawn
+from replay.simulation.draws.drawn import Drawn
 from tests.builders import a_catalog
 
 CATALOG = a_catalog()
