@@ -12,10 +12,10 @@ from typing import Any
 
 import psutil
 
-from replay.bench import traffic
-from replay.bench.figures import met
-from replay.bench.site import Site
-from replay.bench.tally import Tally
+from replay.bench.environment import traffic
+from replay.bench.environment.figures import met
+from replay.bench.environment.site import Site
+from replay.bench.environment.tally import Tally
 from schemas.messages import EndedChunk
 from schemas.record import Outgoing
 from schemas.topics import ENDED, FLOW_PARTITIONS, OUTCOMES, RESULTS

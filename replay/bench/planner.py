@@ -15,8 +15,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from planner.observation.observation import Observation
 from planner.policies import Draft
-from replay.bench.figures import percentiles
-from replay.bench.planner_cases import Case
+from replay.bench.environment.figures import percentiles
+from replay.bench.environment.planner_cases import Case
 
 T = TypeVar("T")
 

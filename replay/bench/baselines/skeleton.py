@@ -1,7 +1,7 @@
 """The baseline: the pipeline's clients, hops, acks and transaction with handlers that only copy.
 
-`python -m replay.bench.skeleton [--home ...] [--set ...] ROLE...` serves copying roles in one process until SIGTERM.
-What it takes is what Kafka and its clients take; what a role takes beyond it is the role's own.
+`python -m replay.bench.baselines.skeleton [--home ...] [--set ...] ROLE...` serves copying roles in one process until
+SIGTERM. What it takes is what Kafka and its clients take; what a role takes beyond it is the role's own.
 """
 
 import asyncio

@@ -24,7 +24,7 @@ from streams.broker import embedded, jars, java, record
 from streams.kafka import clients
 from streams.settings import Settings, load
 
-SKELETON = "replay.bench.skeleton"
+SKELETON = "replay.bench.baselines.skeleton"
 
 
 class Site:

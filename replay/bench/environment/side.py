@@ -2,8 +2,8 @@
 
 import time
 
-from replay.bench import traffic
-from replay.bench.tally import Tally
+from replay.bench.environment import traffic
+from replay.bench.environment.tally import Tally
 from schemas.messages import GenerateRequest
 from schemas.topics import PROMPTS
 from streams.kafka.producer import RecordProducer

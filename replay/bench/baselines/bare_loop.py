@@ -23,7 +23,7 @@ class BareLoop:
         self._log = folder / f"bare-{variant.name}.log"
         with open(self._log, "w") as log:
             self._child = subprocess.Popen(
-                [sys.executable, "-m", "replay.bench.bare_diffusers", str(order)],
+                [sys.executable, "-m", "replay.bench.baselines.bare_diffusers", str(order)],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
             )  # fmt: skip
         self._answer()  # ready

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from replay.bench.traffic import record
+from replay.bench.environment.traffic import record
 from schemas.messages import Heartbeat, OwnedPartition
 from schemas.topics import FLEET, full_name, jobs_topic
 from streams.kafka.clients import client_config

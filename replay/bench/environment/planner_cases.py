@@ -32,10 +32,10 @@ from planner.solvers.levels.level_mix import mean_quality
 from planner.solvers.levels.offers import offers_of as levels_of
 from planner.solvers.two_stage.rows import threshold_rows
 from planner.solvers.two_stage.solve import Offer, Setup, problem_of
-from replay.bench import planner_baselines as plain
-from replay.bench.planner_baselines import Found
-from replay.bench.planner_instance import catalog as made_up
-from replay.bench.planner_instance import observations
+from replay.bench.baselines import planner_baselines as plain
+from replay.bench.baselines.planner_baselines import Found
+from replay.bench.environment.planner_instance import catalog as made_up
+from replay.bench.environment.planner_instance import observations
 
 LEVELS, CLASSES = 8, 6
 ROUNDING = 1e-6  # of an objective
