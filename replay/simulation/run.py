@@ -30,7 +30,7 @@ from replay.simulation.wishes import BATCH, Wishes, tally_of
 from replay.traces.outages import OBJECT_STORE, STORES
 from schemas.messages import Plan
 
-MISSED_MS = 200.0  # after a worker is silent, until the planner has looked. Source: agents/planning.py
+MISSED_MS = 200.0  # after a worker is silent, until the planner has looked. Source: agents/planner/loop.py
 STEP_MS = 1000.0  # of the clock, when nothing arrives any more
 PATIENCE_MS = 600_000.0  # without any end, after the last arrival and outage: what is open waits for what never comes
 

@@ -2,8 +2,8 @@
 
 Given is what is a fact of the run and no prediction: its trace and what came before it, workers, policy and catalog;
 hardness, classes and confidences as they were seen; the ids, by which routes draw; when its planner looked and how long
-it took, as far as its plans tell (`looks.py`). What the deployment took beside painting (`Hops`) is measured, in this
-run or in another.
+it took, as far as its plans tell (`draws/looks.py`). What the deployment took beside painting (`Hops`) is measured, in
+this run or in another.
 The rest is chance: the run is simulated many times, the median counts, and the range is told.
 """
 

@@ -1,5 +1,5 @@
 """How many random instances the exactness tests look at: as many as take a second or two, or all with an environment
-variable: `POCHADE_INSTANCES=300 pytest tests/planner/joint` (some minutes)."""
+variable: `POCHADE_INSTANCES=300 pytest tests/planner/solvers/joint` (some minutes)."""
 
 import os
 
