@@ -62,8 +62,8 @@ from tests.builders import (
     owned,
 )
 from tests.malformed import EXAMPLES, JSON, fuzz, senseless, spoilt
-from tests.models.broker import Broker, Group, connected
-from tests.models.test_plans import Idle
+from tests.stateful.broker import Broker, Group, connected
+from tests.stateful.test_plans import Idle
 
 CATALOG = a_catalog()
 SETTINGS = load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}, "planner": {"policy": "random-split"}})

@@ -21,8 +21,8 @@ from streams.kafka.partitioner import partition_of
 from streams.settings import Settings, load
 from tests.agents.stubs import a_record
 from tests.builders import NOW_MS, a_classified, a_request, an_outcome
-from tests.models.broker import Broker, Group, connected
 from tests.patience import PATIENCE_S
+from tests.stateful.broker import Broker, Group, connected
 
 
 def test_partitions_are_opened_together_as_requests_wait_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,8 +14,8 @@ from streams.kafka.lease import KafkaLease, LeaseLost
 from streams.settings import load
 from tests.agents.stubs import a_record
 from tests.builders import NOW_MS, an_outcome
-from tests.models.broker import Broker, Group, connected
 from tests.patience import PATIENCE_S
+from tests.stateful.broker import Broker, Group, connected
 
 SETTINGS = load({"kafka": {"bootstrap_servers": "127.0.0.1:1", "properties": {"log_level": "0"}}})
 

@@ -14,7 +14,7 @@ from streams.codec.avro import decode
 from streams.kafka.consumer import now_ms
 from tests.agents.stubs import StubFleet
 from tests.builders import a_catalog, a_classified, a_heartbeat, a_plan, a_request, owned
-from tests.models.depth import depth
+from tests.stateful.depth import depth
 
 WORKERS = st.sampled_from(["w-0", "w-1", "w-2"])
 

@@ -26,7 +26,7 @@ from streams.codec.avro import decode
 from streams.settings import Admission as Limits
 from tests.agents.stubs import SILENT_MS, StubFleet, StubPlans, a_record
 from tests.builders import NOW_MS, a_catalog, a_classified, a_heartbeat, a_plan, a_request, owned
-from tests.models.depth import depth
+from tests.stateful.depth import depth
 
 QUOTAS = {"small": Quota(rate_rps=2.0, burst=2.0), "heavy": Quota(rate_rps=10.0, burst=5.0, weight=3.0)}
 LIMITS = Limits(max_backlog_s=5.0, interactive_headroom=0.2)

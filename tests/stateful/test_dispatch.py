@@ -16,7 +16,7 @@ from planner.serving.worker_loads import UNACKNOWLEDGED_MS, LoadView, Sent, shor
 from schemas.messages import Heartbeat
 from tests.agents.stubs import SILENT_MS
 from tests.builders import NOW_MS, a_heartbeat, owned
-from tests.models.depth import depth
+from tests.stateful.depth import depth
 
 VARIANTS = ("light", "heavy")
 WORKERS = st.sampled_from(["w-0", "w-1", "w-2", "w-3"])

@@ -25,8 +25,8 @@ from streams.codec.poison import ERROR
 from streams.kafka import partitioner
 from streams.settings import Settings, load
 from tests.builders import NOW_MS, a_classified, a_request, an_outcome
-from tests.models.broker import Broker, Crash, Group, Transactions, connected, sender
-from tests.models.depth import depth
+from tests.stateful.broker import Broker, Crash, Group, Transactions, connected, sender
+from tests.stateful.depth import depth
 
 PARTITIONS = 2
 GRACE_MS = 2000

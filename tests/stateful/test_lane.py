@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from planner.serving.lanes import UNHEARD_MS, Occupation, batch_may_pass
-from tests.models.depth import depth
+from tests.stateful.depth import depth
 
 
 class LaneMachine(RuleBasedStateMachine):

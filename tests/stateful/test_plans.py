@@ -23,7 +23,7 @@ from streams.settings import load
 from tests.agents.stubs import a_record
 from tests.builders import NOW_MS, a_catalog, a_plan, a_variant
 from tests.malformed import EXAMPLES, spoilt
-from tests.models.depth import depth
+from tests.stateful.depth import depth
 
 SETTINGS = load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}})
 SILENT_MS = 3000
