@@ -9,20 +9,20 @@ from contextlib import ExitStack
 from typing import Any
 
 from planner.policies import JUDGES_ALL
-from replay import gallery, report
 from replay.demo_options import DemoOptions, due_of
-from replay.deployment import own_deployment, settings_shown, versions
-from replay.driver import Audit, Driver, audit, drive
-from replay.hosting import Hosted, epoch_ms, follow, open_client
-from replay.progress import RunState, Teller
-from replay.readiness import PaintedView
+from replay.load.driver import Audit, Driver, audit, drive
+from replay.local.deployment import own_deployment, settings_shown, versions
+from replay.local.hosting import Hosted, epoch_ms, follow, open_client
+from replay.local.readiness import PaintedView
+from replay.reports import demo_report, gallery
+from replay.reports.progress import RunState, Teller
 from schemas.errors import PochadeError
 from schemas.topics import IMAGES
-from streams.client import RequestClient
-from streams.control import order
-from streams.reading import Follower
+from streams.control.topic import order
+from streams.kafka.consumer import Follower
+from streams.operator.client import RequestClient
 from streams.settings import Settings
-from streams.stores import open_store
+from streams.store.open import open_store
 
 
 class Demo:
@@ -100,9 +100,9 @@ class Demo:
             order(self.settings, JUDGES_ALL)
             self._teller.note(f"`pochade plan pin {JUDGES_ALL}`: from now on every first picture is judged")
 
-    def _facts(self, probe: Driver, driver: Driver, ready_s: float) -> report.RunFacts:
+    def _facts(self, probe: Driver, driver: Driver, ready_s: float) -> demo_report.RunFacts:
         first_ms = probe.first_completed_ms or driver.first_completed_ms
-        return report.RunFacts(
+        return demo_report.RunFacts(
             started=self._started,
             seconds=time.time() - self._began_s,
             first_picture_s=None if first_ms is None else first_ms / 1000 - self._began_s,
@@ -114,10 +114,10 @@ class Demo:
             settings=settings_shown(self.settings),
         )
 
-    def _finish(self, audited: Audit, facts: report.RunFacts) -> dict[str, Any]:
+    def _finish(self, audited: Audit, facts: demo_report.RunFacts) -> dict[str, Any]:
         store = open_store(self.settings)
-        pictures, broken = report.open_pictures(audited.results, store)
-        built = report.build(audited, pictures, broken, facts)
+        pictures, broken = demo_report.open_pictures(audited.results, store)
+        built = demo_report.build(audited, pictures, broken, facts)
         write(self.report_path, json.dumps(built, indent=2, ensure_ascii=False) + "\n")
         write(self.gallery_path, gallery.render(built, audited.results, store))
         return built

@@ -3,8 +3,8 @@
 import pathlib
 from dataclasses import dataclass
 
-from replay.driver import Due, schedule
-from replay.prompts import builtin_prompts, read_prompts
+from replay.load.driver import Due, schedule
+from replay.load.prompts import builtin_prompts, read_prompts
 from replay.traces import constant, read_trace
 from schemas.errors import PochadeError
 

@@ -1,4 +1,4 @@
-"""Another plan held against the results of the past: reads both, estimates in `planner/off_policy.py`."""
+"""Another plan held against the results of the past: reads both, estimates in `planner/analysis/off_policy.py`."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -6,11 +6,11 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from planner.off_policy import Estimate, Interval, Past, as_it_went, estimate
+from planner.analysis.off_policy import Estimate, Interval, Past, as_it_went, estimate
 from schemas.errors import InvalidPlan, InvalidRecord, PochadeError
 from schemas.messages import Cascade, Plan, Result, Route, Status, Step
-from streams.codec import from_values
-from streams.story import steps_of
+from streams.codec.avro import from_values
+from streams.operator.explain import steps_of
 
 NEVER_ASKED = {"invalid", "cancelled", "unhonoured", "poison"}  # codes of ends that no plan would have changed
 

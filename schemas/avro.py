@@ -1,4 +1,4 @@
-"""Avro from the message dataclasses: one derived schema a type, and values to Avro's dicts (back: `streams/codec.py`).
+"""Avro from the message dataclasses: a derived schema a type, values to Avro's dicts (back: `streams/codec/avro.py`).
 
 The dataclass is the only truth; `schemas/registry.json` records what was ever written (see `registry.py`).
 """

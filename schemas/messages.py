@@ -192,10 +192,10 @@ class EndedChunk:
     end_offset: int  # exclusive
     oldest_ms: int  # of the results, by the broker's clock
     newest_ms: int
-    digests: bytes  # of the ids, 12 bytes each (`planner/ended_ids.py`)
+    digests: bytes  # of the ids, 12 bytes each (`planner/serving/ended_ids.py`)
     classified_topic: str
     classified_offset: int  # -1: not told
-    open: bytes  # 28 bytes each (`agents/open_requests.py`)
+    open: bytes  # 28 bytes each (`agents/ledger/open_requests.py`)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

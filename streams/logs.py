@@ -16,7 +16,7 @@ from typing import Any
 
 from schemas.errors import InvalidRecord, InvalidRequest
 from schemas.record import Incoming
-from streams.request_codec import request_id_of
+from streams.codec.requests import request_id_of
 from streams.settings import Logs
 from streams.visible import visible, visible_lines
 

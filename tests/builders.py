@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from planner.catalog import Catalog, Cut, DeferralPoint, Discriminator, Pair, Variant
-from planner.observation import Observation, WorkerView
+from planner.catalog.parse import Catalog, Cut, DeferralPoint, Discriminator, Pair, Variant
+from planner.observation.observation import Observation, WorkerView
 from schemas.messages import (
     Cascade,
     ClassifiedRequest,

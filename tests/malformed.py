@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from schemas.avro import Message
 from schemas.errors import PochadeError
-from streams.codec import encode
+from streams.codec.avro import encode
 from tests.schemas.examples import EXAMPLE_OF
 
 Path = tuple[int | str, ...]  # to one value in a message: names of fields, places in tuples, keys of dicts

@@ -13,11 +13,11 @@ from unittest import mock
 
 from schemas import registry
 from schemas.registry import Registered, registered
-from streams import codec
+from streams.codec import avro
 
 SILENT = "TEST_NEXT_RELEASE_IS_SILENT"
 FIELD = {"name": "mood", "type": "string", "default": "calm"}
-CACHES = (registry.by_id, registry.latest, codec._writer, codec._schemas)
+CACHES = (registry.by_id, registry.latest, avro._writer, avro._schemas)
 
 
 def with_field(schema: Any) -> Any:
@@ -65,7 +65,7 @@ def _forget() -> None:
 
 def main() -> None:
     """The command line of the next release."""
-    from agents import process_views
+    from agents.runtime import process_views
     from streams.cli import main as command_line
 
     if SILENT in os.environ:

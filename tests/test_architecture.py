@@ -3,17 +3,17 @@
 import ast
 import pathlib
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 import pytest
 
 from planner.policies import POLICIES
+from tests.paths import ROOT
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
 MAY_IMPORT = {
     "schemas": {"schemas"},
     "planner": {"planner", "schemas"},
-    "streams": {"streams", "schemas"},
+    "streams": {"streams", "planner", "schemas"},
     "agents": {"agents", "planner", "streams", "schemas"},
     "replay": {"replay", "planner", "streams", "schemas"},
 }
@@ -40,11 +40,30 @@ def sources(room: str) -> list[pathlib.Path]:
 
 
 def imports(path: pathlib.Path) -> Iterator[tuple[int, str]]:
+    """The line of each import, those inside functions too, and the top-level package that it names."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name.split(".")[0]) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield node.lineno, node.module.split(".")[0]
+
+
+def module_of(path: pathlib.Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def modules_imported(path: pathlib.Path, known: Container[str]) -> Iterator[tuple[int, str]]:
+    """The line of each import, those inside functions too, and the module of this project that it names."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names if alias.name in known)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                name = f"{node.module}.{alias.name}"
+                found = name if name in known else node.module
+                if found in known:
+                    yield node.lineno, found
 
 
 @pytest.mark.parametrize("room", sorted(MAY_IMPORT))
@@ -54,6 +73,27 @@ def test_a_room_imports_only_the_rooms_below_it(room: str) -> None:
         for path in sources(room)
         for line, name in imports(path)
         if name in MAY_IMPORT and name not in MAY_IMPORT[room]
+    ]
+    assert not wrong
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    paths = {module_of(path): path for room in MAY_IMPORT for path in sources(room)}
+    waiting = {name: {found for _, found in modules_imported(path, paths)} for name, path in paths.items()}
+    while free := [name for name, needs in waiting.items() if not needs & waiting.keys()]:
+        for name in free:
+            del waiting[name]
+    assert not waiting, "modules of an import circle, and those that import one of them"
+
+
+def test_only_commands_and_the_lab_itself_import_the_lab() -> None:
+    paths = {module_of(path): path for path in sources("agents")}
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {found}"
+        for name, path in paths.items()
+        if not name.startswith(("agents.lab", "agents.commands"))
+        for line, found in modules_imported(path, paths)
+        if found.startswith("agents.lab")
     ]
     assert not wrong
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from streams.catalogs.shipped import MODELS
 from streams.cli import LazySettings
-from streams.shipped import MODELS
 
 if TYPE_CHECKING:
-    from agents.evaluation.painting_evaluation import Study
+    from agents.lab.evaluation.painting.evaluation import Study
 
 RESAMPLES, QUICK_RESAMPLES = 1000, 100  # behind every interval
 
@@ -58,12 +58,12 @@ def evaluate(
     """
     import time
 
-    from agents import catalogs
-    from agents.evaluation import reproduction
-    from agents.evaluation.painting_evaluation import Examination
-    from agents.evaluation.painting_scope import relocated, scope
-    from agents.evaluation.painting_workshop import Workshop
-    from agents.evaluation.profiling_machine import usual_jobs
+    from agents.lab.evaluation import reproduction
+    from agents.lab.evaluation.painting.evaluation import Examination
+    from agents.lab.evaluation.painting.scope import relocated, scope
+    from agents.lab.evaluation.painting.workshop import Workshop
+    from agents.lab.profiling.machine import usual_jobs
+    from streams.catalogs import catalogs
 
     del obj  # needs no settings
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")  # what importing it warns of would break up the bars
@@ -82,9 +82,10 @@ def evaluate(
 
 def _save(study: "Study", folder: pathlib.Path, resamples: int, notes: dict[str, str]) -> dict[str, Any]:
     """evaluate.json, report.html, the sheets, and the observations both were made of."""
-    from agents.evaluation import report, storage
-    from agents.evaluation.intervals import Resampling
-    from agents.evaluation.summary import summarise
+    from agents.lab.evaluation import storage
+    from agents.lab.evaluation.intervals import Resampling
+    from agents.lab.evaluation.report import report
+    from agents.lab.evaluation.summary import summarise
 
     storage.save(study.evaluation, folder)
     summary = summarise(study.evaluation, Resampling(seed=study.evaluation.seed, resamples=resamples), notes)
@@ -98,7 +99,7 @@ def _save(study: "Study", folder: pathlib.Path, resamples: int, notes: dict[str,
 
 def _save_run(study: "Study", folder: pathlib.Path, took_s: float) -> None:
     """run.json: by whom and on what, how long this run took, and what could not be looked at."""
-    from agents.evaluation.profiling_machine import provenance
+    from agents.lab.profiling.machine import provenance
 
     run = {**provenance(), "took_s": round(took_s, 1), "missing": list(study.missing)}
     (folder / "run.json").write_text(json.dumps(run, indent=1) + "\n")
@@ -126,7 +127,7 @@ def _tell_compared(reference: dict[str, Any], summary: dict[str, Any], folder: p
     from rich.console import Console
     from rich.table import Table
 
-    from agents.evaluation.reproduction import compare, doubts
+    from agents.lab.evaluation.reproduction import compare, doubts
 
     found = compare(reference, summary)
     (folder / "compared.json").write_text(json.dumps([figure.row for figure in found], indent=1) + "\n")

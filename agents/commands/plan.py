@@ -54,8 +54,8 @@ def diff(obj: LazySettings, before: int | None, after: int | None, output: str) 
     """Tell what two plans decided otherwise: BEFORE (default: the one before) and AFTER (default: the one in force)."""
     from agents.commands.plan_reading import in_force, one_before, published
     from agents.commands.plan_tables import print_differences, print_json
-    from agents.planning.report import differences
-    from streams.control import of_version
+    from agents.planner.report import differences
+    from streams.control.topic import of_version
 
     found = published(obj(), *(version for version in (before, after) if version))
     new = of_version(found.plans, after) if after else in_force(found)

@@ -18,14 +18,14 @@ FILE_OUT = click.Path(dir_okay=False, path_type=Path)
 @click.pass_obj
 def shadow(obj: LazySettings, policy: str, parameters: tuple[str, ...], save: Path | None, output: str) -> None:
     """Tell what POLICY would decide now, beside the plan in force. Nobody obeys it."""
-    from agents import catalogs
     from agents.commands.plan_tables import print_json, print_shadow
-    from agents.planning.choice import rules_of
-    from agents.planning.live import look
-    from agents.planning.observation_file import write
-    from agents.planning.report import Task, differences, report, solved
-    from planner.plans import memory_of, publish
+    from agents.planner.live import look
+    from agents.planner.observation_file import write
+    from agents.planner.propose import rules_of
+    from agents.planner.report import Task, differences, report, solved
+    from planner.control.plans import memory_of, publish
     from planner.policies import named
+    from streams.catalogs import catalogs
 
     named(policy)  # an unknown one is told before anything is read
     catalog = catalogs.measured(obj().catalog, obj().published)
@@ -54,14 +54,14 @@ def explain(
     obj: LazySettings, policy: str | None, observation: Path | None, parameters: tuple[str, ...], output: str
 ) -> None:
     """Tell what limits the plan at the demand of now, and what one worker more would buy, or one less cost."""
-    from agents import catalogs
     from agents.commands.plan_tables import print_explained, print_json
-    from agents.planning.choice import rules_of
-    from agents.planning.live import look
-    from agents.planning.observation_file import read
-    from agents.planning.report import Task, explained
-    from planner.plans import memory_of
+    from agents.planner.live import look
+    from agents.planner.observation_file import read
+    from agents.planner.propose import rules_of
+    from agents.planner.report import Task, explained
+    from planner.control.plans import memory_of
     from planner.policies import DEFAULT
+    from streams.catalogs import catalogs
 
     catalog = catalogs.measured(obj().catalog, obj().published)
     given = numbers(parameters)

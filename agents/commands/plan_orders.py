@@ -12,11 +12,11 @@ from streams.cli import LazySettings
 @click.pass_obj
 def pin(obj: LazySettings, policy: str, parameters: tuple[str, ...]) -> None:
     """Have one policy plan until unpinned, without restarting anything."""
-    from agents import catalogs
-    from planner.observation import Observation
+    from planner.observation.observation import Observation
     from planner.policies import named
-    from streams.control import order
-    from streams.reading import now_ms
+    from streams.catalogs import catalogs
+    from streams.control.topic import order
+    from streams.kafka.consumer import now_ms
 
     given, catalog = numbers(parameters), catalogs.measured(obj().catalog, obj().published)
     # a trial on an empty fleet: an unknown policy or parameter is told here, not in the planner's log
@@ -30,7 +30,7 @@ def pin(obj: LazySettings, policy: str, parameters: tuple[str, ...]) -> None:
 def unpin(obj: LazySettings) -> None:
     """Let the configured policy plan again."""
     from agents.commands.plan_reading import published
-    from streams.control import order
+    from streams.control.topic import order
 
     pin = published(obj()).pin
     if pin is None:
@@ -50,7 +50,7 @@ def rollback(obj: LazySettings, version: int | None) -> None:
     Its decision is published again as a new plan, on the workers that are there now, by the leading planner.
     """
     from agents.commands.plan_reading import in_force, one_before, published
-    from streams.control import of_version, order
+    from streams.control.topic import of_version, order
 
     found = published(obj(), version or 0)
     plan = of_version(found.plans, version) if version else one_before(found, in_force(found))

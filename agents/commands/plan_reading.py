@@ -3,11 +3,11 @@
 import logging
 from typing import NamedTuple
 
-from planner.plans import newer
+from planner.control.plans import newer
 from schemas.errors import InvalidRecord, PochadeError
 from schemas.messages import Pin, Plan
-from streams.control import NO_PLAN, take_in
-from streams.control_tail import ControlLog, plan_of, tail
+from streams.control.tail import ControlLog, plan_of, tail
+from streams.control.topic import NO_PLAN, take_in
 from streams.settings import Settings
 
 _log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from streams.cli import LazySettings
 from streams.commands.options import PUBLISHED
 
 if TYPE_CHECKING:
-    from planner.observation import Observation
+    from planner.observation.observation import Observation
 
 
 @click.command()
@@ -47,11 +47,11 @@ def solve(
       pochade plan solve --policy hadis --demand 2 --workers 16 --catalog hadis-l40s --published ../shared/data/profiles
       pochade plan solve --observation seen.json --workers 20
     """
-    from agents import catalogs
     from agents.commands.plan_tables import print_json, print_report
-    from agents.planning.choice import rules_of
-    from agents.planning.report import Task, overprovisioned, report, solved
+    from agents.planner.propose import rules_of
+    from agents.planner.report import Task, overprovisioned, report, solved
     from planner.policies import DEFAULT
+    from streams.catalogs import catalogs
 
     name = policy or obj().planner.policy or DEFAULT
     held = catalogs.measured(catalog or obj().catalog, published or obj().published)
@@ -70,8 +70,8 @@ def _seen(file: Path | None, demand: float | None, workers: int | None, slo: flo
     import time
     from dataclasses import replace
 
-    from agents.planning.observation_file import idle_workers, read
-    from planner.observation import Observation
+    from agents.planner.observation_file import idle_workers, read
+    from planner.observation.observation import Observation
 
     if file is None and (demand is None or workers is None):
         raise click.UsageError("give --demand and --workers, or --observation FILE")

@@ -10,9 +10,9 @@ import click
 from rich.console import Console
 from rich.table import Column, Table
 
-from agents.planning.report import admission_told, cascade_told, counts_of, routes_told
+from agents.planner.report import admission_told, cascade_told, counts_of, routes_told
 from schemas.messages import Cascade, Pin, Plan, Route
-from streams.codec import from_values
+from streams.codec.avro import from_values
 
 Row = Sequence[str]
 WHOLE = ("version", "policy", "variant")  # columns of names: never cut, however narrow the terminal

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import click
 
 from agents.commands.profile_cascades import cascades, swept
+from streams.catalogs.shipped import INFRA, MODELS
 from streams.cli import LazySettings
-from streams.shipped import INFRA, MODELS
 
 if TYPE_CHECKING:
-    from agents.evaluation.painting_sweeps import Asked
-    from agents.evaluation.profiling_run import Found, Wanted
-    from planner.catalog import Catalog
-    from planner.profiles import Profile
+    from agents.lab.evaluation.painting.sweeps import Asked
+    from agents.lab.profiling.run import Found, Wanted
+    from planner.catalog.parse import Catalog
+    from planner.catalog.profile import Profile
 
 
 @click.group(
@@ -66,11 +66,11 @@ def profile(
     if context.invoked_subcommand is not None:
         return
     obj: LazySettings = context.obj
-    from agents import catalogs
-    from agents.evaluation.cascade_table import Choice
-    from agents.evaluation.painting_scope import relocated
-    from agents.evaluation.profiling_machine import usual_jobs
-    from agents.evaluation.profiling_run import Wanted, run
+    from agents.lab.evaluation.painting.scope import relocated
+    from agents.lab.profiling.cascade_table import Choice
+    from agents.lab.profiling.machine import usual_jobs
+    from agents.lab.profiling.run import Wanted, run
+    from streams.catalogs import catalogs
 
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")  # what importing it warns of would break up the bars
     catalog_name = name or obj().catalog
@@ -127,7 +127,7 @@ def _asked(file: pathlib.Path | None, seed: int, count: int) -> "Asked":
     """Prompts with seeds: captions of the tiny world, or the first lines of a file."""
     from dataclasses import replace
 
-    from agents.evaluation.painting_scope import fresh
+    from agents.lab.evaluation.painting.scope import fresh
     from schemas.errors import PochadeError
 
     asked = fresh(seed, "profile", count)
@@ -140,8 +140,8 @@ def _asked(file: pathlib.Path | None, seed: int, count: int) -> "Asked":
 
 
 def _save(wanted: "Wanted", found: "Found", folder: pathlib.Path, named: str) -> "Profile":
-    from agents.evaluation.profiling_file import profile_of, render, save_table
-    from agents.evaluation.profiling_machine import provenance
+    from agents.lab.profiling.file import profile_of, render, save_table
+    from agents.lab.profiling.machine import provenance
 
     measured = profile_of(wanted, found)
     folder.mkdir(parents=True, exist_ok=True)
@@ -152,7 +152,7 @@ def _save(wanted: "Wanted", found: "Found", folder: pathlib.Path, named: str) ->
 
 
 def _tell(measured: "Profile", found: "Found", file: pathlib.Path) -> None:
-    from agents.evaluation.profiling_catalog import snippet
+    from agents.lab.profiling.catalog import snippet
 
     click.echo(f"\n# measured; {file}\n{snippet(measured)}")
     for name, level in found.measured.items():
@@ -169,8 +169,8 @@ def _has_judged_cascade(measured: "Profile") -> bool:
 
 
 def _write(catalog: str, measured: "Profile") -> None:
-    from agents.evaluation.profiling_catalog import updated
-    from streams.catalog_file import file_of, text_of
+    from agents.lab.profiling.catalog import updated
+    from streams.catalogs.catalog_file import file_of, text_of
 
     file = file_of(catalog)
     file.write_text(updated(text_of(catalog), measured))

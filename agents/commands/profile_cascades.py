@@ -8,10 +8,10 @@ import click
 from streams.cli import LazySettings
 
 if TYPE_CHECKING:
-    from agents.evaluation.cascade_sweep import Sweep
-    from agents.evaluation.cascade_table import Choice
-    from planner.catalog import Catalog
-    from planner.catalogs.swept import SweptTable
+    from agents.lab.profiling.cascade_sweep import Sweep
+    from agents.lab.profiling.cascade_table import Choice
+    from planner.catalog.parse import Catalog
+    from planner.catalog.swept import SweptTable
 
 SUFFIXES = (".svg", ".png", ".pdf")
 
@@ -39,9 +39,9 @@ def cascades(
     says how much. A pair can be swept where the pictures of its first level were judged, and planned with where the
     catalog offers it.
     """
-    from agents import catalogs
-    from agents.evaluation.cascade_table import Choice
-    from agents.evaluation.intervals import Resampling
+    from agents.lab.evaluation.intervals import Resampling
+    from agents.lab.profiling.cascade_table import Choice
+    from streams.catalogs import catalogs
 
     if picture and picture.suffix not in SUFFIXES:
         raise click.BadParameter(f"--plot {picture} must end in {', '.join(SUFFIXES)}")
@@ -63,14 +63,14 @@ def swept(
 
     Raises PochadeError where there are no measurements to sweep.
     """
-    from agents.evaluation.cascade_sweep import sweep
-    from agents.evaluation.cascade_table import offered, remarks, table_of, with_table
-    from agents.evaluation.painting_workshop import progress_bar
-    from agents.evaluation.profiling_machine import provenance
-    from planner.profiles import parse
-    from planner.prompt_table import prompt_table
+    from agents.lab.evaluation.painting.workshop import progress_bar
+    from agents.lab.profiling.cascade_sweep import sweep
+    from agents.lab.profiling.cascade_table import offered, remarks, table_of, with_table
+    from agents.lab.profiling.machine import provenance
+    from planner.catalog.profile import parse
+    from planner.catalog.prompt_table import prompt_table
     from schemas.errors import PochadeError
-    from streams.profile_file import read
+    from streams.catalogs.profile_file import read
 
     files = read(file)
     if not files.arrays:
@@ -96,7 +96,7 @@ def swept(
 
 def _own(catalog: str) -> pathlib.Path:
     from schemas.errors import PochadeError
-    from streams.profile_file import find
+    from streams.catalogs.profile_file import find
 
     found = find(catalog)
     if found is None:
@@ -119,8 +119,8 @@ def _tell(table: "SweptTable", remarks: list[str]) -> None:
 
 
 def _draw(catalog: "Catalog", seen: "Sweep", table: "SweptTable", picture: pathlib.Path) -> None:
-    from agents.evaluation.cascade_plot import plot
-    from agents.evaluation.cascade_table import best_of
+    from agents.lab.profiling.cascade_plot import plot
+    from agents.lab.profiling.cascade_table import best_of
 
     pairs = {(pair.light, pair.heavy) for pair in catalog.cascades}
     others = [s for s in best_of(seen, table.sure) if (s.pair.light, s.pair.heavy) not in pairs]

@@ -12,9 +12,9 @@ ROLES = ("classifier", "router", "worker", "discriminator", "ledger", "planner")
 @click.pass_obj
 def serve(obj: LazySettings, roles: tuple[str, ...]) -> None:
     """Run roles in this process until SIGTERM: classifier, router, worker, discriminator, ledger, planner."""
-    from agents.assembly import assemble
-    from agents.draining import Drain
-    from agents.running import run_process
+    from agents.runtime.assembly import assemble
+    from agents.runtime.draining import Drain
+    from agents.runtime.process import run_process
 
     settings = obj()
     with Drain(settings.drain_s) as drain, assemble(settings, frozenset(roles)) as process:

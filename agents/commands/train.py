@@ -5,8 +5,8 @@ import pathlib
 
 import click
 
-from agents.models.training.plan import ABOUT, STEPS, TARGETS, Folders
-from agents.models.training.schedule import wall_minutes
+from agents.lab.training.plan import ABOUT, STEPS, TARGETS, Folders
+from agents.lab.training.schedule import wall_minutes
 
 SIDE_BY_SIDE = 2  # processes on two cores: measured faster than one with two threads
 
@@ -68,11 +68,11 @@ def train(
 ) -> None:
     from rich.console import Console
 
-    from agents.models.training.board import Board
-    from agents.models.training.crew import Places
-    from agents.models.training.ledger import Ledger
-    from agents.models.training.session import run
-    from streams.shipped import MODELS
+    from agents.lab.training.board import Board
+    from agents.lab.training.crew import Places
+    from agents.lab.training.ledger import Ledger
+    from agents.lab.training.session import run
+    from streams.catalogs.shipped import MODELS
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     at_once = processes or min(SIDE_BY_SIDE, cores)

@@ -8,10 +8,10 @@ from typing import Protocol
 
 from PIL.Image import Image
 
-from planner.catalog import Catalog, Variant
-from planner.options import Settled
+from planner.catalog.options import Settled
+from planner.catalog.parse import Catalog, Variant
 from schemas.errors import PochadeError, Unknown
-from streams.shipped import INFRA
+from streams.catalogs.shipped import INFRA
 
 
 class EngineFailed(PochadeError):

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from PIL.Image import Image
 
 from agents.engines import PaintTask, ShouldStop, profile
-from planner.options import Settled
-from planner.variant import Variant
+from planner.catalog.entries import Variant
+from planner.catalog.options import Settled
 
 EXIT, HANG, RAISE = "!exit", "!hang", "!raise"  # a prompt that begins so ends the process, never ends, or raises
 

@@ -14,8 +14,8 @@ from transformers.utils import logging as transformers_logging
 
 from agents.engines import CannotPaintOver, EngineFailed, PaintTask, ShouldStop
 from agents.engines.pipelines import load_pipeline
-from planner.catalog import Variant
-from planner.options import Settled
+from planner.catalog.options import Settled
+from planner.catalog.parse import Variant
 
 
 class DiffusersEngine:

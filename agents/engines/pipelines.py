@@ -11,9 +11,9 @@ from diffusers import DiffusionPipeline, UNet2DConditionModel
 from safetensors.torch import load_file
 
 from agents.engines import EngineFailed, model_source
-from planner.catalog import Variant
-from planner.loading import Loading
-from streams.shipped import INFRA
+from planner.catalog.loading import Loading
+from planner.catalog.parse import Variant
+from streams.catalogs.shipped import INFRA
 
 
 def load_pipeline(variant: Variant) -> Any:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from PIL import Image, ImageDraw
 
 from agents.engines import PaintTask, ShouldStop
-from planner.catalog import Variant
-from planner.options import Settled, settled_ms
+from planner.catalog.options import Settled, settled_ms
+from planner.catalog.parse import Variant
 from schemas.ids import draw
 
 TICK_S = 0.02  # how often a sleeping job asks whether it is still wanted

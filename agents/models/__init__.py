@@ -1,1 +1,1 @@
-"""The learned parts: a tiny procedural world, models that paint it, and the judge of their pictures."""
+"""The learned parts that serve: what judges prompts and images of the tiny world."""

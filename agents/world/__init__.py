@@ -1,1 +1,1 @@
-"""The tiny procedural world: captions, pictures, and a checker of which stated facts a picture shows."""
+"""The words and the layout of the tiny procedural world, which models need when they serve; the rest is in the lab."""

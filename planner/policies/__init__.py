@@ -1,7 +1,7 @@
 """The policies by name. One file each; this table is the only place that lists them."""
 
-from planner.draft import Draft, Policy
-from planner.parameters import InvalidParameter
+from planner.control.parameters import InvalidParameter
+from planner.control.proposal import Draft, Policy
 from planner.policies import (
     argus,
     clipper_heavy,

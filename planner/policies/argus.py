@@ -7,14 +7,14 @@ is exact where ODA is not, prompts without a class are spread blindly, and a dem
 from collections.abc import Mapping
 from typing import Any
 
-from planner.approximation import drafting
-from planner.catalog import Catalog
-from planner.draft import Draft
-from planner.observation import Observation
+from planner.catalog.parse import Catalog
+from planner.control.proposal import Draft
+from planner.observation.observation import Observation
+from planner.solvers.levels import drafting
 
 
 def plan(
     observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
 ) -> Draft:
-    """Levels by the demand, routes by class. Parameters: those of `planner.approximation.drafting`."""
+    """Levels by the demand, routes by class. Parameters: those of `planner.solvers.levels.drafting`."""
     return drafting.draft(observation, catalog, memory, parameters, is_blind=False)

@@ -1,15 +1,16 @@
 """`clipper-light`: every request on the cheapest variant. Source: Clipper's throughput end (ARGUS 5.1, DiffServe T. 1).
 
-The batch size follows Clipper's AIMD (`planner.policies.one_level`); the papers' own baselines fix 1 (facts/peers.md).
+The batch size follows Clipper's AIMD (`planner.solvers.levels.one_level`); the papers' own baselines fix 1
+(facts/peers.md).
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from planner.catalog import Catalog
-from planner.draft import Draft
-from planner.observation import Observation
-from planner.policies.one_level import on
+from planner.catalog.parse import Catalog
+from planner.control.proposal import Draft
+from planner.observation.observation import Observation
+from planner.solvers.levels.one_level import on
 
 
 def plan(

@@ -12,16 +12,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from planner.catalog import Catalog, Pair
-from planner.draft import Draft
-from planner.observation import Observation
-from planner.parameters import Parameter, settle
-from planner.policies.aimd import MEMORY, tuned
-from planner.policies.one_pair import draft
-from planner.two_stage.problem import Row
-from planner.two_stage.reason import reason
-from planner.two_stage.rows import is_measured, threshold_rows
-from planner.two_stage.setup import Offer, Setup, planned, problem_of
+from planner.catalog.parse import Catalog, Pair
+from planner.control.parameters import Parameter, settle
+from planner.control.proposal import Draft
+from planner.observation.observation import Observation
+from planner.solvers.aimd import MEMORY, tuned
+from planner.solvers.two_stage.explain import reason
+from planner.solvers.two_stage.one_pair import draft
+from planner.solvers.two_stage.problem import Row
+from planner.solvers.two_stage.rows import is_measured, threshold_rows
+from planner.solvers.two_stage.solve import Offer, Setup, planned, problem_of
 
 OPTIMISED = -1.0  # in place of a fixed threshold
 HALVED = 0.5  # ours

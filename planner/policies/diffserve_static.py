@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from planner.allocation import assign
-from planner.catalog import Catalog, Pair
-from planner.catalogs.bands import curve_rows
-from planner.discriminator import Discriminator, deferred_share, highest_threshold
-from planner.draft import Draft
-from planner.observation import Observation
-from planner.parameters import BATCH, Parameter, settle
-from planner.policies.shares import Flow, constant, expected
-from planner.variant import throughput_rps
-from planner.words import rate
+from planner.catalog.bands import curve_rows
+from planner.catalog.discriminator import Discriminator, deferred_share, highest_threshold
+from planner.catalog.entries import throughput_rps
+from planner.catalog.parse import Catalog, Pair
+from planner.control.allocation import assign
+from planner.control.format import rate
+from planner.control.parameters import BATCH, Parameter, settle
+from planner.control.proposal import Draft
+from planner.observation.observation import Observation
+from planner.solvers.levels.shares import Flow, constant, expected
 from schemas.messages import Cascade
 
 PARAMETERS = {

@@ -10,18 +10,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from planner.catalog import Catalog, Pair, run_ms
-from planner.catalogs.quality import fid_of, random_quality
-from planner.draft import Draft
-from planner.observation import Observation
-from planner.parameters import Parameter, settle
-from planner.policies.one_pair import draft
-from planner.two_stage.cache import key_of, recalled, with_plan
-from planner.two_stage.candidates import Candidate, pruned
-from planner.two_stage.problem import Row
-from planner.two_stage.reason import reason, summary
-from planner.two_stage.rows import by_step, rows_of
-from planner.two_stage.setup import Offer, Setup, planned, problem_of
+from planner.catalog.parse import Catalog, Pair, run_ms
+from planner.catalog.quality import fid_of, random_quality
+from planner.control.parameters import Parameter, settle
+from planner.control.proposal import Draft
+from planner.observation.observation import Observation
+from planner.solvers.two_stage.cache import key_of, recalled, with_plan
+from planner.solvers.two_stage.candidates import Candidate, pruned
+from planner.solvers.two_stage.explain import reason, summary
+from planner.solvers.two_stage.one_pair import draft
+from planner.solvers.two_stage.problem import Row
+from planner.solvers.two_stage.rows import by_step, rows_of
+from planner.solvers.two_stage.solve import Offer, Setup, planned, problem_of
 
 HYBRID, ROUTER_ONLY, DISCRIMINATOR_ONLY, RANDOM = range(4)  # the variants of HADIS 4.4
 SOLVED, BY_DEMAND, BY_DEMAND_AND_QUEUE = range(3)  # those of 4.5: solved anew, Cache-D, Cache-D+Q

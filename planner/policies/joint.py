@@ -1,26 +1,27 @@
 """`joint`: who goes where first, what is painted again from which step, workers and batches: one optimisation. Ours.
 
 Every policy of the papers is this with something fixed (facts/joint-plan.md). Fewest requests unserved, then measured
-quality, then worker-seconds, then moves, as one weighted sum (`planner.joint.problem.Score`). Then the cheapest that is
-good enough: among plans whose quality is within the catalog's `indifference` of that one, one with less work. Workers
-stand by for what demand has jumped to of late, quality is planned for the demand of now (`planner.joint.standby`).
+quality, then worker-seconds, then moves, as one weighted sum (`planner.solvers.joint.problem.Score`). Then the
+cheapest that is good enough: among plans whose quality is within the catalog's `indifference` of that one, one with
+less work. Workers stand by for what demand has jumped to of late, quality is planned for the demand of now
+(`planner.solvers.joint.standby`).
 """
 
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from planner.catalog import Catalog
-from planner.catalogs.bands import bounds_of
-from planner.draft import Draft
-from planner.joint.build import problem_of
-from planner.joint.problem import HOLD_S
-from planner.joint.reading import draft_of
-from planner.joint.rises import memory_of, remembered, rise_in
-from planner.joint.solve import solve
-from planner.joint.standby import standbys, with_standby, without_standby
-from planner.observation import Observation
-from planner.parameters import Parameter, settle
+from planner.catalog.bands import bounds_of
+from planner.catalog.parse import Catalog
+from planner.control.parameters import Parameter, settle
+from planner.control.proposal import Draft
+from planner.observation.observation import Observation
+from planner.solvers.joint.build import problem_of
+from planner.solvers.joint.problem import HOLD_S
+from planner.solvers.joint.reading import draft_of
+from planner.solvers.joint.rises import memory_of, remembered, rise_in
+from planner.solvers.joint.solve import solve
+from planner.solvers.joint.standby import standbys, with_standby, without_standby
 
 PARAMETERS = {
     # Of the demand planned for. Above 1.05, DiffServe's (3.3), of first pictures alone; below 1 nobody stands by.

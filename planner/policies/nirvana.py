@@ -8,15 +8,15 @@ to give. For `plan solve` and simulation: a live worker would need each request'
 from collections.abc import Mapping
 from typing import Any
 
-from planner.allocation import assign
-from planner.approximation.level_mix import Mix, Offer
-from planner.approximation.mixes import expected_of, routes_of
-from planner.approximation.offers import offers_of, reuse_offers
-from planner.catalog import Catalog
-from planner.draft import Draft
-from planner.observation import Observation
-from planner.parameters import BATCH, Parameter, settle
-from planner.words import counted
+from planner.catalog.parse import Catalog
+from planner.control.allocation import assign
+from planner.control.format import counted
+from planner.control.parameters import BATCH, Parameter, settle
+from planner.control.proposal import Draft
+from planner.observation.observation import Observation
+from planner.solvers.levels.level_mix import Mix, Offer
+from planner.solvers.levels.mixes import expected_of, routes_of
+from planner.solvers.levels.offers import offers_of, reuse_offers
 
 PARAMETERS = {
     "batch": BATCH,

@@ -9,15 +9,15 @@ instead of lowering beta step by step.
 from collections.abc import Mapping
 from typing import Any
 
-from planner.allocation import assign
-from planner.approximation.level_mix import most_quality
-from planner.approximation.mixes import expected_of, mix_told, routes_of
-from planner.approximation.offers import offers_of
-from planner.catalog import Catalog
-from planner.draft import Draft
-from planner.observation import Observation
-from planner.parameters import BATCH, Parameter, settle
-from planner.variant import Variant, run_ms
+from planner.catalog.entries import Variant, run_ms
+from planner.catalog.parse import Catalog
+from planner.control.allocation import assign
+from planner.control.parameters import BATCH, Parameter, settle
+from planner.control.proposal import Draft
+from planner.observation.observation import Observation
+from planner.solvers.levels.level_mix import most_quality
+from planner.solvers.levels.mixes import expected_of, mix_told, routes_of
+from planner.solvers.levels.offers import offers_of
 
 PARAMETERS = {
     "overprovision": Parameter(1.05, 0.01, 100),  # beta. Source: facts/peers.md 1.3

@@ -6,12 +6,12 @@ Source: DiffServe 2.2 (Random), HADIS's random repeats: hard to beat at equal he
 from collections.abc import Mapping
 from typing import Any
 
-from planner.allocation import assign, counts_told, split
-from planner.catalog import Catalog
-from planner.draft import Draft
-from planner.observation import Observation
-from planner.parameters import BATCH, Parameter, settle
-from planner.policies.shares import Flow, constant, expected, work_of
+from planner.catalog.parse import Catalog
+from planner.control.allocation import assign, counts_told, split
+from planner.control.parameters import BATCH, Parameter, settle
+from planner.control.proposal import Draft
+from planner.observation.observation import Observation
+from planner.solvers.levels.shares import Flow, constant, expected, work_of
 
 PARAMETERS = {"heavy_share": Parameter(0.5, 0, 1), "batch": BATCH}
 

@@ -8,15 +8,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from planner.allocation import counts_told
-from planner.approximation.level_mix import Mix, Offer
-from planner.approximation.mixes import expected_of, routes_of
-from planner.approximation.offers import offers_of
-from planner.catalog import Catalog
-from planner.draft import Draft
-from planner.observation import Observation, WorkerView
-from planner.parameters import BATCH, Parameter, settle
-from planner.words import rate
+from planner.catalog.parse import Catalog
+from planner.control.allocation import counts_told
+from planner.control.format import rate
+from planner.control.parameters import BATCH, Parameter, settle
+from planner.control.proposal import Draft
+from planner.observation.observation import Observation, WorkerView
+from planner.solvers.levels.level_mix import Mix, Offer
+from planner.solvers.levels.mixes import expected_of, routes_of
+from planner.solvers.levels.offers import offers_of
 
 PARAMETERS = {
     "overprovision": Parameter(1.05, 0.01, 100),

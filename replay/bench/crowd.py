@@ -10,16 +10,16 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from replay.bench import plan, traffic
-from replay.bench.figures import percentiles, quantile
-from replay.bench.side import Side
-from replay.bench.site import Site
-from replay.bench.tally import Tally
+from replay.bench.environment import plan, traffic
+from replay.bench.environment.figures import percentiles, quantile
+from replay.bench.environment.side import Side
+from replay.bench.environment.site import Site
+from replay.bench.environment.tally import Tally
 from replay.traces import poisson
 from schemas.messages import GenerateRequest, Status
 from schemas.topics import PROMPTS, RESULTS
-from streams.codec import decode_result
-from streams.producer import KafkaRecordProducer
+from streams.codec.avro import decode_result
+from streams.kafka.producer import KafkaRecordProducer
 
 CATALOG, LEVEL, RUN_MS = "profile", "heavy", 200.0
 START_S = 90.0

@@ -7,8 +7,8 @@ most the job in hand. What the flood itself got is told too: what interactive re
 from typing import Any
 
 from replay.bench.crowd import LEVEL, RUN_MS, Asked, added_ms, opened, stream
-from replay.bench.figures import met
-from replay.bench.site import Site
+from replay.bench.environment.figures import met
+from replay.bench.environment.site import Site
 from schemas.topics import PROMPTS_BATCH
 
 LIMITS = {"interactive_p95_added_ms": ("<=", RUN_MS), "lost": ("<=", 0.0)}

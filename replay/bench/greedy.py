@@ -11,8 +11,8 @@ import dataclasses
 from typing import Any
 
 from replay.bench.crowd import LEVEL, RUN_MS, Asked, Crowd, Due, added_ms, opened, stream
-from replay.bench.figures import met
-from replay.bench.site import Site
+from replay.bench.environment.figures import met
+from replay.bench.environment.site import Site
 from streams.settings import Admission, Tenant
 
 BACKLOG_S = 2.0  # a worker

@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from replay.bench import traffic
-from replay.bench.figures import met, per_second, spread
-from replay.bench.site import Site
-from replay.bench.tally import Tally
-from replay.processes import Child
+from replay.bench.environment import traffic
+from replay.bench.environment.figures import met, per_second, spread
+from replay.bench.environment.site import Site
+from replay.bench.environment.tally import Tally
+from replay.local.processes import Child
 from schemas.messages import GenerateRequest
 from schemas.topics import OUTCOMES, RESULTS
 from streams.settings import Settings

@@ -12,15 +12,15 @@ from typing import Any
 
 import psutil
 
-from replay.bench import traffic
-from replay.bench.figures import met
-from replay.bench.site import Site
-from replay.bench.tally import Tally
+from replay.bench.environment import traffic
+from replay.bench.environment.figures import met
+from replay.bench.environment.site import Site
+from replay.bench.environment.tally import Tally
 from schemas.messages import EndedChunk
 from schemas.record import Outgoing
 from schemas.topics import ENDED, FLOW_PARTITIONS, OUTCOMES, RESULTS
-from streams.codec import encode
-from streams.reading import now_ms
+from streams.codec.avro import encode
+from streams.kafka.consumer import now_ms
 from streams.settings import Settings
 
 EIGHT_DAYS = 69_120_000  # requests, at 100 a second

@@ -13,16 +13,16 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from replay.bench import plan, quick_catalog, traffic
-from replay.bench.features import features_ms
-from replay.bench.figures import met, percentiles, quantile, spread
-from replay.bench.side import Side
-from replay.bench.site import Site
-from replay.bench.tally import Arrival, Tally
+from replay.bench.baselines.features import features_ms
+from replay.bench.environment import plan, quick_catalog, traffic
+from replay.bench.environment.figures import met, percentiles, quantile, spread
+from replay.bench.environment.side import Side
+from replay.bench.environment.site import Site
+from replay.bench.environment.tally import Arrival, Tally
 from schemas.messages import Cascade, GenerateRequest, ImageGenerated, Result
 from schemas.topics import IMAGES, RESULTS
-from streams.codec import decode, decode_result
-from streams.producer import KafkaRecordProducer
+from streams.codec.avro import decode, decode_result
+from streams.kafka.producer import KafkaRecordProducer
 
 LIMITS = {"ratio_p50": ("<=", 2.0), "p50_ms": ("<=", 30.0), "p99_ms": ("<=", 150.0)}
 PAINT_MS = 10

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-from planner.observation import Observation
+from planner.observation.observation import Observation
 from planner.policies import Draft
-from replay.bench.figures import percentiles
-from replay.bench.planner_cases import Case
+from replay.bench.environment.figures import percentiles
+from replay.bench.environment.planner_cases import Case
 
 T = TypeVar("T")
 

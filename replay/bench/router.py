@@ -8,11 +8,12 @@ from the first job record to the last, by their producer's clock. Runs of the ba
 from collections.abc import Sequence
 from typing import Any
 
-from replay.bench import plan, quick_catalog, skeleton, traffic
-from replay.bench.figures import met, per_second, spread
-from replay.bench.fleet import StandIns
-from replay.bench.site import Site
-from replay.bench.tally import Tally
+from replay.bench.baselines import skeleton
+from replay.bench.environment import plan, quick_catalog, traffic
+from replay.bench.environment.figures import met, per_second, spread
+from replay.bench.environment.fleet import StandIns
+from replay.bench.environment.site import Site
+from replay.bench.environment.tally import Tally
 from schemas.messages import GenerateRequest
 from schemas.topics import CLASSIFIED, jobs_topic
 from streams.settings import Settings

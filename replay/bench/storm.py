@@ -7,9 +7,9 @@ nobody waits longer for it than a run time.
 from typing import Any
 
 from replay.bench.crowd import LEVEL, RUN_MS, Asked, Due, added_ms, opened
-from replay.bench.figures import met
-from replay.bench.site import Site
-from replay.bench.tally import Tally
+from replay.bench.environment.figures import met
+from replay.bench.environment.site import Site
+from replay.bench.environment.tally import Tally
 from schemas.topics import IMAGES
 from streams.settings import Tenant
 

@@ -11,15 +11,15 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from planner.catalog import Variant
-from replay.bench import plan, traffic
-from replay.bench.bare_loop import BareLoop, last_core
-from replay.bench.figures import met, per_second, spread
-from replay.bench.site import Site
-from replay.bench.tally import Tally
+from planner.catalog.parse import Variant
+from replay.bench.baselines.bare_loop import BareLoop, last_core
+from replay.bench.environment import plan, traffic
+from replay.bench.environment.figures import met, per_second, spread
+from replay.bench.environment.site import Site
+from replay.bench.environment.tally import Tally
 from schemas.messages import GenerateRequest, ImageGenerated
 from schemas.topics import IMAGES, jobs_topic
-from streams.codec import decode
+from streams.codec.avro import decode
 
 LIMITS = {"light": (">=", 0.90), "heavy": (">=", 0.97)}
 WARM_UP = 3  # pictures

@@ -44,9 +44,9 @@ def audit(
     import json
     import math
 
-    from replay.audit import figures, reading
+    from replay.verify.audit import figures, reading
     from streams.commands import listing
-    from streams.reading import now_ms
+    from streams.kafka.consumer import now_ms
 
     now = now_ms()
     found = reading.audit(

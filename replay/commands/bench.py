@@ -128,10 +128,10 @@ def planner(
     Every policy plans for varied observations on one core; times are milliseconds. A baseline's answer that was stopped
     at the limit is compared too.
     """
-    from replay.bench.figures import Conditions
+    from replay.bench.environment.figures import Conditions
+    from replay.bench.environment.planner_cases import cases
     from replay.bench.planner import Effort, run, table
-    from replay.bench.planner_cases import cases
-    from replay.simulation.catalogs import load as catalog
+    from streams.catalogs.simulated import load as catalog
 
     asked = {"solves": solves, "baselines": baselines, "seconds": seconds, "limit_s": limit_s, "seed": seed}
     chosen, conditions = cases(catalog, solves, seed, policies), Conditions()

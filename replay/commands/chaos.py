@@ -48,9 +48,9 @@ def chaos(load: "Callable[[], Settings]", /, **asked: Any) -> None:
     """
     from rich.console import Console
 
-    from replay.chaos.options import ChaosOptions, run_name
-    from replay.chaos.run import ChaosRun
-    from replay.progress import open_teller
+    from replay.reports.progress import open_teller
+    from replay.verify.chaos.options import ChaosOptions, run_name
+    from replay.verify.chaos.run import ChaosRun
     from streams import settings
 
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -68,7 +68,7 @@ def chaos(load: "Callable[[], Settings]", /, **asked: Any) -> None:
 
 
 def _check(asked: Sequence[str], brokers: int) -> None:
-    from replay.chaos.kinds import kinds
+    from replay.verify.chaos.kinds import kinds
 
     if brokers == 2:
         raise PochadeError("--brokers 2: neither of two brokers may die; 3 or more go on with one less")
@@ -102,7 +102,7 @@ def _tell(report: dict[str, Any], target: pathlib.Path, prefix: str) -> None:
 
 def lines(report: dict[str, Any]) -> dict[str, str]:
     """The report in a dozen lines."""
-    from replay.chaos.doing import NOT_DONE
+    from replay.verify.chaos.doing import NOT_DONE
 
     outcomes, recovery = report["outcomes"], report["recovery"]
     done = sum(not each["told"].startswith(NOT_DONE) for each in report["faults"])

@@ -53,11 +53,11 @@ def demo(load: "Callable[[], Settings]", /, rate: float, **asked: Any) -> None:
 
     from rich.console import Console
 
-    from replay import summary
     from replay.demo import Demo
     from replay.demo_options import DemoOptions
-    from replay.progress import open_teller
-    from replay.report import verdict
+    from replay.reports import summary
+    from replay.reports.demo_report import verdict
+    from replay.reports.progress import open_teller
     from streams import settings
 
     for number in (signal.SIGTERM, signal.SIGHUP):

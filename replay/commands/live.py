@@ -14,7 +14,7 @@ from replay.commands.trace_options import POSITIVE, TraceGiven, tell_skipped, tr
 from schemas.errors import PochadeError
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for numpy and Kafka's client
-    from replay.live.run import LiveRun
+    from replay.load.run import LiveRun
     from replay.traces.trace import Trace
     from streams.settings import Settings
 
@@ -51,14 +51,14 @@ def run(context: click.Context, /, given: TraceGiven, name: str | None, **asked:
     """
     from rich.console import Console
 
-    from replay.live.options import LiveOptions
-    from replay.live.outcome import fault
-    from replay.live.run import LiveRun
-    from replay.progress import open_teller
+    from replay.load.options import LiveOptions
+    from replay.load.record.outcome import fault
+    from replay.load.run import LiveRun
     from replay.reports import files
+    from replay.reports.progress import open_teller
     from replay.reports.provenance import made
-    from replay.simulation.catalogs import load as load_catalog
     from streams import settings
+    from streams.catalogs.simulated import load as load_catalog
 
     load: Callable[[], Settings] = context.obj
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -89,7 +89,7 @@ def run(context: click.Context, /, given: TraceGiven, name: str | None, **asked:
 
 
 def _worded(trace: "Trace", seed: int) -> "Trace":
-    from replay.prompts import builtin_prompts
+    from replay.load.prompts import builtin_prompts
     from replay.traces.wording import TURN, worded
 
     return trace if trace.has_prompts else worded(trace, builtin_prompts(min(len(trace), 1000), seed), TURN, seed)
@@ -110,7 +110,7 @@ def resume_line(context: click.Context, session: "LiveRun", name: str) -> str:
 
 def _show(report: Mapping[str, Any]) -> None:
     from replay.reports.metrics import told
-    from replay.simulation.tables import parts_told
+    from replay.simulation.results.tables import parts_told
 
     live, late = report["live"], report["live"]["lateness_ms"]
     for policy, figures in report["policies"].items():

@@ -9,7 +9,7 @@ import click
 from schemas.errors import PochadeError
 
 if TYPE_CHECKING:  # loaded when a bench runs: --help need not wait for Kafka's client
-    from replay.bench.site import Site
+    from replay.bench.environment.site import Site
     from streams.settings import Settings
 
 OUTPUT = click.option(
@@ -23,8 +23,8 @@ def measure(
     """Run a bench on a site of its own and tell what it measured. Raises PochadeError where records were lost."""
     import signal
 
-    from replay.bench.figures import Conditions
-    from replay.bench.site import open_site
+    from replay.bench.environment.figures import Conditions
+    from replay.bench.environment.site import open_site
     from replay.commands.demo import leave
 
     for number in (signal.SIGTERM, signal.SIGHUP):

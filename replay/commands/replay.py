@@ -119,7 +119,7 @@ def make(shape: str, output: pathlib.Path, **asked: Any) -> None:
 
 
 def _counted(asked: dict[str, Any]) -> "Trace":
-    from replay.prompts import read_prompts
+    from replay.load.prompts import read_prompts
     from replay.traces import Asked, read
 
     prompts = tuple(read_prompts(asked["prompts"])) if asked["prompts"] else ()
@@ -129,8 +129,8 @@ def _counted(asked: dict[str, Any]) -> "Trace":
 
 
 def _shaped(name: str, asked: dict[str, Any]) -> "Trace":
-    from replay.prompts import read_prompts
-    from replay.traces.graded import of_rules, read_graded
+    from replay.load.prompts import read_prompts
+    from replay.traces.formats.graded import of_rules, read_graded
     from replay.traces.shapes import Shape, shaped
     from replay.traces.wording import worded
 

@@ -66,9 +66,9 @@ def simulate(
     gives the same report.
     """
     from replay.simulation.asked import setups_of
-    from replay.simulation.catalogs import load
     from replay.simulation.failures import unheeded
     from replay.simulation.session import baseline_of, report_of
+    from streams.catalogs.simulated import load
 
     settings = context.obj()
     published = asked["published"] or settings.published
@@ -122,7 +122,7 @@ def _run(setups: "list[Setup]", trace: "Trace", seeds: int) -> "dict[str, list[R
 def _show(found: dict[str, Any], runs: "dict[str, list[Ran]]") -> None:
     from rich.console import Console
 
-    from replay.simulation.tables import bound_told, did, figures_table, parts_told, stores_told
+    from replay.simulation.results.tables import bound_told, did, figures_table, parts_told, stores_told
 
     console = Console()
     if not console.is_terminal:

@@ -12,7 +12,7 @@ from replay.commands.trace_types import Moment, Rate, RateSpan, Renaming
 from streams.commands.options import Ago
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for numpy and Kafka's client
-    from replay.traces.counts import Shaping
+    from replay.traces.formats.counts import Shaping
     from replay.traces.reading import Asked
     from replay.traces.trace import Trace
     from streams.settings import Settings
@@ -87,7 +87,7 @@ class TraceGiven:
 
     def asked(self, models: frozenset[str] | None = None) -> "Asked":
         """The same as the readers take it. Raises PochadeError for a prompt file that is none."""
-        from replay.prompts import read_prompts
+        from replay.load.prompts import read_prompts
         from replay.traces.reading import Asked
 
         return Asked(
@@ -115,7 +115,7 @@ def tell_skipped(trace: "Trace") -> None:
 
 def shaping_of(to: tuple[float, float] | None, interval_ms: int | None, spacing: str | None) -> "Shaping":
     """How counts become arrivals, from the options."""
-    from replay.traces.counts import Shaping
+    from replay.traces.formats.counts import Shaping
 
     plain = Shaping() if to is None else Shaping.of_the_papers(*to)
     return Shaping(

@@ -11,7 +11,7 @@ from schemas.errors import PochadeError, Unknown
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for numpy and the planner
     from rich.table import Table
 
-    from replay.simulation.validation import Held
+    from replay.simulation.results.validation import Held
 
 FOLDER = click.Path(file_okay=False, path_type=pathlib.Path)
 SHARE = click.FloatRange(0, 1, min_open=True)
@@ -30,9 +30,9 @@ def show(path: pathlib.Path, measured: pathlib.Path | None, catalog: str | None,
     """
     from rich.console import Console
 
-    from replay.live.folder import read_run
-    from replay.simulation.catalogs import load
-    from replay.simulation.validation import TIMES, held, hops_of, simulated
+    from replay.load.record.folder import read_run
+    from replay.simulation.results.validation import TIMES, held, hops_of, simulated
+    from streams.catalogs.simulated import load
 
     run = read_run(path)
     hops = hops_of(run.report, by_time=True)

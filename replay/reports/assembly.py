@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from replay.reports.metrics import flat
-from replay.simulation import series
-from replay.simulation.figures import Figures, figures_of, over_seeds
+from replay.simulation.results import series
+from replay.simulation.results.figures import Figures, figures_of, over_seeds
 from replay.simulation.run import Ran
 from schemas.messages import Plan
 

@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from replay.intervals import Difference, difference
+from replay.reports.intervals import Difference, difference
 from replay.reports.metrics import HIGHER, METRICS, NEITHER, Metric
 from schemas.errors import PochadeError
 

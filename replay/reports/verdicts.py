@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from replay.intervals import Difference, difference
 from replay.reports.compare import CANNOT_TELL, SAME, seeds_of, verdict
+from replay.reports.intervals import Difference, difference
 from replay.reports.metrics import FID, OF, told
 
 LIMITS = (0.005, 0.01, 0.02, 0.05)  # of the violation rate

@@ -5,14 +5,14 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from planner.catalog import Catalog
+from planner.catalog.parse import Catalog
 from planner.policies import named
-from replay.simulation.catalogs import recorded
 from replay.simulation.clockwork import quotas_of, timing_of
 from replay.simulation.failures import read_failures
 from replay.simulation.session import with_overprovision
 from replay.simulation.setup import Setup
 from schemas.errors import PochadeError
+from streams.catalogs.simulated import recorded
 from streams.settings import Settings
 
 

@@ -1,10 +1,10 @@
 """What a deployment's settings fix, as the simulator takes it: its times, and its tenants' quotas."""
 
-from planner.backlog import limit_ms
-from planner.options import TIERS
-from planner.quotas import Quota
+from planner.catalog.options import TIERS
+from planner.serving.backlog import limit_ms
+from planner.serving.tenants.quotas import Quota
 from replay.simulation.setup import Timing
-from streams.group_terms import group_beat_ms
+from streams.kafka.group_terms import group_beat_ms
 from streams.settings import Settings
 
 

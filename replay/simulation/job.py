@@ -2,9 +2,9 @@
 
 from typing import Protocol
 
-from planner.options import Settled
-from planner.shedding import ORDINARY
-from planner.variant import Variant
+from planner.catalog.entries import Variant
+from planner.catalog.options import Settled
+from planner.control.shedding import ORDINARY
 from schemas.messages import ClassifiedRequest
 
 

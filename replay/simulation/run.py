@@ -5,32 +5,32 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from planner.tenants import Rights
+from planner.serving.tenants.tenants import Rights
 from replay.simulation.agenda import Agenda
-from replay.simulation.board import Board
-from replay.simulation.delays import Delay
-from replay.simulation.drawn import Drawn
-from replay.simulation.fleet import Fleet
+from replay.simulation.draws.delays import Delay
+from replay.simulation.draws.drawn import Drawn
+from replay.simulation.draws.recorded import Recorded
 from replay.simulation.job import Draws, Job
-from replay.simulation.judge import Judge
-from replay.simulation.lane import BatchLane
-from replay.simulation.planning import PlannerLoop
-from replay.simulation.pulse import Pulse
-from replay.simulation.recorded import Recorded
-from replay.simulation.router import Router
-from replay.simulation.senses import Senses
-from replay.simulation.serving import Serving
+from replay.simulation.results.tally import Tally
+from replay.simulation.results.timeline import Timeline
+from replay.simulation.roles.board import Board
+from replay.simulation.roles.fleet import Fleet
+from replay.simulation.roles.judge import Judge
+from replay.simulation.roles.lane import BatchLane
+from replay.simulation.roles.planning import PlannerLoop
+from replay.simulation.roles.pulse import Pulse
+from replay.simulation.roles.router import Router
+from replay.simulation.roles.senses import Senses
+from replay.simulation.roles.serving import Serving
+from replay.simulation.roles.stores import ObjectStore
+from replay.simulation.roles.sweeping import Sweeper
 from replay.simulation.setup import Outage, Setup
-from replay.simulation.stores import ObjectStore
-from replay.simulation.sweeping import Sweeper
-from replay.simulation.tally import Tally
-from replay.simulation.timeline import Timeline
 from replay.simulation.times import CallTimes
 from replay.simulation.wishes import BATCH, Wishes, tally_of
 from replay.traces.outages import OBJECT_STORE, STORES
 from schemas.messages import Plan
 
-MISSED_MS = 200.0  # after a worker is silent, until the planner has looked. Source: agents/planning/loop.py
+MISSED_MS = 200.0  # after a worker is silent, until the planner has looked. Source: agents/planner/loop.py
 STEP_MS = 1000.0  # of the clock, when nothing arrives any more
 PATIENCE_MS = 600_000.0  # without any end, after the last arrival and outage: what is open waits for what never comes
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from planner.catalogs.quality import fid_of
-from planner.fluid import fluid_of
-from planner.observation import Observation
+from planner.analysis.fluid_bound import fluid_of
+from planner.catalog.quality import fid_of
+from planner.observation.observation import Observation
 from planner.policies import BASELINE, named
 from replay.reports.assembly import demand, entry
 from replay.reports.files import VERSION
-from replay.simulation.drawn import Drawn
+from replay.simulation.draws.drawn import Drawn
 from replay.simulation.run import Ran, Simulation
 from replay.simulation.setup import Setup
 from replay.simulation.times import Begun, CallTimes, LevelTimes
@@ -63,7 +63,7 @@ def baseline_of(ran: Ran) -> Setup | None:
 
 
 def fluid_bound(setup: Setup, arrivals_ms: np.ndarray) -> dict[str, Any] | None:
-    """What no plan can beat on the trace: `planner.fluid` in each planning interval; None where nobody judged levels.
+    """What no plan can beat on the trace: `fluid_bound` in each planning interval; None where nobody judged levels.
 
     The mean over requests, or on a scale that is no mean (FID) over the intervals, as the figures are.
     """

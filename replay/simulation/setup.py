@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from planner.catalog import Catalog
-from planner.prompt_table import PromptTable
-from planner.quotas import Quota
-from replay.simulation.hops import NO_HOPS, Hops
+from planner.catalog.parse import Catalog
+from planner.catalog.prompt_table import PromptTable
+from planner.serving.tenants.quotas import Quota
+from replay.simulation.draws.hops import NO_HOPS, Hops
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,7 +16,9 @@ class Timing:
     beat_ms: float = 500  # between heartbeats
     silent_ms: float = 3000  # a worker unheard of for longer is dead to router and planner
     session_ms: float = 6000  # silence until its partitions are others'
-    rebalance_ms: float = 170  # to leave one consumer group and be assigned in another (measured, agents/job_source.py)
+    rebalance_ms: float = (
+        170  # to leave one consumer group and be assigned in another (measured, agents/worker/jobs.py)
+    )
     group_beat_ms: float = 0  # between heartbeats of a consumer group, by which partitions change hands; 0: at once
     grace_ms: float = 2000  # after a deadline, until the ledger ends the request
     most_backlog_ms: float = 48_000  # that the tiers `standard` and `batch` are admitted up to
@@ -56,7 +58,7 @@ class Setup:
     seed: int = 0
     parameters: dict[str, float] = field(default_factory=dict)  # of the policy
     period_ms: float = 5000  # between plans
-    forecast: str = "trend"  # of the demand until the next plan, by its name in planner/forecast.py
+    forecast: str = "trend"  # of the demand until the next plan, by its name in planner/observation/forecast.py
     learns: bool = False  # it plans with the confidences seen; else with the catalog's curve, of which they are drawn
     dispatch: str = ""  # instead of the plan's; "": as it says
     drops: bool = True  # requests have the SLO as deadline, and what cannot meet it is not begun

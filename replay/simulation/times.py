@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from planner.catalog import Catalog, run_ms
-from planner.classifier import variant_of
-from planner.options import Settled, settled_ms
+from planner.catalog.classifier import variant_of
+from planner.catalog.options import Settled, settled_ms
+from planner.catalog.parse import Catalog, run_ms
 from replay.simulation.job import Job
 
 STEP = "~k"  # of a reuse level's name: "heavy~k4" begins at step 4 with a similar past picture

@@ -7,16 +7,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.catalog import Catalog
-from planner.options import AS_IT_IS, TIERS, Settled, settle
-from planner.paint_over import begins_at
-from planner.quotas import Quota
-from planner.shedding import ORDINARY
-from planner.variant import Variant
-from planner.wishes import may_escalate
+from planner.catalog.entries import Variant
+from planner.catalog.options import AS_IT_IS, TIERS, Settled, settle
+from planner.catalog.paint_over import begins_at
+from planner.catalog.parse import Catalog
+from planner.control.shedding import ORDINARY
+from planner.serving.tenants.quotas import Quota
+from planner.serving.wishes import may_escalate
 from replay.simulation.job import Draws, Job
-from replay.simulation.tally import NO_PARTS, Tally
-from replay.simulation.timeline import Timeline
+from replay.simulation.results.tally import NO_PARTS, Tally
+from replay.simulation.results.timeline import Timeline
 from replay.traces.trace import Trace, Wish
 from schemas.messages import ClassifiedRequest, GenerateRequest, ImageRef
 

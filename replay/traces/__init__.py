@@ -2,7 +2,7 @@
 
 import pathlib
 
-from replay.traces.arrivals_csv import COLUMN
+from replay.traces.formats.arrivals_csv import COLUMN
 from replay.traces.rates import constant, poisson
 from replay.traces.reading import Asked, read
 from replay.traces.trace import InvalidTrace, Trace

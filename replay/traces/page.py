@@ -42,7 +42,7 @@ def show(trace: Trace, found: Mapping[str, Any], console: Console | None = None)
 def write_page(trace: Trace, found: Mapping[str, Any], folder: pathlib.Path) -> pathlib.Path:
     """`trace.json` and `trace.html` in a folder, which is made. Raises PochadeError where they cannot be written."""
     page = folder / "trace.html"
-    template = importlib.resources.files("replay").joinpath("trace.html").read_text(encoding="utf-8")
+    template = importlib.resources.files("replay.traces").joinpath("trace.html").read_text(encoding="utf-8")
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     drawn = svg(_drawn(trace), "rate", f"requests a second over time in {trace.name}")
     try:

@@ -7,16 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from replay.traces.arrivals_csv import COLUMN, is_arrivals, read_arrivals
-from replay.traces.building import Builder, Rules
-from replay.traces.counts import AS_THEY_STAND, Shaping, is_counts, read_counts
-from replay.traces.csv_rows import Table, table
-from replay.traces.faults import Faults, quoted
-from replay.traces.gentd26 import is_gentd26, is_timed, read_gentd26
-from replay.traces.lines import Lines, open_lines
-from replay.traces.quick import quick_arrivals
+from replay.traces.formats.arrivals_csv import COLUMN, is_arrivals, read_arrivals
+from replay.traces.formats.building import Builder, Rules
+from replay.traces.formats.counts import AS_THEY_STAND, Shaping, is_counts, read_counts
+from replay.traces.formats.csv_rows import Table, table
+from replay.traces.formats.faults import Faults, quoted
+from replay.traces.formats.gentd26 import is_gentd26, is_timed, read_gentd26
+from replay.traces.formats.lines import Lines, open_lines
+from replay.traces.formats.quick import quick_arrivals
+from replay.traces.formats.timed_json import is_epoch, is_json, read_json
 from replay.traces.rates import constant
-from replay.traces.timed_json import is_epoch, is_json, read_json
 from replay.traces.trace import InvalidTrace, Trace, of_arrivals
 from replay.traces.transforms import limited, looped, scaled, sped
 from replay.traces.wording import INDEX, worded

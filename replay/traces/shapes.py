@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from replay.simulation.chance import uniform
+from replay.simulation.draws.chance import uniform
 from replay.traces.rates import Knot, along
 from replay.traces.trace import MOST_MS, InvalidTrace, Trace, of_arrivals
 from schemas.errors import Unknown

@@ -3,18 +3,18 @@
 from collections.abc import Iterable
 from typing import Final
 
-from replay.traces.building import Builder
-from replay.traces.faults import Faults
-from replay.traces.fields import Unfit
+from replay.traces.formats.building import Builder
+from replay.traces.formats.faults import Faults
+from replay.traces.formats.fields import Unfit
+from replay.traces.formats.timed_json import row_of
 from replay.traces.reading import Asked, made
-from replay.traces.timed_json import row_of
 from replay.traces.trace import InvalidTrace, Trace
 from schemas.errors import InvalidRecord, InvalidRequest
 from schemas.record import Incoming
 from schemas.topics import PROMPTS, PROMPTS_BATCH
-from streams.request_codec import decode_request
+from streams.codec.requests import decode_request
+from streams.kafka.window import between
 from streams.settings import Settings
-from streams.window import between
 
 LANES: Final = (PROMPTS, PROMPTS_BATCH)  # the classifier may move a request from the first to the second
 

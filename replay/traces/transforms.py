@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from replay.simulation.chance import uniform
+from replay.simulation.draws.chance import uniform
 from replay.traces.trace import MOST_MS, MOST_REQUESTS, InvalidTrace, Trace
 
 NEIGHBOURS: Final = 10  # requests before and after, among which a copy comes

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from replay.simulation.chance import uniform
+from replay.simulation.draws.chance import uniform
 from replay.traces.trace import NONE, InvalidTrace, Trace
 from schemas.errors import Unknown
 

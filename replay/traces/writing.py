@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from replay.traces.arrivals_csv import COLUMN
+from replay.traces.formats.arrivals_csv import COLUMN
 from replay.traces.trace import NONE, Row, Trace, Wish
 from schemas.errors import PochadeError
 

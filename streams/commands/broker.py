@@ -8,7 +8,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from streams import admin, broker
+from streams.broker import embedded
+from streams.kafka import clients
 from streams.settings import Settings
 
 Load = Callable[[], Settings]
@@ -33,8 +34,8 @@ def up(load: Load) -> None:
       POCHADE_KAFKA__BOOTSTRAP_SERVERS=kafka:9092 pochade up
     """
     settings = load()
-    address = broker.ensure(settings, _say)
-    created = admin.create_topics(settings)
+    address = embedded.ensure(settings, _say)
+    created = clients.create_topics(settings)
     click.echo(f"broker    {address.bootstrap}")
     if address.registry_url:
         click.echo(f"registry  {address.registry_url}")
@@ -51,9 +52,9 @@ def down(load: Load) -> None:
       pochade down
     """
     settings = load()
-    if broker.is_foreign(settings):
+    if embedded.is_foreign(settings):
         click.echo(f"nothing to stop: the broker is the configured cluster at {settings.kafka.bootstrap_servers}")
-    elif broker.stop(settings):
+    elif embedded.stop(settings):
         click.echo("stopped")
     else:
         click.echo("nothing to stop: no broker runs here")
@@ -87,20 +88,20 @@ def describe(settings: Settings) -> dict[str, Any]:
     Raises:
         PochadeError: a configured cluster, or the running broker, does not answer.
     """
-    address = broker.find(settings)
-    known = broker.record(settings)
+    address = embedded.find(settings)
+    known = embedded.record(settings)
     facts: dict[str, Any] = {
-        "broker": "stopped" if address is None else "configured" if broker.is_foreign(settings) else "running",
+        "broker": "stopped" if address is None else "configured" if embedded.is_foreign(settings) else "running",
         "bootstrap_servers": address.bootstrap if address else None,
         "registry_url": None,
         "topics": None,
         "pid": None,
         "memory_mb": None,
-        "home": str(broker.kafka_home(settings).parent),
+        "home": str(embedded.kafka_home(settings).parent),
     }
     if address is None:
         return facts
-    facts["topics"] = len(admin.own_topics(settings))
+    facts["topics"] = len(clients.own_topics(settings))
     if known is not None and known.broker is not None:
         facts["pid"] = getattr(known.broker, "pid", None)
         facts["memory_mb"] = round(known.broker.rss_bytes() / 2**20) or None

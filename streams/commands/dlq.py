@@ -12,7 +12,7 @@ from streams.commands.options import LISTED, SHOWN, Ago
 from streams.visible import visible
 
 if TYPE_CHECKING:
-    from streams.letters import Letter
+    from streams.operator.dead_letters import Letter
     from streams.settings import Settings
 
 COLUMNS = ("position", "at", "error", "role", "topic", "request_id", "redriven", "message")
@@ -46,7 +46,7 @@ def ls(load: "Callable[[], Settings]", error: str | None, since: int, output: st
       pochade dlq ls
       pochade dlq ls --class InvalidRecord --since 1h -o jsonl | jq -r .message
     """
-    from streams import letter_box
+    from streams.operator import letter_box
 
     listing.show([_row(letter) for letter in letter_box.letters(load(), since, error)], COLUMNS, output)
 
@@ -64,8 +64,8 @@ def show(load: "Callable[[], Settings]", position: str, output: str) -> None:
       pochade dlq show 0@17 -o json | jq -r .value_hex | xxd -r -p > record.bin
     """
     from schemas.topics import DLQ
-    from streams import snapshot
-    from streams.letters import letter_of
+    from streams.kafka import snapshot
+    from streams.operator.dead_letters import letter_of
 
     letter = letter_of(snapshot.one(load(), DLQ, *_parsed(position)))
     value = letter.record.value or b""
@@ -120,9 +120,9 @@ def redrive(
       pochade dlq redrive --class EngineFailed --since 2h --rate 5
       pochade dlq redrive --dry-run -o jsonl
     """
-    from streams import letter_box
-    from streams.letters import base_id
-    from streams.redriving import redriven
+    from streams.operator import letter_box
+    from streams.operator.dead_letters import base_id
+    from streams.operator.redriving import redriven
 
     settings = load()
     letters = letter_box.letters(settings, since, error)

@@ -10,7 +10,7 @@ from streams.commands.options import LISTED
 from streams.visible import visible
 
 if TYPE_CHECKING:
-    from streams.checks import Check
+    from streams.operator.checks import Check
     from streams.settings import Settings
 
 COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
@@ -31,7 +31,7 @@ def doctor(load: "Callable[[], Settings]", output: str) -> None:
       pochade doctor -o jsonl | jq 'select(.verdict != "ok")'
     """
     from streams.commands import listing
-    from streams.examination import examine
+    from streams.operator.doctor import examine
 
     found = []
     for check in examine(load()):

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the clients take half a second to load, which --help need not wait for
     from schemas.record import Delivered, Outgoing
-    from streams.client import RequestClient
-    from streams.producer import RecordProducer
+    from streams.kafka.producer import RecordProducer
+    from streams.operator.client import RequestClient
     from streams.settings import Settings
 
     OnOpen = Callable[[RecordProducer], None]
@@ -28,7 +28,7 @@ class LateProducer:
         """As `RecordProducer.send`."""
         with self._opening:
             if self._opened is None:
-                from streams.producer import KafkaRecordProducer
+                from streams.kafka.producer import KafkaRecordProducer
 
                 self._opened = KafkaRecordProducer(self._settings)
                 self._on_open(self._opened)
@@ -47,9 +47,9 @@ def producer(settings: "Settings", on_open: "OnOpen" = lambda _: None) -> "Itera
     Raises:
         Unreachable: the configured cluster does not answer, or does not let us in.
     """
-    from streams import broker
+    from streams.broker import embedded
 
-    broker.reach(settings)
+    embedded.reach(settings)
     opened = LateProducer(settings, on_open)
     try:
         yield opened
@@ -61,8 +61,8 @@ def producer(settings: "Settings", on_open: "OnOpen" = lambda _: None) -> "Itera
 def client(settings: "Settings") -> "Iterator[RequestClient]":
     """A client of the deployment, whose roles may be of an older release. Raises Unreachable, as `producer` does."""
     from schemas.messages import GenerateRequest, Outcome
-    from streams.client import RequestClient
-    from streams.schema_topic import tell
+    from streams.codec.schema_topic import tell
+    from streams.operator.client import RequestClient
 
     def tell_schemas(opened: "RecordProducer") -> None:
         tell(settings, opened, (GenerateRequest, Outcome))

@@ -13,9 +13,9 @@ from streams.commands import listing, opening
 from streams.commands.options import LISTED, UNITS_MS, Ago, duration
 
 if TYPE_CHECKING:
-    from streams.collecting import Garbage
+    from streams.operator.gc import Garbage
     from streams.settings import Settings
-    from streams.store import ImageStore, Stored
+    from streams.store.port import ImageStore, Stored
 
 
 @click.command()
@@ -35,8 +35,8 @@ def fetch(load: "Callable[[], Settings]", request_id: str, target: str, number: 
       pochade fetch demo-0-0007 -o - | display
       pochade fetch mine-2 --number 2 -o second.png
     """
-    from streams.reading import now_ms
-    from streams.stores import open_store
+    from streams.kafka.consumer import now_ms
+    from streams.store.open import open_store
 
     settings = load()
     with opening.client(settings) as client:
@@ -93,10 +93,10 @@ def gc(
       pochade gc --older-than 7d --orphans
       pochade gc --orphans -o json
     """
-    from streams.collecting import choose
-    from streams.mentioned import needed
-    from streams.reading import now_ms
-    from streams.stores import open_store
+    from streams.kafka.consumer import now_ms
+    from streams.operator.gc import choose
+    from streams.operator.mentioned import needed
+    from streams.store.open import open_store
 
     settings = load()
     retention = older_than if older_than is not None else settings.store.retention_days * UNITS_MS["d"]

@@ -64,8 +64,8 @@ def submit(
       pochade submit "a blue boat" --quality high -n 4 --steps 12 --strict
       pochade submit --file prompts.jsonl --wait
     """
-    from streams.prompt_file import request_of
-    from streams.reading import now_ms
+    from streams.codec.prompt_file import request_of
+    from streams.kafka.consumer import now_ms
 
     left_ms = _deadline_ms(deadline, deadline_ms)
     fields = fields_of(asked)
@@ -118,7 +118,7 @@ def results(load: "Callable[[], Settings]", is_following: bool, since: int, outp
     from rich.console import Console
 
     from streams.commands import showing
-    from streams.reading import now_ms
+    from streams.kafka.consumer import now_ms
 
     console = Console()
     with _client(load()) as client, contextlib.suppress(KeyboardInterrupt):
@@ -153,8 +153,8 @@ def explain(load: "Callable[[], Settings]", request_id: str, since: int, timeout
     from rich.console import Console
 
     from streams.commands import showing
-    from streams.reading import now_ms
-    from streams.story import why
+    from streams.kafka.consumer import now_ms
+    from streams.operator.explain import why
 
     settings = load()
     with _client(settings) as client:

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from schemas.messages import Result, Status, Step
-from streams.story import steps_of, why
+from streams.operator.explain import steps_of, why
 from streams.visible import visible
 
 COLUMNS = ("ended", "outcome", "level", "confidence", "latency", "request", "prompt")

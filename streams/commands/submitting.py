@@ -13,7 +13,7 @@ from schemas.messages import GenerateRequest, Result, Status
 from streams.commands import opening
 
 if TYPE_CHECKING:
-    from streams.client import RequestClient
+    from streams.operator.client import RequestClient
     from streams.settings import Settings
 
 WINDOW = 1000  # submissions on their way at once
@@ -32,8 +32,8 @@ def submit_file(
     Raises:
         PochadeError: bad lines, before anything is sent; or what had not ended in time.
     """
-    from streams.prompt_file import requests_in
-    from streams.reading import now_ms
+    from streams.codec.prompt_file import requests_in
+    from streams.kafka.consumer import now_ms
 
     assert file is not None
     now = now_ms()

@@ -13,7 +13,7 @@ from streams.commands import listing
 from streams.commands.options import LISTED, SHOWN, duration
 
 if TYPE_CHECKING:
-    from streams.cluster import Found
+    from streams.operator.cluster import Found
     from streams.settings import Settings
 
 VARIANTS = click.option(
@@ -44,7 +44,7 @@ def list_topics(load: "Callable[[], Settings]", output: str) -> None:
       pochade topics list
       pochade topics list -o jsonl | jq -r .topic
     """
-    from streams import cluster
+    from streams.operator import cluster
 
     settings = load()
     rows = [_row(found, settings.kafka.prefix) for found in cluster.topics(settings).values()]
@@ -64,19 +64,19 @@ def create(load: "Callable[[], Settings]", variants: tuple[str, ...], dry_run: b
       pochade topics create
       pochade topics create --variant light --variant heavy --dry-run
     """
-    from streams import admin
-    from streams.topic_diff import expected
+    from streams.kafka import clients
+    from streams.operator.topic_diff import expected
 
     settings = load()
     if dry_run:
-        there = set(admin.own_topics(settings))
+        there = set(clients.own_topics(settings))
         names = [
             full_name(settings.kafka.prefix, t.name)
             for t in expected(variants, settings.kafka.jobs_partitions, settings.kafka.flow_partitions)
         ]
         created = [name for name in names if name not in there]
     else:
-        created = admin.create_topics(settings, variants)
+        created = clients.create_topics(settings, variants)
     listing.show([{"topic": name, "created": not dry_run} for name in created], ("topic", "created"), output)
     click.echo(f"{len(created)} {'would be created' if dry_run else 'created'}", err=True)
 
@@ -93,7 +93,7 @@ def describe(load: "Callable[[], Settings]", name: str, output: str) -> None:
       pochade topics describe results.v1
       pochade topics describe pochade.results.v1 -o json | jq .config
     """
-    from streams import cluster
+    from streams.operator import cluster
 
     settings = load()
     found = cluster.topics(settings)
@@ -123,8 +123,8 @@ def diff(load: "Callable[[], Settings]", variants: tuple[str, ...], output: str)
       pochade topics diff
       pochade topics diff --variant light --variant heavy -o json
     """
-    from streams import cluster
-    from streams.topic_diff import differences, expected, variants_of
+    from streams.operator import cluster
+    from streams.operator.topic_diff import differences, expected, variants_of
 
     settings = load()
     found = cluster.topics(settings)
@@ -166,9 +166,9 @@ def acls(
       pochade topics acls --role router --principal router=User:CN=router
       pochade --config admin.toml topics acls --apply
     """
-    from streams.acl_admin import create_acls
-    from streams.acls import acls as rights
-    from streams.acls import commands, principals
+    from streams.security.acl_admin import create_acls
+    from streams.security.acls import acls as rights
+    from streams.security.acls import commands, principals
 
     settings = load()
     rows = rights(settings.kafka.prefix, principals(named, settings.kafka.prefix), roles or WHO)

@@ -16,8 +16,8 @@ from streams.visible import json_text, visible
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from streams.operator.watch import Note, Watch
     from streams.settings import Settings
-    from streams.watching import Note, Watch
 
 SHOWN_ROWS = 30  # requests in the live table, those with the newest notes
 
@@ -44,9 +44,9 @@ def watch(
       pochade watch --since 1h -o jsonl | jq 'select(.kind == "escalated")'
     """
     from schemas.topics import EVENTS, RESULTS
-    from streams import snapshot
-    from streams.reading import now_ms
-    from streams.watching import Watch
+    from streams.kafka import snapshot
+    from streams.kafka.consumer import now_ms
+    from streams.operator.watch import Watch
 
     if since is None and request_ids:
         since = 600_000

@@ -8,15 +8,15 @@ from typing import Any
 from PIL import Image
 
 from agents.engines import PaintTask
-from planner.loads import Load, LoadView, Sent
-from planner.observation import Seen
-from planner.options import Settled
+from planner.catalog.options import Settled
+from planner.observation.observation import Seen
+from planner.serving.worker_loads import Load, LoadView, Sent
 from schemas.avro import Message
 from schemas.messages import Heartbeat, Pin, Plan
 from schemas.record import Incoming, Outgoing
-from streams.barrier import Barrier
-from streams.codec import decode, encode
-from streams.control_tail import Place
+from streams.codec.avro import decode, encode
+from streams.control.tail import Place
+from streams.kafka.barrier import Barrier
 
 SILENT_MS = 3000
 

@@ -10,20 +10,20 @@ from unittest import mock
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents import views
-from agents.classifier import Classifier
-from agents.discriminator import Discriminator
-from agents.dispatching import Dispatcher
-from agents.job_source import Taken
-from agents.lane import Lane
-from agents.open_requests import OpenRequests
-from agents.painting import Painter
-from agents.planning.loop import PlannerLoop
-from agents.rerouting import Rerouting
-from agents.router import Router
-from agents.tenants import Tenants
-from planner.placement import decide
-from planner.quotas import Quota
+from agents.classifier.role import Classifier
+from agents.discriminator.role import Discriminator
+from agents.ledger.open_requests import OpenRequests
+from agents.ledger.partition import Lane
+from agents.planner.loop import PlannerLoop
+from agents.router.dispatcher import Dispatcher
+from agents.router.rerouting import Rerouting
+from agents.router.role import Router
+from agents.router.tenants import Tenants
+from agents.runtime import views
+from agents.worker.generate import Painter
+from agents.worker.jobs import Taken
+from planner.serving.placement import decide
+from planner.serving.tenants.quotas import Quota
 from schemas.errors import PochadeError
 from schemas.messages import (
     ClassifiedRequest,
@@ -37,17 +37,17 @@ from schemas.messages import (
 )
 from schemas.record import Incoming
 from schemas.topics import CLASSIFIED, DLQ, IMAGES, OUTCOMES, PLAN_KEY, RESULTS
-from streams.codec import decode, encode
-from streams.memory import LeaseBoard, MemoryLease, MemoryRecordProducer
-from streams.poison import ERROR
-from streams.producer import MOST_BYTES, size_of
-from streams.reading import now_ms
+from streams.codec.avro import decode, encode
+from streams.codec.poison import ERROR
+from streams.kafka.consumer import now_ms
+from streams.kafka.memory import LeaseBoard, MemoryLease, MemoryRecordProducer
+from streams.kafka.producer import MOST_BYTES, size_of
 from streams.settings import Admission, Requests, load
-from streams.store import MemoryImageStore
-from tests.agents.feeding import Fed, as_records, feed, is_accounted_for, is_message, served
+from streams.store.port import MemoryImageStore
+from tests.agents.classifier.test_classifier import Judge
+from tests.agents.discriminator.test_discriminator import FixedScorer, stored_image
 from tests.agents.stubs import StubEngine, StubFleet, StubPlans, a_record
-from tests.agents.test_classifier import Judge
-from tests.agents.test_discriminator import FixedScorer, stored_image
+from tests.agents.worker.feeding import Fed, as_records, feed, is_accounted_for, is_message, served
 from tests.builders import (
     NOW_MS,
     a_catalog,
@@ -62,8 +62,8 @@ from tests.builders import (
     owned,
 )
 from tests.malformed import EXAMPLES, JSON, fuzz, senseless, spoilt
-from tests.models.broker import Broker, Group, connected
-from tests.models.test_plans import Idle
+from tests.stateful.broker import Broker, Group, connected
+from tests.stateful.test_plans import Idle
 
 CATALOG = a_catalog()
 SETTINGS = load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}, "planner": {"policy": "random-split"}})

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from agents import catalogs
 from agents.engines import Engine, PaintTask
 from agents.engines.diffusers_engine import load
-from planner.catalog import Variant
-from planner.loading import Loading
-from planner.options import settle
+from planner.catalog.loading import Loading
+from planner.catalog.options import settle
+from planner.catalog.parse import Variant
 from schemas.messages import PaintOptions
+from streams.catalogs import catalogs
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no CUDA device here")
 

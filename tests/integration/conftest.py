@@ -9,12 +9,15 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from streams import admin, broker, broker_jars, broker_java, broker_record
-from streams.producer import KafkaRecordProducer
+from streams.broker import embedded, java, record
+from streams.broker import jars as broker_jars
+from streams.kafka import clients
+from streams.kafka.producer import KafkaRecordProducer
 from streams.settings import Settings, load
+from tests.paths import ROOT
 from tests.patience import PATIENCE_S
 
-PROJECT_KAFKA = pathlib.Path(__file__).resolve().parents[2] / ".pochade" / "kafka"
+PROJECT_KAFKA = ROOT / ".pochade" / "kafka"
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -29,8 +32,8 @@ def only_our_settings() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def new_home(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], pathlib.Path]:
     """Makes empty homes that share the project's jars, so that only the first test run fetches them."""
-    with contextlib.suppress(broker_jars.JavaMissing), broker_record.locked(PROJECT_KAFKA):
-        broker_java.prepare(PROJECT_KAFKA, print)
+    with contextlib.suppress(broker_jars.JavaMissing), record.locked(PROJECT_KAFKA):
+        java.prepare(PROJECT_KAFKA, print)
 
     def make() -> pathlib.Path:
         home = tmp_path_factory.mktemp("home")
@@ -48,25 +51,25 @@ def broker_home(new_home: Callable[[], pathlib.Path]) -> Iterator[pathlib.Path]:
     home = new_home()
     settings = load({"home": home})
     try:
-        broker.ensure(settings)
+        embedded.ensure(settings)
         yield home
     finally:
-        broker.stop(settings)
-        assert broker.find(settings) is None, f"a broker still runs in {home}"
+        embedded.stop(settings)
+        assert embedded.find(settings) is None, f"a broker still runs in {home}"
 
 
 @pytest.fixture(scope="session", name="broker")
-def broker_address(broker_home: pathlib.Path) -> broker.Address:
+def broker_address(broker_home: pathlib.Path) -> embedded.Address:
     """The address of the session's broker."""
-    found = broker.find(load({"home": broker_home}))
+    found = embedded.find(load({"home": broker_home}))
     assert found is not None, "the session's broker died"
     return found
 
 
 def delete_topics(own: Settings) -> None:
     """Leave nothing of a deployment on the broker."""
-    if names := admin.own_topics(own):
-        client = AdminClient(admin.client_config(own))  # must live until the answers are here
+    if names := clients.own_topics(own):
+        client = AdminClient(clients.client_config(own))  # must live until the answers are here
         for deleted in client.delete_topics(names).values():
             deleted.result(PATIENCE_S)
 
@@ -82,7 +85,7 @@ def settings(broker_home: pathlib.Path) -> Iterator[Settings]:
 @pytest.fixture
 def producer(settings: Settings) -> Iterator[KafkaRecordProducer]:
     """A producer of a deployment of the test's own, whose topics are there."""
-    admin.create_topics(settings)
+    clients.create_topics(settings)
     producer = KafkaRecordProducer(settings)
     yield producer
     producer.close()

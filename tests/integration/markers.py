@@ -3,7 +3,7 @@
 from confluent_kafka import Producer
 
 from schemas.topics import RESULTS
-from streams.admin import client_config, topic_name
+from streams.kafka.clients import client_config, topic_name
 from streams.settings import Settings
 
 

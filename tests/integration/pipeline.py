@@ -10,15 +10,15 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from replay.processes import RoleProcess, role_process, spawn
+from replay.local.processes import RoleProcess, role_process, spawn
 from schemas.ids import new_request_id
 from schemas.messages import GenerateRequest, Heartbeat, Plan, Result
 from schemas.record import Incoming, Outgoing
 from schemas.topics import DLQ, FLEET, PLAN, PLAN_KEY, PROMPTS, RESULTS
-from streams.admin import create_topics
-from streams.codec import decode, decode_result, encode
-from streams.producer import KafkaRecordProducer, send_all
-from streams.reading import Follower, now_ms
+from streams.codec.avro import decode, decode_result, encode
+from streams.kafka.clients import create_topics
+from streams.kafka.consumer import Follower, now_ms
+from streams.kafka.producer import KafkaRecordProducer, send_all
 from streams.settings import Settings
 from tests.integration.waiting import ask, poll_until
 

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
-from replay.processes import Child, spawn
-from streams import broker_java, broker_probe
-from streams.broker_config import HOST, free_ports, properties, render
+from replay.local.processes import Child, spawn
+from streams.broker import java as broker_java
+from streams.broker import probe
+from streams.broker.config import HOST, free_ports, properties, render
 from tests.certificates import Authority
 from tests.patience import PATIENCE_S
 
@@ -65,7 +66,7 @@ class SecureBroker:
         assert done.returncode == 0, done.stdout + done.stderr
         run = broker_java.command(java, jars, self.folder, "kafka.Kafka", str(settings))
         self._process = process = spawn([run[0], *self.jvm, *run[1:]], self.log)
-        broker_probe.probe(self.admin(), PATIENCE_S, is_alive=lambda: process.poll() is None)
+        probe.probe(self.admin(), PATIENCE_S, is_alive=lambda: process.poll() is None)
         return self
 
     def stop(self) -> None:
@@ -89,7 +90,7 @@ class SecureBroker:
 
     def admin(self) -> dict[str, str]:
         """librdkafka's configuration of the superuser."""
-        return broker_probe.client_config(self.address(), self.scram(ADMIN, ADMIN_PASSWORD))
+        return probe.client_config(self.address(), self.scram(ADMIN, ADMIN_PASSWORD))
 
     def set_passwords(self, passwords: Mapping[str, str]) -> None:
         """Create SCRAM users, or change their passwords."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import tomlkit
 from click.testing import CliRunner, Result
 
-from replay.processes import role_process, spawn
+from replay.local.processes import role_process, spawn
 from streams import cli
 from streams.settings import Settings, load
 from tests.integration.secure_broker import SecureBroker

@@ -7,10 +7,10 @@ from confluent_kafka import Consumer
 
 from schemas import topics
 from schemas.record import Outgoing
-from streams.attendance import attendance
-from streams.deployment_checks import Attendance
-from streams.groups import member_config
-from streams.producer import KafkaRecordProducer, send_all
+from streams.kafka.groups import member_config
+from streams.kafka.producer import KafkaRecordProducer, send_all
+from streams.operator.attendance import attendance
+from streams.operator.deployment_checks import Attendance
 from streams.settings import Settings
 from tests.integration.waiting import poll_until
 

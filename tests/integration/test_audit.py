@@ -4,15 +4,15 @@ import dataclasses
 
 import pytest
 
-from planner.outcomes import expired, result_of
-from replay.audit.figures import verdict
-from replay.audit.reading import audit
+from planner.serving.outcomes import expired, result_of
+from replay.verify.audit.figures import verdict
+from replay.verify.audit.reading import audit
 from schemas.messages import Result
 from schemas.record import Outgoing
 from schemas.topics import PROMPTS, RESULTS
-from streams.codec import encode
-from streams.producer import KafkaRecordProducer, send_all
-from streams.reading import now_ms
+from streams.codec.avro import encode
+from streams.kafka.consumer import now_ms
+from streams.kafka.producer import KafkaRecordProducer, send_all
 from streams.settings import Settings
 from tests.builders import a_classified, a_request
 from tests.integration.waiting import poll_until

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from streams import admin, broker, broker_probe
+from streams.broker import embedded as broker
+from streams.broker import probe
+from streams.kafka import clients
 from streams.settings import Settings, load
 from tests.integration.waiting import poll_until
 
@@ -64,7 +66,7 @@ def test_a_ledger_is_told_and_leaves_no_topics_on_a_configured_cluster(there: tu
     home, _ = there
 
     def is_clean() -> bool:  # a deletion is done before every broker's metadata says so
-        topics = broker_probe.probe(admin.client_config(load({"home": home})), 10).topics
+        topics = probe.probe(clients.client_config(load({"home": home})), 10).topics
         return not [name for name in topics if name.startswith("t-bench-")]
 
     poll_until(is_clean, "the topics gone")

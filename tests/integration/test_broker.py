@@ -17,11 +17,12 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_f
 
 from schemas.errors import PochadeError
 from schemas.topics import DLQ, TABLE
-from streams import admin, broker_record
-from streams import broker as embedded
-from streams.broker_config import HOST, Ports, free_ports
-from streams.broker_process import Process
-from streams.broker_record import Record
+from streams.broker import embedded
+from streams.broker import record as broker_record
+from streams.broker.config import HOST, Ports, free_ports
+from streams.broker.process import Process
+from streams.broker.record import Record
+from streams.kafka import clients
 from streams.settings import Settings, load
 from tests.integration.calling import POCHADE, pochade, status
 from tests.integration.waiting import poll_until
@@ -52,14 +53,14 @@ def processes(settings: Settings) -> tuple[Process, Process]:
 
 
 def write(settings: Settings, value: bytes) -> None:
-    producer = Producer({**admin.client_config(settings), "acks": "all"})
-    producer.produce(admin.topic_name(settings, DLQ), value, partition=0)
+    producer = Producer({**clients.client_config(settings), "acks": "all"})
+    producer.produce(clients.topic_name(settings, DLQ), value, partition=0)
     assert producer.flush(30) == 0
 
 
 def read_all(settings: Settings) -> list[bytes]:
-    topic = TopicPartition(admin.topic_name(settings, DLQ), 0, 0)
-    consumer = Consumer({**admin.client_config(settings), "group.id": "reader", "enable.auto.commit": "false"})
+    topic = TopicPartition(clients.topic_name(settings, DLQ), 0, 0)
+    consumer = Consumer({**clients.client_config(settings), "group.id": "reader", "enable.auto.commit": "false"})
     try:
         # a broker that just came back may not lead its partitions yet; unlike reading, this call does not retry
         patient = Retrying(
@@ -104,14 +105,14 @@ def test_two_starts_at_once_are_one_broker(home: pathlib.Path) -> None:
 def test_a_killed_broker_is_found_dead_and_restarted_on_its_data_and_port(home: pathlib.Path) -> None:
     settings = load({"home": home})
     address = embedded.ensure(settings)
-    admin.create_topics(settings)
+    clients.create_topics(settings)
     write(settings, b"survivor")
     killed, registry = processes(settings)
     os.kill(killed.pid, signal.SIGKILL)
     poll_until(lambda: not killed.is_alive(), "the broker is dead")
     assert embedded.find(settings) is None
     with pytest.raises(PochadeError, match="run `pochade up`"):
-        admin.client_config(settings)
+        clients.client_config(settings)
 
     assert embedded.ensure(settings) == address
     assert not registry.is_alive()  # it has a successor on its port
@@ -122,7 +123,7 @@ def test_a_killed_broker_is_found_dead_and_restarted_on_its_data_and_port(home: 
 def test_a_broker_whose_ports_were_taken_meanwhile_comes_back_on_others_with_its_data(home: pathlib.Path) -> None:
     settings = load({"home": home})
     before = embedded.ensure(settings)
-    admin.create_topics(settings)
+    clients.create_topics(settings)
     write(settings, b"survivor")
     embedded.stop(settings)
     with socket.create_server((HOST, int(before.bootstrap.rpartition(":")[2]))):

@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from agents.ledger import Ledger
-from replay.audit.figures import verdict
-from replay.audit.reading import audit
+from agents.ledger.role import Ledger
+from replay.verify.audit.figures import verdict
+from replay.verify.audit.reading import audit
 from schemas.record import Outgoing
 from schemas.topics import OUTCOMES, PROMPTS, RESULTS, TABLE
-from streams import snapshot
-from streams.admin import client_config, create_topics, topic_name
-from streams.broker_cluster import BrokerCluster
-from streams.codec import encode
-from streams.producer import KafkaRecordProducer
+from streams.broker.cluster import BrokerCluster
+from streams.codec.avro import encode
+from streams.kafka import snapshot
+from streams.kafka.clients import client_config, create_topics, topic_name
+from streams.kafka.producer import KafkaRecordProducer
 from streams.settings import Settings
 from tests.builders import a_request, an_outcome
 from tests.integration.clusters import on, running_cluster

@@ -9,9 +9,9 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from schemas.errors import PochadeError
 from schemas.topics import RESULTS, TABLE
-from streams import admin, broker_probe
-from streams import broker as embedded
-from streams.broker_config import HOST, free_ports
+from streams.broker import embedded, probe
+from streams.broker.config import HOST, free_ports
+from streams.kafka import clients
 from streams.settings import Settings, load
 from tests.integration.calling import pochade, status
 from tests.patience import PATIENCE_S
@@ -57,29 +57,29 @@ def test_a_cluster_that_does_not_let_us_in_says_why(
     if protocol != "SSL":
         properties |= {"sasl.mechanism": "PLAIN", "sasl.username": "u", "sasl.password": "p"}
     settings = load({"home": tmp_path, "kafka": {"bootstrap_servers": broker.bootstrap, "properties": properties}})
-    with pytest.raises(broker_probe.Unreachable, match=reason):
+    with pytest.raises(probe.Unreachable, match=reason):
         embedded.ensure(settings)
 
 
 def test_topics_are_created_once_with_the_tables_partitions_and_configuration(settings: Settings) -> None:
-    created = admin.create_topics(settings, ["tiny-light"])
+    created = clients.create_topics(settings, ["tiny-light"])
     assert len(created) == len(TABLE) + 1
-    assert admin.topic_name(settings, "jobs.tiny-light.v1") in created
-    assert admin.create_topics(settings, ["tiny-light"]) == []
-    assert admin.create_topics(settings, ["tiny-light", "tiny-heavy"]) == [
-        admin.topic_name(settings, "jobs.tiny-heavy.v1")
+    assert clients.topic_name(settings, "jobs.tiny-light.v1") in created
+    assert clients.create_topics(settings, ["tiny-light"]) == []
+    assert clients.create_topics(settings, ["tiny-light", "tiny-heavy"]) == [
+        clients.topic_name(settings, "jobs.tiny-heavy.v1")
     ]
-    metadata = broker_probe.probe(admin.client_config(settings), 10).topics
+    metadata = probe.probe(clients.client_config(settings), 10).topics
     for topic in TABLE:
-        assert len(metadata[admin.topic_name(settings, topic.name)].partitions) == topic.partitions
+        assert len(metadata[clients.topic_name(settings, topic.name)].partitions) == topic.partitions
     assert len(metadata[created[0]].partitions) > 0
     results = next(topic for topic in TABLE if topic.name == RESULTS)
-    resource = ConfigResource(ResourceType.TOPIC, admin.topic_name(settings, RESULTS))
-    client = AdminClient(admin.client_config(settings))
+    resource = ConfigResource(ResourceType.TOPIC, clients.topic_name(settings, RESULTS))
+    client = AdminClient(clients.client_config(settings))
     told = client.describe_configs([resource])[resource].result(timeout=PATIENCE_S)
     assert {name: told[name].value for name in results.config} == results.config
 
 
 def test_what_the_cluster_refuses_says_what_to_do(settings: Settings) -> None:
     with pytest.raises(PochadeError, match=r"refused to create topic .*jobs\.not a name.*Grant CREATE"):
-        admin.create_topics(settings, ["not a name"])
+        clients.create_topics(settings, ["not a name"])

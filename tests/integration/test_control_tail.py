@@ -7,15 +7,16 @@ from unittest import mock
 import pytest
 
 from agents.commands.plan_reading import published
-from agents.views import PlanView
+from agents.runtime.views import PlanView
 from schemas.messages import Pin, Plan, Route
 from schemas.record import Incoming, Outgoing
 from schemas.topics import PIN_KEY, PLAN, PLAN_KEY
-from streams import control_tail, reading
-from streams.codec import encode
-from streams.control_tail import ControlLog, Place, newest, plan_of
-from streams.headers import FACT
-from streams.producer import KafkaRecordProducer, send_all
+from streams.codec.avro import encode
+from streams.codec.headers import FACT
+from streams.control import tail
+from streams.control.tail import ControlLog, Place, newest, plan_of
+from streams.kafka import consumer
+from streams.kafka.producer import KafkaRecordProducer, send_all
 from streams.settings import Settings
 from tests.builders import a_catalog, a_plan
 
@@ -42,8 +43,8 @@ def counted() -> Iterator[list[int]]:
         read.append(1)
         return one(message, prefix)  # type: ignore[arg-type]
 
-    one = reading.incoming
-    with mock.patch.object(reading, "incoming", incoming), mock.patch.object(control_tail, "incoming", incoming):
+    one = consumer.incoming
+    with mock.patch.object(consumer, "incoming", incoming), mock.patch.object(tail, "incoming", incoming):
         yield read
 
 

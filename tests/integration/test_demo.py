@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from planner.policies import DEFAULT, JUDGES_ALL
-from replay.processes import spawn
+from replay.local.processes import spawn
 from tests.integration.waiting import poll_until
 from tests.patience import PATIENCE_S
 

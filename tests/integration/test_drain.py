@@ -8,16 +8,16 @@ import pytest
 from schemas.messages import ImageGenerated, Status
 from schemas.record import Incoming
 from schemas.topics import IMAGES
-from streams.admin import create_topics
-from streams.codec import decode
-from streams.reading import Follower
+from streams.codec.avro import decode
+from streams.kafka.clients import create_topics
+from streams.kafka.consumer import Follower
 from streams.settings import Settings, load
 from tests.integration.pipeline import Pipeline
+from tests.paths import CATALOGS
 from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 
-CATALOGS = pathlib.Path(__file__).parents[2] / "infra" / "catalogs"
 MEASURED = "latency_ms = { 1 = 200, 2 = 243, 4 = 413, 8 = 763 }"
 JOB_MS = 2000
 

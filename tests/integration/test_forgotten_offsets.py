@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from agents import resuming
-from agents.job_source import JobSource, Taken
-from agents.resuming import settle
+from agents.worker import resuming
+from agents.worker.jobs import JobSource, Taken
+from agents.worker.resuming import settle
 from schemas import topics
 from schemas.record import Outgoing
 from schemas.topics import full_name, jobs_topic, worker_group
-from streams import admin
-from streams.group_progress import Unread, unread
-from streams.producer import KafkaRecordProducer, send_all
-from streams.reading import now_ms
+from streams.kafka import clients
+from streams.kafka.consumer import now_ms
+from streams.kafka.offsets import Unread, unread
+from streams.kafka.producer import KafkaRecordProducer, send_all
 from streams.settings import Settings
 from tests.integration.waiting import poll_until
 from tests.patience import PATIENCE_S
@@ -32,7 +32,7 @@ def everything_is_long_ago(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def own(settings: Settings, producer: KafkaRecordProducer) -> Settings:  # noqa: ARG001  makes the topics
-    admin.create_topics(settings, ["light"])
+    clients.create_topics(settings, ["light"])
     return settings
 
 
@@ -69,7 +69,7 @@ def names(taken: list[Taken]) -> list[str]:
 
 def forget_offsets(settings: Settings) -> None:
     group = worker_group(settings.kafka.prefix, "light")
-    client = AdminClient(admin.client_config(settings))
+    client = AdminClient(clients.client_config(settings))
     client.delete_consumer_groups([group])[group].result(PATIENCE_S)
 
 

@@ -5,10 +5,10 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from schemas.record import Outgoing
 from schemas.topics import EVENTS, full_name
-from streams.admin import client_config
-from streams.group_progress import Unread, refresh, unread
-from streams.passing import patiently
-from streams.producer import KafkaRecordProducer, send_all
+from streams.kafka.clients import client_config
+from streams.kafka.errors import patiently
+from streams.kafka.offsets import Unread, refresh, unread
+from streams.kafka.producer import KafkaRecordProducer, send_all
 from streams.settings import Settings
 from tests.integration.waiting import poll_until
 from tests.patience import PATIENCE_S

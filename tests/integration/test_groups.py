@@ -5,12 +5,12 @@ import contextlib
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from agents.job_source import JobSource
+from agents.worker.jobs import JobSource
 from schemas.record import Outgoing
 from schemas.topics import jobs_topic
-from streams import admin, groups
-from streams.group_terms import Timeouts, wanted_timeouts
-from streams.producer import KafkaRecordProducer, send_all
+from streams.kafka import clients, groups
+from streams.kafka.group_terms import Timeouts, wanted_timeouts
+from streams.kafka.producer import KafkaRecordProducer, send_all
 from streams.settings import Settings
 from tests.integration.waiting import poll_until
 from tests.patience import PATIENCE_S
@@ -26,7 +26,7 @@ def with_session(settings: Settings, session_ms: int) -> Settings:
 
 def timeouts(settings: Settings, group: str) -> Timeouts:
     resource = ConfigResource(ResourceType.GROUP, group)
-    client = AdminClient(admin.client_config(settings))
+    client = AdminClient(clients.client_config(settings))
     told = client.describe_configs([resource])[resource].result(timeout=PATIENCE_S)
     names = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
     return Timeouts(*(int(told[name].value) for name in names))
@@ -56,7 +56,7 @@ def test_a_job_source_of_the_classic_protocol_takes_and_commits_as_the_other_doe
     kafka = settings.kafka.model_copy(update={"group_protocol": "classic"})
     classic = settings.model_copy(update={"kafka": kafka})
     topic = jobs_topic("light", 1).name
-    admin.create_topics(settings, ["light"])
+    clients.create_topics(settings, ["light"])
     send_all(producer, [Outgoing(topic=topic, key=None, value=b"%d" % n, partition=0) for n in range(3)])
     with contextlib.closing(JobSource(classic, "light")) as source:
         (first,) = poll_until(lambda: source.take(1, 0.1), "the first job")

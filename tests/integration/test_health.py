@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from replay.processes import role_process, spawn
+from replay.local.processes import role_process, spawn
 from schemas.messages import GenerateRequest
 from schemas.record import Outgoing
 from schemas.topics import PROMPTS
-from streams.admin import create_topics
-from streams.codec import encode
-from streams.producer import KafkaRecordProducer, send_all
+from streams.codec.avro import encode
+from streams.kafka.clients import create_topics
+from streams.kafka.producer import KafkaRecordProducer, send_all
 from streams.settings import Settings
 from tests.integration.waiting import ask, poll_until
 

@@ -5,11 +5,11 @@ import contextlib
 import pytest
 from confluent_kafka import TopicPartition
 
-from agents.job_source import JobSource
+from agents.worker.jobs import JobSource
 from schemas.record import Outgoing
 from schemas.topics import full_name, jobs_topic
-from streams.admin import create_topics
-from streams.producer import KafkaRecordProducer, send_all
+from streams.kafka.clients import create_topics
+from streams.kafka.producer import KafkaRecordProducer, send_all
 from streams.settings import Settings
 from tests.integration.waiting import poll_until
 

@@ -7,15 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from agents.lane import Lane
-from agents.ledger import Ledger
+from agents.ledger.partition import Lane
+from agents.ledger.role import Ledger
 from schemas.messages import Outcome, Result, Status
 from schemas.record import Incoming, Outgoing
 from schemas.topics import DLQ, OUTCOMES, RESULTS
-from streams.admin import client_config, create_topics, topic_name
-from streams.codec import decode, encode
-from streams.producer import KafkaRecordProducer, send_all
-from streams.reading import Follower, now_ms
+from streams.codec.avro import decode, encode
+from streams.kafka.clients import client_config, create_topics, topic_name
+from streams.kafka.consumer import Follower, now_ms
+from streams.kafka.producer import KafkaRecordProducer, send_all
 from streams.settings import Settings
 from tests.builders import a_request, an_outcome
 from tests.integration.waiting import poll_until

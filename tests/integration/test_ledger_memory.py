@@ -18,22 +18,22 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from agents import ledger_topics
-from agents.lane import Lane
-from agents.ledger import Ledger
-from agents.ledger_topics import LedgerTopics
-from agents.remembered import CHUNK_REST
-from planner.ended_ids import DIGEST_BYTES
+from agents.ledger import topics
+from agents.ledger.partition import Lane
+from agents.ledger.remembered import CHUNK_REST
+from agents.ledger.role import Ledger
+from agents.ledger.topics import LedgerTopics
+from planner.serving.ended_ids import DIGEST_BYTES
 from schemas.messages import Result, Status
 from schemas.record import Incoming
 from schemas.topics import CLASSIFIED, DAY_MS, DLQ, ENDED, OUTCOMES, RESULTS
-from streams import snapshot
-from streams.admin import client_config, create_topics, topic_name
-from streams.codec import decode, encode
-from streams.headers import DEADLINE
-from streams.partitioner import partition_of
-from streams.producer import KafkaRecordProducer
-from streams.reading import now_ms
+from streams.codec.avro import decode, encode
+from streams.codec.headers import DEADLINE
+from streams.kafka import snapshot
+from streams.kafka.clients import client_config, create_topics, topic_name
+from streams.kafka.consumer import now_ms
+from streams.kafka.partitioner import partition_of
+from streams.kafka.producer import KafkaRecordProducer
 from streams.settings import Settings
 from tests.builders import a_classified, a_request, an_outcome
 from tests.integration.waiting import poll_until
@@ -113,7 +113,7 @@ def running(settings: Settings) -> Iterator[Ledger]:
 
 def read_offsets(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Where each recovery begins to read `results`."""
-    from agents import remembered
+    from agents.ledger import remembered
 
     begun, read_past = list[int](), remembered.read_past
 
@@ -175,7 +175,7 @@ def test_chunks_of_a_topic_that_was_made_anew_hide_none_of_its_results(made: Set
 def test_what_the_cluster_tells_of_the_topics_is_taken_over(made: Settings) -> None:
     alter(made, RESULTS, max__message__bytes="4000", retention__ms=str(3 * DAY_MS))
     alter(made, ENDED, retention__ms=str(2 * DAY_MS))
-    told = ledger_topics.ask(made)
+    told = topics.ask(made)
     assert (told.most(RESULTS), told.batch_bytes, told.window_ms) == (3800, 4000, 3 * DAY_MS)
     assert (told.partitions, told.has_ended, len(told.ids)) == (4, True, 5)
 
@@ -186,7 +186,7 @@ def test_one_result_above_what_its_topic_takes_ends_failed_and_the_others_as_the
 ) -> None:
     # 38 sessions in two minutes, and nothing of that partition ended any more
     alter(made, RESULTS, max__message__bytes="4000")
-    known = dataclasses.replace(ledger_topics.ask(made), partitions=0)  # these ids belong anywhere
+    known = dataclasses.replace(topics.ask(made), partitions=0)  # these ids belong anywhere
     lane = Lane(made, PARTITION, known if is_told else LedgerTopics())
     long = a_request(request_id="r-2", prompt="x" * 6000)
     outcomes = [outcome(n, f"r-{n}", status=Status.EXPIRED, **({"request": long} if n == 2 else {})) for n in range(6)]

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from agents.commands.plan_reading import published
-from agents.planning.loop import PlannerLoop
-from agents.views import FleetView, PlanView
-from streams.admin import create_topics
-from streams.lease import KafkaLease
-from streams.reading import now_ms
+from agents.planner.loop import PlannerLoop
+from agents.runtime.views import FleetView, PlanView
+from streams.kafka.clients import create_topics
+from streams.kafka.consumer import now_ms
+from streams.kafka.lease import KafkaLease
 from streams.settings import Settings
 from tests.builders import a_catalog
 from tests.integration.waiting import poll_until

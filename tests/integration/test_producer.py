@@ -6,12 +6,12 @@ import pytest
 
 from schemas.record import Delivered, Incoming
 from schemas.topics import EVENTS
-from streams.admin import create_topics
-from streams.producer import KafkaRecordProducer
-from streams.reading import Follower
+from streams.kafka.clients import create_topics
+from streams.kafka.consumer import Follower
+from streams.kafka.producer import KafkaRecordProducer
 from streams.settings import Settings
 from tests.integration.waiting import poll_until
-from tests.streams.producer_contract import ReadBack, RecordProducerContract, Written
+from tests.streams.kafka.producer_contract import ReadBack, RecordProducerContract, Written
 
 pytestmark = pytest.mark.integration
 

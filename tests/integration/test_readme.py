@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from tests.paths import ROOT
+
 BLOCKS = re.findall(r"^```bash\n(.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S)
 MAKE = [block for block in BLOCKS if block.startswith("make ")]
 BY_HAND = [block for block in BLOCKS if not block.startswith("make ")]

@@ -13,14 +13,14 @@ from collections.abc import Iterator
 import pytest
 from click.testing import CliRunner, Result
 
-from replay.live.presence import absent, members
-from replay.processes import role_process, spawn
-from replay.readiness import Readiness
-from replay.simulation.hops import RANKS
+from replay.load.presence import absent, members
+from replay.local.processes import role_process, spawn
+from replay.local.readiness import Readiness
+from replay.simulation.draws.hops import RANKS
 from schemas.topics import FLEET, PLAN, RESULTS
 from streams import cli
-from streams.admin import create_topics
-from streams.reading import Follower
+from streams.kafka.clients import create_topics
+from streams.kafka.consumer import Follower
 from streams.settings import Settings
 from tests.integration.waiting import poll_until
 from tests.patience import PATIENCE_S

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import pytest
 
 from schemas.messages import Status
-from streams.admin import create_topics
+from streams.kafka.clients import create_topics
 from streams.settings import Settings, load
-from streams.store import StoreUnavailable
-from streams.stores import open_store
+from streams.store.open import open_store
+from streams.store.port import StoreUnavailable
 from tests.integration.pipeline import Pipeline
-from tests.streams.s3_server import s3_server, set_up_credentials
+from tests.streams.store.s3_server import s3_server, set_up_credentials
 
 pytestmark = pytest.mark.integration
 

@@ -17,13 +17,14 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from replay.processes import role_process
+from replay.local.processes import role_process
 from schemas.access import OPERATOR, ROLES, WHO
 from schemas.errors import PochadeError
-from streams import acls, broker_probe
-from streams.access_check import AccessDenied, check_access
-from streams.acl_admin import create_acls
-from streams.acls import principals
+from streams.broker import probe
+from streams.security import acls
+from streams.security.access_check import AccessDenied, check_access
+from streams.security.acl_admin import create_acls
+from streams.security.acls import principals
 from tests.certificates import Authority
 from tests.integration.conftest import PROJECT_KAFKA
 from tests.integration.secure_broker import ADMIN, ADMIN_PASSWORD, SecureBroker
@@ -170,7 +171,7 @@ def test_who_is_not_let_in_reads_which_and_what_to_do(
     broker: SecureBroker, deployment: Deployment, tmp_path: pathlib.Path, kind: str, told: str
 ) -> None:
     properties, listener = shown(broker, kind, Authority(tmp_path, "foreign"))
-    with pytest.raises(broker_probe.NotLetIn, match=told):
+    with pytest.raises(probe.NotLetIn, match=told):
         check_access(deployment.settings(properties, listener), ["ledger"], VARIANTS)
 
 

@@ -12,12 +12,12 @@ from schemas.messages import GenerateRequest
 from schemas.record import Outgoing
 from schemas.topics import PROMPTS, PROMPTS_BATCH, RESULTS
 from streams.cli import main
-from streams.codec import encode
-from streams.producer import KafkaRecordProducer, send_all
-from streams.reading import now_ms
+from streams.codec.avro import encode
+from streams.kafka.consumer import now_ms
+from streams.kafka.producer import KafkaRecordProducer, send_all
+from streams.kafka.snapshot import past
+from streams.kafka.window import between
 from streams.settings import Settings
-from streams.snapshot import past
-from streams.window import between
 from tests.integration.markers import end_with_markers
 from tests.integration.waiting import poll_until
 

@@ -8,19 +8,19 @@ from unittest import mock
 
 import pytest
 
-from replay.processes import role_process, spawn
+from replay.local.processes import role_process, spawn
 from schemas.ids import new_request_id
 from schemas.messages import GenerateRequest, Result, Status
 from schemas.record import Incoming, Outgoing
 from schemas.topics import DLQ, PROMPTS, RESULTS, SCHEMAS
-from streams.admin import create_topics, own_topics, topic_name
-from streams.codec import decode_result, encode
+from streams.codec.avro import decode_result, encode
+from streams.codec.schema_topic import entry_in, told
 from streams.commands.opening import client
-from streams.producer import KafkaRecordProducer, send_all
-from streams.reading import Follower, now_ms
-from streams.schema_topic import entry_in, told
+from streams.kafka.clients import create_topics, own_topics, topic_name
+from streams.kafka.consumer import Follower, now_ms
+from streams.kafka.producer import KafkaRecordProducer, send_all
+from streams.kafka.snapshot import past
 from streams.settings import Settings
-from streams.snapshot import past
 from tests.integration.waiting import ask, poll_until
 from tests.next_release import SILENT, written
 from tests.patience import PATIENCE_S

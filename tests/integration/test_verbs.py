@@ -12,10 +12,10 @@ from confluent_kafka import Consumer, TopicPartition
 
 from schemas.messages import GenerateJob, Status
 from schemas.topics import DLQ, IMAGES, RESULTS, TABLE, full_name, jobs_topic
-from streams import snapshot
-from streams.admin import client_config
-from streams.client import RequestClient
-from streams.codec import decode
+from streams.codec.avro import decode
+from streams.kafka import snapshot
+from streams.kafka.clients import client_config
+from streams.operator.client import RequestClient
 from streams.settings import Settings, load
 from tests.integration.pipeline import Pipeline, running_pipeline
 from tests.patience import PATIENCE_S

@@ -7,13 +7,15 @@ import subprocess
 import uuid
 from collections.abc import Iterator, Mapping
 
-from streams import broker_jars, broker_java, broker_probe
-from streams.broker_config import HOST, KAFKA_VERSION, free_ports, render
-from streams.broker_process import spawn
+from streams.broker import jars as broker_jars
+from streams.broker import java as broker_java
+from streams.broker import probe
+from streams.broker.config import HOST, KAFKA_VERSION, free_ports, render
+from streams.broker.process import spawn
+from tests.paths import ROOT
 from tests.patience import PATIENCE_S
 
 FETCH_LIMIT_S = 600
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 # What one node needs that Kafka's defaults, made for three, do not give; nothing here is about groups of consumers.
 ONE_NODE = {
@@ -74,7 +76,7 @@ def kafka(
     process = spawn(broker_java.command(java, where, home, "kafka.Kafka", settings), home / "broker.log")
     try:
         address = f"{HOST}:{ports.broker}"
-        broker_probe.probe(broker_probe.starting_config(address), PATIENCE_S, process.is_alive)
+        probe.probe(probe.starting_config(address), PATIENCE_S, process.is_alive)
         yield address
     finally:
         process.stop(PATIENCE_S)

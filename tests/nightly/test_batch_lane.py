@@ -10,9 +10,9 @@ from confluent_kafka.admin import AdminClient
 
 from schemas.record import Outgoing
 from schemas.topics import PROMPTS_BATCH, full_name
-from streams.admin import client_config, create_topics
-from streams.codec import encode
-from streams.producer import KafkaRecordProducer, send_all
+from streams.codec.avro import encode
+from streams.kafka.clients import client_config, create_topics
+from streams.kafka.producer import KafkaRecordProducer, send_all
 from streams.settings import Settings, load
 from tests.builders import a_request
 from tests.integration.pipeline import ROLES, Pipeline

@@ -7,12 +7,12 @@ import time
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from agents.ledger import Ledger
+from agents.ledger.role import Ledger
 from schemas.topics import CLASSIFIED, DAY_MS, FLOW_PARTITIONS, OUTCOMES, RESULTS
-from streams.admin import client_config, create_topics, topic_name
-from streams.codec import encode
-from streams.headers import DEADLINE
-from streams.reading import now_ms
+from streams.codec.avro import encode
+from streams.codec.headers import DEADLINE
+from streams.kafka.clients import client_config, create_topics, topic_name
+from streams.kafka.consumer import now_ms
 from streams.settings import Settings
 from tests.builders import a_classified, a_request, an_outcome
 from tests.integration.conftest import broker_home, new_home, only_our_settings, settings  # noqa: F401  fixtures

@@ -16,18 +16,18 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from agents.job_source import JobSource
-from agents.ledger import Ledger
+from agents.ledger.role import Ledger
+from agents.worker.jobs import JobSource
 from schemas import topics
 from schemas.errors import PochadeError
 from schemas.record import Outgoing
 from schemas.topics import jobs_topic
-from streams import admin, snapshot
-from streams.broker_config import HOST, free_ports
-from streams.checks import Check, Verdict
-from streams.codec import encode
-from streams.examination import examine
-from streams.producer import KafkaRecordProducer, send_all
+from streams.broker.config import HOST, free_ports
+from streams.codec.avro import encode
+from streams.kafka import clients, snapshot
+from streams.kafka.producer import KafkaRecordProducer, send_all
+from streams.operator.checks import Check, Verdict
+from streams.operator.doctor import examine
 from streams.settings import Settings, load
 from tests.builders import an_outcome
 from tests.integration.waiting import poll_until
@@ -63,11 +63,11 @@ def operator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Setting
             "sasl.password": "not-so-secret",
         }
         own = {"bootstrap_servers": f"{HOST}:{port}", "prefix": PREFIX, "properties": properties}
-        admin.create_topics(everything, ["light"])
+        clients.create_topics(everything, ["light"])
         allow(everything)
         limited = load({"home": folder, "kafka": own})
         poll_until(
-            lambda: admin.own_topics(limited) == admin.own_topics(everything), "the brokers know what is allowed"
+            lambda: clients.own_topics(limited) == clients.own_topics(everything), "the brokers know what is allowed"
         )
         yield everything, limited
 
@@ -80,7 +80,7 @@ def allow(settings: Settings) -> None:
         for kind, operations in OPERATIONS.items()
         for operation in operations
     ]
-    client = AdminClient(admin.client_config(settings))
+    client = AdminClient(clients.client_config(settings))
     for made in client.create_acls(bindings).values():
         made.result(PATIENCE_S)
 
@@ -108,8 +108,8 @@ def test_doctor_names_what_is_not_granted_and_looks_at_the_rest(limited: Setting
 
 def test_a_missing_topic_that_may_not_be_made_is_an_error_that_says_what_to_have_made(limited: Settings) -> None:
     with pytest.raises(PochadeError, match=r"refused to create topic managed\.jobs\.other.*Grant CREATE"):
-        admin.create_topics(limited, ["light", "other"])
-    assert admin.create_topics(limited, ["light"]) == []
+        clients.create_topics(limited, ["light", "other"])
+    assert clients.create_topics(limited, ["light"]) == []
 
 
 def test_ledger_and_workers_run_there(limited: Settings, caplog: pytest.LogCaptureFixture) -> None:

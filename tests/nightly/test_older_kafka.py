@@ -11,11 +11,11 @@ from collections.abc import Iterator
 import pytest
 
 from schemas.messages import Status
-from streams import groups
-from streams.admin import create_topics
-from streams.broker_config import KAFKA_VERSION
-from streams.checks import Verdict
-from streams.examination import examine
+from streams.broker.config import KAFKA_VERSION
+from streams.kafka import groups
+from streams.kafka.clients import create_topics
+from streams.operator.checks import Verdict
+from streams.operator.doctor import examine
 from streams.settings import Settings, load
 from tests.integration.pipeline import Pipeline
 from tests.nightly.kafkas import kafka

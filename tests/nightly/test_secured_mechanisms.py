@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from schemas.access import ROLES, WHO
-from streams import acls
-from streams.acl_admin import create_acls
-from streams.acls import principals
+from streams.security import acls
+from streams.security.acl_admin import create_acls
+from streams.security.acls import principals
 from tests.integration.conftest import PROJECT_KAFKA
 from tests.integration.secure_broker import ADMIN, ADMIN_PASSWORD, SecureBroker
 from tests.integration.secured_deployment import PREFIX, Deployment

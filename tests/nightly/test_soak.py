@@ -15,17 +15,18 @@ import numpy as np
 import psutil
 import pytest
 
-from replay.audit.figures import verdict
-from replay.audit.reading import audit
-from replay.processes import RoleProcess
+from replay.local.processes import RoleProcess
+from replay.verify.audit.figures import verdict
+from replay.verify.audit.reading import audit
 from schemas.ids import new_request_id
 from schemas.messages import GenerateRequest
 from schemas.record import Outgoing
 from schemas.topics import PROMPTS
-from streams import broker_java, broker_probe
-from streams.broker_config import HOST, lasting_ports, properties
-from streams.codec import encode
-from streams.reading import now_ms
+from streams.broker import java as broker_java
+from streams.broker import probe
+from streams.broker.config import HOST, lasting_ports, properties
+from streams.codec.avro import encode
+from streams.kafka.consumer import now_ms
 from streams.settings import Settings, load
 from tests.integration.pipeline import Pipeline
 from tests.integration.waiting import poll_until
@@ -68,7 +69,7 @@ def bootstrap(new_home: Callable[[], pathlib.Path]) -> Iterator[str]:
     process = broker_java.launch(java, jars, folder, settings, "AAAAAAAAAAAAAAAAAAAAAQ")
     try:
         address = f"{HOST}:{ports.broker}"
-        broker_probe.probe(broker_probe.starting_config(address), PATIENCE_S, process.is_alive)
+        probe.probe(probe.starting_config(address), PATIENCE_S, process.is_alive)
         yield address
     finally:
         process.stop(PATIENCE_S)

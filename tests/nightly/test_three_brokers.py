@@ -12,16 +12,16 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from agents.lane import Lane
+from agents.ledger.partition import Lane
 from schemas.record import Delivered, Incoming, Outgoing
 from schemas.topics import FLOW_PARTITIONS, OUTCOMES, RESULTS
-from streams import snapshot
-from streams.admin import client_config, create_topics, topic_name
-from streams.broker_cluster import BrokerCluster
-from streams.codec import encode
-from streams.log_ends import LogEnds
-from streams.producer import KafkaRecordProducer, send_all
-from streams.reading import now_ms
+from streams.broker.cluster import BrokerCluster
+from streams.codec.avro import encode
+from streams.kafka import snapshot
+from streams.kafka.clients import client_config, create_topics, topic_name
+from streams.kafka.consumer import now_ms
+from streams.kafka.log_ends import LogEnds
+from streams.kafka.producer import KafkaRecordProducer, send_all
 from streams.settings import Settings
 from tests.builders import an_outcome
 from tests.chaos.running import chaos, told

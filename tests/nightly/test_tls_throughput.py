@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from replay.bench import router, traffic
-from replay.bench.site import open_site
+from replay.bench import router
+from replay.bench.environment import traffic
+from replay.bench.environment.site import open_site
 from streams.settings import load
 from tests.integration.conftest import PROJECT_KAFKA
 from tests.integration.secure_broker import ADMIN, ADMIN_PASSWORD, SecureBroker

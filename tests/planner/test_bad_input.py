@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from planner.catalog import Catalog, Cut, DeferralPoint
-from planner.deferral_seen import SeenDeferral, seen_deferral
-from planner.observation import Observation, Queue, Served, hardness_shares
-from planner.plans import check, memory_of, publish
+from planner.catalog.parse import Catalog, Cut, DeferralPoint
+from planner.control.evaluate import appraise
+from planner.control.plans import check, memory_of, publish
+from planner.control.shedding import with_admission
+from planner.control.staying import stays
+from planner.observation.deferral import SeenDeferral, seen_deferral
+from planner.observation.observation import Observation, Queue, Served, hardness_shares
 from planner.policies import POLICIES, Draft, named
-from planner.replanning.appraisal import appraise
-from planner.replanning.staying import stays
-from planner.routing import choose_level
-from planner.shedding import with_admission
+from planner.serving.routing import choose_level
 from schemas.errors import PochadeError
 from tests.builders import NOW_MS, a_catalog, a_discriminator, a_variant, a_worker, an_observation
 

@@ -1,7 +1,6 @@
 """Whatever stands in a catalog, a profile or an observation is planned with, or is an error of ours that says where."""
 
 import json
-import pathlib
 import tomllib
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,16 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner import catalog, observation_text, profiles
-from planner.hardness import InvalidReference, Reference
-from streams.shipped import INFRA
+from planner.catalog import parse as catalog
+from planner.catalog import profile
+from planner.observation import text as observation_text
+from planner.serving.hardness import InvalidReference, Reference
+from streams.catalogs.shipped import INFRA
 from tests.builders import an_observation
 from tests.malformed import DEEP, JSON, fuzz, told
+from tests.paths import ROOT
 
 CATALOGS = [(INFRA / "catalogs" / f"{name}.toml").read_text() for name in ("tiny", "profile", "sdxl-example")]
 PROFILE = json.loads((INFRA / "profiles" / "tiny.json").read_text())
 OBSERVATION = json.loads(observation_text.text_of(an_observation()))
-REFERENCE = json.loads((pathlib.Path(catalog.__file__).parent / "hardness_reference.json").read_text())
+REFERENCE = json.loads((ROOT / "planner/serving/hardness_reference.json").read_text())
 Path = tuple[Any, ...]
 
 
@@ -63,7 +65,7 @@ def is_told(parse: Callable[[], object]) -> bool:
 @fuzz(70)
 @given(odd(PROFILE))
 def test_any_values_in_a_profile(value: Any) -> None:
-    assert is_told(lambda: profiles.parse(json.dumps(value), "given"))
+    assert is_told(lambda: profile.parse(json.dumps(value), "given"))
 
 
 @fuzz(70)
@@ -94,12 +96,12 @@ def test_any_values_in_a_catalog(text: str, changes: list[tuple[int, str]]) -> N
 
 @fuzz(60)
 @given(st.text(max_size=80))
-@pytest.mark.parametrize("parse", [catalog.parse, profiles.parse, observation_text.parse])
+@pytest.mark.parametrize("parse", [catalog.parse, profile.parse, observation_text.parse])
 def test_any_text(parse: Callable[[str, str], object], text: str) -> None:
     assert is_told(lambda: parse(text, "given"))
 
 
-@pytest.mark.parametrize("parse", [catalog.parse, profiles.parse, observation_text.parse])
+@pytest.mark.parametrize("parse", [catalog.parse, profile.parse, observation_text.parse])
 def test_what_is_nested_without_end_is_told(parse: Callable[[str, str], object]) -> None:
     for text in (DEEP, f"a = {DEEP}", '{"a":' * 50_000):
         assert is_told(lambda text=text: parse(text, "given"))  # type: ignore[misc]
@@ -107,4 +109,4 @@ def test_what_is_nested_without_end_is_told(parse: Callable[[str, str], object])
 
 def test_the_shipped_ones_are_read() -> None:
     assert tomllib.loads(CATALOGS[0])
-    assert profiles.parse(json.dumps(PROFILE), "tiny").levels
+    assert profile.parse(json.dumps(PROFILE), "tiny").levels

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.plans import check, publish
+from planner.control.plans import check, publish
 from planner.policies import DEFAULT, POLICIES, Draft, InvalidParameter, named
 from schemas.errors import Unknown
 from tests.builders import a_catalog, a_variant, an_observation

@@ -6,9 +6,9 @@ from typing import Any
 
 from PIL import Image
 
-from planner.outcomes import result_of
+from planner.serving.outcomes import result_of
 from schemas.messages import ImageRef, Result, Status, Step
-from streams.store import ImageStore
+from streams.store.port import ImageStore
 from tests.builders import NOW_MS, a_classified, a_request, an_image_ref, an_outcome
 
 

@@ -2,14 +2,14 @@ import math
 
 import pytest
 
-from replay.bench import plan, quick_catalog, traffic
-from replay.bench.figures import met, per_second, percentiles, quantile, spread
-from replay.bench.skeleton import HOPS, Copying
+from replay.bench.baselines.skeleton import HOPS, Copying
+from replay.bench.environment import plan, quick_catalog, traffic
+from replay.bench.environment.figures import met, per_second, percentiles, quantile, spread
 from replay.commands.measuring import lines
 from schemas import messages
 from schemas.record import Incoming
 from schemas.topics import CLASSIFIED, IMAGES, OUTCOMES, PROMPTS, jobs_topic
-from streams.codec import decode
+from streams.codec.avro import decode
 from streams.settings import Settings
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from planner.outcomes import completed, rejected, result_of, step_of
+from planner.serving.outcomes import completed, rejected, result_of, step_of
 from replay.what_if import answer, collect, past_of, read_plan
 from schemas.errors import PochadeError
 from schemas.messages import Result, Route, Status

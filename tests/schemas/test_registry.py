@@ -6,7 +6,7 @@ import pytest
 
 from schemas.avro import avro_schema, subject_of
 from schemas.registry import MESSAGES, Registered, append_changed, by_id, latest, registered
-from streams.codec import decode, encode
+from streams.codec.avro import decode, encode
 from tests.schemas.examples import EXAMPLE_OF
 from tests.schemas.golden import GOLDEN
 

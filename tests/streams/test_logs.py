@@ -12,7 +12,7 @@ import pytest
 from schemas.errors import InvalidRecord
 from schemas.record import Incoming
 from streams import logs
-from streams.request_codec import decode_request
+from streams.codec.requests import decode_request
 from streams.settings import InvalidSettings, Logs, load
 
 PROMPT = "a portrait of my neighbour"

@@ -14,13 +14,13 @@ from schemas.errors import InvalidRecord, InvalidRequest, PochadeError
 from schemas.messages import GenerateRequest, Pin, Plan, Result, Step
 from schemas.record import Incoming, Outgoing
 from schemas.topics import PIN_KEY, PLAN_KEY
-from streams.codec import decode, decode_result, encode, encode_result
-from streams.control import take_in
-from streams.letters import NothingToDo, NotRedrivable, again, letter_of
-from streams.poison import ERROR
-from streams.request_codec import HINTS, decode_request, request_id_of
+from streams.codec.avro import decode, decode_result, encode, encode_result
+from streams.codec.poison import ERROR
+from streams.codec.requests import HINTS, decode_request, request_id_of
+from streams.control.topic import take_in
+from streams.operator.dead_letters import NothingToDo, NotRedrivable, again, letter_of
+from streams.operator.explain import steps_of, why
 from streams.settings import Settings, load
-from streams.story import steps_of, why
 from tests.malformed import DEEP, EXAMPLES, INTEGERS, JSON, TEXTS, fuzz, senseless, spoilt, told
 
 KINDS = sorted(EXAMPLES, key=lambda kind: kind.__name__)

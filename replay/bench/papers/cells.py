@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from planner.catalog import Catalog
-from planner.variant import run_ms
+from planner.catalog.entries import run_ms
+from planner.catalog.parse import Catalog
 from replay.bench.papers.names import JOINT, STEADY
 from replay.simulation import session
-from replay.simulation.catalogs import load
-from replay.simulation.figures import figures_of
+from replay.simulation.results.figures import figures_of
 from replay.simulation.run import Ran
 from replay.simulation.setup import Outage, Setup, Timing
 from replay.traces import Trace
 from schemas.messages import Plan
+from streams.catalogs.simulated import load
 
 REUSE = "+reuse"  # behind a catalog's name: its reuse levels stand in for its variants
 Parameters = tuple[tuple[str, float], ...]

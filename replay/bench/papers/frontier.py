@@ -22,7 +22,7 @@ from replay.bench.papers.names import (
     RANDOM,
     STATIC,
 )  # fmt: skip
-from replay.intervals import Difference, difference
+from replay.reports.intervals import Difference, difference
 
 LEVELS = (0.005, 0.01, 0.02, 0.05)  # of violations
 FACTORS = (0.7, 0.8, 0.9, 1.05, 1.3, 1.8, 3.0, 6.0)  # bursts of seven times the calm need the last ones

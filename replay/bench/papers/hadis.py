@@ -4,8 +4,8 @@ import dataclasses
 import itertools
 from collections import Counter
 
-from planner.catalogs.value import Catalog
-from planner.variant import run_ms
+from planner.catalog.entries import run_ms
+from planner.catalog.model import Catalog
 from replay.bench.papers.answers import Answer, Asking, Mean, Table, less, number, over_seeds, percent
 from replay.bench.papers.cells import Cell, Course, catalog_of, setup_of, with_parameters
 from replay.bench.papers.names import DIFFSERVE, HADIS, HEAVY, JOINT, LIGHT, PROTEUS

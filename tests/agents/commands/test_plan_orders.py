@@ -11,7 +11,7 @@ from agents.commands.plan import plan
 from agents.commands.plan_reading import Published
 from schemas.errors import PochadeError
 from schemas.messages import Pin
-from streams import control
+from streams.control import topic as control
 from streams.settings import load
 from tests.builders import a_cascade, a_plan
 

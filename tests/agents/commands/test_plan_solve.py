@@ -10,17 +10,16 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from agents import catalogs
 from agents.commands.plan import plan as plan_command
-from agents.planning.observation_file import idle_workers
-from agents.planning.report import Task, report
-from agents.planning.report import solved as solved_task
-from planner.observation import Observation
+from agents.planner.observation_file import idle_workers
+from agents.planner.report import Task, report
+from agents.planner.report import solved as solved_task
+from planner.observation.observation import Observation
 from planner.policies import POLICIES
+from streams.catalogs import catalogs
 from streams.settings import load
 from tests.builders import NOW_MS
-
-PUBLISHED = pathlib.Path(__file__).parents[4] / "shared" / "data" / "profiles"
+from tests.paths import PUBLISHED
 
 measured = functools.cache(catalogs.measured)
 

@@ -10,13 +10,13 @@ import torch
 from diffusers import ControlNetModel, DiffusionPipeline, StableDiffusionControlNetPipeline
 from PIL import Image
 
-from agents.models.training.lora import FILE
-from agents.world import captions, facts, renderer, scenes
+from agents.lab.training.generators.lora import FILE
+from agents.lab.world import captions, facts, renderer, scenes
+from agents.lab.world.reading import read
+from agents.lab.world.styles import ADAPTERS, BASES, POSTER, Style
 from agents.world.layout import SIZE
-from agents.world.reading import read
-from agents.world.styles import ADAPTERS, BASES, POSTER, Style
+from tests.paths import MODELS
 
-MODELS = Path(__file__).parents[3] / "infra" / "models"
 BASE = "poster"  # the base that adapters and the ControlNet are for
 
 

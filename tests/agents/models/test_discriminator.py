@@ -9,16 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agents.evaluation.ranking import auc
+from agents.lab.evaluation.ranking import auc
+from agents.lab.family import VARIANTS
+from agents.lab.painter import Painter
+from agents.lab.world import facts, renderer
 from agents.models.discriminator import KINDS, Discriminator
-from agents.models.family import VARIANTS
-from agents.models.painter import Painter
-from agents.world import facts, renderer
 from schemas.errors import PochadeError, Unknown
-from tests.agents.models.judging import an_examiner, save_discriminator, some_pictures, some_scenes
+from tests.agents.lab.training.judging import an_examiner, save_discriminator, some_pictures, some_scenes
+from tests.paths import MODELS, ROOT
 
-ROOT = Path(__file__).parents[3]
-MODELS = ROOT / "infra" / "models"
 SHIPPED = ("look", "real", "real-heavy", "embedding")
 FREE_FORM = [
     "portrait of a dancing eagle woman, intricate, artstation",

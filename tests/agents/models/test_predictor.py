@@ -10,14 +10,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.evaluation.ranking import auc
+from agents.lab.evaluation.ranking import auc
+from agents.lab.world import junk, scenes
 from agents.models.predictor import Predictor, QualityHead
-from agents.world import junk, scenes
 from schemas.errors import PochadeError
-from tests.agents.models.predictors import a_predictor_folder, a_text_side
+from tests.agents.lab.training.predictors import a_predictor_folder, a_text_side
+from tests.paths import MODELS, ROOT
 
-ROOT = Path(__file__).parents[3]
-SHIPPED = ROOT / "infra" / "models" / "classifiers" / "models"
+SHIPPED = MODELS / "classifiers" / "models"
 needs_shipped = pytest.mark.skipif(not SHIPPED.exists(), reason=f"no trained predictor in {SHIPPED}")
 PROMPTS = ["a red heart", "two blue stars above a green fish and a moon", "", "a small boat that is not red"]
 
@@ -80,8 +80,8 @@ def test_it_loads_neither_diffusers_nor_transformers_nor_spacy(tmp_path: Path) -
     folder = a_predictor_folder(tmp_path / "predictor")
     code = (
         "import sys, pathlib\n"
-        "from agents.classify import LearnedClassifier\n"
-        "from planner.classifier import Classifier\n"
+        "from agents.classifier.judges import LearnedClassifier\n"
+        "from planner.catalog.classifier import Classifier\n"
         "entry = Classifier('c', 'learned', 'f', 'models', ('light', 'heavy'))\n"
         f"LearnedClassifier.load(pathlib.Path({str(folder)!r}), entry).classify('a red heart')\n"
         "print(sorted({'diffusers', 'transformers', 'spacy', 'wordfreq'} & set(sys.modules)))"

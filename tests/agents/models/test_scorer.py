@@ -6,15 +6,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from agents.lab.training.discriminators import retrieval
+from agents.lab.training.discriminators.near_misses import reworded, settled
+from agents.lab.training.discriminators.retrieval import measure, shared_share
+from agents.lab.world import renderer, scenes
 from agents.models.saved import save
 from agents.models.scorer import WIDTH, Scorer
-from agents.models.training import retrieval
-from agents.models.training.near_misses import reworded, settled
-from agents.models.training.retrieval import measure, shared_share
-from agents.world import renderer, scenes
-from tests.agents.models.judging import a_scorer, keep_tokenizer, some_pictures, some_scenes
+from tests.agents.lab.training.judging import a_scorer, keep_tokenizer, some_pictures, some_scenes
+from tests.paths import MODELS
 
-SHIPPED = Path(__file__).parents[3] / "infra" / "models" / "scorer"
+SHIPPED = MODELS / "scorer"
 ODD = ["", "❤️ Übermut, 日本語", "word " * 300, "a red heart"]
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from agents.classify import LearnedClassifier
+from agents.classifier.judges import LearnedClassifier
+from agents.discriminator.scorers import LearnedScorer
 from agents.models.threads import one_thread
-from agents.scoring import LearnedScorer
-from planner.catalog import Classifier
-from tests.agents.models.judging import an_examiner, save_discriminator
-from tests.agents.models.predictors import a_predictor_folder
+from planner.catalog.parse import Classifier
+from tests.agents.lab.training.judging import an_examiner, save_discriminator
+from tests.agents.lab.training.predictors import a_predictor_folder
 
 
 @pytest.fixture(autouse=True)

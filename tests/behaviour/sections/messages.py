@@ -18,8 +18,8 @@ from schemas.avro import subject_of
 from schemas.messages import GenerateRequest, Result, Status
 from schemas.record import Incoming
 from schemas.registry import MESSAGES, by_id, latest
-from streams.codec import decode, encode, encode_result
-from streams.request_codec import decode_request
+from streams.codec.avro import decode, encode, encode_result
+from streams.codec.requests import decode_request
 from tests.behaviour.invoking import invoked
 from tests.behaviour.sections.records import written
 from tests.behaviour.tree import Tree

@@ -16,29 +16,31 @@ from unittest import mock
 import fastavro
 from PIL import Image
 
-from agents.classifier import Classifier
-from agents.classify import Judgement
-from agents.discriminator import Discriminator
-from agents.dispatching import Dispatcher
-from agents.heartbeat import Heart, WorkerState
-from agents.job_source import Taken
-from agents.lane import Lane
-from agents.painting import Painter
-from agents.router import Router
-from agents.tenants import Tenants
-from agents.writing import buried, event_record, job_record, outcome_record, outgoing, refused
+from agents.classifier.judges import Judgement
+from agents.classifier.role import Classifier
+from agents.discriminator.role import Discriminator
+from agents.ledger.partition import Lane
+from agents.router.dispatcher import Dispatcher
+from agents.router.role import Router
+from agents.router.tenants import Tenants
+from agents.runtime.records import buried, event_record, job_record, outcome_record, outgoing, refused
+from agents.worker.generate import Painter
+from agents.worker.heartbeat import Heart, WorkerState
+from agents.worker.jobs import Taken
 from schemas import topics
 from schemas.messages import Admission, GenerateRequest, ImageGenerated, Result, Status
 from schemas.record import Incoming, Outgoing
 from schemas.registry import by_id
-from streams import control, letters, schema_topic
-from streams.client import RequestClient
-from streams.memory import MemoryRecordProducer
-from streams.reading import now_ms
+from streams.codec import schema_topic
+from streams.control import topic as control
+from streams.kafka.consumer import now_ms
+from streams.kafka.memory import MemoryRecordProducer
+from streams.operator import dead_letters as letters
+from streams.operator.client import RequestClient
 from streams.settings import Admission as Limits
 from streams.settings import Requests, Settings, load
-from streams.store import MemoryImageStore
-from tests.agents.planning.office import Office
+from streams.store.port import MemoryImageStore
+from tests.agents.planner.office import Office
 from tests.agents.stubs import StubEngine, StubFleet, StubPlans, a_record
 from tests.builders import (
     NOW_MS,
@@ -55,7 +57,7 @@ from tests.builders import (
     an_outcome,
     owned,
 )
-from tests.models.broker import Broker, Group, connected
+from tests.stateful.broker import Broker, Group, connected
 
 DAY_MS = 86_400_000
 TRACE = "a" * 32

@@ -7,12 +7,12 @@ import pathlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from agents.classifier import Classifier
-from agents.discriminator import Discriminator
-from agents.ledger import Ledger
-from agents.planning.loop import PlannerLoop
-from agents.router import Router
-from agents.worker import Worker
+from agents.classifier.role import Classifier
+from agents.discriminator.role import Discriminator
+from agents.ledger.role import Ledger
+from agents.planner.loop import PlannerLoop
+from agents.router.role import Router
+from agents.worker.role import Worker
 from tests.behaviour.tree import ROOT, Tree, module_path, rooms
 
 ROLES: dict[str, Any] = {

@@ -48,7 +48,7 @@ def collected(tree: Tree) -> list[str]:
 
 
 def without_folders(test: str) -> str:
-    """Shorten `tests/agents/test_router.py::test_x[a/b]` to `test_router.py::test_x[a/b]`."""
+    """Shorten `tests/agents/router/test_router.py::test_x[a/b]` to `test_router.py::test_x[a/b]`."""
     path, colons, name = test.partition("::")
     return path.rpartition("/")[2] + colons + name
 
@@ -64,7 +64,7 @@ def ended(junit: Iterable[pathlib.Path]) -> list[tuple[str, str]]:
 
 
 def _id_of(place: str, name: str) -> str:
-    """The test id for a class name such as `tests.agents.test_router.Case`, the form in which pytest writes a path."""
+    """The test id for a class name such as `tests.agents.router.test_router.Case`, as pytest writes a path."""
     *_, module, rest = ["", *_split(place)]
     return "::".join([f"{module}.py", *rest, name])
 

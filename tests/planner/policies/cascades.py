@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from planner.catalog import Catalog, DeferralPoint
-from planner.catalogs.curves import PairRow
-from planner.observation import Observation
-from planner.plans import check, publish
+from planner.catalog.curves import PairRow
+from planner.catalog.parse import Catalog, DeferralPoint
+from planner.control.plans import check, publish
+from planner.observation.observation import Observation
 from planner.policies import Draft, Policy
 from tests.builders import a_catalog, a_discriminator, an_observation
 

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.approximation.switching import STAGES
-from planner.catalog import Catalog, Cut
-from planner.catalogs.measured import Measured
-from planner.draft import Draft
-from planner.plans import check, publish
+from planner.catalog.measured import Measured
+from planner.catalog.parse import Catalog, Cut
+from planner.control.plans import check, publish
+from planner.control.proposal import Draft
 from planner.policies.argus import plan
+from planner.solvers.levels.strategy_switch import STAGES
 from tests.builders import NOW_MS, a_catalog, a_variant, a_worker, an_observation
-from tests.planner.approximation.builders import a_ladder, a_reuse_ladder, three_variants
+from tests.planner.solvers.levels.builders import a_ladder, a_reuse_ladder, three_variants
 
 CLASSES = {"light": 0.6, "heavy": 0.4}
 

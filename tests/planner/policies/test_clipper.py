@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from planner.observation import Served
+from planner.observation.observation import Served
 from planner.policies import Draft, named
 from tests.builders import a_catalog, a_variant, an_observation
 

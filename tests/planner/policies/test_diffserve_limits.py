@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents import catalogs
-from planner.catalog import Catalog
-from planner.observation import Observation, Queue, Served
+from planner.catalog.parse import Catalog
+from planner.observation.observation import Observation, Queue, Served
 from planner.policies import Draft, InvalidParameter
 from planner.policies.diffserve import plan
 from schemas.errors import Unknown
+from streams.catalogs import catalogs
 from tests.planner.policies.cascades import a_fine_catalog, counts, planned, seen
 
 

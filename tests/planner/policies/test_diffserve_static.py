@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.catalog import DeferralPoint, Pair
-from planner.catalogs.curves import CascadeCurves, SharePoint
+from planner.catalog.curves import CascadeCurves, SharePoint
+from planner.catalog.parse import DeferralPoint, Pair
 from planner.policies import named
 from planner.policies.diffserve_static import balance, carry
 from tests.builders import a_catalog, a_discriminator, an_observation

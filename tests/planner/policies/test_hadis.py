@@ -1,22 +1,20 @@
 """HADIS: its published allocator's figures, what its plan rests on, and where nothing fits."""
 
 import math
-import pathlib
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents import catalogs
-from planner.catalog import Catalog
-from planner.observation import Observation, Queue
+from planner.catalog.parse import Catalog
+from planner.observation.observation import Observation, Queue
 from planner.policies import Draft, InvalidParameter
 from planner.policies.hadis import plan
 from schemas.errors import Unknown
+from streams.catalogs import catalogs
 from tests.builders import a_worker
+from tests.paths import PUBLISHED
 from tests.planner.policies.cascades import ROWS, a_table_catalog, counts, planned, quality, seen
-
-PUBLISHED = pathlib.Path(__file__).parents[4] / "shared" / "data" / "profiles"
 
 
 def drafted(observation: Observation, catalog: Catalog | None = None, **parameters: float) -> Draft:

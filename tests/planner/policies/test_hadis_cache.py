@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from planner.catalogs.curves import PairRow
-from planner.observation import Observation, Queue
+from planner.catalog.curves import PairRow
+from planner.observation.observation import Observation, Queue
 from planner.policies import Draft
 from planner.policies.hadis import BY_DEMAND, BY_DEMAND_AND_QUEUE, plan
-from planner.two_stage.cache import MOST
+from planner.solvers.two_stage.cache import MOST
 from tests.planner.policies.cascades import ROWS, a_table_catalog, counts, seen
 
 

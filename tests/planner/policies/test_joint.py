@@ -1,5 +1,4 @@
 import dataclasses
-import pathlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,19 +6,17 @@ import highspy
 import numpy as np
 import pytest
 
-from planner.catalog import parse
-from planner.catalogs.measured import Measured
-from planner.draft import Draft
-from planner.observation import Observation, Queue, WorkerView
-from planner.plans import check, publish
+from planner.catalog.measured import Measured
+from planner.catalog.parse import parse
+from planner.catalog.profile import Shares
+from planner.control.plans import check, publish
+from planner.control.proposal import Draft
+from planner.observation.observation import Observation, Queue, WorkerView
 from planner.policies import joint
-from planner.profiles import Shares
 from schemas.messages import Expected
+from tests.paths import ROOT
 
-CATALOGS = {
-    path.stem: parse(path.read_text(), path.stem)
-    for path in (pathlib.Path(__file__).parents[3] / "infra" / "catalogs").glob("*.toml")
-}
+CATALOGS = {path.stem: parse(path.read_text(), path.stem) for path in (ROOT / "infra" / "catalogs").glob("*.toml")}
 FLUID = {"percentile": 0.0, "overprovision": 1.0, "hold_s": 1e6, "indifference": 0.0}  # no queues, no cost of moves
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from planner.plans import check, publish
+from planner.control.plans import check, publish
 from planner.policies.nirvana import plan
 from tests.builders import an_observation
-from tests.planner.approximation.builders import a_ladder, a_reuse_ladder
+from tests.planner.solvers.levels.builders import a_ladder, a_reuse_ladder
 
 
 @pytest.mark.parametrize("n_workers", [0, 1, 7])

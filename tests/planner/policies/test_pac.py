@@ -4,7 +4,7 @@ import pytest
 
 from planner.policies import argus, pac
 from tests.builders import an_observation
-from tests.planner.approximation.builders import a_ladder, a_reuse_ladder
+from tests.planner.solvers.levels.builders import a_ladder, a_reuse_ladder
 
 
 @pytest.mark.parametrize("demand", [0, 30, 100, 400])

@@ -4,10 +4,10 @@ from collections import Counter
 
 import pytest
 
-from planner.plans import check, publish
+from planner.control.plans import check, publish
 from planner.policies.proteus import plan
 from tests.builders import a_catalog, an_observation
-from tests.planner.approximation.builders import a_ladder, a_reuse_ladder
+from tests.planner.solvers.levels.builders import a_ladder, a_reuse_ladder
 
 
 @pytest.mark.parametrize("n_workers", [0, 1, 2, 7])

@@ -4,10 +4,10 @@ from collections import Counter
 
 import pytest
 
-from planner.plans import check, publish
+from planner.control.plans import check, publish
 from planner.policies.sommelier import choose, plan
 from tests.builders import a_worker, an_observation
-from tests.planner.approximation.builders import a_ladder, offers
+from tests.planner.solvers.levels.builders import a_ladder, offers
 
 THREE = offers((5, 1.0), (12.5, 0.9), (50, 0.8))
 

@@ -7,16 +7,17 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from planner.outcomes import rejected, result_of
-from replay.bench import crowd, side, storm
+from planner.serving.outcomes import rejected, result_of
+from replay.bench import crowd, storm
 from replay.bench.crowd import Asked, Crowd, Due, added_ms, stream
-from replay.bench.side import Side
-from replay.bench.tally import Arrival
+from replay.bench.environment import side
+from replay.bench.environment.side import Side
+from replay.bench.environment.tally import Arrival
 from schemas.messages import Status
 from schemas.record import Outgoing
 from schemas.topics import PROMPTS_BATCH
 from streams.cli import main
-from streams.codec import encode
+from streams.codec.avro import encode
 from streams.settings import Settings
 from tests.builders import NOW_MS, a_request, an_outcome
 

@@ -8,19 +8,19 @@ from dataclasses import replace
 import pytest
 from click.testing import CliRunner
 
-from planner.approximation.level_mix import Offer
-from planner.catalogs.bands import bounds_of, cascade_table
-from planner.joint.build import problem_of
-from planner.parameters import settle
+from planner.catalog.bands import bounds_of, cascade_table
+from planner.control.parameters import settle
 from planner.policies import POLICIES, argus, clipper_light, diffserve, hadis, joint
-from replay.bench import planner_baselines as plain
+from planner.solvers.joint.build import problem_of
+from planner.solvers.levels.level_mix import Offer
+from replay.bench.baselines import planner_baselines as plain
+from replay.bench.baselines.planner_baselines import Found
+from replay.bench.environment.planner_cases import SIZES, Case, a_case, cases
+from replay.bench.environment.planner_instance import catalog, observations
 from replay.bench.planner import Effort, one_core, run, table, timed
-from replay.bench.planner_baselines import Found
-from replay.bench.planner_cases import SIZES, Case, a_case, cases
-from replay.bench.planner_instance import catalog, observations
 from replay.commands.bench import bench
-from replay.simulation.catalogs import load
 from schemas.errors import PochadeError, Unknown
+from streams.catalogs.simulated import load
 from streams.settings import Settings
 
 QUICK = Effort(solves=3, baselines=3, seconds=5.0, limit_s=5.0)
@@ -142,7 +142,7 @@ def test_the_command_prints_one_line_of_json_and_fails_for_a_worse_plan(monkeypa
     assert json.loads(fine.stdout)["worse"] == 0
 
     sides = {diffserve.plan: (lambda *_: -1.0, lambda *_: Found(0.5))}
-    monkeypatch.setattr("replay.bench.planner_cases._SIDES", sides)
+    monkeypatch.setattr("replay.bench.environment.planner_cases._SIDES", sides)
     failed = CliRunner().invoke(bench, options, obj=Settings)
     assert isinstance(failed.exception, PochadeError)
     assert "3 plans were worse" in str(failed.exception)

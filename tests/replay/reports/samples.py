@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from replay.intervals import interval
+from replay.reports.intervals import interval
 
 INTERVALS = 4
 CHANCE = "by-chance"  # plays the split by chance

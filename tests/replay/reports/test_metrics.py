@@ -11,16 +11,17 @@ import jsonschema
 import pytest
 from click.testing import CliRunner
 
-from replay.live.outcome import outcome
-from replay.live.seen import seen_of
+from replay.load.record.outcome import outcome
+from replay.load.record.seen import seen_of
 from replay.reports.metrics import METRICS, OF, signed, told
 from replay.traces import poisson
 from schemas.errors import Unknown
 from streams.cli import main
-from tests.replay.live.runs import a_history, answered, judging_plan
-from tests.replay.live.test_outcome import CREATED, IDS, TRACE, facts
+from tests.paths import ROOT
+from tests.replay.load.record.test_outcome import CREATED, IDS, TRACE, facts
+from tests.replay.load.runs import a_history, answered, judging_plan
 
-DOCUMENT = (pathlib.Path(__file__).parents[3] / "replay" / "METRICS.md").read_text()
+DOCUMENT = (ROOT / "replay" / "METRICS.md").read_text()
 BY_NAME = ("by_level", "interval", "by_seed", "workers", "thresholds", "batch")  # keys below are names of the catalog's
 WHOLE = ("setup", "made.versions", "policies.NAME.series.", "policies.NAME.planned.heavy_share",
          "policies.NAME.planned.admitted", "live.hops", "live.hops_by_time")  # told as one  # fmt: skip

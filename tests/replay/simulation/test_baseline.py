@@ -2,9 +2,9 @@
 
 import pytest
 
-from replay.simulation.catalogs import load
 from replay.simulation.session import baseline_of
 from schemas.messages import Status
+from streams.catalogs.simulated import load
 from tests.builders import a_catalog, a_variant
 from tests.replay.simulation.runs import a_setup, arrivals, one_level, ran
 

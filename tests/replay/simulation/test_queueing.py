@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from planner.queueing import erlang_c
+from planner.solvers.queueing import erlang_c
 from replay.simulation.run import Ran
 from tests.replay.simulation.runs import SERVICE_MS, a_setup, arrivals, one_level, ran
 

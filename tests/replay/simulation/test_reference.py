@@ -6,26 +6,25 @@ the reference's until the figure is the reference's; each change is only in here
 """
 
 import functools
-import pathlib
 from typing import Any
 
 import numpy as np
 import pytest
 
-from planner.admission import can_meet
-from planner.catalog import parse
-from replay.simulation import judge
-from replay.simulation.figures import Figures, figures_of
+from planner.catalog.parse import parse
+from planner.serving.admission import can_meet
 from replay.simulation.job import Job
-from replay.simulation.serving import Serving
+from replay.simulation.results.figures import Figures, figures_of
+from replay.simulation.roles import judge
+from replay.simulation.roles.serving import Serving
+from replay.simulation.roles.worker import Worker
 from replay.simulation.setup import Timing
-from replay.simulation.worker import Worker
 from replay.traces import read_trace
 from schemas.messages import Status
+from tests.paths import CATALOGS, SHARED
 from tests.replay.simulation.runs import a_setup, ran
 
-ROOT = pathlib.Path(__file__).parents[3]
-TRACE = ROOT.parent / "shared" / "data" / "traces" / "azure_functions_4to32qps.csv"
+TRACE = SHARED / "data" / "traces" / "azure_functions_4to32qps.csv"
 TWO = {"batch": 2.0}
 
 pytestmark = pytest.mark.skipif(not TRACE.exists(), reason="the published trace is not here")
@@ -37,7 +36,7 @@ def trace() -> np.ndarray:
 
 
 def simulated(policy: str, **changes: Any) -> Figures:
-    catalog = parse((ROOT / "infra" / "catalogs" / "diffserve-sdturbo.toml").read_text(), "diffserve-sdturbo")
+    catalog = parse((CATALOGS / "diffserve-sdturbo.toml").read_text(), "diffserve-sdturbo")
     timing = Timing(loads=False)
     setup = a_setup(catalog=catalog, policy=policy, workers=16, slo_ms=5000.0, timing=timing, **changes)
     return figures_of(ran(setup, trace()))

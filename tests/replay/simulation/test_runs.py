@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from planner.draft import Draft
-from planner.making import made
-from planner.observation import Observation
-from replay.simulation import planning
-from replay.simulation.figures import figures_of
+from planner.control.proposal import Draft
+from planner.control.propose import made
+from planner.observation.observation import Observation
+from replay.simulation.results.figures import figures_of
+from replay.simulation.roles import planning
 from replay.simulation.session import simulate
 from replay.simulation.setup import Timing
 from schemas.messages import Status

@@ -8,8 +8,8 @@ from click.testing import CliRunner, Result
 
 from replay.traces import COLUMN, poisson
 from streams.cli import main
+from tests.paths import PUBLISHED
 
-PUBLISHED = pathlib.Path(__file__).parents[4] / "shared" / "data" / "profiles"
 OPTIONS = ["--policy", "clipper-light,random-split", "--workers", "3", "--catalog", "profile", "--slo", "1"]
 
 

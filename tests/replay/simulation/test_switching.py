@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from planner.catalog import Catalog
-from planner.draft import Draft
-from planner.observation import Observation
+from planner.catalog.parse import Catalog
+from planner.control.proposal import Draft
+from planner.observation.observation import Observation
 from planner.policies import POLICIES
 from replay.simulation.setup import Setup, Timing
 from schemas.messages import Route

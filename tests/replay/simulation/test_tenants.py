@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from planner.quotas import Quota
-from replay.simulation.figures import figures_of
-from replay.simulation.hops import RANKS, Hops
+from planner.serving.tenants.quotas import Quota
+from replay.simulation.draws.hops import RANKS, Hops
+from replay.simulation.results.figures import figures_of
 from replay.simulation.run import Ran
 from replay.simulation.session import report_of, simulate
 from replay.simulation.setup import Timing

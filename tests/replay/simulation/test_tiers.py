@@ -8,7 +8,7 @@ import jsonschema
 import numpy as np
 import pytest
 
-from replay.simulation.figures import Figures, figures_of, over_seeds
+from replay.simulation.results.figures import Figures, figures_of, over_seeds
 from replay.simulation.run import Ran
 from replay.simulation.session import simulate
 from replay.simulation.setup import Timing

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from planner.catalog import Catalog, run_ms
-from planner.quotas import Quota
+from planner.catalog.parse import Catalog, run_ms
+from planner.serving.tenants.quotas import Quota
 from replay.simulation.run import Ran
 from replay.simulation.session import simulate
 from replay.simulation.setup import Setup

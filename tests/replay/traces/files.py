@@ -6,8 +6,9 @@ import pathlib
 from typing import Any
 
 from replay.traces import Asked, Trace, read
+from tests.paths import SHARED
 
-DATA = pathlib.Path(__file__).resolve().parents[3].parent / "shared" / "data"
+DATA = SHARED / "data"
 LENIENT = Asked(is_lenient=True)
 GENTD26 = (
     "gmt_create,predict_type,predict_status,exec_time_seconds,groupId,prompt_length,negative_prompt_length,"

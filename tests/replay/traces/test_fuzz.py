@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from planner.hardness import FEATURES
-from replay.prompts import read_prompts
+from planner.serving.hardness import FEATURES
+from replay.load.prompts import read_prompts
 from replay.simulation.failures import read_failures
 from replay.traces import Asked, read
-from replay.traces.graded import of_rules, read_graded
+from replay.traces.formats.graded import of_rules, read_graded
 from replay.traces.topic import trace_of
 from schemas.errors import PochadeError
 from schemas.record import Incoming

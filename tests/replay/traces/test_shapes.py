@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from replay.traces import InvalidTrace
-from replay.traces.graded import of_rules, read_graded
+from replay.traces.formats.graded import of_rules, read_graded
 from replay.traces.rates import EVEN, POISSON
 from replay.traces.shapes import EASY, HARD, Graded, Shape, shaped
 from schemas.errors import Unknown

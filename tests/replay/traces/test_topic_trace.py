@@ -10,7 +10,7 @@ from replay.traces.topic import trace_of
 from schemas.messages import GenerateRequest
 from schemas.record import Incoming
 from schemas.topics import PROMPTS, PROMPTS_BATCH
-from streams.codec import encode
+from streams.codec.avro import encode
 
 SINCE = 1_763_800_000_000
 

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from replay.traces import read
-from replay.traces.columns import Columns
+from replay.traces.formats.columns import Columns
 from replay.traces.trace import MOST_MS, Row, Wish, of_arrivals
 from replay.traces.writing import write
 from schemas.errors import PochadeError

@@ -2,7 +2,7 @@
 
 import pytest
 
-from planner.variant import run_ms
+from planner.catalog.entries import run_ms
 from replay.bench.papers.cells import REUSE, Cell, catalog_of, run, setup_of, with_parameters
 from replay.bench.papers.crew import Crew
 from replay.bench.papers.names import ARGUS, DIFFSERVE, JOINT, LIGHT, STEADY

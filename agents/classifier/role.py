@@ -1,0 +1,118 @@
+"""The classifier: `prompts` -> `classified`, with the hardness and class that the prompt alone tells."""
+
+import asyncio
+import dataclasses
+from collections.abc import Container, Sequence
+
+from agents.classifier.judges import PromptJudge
+from agents.runtime.records import outcome_record, outgoing, refused
+from planner.catalog.options import check_options
+from planner.catalog.parse import Catalog, classes_of
+from planner.serving.admission import check_request
+from planner.serving.outcomes import expired, failed, rejected
+from schemas import topics
+from schemas.errors import InvalidRequest
+from schemas.messages import ClassifiedRequest, GenerateRequest
+from schemas.record import Delivered, Incoming, Outgoing
+from streams import metrics
+from streams.codec.requests import decode_request, request_id_of
+from streams.kafka.consumer import now_ms
+from streams.settings import Requests
+
+
+class Classifier:
+    """`StreamLogic` of the classifier."""
+
+    role = "classifier"
+    source = topics.PROMPTS
+
+    def __init__(
+        self, judge: PromptJudge, catalog: Catalog, limits: Requests, ended: Container[str] = frozenset()
+    ) -> None:
+        """`ended`: the requests that have a result: judging takes milliseconds, and a flood may have been cancelled."""
+        self._judge, self._catalog, self._limits, self._ended = judge, catalog, limits, ended
+        self._judging = asyncio.Lock()
+
+    async def on_record(self, record: Incoming) -> Sequence[Outgoing]:
+        """What `classified` says; a request of the batch tier goes to its own lane first, whoever sent it here."""
+        checked = self._checked(record)
+        if isinstance(checked, GenerateRequest) and checked.tier == "batch":
+            return [_to_batch_lane(record)]
+        return await self._classified(checked, record) if isinstance(checked, GenerateRequest) else checked
+
+    async def classified(self, record: Incoming) -> Sequence[Outgoing]:
+        """A classified request of whatever tier, or why there is none."""
+        checked = self._checked(record)
+        return await self._classified(checked, record) if isinstance(checked, GenerateRequest) else checked
+
+    def _checked(self, record: Incoming) -> GenerateRequest | Sequence[Outgoing]:
+        """The request if it can be served, else how it ends; nothing, where it has ended."""
+        request: GenerateRequest | None = None
+        try:
+            request = decode_request(record)
+            if request.request_id in self._ended:
+                metrics.DEAD_WORK.labels(self.role).inc()
+                return []
+            check_request(request, self._limits.max_prompt_bytes, now_ms(), self._limits.max_deadline_s)
+            check_options(request, self._limits.max_pictures)
+        except InvalidRequest as error:
+            subject: str | GenerateRequest = request_id_of(record)
+            if request is not None:  # what was refused for its length must not travel on whole
+                subject = dataclasses.replace(request, prompt=request.prompt[: self._limits.max_prompt_bytes])
+            outcome = rejected(subject, reason=str(error), by=self.role, now_ms=now_ms())
+            return refused(record, outcome, error, now_ms())
+        if request.deadline_ms is not None and request.deadline_ms <= now_ms():
+            return [self._too_late(request, record)]
+        return request
+
+    async def _classified(self, request: GenerateRequest, record: Incoming) -> Sequence[Outgoing]:
+        async with self._judging:  # one thread at a time; the batch lane judges here too
+            judged = await asyncio.to_thread(self._judge.classify, request.prompt)
+        classified = ClassifiedRequest(
+            request=request,
+            hardness=judged.hardness,
+            classes=classes_of(self._catalog, judged.hardness) | judged.classes,
+            classifier=self._judge.name,
+            received_ms=record.timestamp_ms,
+            classified_ms=now_ms(),
+        )
+        return [
+            outgoing(
+                topics.CLASSIFIED, classified, request_id=request.request_id, cause=record.headers, role=self.role,
+                now_ms=classified.classified_ms, facts=_facts(classified),
+            )
+        ]  # fmt: skip
+
+    def _too_late(self, request: GenerateRequest, record: Incoming) -> Outgoing:
+        reason = f"deadline_ms {request.deadline_ms} had passed when the prompt was read at {now_ms()}"
+        outcome = expired(request, reason=reason, by=self.role, now_ms=now_ms())
+        return outcome_record(outcome, record.headers, now_ms())
+
+    def on_delivered(self, record: Outgoing, delivered: Delivered) -> None:
+        """Nothing to remember."""
+
+    def on_undelivered(self, record: Outgoing) -> None:
+        """Nothing was remembered."""
+
+    def on_error(self, record: Incoming, error: Exception) -> Sequence[Outgoing]:
+        """Unreadable records end as FAILED under the id that can be found for them."""
+        outcome = failed(request_id_of(record), reason=str(error), by=self.role, now_ms=now_ms())
+        return refused(record, outcome, error, now_ms())
+
+
+def _facts(classified: ClassifiedRequest) -> dict[str, object]:
+    """Routing facts for the headers; the deadline, so that the ledger finds it without decoding."""
+    request = classified.request
+    facts: dict[str, object] = {
+        "hardness": f"{classified.hardness:.3f}",
+        "tenant": request.tenant,
+        "tier": request.tier,
+    }
+    return facts if request.deadline_ms is None else facts | {"deadline_ms": request.deadline_ms}
+
+
+def _to_batch_lane(record: Incoming) -> Outgoing:
+    """The record as it came, with its id as key where it had none: its own position is that of this topic."""
+    return Outgoing(
+        topic=topics.PROMPTS_BATCH, key=request_id_of(record).encode(), value=record.value, headers=record.headers
+    )

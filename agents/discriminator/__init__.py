@@ -1,0 +1,1 @@
+"""The discriminator role: whether an image is the answer to its request."""

@@ -1,0 +1,67 @@
+"""Discriminators behind one port, opened by the name that the catalog gives them."""
+
+import pathlib
+from typing import Protocol
+
+import numpy as np
+from PIL.Image import Image
+
+from planner.catalog.discriminator import highest_threshold
+from planner.catalog.parse import Catalog
+from planner.catalog.parse import Discriminator as DiscriminatorEntry
+from schemas.errors import PochadeError, Unknown
+from schemas.ids import draw
+from schemas.messages import GenerateRequest
+from streams.catalogs.shipped import INFRA
+
+
+class Scorer(Protocol):
+    """Judges one picture against its prompt."""
+
+    def score(self, request: GenerateRequest, picture: Image) -> float:
+        """Confidence in [0, 1] that the picture is good enough for the prompt."""
+        ...
+
+
+class ProfileScorer:
+    """Confidence without looking, drawn by request, so that a share f(t) of all lies below t. For load tests."""
+
+    def __init__(self, entry: DiscriminatorEntry) -> None:
+        self._entry = entry
+
+    def score(self, request: GenerateRequest, picture: Image) -> float:  # noqa: ARG002  the port's shape
+        return highest_threshold(self._entry, draw(request.request_id, "confidence"))
+
+
+class LearnedScorer:
+    """A trained discriminator of any kind, as the config.json in its folder says."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        from agents.models.discriminator import Discriminator  # torch: only where a picture is judged
+        from agents.models.threads import judge_on_one
+
+        judge_on_one()
+        self._model = Discriminator.load(folder)
+
+    def score(self, request: GenerateRequest, picture: Image) -> float:
+        return float(self._model.score([np.asarray(picture)], [request.prompt])[0])
+
+
+def open_scorers(catalog: Catalog) -> dict[str, Scorer]:
+    """Every discriminator of the catalog, by name.
+
+    Raises:
+        PochadeError: an unknown engine, or a folder that is not there.
+    """
+    return {name: _open(entry) for name, entry in catalog.discriminators.items()}
+
+
+def _open(entry: DiscriminatorEntry) -> Scorer:
+    if entry.engine == "profile":
+        return ProfileScorer(entry)
+    if entry.engine != "learned":
+        raise Unknown("discriminator engine", entry.engine, ["learned", "profile"])
+    folder = INFRA / entry.folder
+    if not folder.is_dir():
+        raise PochadeError(f"discriminator {entry.name!r}: folder {folder} does not exist: train it or fix the catalog")
+    return LearnedScorer(folder)

@@ -1,0 +1,77 @@
+"""What each level is worth and costs: figures overall, by difficulty, by number of objects; which are dominated."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from agents.lab.evaluation import fid
+from agents.lab.evaluation.intervals import Resampling, mean, proportion
+from agents.lab.evaluation.observations import Evaluation, Level
+
+EASY, HARD = 0, 3
+FID_RESAMPLES = 100  # a distance costs milliseconds, and only its spread is wanted
+
+
+def quarters(hardness: np.ndarray) -> np.ndarray:
+    """int [n]: 0 for the easiest quarter of these prompts to 3 for the hardest; equal hardness goes by position."""
+    rank = np.empty(len(hardness), int)
+    rank[np.argsort(hardness, kind="stable")] = np.arange(len(hardness))
+    return np.asarray(4 * rank // len(hardness))
+
+
+def figures(evaluation: Evaluation, how: Resampling) -> dict[str, dict[str, Any]]:
+    """Level -> its part of evaluate.json."""
+    quarter = quarters(evaluation.hardness)
+    return {name: _figures(level, evaluation, quarter, how) for name, level in evaluation.levels.items()}
+
+
+def _figures(level: Level, evaluation: Evaluation, quarter: np.ndarray, how: Resampling) -> dict[str, Any]:
+    by_quarter = [mean(level.quality[quarter == q], how) for q in range(4)]
+    right_by_quarter = [proportion(level.all_facts[quarter == q]) for q in range(4)]
+    return {
+        **mean(level.quality, how).fields("quality"),
+        **proportion(level.all_facts).fields("all_facts"),
+        **by_quarter[EASY].fields("quality_easy"),
+        **by_quarter[HARD].fields("quality_hard"),
+        **right_by_quarter[EASY].fields("all_facts_easy"),
+        **right_by_quarter[HARD].fields("all_facts_hard"),
+        "quality_by_quarter": [estimate.fields("value", "ci") for estimate in by_quarter],
+        "all_facts_by_quarter": [estimate.fields("value", "ci") for estimate in right_by_quarter],
+        "all_facts_by_objects": {
+            str(number): {
+                **proportion(level.all_facts[evaluation.objects == number]).fields("value", "ci"),
+                "prompts": int((evaluation.objects == number).sum()),
+            }
+            for number in np.unique(evaluation.objects).tolist()
+        },
+        "cost_ms": level.cost_ms,
+        **_distance(level, evaluation.true_features, how),
+    }
+
+
+def _distance(level: Level, true: np.ndarray | None, how: Resampling) -> dict[str, float | None]:
+    if level.features is None or true is None:
+        return {"fid": None, "fid_standard_error": None}
+    fewer = Resampling(seed=how.seed, resamples=min(how.resamples, FID_RESAMPLES))
+    return {
+        "fid": fid.frechet_distance(level.features, true),
+        "fid_standard_error": fid.standard_error(level.features, true, fewer),
+    }
+
+
+def dominated(levels: Mapping[str, Level]) -> dict[str, str]:
+    """Level -> the best of those that cost no more and are no worse, and better in one of the two; on mean quality."""
+    at = {name: (level.cost_ms, float(level.quality.mean())) for name, level in levels.items()}
+    worse = {}
+    for name, (cost, quality) in at.items():
+        better = [other for other, (c, q) in at.items() if c <= cost and q >= quality and (c, q) != (cost, quality)]
+        if better:
+            worse[name] = max(better, key=lambda other: at[other][1])
+    return worse
+
+
+def cost_ratio(levels: Mapping[str, Level]) -> float:
+    """The dearest level's cost over the cheapest's."""
+    costs = [level.cost_ms for level in levels.values()]
+    return max(costs) / min(costs)

@@ -1,0 +1,1 @@
+"""Makes and judges the images that an evaluation counts."""

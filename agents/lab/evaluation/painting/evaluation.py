@@ -1,0 +1,193 @@
+"""Paints fresh prompts with every level, has them ranked by everybody, and starts the heavy level from pictures.
+
+Nothing is chosen on the prompts that figures are told of: the hybrid and the thresholds come from other fresh prompts,
+the classifiers' and discriminators' training ended before, and the step of the cascade stands in the catalog.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+
+import numpy as np
+
+from agents.engines import CannotPaintOver
+from agents.lab.evaluation.observations import Evaluation, Level, Sweep
+from agents.lab.evaluation.painting import scope as painting_scope
+from agents.lab.evaluation.painting.painting import Painted, opened, paint_call
+from agents.lab.evaluation.painting.quality import style_of
+from agents.lab.evaluation.painting.rankers import Rankers, find
+from agents.lab.evaluation.painting.ranking import Ranked, rank
+from agents.lab.evaluation.painting.samples import of_failures, of_levels, of_steps
+from agents.lab.evaluation.painting.scope import Scope, fresh
+from agents.lab.evaluation.painting.sweeps import at, nearest, order, over_orders, step_shares, sweep
+from agents.lab.evaluation.painting.workshop import Workshop, work_ms
+from agents.lab.evaluation.report.report import Grid
+from agents.lab.profiling.profiling import clock_of, in_turns, timing, usual_order
+from agents.lab.world import renderer
+from agents.lab.world.captions import parse
+from agents.lab.world.styles import POSTER
+from planner.catalog.parse import Variant
+
+FRESH, SAME, NEAREST = "fresh noise", "the draft's own noise", "nearest stored prompt"
+_SHOWN = 12  # pictures of a row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Study:
+    """An evaluation with pictures to show, and what could not be looked at."""
+
+    evaluation: Evaluation
+    grids: tuple[Grid, ...]
+    missing: tuple[str, ...]
+
+
+class Examination:
+    """One evaluation under way."""
+
+    def __init__(self, scope: Scope, workshop: Workshop) -> None:
+        """Finds everybody first. Raises PochadeError where the main pair cannot be evaluated."""
+        self._scope, self._workshop = scope, workshop
+        self._rankers: Rankers = find(scope.catalog, scope.models)
+        self._missing = self._rankers.missing
+        self._missing += self._rankers.absent()
+        self._levels = painting_scope.levels(scope.catalog, self._missing)
+        self._pairs = painting_scope.pairs(scope.catalog, self._levels, self._missing)
+        self._asked = fresh(scope.seed, "test", scope.count)
+        self._calibration = fresh(scope.seed, "calibration", scope.calibration)
+        self._stored = fresh(scope.seed, "stored", scope.stored)
+        light, heavy, *_ = scope.catalog.pair()
+        self._light, self._heavy = light, self._levels[heavy]
+        self._strong = [name for name, _ in self._pairs.values()][1:]  # light levels of the other pairs
+        self._costs: dict[str, float] = {}
+
+    def run(self) -> Study:
+        """Paint what is not painted yet, and look at all of it."""
+        painted = self._paint_levels()
+        sweeps, reuse, over = self._sweeps(painted)
+        scenes = [scene for prompt in self._asked.prompts if (scene := parse(prompt))]
+        rng = np.random.default_rng([self._scope.seed, 6])
+        true = np.stack([renderer.render(scene, rng) for scene in scenes])
+        objects = np.array([len(scene.objects) for scene in scenes])
+        self._costs = self._measured_costs()
+        ranked = self._ranked(painted)
+        scorer = self._rankers.scorer
+        chosen = self._scope.catalog.pair().paint_over_step
+        evaluation = Evaluation(
+            prompts=self._asked.prompts,
+            seed=self._scope.seed,
+            hardness=ranked.hardness,
+            objects=objects,
+            levels={name: self._level(variant, painted[name]) for name, variant in self._levels.items()},
+            classifiers=ranked.classifiers,
+            pairs=ranked.pairs,
+            true_features=None if scorer is None else np.asarray(scorer.features(list(true)), float),
+            paint_over=sweeps,
+            chosen_k=chosen if sweeps and chosen in self._scope.sweep_steps else None,
+            reuse=reuse,
+        )
+        grids = self._grids(objects, painted, over, true)
+        return Study(evaluation=evaluation, grids=grids, missing=tuple(dict.fromkeys(self._missing)))
+
+    def _paint_levels(self) -> dict[str, Painted]:
+        """Level -> test pictures; "calibration, LEVEL"; and the heavy level's that are stored for reuse."""
+        threads, in_pairs = self._scope.threads, {name for pair in self._pairs.values() for name in pair}
+        orders = {name: order(variant, self._asked, threads=threads) for name, variant in self._levels.items()}
+        orders |= {
+            f"calibration, {name}": order(self._levels[name], self._calibration, threads=threads) for name in in_pairs
+        }
+        if self._rankers.scorer is not None:
+            orders["stored"] = order(self._heavy, self._stored, threads=threads)
+        sweeps = 2 + len(self._strong) + ("stored" in orders)
+        swept_ms = work_ms(self._heavy, self._scope.swept) + self._scope.sweep_ms * sweeps
+        return self._workshop.paint(orders, later_ms=swept_ms)
+
+    def _sweeps(
+        self, painted: Mapping[str, Painted]
+    ) -> tuple[dict[str, Sweep], dict[str, Sweep], dict[int, np.ndarray]]:
+        """Painting over, reuse, and the pictures painted over with fresh noise by step."""
+        steps, rows = self._scope.sweep_steps, np.arange(self._scope.swept)
+        if not steps:
+            self._missing.append(f"painting over and reuse: {self._heavy.name} has one step")
+            return {}, {}, {}
+        same = order(self._heavy, self._asked.first(len(rows)), threads=self._scope.threads)
+        other = order(self._heavy, self._asked.first(len(rows)).with_fresh_noise(), threads=self._scope.threads)
+        drafts = painted[self._light].pictures()[rows]
+        orders = {FRESH: other, **over_orders(FRESH, other, drafts, steps), **over_orders(SAME, same, drafts, steps)}
+        for strong in self._strong:
+            orders |= over_orders(_over(strong), other, painted[strong].pictures()[rows], steps)
+        if (neighbours := self._neighbours(painted)) is not None:
+            orders |= over_orders(NEAREST, same, neighbours, steps)
+        try:
+            found = self._workshop.paint(orders)
+            shares = step_shares(self._heavy, steps, threads=self._scope.threads, budget_s=self._scope.timing_s)
+        except CannotPaintOver as error:
+            self._missing.append(f"painting over and reuse: {error}")
+            return {}, {}, {}
+        blank = painted[self._heavy.name]
+        over = {
+            FRESH: sweep(FRESH, shares, found, found[FRESH], rows),
+            SAME: sweep(SAME, shares, found, blank, rows),
+        }
+        for name in map(_over, self._strong):
+            over[name] = sweep(name, shares, found, found[FRESH], rows)
+        reuse = {NEAREST: sweep(NEAREST, shares, found, blank, rows)} if neighbours is not None else {}
+        return over, reuse, {k: found[at(FRESH, k)].pictures() for k in steps}
+
+    def _neighbours(self, painted: Mapping[str, Painted]) -> np.ndarray | None:
+        """For each swept prompt the stored picture of the prompt most like it; None without the scorer."""
+        scorer = self._rankers.scorer
+        if scorer is None:
+            self._missing.append("reuse of neighbours: it needs the scorer to tell which prompts are alike")
+            return None
+        asked = scorer.embed_prompts(self._asked.prompts[: self._scope.swept])
+        return np.asarray(painted["stored"].pictures()[nearest(asked, scorer.embed_prompts(self._stored.prompts))])
+
+    def _ranked(self, painted: Mapping[str, Painted]) -> Ranked:
+        def seen(prefix: str) -> dict[str, Painted]:
+            return {name: painted[prefix + name] for name in self._levels if prefix + name in painted}
+
+        return rank(
+            self._rankers, self._pairs, self._costs, (self._asked.prompts, seen("")),
+            (self._calibration.prompts, seen("calibration, ")),
+        )  # fmt: skip
+
+    def _level(self, variant: Variant, painted: Painted) -> Level:
+        scorer = self._rankers.scorer if style_of(variant) is POSTER else None  # true renderings are the poster's
+        return Level(
+            quality=painted.quality,
+            all_facts=painted.all_facts,
+            cost_ms=self._costs[variant.name],
+            features=None if scorer is None else np.asarray(scorer.features(list(painted.pictures())), float),
+        )
+
+    def _measured_costs(self) -> dict[str, float]:
+        """Level -> ms of one picture. Holds all levels loaded: those of this world are small."""
+        threads, levels = self._scope.threads, self._levels
+        calls = {
+            name: partial(paint_call, opened(variant, threads), usual_order(variant, 1))
+            for name, variant in levels.items()
+        }
+        taken = in_turns(calls, self._scope.timing_s, "levels")
+        return {
+            name: timing(list(chain.from_iterable(taken[name])), clock_of(variant, threads)).ms
+            for name, variant in levels.items()
+        }
+
+    def _grids(
+        self, objects: np.ndarray, painted: Mapping[str, Painted], over: Mapping[int, np.ndarray], true: np.ndarray
+    ) -> tuple[Grid, ...]:
+        prompts: Sequence[str] = self._asked.prompts
+        pictures = {name: painted[name].pictures() for name in self._levels}
+        grids = [of_levels(prompts, objects, pictures)]
+        wrong = np.flatnonzero(~painted[self._light].all_facts[: self._scope.swept])[:_SHOWN]
+        if over and len(wrong):
+            grids.append(of_steps(prompts, wrong, pictures[self._light], over, pictures[self._heavy.name]))
+        failed = np.flatnonzero(~painted[self._heavy.name].all_facts)[:_SHOWN]
+        if len(failed):
+            grids.append(of_failures(prompts, self._heavy.name, failed, pictures[self._heavy.name], true))
+        return tuple(grids)
+
+
+def _over(level: str) -> str:
+    return f"over {level}, fresh noise"

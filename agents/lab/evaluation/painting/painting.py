@@ -1,0 +1,151 @@
+"""Orders for pictures, painted through the engine port that workers use, and judged where that can be done.
+
+One order paints any number of pictures alike; `split` cuts it into parts that are painted, kept and resumed one by one.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from agents.engines import Engine, EngineFailed, PaintTask, model_source, open_engine
+from agents.lab.evaluation.painting.quality import judge
+from planner.catalog.options import settle
+from planner.catalog.parse import Variant
+from schemas.messages import PaintOptions
+
+BATCH, BATCH_PIXELS = 16, 512 * 512  # a call: pictures, and pixels in all, at most
+
+
+def batch_of(variant: Variant) -> int:
+    """Pictures a call: quick on a laptop, and in the memory of the card that takes one large picture."""
+    return max(1, min(BATCH, BATCH_PIXELS // (variant.width * variant.height)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Order:
+    """n pictures to be painted alike."""
+
+    variant: Variant
+    prompts: tuple[str, ...]
+    seeds: tuple[int, ...]  # of the noise
+    judged_by: str = "facts"  # see painting_quality.judge; "": by nobody
+    begin: int = 0  # of the variant's steps, where it begins with `drafts`; 0: on a blank
+    drafts: np.ndarray | None = None  # uint8 [n, h, w, 3], where begin > 0
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        drafts = len(self.prompts) if self.drafts is None else len(self.drafts)
+        assert len(self.prompts) == len(self.seeds) == drafts, (len(self.prompts), len(self.seeds), drafts)
+        assert (self.begin > 0) == (self.drafts is not None), f"begin {self.begin} and drafts belong together"
+
+    @property
+    def batch(self) -> int:
+        """Pictures a call."""
+        return batch_of(self.variant)
+
+    def split(self, size: int) -> Iterator["Order"]:
+        """The same in parts of at most `size` pictures."""
+        for at in range(0, len(self.prompts), size):
+            part = slice(at, at + size)
+            drafts = None if self.drafts is None else self.drafts[part]
+            yield replace(self, prompts=self.prompts[part], seeds=self.seeds[part], drafts=drafts)
+
+    def digest(self) -> str:
+        """The same for two orders whose pictures are the same: also changed by other weights under the same name."""
+        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("variant", "drafts")}
+        drafts = b"" if self.drafts is None else self.drafts.tobytes()
+        variant = replace(self.variant, quality=None)
+        if variant.engine != "profile":  # which goes by the times; elsewhere they are no part of a picture
+            variant = replace(variant, latency_ms={1: 1.0}, load_ms=0.0)
+        described = (plain, variant, _weights(self.variant), hashlib.sha256(drafts).digest())
+        return hashlib.sha256(repr(described).encode()).hexdigest()[:20]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Painted:
+    """What came of n pictures; the pictures themselves stay in their files until they are asked for."""
+
+    quality: np.ndarray  # [n] 0..1; nan: not judged
+    all_facts: np.ndarray  # bool [n]; False where not judged by facts
+    files: tuple[Path, ...]
+
+    def pictures(self) -> np.ndarray:
+        """uint8 [n, h, w, 3], read now."""
+        return np.concatenate([_member(file, "pictures") for file in self.files])
+
+    @classmethod
+    def load(cls, file: Path) -> "Painted":
+        """One part. Raises OSError, ValueError, KeyError for a file that is none."""
+        with np.load(file, allow_pickle=False) as kept:
+            return cls(quality=kept["quality"], all_facts=kept["all_facts"], files=(file,))
+
+
+def joined(parts: Sequence[Painted]) -> Painted:
+    """Parts in a row as one."""
+    return Painted(
+        quality=np.concatenate([part.quality for part in parts]),
+        all_facts=np.concatenate([part.all_facts for part in parts]),
+        files=tuple(file for part in parts for file in part.files),
+    )
+
+
+def paint_into(order: Order, file: Path) -> None:
+    """Paint and judge an order, and keep it; a file of that name is whole or not there.
+
+    Raises:
+        EngineFailed: the variant cannot be loaded.
+        CannotPaintOver: it begins with pictures, and the model cannot.
+    """
+    engine = opened(order.variant, order.threads)
+    pictures = np.stack([picture for call in order.split(order.batch) for picture in paint_call(engine, call)])
+    quality, right = judge(order.judged_by, order.variant, order.prompts, pictures)
+    partial = file.with_suffix(".partial")
+    with partial.open("wb") as out:
+        np.savez_compressed(out, allow_pickle=False, pictures=pictures, quality=quality, all_facts=right)
+    partial.replace(file)
+
+
+def paint_call(engine: Engine, order: Order) -> list[np.ndarray]:
+    """One call of an engine: uint8 [h, w, 3] each."""
+    drafts = [None] * len(order.prompts) if order.drafts is None else [Image.fromarray(d) for d in order.drafts]
+    tasks = [
+        PaintTask(request_id=f"seed-{seed}", prompt=prompt, seed=seed, over=draft)
+        for prompt, seed, draft in zip(order.prompts, order.seeds, drafts, strict=True)
+    ]
+    how = settle(PaintOptions(), order.variant, order.begin)._replace(n=len(tasks))
+    images = engine.paint(tasks, how, lambda: False)
+    assert images is not None, "nobody stops an evaluation's pictures"
+    return [np.asarray(image.convert("RGB")) for image in images]
+
+
+_open: dict[str, Engine] = {}  # of this process: the last one
+
+
+def opened(variant: Variant, threads: int) -> Engine:
+    """The variant's engine, warmed up; kept until another is opened. Raises EngineFailed."""
+    key = repr((replace(variant, quality=None), threads))
+    if key not in _open:
+        _open.clear()  # before the next one is loaded: two may not fit
+        engine = open_engine(variant.engine, variant, threads)
+        paint_call(engine, Order(variant=variant, prompts=("a red heart",), seeds=(0,)))
+        _open[key] = engine
+    return _open[key]
+
+
+def _weights(variant: Variant) -> tuple[tuple[str, int, int], ...]:
+    """Name, size and time of a local model's files; nothing for one that is elsewhere."""
+    try:
+        folder = Path(model_source(variant.model)) if variant.model else Path()
+    except EngineFailed:
+        return ()
+    files = sorted(folder.rglob("*.safetensors")) if variant.model and folder.is_dir() else []
+    return tuple((file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files)
+
+
+def _member(file: Path, name: str) -> np.ndarray:
+    with np.load(file, allow_pickle=False) as kept:
+        return np.asarray(kept[name])

@@ -1,0 +1,65 @@
+"""How good a picture is: by the facts its prompt states, by a CLIP of the user's, or not judged at all."""
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+
+from agents.lab.world import facts
+from agents.lab.world.styles import POSTER, STYLES, Style
+from agents.world.layout import SIZE
+from planner.catalog.parse import Variant
+
+CLIP = "clip:"  # before a folder or hub id of a CLIP in transformers' format
+_BATCH = 16
+
+
+def judge(by: str, variant: Variant, prompts: Sequence[str], pictures: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(quality [n] in 0..1 or nan, all_facts bool [n]) of uint8 pictures [n, h, w, 3].
+
+    "facts": the share of stated facts that hold, in the style of the model. nan for a prompt outside the grammar, and
+    for pictures of another size than the world's. "clip:MODEL": CLIPScore. "": nan. all_facts is False where facts are
+    not looked at.
+    """
+    nothing = np.full(len(prompts), np.nan), np.zeros(len(prompts), bool)
+    if by.startswith(CLIP):
+        return _clip_score(by.removeprefix(CLIP), prompts, pictures), nothing[1]
+    if by != "facts" or pictures.shape[1:] != (SIZE, SIZE, 3):
+        return nothing
+    style = style_of(variant)
+    reports = [facts.check(prompt, picture, style) for prompt, picture in zip(prompts, pictures, strict=True)]
+    return np.array([report.share for report in reports]), np.array([report.all_hold for report in reports])
+
+
+def style_of(variant: Variant) -> Style:
+    """The style whose name the model's folder or the variant has, as in models/chalk; else the poster's."""
+    names = (PurePath(variant.model).name, variant.name)
+    return next((STYLES[name] for name in names if name in STYLES), POSTER)
+
+
+def _clip_score(model: str, prompts: Sequence[str], pictures: np.ndarray) -> np.ndarray:
+    """2.5 max(cos, 0), cut at 1. Source: CLIPScore, Hessel et al. 2021, equation 1."""
+    import torch
+
+    network, processor = _clip(model)
+    scores = []
+    for at in range(0, len(prompts), _BATCH):
+        inputs = processor(
+            text=list(prompts[at : at + _BATCH]), images=list(pictures[at : at + _BATCH]), return_tensors="pt",
+            padding=True, truncation=True,
+        )  # fmt: skip
+        with torch.inference_mode():
+            out = network(**inputs.to(network.device))
+        scores.append(torch.nn.functional.cosine_similarity(out.image_embeds, out.text_embeds).float().cpu().numpy())
+    return np.clip(2.5 * np.concatenate(scores), 0, 1)
+
+
+@cache
+def _clip(model: str) -> tuple[Any, Any]:
+    import torch
+    from transformers import CLIPModel, CLIPProcessor
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    return CLIPModel.from_pretrained(model).eval().to(device), CLIPProcessor.from_pretrained(model)

@@ -1,0 +1,170 @@
+"""Who ranks pictures and prompts: the discriminators, classifiers and scorer that are found; who is missing is told.
+
+Looked for: the catalog's discriminators; MODELS/discriminators/NAME; MODELS/classifiers/NAME;
+MODELS/scorer; and HADIS's rules, as searched for this family (MODELS/rules) or as they come.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from agents.classifier.judges import REFERENCE, PromptJudge, RuleClassifier, open_judge, read_reference
+from agents.engines import model_source
+from planner.catalog.parse import Catalog
+from schemas.errors import PochadeError
+from schemas.ids import draw
+
+if TYPE_CHECKING:  # torch: only where something learned is found
+    from agents.models.predictor import Predictor
+    from agents.models.scorer import Scorer
+
+_TIMED = 64  # prompts, one by one
+RULES = "rules"
+DRAWN = "drawn"  # looks at nothing; stands in where no discriminator is found, so that there is a report
+
+Scores = Callable[[Sequence[np.ndarray], Sequence[str]], Sequence[float]]
+_BROKEN = (PochadeError, OSError, ValueError, KeyError, RuntimeError, TypeError)  # what loading an old model may raise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Rankers:
+    """What was found, by name."""
+
+    discriminators: dict[str, Scores]
+    predictors: dict[str, "Predictor"]
+    rules: RuleClassifier
+    judge: PromptJudge  # the catalog's own, which tells hardness when serving
+    scorer: "Scorer | None"
+    missing: list[str] = field(default_factory=list)  # each with why
+
+    def absent(self) -> list[str]:
+        """The kinds of which nothing was found."""
+        found = {
+            "a learned classifier": self.predictors, "a discriminator": self.discriminators, "the scorer": self.scorer
+        }  # fmt: skip
+        return [f"{kind}: there is none" for kind, one in found.items() if not one]
+
+    def hardness(self, prompts: Sequence[str]) -> np.ndarray:
+        """[n] in 0..1, as the product has it."""
+        return np.array([self.judge.classify(prompt).hardness for prompt in prompts])
+
+    def confidences(self, name: str, pictures: Sequence[np.ndarray], prompts: Sequence[str]) -> np.ndarray | None:
+        """[n] by one discriminator; None, and told, where it cannot look at such pictures."""
+        try:
+            return np.array(self.discriminators[name](pictures, prompts), float)
+        except _BROKEN as error:
+            self.missing.append(f"discriminator {name}: {_first_line(error)}")
+            return None
+
+
+def find(catalog: Catalog, models: Path) -> Rankers:
+    """Everything that can be opened; what cannot is in `missing`."""
+    missing: list[str] = []
+    discriminators: dict[str, Scores] = {}
+    for name, folder in _discriminators(catalog, models):
+        try:
+            discriminators[name] = drawn if folder is None else _discriminator(folder)
+        except _BROKEN as error:
+            missing.append(f"discriminator {name}: {_first_line(error)}")
+    predictors = {}
+    for folder in _folders(models / "classifiers"):
+        try:
+            predictors[folder.name] = _predictor(folder)
+        except _BROKEN as error:
+            missing.append(f"classifier {folder.name}: {_first_line(error)}")
+    rules = _rules(models)
+    return Rankers(
+        discriminators=discriminators, predictors=predictors, rules=rules, judge=_judge(catalog, rules, missing),
+        scorer=_scorer(models, missing), missing=missing,
+    )  # fmt: skip
+
+
+def per_prompt_ms(call: Callable[[str], object], prompts: Sequence[str]) -> float:
+    """Median CPU time of one call for one prompt, in ms, on one core."""
+    from agents.models.threads import one_thread
+
+    times = []
+    with one_thread():
+        for prompt in prompts[:_TIMED]:
+            begun = time.process_time()
+            call(prompt)
+            times.append((time.process_time() - begun) * 1e3)
+    return float(np.median(times[len(times) // 4 :]))  # the first warm up
+
+
+def _discriminators(catalog: Catalog, models: Path) -> Iterator[tuple[str, Path | None]]:
+    """Name and folder, each folder once; None for the engine that draws."""
+    seen = set()
+    for entry in catalog.discriminators.values():
+        folder = Path(model_source(entry.folder)) if _is_there(entry.folder) else Path(entry.folder)
+        seen.add(folder.resolve())
+        yield entry.name, None if entry.engine == "profile" else folder
+    taken = set(catalog.discriminators)
+    for folder in _folders(models / "discriminators"):
+        if (folder / "config.json").exists() and folder.resolve() not in seen:
+            yield folder.name if folder.name not in taken else f"{folder.name} of {models.name}", folder
+
+
+def _is_there(folder: str) -> bool:
+    try:
+        return bool(folder) and Path(model_source(folder)).is_dir()
+    except PochadeError:
+        return False
+
+
+def _folders(parent: Path) -> list[Path]:
+    return sorted(folder for folder in parent.iterdir() if folder.is_dir()) if parent.is_dir() else []
+
+
+def _rules(models: Path) -> RuleClassifier:
+    file = models / "rules" / REFERENCE
+    return RuleClassifier.load(read_reference(file) if file.exists() else None)
+
+
+def _judge(catalog: Catalog, rules: RuleClassifier, missing: list[str]) -> PromptJudge:
+    if not catalog.classifiers:
+        return rules
+    try:
+        return open_judge(catalog)
+    except _BROKEN as error:
+        missing.append(f"the catalog's classifiers: {_first_line(error)}; hardness is told by the rules")
+        return rules
+
+
+def _discriminator(folder: Path) -> Scores:
+    if not folder.is_dir():
+        raise PochadeError(f"there is no folder {folder}: train it, or correct the catalog")
+    from agents.models.discriminator import Discriminator
+
+    return Discriminator.load(folder).score
+
+
+def _predictor(folder: Path) -> "Predictor":
+    from agents.models.predictor import Predictor
+
+    return Predictor.load(folder)
+
+
+def _scorer(models: Path, missing: list[str]) -> "Scorer | None":
+    if not (models / "scorer").is_dir():
+        return None
+    from agents.models.scorer import Scorer
+
+    try:
+        return Scorer.load(models / "scorer")
+    except _BROKEN as error:
+        missing.append(f"the scorer: {_first_line(error)}")
+        return None
+
+
+def drawn(pictures: Sequence[np.ndarray], prompts: Sequence[str]) -> list[float]:
+    """A uniform number of the prompt and the picture, which is not looked at."""
+    return [draw(f"{prompt}/{picture.sum()}", "confidence") for picture, prompt in zip(pictures, prompts, strict=True)]
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0]

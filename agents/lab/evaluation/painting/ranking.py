@@ -1,0 +1,94 @@
+"""What every ranker says of the painted prompts, and the hybrid and thresholds chosen on the calibration prompts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from agents.lab.evaluation.classes import best_choice
+from agents.lab.evaluation.hybrid import choose_hybrid
+from agents.lab.evaluation.observations import Classifier, Judged, Pair
+from agents.lab.evaluation.painting.painting import Painted
+from agents.lab.evaluation.painting.rankers import DRAWN, RULES, Rankers, drawn, per_prompt_ms
+from agents.lab.evaluation.thresholds import Threshold, keep_threshold
+
+ALPHA = 0.1  # of the pictures that a threshold keeps, at most so many are wrong
+_CHUNK = 128  # pictures judged at once
+
+Seen = tuple[tuple[str, ...], Mapping[str, Painted]]  # prompts, and what each level made of them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Ranked:
+    """The rankers' part of an evaluation."""
+
+    hardness: np.ndarray  # [n] as the product has it
+    classifiers: dict[str, Classifier]
+    pairs: dict[str, Pair]
+
+
+def rank(
+    rankers: Rankers, pairs: Mapping[str, tuple[str, str]], costs: Mapping[str, float], test: Seen, calibration: Seen
+) -> Ranked:
+    """Everybody on both sets of prompts; `pairs` are name -> (light, heavy), `costs` level -> ms."""
+    by_rules = tuple(
+        np.array([rankers.rules.classify(prompt).hardness for prompt in prompts]) for prompts, _ in (test, calibration)
+    )
+    predicted = {
+        name: (one.measured(test[0]), one.measured(calibration[0])) for name, one in rankers.predictors.items()
+    }
+    classifiers = {RULES: Classifier(ms=per_prompt_ms(rankers.rules.classify, test[0]))}
+    for name, predictor in rankers.predictors.items():
+        known = tuple(level for level in predictor.levels if level in costs)
+        ms = per_prompt_ms(lambda prompt, p=predictor: p.predict([prompt]), test[0])  # type: ignore[misc]
+        if len(known) < len(predictor.levels):
+            others = sorted(set(predictor.levels) - set(known))
+            rankers.missing.append(f"classes of classifier {name}: {', '.join(others)} are not painted here")
+            classifiers[name] = Classifier(ms=ms)
+            continue
+        best = best_choice(predicted[name][0].T, np.array([costs[level] for level in known]))
+        classifiers[name] = Classifier(ms=ms, levels=known, predicted=best)
+    found = {
+        name: _pair(rankers, light, heavy, test, calibration, by_rules, predicted)
+        for name, (light, heavy) in pairs.items()
+    }
+    return Ranked(hardness=rankers.hardness(test[0]), classifiers=classifiers, pairs=found)
+
+
+def _pair(
+    rankers: Rankers, light: str, heavy: str, test: Seen, calibration: Seen, by_rules: tuple[np.ndarray, ...],
+    predicted: Mapping[str, tuple[np.ndarray, np.ndarray]],
+) -> Pair:  # fmt: skip
+    judged, held_out = dict[str, Judged](), dict[str, np.ndarray]()
+    for name in rankers.discriminators:
+        scores = [_scores(rankers, name, *seen) for seen in ((test, light), (test, heavy), (calibration, light))]
+        if all(score is not None for score in scores):
+            judged[name], held_out[name] = Judged(light=scores[0], heavy=scores[1]), scores[2]  # type: ignore[arg-type,assignment]
+    if not judged:
+        rankers.discriminators[DRAWN] = drawn
+        return _pair(rankers, light, heavy, test, calibration, by_rules, predicted)
+    benefits, learned = {RULES: -by_rules[0]}, dict[str, np.ndarray]()
+    for name, predictor in rankers.predictors.items():
+        if {light, heavy} <= set(predictor.levels):
+            at = [predictor.levels.index(level) for level in (light, heavy)]
+            benefits[name], learned[name] = (made[:, at[0]] - made[:, at[1]] for made in predicted[name])
+        else:
+            rankers.missing.append(f"classifier {name} between {light} and {heavy}: it knows {predictor.levels}")
+    seen = calibration[1]
+    hybrid = choose_hybrid(learned or {RULES: -by_rules[1]}, held_out, seen[light].quality, seen[heavy].quality)
+    thresholds = {name: keep_threshold(scores, seen[light].all_facts, alpha=ALPHA) for name, scores in held_out.items()}
+    return Pair(
+        light=light, heavy=heavy, discriminators=judged, benefits=benefits, hybrid=hybrid,
+        thresholds={name: found for name, found in thresholds.items() if isinstance(found, Threshold)},
+    )  # fmt: skip
+
+
+def _scores(rankers: Rankers, name: str, seen: Seen, level: str) -> np.ndarray | None:
+    prompts, pictures = seen[0], seen[1][level].pictures()
+    parts = []
+    for start in range(0, len(prompts), _CHUNK):
+        part = rankers.confidences(name, list(pictures[start : start + _CHUNK]), prompts[start : start + _CHUNK])
+        if part is None:
+            return None
+        parts.append(part)
+    return np.concatenate(parts)

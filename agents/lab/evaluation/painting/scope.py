@@ -1,0 +1,130 @@
+"""What an evaluation paints: levels, pairs, and prompts that nobody was trained on."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from agents.engines import EngineFailed, model_source
+from agents.lab.evaluation.painting.quality import style_of
+from agents.lab.evaluation.painting.sweeps import Asked, steps_to_try
+from agents.lab.evaluation.painting.workshop import work_ms
+from agents.lab.world import scenes
+from agents.world.layout import SIZE
+from planner.catalog.parse import Catalog, Variant, run_ms
+from schemas.errors import PochadeError
+
+_STREAM = 5  # keeps these draws apart from those of training, which begin with the seed alone
+KINDS = ("test", "calibration", "stored", "profile")  # sets of prompts that share none but by chance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """How much of what is painted."""
+
+    catalog: Catalog
+    models: Path  # where classifiers, discriminators and the scorer lie
+    seed: int
+    count: int  # prompts that figures are told of
+    calibration: int  # others, on which the hybrid and thresholds are chosen
+    swept: int  # the first so many of `count` are painted from every step
+    stored: int  # others, whose pictures are there for reuse
+    steps: int = 7  # of the heavy level, to begin at
+    timing_s: float = 60.0  # of the levels in turns, and of the steps, until so much is spent
+    threads: int = 1
+
+    @property
+    def sweep_steps(self) -> tuple[int, ...]:
+        """Where the heavy level of the main pair begins; the step that the cascade uses is always among them."""
+        pair = self.catalog.pair()
+        tried = steps_to_try(self.catalog.level(pair.heavy).steps, self.steps)
+        return tuple(sorted({*tried, pair.paint_over_step} - {0}))
+
+    @property
+    def sweep_ms(self) -> float:
+        """Work of one sweep."""
+        heavy = self.catalog.level(self.catalog.pair().heavy)
+        return sum(work_ms(heavy, self.swept, k) for k in self.sweep_steps)
+
+
+def scope(catalog: Catalog, models: Path, seed: int, count: int, *, is_quick: bool = False, threads: int = 1) -> Scope:
+    """The usual shares; `is_quick` looks whether all works rather than how well."""
+    if is_quick:
+        count = min(count, 48)
+        return Scope(
+            catalog=catalog, models=models, seed=seed, count=count, calibration=16, swept=min(count, 12), stored=8,
+            steps=2, timing_s=1.0, threads=threads,
+        )  # fmt: skip
+    return Scope(
+        catalog=catalog, models=models, seed=seed, count=count, calibration=max(32, count // 4),
+        swept=min(count, 300), stored=min(300, max(16, count // 3)), threads=threads,
+    )  # fmt: skip
+
+
+def relocated(catalog: Catalog, models: Path) -> Catalog:
+    """The same catalog with everything that it names below models/ looked for in another folder."""
+
+    def moved(folder: str) -> str:
+        return str(models.resolve() / folder.removeprefix("models/")) if folder.startswith("models/") else folder
+
+    return replace(
+        catalog,
+        variants={name: replace(v, model=moved(v.model)) for name, v in catalog.variants.items()},
+        discriminators={name: replace(d, folder=moved(d.folder)) for name, d in catalog.discriminators.items()},
+        classifiers={name: replace(c, folder=moved(c.folder)) for name, c in catalog.classifiers.items()},
+    )
+
+
+def fresh(seed: int, kind: str, count: int) -> Asked:
+    """Captions of the natural mix with seeds of noise; the first ones are the same whatever the count."""
+    rng = np.random.default_rng([seed, _STREAM, KINDS.index(kind)])
+    drawn = [(scenes.sample(rng).caption, int(rng.integers(2**31))) for _ in range(count)]
+    return Asked(prompts=tuple(caption for caption, _ in drawn), seeds=tuple(noise for _, noise in drawn))
+
+
+def levels(catalog: Catalog, missing: list[str]) -> dict[str, Variant]:
+    """The catalog's variants that can be judged here; who cannot is told in `missing`.
+
+    Raises PochadeError where that is one of the main pair.
+    """
+    found = {}
+    for name, variant in catalog.variants.items():
+        why = _fault(variant)
+        if not why:
+            found[name] = variant
+        elif name in catalog.pair()[:2]:
+            raise PochadeError(f"level {name!r} of the main pair cannot be evaluated: {why}")
+        else:
+            missing.append(f"level {name}: {why}")
+    return found
+
+
+def _fault(variant: Variant) -> str:
+    if (variant.width, variant.height) != (SIZE, SIZE):
+        return f"it paints {variant.width} x {variant.height} px, facts are read in {SIZE} x {SIZE}"
+    try:
+        model_source(variant.model)
+    except EngineFailed as error:
+        return str(error)
+    return ""
+
+
+def pairs(catalog: Catalog, found: dict[str, Variant], missing: list[str]) -> dict[str, tuple[str, str]]:
+    """Name -> (light, heavy): the main pair; and heavy with a strong light level, where most prompts tie.
+
+    Strong: of the levels of one style between the two in cost, the one of the highest quality in the catalog.
+    """
+    light, heavy, *_ = catalog.pair()
+    named = {f"{light} and {heavy}": (light, heavy)}
+    low, high = (run_ms(found[name], 1) for name in (light, heavy))
+    between = [
+        name
+        for name, variant in found.items()
+        if low < run_ms(variant, 1) < high and style_of(variant) is style_of(found[heavy])
+    ]
+    if between:
+        strong = max(between, key=lambda name: (found[name].quality or 0.0, run_ms(found[name], 1)))
+        named[f"{strong} and {heavy}"] = (strong, heavy)
+    else:
+        missing.append(f"a strong light level: none between {light} and {heavy} in cost")
+    return named

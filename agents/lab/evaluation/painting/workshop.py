@@ -1,0 +1,108 @@
+"""Paints orders in parts: by several processes, kept in a folder, with a bar that knows the time left."""
+
+import multiprocessing
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from agents.lab.evaluation.painting.painting import Order, Painted, batch_of, joined, paint_into
+from planner.catalog.entries import Variant, run_ms
+from schemas.errors import PochadeError
+
+_PART = 64  # pictures in one part at most: what an interruption loses
+_PART_BYTES = 64 << 20
+_JUDGE_MS = 15.0  # a picture
+
+
+def progress_bar() -> Progress:
+    """What is done, and how long the rest will take, by predicted work; on stderr."""
+    return Progress(
+        TextColumn("[progress.description]{task.description}"), BarColumn(), TaskProgressColumn(),
+        TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(), console=Console(stderr=True),
+    )  # fmt: skip
+
+
+def work_ms(variant: Variant, count: int, begin: int = 0) -> float:
+    """Predicted ms of one process for so many pictures and their judging."""
+    batch = batch_of(variant)
+    return count * (run_ms(variant, batch, begin) / batch + _JUDGE_MS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    name: str
+    order: Order
+    file: Path
+
+    @property
+    def work_ms(self) -> float:
+        return work_ms(self.order.variant, len(self.order.prompts), self.order.begin)
+
+
+class Workshop:
+    """A folder of painted parts, and how many processes add to it. A part is painted once, whoever asks for it."""
+
+    def __init__(self, folder: Path, *, jobs: int = 1, threads: int = 1) -> None:
+        self._folder, self._jobs, self.threads = folder, jobs, threads
+        self._done_ms = 0.0
+
+    def paint(self, orders: Mapping[str, Order], later_ms: float = 0.0) -> dict[str, Painted]:
+        """Every order, by its name. `later_ms` of `work_ms` will be asked for after this, which the bar counts in.
+
+        Raises:
+            EngineFailed, CannotPaintOver: as `painting.paint_into`; what was painted before is kept.
+            PochadeError: a process died.
+        """
+        parts = [self._part(name, part) for name, order in orders.items() for part in _split(order)]
+        self._folder.mkdir(parents=True, exist_ok=True)
+        todo = sorted((part for part in parts if not part.file.exists()), key=_place)
+        asked_ms = sum(part.work_ms for part in parts)
+        kept_ms = asked_ms - sum(part.work_ms for part in todo)
+        with progress_bar() as bar:
+            total = self._done_ms + asked_ms + later_ms
+            task = bar.add_task("painting", total=total)
+            bar.advance(task, self._done_ms + kept_ms)
+            for part in self._painted(todo):
+                bar.update(task, description=f"painted {part.name}", advance=part.work_ms)
+        self._done_ms += asked_ms
+        return {name: joined([Painted.load(part.file) for part in parts if part.name == name]) for name in orders}
+
+    def _part(self, name: str, order: Order) -> _Part:
+        words = "".join(c if c.isalnum() else "-" for c in name)
+        return _Part(name, order, self._folder / f"{words}-{order.digest()}.npz")
+
+    def _painted(self, todo: list[_Part]) -> Iterator[_Part]:
+        """Each part when it is done."""
+        if self._jobs == 1 or len(todo) < 2:
+            for part in todo:
+                paint_into(part.order, part.file)
+                yield part
+            return
+        with ProcessPoolExecutor(self._jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+            begun: dict[Future[None], _Part] = {pool.submit(paint_into, part.order, part.file): part for part in todo}
+            try:
+                for future in as_completed(begun):
+                    future.result()
+                    yield begun[future]
+            except BrokenProcessPool as error:
+                raise PochadeError("a process that painted died, maybe of too little memory: try --jobs 1") from error
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+
+def _split(order: Order) -> Iterator[Order]:
+    """As many whole calls as an interruption and the memory allow."""
+    most = min(_PART, _PART_BYTES // (order.variant.width * order.variant.height * 3))
+    return order.split(max(1, most // order.batch) * order.batch)
+
+
+def _place(part: _Part) -> tuple[float, str, int]:
+    """The slow ones first, so that the processes end together; those of one model in a row, to load it once."""
+    variant = part.order.variant
+    return -run_ms(variant, 1), variant.name, part.order.begin

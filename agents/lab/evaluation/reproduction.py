@@ -1,0 +1,115 @@
+"""Whether two evaluations of the same models, on prompts of their own, tell the same: figure by figure.
+
+A figure of a second sample falls outside the first one's 95 % interval in about one case in six by chance alone, since
+both samples vary. So beside "within" stands the interval of the difference, by the square-and-add method of Zou and
+Donner (2008, "Construction of confidence limits about effect measures: a general approach").
+"""
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agents.lab.evaluation.intervals import Estimate
+from schemas.errors import PochadeError
+
+# prompts; by simulation, equal samples of which .93 are all right are told to differ in 10 % of cases where one has 48
+# prompts, in 44 % where it has 12
+FEW = 200
+
+About = tuple[str, str]  # a figure's name, and what it is of: another pair's, or another K's, is another figure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """A figure of the reference and the same one here."""
+
+    name: str
+    reference: Estimate
+    here: Estimate
+
+    @property
+    def is_within(self) -> bool:
+        """Whether this one lies in the reference's interval."""
+        return self.reference.low <= self.here.value <= self.reference.high
+
+    @property
+    def difference(self) -> Estimate:
+        """Here less the reference, with an interval of the same confidence."""
+        of, to = self.here, self.reference
+        value = of.value - to.value
+        below = math.hypot(of.value - of.low, to.high - to.value)
+        return Estimate(value, value - below, value + math.hypot(of.high - of.value, to.value - to.low))
+
+    @property
+    def differs(self) -> bool:
+        """Whether the difference is more than chance makes of it: its interval leaves out 0."""
+        return not self.difference.low <= 0 <= self.difference.high
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        sides = {"reference": self.reference, "here": self.here, "difference": self.difference}
+        rows = {name: side.fields("value", "ci") for name, side in sides.items()}
+        return {"name": self.name, **rows, "is_within": self.is_within, "differs": self.differs}
+
+
+def read(file: Path) -> dict[str, Any]:
+    """An evaluate.json to compare with. Raises PochadeError for any other file."""
+    try:
+        found: dict[str, Any] = json.loads(file.read_text("utf-8"))
+        if not list(_figures(found)):
+            raise ValueError("it has no figure with an interval")
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+        raise PochadeError(f"{file} is no evaluate.json ({error!r}): name one that `pochade evaluate` wrote") from None
+    return found
+
+
+def compare(reference: Mapping[str, Any], here: Mapping[str, Any]) -> list[Compared]:
+    """The figures of two evaluate.json that are of the same thing and have an interval in both."""
+    known = dict(_figures(here))
+    return [
+        Compared(name=about[0], reference=figure, here=known[about])
+        for about, figure in _figures(reference)
+        if about in known
+    ]
+
+
+def doubts(reference: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
+    """What a reader of the comparison should know: why figures are missing or intervals are not what they say."""
+    told = []
+    if reference.get("seed") == here.get("seed"):
+        told.append("both painted the same prompts: figures differ by less than their intervals say; take another seed")
+    fewest = min(reference.get("prompts", 0), here.get("prompts", 0))
+    if fewest < FEW:
+        told.append(f"of {fewest} prompts intervals are too narrow, and more figures differ by chance: take {FEW}")
+    odd = dict(_figures(reference)).keys() ^ dict(_figures(here)).keys()
+    if names := sorted({name for name, _ in odd}):
+        told.append(f"not compared, as only one has them or they are of something else: {', '.join(names)}")
+    return told
+
+
+def _figures(summary: Mapping[str, Any]) -> Iterator[tuple[About, Estimate]]:
+    """Levels, rankers of the main pair, verdicts; those verdicts left out that tell the figure of a ranker again."""
+    pair, hybrid = str(summary.get("pair")), summary["hybrid"] or {}
+    members = f"{pair} {hybrid.get('prompt')} {hybrid.get('image')}"
+    for name, level in summary["levels"].items():
+        for key in ("quality", "all_facts"):
+            yield from _one((f"{name}: {key}", ""), level.get(key), level.get(f"{key}_ci"))
+    for name, ranker in {**summary["discriminators"], **summary["classifiers"], "hybrid": hybrid}.items():
+        of = members if name == "hybrid" else pair
+        yield from _one((f"{name}: auc", of), ranker.get("auc"), ranker.get("auc_ci"))
+        yield from _one((f"{name}: recovery_at_half", of), ranker.get("recovery_at_half"), ranker.get("ci"))
+    of_verdicts = {"hybrid": members, "paint over": f"{pair} {summary.get('chosen_k')}"}
+    for verdict in summary["verdicts"]:
+        name = verdict["name"]
+        if not name.startswith(("discriminator: ", "classifier: ")):
+            of = next((of for begin, of in of_verdicts.items() if name.startswith(begin)), pair)
+            yield from _one((name, of), verdict["got"], verdict["ci"])
+
+
+def _one(about: About, value: float | None, ends: list[float | None] | None) -> Iterator[tuple[About, Estimate]]:
+    if value is not None and ends is not None and ends[0] is not None and ends[1] is not None:
+        yield about, Estimate(float(value), float(ends[0]), float(ends[1]))

@@ -1,0 +1,54 @@
+"""Quality against the step K from which the heavy model starts: the table, and the choice of K."""
+
+from typing import Any
+
+import numpy as np
+
+from agents.lab.evaluation.intervals import Resampling, mean, proportion
+from agents.lab.evaluation.levels import quarters
+from agents.lab.evaluation.observations import Sweep
+
+TOLERANCE = 0.02  # of quality, that a start from a picture may lose against painting blank
+
+
+def points(sweep: Sweep, hardness: np.ndarray, how: Resampling) -> list[dict[str, Any]]:
+    """One row for each K; hardness [n] is of all the evaluation's prompts, so quarters are the same everywhere."""
+    quarter = quarters(hardness)[sweep.rows]
+    return [
+        {
+            "k": int(k),
+            **mean(quality, how).fields("quality"),
+            **proportion(right).fields("all_facts"),
+            "cost_share": float(cost_share),
+            **mean(quality - sweep.blank_quality, how).fields("above_blank"),
+            "quality_by_quarter": [mean(quality[quarter == q], how).fields("value", "ci") for q in range(4)],
+        }
+        for k, cost_share, quality, right in zip(sweep.k, sweep.cost_share, sweep.quality, sweep.all_facts, strict=True)
+    ]
+
+
+def blank(sweep: Sweep, how: Resampling) -> dict[str, Any]:
+    """The same prompts painted blank: what the rows of `points` are held against."""
+    return {
+        **mean(sweep.blank_quality, how).fields("quality"),
+        **proportion(sweep.blank_all_facts).fields("all_facts"),
+        "prompts": len(sweep.rows),
+    }
+
+
+def choose_k(sweep: Sweep, hardness: np.ndarray, how: Resampling, tolerance: float = TOLERANCE) -> int | None:
+    """The largest K up to which every K is shown to lose at most `tolerance`, of a sweep over calibration prompts.
+
+    A K passes if the interval of (quality - blank) lies above -tolerance, and no quarter of the prompts by `hardness`
+    [n] loses more than that on average: most drafts that are painted over are of the hardest. They are tested from the
+    smallest upwards until the first fails, so that the confidence holds for the K returned. None: paint blank.
+    """
+    quarter = quarters(hardness)[sweep.rows]
+    chosen = None
+    for k, quality in zip(sweep.k, sweep.quality, strict=True):
+        above = quality - sweep.blank_quality
+        worst = min(float(above[quarter == q].mean()) for q in np.unique(quarter))
+        if not (mean(above, how).low >= -tolerance and worst >= -tolerance):  # nan fails as well
+            return chosen
+        chosen = int(k)
+    return chosen

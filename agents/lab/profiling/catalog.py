@@ -1,0 +1,87 @@
+"""Measured figures into a catalog's TOML: as a snippet to paste, or written over the old ones; comments stay."""
+
+from collections.abc import Mapping
+from itertools import accumulate
+from typing import Any
+
+import tomlkit
+from tomlkit.items import InlineTable
+
+from planner.catalog.profile import CascadeProfile, LevelProfile, Profile
+from schemas.errors import PochadeError
+
+
+def snippet(profile: Profile) -> str:
+    """The measured fields, table by table, as they stand in a catalog."""
+    document = tomlkit.document()
+    for kind, tables in _figures(profile).items():
+        section = tomlkit.table(is_super_table=True)
+        for name, fields in tables.items():
+            table = tomlkit.table()
+            for key, value in fields.items():
+                table.add(key, value)
+            section.add(name, table)
+        if tables:
+            document.add(kind, section)
+    steps = [
+        f"# cascade {c.light} to {c.heavy}: paint_over_step = {c.chosen_k}" for c in profile.cascades if c.paint_over
+    ]
+    return "\n".join([tomlkit.dumps(document), *steps])
+
+
+def updated(text: str, profile: Profile) -> str:
+    """The catalog's text with the measured fields replaced, and the steps chosen for the cascades that paint over.
+
+    Raises PochadeError for a level or discriminator that the text has no table for.
+    """
+    document: Any = tomlkit.parse(text)
+    for kind, tables in _figures(profile).items():
+        for name, fields in tables.items():
+            if name not in document.get(kind, {}):
+                raise PochadeError(f"the catalog has no [{kind}.{name}] to write into: was it changed meanwhile?")
+            document[kind][name].update(fields)
+    for cascade in profile.cascades:
+        if cascade.paint_over:
+            _set_step(document.get("cascades", []), cascade)
+    return tomlkit.dumps(document)
+
+
+def _set_step(cascades: Any, measured: CascadeProfile) -> None:
+    for table in cascades:
+        if (table["light"], table["heavy"]) == (measured.light, measured.heavy) and "paint_over_step" in table:
+            table["paint_over_step"] = measured.chosen_k
+
+
+def _figures(profile: Profile) -> Mapping[str, dict[str, dict[str, Any]]]:
+    """Kind of table -> name -> field -> value."""
+    return {
+        "variants": {name: _variant(level) for name, level in profile.levels.items()},
+        "discriminators": {
+            cascade.discriminator: {"deferral": _curve(cascade), "latency_ms": round(cascade.latency_ms, 2)}
+            for cascade in reversed(profile.cascades)  # of several on one discriminator the first counts
+            if cascade.deferral
+        },
+    }
+
+
+def _variant(level: LevelProfile) -> dict[str, Any]:
+    fields: dict[str, Any] = {"latency_ms": _latencies(level), "load_ms": round(level.load_ms)}
+    return fields if level.quality is None else fields | {"quality": round(level.quality, 4)}
+
+
+def _latencies(level: LevelProfile) -> InlineTable:
+    """One line; a larger batch that was measured quicker by chance is given the smaller one's time."""
+    table, batches = tomlkit.inline_table(), sorted(level.latency_ms)
+    grown = accumulate((level.latency_ms[batch] for batch in batches), max)
+    for batch, ms in zip(batches, grown, strict=True):
+        table.add(str(batch), float(f"{ms:.4g}"))
+    return table
+
+
+def _curve(cascade: CascadeProfile) -> Any:
+    points = tomlkit.array()
+    for point in cascade.deferral:
+        table = tomlkit.inline_table()
+        table.update({"threshold": point.threshold, "deferred": point.deferred})
+        points.append(table)
+    return points.multiline(multiline=True)

@@ -1,0 +1,163 @@
+"""A measured catalog as the values and files that `planner` reads: NAME.json and NAME-quality.npz."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from agents.lab.evaluation.observations import Sweep
+from agents.lab.evaluation.painting.painting import Painted
+from agents.lab.profiling.rounds import Measured
+from agents.lab.profiling.run import CascadeFound, Found, Wanted
+from planner.catalog.discriminator import DeferralPoint
+from planner.catalog.profile import FORMAT, CascadeProfile, LevelProfile, Profile, Shares, Start, parse
+from planner.catalog.prompt_table import prompt_table
+
+BANDS = (0.0, 0.25, 0.5, 0.75, 1.0)  # hardness
+_THRESHOLDS = np.round(np.linspace(0, 1, 21), 2)
+
+
+def profile_of(wanted: Wanted, found: Found) -> Profile:
+    """The values, as far as they were measured."""
+    return Profile(
+        catalog=wanted.catalog.name,
+        seed=wanted.seed,
+        prompts=len(wanted.asked.prompts) if wanted.is_painting else 0,
+        bands=BANDS,
+        levels={
+            name: _level(measured, found.painted.get(name), found.hardness) for name, measured in found.measured.items()
+        },
+        cascades=tuple(_cascade(cascade, found.hardness) for cascade in found.cascades),
+        reuse={level: _starts(swept, found.hardness) for level, swept in found.reuse.items()},
+    )
+
+
+def render(profile: Profile, provenance: Mapping[str, Any], notes: Sequence[str]) -> str:
+    """The JSON text that `planner.catalog.profile.parse` reads back as the same values."""
+    about = {"format": FORMAT, **provenance, "notes": list(notes)}
+    text = json.dumps(about | _plain(asdict(profile)), indent=1) + "\n"
+    assert parse(text, "the one just measured").levels.keys() == profile.levels.keys(), "a profile must be readable"
+    return text
+
+
+def save_table(wanted: Wanted, found: Found, file: Path) -> None:
+    """Write what every judged level made of each prompt, for `planner.catalog.prompt_table`."""
+    n, nothing = len(wanted.asked.prompts), np.full(len(wanted.asked.prompts), np.nan)
+    swept = next((c.sweep for c in found.cascades if c.sweep is not None), None)
+    quality, right, cost_ms = _levels(found, n)
+    arrays = {
+        "prompts": np.array(wanted.asked.prompts),
+        "seeds": np.array(wanted.asked.seeds, np.int64),
+        "hardness": found.hardness.astype(np.float32),
+        "levels": np.array(list(cost_ms), str),
+        "cost_ms": np.array(list(cost_ms.values()), float),
+        "quality": _columns(quality, n).astype(np.float16),
+        "all_facts": _columns(right, n).astype(bool),
+        "judged": np.array([f"{c.pair.discriminator}: {c.pair.light} > {c.pair.heavy}" for c in found.cascades], str),
+        "confidence": _columns([nothing if c.confidence is None else c.confidence for c in found.cascades], n).astype(
+            np.float16
+        ),
+        "over_rows": np.zeros(0, int) if swept is None else swept.rows,
+        "over_k": np.zeros(0, int) if swept is None else swept.k,
+        "over_quality": (np.zeros((0, 0)) if swept is None else swept.quality.T).astype(np.float16),
+    }
+    prompt_table(arrays, file.name)  # refuses what nobody could read
+    with file.open("wb") as out:
+        np.savez_compressed(out, allow_pickle=False, **arrays)
+
+
+def _levels(found: Found, n: int) -> tuple[list[np.ndarray], list[np.ndarray], dict[str, float]]:
+    """Quality and facts [n] of each level, and level -> ms; reuse levels are nan where they were not painted."""
+    quality = [painted.quality for painted in found.painted.values()]
+    right = [painted.all_facts for painted in found.painted.values()]
+    cost_ms = {name: found.measured[name].calls[1].ms for name in found.painted}
+    for level, swept in found.reuse.items():
+        for k, share, some_quality, some_right in zip(
+            swept.k, swept.cost_share, swept.quality, swept.all_facts, strict=True
+        ):
+            quality.append(np.full(n, np.nan))
+            right.append(np.zeros(n, bool))
+            quality[-1][swept.rows], right[-1][swept.rows] = some_quality, some_right
+            cost_ms[f"{level}~k{k}"] = cost_ms[level] * float(share)
+    return quality, right, cost_ms
+
+
+def deferral(confidence: np.ndarray) -> tuple[DeferralPoint, ...]:
+    """f(t) at 21 thresholds: the share of pictures with a confidence [n] below t; at 1 all. Empty for no picture."""
+    known = confidence[~np.isnan(confidence)]
+    if not len(known):
+        return ()
+    shares = [(known < t).mean() for t in _THRESHOLDS[:-1]] + [1.0]
+    return tuple(
+        DeferralPoint(round(float(t), 3), round(float(share), 4)) for t, share in zip(_THRESHOLDS, shares, strict=True)
+    )
+
+
+def _level(measured: Measured, painted: Painted | None, hardness: np.ndarray) -> LevelProfile:
+    is_judged = painted is not None and not np.isnan(painted.quality).all()
+    return LevelProfile(
+        latency_ms={batch: round(call.ms, 2) for batch, call in measured.calls.items()},
+        spread_ms={batch: round(call.high_ms - call.low_ms, 2) for batch, call in measured.calls.items()},
+        clock=measured.clock,
+        load_ms=round(measured.load_ms, 1),
+        cold_load_ms=round(measured.cold_load_ms, 1),
+        memory_bytes=measured.memory_bytes,
+        cuda_bytes=measured.cuda_bytes,
+        quality=round(float(np.nanmean(painted.quality)), 4) if painted is not None and is_judged else None,
+        quality_by_band=_by_band(painted.quality, hardness) if painted is not None and is_judged else (),
+        all_facts=round(float(painted.all_facts.mean()), 4) if painted is not None and is_judged else None,
+    )
+
+
+def _cascade(found: CascadeFound, hardness: np.ndarray) -> CascadeProfile:
+    confidence = np.full(len(hardness), np.nan) if found.confidence is None else found.confidence
+    curves = tuple(deferral(confidence[band]) for band in _bands(hardness)) if found.confidence is not None else ()
+    return CascadeProfile(
+        light=found.pair.light,
+        heavy=found.pair.heavy,
+        discriminator=found.pair.discriminator,
+        latency_ms=round(found.confidence_ms, 3),
+        deferral=deferral(confidence),
+        deferral_by_band=curves,
+        paint_over=() if found.sweep is None else _starts(found.sweep, hardness),
+        chosen_k=found.chosen_k,
+    )
+
+
+def _starts(swept: Sweep, hardness: np.ndarray) -> tuple[Start, ...]:
+    return tuple(
+        Start(
+            k=int(k),
+            cost_share=round(float(cost), 4),
+            quality=round(float(quality.mean()), 4),
+            quality_by_band=_by_band(quality, hardness[swept.rows]),
+        )
+        for k, cost, quality in zip(swept.k, swept.cost_share, swept.quality, strict=True)
+    )
+
+
+def _by_band(quality: np.ndarray, hardness: np.ndarray) -> Shares:
+    parts = [quality[band][~np.isnan(quality[band])] for band in _bands(hardness)]
+    return tuple(round(float(part.mean()), 4) if len(part) else None for part in parts)
+
+
+def _bands(hardness: np.ndarray) -> list[np.ndarray]:
+    """bool [n] for each band, as `Profile.band` has it."""
+    at = np.clip(np.searchsorted(BANDS, hardness, side="right") - 1, 0, len(BANDS) - 2)
+    return [at == band for band in range(len(BANDS) - 1)]
+
+
+def _columns(columns: Sequence[np.ndarray], n: int) -> np.ndarray:
+    return np.stack(columns, axis=1) if columns else np.zeros((n, 0))
+
+
+def _plain(value: Any) -> Any:
+    """JSON values; fields that are None are left out, so that an absent figure is an absent key."""
+    if isinstance(value, dict):
+        return {str(key): _plain(inner) for key, inner in value.items() if inner is not None}
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return _plain(value._asdict())
+    return [_plain(inner) for inner in value] if isinstance(value, tuple | list) else value

@@ -1,0 +1,166 @@
+"""Profiles a catalog: times and memory of every level, and what each makes of the same prompts if it can be told."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from agents.engines import CannotPaintOver
+from agents.lab.evaluation.intervals import Resampling
+from agents.lab.evaluation.observations import Sweep
+from agents.lab.evaluation.painting.painting import Order, Painted
+from agents.lab.evaluation.painting.quality import CLIP
+from agents.lab.evaluation.painting.rankers import Rankers, find, per_prompt_ms
+from agents.lab.evaluation.painting.sweeps import Asked, nearest, order, over_orders, step_shares, steps_to_try, sweep
+from agents.lab.evaluation.painting.workshop import Workshop, work_ms
+from agents.lab.evaluation.sweeps import choose_k
+from agents.lab.profiling.rounds import Measured, time_levels
+from agents.world.layout import SIZE
+from planner.catalog.parse import Catalog, Pair, Variant
+
+SWEPT = 240  # prompts that are painted from every step
+NEAREST = "nearest stored prompt"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What is to be measured, and how much of it."""
+
+    catalog: Catalog
+    levels: tuple[str, ...]
+    asked: Asked  # calibration prompts
+    batches: tuple[int, ...]
+    models: Path  # where the scorer lies
+    seed: int
+    scorer: str = ""  # a CLIP for pictures whose facts cannot be read; "": they are not judged
+    is_painting: bool = True  # False: times and memory only
+    threads: int = 1
+    budget_s: float = 60.0  # for the repeats of one batch size
+
+    def judge_of(self, variant: Variant) -> str:
+        """Who judges its pictures; "": nobody."""
+        if self.scorer:
+            return CLIP + self.scorer
+        return "facts" if (variant.width, variant.height) == (SIZE, SIZE) else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CascadeFound:
+    """One cascade on the calibration prompts."""
+
+    pair: Pair
+    confidence: np.ndarray | None  # [n] in light's pictures
+    confidence_ms: float
+    sweep: Sweep | None
+    chosen_k: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Found:
+    """Everything measured."""
+
+    measured: dict[str, Measured]
+    painted: dict[str, Painted]  # level -> its pictures of the calibration prompts, where somebody judges them
+    cascades: tuple[CascadeFound, ...]
+    reuse: dict[str, Sweep]
+    hardness: np.ndarray  # [n]
+    missing: tuple[str, ...]
+
+
+def run(wanted: Wanted, folder: Path, jobs: int) -> Found:
+    """Measure what is not measured yet. Raises EngineFailed where a level cannot be loaded."""
+    variants = [wanted.catalog.level(name) for name in wanted.levels]
+    measured = time_levels(variants, wanted.batches, folder, threads=wanted.threads, budget_s=wanted.budget_s)
+    if not wanted.is_painting:
+        return Found(measured=measured, painted={}, cascades=(), reuse={}, hardness=np.zeros(0), missing=())
+    study = _Study(wanted, Workshop(folder, jobs=jobs, threads=wanted.threads), find(wanted.catalog, wanted.models))
+    return study.found(measured)
+
+
+class _Study:
+    """What levels and cascades make of the calibration prompts, under way."""
+
+    def __init__(self, wanted: Wanted, workshop: Workshop, rankers: Rankers) -> None:
+        self._wanted, self._workshop, self._rankers = wanted, workshop, rankers
+        self._pairs = [pair for pair in wanted.catalog.cascades if {pair.light, pair.heavy} <= set(wanted.levels)]
+        self._painted: dict[str, Painted] = {}
+        self._shares: dict[str, dict[int, float]] = {}  # of those levels that are swept
+        self._hardness = rankers.hardness(wanted.asked.prompts)
+
+    def found(self, measured: dict[str, Measured]) -> Found:
+        wanted = self._wanted
+        variants = {name: wanted.catalog.level(name) for name in wanted.levels}
+        judged = [name for name, variant in variants.items() if wanted.judge_of(variant)]
+        looked_at = [p.light for p in self._pairs if wanted.catalog.discriminator(p.discriminator).engine != "profile"]
+        orders = {name: self._order(variants[name], wanted.asked) for name in (*judged, *looked_at)}
+        later_ms = sum(_sweep_ms(variants[pair.heavy], wanted) for pair in self._pairs if pair.heavy in judged)
+        self._painted = self._workshop.paint(orders, later_ms)
+        return Found(
+            measured=measured,
+            painted={name: self._painted[name] for name in judged},
+            cascades=tuple(self._cascade(pair) for pair in self._pairs),
+            reuse=self._reuse(self._pairs[0].heavy) if self._pairs else {},
+            hardness=self._hardness,
+            missing=tuple(dict.fromkeys(self._rankers.missing)),
+        )
+
+    def _order(self, variant: Variant, asked: Asked) -> Order:
+        return order(variant, asked, judged_by=self._wanted.judge_of(variant), threads=self._wanted.threads)
+
+    def _cascade(self, pair: Pair) -> CascadeFound:
+        if pair.light not in self._painted:
+            self._rankers.missing.append(f"cascade from {pair.light}: nobody judges its pictures")
+            return CascadeFound(pair=pair, confidence=None, confidence_ms=0.0, sweep=None, chosen_k=0)
+        pictures, prompts = self._painted[pair.light].pictures(), self._wanted.asked.prompts
+        confidence, ms = None, 0.0
+        if judge := self._rankers.discriminators.get(pair.discriminator):
+            confidence = self._rankers.confidences(pair.discriminator, list(pictures), prompts)
+            ms = per_prompt_ms(lambda text: judge([pictures[0]], [text]), prompts) if confidence is not None else 0.0
+        swept = self._swept(f"over {pair.light}", pair.heavy, pictures, self._rows(pair.heavy), is_fresh=True)
+        chosen = choose_k(swept, self._hardness, Resampling(seed=self._wanted.seed)) if swept is not None else None
+        return CascadeFound(pair=pair, confidence=confidence, confidence_ms=ms, sweep=swept, chosen_k=chosen or 0)
+
+    def _reuse(self, level: str) -> dict[str, Sweep]:
+        """The level begun from its picture of the nearest of the prompts that are not swept themselves."""
+        rows = self._rows(level)
+        others = np.setdiff1d(np.arange(len(self._wanted.asked.prompts)), rows)
+        if self._rankers.scorer is None or not len(rows) or not len(others):
+            return {}
+        embedded = self._rankers.scorer.embed_prompts(self._wanted.asked.prompts)
+        stored = np.arange(len(embedded))
+        stored[rows] = others[nearest(embedded[rows], embedded[others])]
+        swept = self._swept(NEAREST, level, self._painted[level].pictures()[stored], rows, is_fresh=False)
+        return {} if swept is None else {level: swept}
+
+    def _rows(self, level: str) -> np.ndarray:
+        """int [m]: the prompts to be swept, the first that the level's pictures are judged on."""
+        if level not in self._painted:
+            return np.zeros(0, int)
+        return np.flatnonzero(~np.isnan(self._painted[level].quality))[: _swept_count(self._wanted)]
+
+    def _swept(self, name: str, level: str, pictures: np.ndarray, rows: np.ndarray, *, is_fresh: bool) -> Sweep | None:
+        """Begun with pictures [n, h, w, 3]; None, and told, where that cannot be done or nobody could judge it."""
+        variant, asked = self._wanted.catalog.level(level), self._wanted.asked.at(rows)
+        steps = steps_to_try(variant.steps)
+        if not len(rows) or not steps or pictures.shape[1:3] != (variant.height, variant.width):
+            self._rankers.missing.append(f"{level} {name}: it has one step, another size, or nobody judges it")
+            return None
+        blank = self._order(variant, asked.with_fresh_noise() if is_fresh else asked)
+        try:
+            found = self._workshop.paint({name: blank, **over_orders(name, blank, pictures[rows], steps)})
+            if level not in self._shares:
+                self._shares[level] = step_shares(
+                    variant, steps, threads=self._wanted.threads, budget_s=self._wanted.budget_s
+                )
+        except CannotPaintOver as error:
+            self._rankers.missing.append(f"{level} {name}: {error}")
+            return None
+        return sweep(name, self._shares[level], found, found[name], rows)
+
+
+def _swept_count(wanted: Wanted) -> int:
+    return min(SWEPT, max(1, len(wanted.asked.prompts) // 2))
+
+
+def _sweep_ms(variant: Variant, wanted: Wanted) -> float:
+    return sum(work_ms(variant, _swept_count(wanted), k) for k in (0, *steps_to_try(variant.steps)))

@@ -1,0 +1,128 @@
+"""Model cards of every folder below `models`, from what training noted and what was measured; nothing else.
+
+Read are <models>/training.json (the notes of training), <models>/evaluate.json (`pochade evaluate`) and
+<models>/../profiles/tiny.json (`pochade profile`); what is not there is left out.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from agents.lab.family import CATALOG, VARIANTS, folder_of
+from agents.lab.training.cards.tables import figures_of, figures_table, training_table
+from agents.lab.training.cards.texts import DATA, FRONT, KINDS, ONE_STEP, Kind
+
+CARD: Final = "README.md"
+NOTES: Final = "training.json"
+_BOOKKEEPING: Final = ("is_finished", "made_from")  # of the work folder, not of the model
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What the cards are written from; empty where a file is not there."""
+
+    notes: Mapping[str, Any]  # training -> its note
+    evaluated: Mapping[str, Any]  # evaluate.json
+    profiled: Mapping[str, Any]  # a catalog's profile
+
+    @classmethod
+    def read(cls, models: Path) -> "Sources":
+        return cls(
+            _json(models / NOTES),
+            _json(models / "evaluate.json"),
+            _json(models.parent / "profiles" / "tiny.json"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A folder that gets a card."""
+
+    folder: Path
+    kind: Kind
+    name: str
+    trainings: tuple[str, ...]  # notes, the parts it stands on first
+
+
+def collect_notes(work: Path, models: Path, **more: object) -> None:
+    """Merge the notes of the work folder into <models>/training.json; what is noted there of other parts stays."""
+    found = {}
+    for path in sorted(work.glob("*.json")):
+        note = json.loads(path.read_text())
+        if isinstance(note, dict):
+            found[path.stem] = {key: value for key, value in note.items() if key not in _BOOKKEEPING}
+    models.mkdir(parents=True, exist_ok=True)
+    (models / NOTES).write_text(json.dumps(_json(models / NOTES) | found | more, indent=2) + "\n")
+
+
+def write_cards(models: Path) -> None:
+    """Write README.md into every model folder below `models`."""
+    sources = Sources.read(models)
+    for subject in subjects(models, sources.notes):
+        (subject.folder / CARD).write_text(card(subject, sources))
+
+
+def subjects(models: Path, notes: Mapping[str, Any]) -> Iterator[Subject]:
+    """Every model folder that is there."""
+    assembled = notes.get("assemble", {})
+    unets, quick = assembled.get("unets", {}), assembled.get("quick", ())
+    for index in sorted(models.glob("*/model_index.json")):
+        name = index.parent.name
+        unet = unets.get(name, f"unet_{name}")
+        base = notes.get(unet, {}).get("base", "")
+        decoders = ("decoder", "quick_decoder") if name in quick else ("decoder",)
+        parts = ("autoencoder", *decoders, "text_encoder", *([base] if base else []), unet)
+        yield Subject(index.parent, KINDS["pipeline"], name, parts)
+    for pattern, kind, training in (
+        ("loras/*", "lora", "lora_{}"),
+        ("controlnet", "controlnet", "controlnet"),
+        ("discriminators/*", "discriminator", "discriminator_{}"),
+        ("classifiers/*", "classifier", "predictor_{}"),
+        ("classifiers/rules", "rules", "rules"),
+        ("scorer", "scorer", "scorer"),
+    ):
+        for folder in sorted(path for path in models.glob(pattern) if path.is_dir()):
+            if (kind, folder.name) != ("classifier", "rules"):
+                yield Subject(folder, KINDS[kind], folder.name, (training.format(folder.name),))
+
+
+def card(subject: Subject, sources: Sources) -> str:
+    """The text of a card."""
+    kind = subject.kind
+    parts = [FRONT.format(library=kind.library), f"# Pochade {kind.title.format(name=subject.name)}\n", kind.what]
+    shown = next((level for name, level in VARIANTS.items() if _is_of(name, subject)), CATALOG.best())
+    parts.append(kind.use.format(name=subject.name, steps=shown.steps, guidance=shown.guidance))
+    trained = training_table(sources.notes, subject.trainings)
+    parts.append(f"## Training\n\n{DATA}" + (f"\n\n{trained}" if trained else ""))
+    if measured := "\n\n".join(_measured(subject, sources)):
+        parts.append(f"## Measured\n\n{measured}")
+    limits = f"{kind.limits}\n{ONE_STEP}" if kind is KINDS["pipeline"] and shown.steps == 1 else kind.limits
+    parts.append(f"## Limits\n\n{limits}")
+    return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def _measured(subject: Subject, sources: Sources) -> Iterator[str]:
+    """Paragraphs of figures, each with where they come from."""
+    own = subject.trainings[-1]
+    for note in (own, f"{own}_held_out"):
+        if rows := figures_table({"value": figures_of(sources.notes.get(note, {}))}):
+            yield f"When it was trained, on fresh prompts:\n\n{rows}"
+    for verb, source in (("evaluate", sources.evaluated), ("profile", sources.profiled)):
+        figures = source.get(subject.kind.measured, {})
+        columns = {name: figures[name] for name in figures if _is_of(name, subject)}
+        if rows := figures_table(columns):
+            yield f"By `pochade {verb}`, seed {source.get('seed')}, {source.get('prompts')} fresh prompts:\n\n{rows}"
+
+
+def _is_of(measured: str, subject: Subject) -> bool:
+    """Whether a level is painted with the subject's folder; any other part is measured under its own name."""
+    if subject.kind is not KINDS["pipeline"]:
+        return measured == subject.name
+    return measured in VARIANTS and folder_of(VARIANTS[measured]).name == subject.name
+
+
+def _json(path: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    return content

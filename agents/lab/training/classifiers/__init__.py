@@ -1,0 +1,1 @@
+"""Training of predictors and rules that judge a prompt."""

@@ -1,0 +1,88 @@
+"""Paint what is missing of the calibration set: every level, and the best one begun from similar past pictures."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from rich.progress import track
+
+from agents.lab.evaluation.painting.painting import Order, Painted, joined, paint_into
+from agents.lab.evaluation.painting.sweeps import nearest
+from agents.lab.family import CATALOG, folder_of
+from agents.lab.training.classifiers import calibration
+from agents.lab.training.classifiers.calibration import Calibration
+from agents.lab.training.loop import scaled
+from agents.lab.world import scenes
+from agents.models.scorer import Scorer
+from planner.catalog.parse import Variant, run_ms
+
+SEED: Final = 50_000_000  # of the prompts and, plus a prompt's number, of its noise
+WORK: Final = 24_000  # denoiser calls a level is given, which decides how many prompts it paints
+FEWEST, MOST = 1500, 6000
+STORED: Final = 500  # of the best level's pictures: what reuse may begin with
+REUSED: Final = (0.25, 0.5, 0.75)  # of the best level's steps that reuse leaves out
+_PART: Final = 250  # pictures a file, so that painting goes on where it stopped
+
+
+def complete(work: Path, models: Path, levels: Sequence[str]) -> None:
+    """Paint those of `levels` that no file in <work>/calibration knows, into LEVEL.npz; then the reuse levels.
+
+    The dearer a level, the fewer prompts it paints; the first prompts are the same for all. Reuse needs
+    <models>/scorer, which tells what is similar, as it does for the vector store; without it there is none.
+    """
+    folder = work / "calibration"
+    known = calibration.read(folder).levels if list(folder.glob("*.npz")) else ()
+    variants = {name: _local(CATALOG.level(name), models) for name in levels}
+    for name, variant in variants.items():
+        if name not in known:
+            _write(folder, name, variant, _painted(folder, name, _order(variant)))
+    best = max(variants.values(), key=lambda variant: run_ms(variant, 1))
+    if best.steps > 1 and (models / "scorer").exists() and not any("~" in name for name in known):
+        _paint_reuse(folder, models, best)
+
+
+def _paint_reuse(folder: Path, models: Path, variant: Variant) -> None:
+    """Begin with the picture of the most similar of the last STORED prompts, as its cached latent would, with noise."""
+    whole = _order(variant)
+    stored = len(whole.prompts) - min(scaled(STORED), len(whole.prompts) // 2)
+    pictures = _painted(folder, variant.name, whole).pictures()[stored:]
+    scorer = Scorer.load(models / "scorer")
+    embedded = scorer.embed_prompts(whole.prompts)
+    drafts = pictures[nearest(embedded[:stored], embedded[stored:])]
+    asked = replace(whole, prompts=whole.prompts[:stored], seeds=whole.seeds[:stored])
+    for step in sorted({max(1, round(share * variant.steps)) for share in REUSED}):
+        name = f"{variant.name}~k{step}"
+        _write(folder, name, variant, _painted(folder, name, replace(asked, begin=step, drafts=drafts)), begin=step)
+
+
+def _order(variant: Variant) -> Order:
+    """The first prompts of the natural mix, as many as this variant is given."""
+    calls = variant.steps * (2 if variant.guidance > 1 else 1)
+    rng, count = np.random.default_rng(SEED), scaled(int(np.clip(WORK // calls, FEWEST, MOST)), 16)
+    prompts = tuple(scenes.sample(rng).caption for _ in range(count))
+    return Order(variant=variant, prompts=prompts, seeds=tuple(range(SEED, SEED + count)))
+
+
+def _painted(folder: Path, name: str, order: Order) -> Painted:
+    """In parts, each kept under <folder>/pictures; those that are there stay."""
+    kept = folder / "pictures"
+    kept.mkdir(parents=True, exist_ok=True)
+    parts = []
+    for number, part in enumerate(track(list(order.split(_PART)), description=f"{name}: painting")):
+        file = kept / f"{name}-{number:03}-{part.digest()}.npz"
+        if not file.exists():
+            paint_into(part, file)
+        parts.append(Painted.load(file))
+    return joined(parts)
+
+
+def _write(folder: Path, name: str, variant: Variant, painted: Painted, begin: int = 0) -> None:
+    prompts = _order(variant).prompts[: len(painted.quality)]
+    table = Calibration(prompts, (name,), painted.quality[:, None], painted.all_facts[:, None])
+    calibration.write(folder / f"{name}.npz", table, [run_ms(variant, 1) * (1 - begin / variant.steps)])
+
+
+def _local(variant: Variant, models: Path) -> Variant:
+    return replace(variant, model=str(folder_of(variant, models).resolve()))

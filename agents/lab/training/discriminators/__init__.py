@@ -1,0 +1,1 @@
+"""Training of the scorer and the discriminators, which judge an image."""

@@ -1,0 +1,47 @@
+"""Train all discriminators on pictures of the light and heavy variants, and calibrate them on held-out light ones."""
+
+import json
+from pathlib import Path
+from typing import Final
+
+from agents.lab.training.discriminators import judged, look, realness
+from agents.lab.training.discriminators.confidence import Trained, finish
+from agents.lab.training.discriminators.frozen_text import tokenizer_file
+from agents.models.prompt_encoder import copy_tokenizer
+from agents.models.scorer import Scorer
+
+LIGHT: Final = 7680  # pictures to learn from
+HEAVY: Final = 1536
+HELD_OUT: Final = 4608  # light pictures for confidence, thresholds and figures
+# prompts and noise of the three sets, the same whatever the training seed, and apart from those of evaluations
+_KEPT_SEED, _LIGHT_SEED, _HEAVY_SEED = 7_000_000, 8_000_000, 9_000_000
+
+
+def train(work: Path, models: Path, seed: int) -> None:
+    """Needs <models>/light, heavy and scorer; writes <models>/discriminators/NAME, of four names. Resumable.
+
+    `look` is the one that the main cascade uses; the others are the papers'.
+    """
+    kept = judged.by_variant(work, models, "light", _KEPT_SEED, HELD_OUT)
+    light = judged.by_variant(work, models, "light", _LIGHT_SEED, LIGHT)
+    heavy = judged.by_variant(work, models, "heavy", _HEAVY_SEED, HEAVY)
+    sketches, paintings = light.captioned().pictures, heavy.captioned().pictures
+    both = judged.Judged.joined([light, heavy])
+    generated = both.captioned().pictures
+
+    def keep(name: str, kind: str, examiner: Trained) -> None:
+        config = finish(models / "discriminators" / name, name, kind, examiner, kept)
+        figures = {**config["held_out"], "threshold": round(config["threshold"], 4)}
+        if bound := config["threshold_bound"]:
+            figures |= {f"bound_{key}": round(bound[key], 4) for key in ("threshold", "alpha", "delta", "kept_share")}
+        # beside the note of its training: the model cards are made from both
+        (work / f"discriminator_{name}_held_out.json").write_text(json.dumps(figures, indent=2) + "\n")
+
+    keep("look", "look", look.train(work, both, seed))
+    copy_tokenizer(tokenizer_file(work), models / "discriminators" / "look")
+    fake, painted = realness.drawn_from(generated), realness.drawn_from(paintings)
+    keep("real", "real", realness.train_real(work, "real", realness.renderings, fake, seed))
+    sketched = realness.drawn_from(sketches)
+    keep("real-heavy", "real", realness.train_real(work, "real-heavy", painted, sketched, seed))
+    scorer = Scorer.load(models / "scorer")
+    keep("embedding", "embedding", realness.train_embedding(work, scorer, generated, seed))

@@ -1,0 +1,124 @@
+"""Pictures painted for fresh prompts, with the label the discriminators are to predict; kept in the work folder."""
+
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol, Self
+
+import numpy as np
+from rich.progress import track
+
+from agents.lab.family import VARIANTS, folder_of
+from agents.lab.painter import Painter
+from agents.lab.training.loop import scaled
+from agents.lab.world import facts, junk, scenes
+from agents.lab.world.reading import read
+
+CHUNK: Final = 256  # pictures a file; a run that was broken off loses no more
+_BATCH: Final = 32
+
+
+class Paints(Protocol):
+    """What paints: `agents.lab.painter.Painter`."""
+
+    def paint(self, prompts: Sequence[str], seeds: Sequence[int]) -> np.ndarray: ...
+
+
+class Judged(NamedTuple):
+    """Prompts with painted pictures; `right` is what to predict, `objects` is 0 outside the grammar."""
+
+    prompts: np.ndarray  # str [n]
+    pictures: np.ndarray  # uint8 [n, 48, 48, 3]
+    right: np.ndarray  # float [n]: 0 or 1 for captions, graded outside the grammar
+    objects: np.ndarray  # int [n]
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        return cls(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+    def captioned(self) -> "Judged":
+        """Those inside the grammar."""
+        return Judged(*(column[self.objects > 0] for column in self))
+
+
+def clarity(picture: np.ndarray, scene: scenes.Scene, named: frozenset[str]) -> float:
+    """What can be judged without a grammar, 0..1: how clear the things shown are, and whether the words given are met.
+
+    Graded, not yes or no: nearly every sketch of such a prompt is unclear, and a judge must still tell them apart.
+    """
+    seen, wanted = read(picture), scene.objects[0]
+    if not seen.found:
+        return 0.0
+    clear = float(np.mean([np.clip((thing.overlap - 0.45) / 0.45, 0, 1) for thing in seen.found]))
+    met = ("background" not in named or seen.background == scene.background) and any(
+        ("shape" not in named or f.shape == wanted.shape) and ("colour" not in named or f.colour == wanted.colour)
+        for f in seen.found
+    )
+    return clear if met else clear / 4
+
+
+def prompt_for(rng: np.random.Generator) -> tuple[str, scenes.Scene, frozenset[str] | None]:
+    """A prompt of the natural mix, some amid junk, and one in eight free-form (with what it names of its scene)."""
+    kind = rng.random()
+    if kind < 0.08:
+        return junk.hinted(rng)
+    scene = scenes.sample(rng)
+    if kind < 0.13:
+        return junk.sentence(rng), scene, frozenset()
+    return (junk.mixed(rng, scene.caption) if kind < 0.23 else scene.caption), scene, None
+
+
+def label(prompted: tuple[str, scenes.Scene, frozenset[str] | None], picture: np.ndarray) -> float:
+    """What the discriminator is to say: for a caption 1 if all facts hold, else 0; for other prompts the clarity."""
+    _, scene, named = prompted
+    if named is None:
+        return float(facts.compare(scene, read(picture)).all_hold)
+    return clarity(picture, scene, named)
+
+
+def paint(painter: Paints, seed: int, chunk: int) -> Judged:
+    """Paint and label the prompts of one chunk, which `seed` and its number alone decide."""
+    rng = np.random.default_rng([seed, chunk])
+    drawn = [prompt_for(rng) for _ in range(CHUNK)]
+    prompts, first = [prompt for prompt, _, _ in drawn], seed + chunk * CHUNK
+    pictures = np.concatenate(
+        [
+            painter.paint(prompts[at : at + _BATCH], range(first + at, first + at + len(prompts[at : at + _BATCH])))
+            for at in range(0, CHUNK, _BATCH)
+        ]
+    )
+    right = np.array([label(prompted, picture) for prompted, picture in zip(drawn, pictures, strict=True)])
+    objects = np.array([0 if named is not None else len(scene.objects) for _, scene, named in drawn])
+    return Judged(np.array(prompts), pictures, right, objects)
+
+
+def cached(folder: Path, painter: Paints, seed: int, count: int) -> Judged:
+    """At least `count` judged pictures, in whole chunks that `folder` keeps as <seed>-<chunk>.npz for the next run."""
+    folder.mkdir(parents=True, exist_ok=True)
+    title = f"judging {count} pictures for {folder.name}"
+    return Judged.joined(
+        [_chunk(folder, painter, seed, chunk) for chunk in track(range(-(-count // CHUNK)), description=title)]
+    )
+
+
+def _chunk(folder: Path, painter: Paints, seed: int, chunk: int) -> Judged:
+    path = folder / f"{seed}-{chunk:03d}.npz"
+    if not path.exists():
+        partial = path.with_suffix(".partial")
+        with partial.open("wb") as file:
+            np.savez_compressed(file, allow_pickle=False, **paint(painter, seed, chunk)._asdict())
+        partial.rename(path)
+    with np.load(path, allow_pickle=False) as kept:
+        return Judged(*(kept[name] for name in Judged._fields))
+
+
+def by_variant(work: Path, models: Path, name: str, seed: int, count: int) -> Judged:
+    """`count` pictures or more by a variant of the family, painted anew if its weights or its setting have changed.
+
+    On a smaller scale of training, fewer.
+    """
+    variant = VARIANTS[name]
+    weights = [folder_of(variant, models) / part / "diffusion_pytorch_model.safetensors" for part in ("unet", "vae")]
+    mark = f"{zlib.crc32(b''.join(file.read_bytes() for file in weights)):08x}"
+    folder = work / "judged" / f"{name}-{variant.steps}-{variant.guidance:g}-{mark}"
+    return cached(folder, Painter.of(variant, models), seed, scaled(count))

@@ -1,0 +1,1 @@
+"""Training of the diffusion models that make the images."""

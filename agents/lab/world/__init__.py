@@ -1,0 +1,1 @@
+"""The tiny procedural world beyond its words and layout: captions, images and a checker of facts."""

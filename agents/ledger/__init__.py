@@ -1,0 +1,1 @@
+"""The ledger role: exactly one result for each request."""

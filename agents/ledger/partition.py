@@ -1,0 +1,287 @@
+"""One partition of the ledger: its transactional producer, what has ended in it, and how results are made."""
+
+import dataclasses
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from agents.ledger.broker_clock import BrokerClock
+from agents.ledger.remembered import ROLE, Remembered, Send
+from agents.ledger.topics import LedgerTopics
+from agents.runtime.records import buried, outcome_record, outgoing
+from planner.serving.outcomes import expired, failed, first_of, result_of
+from schemas import topics
+from schemas.errors import InvalidRecord, UnknownSchema
+from schemas.messages import ClassifiedRequest, Outcome
+from schemas.record import Headers, Incoming, Outgoing
+from schemas.topics import full_name
+from streams import logs, metrics
+from streams.codec.avro import decode, encode_result
+from streams.kafka.barrier import Barrier, open_reader, write_barrier
+from streams.kafka.consumer import now_ms
+from streams.kafka.partitioner import partition_of
+from streams.kafka.producer import RecordTooLarge, size_of
+from streams.kafka.transactions import open_producer, watchdog
+from streams.settings import Settings
+from streams.watchdog import Bite
+
+log = logging.getLogger(__name__)
+
+TRANSACTION_S = 30  # as long as a broker may be away until what is under way begins again
+MOVED = "pochade_moved_from"  # on an outcome that was written to the partition of its key: it is moved once
+LEAST_BYTES = 1000  # of a record; no topic takes less
+
+Make = Callable[[Sequence[Incoming]], tuple[list[Outgoing], list[str]]]  # what to write, and who ends by it
+
+
+class Lane:
+    """One partition: its own transactional producer, and what has ended in it."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        partition: int,
+        known: LedgerTopics | None = None,
+        clock: BrokerClock | None = None,
+        send: Send | None = None,
+        bite: Bite | None = None,
+    ) -> None:
+        """`send`: writes chunks of what has ended; None: there are none. `bite`: what to do when a transaction hangs;
+        None: end the process, as only a new one gets on.
+
+        Raises:
+            KafkaException: the broker did not answer in time.
+            ClockOff: this machine's clock is not the broker's.
+        """
+        self._settings, self.partition = settings, partition
+        self._topics, self._clock = known or LedgerTopics(), clock or BrokerClock()
+        self._refused: dict[str, int] = {}  # topic -> bytes that it takes, as it was learnt
+        self._format = settings.results.format
+        self._watchdog = watchdog("a transaction of the ledger", TRANSACTION_S, bite)
+        self.ended = Remembered(settings, partition, self._topics, self._clock, send)
+        with ThreadPoolExecutor(1) as fencing:  # at the same time: either is mostly waiting
+            barrier = fencing.submit(self._fence)
+            reader = open_reader(settings, f"{ROLE}.recovery")
+            try:
+                self.ended.read_chunks(reader)
+                self.ended.begin(reader, barrier.result())
+            finally:
+                reader.close()
+
+    def reopen(self) -> None:
+        """A new producer after one that broke; what is known stays, and it reads on. Raises as the constructor."""
+        barrier = self._fence()
+        reader = open_reader(self._settings, f"{ROLE}.recovery")
+        try:
+            self.ended.read_on(reader, barrier)
+        finally:
+            reader.close()
+
+    def _fence(self) -> Barrier:
+        name = f"{self._settings.kafka.prefix}.{ROLE}.{self.partition}"
+        self._producer: Producer = open_producer(self._settings, name, TRANSACTION_S, self._topics.batch_bytes)
+        self._producer.init_transactions(TRANSACTION_S)  # from here on the former owner cannot commit
+        results = full_name(self._settings.kafka.prefix, topics.RESULTS)
+        with self._watchdog:
+            barrier = write_barrier(self._producer, results, self.partition, TRANSACTION_S / 3)
+        if not barrier.is_brokers_time:
+            log.warning("%s keeps its writers' times, not the broker's: see `pochade topics diff`", results)
+        self._clock.hear(barrier.at_ms)
+        return barrier
+
+    def serve(self, records: Sequence[Incoming], group: Consumer) -> list[str]:
+        """Write the results of a run of outcomes in one transaction, then commit past them; the ids that ended.
+
+        What is read again, because of a death in between, is known to have ended.
+        """
+        ended = self._end(records, self._results)
+        source = full_name(self._settings.kafka.prefix, topics.OUTCOMES)
+        group.commit(offsets=[TopicPartition(source, self.partition, records[-1].offset + 1)], asynchronous=True)
+        return ended
+
+    def _end(self, records: Sequence[Incoming], make: Make) -> list[str]:
+        """In one transaction; in several where a topic refuses a record of it for its size: that one ends alone."""
+        written, ids = make(records)
+        if not written:
+            return []
+        try:
+            self._write(written, ids)
+            return ids
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.MSG_SIZE_TOO_LARGE:
+                raise
+        self.reopen()  # after an abort the broker refuses the same producer: its sequence numbers have a gap (seen)
+        if len(records) == 1:
+            self._learn(written)
+            return self._end(records, make)
+        half = len(records) // 2
+        return self._end(records[:half], make) + self._end(records[half:], make)
+
+    def _learn(self, written: Sequence[Outgoing]) -> None:
+        """The largest of these was refused: its topic takes less."""
+        refused = max(written, key=size_of)
+        most = size_of(refused) - 1 if refused.topic == topics.RESULTS else size_of(refused) // 2
+        self._refused[refused.topic] = max(LEAST_BYTES, most)
+        metrics.FALLBACKS.labels(ROLE, "refused-size").inc()
+        log.warning("%s takes no record of %d bytes: see its max.message.bytes", refused.topic, size_of(refused))
+        if size_of(refused) <= LEAST_BYTES:
+            raise KafkaException(KafkaError(KafkaError.INVALID_MSG_SIZE, f"{refused.topic} takes next to nothing"))
+
+    def _most(self, topic: str) -> int:
+        return self._refused.get(topic, self._topics.most(topic))
+
+    def expire(self, overdue: Sequence[Incoming]) -> list[str]:
+        """End what nobody ended by its deadline; whom. Outcomes that still come are too late."""
+        return self._end(overdue, self._expiries)
+
+    def _expiries(self, overdue: Sequence[Incoming]) -> tuple[list[Outgoing], list[str]]:
+        since_ms, ends = self.ended.since_ms(), dict[str, tuple[Outcome, Incoming]]()
+        for record in overdue:
+            # an older one may have ended long ago: nobody can tell
+            if record.timestamp_ms >= since_ms and (outcome := _overdue(record)) is not None:
+                ends.setdefault(outcome.request_id, (outcome, record))  # a request may have been classified twice
+        for name in self.ended.among(ends):
+            del ends[name]
+        written, ids = list[Outgoing](), list[str]()
+        for outcome, record in ends.values():
+            try:
+                if self._moves(outcome_record(outcome, record.headers, now_ms()), written):
+                    continue
+                written += self._ending(outcome, record)
+                ids.append(outcome.request_id)
+            except InvalidRecord as error:
+                written += self._dead_letter(record, error)
+        return written, ids
+
+    def _write(self, written: Sequence[Outgoing], ids: Sequence[str]) -> None:
+        """All or nothing, and remember who ended. Raises KafkaException: it may be either; `reopen` finds out."""
+        told: list[tuple[KafkaError | None, Message]] = []
+        last = max((at for at, record in enumerate(written) if record.topic == topics.RESULTS), default=-1)
+        self._producer.begin_transaction()
+        for at, record in enumerate(written):
+            name = full_name(self._settings.kafka.prefix, record.topic)
+            more: dict[str, Any] = {} if record.partition is None else {"partition": record.partition}
+            if at == last:  # of one alone: a callback for each would take more time than the rest
+                more["on_delivery"] = lambda *report: told.append(report)
+            self._producer.produce(name, record.value, record.key, headers=list(record.headers.items()), **more)
+        with self._watchdog:
+            self._producer.commit_transaction(TRANSACTION_S)
+        if last >= 0:
+            self._remember(told, ids)
+
+    def _remember(self, told: list[tuple[KafkaError | None, Message]], ids: Sequence[str]) -> None:
+        if not told:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "a committed record was not reported"))
+        message = told[0][1]
+        at_ms = message.timestamp()[1]
+        self._clock.hear(at_ms)
+        self.ended.add(ids, at_ms, (message.offset() or 0) + 1)
+
+    def _results(self, records: Sequence[Incoming]) -> tuple[list[Outgoing], list[str]]:
+        written: list[Outgoing] = []
+        outcomes: list[tuple[Outcome, Incoming]] = []
+        since_ms = self.ended.since_ms()
+        for record in records:
+            try:
+                outcome = _outcome_in(record, since_ms)
+                as_it_is = Outgoing(topic=topics.OUTCOMES, key=record.key, value=record.value, headers=record.headers)
+                if not self._moves(as_it_is, written):
+                    outcomes.append((outcome, record))
+            except InvalidRecord as error:
+                written += self._dead_letter(record, error)
+        causes = {id(outcome): record for outcome, record in outcomes}
+        ended = self.ended.among(outcome.request_id for outcome, _ in outcomes)
+        first = first_of([outcome for outcome, _ in outcomes], ended)
+        metrics.LEDGER_DUPLICATES.inc(len(outcomes) - len(first))
+        for outcome in first:
+            written += self._ending(outcome, causes[id(outcome)])
+        return written, [outcome.request_id for outcome in first]
+
+    def _moves(self, outcome: Outgoing, written: list[Outgoing]) -> bool:
+        """Whether an outcome belongs to another partition, and is written there: what has ended is known there only.
+
+        Raises:
+            InvalidRecord: it was moved here, so that two ledgers differ on how many partitions there are.
+        """
+        count, key = self._topics.partitions, outcome.key or b""
+        if not count or (home := partition_of(key, count)) == self.partition:
+            return False
+        if MOVED in outcome.headers:
+            raise InvalidRecord(f"the outcome of {key!r:.80} belongs to partition {home}, and was moved here before")
+        metrics.FALLBACKS.labels(ROLE, "foreign-partition").inc()
+        log.warning(
+            "the outcome of %.80r lay in partition %d and is moved to its own, %d: which client writes without "
+            "partitioner=murmur2_random?", key, self.partition, home,
+        )  # fmt: skip
+        headers = {**outcome.headers, MOVED: b"%d" % self.partition}
+        written.append(dataclasses.replace(outcome, headers=headers, partition=home))
+        return True
+
+    def _ending(self, outcome: Outcome, record: Incoming) -> list[Outgoing]:
+        """The result; FAILED, with the outcome on the dlq, where no result can be made of it."""
+        try:
+            return [self._result(outcome, record.headers)]
+        except Exception as error:  # numbers out of range, a batch of none, too large: the next must still be served
+            with logs.serving(record):
+                log.exception("outcome %d@%d makes no result", record.partition, record.offset)
+            reason = f"the outcome makes no result: {type(error).__name__}: {str(error)[:500]}"
+            bare = failed(outcome.request_id, reason=reason, by=ROLE, now_ms=now_ms())
+            letters = self._dead_letter(record, error)
+            try:
+                return [self._result(bare, {}), *letters]
+            except RecordTooLarge:  # an id of hundreds of kilobytes, which no role of ours lets through
+                return letters
+
+    def _result(self, outcome: Outcome, cause: Headers) -> Outgoing:
+        result = result_of(outcome)
+        record = outgoing(
+            topics.RESULTS, result, request_id=result.request_id, cause=cause, role=ROLE, now_ms=now_ms(),
+            facts={"status": result.status}, partition=self.partition,
+        )  # fmt: skip
+        if self._format != "avro":
+            record = dataclasses.replace(record, value=encode_result(result, self._format))
+        if (size := size_of(record)) > (most := self._most(topics.RESULTS)):
+            raise RecordTooLarge(f"`results` takes records of {most} bytes, headers included: got {size}")
+        return record
+
+    def _dead_letter(self, record: Incoming, error: Exception) -> list[Outgoing]:
+        """None where the dlq does not even take its head."""
+        metrics.DEAD_LETTERS.labels(ROLE, type(error).__name__).inc()
+        request_id, most = (record.key or b"").decode(errors="replace"), self._most(topics.DLQ)
+        letter = buried(record, error=error, role=ROLE, request_id=request_id, most=most)
+        if size_of(letter) <= most:
+            return [letter]
+        metrics.FALLBACKS.labels(ROLE, "no-dead-letter").inc()
+        log.error("the dlq takes no letter of outcome %d@%d: %s", record.partition, record.offset, error)
+        return []
+
+
+def _outcome_in(record: Incoming, since_ms: int) -> Outcome:
+    """Raises InvalidRecord also where another result may be: under a foreign key in another partition; of an older one
+    in what is forgotten."""
+    outcome = decode(record.value, Outcome)
+    if outcome.request_id.encode() != record.key:
+        raise InvalidRecord(f"the outcome of {outcome.request_id!r:.80} has the key {record.key!r:.80}, not its id")
+    if record.timestamp_ms < since_ms:
+        days = (since_ms - record.timestamp_ms) / topics.DAY_MS
+        raise InvalidRecord(f"the outcome is {days:.1f} days older than what the ledger remembers: it may have ended")
+    return outcome
+
+
+def _overdue(record: Incoming) -> Outcome | None:
+    """The end of a classified request whose deadline has passed; None for bytes that are none of ours."""
+    try:
+        classified = decode(record.value, ClassifiedRequest)
+    except UnknownSchema:  # a newer release's: its header told the deadline, and its key is the id
+        reason = "nobody had ended it by its deadline; a newer release had classified it"
+        return expired((record.key or b"").decode(errors="replace"), reason=reason, by=ROLE, now_ms=now_ms())
+    except InvalidRecord:
+        classified = None
+    if classified is None or classified.request.request_id.encode() != record.key:
+        log.warning("%s %d@%d is no classified request", record.topic, record.partition, record.offset)
+        return None
+    reason = f"nobody had ended it by deadline_ms {classified.request.deadline_ms}"
+    return expired(classified, reason=reason, by=ROLE, now_ms=now_ms())

@@ -1,0 +1,205 @@
+"""What one partition of `results` has ended: read once from chunks on `ended` and from what they do not cover.
+
+    results   |..... older than the window .....|===== chunks =====|----- read whole -----|barrier
+    ended                                        [a, b) [b, c) ...  each some 65,000 ids in 12 bytes
+
+A chunk is written for every 65,536 ids, also while results are read that no chunk covers, so that a deployment which
+had no `ended` reads them whole only once. Chunks are facts about committed results: one that is missing, repeated or
+written by an owner that was overtaken costs time, never a wrong answer. They need no transaction for that reason.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from agents.ledger.broker_clock import BrokerClock
+from agents.ledger.open_requests import Checkpoint
+from agents.ledger.topics import LedgerTopics
+from planner.serving.ended_ids import DIGEST_BYTES, SEALED, EndedIds, Segment, digest_of, segment_of
+from schemas.errors import InvalidRecord
+from schemas.messages import EndedChunk
+from schemas.record import Delivered, Outgoing
+from schemas.topics import CLASSIFIED, ENDED, RESULTS, SKEW_MS
+from streams import metrics
+from streams.codec.avro import decode, encode
+from streams.kafka.barrier import Barrier, read_past, read_to_end
+from streams.kafka.clients import topic_name
+from streams.kafka.errors import patiently
+from streams.settings import Settings
+
+log = logging.getLogger(__name__)
+
+ROLE = "ledger"
+ANSWER_S = 10.0
+CHUNK_REST = 64_000  # bytes of a chunk for open requests (28,000), and for what a batch adds beyond a full one (24,000)
+LATER = 8  # chunks that wait to be written again; older ones are given up: a next start reads their results
+
+NEW = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC}  # made just now
+
+Send = Callable[[Outgoing], "Future[Delivered]"]
+
+
+class Remembered:
+    """The ended ids of one partition, within the window. Not thread-safe."""
+
+    def __init__(
+        self, settings: Settings, partition: int, topics: LedgerTopics, clock: BrokerClock, send: Send | None = None
+    ) -> None:
+        """`send`: how chunks are written; None: not at all."""
+        self._settings, self._partition, self._topics, self._clock = settings, partition, topics, clock
+        self._send = send if topics.has_ended else None
+        self._ids = EndedIds(_chunk_ids(topics.most(ENDED)))
+        self._covered: list[tuple[int, int]] = []  # by chunks: offsets of `results`, [first, end)
+        self._first = self._end = 0  # of what has been taken in since the last chunk
+        self._newest_ms = 0
+        self._unwritten: list[tuple[Outgoing, Future[Delivered]]] = []
+        self.resume: Checkpoint | None = None  # where a follower of `classified` may begin
+        self.checkpoint: Callable[[], Checkpoint | None] = lambda: None  # of that follower, later
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    # ------------------------------------------------------------------ asking
+
+    def among(self, ids: Iterable[str]) -> set[str]:
+        """Those of these ids that have ended."""
+        digests = {digest_of(each.encode(errors="replace")): each for each in ids}
+        return {digests[digest] for digest in self.known(list(digests))}
+
+    def known(self, digests: Sequence[bytes]) -> set[bytes]:
+        """Those of these digests that have ended."""
+        return self._ids.known(digests)
+
+    def since_ms(self) -> int:
+        """What is older may have ended and be forgotten: nobody can tell."""
+        return self._newest_ms - self._topics.window_ms + SKEW_MS
+
+    # ------------------------------------------------------------------ recovering
+
+    def read_chunks(self, reader: Consumer) -> None:
+        """Take in what the chunks of the window say. Without any, or without the topic, there is more to read."""
+        if not self._topics.has_ended:
+            return
+        since_ms = self._clock.now_ms() - self._topics.window_ms - SKEW_MS
+        try:
+            start = _at(reader, topic_name(self._settings, ENDED), self._partition, since_ms)
+            if start is not None:
+                read_to_end(reader, start, self._take_chunks)
+        except KafkaException as error:
+            metrics.FALLBACKS.labels(ROLE, "no-chunks").inc()
+            log.warning("reading more of `results`, as chunks on `ended` cannot be read: %s", error)
+
+    def begin(self, reader: Consumer, barrier: Barrier) -> None:
+        """After the chunks: read what they do not cover, up to the barrier."""
+        self._newest_ms = barrier.at_ms
+        start = _at(reader, topic_name(self._settings, RESULTS), self._partition, self._window_begins())
+        self._end = _covered_to(start.offset if start else 0, self._covered, barrier.offset)
+        self._first, self._covered = self._end, []
+        self.read_on(reader, barrier)
+
+    def read_on(self, reader: Consumer, barrier: Barrier) -> None:
+        """Take in what was committed since, by whomever, up to the barrier."""
+        self._newest_ms = barrier.at_ms
+        place = TopicPartition(topic_name(self._settings, RESULTS), self._partition, self._end)
+        read_past(reader, place, barrier, self._take_results)
+        self._ids.forget(self._window_begins())
+
+    def _window_begins(self) -> int:
+        return self._newest_ms - self._topics.window_ms
+
+    def _take_results(self, messages: Sequence[Message]) -> None:
+        digests = [digest_of(message.key() or b"") for message in messages]
+        at_ms = max(message.timestamp()[1] for message in messages)
+        self._add(digests, min(at_ms, self._newest_ms), (messages[-1].offset() or 0) + 1)
+
+    def _take_chunks(self, messages: Sequence[Message]) -> None:
+        for message in messages:
+            try:
+                chunk = decode(message.value(), EndedChunk)
+                self._ids.add_segment(segment_of(chunk.digests, chunk.oldest_ms, chunk.newest_ms))
+            except (InvalidRecord, ValueError):
+                metrics.UNUSABLE.labels(ENDED).inc()
+                log.exception("chunk %s/%d@%s cannot be used", ENDED, self._partition, message.offset())
+                continue
+            if self._is_of(RESULTS, chunk.results_topic) and chunk.partition == self._partition:
+                self._covered.append((chunk.first_offset, chunk.end_offset))
+            if chunk.classified_offset >= 0 and self._is_of(CLASSIFIED, chunk.classified_topic):
+                self.resume = Checkpoint(chunk.classified_offset, chunk.open)
+
+    def _is_of(self, topic: str, told: str) -> bool:
+        """Whether offsets are of the topic that is there now, as far as either id is known."""
+        known = self._topics.ids.get(topic, "")
+        return not told or not known or told == known
+
+    # ------------------------------------------------------------------ remembering
+
+    def add(self, ids: Iterable[str], at_ms: int, end: int) -> None:
+        """These have ended just now, by a broker's time; all of the partition before the offset `end` is known."""
+        self._newest_ms = at_ms
+        self._add([digest_of(each.encode()) for each in ids], at_ms, end)
+        self._ids.forget(self._window_begins())
+
+    def _add(self, digests: Sequence[bytes], at_ms: int, end: int) -> None:
+        self._ids.add(digests, at_ms)
+        self._end = max(self._end, end)
+        if self._ids.is_full:
+            self._write(self._ids.seal())
+
+    def _write(self, segment: Segment) -> None:
+        first, self._first = self._first, self._end
+        if self._send is None:
+            return
+        told = self.checkpoint() or Checkpoint(-1, b"")
+        chunk = EndedChunk(
+            partition=self._partition, results_topic=self._topics.ids.get(RESULTS, ""), first_offset=first,
+            end_offset=self._end, oldest_ms=segment.oldest_ms, newest_ms=segment.newest_ms, digests=segment.packed(),
+            classified_topic=self._topics.ids.get(CLASSIFIED, ""), classified_offset=told.offset, open=told.open,
+        )  # fmt: skip
+        record = Outgoing(topic=ENDED, key=b"%d" % self._partition, value=encode(chunk), partition=self._partition)
+        self._again()
+        self._unwritten.append((record, self._sent(record)))
+
+    def _sent(self, record: Outgoing) -> "Future[Delivered]":
+        assert self._send is not None
+        return self._send(record)
+
+    def _again(self) -> None:
+        """Write those that were refused once more; the oldest are given up."""
+        waiting = []
+        for record, future in self._unwritten:
+            error = future.exception() if future.done() else None
+            if error is not None:
+                metrics.FALLBACKS.labels(ROLE, "chunk").inc()
+                log.warning("a chunk of ended ids was not written, a next start reads their results: %s", error)
+                future = self._sent(record)
+            if error is not None or not future.done():
+                waiting.append((record, future))
+        self._unwritten = waiting[-LATER:]
+
+
+def _chunk_ids(most_bytes: int) -> int:
+    """Of a chunk that the topic takes."""
+    return min(SEALED, max(1, (most_bytes - CHUNK_REST) // DIGEST_BYTES))
+
+
+def _at(reader: Consumer, topic: str, partition: int, moment_ms: int) -> TopicPartition | None:
+    """Where the first record of this moment or later lies; None: there is none, as far as whoever answers knows."""
+
+    def look() -> TopicPartition | None:
+        (found,) = reader.offsets_for_times([TopicPartition(topic, partition, max(0, moment_ms))], timeout=ANSWER_S)
+        if found.error is not None:
+            raise KafkaException(found.error)
+        return found if found.offset >= 0 else None
+
+    return patiently(look, ANSWER_S, also=NEW)
+
+
+def _covered_to(begin: int, covered: Iterable[tuple[int, int]], barrier: int) -> int:
+    """Up to where chunks cover, without a gap from `begin` on."""
+    end = begin
+    for first, chunk_end in sorted(covered):
+        if first <= end < chunk_end <= barrier:
+            end = chunk_end
+    return end

@@ -1,0 +1,100 @@
+"""What the cluster says of the topics that the ledger reads and writes: asked when partitions are gained."""
+
+import logging
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+
+from schemas.topics import CLASSIFIED, DLQ, ENDED, OUTCOMES, RESULTS, WINDOW_MS
+from streams.kafka.clients import client_config, topic_name
+from streams.kafka.producer import MOST_BYTES
+from streams.kafka.transactions import BATCH_BYTES
+from streams.settings import Settings
+
+log = logging.getLogger(__name__)
+
+ANSWER_S = 10.0
+SIZE = "max.message.bytes"
+WRITTEN = (RESULTS, OUTCOMES, DLQ)
+JOINED = (OUTCOMES, RESULTS, ENDED)  # made with equally many partitions; to some an operator may have added more
+FRAMING = 200  # bytes of a batch of one record beyond key, value and headers: 61 of the batch, and lengths
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerTopics:
+    """The defaults are what holds where the cluster does not tell."""
+
+    most_bytes: Mapping[str, int] = field(default_factory=dict)  # topic -> of a record (key, value, headers)
+    batch_bytes: int = BATCH_BYTES  # that every topic written in a transaction takes
+    window_ms: int = WINDOW_MS  # how far back what has ended is known for certain
+    partitions: int = 0  # that know what has ended; 0: unknown
+    ids: Mapping[str, str] = field(default_factory=dict)  # topic -> Kafka's id of it
+    has_ended: bool = True  # whether there is the topic `ended`
+
+    def most(self, topic: str) -> int:
+        """Bytes of a record that the topic takes."""
+        return self.most_bytes.get(topic, MOST_BYTES)
+
+
+def ask(settings: Settings) -> LedgerTopics:
+    """What is not told, as the right is missing (DESCRIBE_CONFIGS) or the broker is too old, is as by default.
+
+    Raises:
+        KafkaException: the broker does not answer.
+    """
+    admin = AdminClient(client_config(settings))
+    listed = admin.list_topics(timeout=ANSWER_S).topics
+    there = {name: topic_name(settings, name) for name in (*WRITTEN, CLASSIFIED, ENDED)}
+    there = {name: full for name, full in there.items() if full in listed}
+    configs = _configs(admin, there)
+    if ENDED not in there:
+        log.warning(
+            "there is no topic %s: every start reads all of `results`; make it with `pochade topics create`",
+            topic_name(settings, ENDED),
+        )
+    taken = {name: int(config[SIZE]) for name, config in configs.items() if SIZE in config}
+    kept_ms = [_retention_ms(configs[name]) for name in (RESULTS, ENDED) if name in configs]
+    return LedgerTopics(
+        most_bytes={name: min(MOST_BYTES, most - FRAMING) for name, most in taken.items()},
+        batch_bytes=min([BATCH_BYTES, *(taken[name] for name in WRITTEN if name in taken)]),
+        window_ms=int(min(WINDOW_MS, max(kept_ms, default=WINDOW_MS))),
+        partitions=min((len(listed[there[name]].partitions) for name in JOINED if name in there), default=0),
+        ids=_ids(admin, there),
+        has_ended=ENDED in there,
+    )
+
+
+def _retention_ms(config: Mapping[str, str]) -> float:
+    kept = int(config.get("retention.ms", WINDOW_MS))
+    return math.inf if kept < 0 else kept
+
+
+def _configs(admin: AdminClient, there: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    asked = [ConfigResource(ResourceType.TOPIC, full) for full in there.values()]
+    names = {full: name for name, full in there.items()}
+    found: dict[str, dict[str, str]] = {}
+    for resource, future in admin.describe_configs(asked, request_timeout=ANSWER_S).items():
+        try:
+            entries: dict[str, Any] = future.result(ANSWER_S)
+        except (KafkaException, TimeoutError) as error:
+            log.warning("the limits of %s are not told, they are learnt by refusals: %s", resource.name, error)
+            continue
+        found[names[resource.name]] = {key: str(entry.value) for key, entry in entries.items()}
+    return found
+
+
+def _ids(admin: AdminClient, there: Mapping[str, str]) -> dict[str, str]:
+    if not there:
+        return {}
+    names = {full: name for name, full in there.items()}
+    found: dict[str, str] = {}
+    for full, future in admin.describe_topics(TopicCollection(list(there.values())), request_timeout=ANSWER_S).items():
+        try:
+            found[names[full]] = str(future.result(ANSWER_S).topic_id)
+        except (KafkaException, TimeoutError) as error:
+            log.warning("Kafka's id of %s is not told: %s", full, error)
+    return found

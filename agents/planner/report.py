@@ -1,0 +1,172 @@
+"""Plans and drafts as plain values for people and programs: what `pochade plan` shows."""
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, replace
+from typing import Any, NamedTuple
+
+from planner.catalog.parse import Catalog
+from planner.catalog.quality import fid_of
+from planner.control.evaluate import appraise
+from planner.control.plans import admitted, check, publish
+from planner.control.proposal import Draft
+from planner.control.propose import Rules, made
+from planner.observation.observation import Observation, WorkerView
+from planner.policies import named
+from schemas.errors import Unknown
+from schemas.messages import Admission, Cascade, Plan, Route
+
+
+class Task(NamedTuple):
+    """What to solve."""
+
+    policy: str
+    seen: Observation
+    catalog: Catalog
+    memory: Mapping[str, Any] = {}
+    parameters: Mapping[str, float] = {}
+    rules: Rules = Rules()
+
+
+class Solved(NamedTuple):
+    """A draft and how long it took."""
+
+    draft: Draft
+    solve_ms: float
+
+
+def solved(task: Task) -> Solved:
+    """The policy's draft, held to what every plan must hold to. Raises PochadeError."""
+    begun = time.perf_counter()
+    draft = made(task.policy, task.seen, task.catalog, task.memory, task.parameters, task.rules)
+    solve_ms = 1000 * (time.perf_counter() - begun)
+    check(publish(draft, None, task.policy, task.seen.now_ms), task.catalog)
+    return Solved(draft, solve_ms)
+
+
+def overprovisioned(task: Task, factor: float | None) -> Task:
+    """The task with this many times the demand: by the policy's own parameter, else in the demand it is told."""
+    if factor is None:
+        return task
+    own = {**task.parameters, "overprovision": factor}
+    try:
+        named(task.policy)(replace(task.seen, workers=()), task.catalog, {}, own)
+    except Unknown:
+        return task._replace(seen=replace(task.seen, forecast_rps=factor * task.seen.planning_rps))
+    return task._replace(parameters=own)
+
+
+def is_feasible(draft: Draft, seen: Observation) -> bool:
+    """Whether all of the demand is served: as the policy says, and as its own expectation bears out."""
+    expected = draft.expected
+    fits = expected is None or expected.utilization <= 1 + 1e-9
+    return draft.is_feasible and fits and (bool(draft.allocation) or seen.planning_rps <= 0)
+
+
+def report(task: Task, found: Solved) -> dict[str, Any]:
+    """JSON values of a draft, its workers as counts."""
+    draft, expected = found.draft, found.draft.expected
+    quality = expected.quality if expected else None
+    told = {"demand_rps": None, "utilization": None, "heavy_share": None, **(asdict(expected) if expected else {})}
+    return {
+        "feasible": is_feasible(draft, task.seen),
+        "policy": task.policy,
+        "strategy": draft.strategy,
+        "reason": draft.reason,
+        "workers": len(task.seen.workers),
+        "allocation": counts_of(draft.allocation),
+        "batch": draft.batch,
+        "dispatch": draft.dispatch,
+        "routes": [asdict(route) for route in draft.routes],
+        "cascades": [cascade_of(cascade) for cascade in draft.cascades],
+        "admission": asdict(draft.admission) if draft.admission else None,
+        "expected": {**told, "quality": quality, "fid": fid_of(task.catalog, quality)},
+        "solve_ms": round(found.solve_ms, 3),
+    }
+
+
+def explained(task: Task) -> dict[str, Any]:
+    """What binds, and what the same policy would do with one worker more, and with one less."""
+    now = solved(task)
+    appraisal = appraise(now.draft, task.seen, task.catalog)
+    workers = task.seen.workers
+    more = (*workers, WorkerView("~one-more", "", "ready", task.seen.now_ms, 0.0))  # sorts after all others
+    others = {"one_more": more, "one_less": workers[:-1]} if workers else {"one_more": more}
+    return {
+        "now": report(task, now),
+        "binding": list(appraisal.binding),
+        "latency_ms": appraisal.latency_ms,
+        "loads": [{**load._asdict(), "utilization": load.utilization} for load in appraisal.loads],
+        **{name: _with(task, some) for name, some in others.items()},
+    }
+
+
+def _with(task: Task, workers: tuple[WorkerView, ...]) -> dict[str, Any]:
+    other = task._replace(seen=replace(task.seen, workers=workers))
+    return report(other, solved(other))
+
+
+def counts_of(allocation: Mapping[str, str]) -> dict[str, int]:
+    """variant -> workers, by name."""
+    return dict(sorted(Counter(allocation.values()).items()))
+
+
+def cascade_of(cascade: Cascade) -> dict[str, Any]:
+    """With `from` and `to`, as people say it."""
+    return {
+        "from": cascade.level,
+        "to": cascade.next_level,
+        "threshold": cascade.threshold,
+        "discriminator": cascade.discriminator,
+        "paint_over_step": cascade.paint_over_step,
+    }
+
+
+def differences(before: Plan, after: Plan) -> list[tuple[str, str, str]]:
+    """(what, before, after) of everything that was decided otherwise; versions, times and memories do not count."""
+    rows = [(name, getattr(before, name), getattr(after, name)) for name in ("policy", "strategy", "dispatch")]
+    rows += [("routes", routes_told(before.routes), routes_told(after.routes))]
+    rows += _tables("cascade after", _cascades(before), _cascades(after))
+    rows += _tables("workers on", counts_of(before.allocation), counts_of(after.allocation))
+    rows += _tables("admitted of", *(_shares_told(admitted(plan.admission)) for plan in (before, after)))
+    rows += _tables("batch of", before.batch, after.batch)
+    rows += _tables("worker", before.allocation, after.allocation)
+    return [(what, str(old), str(new)) for what, old, new in rows if old != new]
+
+
+def _tables(what: str, before: Mapping[str, object], after: Mapping[str, object]) -> list[tuple[str, Any, Any]]:
+    names = sorted(before.keys() | after.keys())
+    return [(f"{what} {name}", before.get(name, "-"), after.get(name, "-")) for name in names]
+
+
+def _cascades(plan: Plan) -> dict[str, str]:
+    return {cascade.level: cascade_told(cascade) for cascade in plan.cascades}
+
+
+def _shares_told(shares: Mapping[str, float]) -> dict[str, str]:
+    return {name: f"{share:.0%}" for name, share in shares.items()}
+
+
+def admission_told(admission: Admission | None) -> str:
+    """Who is let in, in words."""
+    return admission.reason if admission else "everything"
+
+
+def cascade_told(cascade: Cascade) -> str:
+    """One cascade in words."""
+    over = f", over the draft from step {cascade.paint_over_step}" if cascade.paint_over_step else ""
+    return f"{cascade.level} -> {cascade.next_level} if {cascade.discriminator} < {cascade.threshold:.3f}{over}"
+
+
+def routes_told(routes: Iterable[Route]) -> str:
+    """All routes in words, one a line."""
+    return "\n".join(f"{_where(route)} -> {_shares(route.levels)}" for route in routes)
+
+
+def _where(route: Route) -> str:
+    return f"class {route.label}" if route.label else f"hardness {route.hardness_from:g} to {route.hardness_to:g}"
+
+
+def _shares(levels: Mapping[str, float]) -> str:
+    return ", ".join(f"{level} {share:.0%}" for level, share in sorted(levels.items()) if share > 0)

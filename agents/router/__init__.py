@@ -1,0 +1,1 @@
+"""The router role: which level and which worker a request goes to."""

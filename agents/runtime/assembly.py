@@ -1,0 +1,180 @@
+"""Puts the roles of a process together: one producer, one set of views, each role with its collaborators."""
+
+import contextlib
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from agents.router.reroute import sweeper_of
+from agents.runtime.process import Run, not_alive
+from agents.runtime.process_views import Views
+from agents.worker.resuming import settle
+from planner.catalog.parse import Catalog
+from schemas.topics import OUTCOMES
+from streams import logs
+from streams.catalogs import catalogs
+from streams.health import Health, Probe, served
+from streams.kafka.groups import classic_settings
+from streams.kafka.librdkafka import check_properties
+from streams.kafka.producer import KafkaRecordProducer
+from streams.kafka.topic_limits import batching, kept_fresh
+from streams.settings import Settings
+from streams.store.open import open_store
+
+if TYPE_CHECKING:  # half a second of imports, which roles with a thread of their own do without
+    from streams.faust.host import AgentHost, StreamLogic
+
+TORCH_ROLES = {"worker", "discriminator"}
+STREAM_ROLES = {"classifier", "router", "discriminator"}
+SWEEPER = "sweeper"  # the thread beside a router
+PLANNED = {"router", "discriminator"}  # stream roles that serve nothing before they hold a plan
+
+
+@dataclass
+class Process:
+    """What a process runs."""
+
+    health: Health
+    threaded: dict[str, Run] = field(default_factory=dict)
+    hosts: "list[AgentHost]" = field(default_factory=list)
+
+    def must_hand_over(self, role: str) -> bool:
+        """Whether this stream role is to finish what it has in hand: the process ends, or its partitions move."""
+        return self.health.is_stopping or any(host.role == role and host.is_rebalancing() for host in self.hosts)
+
+
+class Threaded(NamedTuple):
+    """A role with a thread of its own."""
+
+    run: Run
+    not_ready: Probe
+    not_alive: Probe = lambda: ""  # besides its thread, which is looked after for every role
+
+
+def needs_torch(roles: frozenset[str], catalog: Catalog) -> bool:
+    """Whether a process of these roles loads a model: it paints, judges pictures, or predicts from prompts."""
+    predicts = any(classifier.engine == "learned" for classifier in catalog.classifiers.values())
+    return bool(roles & TORCH_ROLES) or (predicts and "classifier" in roles)
+
+
+@contextlib.contextmanager
+def assemble(settings: Settings, roles: frozenset[str]) -> Iterator[Process]:
+    """Open the clients that these roles need, and close them in the end.
+
+    Raises:
+        PochadeError: a catalog, model folder, broker or setting that is not right, before anything is consumed.
+    """
+    logs.set_up(settings.logs, roles)
+    check_properties(settings, roles)
+    health = Health(roles)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(served(health, settings.http))
+        catalog = catalogs.load(settings.catalog, settings.published)
+        if not needs_torch(roles, catalog):
+            sys.modules["torch"] = None  # type: ignore[assignment]  # spaCy's thinc would load it: 4 s, 500 MB for nothing
+        stack.enter_context(kept_fresh(settings))
+        producer = KafkaRecordProducer(settings, extra=batching())
+        stack.callback(producer.close)
+        views = Views(settings, "+".join(sorted(roles)), catalog, producer, stack)
+        process = Process(health)
+        probes: dict[str, tuple[Probe, Probe]] = {}
+        for role in sorted(roles):
+            if role == "router":
+                sweeper = sweeper_of(settings, catalog, producer, views.plans, views.ended, views.fleet)
+                process.threaded[SWEEPER] = sweeper.run
+                probes[SWEEPER] = (lambda: "", partial(not_alive, SWEEPER))
+            if role in STREAM_ROLES:
+                from streams.faust.host import AgentHost
+
+                hosted = classic_settings(settings)
+                for logic in _logics(role, settings, catalog, views, process):
+                    settle(settings, logic.source, f"{settings.kafka.prefix}.{logic.role}")
+                    host = AgentHost(hosted, logic, producer)
+                    process.hosts.append(host)
+                    probes[logic.role] = (partial(_not_ready, role, host, views), host.not_alive)
+            else:
+                threaded = _threaded(role, settings, catalog, views, producer, stack)
+                process.threaded[role] = threaded.run
+                probes[role] = (threaded.not_ready, partial(_not_alive, role, threaded))
+        for role, (ready, alive) in probes.items():  # all at once: their threads begin when the last is assembled
+            health.watch(role, ready=ready, alive=alive)
+        yield process
+
+
+def _not_ready(role: str, host: "AgentHost", views: Views) -> str:
+    return host.not_ready() or (views.plans.not_ready() if role in PLANNED else "")
+
+
+def _not_alive(role: str, threaded: Threaded) -> str:
+    return not_alive(role) or threaded.not_alive()
+
+
+def _logics(role: str, settings: Settings, catalog: Catalog, views: Views, process: Process) -> "list[StreamLogic]":
+    if role == "classifier":
+        from agents.classifier.batch_lane import BatchClassifier
+        from agents.classifier.judges import open_judge
+        from agents.classifier.role import Classifier
+
+        judge = open_judge(catalog)  # first: it asks no broker
+        classifier = Classifier(judge, catalog, settings.requests, views.ended)
+        leaves = partial(process.must_hand_over, BatchClassifier.role)
+        lane = BatchClassifier(classifier, catalog, views.fleet, views.ended, leaves)
+        return [classifier, lane]
+    from agents.router.dispatcher import Dispatcher
+
+    if role == "router":
+        from agents.router.role import Router
+        from agents.router.tenants import Tenants
+        from planner.serving.tenants.quotas import Quota
+
+        tenants = Tenants({name: Quota(**limits.model_dump()) for name, limits in settings.tenants.items()})
+        views.ended.on_end = tenants.ended
+        dispatcher = Dispatcher(catalog, views.fleet, role)
+        return [Router(catalog, views.plans, views.ended, dispatcher, tenants, settings.admission)]
+    from agents.discriminator.role import Discriminator
+    from agents.discriminator.scorers import open_scorers
+
+    store, scorers = open_store(settings), open_scorers(catalog)
+    dispatcher = Dispatcher(catalog, views.fleet, role)
+    return [Discriminator(catalog, views.plans, views.ended, dispatcher, store, scorers)]
+
+
+def _threaded(
+    role: str,
+    settings: Settings,
+    catalog: Catalog,
+    views: Views,
+    producer: KafkaRecordProducer,
+    stack: contextlib.ExitStack,
+) -> Threaded:
+    if role == "ledger":
+        from agents.ledger.role import Ledger
+
+        views.need_topics()
+        settle(settings, OUTCOMES, f"{settings.kafka.prefix}.{role}")
+        ledger = Ledger(settings)
+        return Threaded(ledger.run, ledger.not_ready)
+    if role == "planner":
+        from agents.planner.loop import PlannerLoop
+        from planner.policies import DEFAULT, named
+        from streams.kafka.lease import KafkaLease
+
+        named(settings.planner.policy or DEFAULT)
+        lease = KafkaLease(settings)
+        stack.callback(lease.close)
+        known = catalogs.measured(settings.catalog, settings.published)
+        planner = PlannerLoop(settings, known, lease, views.plans, views.fleet)
+        return Threaded(planner.run, planner.not_ready)
+    from agents.engines import check_models
+    from agents.worker.role import Worker
+
+    check_models(catalog, settings.worker.engine)
+    if settings.worker.variant:
+        catalog.level(settings.worker.variant)
+    worker_id = settings.worker.id or f"{socket.gethostname()}-{os.getpid()}"
+    worker = Worker(settings, catalog, producer, open_store(settings), views.plans, views.ended, views.fleet, worker_id)
+    return Threaded(worker.run, worker.not_ready, worker.not_alive)

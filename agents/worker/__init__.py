@@ -1,0 +1,1 @@
+"""The worker role: makes the images of the jobs of one variant."""

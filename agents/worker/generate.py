@@ -1,0 +1,202 @@
+"""One batch of jobs on a loaded engine: from records to the pictures, outcomes and retries that answer them."""
+
+import contextlib
+import dataclasses
+import logging
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from PIL.Image import Image
+
+from agents.engines import CannotPaintOver, Engine
+from agents.runtime.records import event_record, job_record, outcome_record, outgoing, refused
+from agents.runtime.views import EndedView
+from agents.worker.images import NoDraft, Pictures, Waits
+from agents.worker.jobs import Taken
+from agents.worker.wanted import Wanted, grouped
+from planner.catalog.entries import Variant, run_ms
+from planner.catalog.options import MOST_PICTURES, check_options, settle, settled_ms
+from planner.serving.admission import can_meet, predicted_finish_ms
+from planner.serving.batching import paced
+from planner.serving.outcomes import failed, too_late
+from schemas import topics
+from schemas.errors import PochadeError
+from schemas.messages import GenerateJob, ImageGenerated
+from schemas.record import Outgoing
+from streams import metrics
+from streams.codec.avro import decode
+from streams.codec.requests import request_id_of
+from streams.kafka.consumer import now_ms
+from streams.kafka.producer import RecordTooLarge
+from streams.kafka.topic_limits import LIMITS
+from streams.store.port import ImageStore
+
+log = logging.getLogger(__name__)
+
+ROLE = "worker"
+
+
+class TooManyOwners(PochadeError):
+    """A job whose owners died or failed as often as is allowed."""
+
+
+class Painted(NamedTuple):
+    """When a call painted how many jobs."""
+
+    started_ms: int
+    painted_ms: int
+    batch: int
+
+
+class Painter:
+    """Paints what is still wanted; every record gets an answer."""
+
+    def __init__(
+        self,
+        worker_id: str,
+        engine: Engine,
+        variant: Variant,
+        store: ImageStore,
+        ended: EndedView,
+        max_attempts: int,
+        note: Callable[[Outgoing], object] = lambda _note: None,
+        judged_ms: Callable[[GenerateJob], float] = lambda _job: 0.0,  # from painted to judged, by the plan in force
+        waits: Waits = contextlib.nullcontext,  # around waiting for the store
+    ) -> None:
+        self._worker_id, self._engine, self._variant, self._note = worker_id, engine, variant, note
+        self._pictures, self._ended, self._max_attempts = Pictures(store, waits), ended, max_attempts
+        self._judged_ms = judged_ms
+        self.pace = 1.0  # predicted time of its jobs of late over the variant's own: options and drafts change it
+
+    def answer(self, batch: Sequence[Taken]) -> list[Outgoing]:
+        """The records to write before the batch may be committed."""
+        answers, wanted = list[Outgoing](), list[Wanted]()
+        for taken in batch:
+            try:
+                job = decode(taken.record.value, GenerateJob)
+                check_options(job.classified.request, MOST_PICTURES)  # who wrote it may not have
+            except PochadeError as error:
+                answers += self._failed(taken, None, error)
+                continue
+            each = Wanted(taken, job, settle(job.classified.request.options, self._variant, job.paint_over_step))
+            ended = self._end_unpainted(each)
+            if ended is None:
+                each = self._with_drafts(each)
+                ended = self._end_too_late(each)
+            if ended is None:
+                wanted.append(each)
+            else:
+                answers += ended
+        return answers + [record for group in grouped(wanted) for record in self._paint(group)]
+
+    def _end_unpainted(self, wanted: Wanted) -> list[Outgoing] | None:
+        taken, job, attempt = wanted.taken, wanted.job, wanted.attempt
+        if taken.has_ended or self._is_dead(job):
+            metrics.DEAD_WORK.labels(ROLE).inc()
+            return []
+        if attempt > self._max_attempts:
+            reason = f"job {job.job_id} ended {attempt - 1} workers; worker.max_attempts is {self._max_attempts}"
+            return self._failed(taken, job, TooManyOwners(reason))
+        return None
+
+    def _end_too_late(self, wanted: Wanted) -> list[Outgoing] | None:
+        request = wanted.job.classified.request
+        took_ms = settled_ms(self._variant, wanted.how)
+        self.pace = paced(self.pace, took_ms, run_ms(self._variant, 1))
+        if not can_meet(request.deadline_ms, predicted_finish_ms(now_ms(), 0, took_ms + self._judged_ms(wanted.job))):
+            reason = f"{self._variant.name} would have finished after deadline_ms {request.deadline_ms}"
+            outcome = too_late(wanted.job, reason=reason, by=ROLE, now_ms=now_ms())
+            late = outcome_record(outcome, wanted.taken.record.headers, now_ms())
+            return self._writable(late, wanted.taken, wanted.job)
+        return None
+
+    def _with_drafts(self, wanted: Wanted) -> Wanted:
+        """The job with the drafts that it paints over, or on a blank where that cannot be."""
+        if not wanted.job.paint_over_step:
+            return wanted
+        try:
+            if not wanted.how.paint_over_step:
+                raise NoDraft("steps", f"step {wanted.job.paint_over_step} of {wanted.how.steps} leaves none to take")
+            if wanted.attempt > 1:
+                raise NoDraft("retry", "an earlier attempt did not end well")
+            return wanted._replace(drafts=self._pictures.drafts(wanted.job, wanted.how))
+        except NoDraft as error:
+            return _on_blank(wanted, error.kind, error)
+
+    def _paint(self, wanted: Sequence[Wanted]) -> list[Outgoing]:
+        """One call for jobs that are painted alike."""
+        started, how = now_ms(), wanted[0].how
+        for each in wanted:  # best effort: nobody waits for it
+            self._note(self._started(each, started))
+        tasks = [task for each in wanted for task in each.tasks()]
+        try:
+            pictures = self._engine.paint(tasks, how, lambda: all(self._is_dead(each.job) for each in wanted))
+        except CannotPaintOver as error:
+            return self._paint([_on_blank(each, "engine", error) for each in wanted])
+        except Exception as error:  # whatever a model and its libraries raise
+            log.exception("painting failed")
+            if len(wanted) > 1:  # one of them may be the cause: each alone
+                return [record for each in wanted for record in self._paint([each])]
+            return self._retry_or_fail(wanted[0], error)
+        if pictures is None:
+            metrics.DEAD_WORK.labels(ROLE).inc(len(wanted))
+            return []
+        painted = Painted(started, now_ms(), len(wanted))
+        rest = iter(pictures)
+        shares = [list(islice(rest, each.how.n)) for each in wanted]
+        alive = [(each, own) for each, own in zip(wanted, shares, strict=True) if not self._is_dead(each.job)]
+        metrics.DEAD_WORK.labels(ROLE).inc(len(wanted) - len(alive))
+        metrics.PAINTED.labels("draft" if how.paint_over_step else "blank").inc(len(wanted))
+        return [record for each, own in alive for record in self._picture(each, own, painted)]
+
+    def _started(self, wanted: Wanted, at_ms: int) -> Outgoing:
+        job, how = wanted.job, wanted.how
+        return event_record(
+            job.classified.request.request_id, "started", ROLE, at_ms, level=job.level, worker=self._worker_id,
+            stage=job.stage, steps=how.steps, paint_over_step=how.paint_over_step,
+        )  # fmt: skip
+
+    def _is_dead(self, job: GenerateJob) -> bool:
+        return job.classified.request.request_id in self._ended
+
+    def _picture(self, wanted: Wanted, pictures: Sequence[Image], painted: Painted) -> list[Outgoing]:
+        taken, job = wanted.taken, wanted.job
+        first, *more = [self._pictures.keep(job.job_id, picture) for picture in pictures]
+        image = ImageGenerated(
+            job=job, image=first, worker_id=self._worker_id, batch=painted.batch, attempt=wanted.attempt,
+            started_ms=painted.started_ms, painted_ms=painted.painted_ms, stored_ms=now_ms(), more=tuple(more),
+            paint_over_step=wanted.how.paint_over_step,
+        )  # fmt: skip
+        record = outgoing(
+            topics.IMAGES, image, request_id=job.classified.request.request_id, cause=taken.record.headers, role=ROLE,
+            now_ms=now_ms(), facts={"worker": self._worker_id, "sha256": image.image.sha256},
+        )  # fmt: skip
+        return self._writable(record, taken, job)
+
+    def _retry_or_fail(self, wanted: Wanted, error: Exception) -> list[Outgoing]:
+        taken, job, attempt = wanted.taken, wanted.job, wanted.attempt
+        if attempt >= self._max_attempts:
+            return self._failed(taken, job, error)
+        metrics.FALLBACKS.labels(ROLE, "retry").inc()
+        again = job_record(dataclasses.replace(job, attempt=attempt + 1), None, taken.record.headers, ROLE, now_ms())
+        return self._writable(again, taken, job)
+
+    def _writable(self, record: Outgoing, taken: Taken, job: GenerateJob) -> list[Outgoing]:
+        """The record, or what ends the request where no topic takes it: a worker would try that for ever."""
+        try:
+            LIMITS.check(record)
+        except RecordTooLarge as error:
+            return self._failed(taken, job, error)
+        return [record]
+
+    def _failed(self, taken: Taken, job: GenerateJob | None, error: Exception) -> list[Outgoing]:
+        reason = f"{type(error).__name__}: {error}"
+        outcome = failed(job or request_id_of(taken.record), reason=reason, by=ROLE, now_ms=now_ms())
+        return list(refused(taken.record, outcome, error, now_ms()))
+
+
+def _on_blank(wanted: Wanted, kind: str, why: Exception) -> Wanted:
+    metrics.FALLBACKS.labels(ROLE, f"paint-over-{kind}").inc()
+    log.warning("%s is painted on a blank, not over its draft: %s", wanted.job.classified.request.request_id, why)
+    return wanted.on_blank()

@@ -1,0 +1,114 @@
+"""A worker tells the fleet what it is and what it has to do, from a thread of its own."""
+
+import dataclasses
+import logging
+import threading
+import time
+from dataclasses import dataclass, field
+
+from confluent_kafka import KafkaException
+
+from agents.runtime.records import outgoing
+from agents.worker.jobs import JobSource
+from planner.catalog.parse import Variant, run_ms
+from planner.serving.in_hand import left_ms, told_state
+from schemas import topics
+from schemas.messages import Heartbeat, OwnedPartition
+from streams import metrics
+from streams.kafka.consumer import now_ms
+from streams.kafka.producer import RecordProducer
+from streams.watchdog import Watchdog
+
+log = logging.getLogger(__name__)
+
+LEAST_PERIOD_S = 0.05  # a beat after every batch tells the router who is free, but not more often than this
+
+
+@dataclass
+class WorkerState:
+    """What the painting thread writes and the heartbeat reads; single assignments, no lock needed."""
+
+    worker_id: str
+    state: str = "starting"
+    variant: Variant | None = None
+    plan_version: int = 0
+    painted: int = 0
+    detail: str = ""
+    in_hand_ms: float = 0.0  # what the jobs taken will take
+    pace: float = 1.0  # what its jobs of late took, over what the variant takes by itself
+    source: JobSource | None = None
+    beaten_s: float | None = None  # monotonic seconds of the last heartbeat; None: none yet
+    watchdog: Watchdog = field(default_factory=lambda: Watchdog(600))
+
+
+class Heart:
+    """Beats every `period_ms` until closed, and once more as `stopped`."""
+
+    def __init__(self, state: WorkerState, producer: RecordProducer, period_ms: int) -> None:
+        self._state, self._producer, self._period_s = state, producer, period_ms / 1000
+        self._changed = threading.Event()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
+
+    def start(self) -> "Heart":
+        """Begin beating."""
+        self._thread.start()
+        return self
+
+    def beat_now(self) -> None:
+        """Something changed that others should know before the next beat."""
+        self._changed.set()
+
+    def close(self) -> None:
+        """Say that the worker has stopped, and stop."""
+        self._stopping.set()
+        self._changed.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._beat(self._told_state())
+            except Exception:  # silence would mean death to the others while this worker holds its partitions
+                log.exception("no heartbeat this time")
+                metrics.FALLBACKS.labels("worker", "heartbeat").inc()
+            self._state.beaten_s = time.monotonic()
+            self._stopping.wait(LEAST_PERIOD_S)
+            self._changed.wait(self._period_s)
+            self._changed.clear()
+        self._beat("stopped")
+
+    def _told_state(self) -> str:
+        me, since = self._state, self._state.watchdog.since
+        return me.state if since is None else told_state(me.state, me.in_hand_ms, _ms_since(since))
+
+    def _beat(self, state: str) -> None:
+        me = self._state
+        variant = me.variant.name if me.variant else ""
+        heartbeat = Heartbeat(
+            worker_id=me.worker_id, state=state, variant=variant, plan_version=me.plan_version, sent_ms=now_ms(),
+            partitions=self._partitions(), painted=me.painted, detail=me.detail,
+        )  # fmt: skip
+        self._producer.send(
+            outgoing(topics.FLEET, heartbeat, request_id=me.worker_id, cause={}, role="worker", now_ms=now_ms())
+        )
+
+    def _partitions(self) -> tuple[OwnedPartition, ...]:
+        me = self._state
+        source, variant, since = me.source, me.variant, me.watchdog.since
+        if source is None or variant is None:
+            return ()
+        try:
+            owned = source.owned(run_ms(variant, 1) * me.pace)
+        except (KafkaException, RuntimeError, TimeoutError) as error:  # closing, or the broker is away: next time
+            log.debug("no positions for this heartbeat: %s", error)
+            return ()
+        if since is None or not owned:
+            return owned
+        first = owned[0]  # the work in hand delays every partition; one of them carries it
+        remaining_ms = first.remaining_ms + round(left_ms(me.in_hand_ms, _ms_since(since)))
+        return (dataclasses.replace(first, remaining_ms=remaining_ms), *owned[1:])
+
+
+def _ms_since(moment_s: float) -> float:
+    return (time.monotonic() - moment_s) * 1000

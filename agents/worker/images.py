@@ -1,0 +1,93 @@
+"""Pictures into and out of the object store, as a worker does it: its outages are waited out."""
+
+import contextlib
+import hashlib
+import io
+import time
+from collections.abc import Callable
+
+import tenacity
+from PIL import Image
+
+from planner.catalog.options import Settled
+from planner.serving.patience import AGAIN_S, DRAFT_S, MOST_AGAIN_S
+from schemas.errors import PochadeError
+from schemas.messages import GenerateJob, ImageRef
+from streams.store.port import ImageStore, StoreUnavailable
+
+AGAIN = tenacity.wait_exponential(AGAIN_S, max=MOST_AGAIN_S)
+Waits = Callable[[], contextlib.AbstractContextManager[None]]
+
+
+class NoDraft(PochadeError):
+    """A draft cannot be painted over; `kind` is one of few words for a counter."""
+
+    def __init__(self, kind: str, reason: str) -> None:
+        super().__init__(reason)
+        self.kind = kind
+
+
+class Pictures:
+    """What a worker keeps in the store and fetches from it."""
+
+    def __init__(self, store: ImageStore, waits: Waits = contextlib.nullcontext) -> None:
+        """`waits`: around what is waited between two tries, which is no fault of a job."""
+        self._store, self._waits = store, waits
+
+    def _sleep(self, seconds: float) -> None:
+        with self._waits():
+            time.sleep(seconds)
+
+    def keep(self, name: str, picture: Image.Image) -> ImageRef:
+        """Store a picture as PNG. An outage of the store is waited out in place, however long; the watchdog bounds each
+        try."""
+        data = _png(picture)
+        put = tenacity.retry(retry=tenacity.retry_if_exception_type(StoreUnavailable), wait=AGAIN, sleep=self._sleep)(
+            self._store.put
+        )
+        return ImageRef(
+            uri=put(name, data), sha256=hashlib.sha256(data).hexdigest(), width=picture.width, height=picture.height,
+            bytes=len(data),
+        )  # fmt: skip
+
+    def drafts(self, job: GenerateJob, how: Settled) -> tuple[Image.Image, ...]:
+        """The RGB pictures that a job paints over, one for each of its own and of their size.
+
+        Raises:
+            NoDraft: one is missing, broken or of another size, they are too few, or the store is away for too long.
+        """
+        last = job.path[-1] if job.path else None
+        refs = (last.image, *last.more) if last and last.image else ()
+        wanted = job.classified.request.options.n
+        if len(refs) != wanted:
+            raise NoDraft("number", f"{len(refs)} drafts for {wanted} pictures")
+        return tuple(_opened(ref.uri, self._fetch(ref.uri), (how.width, how.height)) for ref in refs)
+
+    def _fetch(self, uri: str) -> bytes:
+        get = tenacity.retry(
+            retry=tenacity.retry_if_exception_type(StoreUnavailable), wait=AGAIN,
+            stop=tenacity.stop_after_delay(DRAFT_S), reraise=True, sleep=self._sleep,
+        )(self._store.get)  # fmt: skip
+        try:
+            return get(uri)
+        except StoreUnavailable as error:
+            raise NoDraft("store", f"{error}; waited {DRAFT_S:g} s") from error
+        except PochadeError as error:
+            raise NoDraft("missing", str(error)) from error
+
+
+def _opened(uri: str, data: bytes, size: tuple[int, int]) -> Image.Image:
+    try:
+        with Image.open(io.BytesIO(data)) as picture:
+            if picture.size != size:
+                told = "{} x {} px, not {} x {}".format(*picture.size, *size)
+                raise NoDraft("size", f"{uri} has {told}")
+            return picture.convert("RGB")
+    except (OSError, SyntaxError, ValueError) as error:  # what PIL raises for bytes that are not a picture
+        raise NoDraft("broken", f"{uri} does not decode: {error}") from error
+
+
+def _png(picture: Image.Image) -> bytes:
+    out = io.BytesIO()
+    picture.save(out, "PNG")
+    return out.getvalue()

@@ -1,0 +1,231 @@
+"""The worker: serves the variant that the plan allocates to it, and changes variant when the plan does."""
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from functools import partial
+
+from agents.engines import EngineFailed, open_engine
+from agents.runtime.views import EndedView, FleetView, PlanView
+from agents.worker.generate import Painter
+from agents.worker.heartbeat import Heart, WorkerState
+from agents.worker.jobs import JobSource, Taken
+from planner.catalog.parse import Catalog, Variant, run_ms
+from planner.control.allocation import may_leave
+from planner.observation.observation import live_workers
+from planner.serving import batching
+from planner.serving.escalation import judged_ms
+from schemas.messages import GenerateJob
+from schemas.record import Delivered, Outgoing
+from streams import logs, metrics
+from streams.kafka.consumer import now_ms
+from streams.kafka.producer import DeliveryFailed, RecordProducer, RecordTooLarge
+from streams.kafka.topic_limits import written
+from streams.settings import Settings
+from streams.store.port import ImageStore
+from streams.watchdog import Watchdog
+
+log = logging.getLogger(__name__)
+
+ROLE = "worker"
+POLL_S = 0.1
+DELIVERY_S = 600  # for the client to tell what became of a record: twice as long as it tries by itself
+RESEND_S = 1.0
+TURN_S = 60  # beside a job; a thread that waited for a dead client's answer painted no more, while its heart went on
+LOAD_RETRY_S, LOAD_RETRY_MOST_S = 5, 300  # doubled by each failure in a row
+SERVING = ("ready", "painting", "draining")
+NO_BEAT_S = 30  # a heartbeat's thread that is silent for longer has died or hangs
+SETTLE_MS = 2000  # routes have left a variant this long after the plan that left it (obeyed within a second)
+
+
+class Worker:
+    """One painting process. `run` blocks in the painting thread until `stopping` is set."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        catalog: Catalog,
+        producer: RecordProducer,
+        store: ImageStore,
+        plans: PlanView,
+        ended: EndedView,
+        fleet: FleetView,
+        worker_id: str,
+    ) -> None:
+        self._settings, self._catalog, self._producer, self._store = settings, catalog, producer, store
+        self._plans, self._ended, self._fleet = plans, ended, fleet
+        self._me = WorkerState(worker_id, watchdog=Watchdog(settings.worker.job_limit_s))
+        self._turns = Watchdog(settings.worker.job_limit_s + TURN_S, what="a turn of the painting thread")
+        self._load_retry_s = LOAD_RETRY_S
+        self._trouble = ""  # what ended its last run; empty once it has served again
+        self._absolve: Callable[[], None] | None = None  # of the window in hand, until it was done
+
+    def run(self, stopping: threading.Event) -> None:
+        """Serve until told to stop; the batch in hand is finished first."""
+        self._heart = Heart(self._me, self._producer, self._settings.worker.heartbeat_ms).start()
+        try:
+            while not stopping.is_set():
+                variant = self._wanted()
+                if variant is None:
+                    stopping.wait(POLL_S)
+                else:
+                    self._serve(variant, stopping)
+        except Exception as error:  # it begins again, and until it serves it tells what ended it
+            self._trouble = f"{type(error).__name__}: {error}"[:500]
+            raise
+        finally:
+            self._heart.close()
+
+    def not_ready(self) -> str:
+        """Why it takes no jobs yet; any thread may ask."""
+        me = self._me
+        if me.state in SERVING:
+            return me.source.schemas.why if me.source else ""
+        if me.variant is None:
+            return f"waits for a plan that names {me.worker_id}{self._last_trouble()}"
+        return f"{me.variant.name} is {me.state}{me.detail and ': '}{me.detail}{self._last_trouble()}"
+
+    def _last_trouble(self) -> str:
+        return self._trouble and f"; its last run ended: {self._trouble}"
+
+    def not_alive(self) -> str:
+        """Why only a new process helps; any thread may ask."""
+        if self._me.watchdog.is_overdue():
+            return f"a job takes longer than worker.job_limit_s = {self._settings.worker.job_limit_s:g}"
+        beaten_s = self._me.beaten_s
+        is_silent = beaten_s is not None and time.monotonic() - beaten_s > NO_BEAT_S
+        return f"no heartbeat for {NO_BEAT_S} s" if is_silent else ""
+
+    def _wanted(self) -> Variant | None:
+        plan = self._plans.plan
+        self._me.plan_version = plan.version if plan else 0
+        name = (plan.allocation.get(self._me.worker_id) if plan else None) or self._settings.worker.variant
+        return self._catalog.level(name) if name else None
+
+    def _serve(self, variant: Variant, stopping: threading.Event) -> None:
+        self._become("loading", variant)
+        try:
+            engine = open_engine(self._settings.worker.engine or variant.engine, variant, self._settings.worker.threads)
+        except EngineFailed as error:
+            self._wait_after(error, variant, stopping)
+            return
+        self._load_retry_s = LOAD_RETRY_S
+        source = JobSource(self._settings, variant.name)
+        self._me.source = source
+        painter = Painter(
+            self._me.worker_id, engine, variant, self._store, self._ended, self._settings.worker.max_attempts,
+            note=self._producer.send, judged_ms=self._judged_ms, waits=self._waits,
+        )  # fmt: skip
+        try:
+            self._become("ready", variant)
+            while not stopping.is_set():
+                with self._turns:
+                    is_over = self._serve_once(variant, source, painter)
+                if is_over:
+                    break
+        finally:
+            self._me.source = None
+            source.close()
+
+    def _serve_once(self, variant: Variant, source: JobSource, painter: Painter) -> bool:
+        """One window of work. True when the plan wants another variant here and this one may be left."""
+        wanted = self._wanted()
+        moves = wanted is not None and wanted.name != variant.name
+        if moves and self._may_leave_now(variant):
+            return True
+        plan = self._plans.plan
+        most = plan.batch.get(variant.name, 1) if plan else 1
+        window = source.take(batching.window(variant, most), POLL_S)
+        self._trouble = ""  # the group answered
+        if not window:
+            return moves and self._has_settled() and source.is_empty()  # the last one leaves an empty topic
+        batches = [window[i : i + most] for i in range(0, len(window), most)]
+        self._me.in_hand_ms = painter.pace * sum(run_ms(variant, len(batch)) for batch in batches)
+        self._me.state = "draining" if moves else "painting"
+        self._me.watchdog.begin()
+        self._heart.beat_now()
+        try:
+            self._paint(window, batches, source, painter)
+        finally:
+            self._me.watchdog.end()
+        self._me.in_hand_ms, self._me.state = 0.0, "draining" if moves else "ready"
+        self._me.painted += len(window)
+        self._me.pace = painter.pace
+        self._heart.beat_now()
+        return False
+
+    def _paint(
+        self, window: Sequence[Taken], batches: Sequence[Sequence[Taken]], source: JobSource, painter: Painter
+    ) -> None:
+        """Each batch in a call; pictures are on their way while the next is painted, and then all is committed."""
+        source.begin(window)
+        self._absolve = partial(source.absolve, window)
+        on_their_way: list[tuple[Outgoing, Future[Delivered]]] = []
+        try:
+            for batch in batches:
+                with logs.serving(*(taken.record for taken in batch), plan_version=self._me.plan_version):
+                    on_their_way += [(record, self._producer.send(record)) for record in painter.answer(batch)]
+            for record, future in on_their_way:
+                self._deliver(record, future)
+        except Exception:  # a client's trouble: what a job is to blame for, the painter has answered
+            source.absolve(window)
+            raise
+        source.commit(window)
+
+    def _deliver(self, record: Outgoing, future: Future[Delivered]) -> None:
+        """Wait until the broker has it, however long it is away.
+
+        Raises RecordTooLarge; TimeoutError where the client tells nothing for longer than it may.
+        """
+        while not future.done() or future.exception() is not None:
+            try:
+                with self._me.watchdog.waits(), self._turns.waits():
+                    written(self._producer, record, future, DELIVERY_S)
+                    return
+            except RecordTooLarge:
+                raise
+            except DeliveryFailed as error:
+                log.warning("%s; writing it again", error)
+                metrics.RESENDS.labels(ROLE).inc()
+                with self._waits():
+                    time.sleep(RESEND_S)
+                future = self._producer.send(record)
+
+    @contextlib.contextmanager
+    def _waits(self) -> Iterator[None]:
+        """Around waiting for a store or broker that is away: neither a watchdog's business nor the fault of a job."""
+        if self._absolve is not None:
+            self._absolve()
+            self._absolve = None  # once a window
+        with self._me.watchdog.waits(), self._turns.waits():
+            yield
+
+    def _judged_ms(self, job: GenerateJob) -> float:
+        plan = self._plans.plan
+        return judged_ms(plan, job.classified, job.level, self._catalog) if plan else 0.0
+
+    def _may_leave_now(self, variant: Variant) -> bool:
+        plan = self._plans.plan
+        live = live_workers(self._fleet.heartbeats, now_ms(), self._settings.planner.worker_silent_ms)
+        return may_leave(self._me.worker_id, variant.name, plan.allocation if plan else {}, live)
+
+    def _has_settled(self) -> bool:
+        plan = self._plans.plan
+        return plan is not None and now_ms() - plan.created_ms > SETTLE_MS
+
+    def _wait_after(self, error: EngineFailed, variant: Variant, stopping: threading.Event) -> None:
+        """Be failed for a while, then there for a plan again: none names a failed worker, so it would stay so."""
+        log.error("%s; again in %g s", error, self._load_retry_s)
+        metrics.FALLBACKS.labels(ROLE, "load").inc()
+        self._become("failed", variant, str(error))
+        stopping.wait(self._load_retry_s)
+        self._load_retry_s = min(2 * self._load_retry_s, LOAD_RETRY_MOST_S)
+        self._become("starting", None, str(error))
+
+    def _become(self, state: str, variant: Variant | None, detail: str = "") -> None:
+        self._me.state, self._me.variant, self._me.detail = state, variant, detail
+        self._me.pace = 1.0
+        self._heart.beat_now()

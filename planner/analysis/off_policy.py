@@ -1,0 +1,198 @@
+"""What another plan would have made of the requests of the past, by inverse propensity: nothing is painted for it.
+
+A route draws levels at random and stamps how probable the drawn one was (`Step.probability`). A request of the past
+therefore stands for pi / p requests under another plan, where p is that probability and pi the other plan's for the
+same level. Estimates are self-normalised: sum(w x) / sum(w). Source: Hajek's estimator; Owen, Monte Carlo theory,
+chapter 9 (effective sample size); ours for cascades.
+
+What it cannot know is told, never guessed: levels that the past never drew where the other plan would, and pictures
+that were kept where the other plan would have painted again. Latencies are those of the past's own load.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.serving.escalation import as_score, cascade_of, keeps
+from planner.serving.routing import odds
+from schemas.errors import InvalidPlan
+from schemas.messages import Plan
+
+RESAMPLES = 400
+FEW = 50  # effective requests, below which an interval means little
+MUCH = 0.05  # share that is unknown or never drawn, above which an estimate is of other requests than it claims
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """One ended request. Its first picture may have been the answer, or been rejected and painted again."""
+
+    hardness: float  # [0, 1]
+    classes: Mapping[str, str]  # strategy -> class
+    level: str  # of the first picture; "" where it ended before one
+    probability: float  # of that level under the plan of then; 0: not drawn (a wish, lowered, or never painted)
+    confidence: float | None  # of the first picture; None: not scored
+    last_level: str  # of the last picture
+    first_ms: float  # latency, had the first picture been the answer
+    latency_ms: float  # created -> ended
+    first_work_ms: float  # worker time of the first picture
+    work_ms: float  # of all pictures
+    is_completed: bool
+
+    @property
+    def went_on(self) -> bool:
+        """Whether its first picture was painted again."""
+        return self.last_level != self.level
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """How a request would have ended."""
+
+    level: str
+    latency_ms: float
+    work_ms: float
+    is_completed: bool
+    is_painted_again: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """An estimate with its 95 % bootstrap interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """What is known of a plan from the past."""
+
+    requests: int
+    undrawn: int  # whose first level no draw decided: they go the same way under any plan
+    effective: float  # (sum w)^2 / sum w^2
+    never_drawn: float  # share of the plan's draws that the past has no example of: 1 - mean(w), at least 0
+    unknown: float  # weighted share whose end the past does not tell
+    figures: Mapping[str, Interval]
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Why not to believe it; none: believe it within its intervals."""
+        said = []
+        if self.effective < FEW:
+            said.append(f"only {self.effective:.0f} effective requests of {self.requests}: read a longer time")
+        if self.never_drawn > MUCH:
+            said.append(f"{self.never_drawn:.0%} of its draws go where the past never went: explore, or simulate")
+        if self.unknown > MUCH:
+            said.append(f"{self.unknown:.0%} end where the past does not tell: it kept what this plan paints again")
+        return tuple(said)
+
+
+def fate(past: Past, plan: Plan) -> Fate | None:
+    """How a request that took the same first level would have ended under a plan; None: the past does not tell."""
+    if not past.level:  # it ended before any picture
+        return Fate("", past.latency_ms, past.work_ms, past.is_completed, is_painted_again=False)
+    cascade = cascade_of(plan, past.level)
+    if cascade is None or (past.confidence is not None and keeps(cascade, as_score(past.confidence))):
+        is_answer = past.is_completed or past.went_on
+        return Fate(past.level, past.first_ms, past.first_work_ms, is_answer, is_painted_again=False)
+    if past.went_on and past.last_level == cascade.next_level:
+        return Fate(past.last_level, past.latency_ms, past.work_ms, past.is_completed, is_painted_again=True)
+    return None
+
+
+def weight(past: Past, plan: Plan) -> float:
+    """How many requests under a plan this one stands for: pi / p, 1 where no draw decided.
+
+    Raises InvalidPlan where the plan has no route for the request.
+    """
+    if not past.probability:
+        return 1.0
+    return odds(plan, past.hardness, past.classes).get(past.level, 0.0) / past.probability
+
+
+def estimate(past: Sequence[Past], plan: Plan, slo_ms: float, seed: int) -> Estimate:
+    """What a plan would have done to these requests; `seed` is the bootstrap's.
+
+    Figures: violations (later than `slo_ms` or not completed), painted_again (shares of requests), latency_p50_s,
+    latency_p95_s, work_ms (a request), and for each level `answered by LEVEL`, a share of the completed.
+    Raises InvalidPlan for no requests at all.
+    """
+    if not past:
+        raise InvalidPlan("no request of the past to estimate from: read a longer time")
+    weights = np.array([weight(each, plan) for each in past])
+    fates = [fate(each, plan) for each in past]
+    drawn = np.array([each.probability > 0 for each in past])
+    known = np.array([each is not None for each in fates]) & (weights > 0)
+    told = [each for each, is_known in zip(fates, known, strict=True) if is_known and each is not None]
+    total = float(weights.sum())
+    return Estimate(
+        requests=len(past),
+        undrawn=int((~drawn).sum()),
+        effective=total**2 / float((weights**2).sum()) if total else 0.0,
+        never_drawn=max(0.0, 1 - float(weights[drawn].mean())) if drawn.any() else 0.0,
+        unknown=1 - float(weights[known].sum()) / total if total else 1.0,
+        figures=_figures(told, weights[known], slo_ms, np.random.default_rng(seed)),
+    )
+
+
+def as_it_went(past: Sequence[Past], slo_ms: float, seed: int) -> Mapping[str, Interval]:
+    """The same figures of what really happened."""
+    fates = [Fate(p.last_level, p.latency_ms, p.work_ms, p.is_completed, p.went_on) for p in past]
+    return _figures(fates, np.ones(len(past)), slo_ms, np.random.default_rng(seed))
+
+
+def _figures(fates: Sequence[Fate], weights: Floats, slo_ms: float, dice: np.random.Generator) -> dict[str, Interval]:
+    if not fates:
+        return {}
+    latency, work = np.array([f.latency_ms for f in fates]), np.array([f.work_ms for f in fates])
+    again = np.array([float(f.is_painted_again) for f in fates])
+    done = np.array([f.is_completed for f in fates])
+    late = np.where(done, latency > slo_ms, True).astype(float)
+    measures: dict[str, Callable[[Floats], float]] = {
+        "violations": lambda w: float(np.average(late, weights=w)),
+        "latency_p50_s": lambda w: _quantile(latency, w * done, 0.5) / 1000,
+        "latency_p95_s": lambda w: _quantile(latency, w * done, 0.95) / 1000,
+        "work_ms": lambda w: float(np.average(work, weights=w)),
+        "painted_again": lambda w: float(np.average(again, weights=w)),
+    }
+    for level in sorted({each.level for each in fates if each.level}):
+        on_level = np.array([float(each.level == level) for each in fates])
+        measures[f"answered by {level}"] = partial(_share, on_level * done, done)
+    samples: list[list[float]] = []
+    for _ in range(RESAMPLES):  # Poisson bootstrap: as the multinomial one, without a matrix of all resamples
+        times = weights * dice.poisson(1.0, len(fates))
+        if times.any():
+            samples.append([measure(times) for measure in measures.values()])
+    return {
+        name: Interval(measure(weights), *_middle(drawn))
+        for (name, measure), drawn in zip(measures.items(), np.transpose(samples), strict=True)
+    }
+
+
+def _middle(drawn: Floats) -> tuple[float, float]:
+    """Where 95 % of the resamples that know the figure lie; NaN where none does."""
+    known = drawn[~np.isnan(drawn)]
+    low, high = np.quantile(known, [0.025, 0.975]) if known.size else (math.nan, math.nan)
+    return float(low), float(high)
+
+
+def _share(part: Floats, whole: Floats, weights: Floats) -> float:
+    of = float((whole * weights).sum())
+    return float((part * weights).sum()) / of if of else math.nan
+
+
+def _quantile(values: Floats, weights: Floats, share: float) -> float:
+    """The smallest value with at least this share of the weight at or below it; NaN where nothing weighs."""
+    order = np.argsort(values)
+    below = np.cumsum(weights[order])
+    if not below[-1]:
+        return math.nan
+    return float(values[order][np.searchsorted(below, share * below[-1])])

@@ -1,0 +1,154 @@
+"""A catalog with what its profile knows: quality by hardness band and class, of kept pictures and of painted again.
+
+A mean over few prompts is drawn towards the mean of its band by the weight of `PRIOR` prompts, so that no threshold
+looks good for the sake of two lucky pictures.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from planner.catalog.classifier import fastest_good, variant_of
+from planner.catalog.curves import PairRow
+from planner.catalog.discriminator import shares_below
+from planner.catalog.levels import STRATEGIES
+from planner.catalog.measured import CascadeBands, CascadeKey, Measured
+from planner.catalog.model import Catalog
+from planner.catalog.paint_over import fault
+from planner.catalog.profile import CascadeProfile, Profile, Shares, parse
+from planner.catalog.prompt_table import PromptTable, prompt_table
+
+PRIOR = 10  # prompts
+GRID = tuple(at / 100 for at in range(101))  # thresholds at which a cascade is tabulated
+
+
+def with_files(catalog: Catalog, text: str, arrays: Mapping[str, np.ndarray], file: str) -> Catalog:
+    """`with_profile` of NAME.json's text and the arrays of NAME-quality.npz, empty where there is none.
+
+    Raises Unknown or InvalidCatalog for a file that is no profile; it is called `file`.
+    """
+    return with_profile(catalog, parse(text, file), prompt_table(arrays, file) if arrays else None)
+
+
+def with_profile(catalog: Catalog, profile: Profile, prompts: PromptTable | None = None) -> Catalog:
+    """The catalog with its profile; `prompts` add what is known of kept and rejected pictures, and by class.
+
+    Figures that the catalog states itself, such as run times, stay. Levels and cascades that it does not have count for
+    nothing.
+    """
+    offered = {pair.key for pair in catalog.cascades}
+    keyed = {CascadeKey(c.light, c.heavy, c.discriminator): c for c in profile.cascades if c.deferral_by_band}
+    measured = Measured(
+        bounds=profile.bands,
+        quality=_qualities(profile),
+        cascades={key: _bands(profile, cascade, prompts) for key, cascade in keyed.items() if key in offered},
+        classes={s: _by_class(catalog, s, prompts) for s in STRATEGIES} if prompts else {},
+    )
+    reuse = {name: starts for name, starts in profile.reuse.items() if name in catalog.variants}
+    return replace(
+        catalog,
+        measured=measured,
+        reuse=catalog.reuse or reuse,
+        pair_rows=catalog.pair_rows or _swept(catalog, profile),
+    )
+
+
+def _swept(catalog: Catalog, profile: Profile) -> tuple[PairRow, ...]:
+    """The rows of the cascades that the catalog offers, from a step that its levels have."""
+    offered = {(pair.light, pair.heavy) for pair in catalog.cascades}
+    rows = [swept.row for swept in profile.settings.rows] if profile.settings else []
+    mine = [row for row in rows if (row.light, row.heavy) in offered]
+    return tuple(
+        row for row in mine if not fault(row.paint_over_step or 0, catalog.level(row.light), catalog.level(row.heavy))
+    )
+
+
+def _qualities(profile: Profile) -> dict[str, Shares]:
+    own = {name: level.quality_by_band for name, level in profile.levels.items()}
+    reused = {f"{name}~k{s.k}": s.quality_by_band for name, starts in profile.reuse.items() for s in starts}
+    return {name: shares for name, shares in (own | reused).items() if shares}
+
+
+def _bands(profile: Profile, cascade: CascadeProfile, prompts: PromptTable | None) -> CascadeBands:
+    deferred = tuple(shares_below(curve, GRID) for curve in cascade.deferral_by_band)
+    changes = {start.k: _change(start.quality_by_band, profile, cascade) for start in cascade.paint_over}
+    judged = f"{cascade.discriminator}: {cascade.light} > {cascade.heavy}"
+    if prompts is None or judged not in prompts.judged:
+        return CascadeBands(GRID, deferred, painted_over=changes)
+    confidence = prompts.confidence[:, prompts.judged.index(judged)]
+    light, heavy = prompts.of(cascade.light), prompts.of(cascade.heavy)
+    known = ~(np.isnan(confidence) | np.isnan(light) | np.isnan(heavy))
+    bands = [known & (_band_of(prompts.hardness, profile.bands) == c) for c in range(len(profile.bands) - 1)]
+    return CascadeBands(
+        thresholds=GRID,
+        deferred=deferred,
+        kept=tuple(_means(light[band], confidence[band], is_kept=True) for band in bands),
+        again=tuple(_means(heavy[band], confidence[band], is_kept=False) for band in bands),
+        painted_over=changes | _paired(cascade, prompts, profile.bands),
+    )
+
+
+def _change(by_band: Shares, profile: Profile, cascade: CascadeProfile) -> Shares:
+    whole = profile.levels[cascade.heavy].quality_by_band
+    if not by_band or not whole:
+        return (None,) * (len(profile.bands) - 1)
+    return tuple(None if a is None or b is None else a - b for a, b in zip(by_band, whole, strict=True))
+
+
+def _paired(cascade: CascadeProfile, prompts: PromptTable, bounds: Sequence[float]) -> dict[int, Shares]:
+    """What each step adds, prompt by prompt: the same prompts on a blank and over the draft differ far less."""
+    first = prompts.judged[0] == f"{cascade.discriminator}: {cascade.light} > {cascade.heavy}"
+    if not first or not len(prompts.over_rows):
+        return {}
+    changes = prompts.over_quality - prompts.of(cascade.heavy)[prompts.over_rows][:, None]
+    band_of = _band_of(prompts.hardness[prompts.over_rows], bounds)
+    return {
+        int(k): tuple(_shrunk(changes[band_of == c, at], 0.0) for c in range(len(bounds) - 1))
+        for at, k in enumerate(prompts.over_k)
+    }
+
+
+def _means(quality: np.ndarray, confidence: np.ndarray, *, is_kept: bool) -> Shares:
+    """Quality of the pictures at or above each threshold, or below it; None in a band of no prompt."""
+    if not len(quality):
+        return (None,) * len(GRID)
+    whole = float(quality.mean())
+    chosen = [confidence >= t if is_kept else confidence < t for t in GRID[:-1]]
+    last = np.zeros(len(confidence), bool) if is_kept else np.ones(len(confidence), bool)  # 1 keeps nothing
+    return tuple(_shrunk(quality[mask], whole) for mask in [*chosen, last])
+
+
+def _shrunk(values: np.ndarray, towards: float) -> float:
+    known = values[~np.isnan(values)]
+    return float((known.sum() + PRIOR * towards) / (len(known) + PRIOR))
+
+
+def _band_of(hardness: np.ndarray, bounds: Sequence[float]) -> np.ndarray:
+    """As Profile.band: a bound belongs to the band above it, 1 to the last."""
+    found: np.ndarray = np.minimum(np.searchsorted(bounds, hardness, side="right"), len(bounds) - 1) - 1
+    return found
+
+
+def _by_class(catalog: Catalog, strategy: str, prompts: PromptTable) -> dict[str, dict[str, float]]:
+    """class -> level -> mean quality of the prompts of that class, which is the fastest good level of each."""
+    levels = _levels(catalog, strategy, prompts)
+    if not levels:
+        return {}
+    rows = np.array([prompts.of(level) for level in levels]).T
+    rows = rows[~np.isnan(rows).any(axis=1)]
+    labels = np.array([fastest_good(dict(zip(levels, row, strict=True)), levels) for row in rows.tolist()])
+    return {
+        label: dict(zip(levels, rows[labels == label].mean(axis=0).tolist(), strict=True))
+        for label in levels
+        if (labels == label).any()
+    }
+
+
+def _levels(catalog: Catalog, strategy: str, prompts: PromptTable) -> tuple[str, ...]:
+    """The strategy's levels that were painted, the fastest first."""
+    learned = next((c.levels for c in catalog.classifiers.values() if c.strategy == strategy), ())
+    cost = dict(zip(prompts.levels, prompts.cost_ms.tolist(), strict=True))
+    reused = {variant_of(level) for level in prompts.levels if variant_of(level) != level}
+    own = [n for n in prompts.levels if (n in catalog.variants if strategy == "models" else variant_of(n) in reused)]
+    return tuple(level for level in learned if level in cost) or tuple(sorted(own, key=lambda n: cost[n]))

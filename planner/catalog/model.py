@@ -1,0 +1,152 @@
+"""The catalog as a value: what there is to plan with, checked. `planner.catalog.parse` reads it from text."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, TypeVar
+
+from planner.catalog.classifier import Classifier, check_classifiers
+from planner.catalog.curves import CascadeCurves, PairRow, check_curve, check_row
+from planner.catalog.discriminator import Discriminator
+from planner.catalog.entries import Variant, run_ms
+from planner.catalog.measured import CascadeKey, Measured
+from planner.catalog.paint_over import fault
+from planner.catalog.profile import Start
+from planner.catalog.validate import InvalidCatalog, is_amount, require
+from schemas.errors import Unknown
+
+T = TypeVar("T")
+
+SCALES: Final = ("facts", "fid", "pickscore")
+
+
+class Pair(NamedTuple):
+    """A cascade the catalog offers: pictures of `light` that are not good enough are painted again by `heavy`."""
+
+    light: str
+    heavy: str
+    discriminator: str
+    paint_over_step: int = 0  # of heavy's steps, where it begins with light's picture; 0: on a blank
+
+    @property
+    def key(self) -> CascadeKey:
+        """What its measurements are found by."""
+        return CascadeKey(self.light, self.heavy, self.discriminator)
+
+
+class Cut(NamedTuple):
+    """A class by hardness: `level` is believed optimal from the cut before up to this one."""
+
+    level: str
+    hardness: float  # upper bound, exclusive, but 1.0 includes 1.0
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """All there is to plan with. Refuses names that it does not hold.
+
+    Quality is on one scale throughout, higher is better: "facts" is the share of stated facts that hold, "pickscore"
+    PickScore, "fid" the negated FID.
+    """
+
+    name: str
+    variants: dict[str, Variant]
+    discriminators: dict[str, Discriminator]
+    cascades: tuple[Pair, ...]  # the first is the one that two-level policies use
+    class_cuts: dict[str, tuple[Cut, ...]]  # strategy -> cuts ascending to 1.0
+    classifiers: dict[str, Classifier] = field(default_factory=dict)  # the first tells hardness; none: shipped rules
+    scale: str = "facts"  # of SCALES
+    slo_s: float = 0.0  # latency that its source asks of most requests; 0: none
+    indifference: float = 0.0  # of mean quality: a difference no user notices, or that was not measured
+    curves: dict[CascadeKey, CascadeCurves] = field(default_factory=dict)  # where a mixture's quality was measured
+    pair_rows: tuple[PairRow, ...] = ()  # measured settings of router and discriminator
+    reuse: dict[str, tuple[Start, ...]] = field(default_factory=dict)  # variant -> begun from a stored picture
+    published: dict[str, str] = field(default_factory=dict)  # kind of file -> its name, where more was published
+    measured: Measured | None = None  # by hardness band and class; None: not known apart
+
+    def __post_init__(self) -> None:
+        require(bool(self.variants), f"catalog {self.name!r}", 0, "of one variant or more", "add [variants.NAME]")
+        require(is_amount(self.slo_s), f"catalog {self.name!r}: slo_s", self.slo_s, "seconds >= 0", "correct it")
+        indifference = f"catalog {self.name!r}: indifference"
+        require(
+            is_amount(self.indifference), indifference, self.indifference, ">= 0, in the unit of quality", "correct it"
+        )
+        if self.scale not in SCALES:
+            raise Unknown("scale of quality", self.scale, SCALES)
+        for pair in self.cascades:
+            self._check_pair(pair)
+        for strategy, cuts in self.class_cuts.items():
+            self._check_cuts(strategy, cuts)
+        check_classifiers(self.classifiers.values(), self.level)
+        for curves in self.curves.values():
+            check_curve(curves.judged)
+            check_curve(curves.random)
+        for row in self.pair_rows:
+            self.level(row.light), self.level(row.heavy)
+            check_row(row)
+        for name, starts in self.reuse.items():
+            self._check_reuse(self.level(name), starts)
+
+    def _check_pair(self, pair: Pair) -> None:
+        self.level(pair.light), self.level(pair.heavy), self.discriminator(pair.discriminator)
+        require(pair.light != pair.heavy, "a cascade", tuple(pair), "between two levels", "name another heavy")
+        wrong = fault(pair.paint_over_step, self.level(pair.light), self.level(pair.heavy))
+        if wrong:
+            raise InvalidCatalog(f"cascade from {pair.light} to {pair.heavy}: {wrong}")
+
+    def _check_cuts(self, strategy: str, cuts: tuple[Cut, ...]) -> None:
+        for cut in cuts:
+            self.level(cut.level)
+        bounds = [cut.hardness for cut in cuts]
+        ascends = bounds == sorted(set(bounds)) and bounds[:1] > [0.0] and bounds[-1:] == [1.0]
+        require(ascends, f"classes of {strategy!r}", bounds, "ascending from above 0 to 1.0", "correct the cuts")
+
+    def _check_reuse(self, variant: Variant, starts: tuple[Start, ...]) -> None:
+        for start in starts:
+            where = f"reuse of {variant.name}: k = {start.k}:"
+            require(1 <= start.k < variant.steps, where, start.k, f"in [1, {variant.steps})", "correct the step")
+            require(start.cost_share >= 0, f"{where} cost_share", start.cost_share, ">= 0", "measure again")
+
+    def classes(self, strategy: str) -> frozenset[str]:
+        """The levels that may be named as a prompt's class under a strategy; none where nobody names any."""
+        learned = next((c.levels for c in self.classifiers.values() if c.strategy == strategy), ())
+        return frozenset(learned) or frozenset(cut.level for cut in self.class_cuts.get(strategy, ()))
+
+    def level(self, name: str) -> Variant:
+        """The variant that paints a level. Raises Unknown with the known ones."""
+        return _known(self.variants, "level", name)
+
+    def discriminator(self, name: str) -> Discriminator:
+        """A discriminator. Raises Unknown with the known ones."""
+        return _known(self.discriminators, "discriminator", name)
+
+    def pair(self) -> Pair:
+        """The cascade that two-level policies use. Raises InvalidCatalog when there is none."""
+        if not self.cascades:
+            raise InvalidCatalog(f"catalog {self.name!r} has no cascade: add [[cascades]] or use a policy without one")
+        return self.cascades[0]
+
+    def cheapest(self) -> Variant:
+        """The variant with the shortest call for one picture."""
+        return min(self.variants.values(), key=lambda v: (run_ms(v, 1), v.name))
+
+    def best(self) -> Variant:
+        """The variant of the highest quality; unmeasured ones come last, the slower one wins a tie."""
+        return max(self.variants.values(), key=lambda v: (-math.inf if v.quality is None else v.quality, run_ms(v, 1)))
+
+    def cheaper_than(self, level: str) -> list[Variant]:
+        """The variants with a shorter call than this level's, the longest first: what to fall back to."""
+        limit = run_ms(self.level(level), 1)
+        cheaper = [v for v in self.variants.values() if run_ms(v, 1) < limit]
+        return sorted(cheaper, key=lambda v: (-run_ms(v, 1), v.name))
+
+    def dearer_than(self, level: str) -> list[Variant]:
+        """The variants with a longer call than this level's, the shortest first: to stand in where nobody serves it."""
+        limit = run_ms(self.level(level), 1)
+        return sorted((v for v in self.variants.values() if run_ms(v, 1) > limit), key=lambda v: (run_ms(v, 1), v.name))
+
+
+def _known(entries: Mapping[str, T], kind: str, name: str) -> T:
+    if name not in entries:
+        raise Unknown(kind, name, entries)
+    return entries[name]

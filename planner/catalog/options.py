@@ -1,0 +1,108 @@
+"""What a variant does with a request's options: what it honours, what it overrides, and what that costs."""
+
+from typing import NamedTuple
+
+from planner.catalog.entries import Variant, run_ms
+from schemas.errors import InvalidRequest
+from schemas.messages import GenerateRequest, PaintOptions
+
+QUALITIES = ("low", "medium", "high", "auto")
+TIERS = ("interactive", "standard", "batch")
+MOST_STEPS = 200
+MOST_PIXELS = 4096  # a side
+MOST_PICTURES = 1024  # of one request, whatever a deployment allows
+AS_IT_IS = PaintOptions()
+
+
+class Settled(NamedTuple):
+    """How a variant paints a request."""
+
+    n: int
+    width: int
+    height: int
+    steps: int
+    guidance: float
+    negative_prompt: str
+    overridden: tuple[str, ...]  # "steps: 50 -> 8", one an option that is not honoured
+    paint_over_step: int = 0  # of `steps`: skipped, as a draft is painted over; 0: begun on a blank
+
+
+def check_options(request: GenerateRequest, most_pictures: int) -> None:
+    """Raise InvalidRequest for options that no variant could honour: out of range or misspelt."""
+    options, who = request.options, f"(request {request.request_id})"
+    _one_of("quality", request.quality, QUALITIES, who)
+    _one_of("tier", request.tier, TIERS, who)
+    _in_range("n", options.n, 1, most_pictures, who)
+    _in_range("steps", options.steps, 1, MOST_STEPS, who)
+    _in_range("guidance", options.guidance, 0, 50, who)
+    for name, side in (("width", options.width), ("height", options.height)):
+        _in_range(name, side, 8, MOST_PIXELS, who)
+        if side is not None and side % 8:
+            raise InvalidRequest(f"{name} must be a multiple of 8 px: got {side} {who}")
+
+
+def settle(options: PaintOptions, variant: Variant, paint_over_step: int = 0) -> Settled:
+    """How this variant paints these options; the same wherever it is asked.
+
+    A `paint_over_step` that leaves no step to take counts as 0: a sender's catalog had more steps.
+    """
+    if options == AS_IT_IS:  # most requests; the router asks several times a record
+        own = variant.width, variant.height, variant.steps, variant.guidance
+        step = paint_over_step if paint_over_step < variant.steps else 0
+        return Settled(1, *own, negative_prompt="", overridden=(), paint_over_step=step)
+    asked: dict[str, str | int | float | None] = {
+        "width": options.width,
+        "height": options.height,
+        "steps": options.steps,
+        "guidance": options.guidance,
+        "negative_prompt": options.negative_prompt or None,
+        "model": options.model or None,
+        "adapters": ", ".join(options.adapters) or None,
+        "controls": ", ".join(options.controls) or None,
+    }
+    does: dict[str, str | int | float] = {
+        "width": variant.width,
+        "height": variant.height,
+        "steps": variant.steps,
+        "guidance": variant.guidance,
+        "negative_prompt": "",
+        "model": variant.name,
+        "adapters": "none",
+        "controls": "none",
+    }
+    wants = {name: value for name, value in asked.items() if value is not None and value != does[name]}
+    done = does | {name: value for name, value in wants.items() if name in variant.honours}
+    return Settled(
+        n=options.n,
+        width=int(done["width"]),
+        height=int(done["height"]),
+        steps=int(done["steps"]),
+        guidance=float(done["guidance"]),
+        negative_prompt=str(done["negative_prompt"]),
+        overridden=tuple(f"{name}: {wants[name]} -> {does[name]}" for name in wants if name not in variant.honours),
+        paint_over_step=paint_over_step if paint_over_step < int(done["steps"]) else 0,
+    )
+
+
+def job_ms(variant: Variant, options: PaintOptions, paint_over_step: int = 0) -> float:
+    """Predicted ms of a job: all its pictures in one call, scaled by its steps and pixels.
+
+    `paint_over_step`: how many of the job's steps are skipped.
+    """
+    return settled_ms(variant, settle(options, variant, paint_over_step))
+
+
+def settled_ms(variant: Variant, how: Settled) -> float:
+    """The same of options that are settled already. Large ones take yet longer: attention grows faster."""
+    pixels = (how.width * how.height) / (variant.width * variant.height)
+    return run_ms(variant, how.n) * pixels * (how.steps - how.paint_over_step) / variant.steps
+
+
+def _one_of(name: str, value: str, known: tuple[str, ...], who: str) -> None:
+    if value not in known:
+        raise InvalidRequest(f"{name} must be one of {', '.join(known)}: got {value!r:.80} {who}")
+
+
+def _in_range(name: str, value: float | None, low: float, high: float, who: str) -> None:
+    if value is not None and not low <= value <= high:
+        raise InvalidRequest(f"{name} must be from {low:g} to {high:g}: got {value} {who}")

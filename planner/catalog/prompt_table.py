@@ -1,0 +1,63 @@
+"""What every level made of each calibration prompt: for oracles, for simulations, for training a classifier."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.catalog.validate import require
+
+_REMEASURE = "measure again with `pochade profile`"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PromptTable:
+    """n prompts on k levels; a prompt has the same row everywhere."""
+
+    prompts: tuple[str, ...]
+    seeds: np.ndarray  # int [n], of the noise each level began with
+    hardness: np.ndarray  # [n] 0..1
+    levels: tuple[str, ...]  # "heavy~k4": begun at step 4 from the nearest stored neighbour's picture
+    cost_ms: np.ndarray  # [k] of one picture
+    quality: np.ndarray  # [n, k] 0..1; nan: not judged
+    all_facts: np.ndarray  # bool [n, k]; False where not judged by facts
+    judged: tuple[str, ...]  # c cascades, each as "discriminator: light > heavy"
+    confidence: np.ndarray  # [n, c] in light's picture; nan: no such discriminator here
+    over_rows: np.ndarray  # int [m], prompts whose draft the first cascade's heavy level painted over
+    over_k: np.ndarray  # int [p], from which steps
+    over_quality: np.ndarray  # [m, p]
+
+    def of(self, level: str) -> np.ndarray:
+        """Quality [n] on one level."""
+        require(level in self.levels, "level", level, f"one of {', '.join(self.levels)}", _REMEASURE)
+        return np.asarray(self.quality[:, self.levels.index(level)])
+
+
+def prompt_table(arrays: Mapping[str, np.ndarray], file: str) -> PromptTable:
+    """From the arrays of NAME-quality.npz; `file` is what errors call it.
+
+    Raises InvalidCatalog for an array that is missing, of another shape or out of range.
+    """
+    where = f"profile {file}"
+    named = {key: _present(arrays, key, where) for key in PromptTable.__dataclass_fields__}
+    n, k, c = (len(named[key]) for key in ("prompts", "levels", "judged"))
+    m, p = len(named["over_rows"]), len(named["over_k"])
+    shapes = {
+        "seeds": (n,), "hardness": (n,), "cost_ms": (k,), "quality": (n, k), "all_facts": (n, k), "confidence": (n, c),
+        "over_quality": (m, p),
+    }  # fmt: skip
+    for key, shape in shapes.items():
+        require(named[key].shape == shape, f"{where}: {key}", named[key].shape, f"of shape {shape}", _REMEASURE)
+    for key in ("hardness", "quality", "confidence", "over_quality"):
+        known = named[key][~np.isnan(named[key])]
+        require(bool(((known >= 0) & (known <= 1)).all()), f"{where}: {key}", known, "in [0, 1]", _REMEASURE)
+    rows = named["over_rows"]
+    require(bool(((rows >= 0) & (rows < n)).all()), f"{where}: over_rows", rows, f"rows of {n} prompts", _REMEASURE)
+    texts = {key: tuple(str(text) for text in named[key]) for key in ("prompts", "levels", "judged")}
+    floats = {key: named[key].astype(np.float64) for key in ("hardness", "quality", "confidence", "over_quality")}
+    return PromptTable(**{**named, **floats, **texts})  # type: ignore[arg-type]
+
+
+def _present(arrays: Mapping[str, np.ndarray], key: str, where: str) -> np.ndarray:
+    require(key in arrays, f"{where}: {key}", None, "there", _REMEASURE)
+    return np.asarray(arrays[key])

@@ -1,0 +1,71 @@
+"""What an earlier plan decided, on the workers that are there now: where no new plan can be made, or the old one shall
+hold again."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence, Set
+
+from planner.catalog.classifier import variant_of
+from planner.catalog.entries import run_ms
+from planner.catalog.parse import Catalog
+from planner.control.allocation import assign, split
+from planner.control.proposal import Draft
+from planner.observation.observation import WorkerView
+from schemas.messages import Cascade, Plan, Route
+
+
+def kept(plan: Plan, workers: Sequence[WorkerView], catalog: Catalog, reason: str) -> Draft:
+    """The plan's decision with its workers in the same proportion, every variant keeping one where that is possible.
+
+    What goes to a variant that nobody is left for goes to the next cheaper one that is served, else to the next dearer;
+    cascades to and from it end. Without any worker nothing changes but the allocation, which is empty.
+
+    Raises:
+        Unknown: a level that the catalog does not hold (any more).
+    """
+    allocation = assign(split(_work(plan), len(workers)), workers)
+    served = set(allocation.values())
+    return Draft(
+        strategy=plan.strategy,
+        routes=tuple(_served(route, served, catalog) for route in plan.routes) if served else plan.routes,
+        cascades=_between(plan.cascades, served) if served else plan.cascades,
+        allocation=allocation,
+        batch=plan.batch,
+        dispatch=plan.dispatch,
+        reason=reason,
+        memory=json.loads(plan.memory),
+    )
+
+
+def gone(plan: Plan, workers: Iterable[WorkerView]) -> list[str]:
+    """The workers that a plan counts on and that are not there."""
+    return sorted(plan.allocation.keys() - {worker.worker_id for worker in workers})
+
+
+def _work(plan: Plan) -> Mapping[str, float]:
+    """Workers per variant; of a plan made without any, one for each that it sends to."""
+    if plan.allocation:
+        return Counter(plan.allocation.values())
+    first = [variant_of(level) for route in plan.routes for level, share in route.levels.items() if share > 0]
+    return dict.fromkeys([*first, *(variant_of(cascade.next_level) for cascade in plan.cascades)], 1.0)
+
+
+def _served(route: Route, served: Set[str], catalog: Catalog) -> Route:
+    levels: dict[str, float] = {}
+    for level, share in route.levels.items():
+        name = level if variant_of(level) in served else _stand_in(level, served, catalog)
+        levels[name] = levels.get(name, 0.0) + share
+    return Route(
+        levels=levels, label=route.label, hardness_from=route.hardness_from, hardness_to=route.hardness_to
+    )  # fmt: skip
+
+
+def _stand_in(level: str, served: Set[str], catalog: Catalog) -> str:
+    lost_ms = run_ms(catalog.level(variant_of(level)), 1)
+    times = {name: run_ms(catalog.level(name), 1) for name in sorted(served)}
+    cheaper = [name for name in times if times[name] <= lost_ms]
+    return max(cheaper, key=times.__getitem__) if cheaper else min(times, key=times.__getitem__)
+
+
+def _between(cascades: Iterable[Cascade], served: Set[str]) -> tuple[Cascade, ...]:
+    return tuple(c for c in cascades if {variant_of(c.level), variant_of(c.next_level)} <= served)

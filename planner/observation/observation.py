@@ -1,0 +1,200 @@
+"""What the planner sees of the pipeline, as one value; and the estimates that fill it."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from planner.observation.deferral import SeenDeferral
+from schemas.errors import PochadeError
+from schemas.messages import Heartbeat
+
+BINS = 10  # of the hardness histogram, equally wide
+PRIOR = 20  # prompts of every hardness that are taken for seen
+AMOUNT = "a number of 0 or more"
+GONE = frozenset({"failed", "stopped"})
+
+
+class InvalidObservation(PochadeError):
+    """An observation that nothing can be planned from: what, the value, the limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A heartbeat and when it was heard, by the reader's clock or the broker's."""
+
+    heartbeat: Heartbeat
+    seen_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerView:
+    """One live worker."""
+
+    worker_id: str
+    variant: str  # what it serves now; "": nothing yet
+    state: str  # as in Heartbeat
+    seen_ms: int
+    remaining_ms: float  # queued and running work in all its partitions
+    allocated: str = ""  # what the plan in force wants it to serve; "": not named there
+    worker_type: str = ""  # of hardware, where a fleet has several; "": the one that the catalog was measured on
+
+    @property
+    def home(self) -> str:
+        """Where it is, or is on its way to: leaving it there costs nothing."""
+        return self.allocated or self.variant
+
+
+class Queue(NamedTuple):
+    """The jobs of one variant, first attempts and escalations."""
+
+    variant: str
+    waiting: float  # jobs that no worker has begun
+    arriving_rps: float  # jobs a second that join; never the jobs in flight (facts/peers.md 0.1)
+
+
+class Served(NamedTuple):
+    """The results of the last window."""
+
+    requests: int = 0  # that ended in it
+    in_time: float | None = None  # share of them answered by their deadline; None: none ended
+    quality: float | None = None  # mean of their pictures, on the catalog's scale; None: nobody judged
+
+
+NOTHING_SERVED = Served()
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """Everything a policy may look at. Times in epoch ms. Refuses numbers that are no rates or no shares."""
+
+    now_ms: int
+    demand_rps: float  # arrivals a second
+    hardness: tuple[float, ...] = ()  # share of requests per bin, equally wide over [0, 1]; (): unknown
+    classes: dict[str, dict[str, float]] = field(default_factory=dict)  # strategy -> class -> share of requests
+    tiers: dict[str, float] = field(default_factory=dict)  # tier -> share of requests; {}: unknown
+    workers: tuple[WorkerView, ...] = ()  # live ones, by id
+    slo_ms: float = 0.0  # latency that most requests should meet; 0: none given
+    forecast_rps: float | None = None  # arrivals a second until the next plan; None: as many as now
+    counts: tuple[int, ...] = ()  # arrivals in each second of the window, the oldest first
+    queues: tuple[Queue, ...] = ()  # of variants that have any
+    deferral: tuple[SeenDeferral, ...] = ()  # of levels whose pictures were scored; else the catalog's holds
+    served: Served = NOTHING_SERVED
+    retrieval_ms: float | None = None  # to look up and fetch a past picture; inf: no answer; None: none was looked up
+    ignored: int = 0  # records of the window whose numbers were none, such as a NaN confidence
+
+    def __post_init__(self) -> None:
+        for name in ("demand_rps", "slo_ms", "forecast_rps"):
+            value = getattr(self, name)
+            _require(value is None or _is_amount(value), name, value, AMOUNT)
+        for worker_id, ms in ((worker.worker_id, worker.remaining_ms) for worker in self.workers):
+            _require(_is_amount(ms), f"remaining_ms of {worker_id}", ms, AMOUNT)
+        for queue in self.queues:
+            amounts = _is_amount(queue.waiting) and _is_amount(queue.arriving_rps)
+            _require(amounts, f"queue of {queue.variant}", queue, "numbers of 0 or more")
+        in_time = self.served.in_time
+        known = _is_amount(self.served.requests) and (in_time is None or 0 <= in_time <= 1)
+        _require(known, "served", self.served, "a number of requests and a share of them")
+        retrieval_ms = self.retrieval_ms
+        _require(retrieval_ms is None or retrieval_ms >= 0, "retrieval_ms", retrieval_ms, "0 or more, or inf")
+        named = [(f"classes of {strategy}", histogram) for strategy, histogram in self.classes.items()]
+        tables = [(name, tuple(shares.values())) for name, shares in (*named, ("tiers", self.tiers))]
+        for name, shares in (("hardness", self.hardness), *tables):
+            total = math.fsum(shares)
+            sums = not shares or (all(0 <= share <= 1 for share in shares) and abs(total - 1) <= 1e-6)
+            _require(sums, name, shares, "shares that sum to 1")
+
+    @property
+    def planning_rps(self) -> float:
+        """The demand to plan for, before any over-provisioning."""
+        return self.demand_rps if self.forecast_rps is None else self.forecast_rps
+
+
+def live_workers(
+    heartbeats: Mapping[str, Seen], now_ms: int, silent_ms: int, allocation: Mapping[str, str] | None = None
+) -> tuple[WorkerView, ...]:
+    """The workers heard of within `silent_ms` that have not said goodbye, by id.
+
+    `allocation` is that of the plan in force; with it, workers on their way to a variant count as there.
+    """
+    wanted = allocation or {}
+    return tuple(
+        WorkerView(
+            worker_id=worker_id,
+            variant=seen.heartbeat.variant,
+            state=seen.heartbeat.state,
+            seen_ms=seen.seen_ms,
+            remaining_ms=float(sum(owned.remaining_ms for owned in seen.heartbeat.partitions)),
+            allocated=wanted.get(worker_id, ""),
+        )
+        for worker_id, seen in sorted(heartbeats.items())
+        if now_ms - seen.seen_ms <= silent_ms and seen.heartbeat.state not in GONE
+    )
+
+
+def demand_rps(arrivals_ms: Sequence[int], now_ms: int, window_ms: int) -> float:
+    """Arrivals a second in the window (now - window, now].
+
+    Never the requests in flight, which grow with the backlog: DiffServe's artifact took those for demand and saw
+    1.8 times the true rate (facts/peers.md 0.1).
+    """
+    times = np.asarray(arrivals_ms)
+    return 1000 * int(np.count_nonzero((times > now_ms - window_ms) & (times <= now_ms))) / window_ms
+
+
+def queue_wait_ms(observation: Observation, variant: str) -> float:
+    """How long a job that joins a variant's queue now will wait: W = L / lambda. Source: DiffServe 3.3, HADIS Eq. 3.
+
+    0 where nothing waits or nothing is known. A queue that nothing joins has an undefined wait and counts as none:
+    its jobs are in its workers' remaining time.
+    """
+    queue = next((q for q in observation.queues if q.variant == variant), None)
+    return 1000 * queue.waiting / queue.arriving_rps if queue and queue.arriving_rps > 0 else 0.0
+
+
+def hardness_shares(values: Sequence[float]) -> tuple[float, ...]:
+    """Histogram of hardness values in [0, 1] as shares; () of none. Others, NaN too, are ignored. Source: ARGUS 4.2.
+
+    PRIOR prompts spread evenly are added, as hardness is a quantile of reference prompts: the first prompt of a day
+    does not make all of them easy.
+    """
+    every = np.asarray(values, dtype=np.float64)
+    known = every[(every >= 0) & (every <= 1)]
+    counts = np.bincount(np.minimum((known * BINS).astype(np.int64), BINS - 1), minlength=BINS)
+    return tuple(((counts + PRIOR / BINS) / (len(known) + PRIOR)).tolist()) if len(known) else ()
+
+
+def class_shares(labels: Iterable[str]) -> dict[str, float]:
+    """label -> share of requests, by name, whatever the labels; {} of none. Source: ARGUS 4.2, H(v)."""
+    return _shares(Counter(labels))
+
+
+def _shares(counts: Counter[str]) -> dict[str, float]:
+    return {label: count / counts.total() for label, count in sorted(counts.items())}
+
+
+def class_histograms(prompts: Sequence[Mapping[str, str]]) -> dict[str, dict[str, float]]:
+    """H(v) under each strategy, from what prompts were classified as under it: strategy -> class -> share.
+
+    Of each, as a policy that changes its strategy routes by the other's. Source: ARGUS 4.2, 4.6.
+    """
+    kinds, counts = {id(classes): classes for classes in prompts}, Counter(map(id, prompts))  # one look a mapping
+    histograms: dict[str, dict[str, float]] = {}
+    for strategy in sorted({strategy for classes in kinds.values() for strategy in classes}):
+        totals: Counter[str] = Counter()
+        for kind, classes in kinds.items():
+            totals[classes.get(strategy, "")] += counts[kind]
+        histograms[strategy] = _shares(totals)
+    return histograms
+
+
+def _is_amount(value: float) -> bool:
+    return math.isfinite(value) and value >= 0
+
+
+def _require(holds: bool, what: str, value: object, limit: str) -> None:
+    if not holds:
+        raise InvalidObservation(f"{what} of an observation must be {limit}: got {value!r}")

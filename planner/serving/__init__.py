@@ -1,0 +1,1 @@
+"""What is decided for each request, job and worker while requests are served."""

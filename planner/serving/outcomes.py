@@ -1,0 +1,179 @@
+"""How a request ends: outcomes, the one that counts, and the public result."""
+
+import dataclasses
+import json
+from collections.abc import Container, Iterable
+
+from planner.serving.escalation import as_score
+from planner.serving.placement import TurnedAway
+from schemas.avro import to_avro
+from schemas.messages import (
+    ClassifiedRequest,
+    GenerateJob,
+    GenerateRequest,
+    ImageGenerated,
+    Outcome,
+    Result,
+    Status,
+    Step,
+)
+
+BELIEVED_MS = 24 * 60 * 60 * 1000  # that a writer's own time of a request may differ from the broker's
+
+Subject = str | GenerateRequest | ClassifiedRequest | GenerateJob
+"""What is known of a request when it ends: from its bare id (a poison record) to a job with a path behind it."""
+
+
+def step_of(image: ImageGenerated, confidence: float | None, threshold: float | None) -> Step:
+    """The stage of a request's path that made this picture. None, None: not scored."""
+    job = image.job
+    return Step(
+        stage=job.stage,
+        level=job.level,
+        worker_id=image.worker_id,
+        plan_version=job.plan_version,
+        queue_ms=max(0, image.started_ms - job.routed_ms),
+        paint_ms=max(0, image.painted_ms - image.started_ms),
+        batch=image.batch,
+        attempt=image.attempt,
+        confidence=None if confidence is None else as_score(confidence),  # JSON has no NaN
+        threshold=threshold,
+        image=image.image,
+        more=image.more,
+        overridden=job.overridden,
+        paint_over_step=image.paint_over_step,
+        probability=job.probability if job.stage == 0 else 0.0,
+    )
+
+
+def completed(
+    image: ImageGenerated, confidence: float | None, threshold: float | None,
+    *, reason: str, by: str, policy: str, now_ms: int,
+) -> Outcome:  # fmt: skip
+    """The picture is the answer."""
+    outcome = _ended(Status.COMPLETED, image.job, reason, by, policy, now_ms)
+    return dataclasses.replace(outcome, path=(*image.job.path, step_of(image, confidence, threshold)))
+
+
+def kept_draft(job: GenerateJob, *, reason: str, by: str, now_ms: int) -> Outcome:
+    """The rejected draft is the answer after all: what was to replace it cannot come in time (design, section 2)."""
+    return _ended(Status.COMPLETED, job, reason, by, "", now_ms)
+
+
+def rejected(
+    subject: Subject, *, reason: str, by: str, now_ms: int, policy: str = "", code: str = "invalid",
+    retry_after_ms: int | None = None,
+) -> Outcome:  # fmt: skip
+    """The request asks for what is never served, or (with `retry_after_ms`) not now."""
+    outcome = _ended(Status.REJECTED, subject, reason, by, policy, now_ms, code)
+    return dataclasses.replace(outcome, retry_after_ms=retry_after_ms)
+
+
+def expired(subject: Subject, *, reason: str, by: str, now_ms: int, policy: str = "") -> Outcome:
+    """The request's deadline cannot be met."""
+    return _ended(Status.EXPIRED, subject, reason, by, policy, now_ms, "deadline")
+
+
+def too_late(job: GenerateJob, *, reason: str, by: str, now_ms: int) -> Outcome:
+    """The end of what cannot be painted in time: the draft where there is one, else EXPIRED."""
+    if job.path:
+        return kept_draft(job, reason=f"{reason}; the draft was kept", by=by, now_ms=now_ms)
+    return expired(job, reason=reason, by=by, now_ms=now_ms)
+
+
+def turned_away(fate: TurnedAway, classified: ClassifiedRequest, *, by: str, policy: str, now_ms: int) -> Outcome:
+    """The request ends where it was to be placed, REJECTED or EXPIRED."""
+    if fate.status is Status.EXPIRED:
+        return expired(classified, reason=fate.reason, by=by, now_ms=now_ms, policy=policy)
+    return rejected(
+        classified, reason=fate.reason, by=by, now_ms=now_ms, policy=policy, code=fate.code,
+        retry_after_ms=fate.retry_after_ms,
+    )  # fmt: skip
+
+
+def cancelled(request_id: str, *, reason: str, by: str, now_ms: int) -> Outcome:
+    """Nobody wants it any more."""
+    return _ended(Status.CANCELLED, request_id, reason, by, "", now_ms, "cancelled")
+
+
+def failed(subject: Subject, *, reason: str, by: str, now_ms: int, policy: str = "", code: str = "poison") -> Outcome:
+    """The request cannot be read, or not be painted."""
+    return _ended(Status.FAILED, subject, reason, by, policy, now_ms, code)
+
+
+def is_overdue(deadline_ms: float | None, now_ms: float, grace_ms: float) -> bool:
+    """Whether the ledger itself ends a request that nobody ended by its deadline plus a grace."""
+    return deadline_ms is not None and now_ms > deadline_ms + grace_ms
+
+
+def _ended(status: Status, subject: Subject, reason: str, by: str, policy: str, now_ms: int, code: str = "") -> Outcome:
+    job = subject if isinstance(subject, GenerateJob) else None
+    classified = job.classified if job else subject if isinstance(subject, ClassifiedRequest) else None
+    request = classified.request if classified else subject if isinstance(subject, GenerateRequest) else None
+    return Outcome(
+        request_id=request.request_id if request else str(subject),
+        status=status,
+        reason=reason,
+        by=by,
+        ended_ms=now_ms,
+        request=request,
+        classified=classified,
+        path=job.path if job else (),
+        policy=policy,
+        code=code,
+    )
+
+
+def first_of(outcomes: Iterable[Outcome], ended: Container[str]) -> list[Outcome]:
+    """The ledger's rule: of each request that has no result yet, the first outcome, in order.
+
+    `ended` holds the ids of the requests that have a result.
+    """
+    first: dict[str, Outcome] = {}
+    for outcome in outcomes:
+        if outcome.request_id not in ended:
+            first.setdefault(outcome.request_id, outcome)
+    return list(first.values())
+
+
+def result_of(outcome: Outcome) -> Result:
+    """The public, flat record of an outcome. The picture is named only when it is the answer."""
+    classified, last = outcome.classified, outcome.path[-1] if outcome.path else None
+    request = outcome.request
+    image = last.image if last and outcome.status is Status.COMPLETED else None
+    return Result(
+        request_id=outcome.request_id,
+        status=outcome.status,
+        reason=outcome.reason,
+        prompt=request.prompt if request else "",
+        tenant=request.tenant if request else "",
+        image_uri=image.uri if image else None,
+        image_sha256=image.sha256 if image else None,
+        width=image.width if image else None,
+        height=image.height if image else None,
+        level=last.level if last else None,
+        worker_id=last.worker_id if last else None,
+        policy=outcome.policy,
+        plan_version=last.plan_version if last else None,
+        hardness=classified.hardness if classified else None,
+        class_models=classified.classes.get("models") if classified else None,
+        confidence=last.confidence if last else None,
+        threshold=last.threshold if last else None,
+        escalated=len(outcome.path) > 1,
+        paint_ms=round(sum(step.paint_ms / step.batch for step in outcome.path)),
+        latency_ms=outcome.ended_ms - _asked_ms(request, classified) if request else None,
+        created_ms=request.created_ms if request else None,
+        ended_ms=outcome.ended_ms,
+        path=json.dumps([to_avro(Step)(step) for step in outcome.path]),  # `asdict` takes three times as long
+        image_uris=tuple(each.uri for each in (image, *last.more)) if last and image else (),
+        overridden=last.overridden if last else (),
+        code=outcome.code,
+        retry_after_ms=outcome.retry_after_ms,
+    )
+
+
+def _asked_ms(request: GenerateRequest, classified: ClassifiedRequest | None) -> int:
+    """When a request began: as its writer says, unless that is no time near to when the broker took it."""
+    if classified is None or abs(classified.received_ms - request.created_ms) <= BELIEVED_MS:
+        return request.created_ms
+    return classified.received_ms

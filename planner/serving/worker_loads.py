@@ -1,0 +1,190 @@
+"""What each worker still has to do, as one sender sees it: heartbeats plus the sender's own sends since."""
+
+import math
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from planner.control.allocation import SERVING
+from planner.observation.observation import GONE
+from planner.serving.lineup import Lineup, LoadedWorker
+from schemas.messages import Heartbeat
+
+FORGET_MS = 600_000  # a worker unheard of for longer leaves the view
+LOOK_MS = FORGET_MS // 10  # how often the view looks for such workers
+UNACKNOWLEDGED_MS = 300_000  # librdkafka gives a send up by then (message.timeout.ms)
+MOST_SENDS = 2048  # remembered per partition; beyond it, a partition without an owner only looks emptier
+
+Key = tuple[str, int]  # (variant, partition)
+
+
+class Load(NamedTuple):
+    """A worker as the sender sees it: where to write to reach it, and what it still has to do."""
+
+    worker_id: str
+    partition: int  # of the variant's job topic
+    remaining_ms: float
+
+
+def shortest_ms(loads: Iterable[Load]) -> float:
+    """The wait until the least loaded worker is free; infinite where there is none."""
+    return min((load.remaining_ms for load in loads), default=math.inf)
+
+
+@dataclass(slots=True)
+class Sent:
+    """A job the sender wrote; its handle until the broker has acknowledged it."""
+
+    run_ms: float
+    at_ms: float
+    offset: int | None  # None: not acknowledged yet. What fails is sent again, or its sender ends
+
+
+class LoadView:
+    """The loads of all workers. Not thread-safe: one owner; times are arguments, on one clock.
+
+    A heartbeat tells the remaining work up to each partition's end offset; own sends at or above that offset, or not
+    acknowledged yet, come on top. Between heartbeats a worker works its backlog off at one ms a ms, so that a view is
+    not partial to whoever spoke last. A partition that two workers claim belongs to the newest heartbeat.
+    """
+
+    def __init__(self) -> None:
+        self._workers: dict[str, LoadedWorker] = {}
+        self._owners: dict[Key, str] = {}
+        self._sends: defaultdict[Key, deque[Sent]] = defaultdict(lambda: deque(maxlen=MOST_SENDS))
+        self._lineups: dict[str, Lineup] = {}
+        self._look_ms = -math.inf
+
+    def on_heartbeat(self, heartbeat: Heartbeat, seen_ms: float) -> None:
+        """Take over what a worker says of itself. O(its partitions + own sends since the last one)."""
+        ends = {owned.partition: owned.end_offset for owned in heartbeat.partitions}
+        remaining_ms = float(sum(owned.remaining_ms for owned in heartbeat.partitions))
+        self.hear(heartbeat.worker_id, heartbeat.variant, heartbeat.state, list(ends), ends, remaining_ms, seen_ms)
+
+    def hear(
+        self, worker_id: str, variant: str, state: str, partitions: list[int], ends: Mapping[int, int] | Sequence[int],
+        remaining_ms: float, seen_ms: float,
+    ) -> None:  # fmt: skip
+        """The same of a heartbeat's parts; `ends` by partition, `remaining_ms` of all of them."""
+        if seen_ms >= self._look_ms:
+            self._forget(seen_ms)
+        worker = self._workers.get(worker_id)
+        if worker is None or worker.variant != variant or worker.partitions != partitions or _turns(worker, state):
+            worker = self._changed(worker, worker_id, variant, state, partitions)
+        if worker is None:
+            return
+        worker.state, worker.seen_ms = state, seen_ms
+        if worker.lineup is None:  # it may have been silent
+            self._dissolve(variant)
+        if worker.unseen:
+            pending = {p: self._pending_ms((variant, p), ends[p], seen_ms) for p in sorted(worker.unseen)}
+            worker.unseen = {partition for partition, ms in pending.items() if ms}
+            remaining_ms += sum(pending.values())
+        worker.load(remaining_ms, seen_ms)
+
+    def on_sent(self, variant: str, partition: int, offset: int | None, run_ms: float, now_ms: float) -> Sent:
+        """Count an own send; `offset` None until `on_acknowledged` tells it. O(1)."""
+        sent = Sent(run_ms, now_ms, offset)
+        self._sends[variant, partition].append(sent)
+        worker = self._workers.get(self._owners.get((variant, partition), ""))
+        if worker:
+            worker.load(worker.remaining_ms(now_ms) + run_ms, now_ms)
+            worker.turn += 1
+            worker.unseen.add(partition)
+        return sent
+
+    def on_acknowledged(self, sent: Sent, offset: int) -> None:
+        """The broker has written the job at this offset."""
+        sent.offset = offset
+
+    def loads(self, variant: str, now_ms: float, silent_ms: float) -> list[Load]:
+        """The workers that take new jobs of a variant: serving, owning a partition, heard of in time. O(workers)."""
+        lineup = self.lineup(variant, now_ms, silent_ms)
+        return [
+            Load(worker.worker_id, lineup.partition(place), worker.remaining_ms(now_ms))
+            for place, worker in enumerate(lineup.workers)
+        ]
+
+    def lineup(self, variant: str, now_ms: float, silent_ms: float) -> Lineup:
+        """The same as it is kept, until who takes jobs changes: O(1), else O(workers)."""
+        lineup = self._lineups.get(variant)
+        if lineup is None or now_ms > lineup.until_ms or lineup.silent_ms != silent_ms:
+            lineup = self._lined_up(variant, now_ms, silent_ms)
+        return lineup
+
+    def _lined_up(self, variant: str, now_ms: float, silent_ms: float) -> Lineup:
+        self._dissolve(variant)
+        workers = [
+            worker
+            for worker in self._workers.values()
+            if worker.variant == variant
+            and worker.partitions
+            and worker.state in SERVING
+            and now_ms - worker.seen_ms <= silent_ms
+        ]
+        until_ms = min((worker.seen_ms for worker in workers), default=math.inf) + silent_ms
+        self._lineups[variant] = Lineup(until_ms, silent_ms, workers)
+        return self._lineups[variant]
+
+    def _dissolve(self, variant: str) -> None:
+        lineup = self._lineups.pop(variant, None)
+        if lineup is not None:
+            lineup.dissolve()
+
+    def _changed(
+        self, worker: LoadedWorker | None, worker_id: str, variant: str, state: str, partitions: list[int]
+    ) -> LoadedWorker | None:
+        """The worker as it is now; None: it is gone."""
+        self._release(worker_id)
+        if state in GONE:
+            self._workers.pop(worker_id, None)
+            return None
+        for partition in partitions:
+            self._take((variant, partition), worker_id)
+        turn = worker.turn if worker else 0
+        self._dissolve(variant)
+        self._workers[worker_id] = LoadedWorker(worker_id, variant, state, list(partitions), set(partitions), turn)
+        return self._workers[worker_id]
+
+    def _take(self, key: Key, worker_id: str) -> None:
+        other = self._workers.get(self._owners.get(key, ""))
+        if other and key[1] in other.partitions:
+            other.partitions.remove(key[1])
+            other.unseen.discard(key[1])
+            self._dissolve(other.variant)
+        self._owners[key] = worker_id
+
+    def _release(self, worker_id: str) -> None:
+        worker = self._workers.get(worker_id)
+        if worker:
+            for partition in worker.partitions:
+                self._owners.pop((worker.variant, partition), None)
+            worker.partitions, worker.unseen = [], set()
+            self._dissolve(worker.variant)
+
+    def _forget(self, now_ms: float) -> None:
+        self._look_ms = now_ms + LOOK_MS
+        for worker_id in [w for w, worker in self._workers.items() if now_ms - worker.seen_ms > FORGET_MS]:
+            self._release(worker_id)
+            del self._workers[worker_id]
+
+    def _pending_ms(self, key: Key, end_offset: int, now_ms: float) -> float:
+        sends = self._sends.get(key)
+        if not sends:
+            return 0.0
+        kept = [sent for sent in sends if _is_pending(sent, end_offset, now_ms)]
+        sends.clear()
+        sends.extend(kept)
+        return sum(sent.run_ms for sent in kept)
+
+
+def _turns(worker: LoadedWorker, state: str) -> bool:
+    """Whether this state makes it take jobs, or no more."""
+    return worker.state != state and (state in GONE or (worker.state in SERVING) != (state in SERVING))
+
+
+def _is_pending(sent: Sent, end_offset: int, now_ms: float) -> bool:
+    if sent.offset is None:
+        return now_ms - sent.at_ms <= UNACKNOWLEDGED_MS
+    return sent.offset >= end_offset

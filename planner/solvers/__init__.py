@@ -1,0 +1,1 @@
+"""How plans are computed: programs and heuristics that the policies share."""

@@ -1,0 +1,136 @@
+"""What a catalog offers to serve with: levels, cascades at each threshold and paint-over step, measured rows."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from planner.catalog.bands import band_shares, cascade_table, level_quality
+from planner.catalog.paint_over import fault
+from planner.catalog.parse import Catalog, Pair, Variant, run_ms
+from planner.observation.observation import Observation
+from planner.solvers.joint.problem import Gate, Option
+from planner.solvers.two_stage.rows import rows_of
+
+WIDE = 0.05  # of a band's pictures: where the next threshold defers so many more, there are some between
+NOTICED = 0.003  # of a band's pictures: thresholds nearer to each other are one
+
+
+class Offer(NamedTuple):
+    """An option with what it gives and takes in each band."""
+
+    option: Option
+    pictures: dict[int, np.ndarray]  # level -> [C] per request, in whole calls' worth
+    quality: np.ndarray  # [C]
+
+
+@dataclass(slots=True)
+class Offers:
+    """Offers as they are collected; a gate is one however many options use it."""
+
+    levels: tuple[str, ...]
+    gates: dict[Gate, int] = field(default_factory=dict)  # with their places
+    offers: list[Offer] = field(default_factory=list)
+
+    def add(self, gate: Gate, option: Option, pictures: dict[int, np.ndarray], quality: np.ndarray) -> None:
+        """Collect an option; its gate is set here. One of unknown quality is left out."""
+        if np.isfinite(quality).all():
+            place = self.gates.setdefault(gate, len(self.gates))
+            self.offers.append(Offer(option._replace(gate=place), pictures, quality))
+
+
+def offers_of(catalog: Catalog, seen: Observation, hop_s: float) -> Offers:
+    """Every level for itself, and every cascade; each pair by its measured rows too, where hard prompts go straight."""
+    found = Offers(tuple(catalog.variants))
+    bands = len(band_shares(catalog, seen))
+    for at, name in enumerate(found.levels):
+        quality = np.array([_level_quality(catalog, name, c) for c in range(bands)])
+        found.add(Gate(at, extra_s=hop_s), Option(0), {at: np.ones(bands)}, quality)
+    for pair in catalog.cascades:
+        for step in _steps(catalog, pair):
+            _add_cascade(found, catalog, pair._replace(paint_over_step=step), seen, hop_s)
+        if bands == 1:
+            _add_rows(found, catalog, pair, seen, hop_s)
+    return found
+
+
+def _steps(catalog: Catalog, pair: Pair) -> Iterator[int]:
+    """The pair's own step, a blank, and every step that was measured."""
+    known = catalog.measured.cascades.get(pair.key) if catalog.measured else None
+    light, heavy = catalog.level(pair.light), catalog.level(pair.heavy)
+    for step in sorted({0, pair.paint_over_step, *(known.painted_over if known else ())}):
+        if not fault(step, light, heavy):
+            yield step
+
+
+def _add_cascade(found: Offers, catalog: Catalog, pair: Pair, seen: Observation, hop_s: float) -> None:
+    light, heavy = found.levels.index(pair.light), found.levels.index(pair.heavy)
+    table, share = cascade_table(catalog, pair, seen), _work_share(catalog.level(pair.heavy), pair.paint_over_step)
+    known = np.array([[np.nan if q is None else q for q in row] for row in table.quality], dtype=float)
+    places = _places(np.array(table.deferred), pair.key in catalog.curves)
+    thresholds, *rows = (_between(row, places) for row in (table.thresholds, *table.deferred, *known))
+    deferred, quality = np.array(rows[: len(known)]), np.array(rows[len(known) :])
+    plain, ones = _gate(found, catalog, pair, 0.0, hop_s), np.ones(len(known))
+    for at in _apart(deferred):
+        if thresholds[at] < 1:  # at 1 nothing is kept: then why paint it
+            gate = plain._replace(threshold=float(thresholds[at]))
+            found.add(gate, Option(0), {light: ones, heavy: share * deferred[:, at]}, quality[:, at])
+
+
+def _places(deferred: np.ndarray, is_curve: bool) -> np.ndarray:
+    """Where to read a table: at its thresholds, and on a curve evenly between two that defer far apart too.
+
+    A curve tells quality by deferral, so that what is between its points is known; `deferred`: [C, T].
+    """
+    if not is_curve:
+        return np.arange(deferred.shape[1])
+    jumps = np.diff(deferred, axis=1).max(axis=0)
+    pieces = [np.linspace(at, at + 1, max(1, math.ceil(jump / WIDE)), endpoint=False) for at, jump in enumerate(jumps)]
+    return np.concatenate([*pieces, [len(jumps)]])
+
+
+def _between(row: Sequence[float], places: np.ndarray) -> np.ndarray:
+    return np.asarray(row if len(places) == len(row) else np.interp(places, np.arange(len(row)), row))
+
+
+def _apart(deferred: np.ndarray) -> Iterator[int]:
+    """The thresholds that defer noticeably more than the one before, in some band; `deferred`: [C, T]."""
+    before = np.zeros(len(deferred))
+    for at in range(deferred.shape[1]):
+        if (deferred[:, at] >= before + NOTICED).any():
+            before = deferred[:, at]
+            yield at
+
+
+def _add_rows(found: Offers, catalog: Catalog, pair: Pair, seen: Observation, hop_s: float) -> None:
+    """Rows of one band of all prompts: hardness and confidence thresholds that were measured together."""
+    light, heavy = found.levels.index(pair.light), found.levels.index(pair.heavy)
+    share = _work_share(catalog.level(pair.heavy), pair.paint_over_step)
+    for row in rows_of(catalog, pair, seen):
+        if 0 < row.straight < 1 and row.quality is not None:
+            judged = _gate(found, catalog, pair, row.threshold, hop_s)
+            gate = judged if row.deferred > 0 else Gate(light, extra_s=hop_s)
+            pictures = {light: np.array([row.light]), heavy: np.array([row.straight + share * row.again])}
+            found.add(gate, Option(0, heavy, row.hardness), pictures, np.array([row.quality]))
+
+
+def _gate(found: Offers, catalog: Catalog, pair: Pair, threshold: float, hop_s: float) -> Gate:
+    judging_s = catalog.discriminator(pair.discriminator).latency_ms / 1000
+    light, heavy = found.levels.index(pair.light), found.levels.index(pair.heavy)
+    return Gate(light, heavy, pair.discriminator, threshold, pair.paint_over_step, judging_s + 2 * hop_s)
+
+
+def _work_share(variant: Variant, step: int) -> float:
+    return run_ms(variant, 1, step) / run_ms(variant, 1)
+
+
+def _level_quality(catalog: Catalog, level: str, band: int) -> float:
+    """Of a level that nobody judged the lowest known; where none was judged, the share of the longest run time."""
+    quality = level_quality(catalog, level, band)
+    if quality is not None:
+        return quality
+    known = [q for name in catalog.variants if (q := level_quality(catalog, name, band)) is not None]
+    times = {name: run_ms(variant, 1) for name, variant in catalog.variants.items()}
+    return min(known) if known else times[level] / max(times.values())

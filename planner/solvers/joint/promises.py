@@ -1,0 +1,86 @@
+"""Which promise each variant makes, so that everyone on the way of a request is quick enough and the work is least."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from planner.solvers.joint.capacity import staff_s
+from planner.solvers.joint.problem import Gate, Mode, Problem
+
+ROUNDING_S = 1e-9
+
+
+class Promise(NamedTuple):
+    """A mode and what it costs where a variant has so many workers."""
+
+    staff_s: float  # worker-seconds of a picture
+    mode: int
+    first_s: float
+    sojourn_s: float
+
+
+def offered(modes: Sequence[Mode], count: float) -> list[Promise]:
+    """What a variant with `count` workers can promise, the cheapest first."""
+    return sorted(Promise(staff_s(mode, count), m, mode.first_s, mode.sojourn_s) for m, mode in enumerate(modes))
+
+
+def promises(
+    problem: Problem, legs: Iterable[Gate], pictures: Sequence[float], offers: Sequence[Sequence[Promise]]
+) -> dict[int, int] | None:
+    """variant -> its mode, for these legs, one a level; None where some way cannot be quick enough.
+
+    Exact: whoever paints again is tried in every mode; who paints before it takes the cheapest that leaves the time.
+    `pictures`: [V] a request, roughly; `offers`: [V] as `offered` has them.
+    """
+    held = {leg.level: leg for leg in legs}
+    sources: defaultdict[int, list[Gate]] = defaultdict(list)
+    for gate in held.values():
+        if gate.next_level >= 0:
+            sources[gate.next_level].append(gate)
+    chosen: dict[int, int] = {}
+    for level, gate in held.items():
+        if gate.next_level < 0 and level not in sources:
+            promise = _cheapest(offers[level], problem.slo_s - gate.extra_s)
+            if promise is None:
+                return None
+            chosen[level] = promise.mode
+    for level, before in sources.items():
+        found = _shared(problem, level, before, held.get(level), pictures, offers)
+        if not found:
+            return None
+        chosen |= found
+    return chosen
+
+
+def _cheapest(offers: Sequence[Promise], left_s: float) -> Promise | None:
+    """For requests without a draft that may take so long; None: nothing is quick enough."""
+    return next((promise for promise in offers if promise.first_s <= left_s + ROUNDING_S), None)
+
+
+def _shared(
+    problem: Problem,
+    level: int,
+    before: Sequence[Gate],
+    own: Gate | None,
+    pictures: Sequence[float],
+    offers: Sequence[Sequence[Promise]],
+) -> dict[int, int]:
+    """The modes of a level that paints again and of those whose drafts it gets; {}: none fit."""
+    best: tuple[float, dict[int, int]] = float("inf"), {}
+    for promise in offers[level]:
+        cost = pictures[level] * promise.staff_s
+        if cost >= best[0]:
+            break
+        if own and promise.first_s > problem.slo_s - own.extra_s + ROUNDING_S:
+            continue
+        chosen = {level: promise.mode}
+        for gate in before:
+            first = _cheapest(offers[gate.level], problem.slo_s - gate.extra_s - promise.sojourn_s)
+            if first is None:
+                break
+            cost += pictures[gate.level] * first.staff_s
+            chosen[gate.level] = first.mode
+        else:
+            if cost < best[0]:
+                best = cost, chosen
+    return best[1]

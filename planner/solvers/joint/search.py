@@ -1,0 +1,202 @@
+"""Which gates to hold, by local search: each set is judged by the linear program that is left.
+
+Begins at what the relaxation held at the price of a worker. A step takes one gate away, adds one or puts one in place
+of another, those first that promise most at the prices which the program itself names. What is left out can cost
+quality, never feasibility.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from planner.solvers.joint.capacity import GRID, straight
+from planner.solvers.joint.linear import Answer, Linear
+from planner.solvers.joint.problem import SHED, SPENT, Gate, Problem
+from planner.solvers.joint.promises import Promise, offered, promises
+from planner.solvers.joint.warm import Crew
+
+EASY = 5  # programs a level, fewer than which leave time to climb from the next best too
+ENDS = 4  # sets that are worth making whole
+ROUNDS = 8
+CLIMB = 60  # programs after which no more sets are tried: .0002 spans on average, 64 workers and 8 levels
+TRIED = 3  # sets a step
+GAIN = 1e-4  # spans of quality: less is no improvement
+
+Gates = frozenset[int]
+
+
+class Found(NamedTuple):
+    """Gates with what the program makes of them."""
+
+    gates: Gates
+    modes: dict[int, int]  # variant -> its mode
+    crews: dict[int, Crew]
+    answer: Answer
+
+    @property
+    def value(self) -> float:
+        """Higher is better."""
+        return self.answer.value
+
+
+class Search:
+    """One problem's search, with what it knows by now."""
+
+    def __init__(self, problem: Problem, linear: Linear) -> None:
+        self.problem, self.linear = problem, linear
+        self.ways: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
+        for g in sorted(range(len(problem.gates)), key=lambda g: problem.gates[g].threshold):
+            self.ways[way_of(problem.gates[g])].append(g)
+        self._in_ways = np.array([g for way in self.ways.values() for g in way], dtype=int)
+        self._firsts = np.cumsum([0, *map(len, self.ways.values())])
+        self._legs = np.array([(gate.level, gate.next_level) for gate in problem.gates], dtype=int).reshape(-1, 2)
+        self._staying: dict[int, np.ndarray] = {}
+        self._seen: dict[Gates, Found] = {}
+        self._offers: dict[tuple[int, int], list[Promise]] = {}
+        self._crews: dict[tuple[int, int, int], Crew] = {}
+        self._modes: dict[tuple[frozenset[Gate], tuple[int, ...]], dict[int, int] | None] = {}
+
+    def best(self, sets: Iterable[Gates], counts: np.ndarray) -> list[Found]:
+        """What is best of all that was looked at from these sets on. `counts`: [V] workers, roughly."""
+        begun = [found for gates in sets if (found := self.free(gates, counts))]
+        for found in sorted(begun, key=lambda found: -found.value):
+            if self.linear.asked < EASY * len(self.problem.levels):
+                self._climbed(found)
+        return sorted(self._seen.values(), key=lambda found: -found.value)[:ENDS]
+
+    def _climbed(self, found: Found) -> Found:
+        """From here to where no step helps."""
+        for _ in range(ROUNDS):
+            if self.linear.asked >= CLIMB:
+                return found
+            better = self._stepped(found)
+            if better.value <= found.value + GAIN:
+                return found
+            found = better
+        return found
+
+    def _stepped(self, found: Found) -> Found:
+        """The best of some steps: one gate less, or one more than that or than now, who promises most first."""
+        fewer = self.fewer(found)
+        best = max([found, *fewer.values()], key=lambda one: one.value)
+        for gates, most in self.promising(found, fewer):
+            if most > best.value + GAIN and (other := self.free(gates, found.answer.staff)):
+                best = max(best, other, key=lambda one: one.value)
+        return best
+
+    def fewer(self, found: Found) -> dict[Gates, Found]:
+        """With one gate less."""
+        sets = [found.gates - {g} for g in found.gates] if len(found.gates) > 1 else []
+        return {gates: other for gates in sets if (other := self.free(gates, found.answer.staff))}
+
+    def promising(self, found: Found, fewer: Mapping[Gates, Found]) -> list[tuple[Gates, float]]:
+        """Some sets with one gate more than that or than `fewer`, and what they promise, the most first."""
+        worth, sets = self.linear.worth(self.prices(found), found.answer.floor), dict[Gates, float]()
+        self._promising(found.gates, found, 0.0, worth, sets)
+        for g in found.gates if len(found.gates) > 1 else ():
+            held = found.gates - {g}
+            spares = self._spared(found, held)
+            if held in fewer:
+                spares = max(spares, fewer[held].value - self._worth(found, worth[list(held)].max(axis=0)))
+            self._promising(held, found, spares, worth, sets)
+        sets.pop(found.gates, None)
+        return sorted(sets.items(), key=lambda one: -one[1])[:TRIED]
+
+    def _spared(self, found: Found, held: Gates) -> float:
+        """What workers are worth that only the other gates need, whatever little they do."""
+        needed = {level for g in held for level in self.problem.levels_of(self.problem.gates[g])}
+        idle = 0.0
+        for v, crew in found.crews.items():
+            if v not in needed:
+                has_slack = found.answer.pictures[v] < SPENT
+                idle += float(found.answer.staff[v]) if has_slack else crew.line.lost / crew.line.slope
+        return found.answer.price * idle
+
+    def _worth(self, found: Found, taken: np.ndarray) -> float:
+        """What the program would come to at its prices if bands took so much."""
+        return found.value + float((taken - found.answer.bands).sum())
+
+    def _promising(self, held: Gates, found: Found, spares: float, worth: np.ndarray, sets: dict[Gates, float]) -> None:
+        """Add the sets of these gates and one more that promise most, one of each way, and what they promise."""
+        taken = np.full_like(worth, -SHED)  # [G, C] of what stays when a gate comes
+        for g in held:
+            np.maximum(taken, worth[g], out=taken, where=self._stays(g)[:, None])
+        gains = np.maximum(worth, taken).sum(axis=1)[self._in_ways]
+        known = found.value + spares - float(found.answer.bands.sum())
+        most = np.maximum.reduceat(gains, self._firsts[:-1])
+        for way in np.argsort(-most, kind="stable")[: TRIED + 1]:  # one may be what is held now
+            first, end = self._firsts[way : way + 2]
+            comes = int(self._in_ways[first + gains[first:end].argmax()])
+            with_it = frozenset((*(g for g in held if self._stays(g)[comes]), comes))
+            sets[with_it] = max(known + float(most[way]), sets.get(with_it, -np.inf))
+
+    def _stays(self, g: int) -> np.ndarray:
+        """[G] whether a gate can stay when another comes: one a level holds, and nothing is judged twice."""
+        if g not in self._staying:
+            gate, (levels, nexts) = self.problem.gates[g], self._legs.T
+            again = (nexts >= 0) & ((levels == gate.next_level) | ((nexts == gate.level) & (gate.next_level >= 0)))
+            self._staying[g] = (levels != gate.level) & ~again
+        return self._staying[g]
+
+    def free(self, gates: Gates, counts: np.ndarray) -> Found | None:
+        """These gates, those that nothing takes left out, and workers not whole. `counts`: [V] workers, roughly."""
+        about = self._about(counts)
+        modes = self._promises(
+            frozenset(self.problem.gates[g]._replace(threshold=0.0, paint_over_step=0) for g in gates), about
+        )
+        if modes is None:
+            return None
+        crews = {v: self._crew(v, m, about[v]) for v, m in modes.items()}
+        answer = self.linear.ask(gates, crews)
+        if not answer:
+            return None
+        kept = self._used(gates, answer)
+        if kept and kept != gates:
+            return self.free(kept, answer.staff)
+        found = Found(gates, modes, crews, answer)
+        self._seen[gates] = max(found, self._seen.get(gates, found), key=lambda one: one.value)
+        return found
+
+    def _promises(self, legs: frozenset[Gate], about: tuple[int, ...]) -> dict[int, int] | None:
+        if (legs, about) not in self._modes:
+            offers = list(map(self._offered, range(len(about)), about))
+            pictures = [count / its[0].staff_s if its else 0.0 for count, its in zip(about, offers, strict=True)]
+            self._modes[legs, about] = promises(self.problem, legs, pictures, offers)
+        return self._modes[legs, about]
+
+    def _used(self, gates: Gates, answer: Answer) -> Gates:
+        taken = [self.problem.options[o] for o in answer.options[(answer.given > SPENT).any(axis=0)]]
+        used, straight_to = ({option[at] for option in taken} for at in (0, 1))
+        return frozenset(g for g in gates if g in used or self.problem.gates[g].level in straight_to)
+
+    def _about(self, counts: np.ndarray) -> tuple[int, ...]:
+        """Counts of the grid; of who has none yet as if some came."""
+        some = max(1, self.problem.workers // 8)
+        return tuple(max(n for n in GRID if n <= max(1, count)) if count > 0 else some for count in counts.tolist())
+
+    def _offered(self, v: int, count: int) -> list[Promise]:
+        if (v, count) not in self._offers:
+            self._offers[v, count] = offered(self.problem.modes[v], count)
+        return self._offers[v, count]
+
+    def _crew(self, v: int, m: int, count: int) -> Crew:
+        if (v, m, count) not in self._crews:
+            self._crews[v, m, count] = Crew(straight(self.problem.modes[v][m], count, self.problem.workers).lines[0])
+        return self._crews[v, m, count]
+
+    def prices(self, found: Found) -> np.ndarray:
+        """[V] what a picture a second costs: as the program has it, or where nobody runs, by a worker's price."""
+        about = self._about(found.answer.staff)
+        offers = map(self._offered, range(len(about)), about)
+        prices = np.array([its[0].staff_s if its else np.inf for its in offers])
+        prices *= found.answer.price + np.where(np.array(self.problem.before) > 0, 0.0, -self.linear.came)
+        for v in found.crews:
+            prices[v] = found.answer.pictures[v]
+        return prices
+
+
+def way_of(gate: Gate) -> tuple[object, ...]:
+    """What gates have in common that differ in threshold and step only."""
+    return gate.level, gate.next_level, gate.discriminator, gate.extra_s

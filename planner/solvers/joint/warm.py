@@ -1,0 +1,165 @@
+"""One linear program that goes on from where it ended, as options open and close and crews change.
+
+Rows: bands, what is painted [V], who came [V], all workers, merit. Columns: shed [C], staff [V], came [V], and for each
+option its bands, which come when it is first open and are held at 0 while it is not.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import highspy
+import numpy as np
+
+from planner.solvers.joint.objective import Objective
+from planner.solvers.joint.problem import Line, Problem
+
+INF = highspy.kHighsInf
+SETTINGS: dict[str, bool | int | str] = {"output_flag": False, "threads": 1, "presolve": "off", "solver": "simplex"}
+DECIDED = {highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kInfeasible}
+MOST = 200  # columns, beyond which the program begins anew
+
+
+class Crew(NamedTuple):
+    """What serves a variant: as many workers of a line as suit, or so many that carry so much."""
+
+    line: Line
+    workers: int = 0  # 0: free, from the line's least on
+    rate: float = 0.0  # pictures a second of that count
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The fewest and the most workers."""
+        return (self.workers, self.workers) if self.workers else (self.line.least, self.line.most)
+
+    @property
+    def slope(self) -> float:
+        """Pictures a second that each adds to `base`."""
+        return 0.0 if self.workers else self.line.slope
+
+    @property
+    def base(self) -> float:
+        """Pictures a second, however many there are."""
+        return self.rate if self.workers else -self.line.lost
+
+
+class Ended(NamedTuple):
+    """What a run found."""
+
+    value: float
+    columns: np.ndarray
+    duals: np.ndarray  # of the rows
+
+
+class Warm:
+    """The program. `work`: [O, C, V] pictures a second of all a band's requests by an option; `floor`: of merit."""
+
+    def __init__(self, problem: Problem, terms: Objective, work: np.ndarray, floor: float) -> None:
+        self._bands, self._variants, self._workers = len(problem.shares), len(problem.levels), problem.workers
+        self._before, self._terms, self._work, self._floor = np.array(problem.before, float), terms, work, floor
+        self._solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
+        for name, value in SETTINGS.items():
+            self._solver.setOptionValue(name, value)
+        self._begin()
+
+    def run(self, options: np.ndarray, crews: Mapping[int, Crew]) -> Ended | None:
+        """The best with these options open and these crews (variant -> crew); None where there is none.
+
+        What cannot be decided from where the last run ended is tried from the beginning before it is given up.
+        """
+        if self._columns > MOST:
+            self._begin()
+        is_new = self._columns == self._head
+        status = self._ran(options, crews)
+        if status not in DECIDED and not is_new:
+            self._begin()
+            status = self._ran(options, crews)
+        if status != highspy.HighsModelStatus.kOptimal:
+            return None
+        found = self._solver.getSolution()
+        return Ended(self._solver.getObjectiveValue(), np.array(found.col_value), np.array(found.row_dual))
+
+    def _ran(self, options: np.ndarray, crews: Mapping[int, Crew]) -> object:
+        """How a run ended; None where the solver failed."""
+        self._admit(options)
+        self._man(crews)
+        try:
+            self._solver.run()
+        except Exception:  # whatever a solver does, planning goes on with what is known by now
+            return None
+        return self._solver.getModelStatus()
+
+    def given(self, ended: Ended, options: np.ndarray) -> np.ndarray:
+        """[C, options] share of a band served by each."""
+        return np.asarray(ended.columns[self._column[options] + np.arange(self._bands)[:, None]])
+
+    def _begin(self) -> None:
+        """A program without options."""
+        bands, n = self._bands, self._variants
+        table = np.zeros((bands + 2 * n + 2, bands + 2 * n))
+        crew = np.arange(n)
+        table[:bands, :bands] = np.eye(bands)
+        table[bands + n + crew, bands + crew] = 1
+        table[bands + n + crew, bands + n + crew] = -1
+        table[-2, bands : bands + n] = 1
+        rows, columns = np.nonzero(table)
+        model = highspy.HighsLp()
+        model.num_row_, model.num_col_ = table.shape
+        model.sense_ = highspy.ObjSense.kMaximize
+        model.col_cost_ = np.concatenate([self._terms.shed, np.zeros(n), self._terms.came])
+        model.col_lower_ = np.zeros(bands + 2 * n)
+        model.col_upper_ = np.concatenate([np.ones(bands), np.zeros(n), np.full(n, self._workers)])
+        model.row_lower_ = np.concatenate([np.ones(bands), np.full(2 * n + 1, -INF), [self._floor]])
+        model.row_upper_ = np.concatenate([np.ones(bands), np.zeros(n), self._before, [self._workers, INF]])
+        model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+        model.a_matrix_.start_ = np.searchsorted(rows, np.arange(len(table) + 1))
+        model.a_matrix_.index_, model.a_matrix_.value_ = columns, table[rows, columns]
+        self._solver.passModel(model)
+        self._columns = self._head = bands + 2 * n
+        self._column = np.full(len(self._work), -1)  # [O] an option's first; -1: it has none
+        self._opened = np.zeros(len(self._work), dtype=bool)
+        self._crews: list[Crew | None] = [None] * n
+
+    def _admit(self, options: np.ndarray) -> None:
+        """Open these options and no others."""
+        wanted = np.zeros_like(self._opened)
+        wanted[options] = True
+        known = options[self._column[options] >= 0]
+        self._bound(np.flatnonzero(self._opened & ~wanted), known[~self._opened[known]])
+        if new := options[self._column[options] < 0].tolist():
+            self._add(new)
+        self._opened = wanted
+
+    def _bound(self, closed: np.ndarray, opened: np.ndarray) -> None:
+        options = np.concatenate([closed, opened])
+        if n := len(options) * self._bands:
+            columns = (self._column[options][:, None] + np.arange(self._bands)).ravel().astype(np.int32)
+            most = np.repeat([0.0, 1.0], [len(closed) * self._bands, len(opened) * self._bands])
+            self._solver.changeColsBounds(n, columns, np.zeros(n), most)
+
+    def _add(self, options: list[int]) -> None:
+        bands, n = self._bands, self._bands * len(options)
+        table = np.zeros((n, bands + 2 * self._variants + 2))
+        table[:, :bands] = np.tile(np.eye(bands), (len(options), 1))
+        table[:, bands : bands + self._variants] = self._work[options].reshape(n, -1)
+        table[:, -1] = self._terms.merit[options].ravel()
+        columns, rows = np.nonzero(table)
+        starts = np.searchsorted(columns, np.arange(n)).astype(np.int32)
+        cost = self._terms.given[options].ravel()
+        self._solver.addCols(
+            n, cost, np.zeros(n), np.ones(n), len(rows), starts, rows.astype(np.int32), table[columns, rows]
+        )
+        self._column[options] = self._columns + bands * np.arange(len(options))
+        self._columns += n
+
+    def _man(self, crews: Mapping[int, Crew]) -> None:
+        """Put these crews in place of the last ones."""
+        bands = self._bands
+        for v in range(self._variants):
+            crew = crews.get(v)
+            if crew != self._crews[v]:
+                self._crews[v] = crew
+                low, high = crew.span if crew else (0, 0)
+                self._solver.changeColBounds(bands + v, low, high)
+                self._solver.changeRowBounds(bands + v, -INF, crew.base if crew else 0.0)
+                if crew:
+                    self._solver.changeCoeff(bands + v, bands + v, -crew.slope)

@@ -1,0 +1,135 @@
+"""A fleet on several approximation levels, by the demand: what `argus` and its prompt-blind `pac` do.
+
+Source: ARGUS 4.2 (Eq. 1), 4.3 (PASM), 4.6 (switch of strategy). Where the catalog has no reuse levels that requests can
+be routed to, or the parameter `reuse` is 0, the strategy is `models` for good.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from planner.catalog.parse import Catalog
+from planner.control.allocation import assign
+from planner.control.format import counted
+from planner.control.parameters import BATCH, Parameter, settle
+from planner.control.proposal import Draft
+from planner.observation.observation import Observation
+from planner.solvers.levels import strategy_switch
+from planner.solvers.levels.level_mix import Mix, Offer, fill, held, most_quality, most_quality_shared
+from planner.solvers.levels.mixes import expected_of, mix_told, routes_of
+from planner.solvers.levels.offers import is_judged, offers_of, reuse_offers
+
+PARAMETERS = {
+    "overprovision": Parameter(1.05, 0.01, 100),  # of the demand; ARGUS gives none, this is Proteus's beta
+    "batch": BATCH,  # ARGUS 4.5 paints one by one
+    "reuse": Parameter(1, 0, 1, is_whole=True),  # 0: never from past pictures
+    "switch": Parameter(1, 0, 1, is_whole=True),  # 0: never leave reuse, as the black line of ARGUS's Fig. 20b
+    "hold": Parameter(0, 0, 1),  # how much less quality, of best less worst level, is better than moving workers
+    "switch_margin": Parameter(1.5, 1, 10),  # of the demand, towards smaller models. Source: ARGUS 4.6
+    "return_s": Parameter(15, 0, 86_400),  # how long retrievals must be healthy before reuse is taken up again
+}
+
+
+class Task(NamedTuple):
+    """What a draft is made of."""
+
+    seen: Observation
+    catalog: Catalog
+    demand_rps: float  # over-provisioned
+    batch: int
+    hold: float
+    is_blind: bool  # routes do not look at the prompt
+
+
+def draft(
+    observation: Observation,
+    catalog: Catalog,
+    memory: Mapping[str, Any],
+    parameters: Mapping[str, float],
+    *,
+    is_blind: bool,
+) -> Draft:
+    """Eq. 1 under the strategy that the switch rule has come to. Memory: the switch's state. Parameters: above."""
+    settings = settle(parameters, PARAMETERS)
+    batch = int(settings["batch"])
+    demand_rps = settings["overprovision"] * observation.planning_rps
+    task = Task(observation, catalog, demand_rps, batch, settings["hold"], is_blind)
+    if not settings["reuse"]:
+        return _on_models(task, "")
+    reuse = reuse_offers(catalog, batch)
+    if not reuse:
+        return _on_models(task, "; the catalog has no reuse levels to route to, so the strategy is models")
+    state = strategy_switch.recalled(memory)
+    if settings["switch"]:
+        rule = strategy_switch.Rule(return_after_ms=int(1000 * settings["return_s"]))
+        retrieval = strategy_switch.Retrieval(observation.retrieval_ms, _saved_ms(reuse))
+        state = strategy_switch.step(state, retrieval, observation.now_ms, rule)
+    if state.stage == strategy_switch.REUSE:
+        return _on_reuse(task, reuse, state)
+    if state.stage == strategy_switch.MODELS:
+        return _on_models(task, "; looking up past pictures costs too much", strategy_switch.remembered(state))
+    return _between(task, state, reuse[0].variant, settings["switch_margin"])
+
+
+def _on_models(task: Task, note: str, memory: dict[str, Any] | None = None) -> Draft:
+    offers = offers_of(task.catalog, dict.fromkeys(task.catalog.variants, task.batch))
+    mix = most_quality(offers, len(task.seen.workers), task.demand_rps)
+    qualities = [offer.quality for offer in offers]
+    less = task.hold * (max(qualities) - min(qualities))
+    mix = held(mix, Counter(w.home for w in task.seen.workers), offers, task.demand_rps, less)
+    return _drafted(task, "models", offers, mix, assign(mix.counts, task.seen.workers), note, memory or {})
+
+
+def _on_reuse(task: Task, reuse: Sequence[Offer], state: strategy_switch.State) -> Draft:
+    mix = most_quality_shared(reuse, len(task.seen.workers), task.demand_rps)
+    allocation = assign(mix.counts, task.seen.workers)
+    return _drafted(task, "reuse", reuse, mix, allocation, "", strategy_switch.remembered(state))
+
+
+def _between(task: Task, state: strategy_switch.State, base: str, margin: float) -> Draft:
+    """A wave of workers on their way, and routes to those that paint and stay."""
+    offers, workers = offers_of(task.catalog, dict.fromkeys(task.catalog.variants, task.batch)), task.seen.workers
+    is_leaving = state.stage == strategy_switch.LEAVING
+    demand_rps = task.demand_rps * (margin if is_leaving else 1.0)
+    counts = most_quality(offers, len(workers), demand_rps).counts if is_leaving else {base: len(workers)}
+    target = assign(counts, workers)
+    allocation = strategy_switch.wave(target, workers, task.catalog.variants)
+    there = strategy_switch.ready(allocation, workers) or Counter(allocation.values())
+    left = counted(_on_their_way(target, task.seen), "worker")
+    note = f"; {state.stage} {'reuse' if is_leaving else 'to reuse'}, {left} to go"
+    memory = strategy_switch.remembered(strategy_switch.settled(state, target, workers))
+    return _drafted(task, "models", offers, fill(there, offers, demand_rps), allocation, note, memory)
+
+
+def _drafted(
+    task: Task,
+    strategy: str,
+    offers: Sequence[Offer],
+    mix: Mix,
+    allocation: dict[str, str],
+    note: str,
+    memory: dict[str, Any],
+) -> Draft:
+    seen, catalog = task.seen, task.catalog
+    classes = None if task.is_blind else seen.classes.get(strategy, {})
+    routes, how = routes_of(mix, offers, catalog, strategy, classes)
+    unjudged = "" if is_judged(catalog) else "; not all qualities are measured, so slower counts as better"
+    return Draft(
+        strategy=strategy,
+        routes=routes,
+        allocation=allocation,
+        batch=dict.fromkeys((offer.variant for offer in offers), task.batch),
+        expected=expected_of(mix, offers, catalog, seen.planning_rps),
+        reason=f"{mix_told(mix, offers, task.demand_rps)}, {how}{note}{unjudged}",
+        memory=memory,
+    )
+
+
+def _saved_ms(reuse: Sequence[Offer]) -> float:
+    """Mean run time that the reuse levels save against painting in full."""
+    full_ms, others = 1000 / reuse[0].rps, reuse[1:]
+    return sum(full_ms - 1000 / offer.rps for offer in others) / len(others)
+
+
+def _on_their_way(target: Mapping[str, str], seen: Observation) -> int:
+    return sum(not strategy_switch.is_serving(w) or target.get(w.worker_id, w.home) != w.home for w in seen.workers)

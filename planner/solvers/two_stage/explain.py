@@ -1,0 +1,71 @@
+"""A two-stage plan in one sentence for operators: what it is, and what keeps it from being better."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from planner.catalog.parse import Pair
+from planner.control.format import counted, number, rate
+from planner.solvers.two_stage.enumeration import best_row
+from planner.solvers.two_stage.problem import Problem, Row
+from planner.solvers.two_stage.solve import Offer, PairPlan, carried_rps
+
+Told = Callable[[Pair, Row], str]  # a row's thresholds in words
+
+
+def reason(plan: PairPlan, offers: Sequence[Offer], planning_rps: float, told: Told) -> str:
+    """What the plan is, then the binding constraints or what could not be met.
+
+    `offers`: the plan's own and those it was chosen from.
+    """
+    what = summary(plan, planning_rps, told)
+    if not plan.problem.workers:
+        return f"no worker yet: {what}"
+    return f"{what}: {_bound(plan, offers, told) if plan.is_feasible else _unmet(plan, planning_rps)}"
+
+
+def summary(plan: PairPlan, planning_rps: float, told: Told) -> str:
+    """Workers, batches, thresholds and demand."""
+    (light, heavy), answer = (plan.pair.light, plan.pair.heavy), plan.answer
+    split = f"{light} {answer.workers[0]}, {heavy} {answer.workers[1]}"
+    batches = f"batches {answer.batches[0]} and {answer.batches[1]}"
+    return f"{split}, {batches}, {told(plan.pair, answer.row)}, for {rate(planning_rps)}"
+
+
+def shed_share(plan: PairPlan, planning_rps: float) -> float:
+    """Share of the requests that even all workers cannot paint, over-provisioning apart, and that are turned away."""
+    if plan.is_feasible or not planning_rps > 0:
+        return 0.0
+    return max(0.0, 1 - carried_rps(plan) / planning_rps)
+
+
+def _bound(plan: PairPlan, offers: Sequence[Offer], told: Told) -> str:
+    problem, score = plan.problem, plan.answer.row.score
+    if score >= max(row.score for offer in offers for row in offer.problem.rows):
+        return "nothing binds"
+    busy = f"{plan.pair.light} {plan.answer.loads[0]:.0%}, {plan.pair.heavy} {plan.answer.loads[1]:.0%} busy"
+    gains: list[tuple[str, Callable[[Problem], Problem]]] = [
+        ("the workers (one more: {}; " + busy + ")", lambda p: replace(p, workers=p.workers + 1)),
+        (f"the SLO of {number(problem.slo_ms / 1000)} s (without: {{}})", lambda p: replace(p, slo_ms=math.inf)),
+    ]
+    better = {what: _best(offers, relaxed) for what, relaxed in gains}
+    binding = [what.format(told(*found)) for what, found in better.items() if found and found[1].score > score]
+    return "bound by " + (" and ".join(binding) or f"the number of workers ({busy})")
+
+
+def _best(offers: Sequence[Offer], relaxed: Callable[[Problem], Problem]) -> tuple[Pair, Row] | None:
+    found = [(offer.pair, row) for offer in offers if (row := best_row(relaxed(offer.problem)))]
+    return max(found, key=lambda pair_row: pair_row[1].score, default=None)
+
+
+def _unmet(plan: PairPlan, planning_rps: float) -> str:
+    problem, answer, slo = plan.problem, plan.answer, f"the SLO of {number(plan.problem.slo_ms / 1000)} s"
+    where, paint = f"all on {plan.pair.light}", "paints" if problem.workers == 1 else "paint"
+    carried = f"{counted(problem.workers, 'worker')} {paint} {rate(carried_rps(plan))} there"
+    shed = shed_share(plan, planning_rps)
+    if shed > 0:
+        return f"{where}, but {carried}: {shed:.1%} of the requests are to be shed"
+    if answer.latency_ms > problem.slo_ms:
+        wait = f", {problem.light.wait_ms:.0f} of it in the queue" if problem.light.wait_ms else ""
+        return f"{where}, where a picture takes {answer.latency_ms:.0f} ms{wait}, beyond {slo}"
+    return f"{where}: {carried}, less than is provided for ({rate(problem.demand_rps)})"

@@ -1,0 +1,174 @@
+"""Which policies are asked to plan, of what size, and what their answers are held against."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from planner import policies as every
+from planner.catalog.parse import Catalog
+from planner.control.parameters import settle
+from planner.observation.observation import Observation
+from planner.policies import (
+    Draft,
+    Policy,
+    argus,
+    clipper_heavy,
+    clipper_light,
+    diffserve,
+    diffserve_static,
+    hadis,
+    joint,
+    nirvana,
+    pac,
+    proteus,
+    random_split,
+    sommelier,
+)
+from planner.solvers.joint.build import problem_of as joint_problem
+from planner.solvers.joint.problem import score
+from planner.solvers.joint.solve import solve as solve_joint
+from planner.solvers.levels.drafting import PARAMETERS as MIXES
+from planner.solvers.levels.level_mix import mean_quality
+from planner.solvers.levels.offers import offers_of as levels_of
+from planner.solvers.two_stage.rows import threshold_rows
+from planner.solvers.two_stage.solve import Offer, Setup, problem_of
+from replay.bench.baselines import planner_baselines as plain
+from replay.bench.baselines.planner_baselines import Found
+from replay.bench.environment.planner_instance import catalog as made_up
+from replay.bench.environment.planner_instance import observations
+
+LEVELS, CLASSES = 8, 6
+ROUNDING = 1e-6  # of an objective
+QUALITY_FIRST = {"indifference": 0.0}  # what is compared gives up no quality for less work; what is timed may
+JOINT_LOSES = 0.01  # of the span of quality: what a search may miss of what the whole program finds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A policy at a size. Objectives: higher is better, None where no plan meets the demand and the SLO."""
+
+    policy: Policy
+    catalog: Catalog
+    workers: int
+    observations: Sequence[Observation]
+    wanted_ms: float | None = None  # a plan should take less
+    objective: Callable[[Observation, Draft], float | None] | None = None
+    baseline: Callable[[Observation, float], Found] | None = None  # (what is seen, seconds) -> its answer
+    tolerance: float = ROUNDING  # an objective less by no more is no worse
+
+    @property
+    def name(self) -> str:
+        """As reports call it."""
+        policy = next(name for name, plan in every.POLICIES.items() if plan is self.policy)
+        return f"{policy}: {self.workers} workers, {self.catalog.name}"
+
+
+class Size(NamedTuple):
+    """A policy, the shipped catalog it plans for ("": a made-up one) and the workers."""
+
+    policy: Policy
+    catalog: str
+    workers: int
+    wanted_ms: float | None = None
+
+
+SIZES = (
+    Size(diffserve.plan, "diffserve-sdturbo", 16, 10),
+    Size(hadis.plan, "hadis-l40s", 16, 10),
+    Size(argus.plan, "argus-a100", 64, 50),
+    Size(joint.plan, "", 64, 100),
+    Size(joint.plan, "", 1000, 2000),
+    Size(joint.plan, "hadis-l40s", 16),
+    *(Size(one.plan, "argus-a100", 64) for one in (pac, proteus, sommelier, nirvana)),
+    *(
+        Size(one.plan, "diffserve-sdturbo", 16)
+        for one in (clipper_light, clipper_heavy, diffserve_static, random_split)
+    ),
+)
+
+
+def cases(load: Callable[[str], Catalog], count: int, seed: int, policies: Sequence[str] = ()) -> list[Case]:
+    """All of them, or those of some policies, with `count` observations each. `load`: a shipped catalog by name.
+
+    Raises Unknown for a policy that there is not.
+    """
+    asked = [every.named(policy) for policy in policies]
+    return [
+        a_case(
+            size.policy,
+            load(size.catalog) if size.catalog else made_up(LEVELS, CLASSES, seed),
+            size.workers, count, seed, size.wanted_ms,
+        )
+        for size in SIZES
+        if size.policy in asked or not asked
+    ]  # fmt: skip
+
+
+def a_case(
+    policy: Policy, chosen: Catalog, workers: int, count: int, seed: int, wanted_ms: float | None = None
+) -> Case:
+    """A policy on a catalog; with a baseline where it has one."""
+    objective, baseline = _SIDES.get(policy, (None, None))
+    return Case(
+        policy=policy,
+        catalog=chosen,
+        workers=workers,
+        observations=observations(chosen, workers, count, seed, chosen.slo_s),
+        wanted_ms=wanted_ms,
+        objective=objective and (lambda seen, draft: objective(seen, draft, chosen)),
+        baseline=baseline and (lambda seen, limit_s: baseline(seen, chosen, limit_s)),
+        tolerance=JOINT_LOSES if policy is joint.plan else ROUNDING,
+    )
+
+
+def _threshold(seen: Observation, draft: Draft, chosen: Catalog) -> float | None:
+    del seen, chosen
+    return draft.cascades[0].threshold if draft.is_feasible else None
+
+
+def _diffserve(seen: Observation, chosen: Catalog, limit_s: float) -> Found:
+    settings, pair = settle({}, diffserve.PARAMETERS), chosen.pair()
+    rows, setup = threshold_rows(chosen, pair, seen), Setup(settings["overprovision"], settings["hop_ms"])
+    return plain.two_stage([Offer(pair, problem_of(pair, rows, seen, chosen, setup))], limit_s)
+
+
+def _quality(seen: Observation, draft: Draft, chosen: Catalog) -> float | None:
+    del seen, chosen
+    return draft.expected.quality if draft.is_feasible and draft.expected else None
+
+
+def _hadis(seen: Observation, chosen: Catalog, limit_s: float) -> Found:
+    return plain.two_stage(hadis.offers_of(seen, chosen, settle({}, hadis.PARAMETERS)), limit_s)
+
+
+def _mix(seen: Observation, draft: Draft, chosen: Catalog) -> float | None:
+    """Eq. 1's objective: the route of requests without a class has the shares F."""
+    del seen
+    return mean_quality(draft.routes[-1].levels, levels_of(chosen, {}))
+
+
+def _argus(seen: Observation, chosen: Catalog, limit_s: float) -> Found:
+    demand_rps = settle({}, MIXES)["overprovision"] * seen.planning_rps
+    return plain.equation_1(levels_of(chosen, {}), len(seen.workers), demand_rps, limit_s)
+
+
+def _joint_score(seen: Observation, draft: Draft, chosen: Catalog) -> float | None:
+    del draft  # holds what is to be done, not what it is worth
+    settings = settle(QUALITY_FIRST, joint.PARAMETERS)
+    problem = joint_problem(seen, chosen, settings)
+    return score(problem, solve_joint(problem, settings["time_limit_s"])).value
+
+
+def _joint(seen: Observation, chosen: Catalog, limit_s: float) -> Found:
+    return plain.joint(joint_problem(seen, chosen, settle(QUALITY_FIRST, joint.PARAMETERS)), limit_s)
+
+
+_SIDES: dict[
+    Policy,
+    tuple[Callable[[Observation, Draft, Catalog], float | None], Callable[[Observation, Catalog, float], Found]],
+] = {
+    diffserve.plan: (_threshold, _diffserve),
+    hadis.plan: (_quality, _hadis),
+    argus.plan: (_mix, _argus),
+    joint.plan: (_joint_score, _joint),
+}

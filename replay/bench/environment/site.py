@@ -1,0 +1,134 @@
+"""Where a bench runs: a broker and topics of its own, roles as child processes. Nothing of it stays.
+
+With a configured cluster (`kafka.bootstrap_servers`) its topics are made there under a prefix of its own, and deleted.
+"""
+
+import contextlib
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from confluent_kafka.admin import AdminClient
+
+from replay.local.deployment import child_environment, child_options
+from replay.local.processes import Child, role_process, spawn
+from replay.local.supervisor import STOP_S
+from schemas.errors import PochadeError
+from streams.broker import embedded, jars, java, record
+from streams.kafka import clients
+from streams.settings import Settings, load
+
+SKELETON = "replay.bench.baselines.skeleton"
+
+
+class Site:
+    """One bench run's place. Made by `open_site`."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._runs = 0
+        self._children: list[Child] = []
+        self._prefixes: list[Settings] = []
+
+    def fresh(self, name: str, variants: Sequence[str], **changes: Any) -> Settings:
+        """Settings with topics of their own, which are created; `changes` are those of other settings."""
+        self._runs += 1
+        prefix = f"{self.settings.kafka.prefix}-bench-{os.getpid()}-{self._runs}-{name}"
+        kafka = self.settings.kafka.model_copy(update={"prefix": prefix})
+        settings = self.settings.model_copy(update={"kafka": kafka, **changes})
+        clients.create_topics(settings, variants)
+        self._prefixes.append(settings)
+        return settings
+
+    def serve(self, settings: Settings, name: str, roles: Sequence[str], **own: str) -> Child:
+        """A `pochade serve` process; `own` are settings such as `worker__id`."""
+        options = self._options(settings)
+        mine = {key.replace("__", "."): value for key, value in own.items()}
+        return self._start(role_process(name, roles, options, mine).command, name)
+
+    def copying(self, settings: Settings, name: str, roles: Sequence[str]) -> Child:
+        """A process of the skeleton: the same clients with handlers that only copy."""
+        return self.python(name, SKELETON, *self._options(settings), *roles)
+
+    @staticmethod
+    def _options(settings: Settings) -> list[str]:
+        inherited = load()
+        os.environ.update(child_environment(settings, inherited))
+        return child_options(settings, inherited)
+
+    def python(self, name: str, module: str, *arguments: str) -> Child:
+        """A child process of ours that runs a module."""
+        return self._start((sys.executable, "-m", module, *arguments), name)
+
+    def _start(self, command: Sequence[str], name: str) -> Child:
+        child = spawn(command, self.log_of(name))
+        self._children.append(child)
+        return child
+
+    def log_of(self, name: str) -> pathlib.Path:
+        """Where a child writes what it has to say."""
+        return self.settings.home / "logs" / f"{name}.log"
+
+    def check(self) -> None:
+        """Raise PochadeError with the end of its log if a child has died by itself."""
+        dead = [child for child in self._children if child.poll() is not None]
+        if dead:
+            logs = sorted(self.log_of("").parent.glob("*.log"))
+            tails = "\n".join(f"--- {log.name}\n{log.read_text(errors='replace')[-800:]}" for log in logs)
+            raise PochadeError(f"{len(dead)} child processes ended by themselves; the ends of all logs:\n{tails}")
+
+    def stop(self, *children: Child, is_killed: bool = False) -> None:
+        """SIGTERM (or SIGKILL) and wait."""
+        for child in children:
+            self._children.remove(child)
+            child.kill() if is_killed else child.terminate()
+        end_s = time.monotonic() + STOP_S
+        for child in children:
+            try:
+                child.wait(max(0.0, end_s - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()
+
+    def close(self) -> None:
+        """Stop all children; on a configured cluster delete the topics."""
+        self.stop(*self._children)
+        if embedded.is_foreign(self.settings):
+            for settings in self._prefixes:
+                client = AdminClient(clients.client_config(settings))
+                for future in client.delete_topics(clients.own_topics(settings), operation_timeout=15).values():
+                    future.result(30)
+
+
+@contextlib.contextmanager
+def open_site(settings: Settings) -> Iterator[Site]:
+    """A place in a temporary home, with the jars of the deployment's home, so that they are fetched once."""
+    with contextlib.ExitStack() as stack:
+        home = pathlib.Path(tempfile.mkdtemp(prefix="pochade-bench-"))
+        stack.callback(shutil.rmtree, home, ignore_errors=True)
+        own = settings.model_copy(update={"home": home})
+        if not embedded.is_foreign(settings):
+            _share_jars(embedded.kafka_home(settings), home / "kafka")
+            stack.callback(embedded.stop, own)
+        embedded.ensure(own)
+        site = Site(own)
+        stack.callback(site.close)
+        yield site
+
+
+def _share_jars(there: pathlib.Path, here: pathlib.Path) -> None:
+    with contextlib.suppress(jars.JavaMissing), record.locked(there):
+        java.prepare(there, lambda _: None)
+        here.mkdir(parents=True)
+        (here / jars.folder(there).name).symlink_to(jars.folder(there))
+
+
+def described(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of a bench, for its report."""
+    return {name: value for name, value in parameters.items() if isinstance(value, int | float | str | bool)}

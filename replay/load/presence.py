@@ -1,0 +1,70 @@
+"""Whether a deployment can serve what is published to it: topics, every role, a plan, workers."""
+
+from collections.abc import Collection, Mapping
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from schemas.errors import PochadeError
+from schemas.messages import Heartbeat
+from schemas.topics import FLEET, PLAN, PLAN_KEY, PROMPTS
+from streams.codec.avro import decode
+from streams.kafka import clients, snapshot
+from streams.kafka.consumer import now_ms
+from streams.operator.checks import check_workers
+from streams.settings import Settings
+
+GROUPS = ("classifier", "router", "discriminator", "ledger")  # roles that share their work as PREFIX.ROLE
+SINCE_MS = 60_000
+
+
+class NoDeployment(PochadeError):
+    """Nobody would serve what is published here."""
+
+
+def require(settings: Settings) -> list[Heartbeat]:
+    """Its live workers. Raises NoDeployment: what is missing, and how to start it."""
+    prefix = settings.kafka.prefix
+    if f"{prefix}.{PROMPTS}" not in clients.own_topics(settings):
+        raise NoDeployment(f"there are no topics {prefix}.*: {how(settings)}")
+    now = now_ms()
+    beats = [record for record in snapshot.past(settings, [FLEET], since_ms=now - SINCE_MS) if record.value]
+    newest = {record.key: (record.timestamp_ms, decode(record.value, Heartbeat)) for record in beats}
+    _, workers = check_workers(newest.values(), settings.planner.worker_silent_ms, now)
+    has_plan = any(record.key == PLAN_KEY.encode() for record in snapshot.past(settings, [PLAN]))
+    missing = absent(members(settings)) + ([] if workers else ["worker"]) + ([] if has_plan else ["planner"])
+    if missing:
+        raise NoDeployment(f"under {prefix}.* nobody serves as {', '.join(missing)}: {how(settings)}")
+    return workers
+
+
+def how(settings: Settings) -> str:
+    """To start it."""
+    return (
+        "give --serve N to start roles with N workers for this run, or start them yourself with "
+        f"`pochade --set kafka.prefix={settings.kafka.prefix} serve ROLE...`"
+    )
+
+
+def absent(found: Mapping[str, int]) -> list[str]:
+    """Roles that have no member."""
+    return [role for role in GROUPS if not found.get(role)]
+
+
+def members(settings: Settings, roles: Collection[str] = GROUPS) -> dict[str, int]:
+    """role -> processes in its group. A group that may not be looked at counts as served: the run will show.
+
+    Raises PochadeError where the broker does not answer.
+    """
+    client = AdminClient(clients.client_config(settings))
+    names = {f"{settings.kafka.prefix}.{role}": role for role in roles}
+    found = {}
+    for name, future in client.describe_consumer_groups(list(names)).items():
+        try:
+            found[names[name]] = len(future.result(clients.ANSWER_LIMIT_S).members)
+        except KafkaException as failure:
+            found[names[name]] = 0 if "not found" in failure.args[0].str().lower() else 1
+        except TimeoutError:
+            told = f"the broker told nothing of group {name} within {clients.ANSWER_LIMIT_S:g} s: is it overloaded?"
+            raise PochadeError(told) from None
+    return found

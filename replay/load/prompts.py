@@ -1,0 +1,41 @@
+"""The prompts a replay sends: from the user's file, or ours, in the words that the tiny models know."""
+
+import importlib.resources
+import pathlib
+import random
+from functools import cache
+
+from replay.traces.formats.faults import Faults
+from replay.traces.formats.lines import open_lines
+from schemas.errors import PochadeError
+
+
+class InvalidPrompts(PochadeError):
+    """A prompt file that gives no prompts."""
+
+
+def read_prompts(path: pathlib.Path) -> list[str]:
+    """One prompt a line, plain or gzip; blank lines are skipped. Raises: InvalidPrompts with file and line."""
+    faults = Faults(str(path), is_lenient=False, error=InvalidPrompts)
+    with open_lines(path, faults, InvalidPrompts, "a text file with one prompt a line") as lines:
+        prompts = [line.strip() for line in lines if line.strip()]
+    if not prompts:
+        raise InvalidPrompts(f"{path} has no prompts: write one a line, or leave the option away to use ours")
+    return prompts
+
+
+def builtin_prompts(count: int, seed: int = 0) -> list[str]:
+    """`count` of our prompts in an order that belongs to the seed; each comes once before any comes again."""
+    if count < 0:
+        raise InvalidPrompts(f"count must be 0 or more: got {count}")
+    dice = random.Random(seed)
+    drawn: list[str] = []
+    while len(drawn) < count:
+        drawn += dice.sample(_builtin(), k=min(len(_builtin()), count - len(drawn)))
+    return drawn
+
+
+@cache
+def _builtin() -> tuple[str, ...]:
+    text = importlib.resources.files("replay.load").joinpath("prompts.txt").read_text(encoding="utf-8")
+    return tuple(line.strip() for line in text.split("\n") if line.strip())

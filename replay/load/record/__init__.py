@@ -1,0 +1,1 @@
+"""What a live run left: its records read again, and counted as the simulator counts."""

@@ -1,0 +1,138 @@
+"""A live run as the simulator's own record of one, so that every figure is counted by the same formula."""
+
+import itertools
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from planner.catalog.parse import Catalog
+from planner.serving.backlog import QUOTA
+from replay.load.clock import TraceClock
+from replay.load.record.history import History
+from replay.load.record.seen import Seen, observed
+from replay.simulation.job import Job
+from replay.simulation.results.tally import Tally
+from replay.simulation.results.timeline import Timeline
+from replay.simulation.roles.board import Board
+from replay.simulation.run import Ran
+from replay.simulation.setup import Setup
+from replay.simulation.wishes import tally_of, wishes_of
+from replay.traces.trace import Trace
+from schemas.messages import Heartbeat, Plan, Result, Status
+from streams.operator.explain import steps_of
+
+GONE = frozenset({"stopped", "failed"})
+
+Beat = tuple[float, Heartbeat]
+"""Ms since the start of the trace."""
+
+
+def ran_of(history: History, seen: Sequence[Seen], setup: Setup, trace: Trace) -> Ran:
+    """The run's record. Times are those of the trace: a request counts from its arrival, whenever it was published.
+
+    What completed in which order, on which level, over a draft or not is as it was; quality, which nobody looked at,
+    is what the catalog says of pictures of that level, hardness and confidence.
+    """
+    arrival_ms, wishes = trace.arrival_ms, wishes_of(trace, setup.catalog, setup.quotas)
+    clock = TraceClock(arrival_ms, history.published.created_ms)
+    beats = [(clock(at_ms), beat) for at_ms, beat in history.beats]
+    tally = tally_of(wishes, setup.slo_ms, arrival_ms)
+    tally.requests = len(arrival_ms)
+    draws = observed(seen, setup.catalog)(0, len(arrival_ms))
+    judges = _boards(history.plans, setup.catalog)
+    ended_ms = 0.0
+    for number in sorted(history.results, key=lambda n: _end_ms(arrival_ms, n, history.results[n])):
+        result = history.results[number]
+        ended_ms = max(ended_ms, _end_ms(arrival_ms, number, result))
+        new = partial(wishes.job if wishes else Job, number, result.request_id, float(arrival_ms[number]), None)
+        _count(tally, result, judges, _painted(new(draws, number), result))
+    tally.end_span()
+    lives = _lives(beats, ended_ms)
+    _sample(tally.timeline, beats, ended_ms)
+    return Ran(
+        setup=setup,
+        tally=tally,
+        ended_ms=ended_ms,
+        busy_ms=float(sum(result.paint_ms for result in history.results.values())),
+        lives=tuple(lives),
+        plans=tuple(_at(plan, clock) for plan in history.plans),
+        failures=0,
+        switches=_switches(beats),
+        solver_s=0.0,
+    )
+
+
+def _end_ms(arrival_ms: np.ndarray, number: int, result: Result) -> float:
+    return float(arrival_ms[number]) + (result.latency_ms or 0)
+
+
+def _boards(plans: Iterable[Plan], catalog: Catalog) -> dict[int, Board]:
+    boards = {plan.version: Board(catalog) for plan in plans}
+    for plan in plans:
+        boards[plan.version].obey(plan)
+    return boards
+
+
+def _painted(job: Job, result: Result) -> Job:
+    steps = steps_of(result)
+    if steps:
+        job.level, job.step = steps[-1].level, steps[-1].paint_over_step
+    if len(steps) > 1:
+        job.draft = steps[-2].level, steps[-2].paint_over_step
+    return job
+
+
+def _count(tally: Tally, result: Result, boards: Mapping[int, Board], job: Job) -> None:
+    if result.status is not Status.COMPLETED:
+        tally.over_quota[job.tenant] += result.code == QUOTA
+        tally.ended(result.status, job)
+        return
+    tally.escalated += job.draft is not None
+    board = boards.get(result.plan_version or 0)
+    judges = board.judges(job.level) if board else None
+    tally.completed(job, job.level, job.step, judges, job.arrived_ms + (result.latency_ms or 0))
+
+
+def _at(plan: Plan, clock: TraceClock) -> Plan:
+    return replace(plan, created_ms=round(clock(plan.created_ms)))
+
+
+def _by_worker(beats: Iterable[Beat]) -> dict[str, list[Beat]]:
+    by_worker: defaultdict[str, list[Beat]] = defaultdict(list)
+    for at_ms, beat in beats:
+        by_worker[beat.worker_id].append((at_ms, beat))
+    return by_worker
+
+
+def _lives(beats: Iterable[Beat], ended_ms: float) -> list[tuple[float, float]]:
+    """Of each worker, from its first beat to its last, or to the end of the run where it went on."""
+    lives = []
+    for own in _by_worker(beats).values():
+        last_ms, last = own[-1]
+        start_ms, stop_ms = max(0.0, own[0][0]), last_ms if last.state in GONE else max(last_ms, ended_ms)
+        if start_ms < min(stop_ms, ended_ms):
+            lives.append((start_ms, min(stop_ms, ended_ms)))
+    return lives
+
+
+def _switches(beats: Iterable[Beat]) -> int:
+    """Changes of a worker's variant after the first request."""
+    variants = [
+        [beat.variant for at_ms, beat in own if at_ms >= 0 and beat.variant] for own in _by_worker(beats).values()
+    ]
+    return sum(before != after for own in variants for before, after in itertools.pairwise(own))
+
+
+def _sample(timeline: Timeline, beats: Sequence[Beat], ended_ms: float) -> None:
+    """How much waited a worker, by the newest heartbeats at each look."""
+    remaining: dict[str, float] = {}
+    at = 0
+    for now_ms in np.arange(0.0, ended_ms, timeline.sample_ms).tolist():
+        while at < len(beats) and beats[at][0] <= now_ms:
+            beat = beats[at][1]
+            remaining[beat.worker_id] = float(sum(each.remaining_ms for each in beat.partitions))
+            at += 1
+        timeline.sampled(now_ms, sum(remaining.values()) / max(1, len(remaining)))

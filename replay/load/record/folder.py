@@ -1,0 +1,36 @@
+"""The folder that a live run leaves: its report, its trace as published, and what was seen of each request."""
+
+import pathlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from replay.load.record import seen
+from replay.load.record.seen import Seen
+from replay.reports import files
+from replay.traces import read
+from replay.traces.trace import Trace
+from schemas.errors import PochadeError
+
+TRACE_NAME, SEEN_NAME = "trace.jsonl.gz", "requests.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """What it holds."""
+
+    report: Mapping[str, Any]
+    trace: Trace
+    seen: Sequence[Seen]
+
+
+def read_run(path: pathlib.Path) -> RunFolder:
+    """From the folder, or the report.json in it. Raises PochadeError: it is no live run's."""
+    folder = path if path.is_dir() else path.parent
+    report = files.read(folder)
+    if "live" not in report:
+        raise PochadeError(f"{folder} is the report of a simulation: give that of a `pochade replay run`")
+    trace, found = read(folder / TRACE_NAME), seen.read(folder / SEEN_NAME)
+    if len(trace) != len(found):
+        raise PochadeError(f"{folder}: the trace has {len(trace)} requests, {SEEN_NAME} has {len(found)}: run it again")
+    return RunFolder(report, trace, found)

@@ -1,0 +1,111 @@
+"""The report of a live run, in the keys of a simulated one, with what only a live one has under `live`."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from planner.catalog.parse import Catalog
+from replay.load.clock import TraceClock
+from replay.load.identity import Ids
+from replay.load.record import hops
+from replay.load.record.course import ran_of
+from replay.load.record.history import History
+from replay.load.record.seen import OPEN, Seen
+from replay.simulation.clockwork import quotas_of, timing_of
+from replay.simulation.session import report_of
+from replay.simulation.setup import Setup
+from replay.traces.trace import Trace
+from schemas.errors import PochadeError
+from streams.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What only the one who ran it knows."""
+
+    name: str
+    settings: Settings
+    catalog: Catalog
+    slo_ms: float
+    drops: bool
+    workers: int
+    before: int  # requests that earlier sessions of the run published
+    lateness_ms: Sequence[float]  # of this session's
+    refused: int  # submissions that the broker did not take
+
+
+def outcome(facts: Facts, trace: Trace, ids: Ids, history: History, seen: Sequence[Seen]) -> dict[str, Any]:
+    """report.json but for how it was made. Raises PochadeError where nothing was published."""
+    if not history.published.created_ms:
+        raise PochadeError("nothing of the trace was published: see why above, and run it again")
+    setup = _setup(facts, policy_of(history))
+    ran = ran_of(history, seen, setup, trace)
+    found = hops.samples(history, facts.catalog)
+    clock = TraceClock(trace.arrival_ms, history.published.created_ms)
+    return {
+        **report_of(trace, {setup.policy: [ran]}),
+        "live": {
+            "name": facts.name,
+            "prefix": facts.settings.kafka.prefix,
+            "published": len(history.published.created_ms),
+            "published_twice": history.published.repeats,
+            "before": facts.before,
+            "refused": facts.refused,
+            "lost": sum(each.status == OPEN for each in seen) - (len(trace) - len(history.published.created_ms)),
+            "duplicates": history.duplicates,
+            "lateness_ms": lateness(facts.lateness_ms),
+            "plans_took_ms": [history.took_ms(plan) for plan in history.plans],
+            "came_before_s": [round(clock(at_ms) / 1000, 3) for at_ms in history.before_ms],
+            "hops": asdict(hops.whole_run(found)),
+            "hops_by_time": asdict(hops.by_time(found, clock, trace.span_ms)),
+            "ids": ids.start,
+        },
+    }
+
+
+def _setup(facts: Facts, policy: str) -> Setup:
+    planner = facts.settings.planner
+    return Setup(
+        catalog=facts.catalog,
+        policy=policy,
+        workers=facts.workers,
+        slo_ms=facts.slo_ms,
+        parameters=dict(planner.parameters),
+        period_ms=float(planner.period_ms),
+        forecast=planner.forecast,
+        learns=True,
+        drops=facts.drops,
+        sheds=planner.sheds,
+        timing=timing_of(facts.settings),
+        quotas=quotas_of(facts.settings),
+    )
+
+
+def policy_of(history: History) -> str:
+    """Whose plans most requests ended under; without any, the last plan's."""
+    named = Counter(result.policy for result in history.results.values() if result.policy)
+    if named:
+        return named.most_common(1)[0][0]
+    return history.plans[-1].policy if history.plans else "unknown"
+
+
+def lateness(values: Sequence[float]) -> dict[str, float | int | None]:
+    """Published - scheduled of a session's requests."""
+    told: dict[str, float | int | None] = {"requests": len(values)}
+    for name, rank in (("p50", 50), ("p95", 95), ("max", 100)):
+        told[name] = round(float(np.percentile(values, rank)), 2) if values else None
+    return told
+
+
+def fault(live: Mapping[str, Any]) -> str | None:
+    """One sentence about what must not have happened; None when the run was in order."""
+    told = {
+        "lost": "published requests have no result",
+        "duplicates": "results came twice",
+        "published_twice": "requests were published twice",
+        "refused": "submissions were refused by the broker: run it again with the same --name",
+    }
+    return "; ".join(f"{live[key]} {words}" for key, words in told.items() if live[key]) or None

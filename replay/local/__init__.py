@@ -1,0 +1,1 @@
+"""A deployment on this machine: processes of roles, their settings, and when they can serve."""

@@ -1,0 +1,111 @@
+"""A deployment of one's own on this machine, as a run needs it: broker, topics, roles, and a first picture."""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+
+from replay.load.driver import Driver, drive, schedule
+from replay.local.deployment import child_environment, child_options, roles_of
+from replay.local.processes import RoleProcess
+from replay.local.readiness import Readiness
+from replay.local.supervisor import USUAL, Patience, Supervisor
+from replay.reports.progress import Teller
+from schemas.errors import PochadeError
+from schemas.topics import FLEET, PLAN
+from streams.broker import embedded
+from streams.kafka import clients
+from streams.kafka.consumer import Follower
+from streams.kafka.producer import KafkaRecordProducer
+from streams.operator.client import RequestClient
+from streams.settings import Settings
+
+READY_LIMIT_S = 240.0  # five processes load torch at once: 20 s on two cores
+TICK_S = 0.05
+PROBE = "a red heart"
+
+
+class Hosted:
+    """Everything that is started here is stopped with `stack`."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        inherited: Settings,
+        worker_ids: Sequence[str],
+        teller: Teller,
+        make: Callable[[Sequence[str], Sequence[str]], list[RoleProcess]] = roles_of,
+        patience: Patience = USUAL,
+    ) -> None:
+        """`make`: the processes, from the options of a child and the ids of the workers."""
+        self.settings, self._teller = settings, teller
+        self.options = child_options(settings, inherited)
+        os.environ.update(child_environment(settings, inherited))
+        self.processes = make(self.options, worker_ids)
+        self.roles = Supervisor(self.processes, settings.home / "logs", patience=patience)
+        self.ready = Readiness(worker_ids)
+
+    def start(self, stack: ExitStack) -> None:
+        """From nothing until requests can be served. Raises PochadeError: what could not be started, and what to do."""
+        start_broker(self.settings, stack, self._teller)
+        stack.enter_context(self.roles).start()
+        stack.callback(Follower(self.settings, [PLAN, FLEET], self.ready.on_record).start().close)
+        self._await_ready()
+
+    def _await_ready(self) -> None:
+        end_s = time.monotonic() + READY_LIMIT_S
+        while missing := self.ready.missing():
+            self._teller.phase("waiting for " + ", ".join(missing))
+            self.look_after(is_starting=True)
+            if time.monotonic() > end_s:
+                raise PochadeError(
+                    f"not ready after {READY_LIMIT_S:g} s: still waiting for {', '.join(missing)}; "
+                    f"see the logs in {self.settings.home / 'logs'}"
+                )
+            time.sleep(TICK_S)
+
+    def look_after(self, *, is_starting: bool = False) -> None:
+        """Start again what died, and tell. Raises RoleFailed."""
+        for note in self.roles.check(is_starting=is_starting):
+            self._teller.note(note)
+
+    def warm_up(self, client: RequestClient, name: str, seed: int) -> Driver:
+        """One prompt goes all the way first, so that what is measured is serving, not starting."""
+        self._teller.phase("waiting for a first picture")
+        probe = Driver(schedule(name, [PROBE], [0.0], seed), client.submit, epoch_ms)
+        with ExitStack() as stack:
+            follow(client, probe, stack)
+            if not drive(probe, self.look_after, time.sleep):
+                raise PochadeError(
+                    f"the first prompt has no result after two minutes; see the logs in {self.settings.home / 'logs'}"
+                )
+        return probe
+
+
+def start_broker(settings: Settings, stack: ExitStack, teller: Teller) -> None:
+    """A broker, stopped with `stack` if it was started here, and the deployment's topics. Raises PochadeError."""
+    teller.phase("starting the broker")
+    if embedded.find(settings) is None:
+        stack.callback(embedded.stop, settings)
+    address = embedded.ensure(settings, teller.note)
+    teller.phase(f"broker at {address.bootstrap}; creating topics {settings.kafka.prefix}.*")
+    clients.create_topics(settings)
+
+
+def open_client(settings: Settings, stack: ExitStack) -> RequestClient:
+    """A client of the deployment, closed with `stack`."""
+    producer = KafkaRecordProducer(settings)
+    stack.callback(producer.close)
+    return stack.enter_context(RequestClient(settings, producer))
+
+
+def follow(client: RequestClient, driver: Driver, stack: ExitStack, since_ms: int = 0) -> None:
+    """Hand a driver the results since a moment and those that come, until `stack` closes."""
+    following = client.follow(driver.on_result, since_ms)
+    stack.callback(following.close)
+    following.wait_caught_up(60)
+
+
+def epoch_ms() -> float:
+    """The clock of runs."""
+    return time.time() * 1000

@@ -1,0 +1,73 @@
+"""What a run sees of the roles: when they can serve (a plan stands, every worker can paint), and what is painted."""
+
+import threading
+from collections.abc import Collection
+
+from replay.verify.audit.paintings import Paintings
+from schemas.messages import Heartbeat, ImageGenerated, Plan
+from schemas.record import Incoming
+from schemas.topics import FLEET, PLAN, PLAN_KEY
+from streams.codec.avro import decode
+
+CAN_PAINT = {"ready", "painting"}
+
+
+class Readiness:
+    """Reads `plan` and `fleet` from their beginning; tells what is still missing."""
+
+    def __init__(self, workers: Collection[str]) -> None:
+        self._workers = workers
+        self._lock = threading.Lock()
+        self._plans: dict[int, Plan] = {}
+        self._beats: dict[str, Heartbeat] = {}
+
+    def on_record(self, record: Incoming) -> None:
+        """One record of either topic; a pin is not a plan, and a worker that is not ours does not count."""
+        with self._lock:
+            if record.topic == PLAN and record.key == PLAN_KEY.encode() and record.value:
+                plan = decode(record.value, Plan)
+                self._plans[plan.version] = plan
+            elif record.topic == FLEET and record.value:
+                beat = decode(record.value, Heartbeat)
+                self._beats[beat.worker_id] = beat
+
+    def plans(self) -> list[Plan]:
+        """All plans seen, by version."""
+        with self._lock:
+            return [self._plans[version] for version in sorted(self._plans)]
+
+    def serving(self) -> dict[str, str]:
+        """Worker -> what it paints, of all whose last word was that they can; the dead among them."""
+        with self._lock:
+            return {name: beat.variant for name, beat in self._beats.items() if beat.state in CAN_PAINT}
+
+    def missing(self) -> list[str]:
+        """What is still waited for, in words; empty when requests can be served."""
+        with self._lock:
+            waits = [] if self._plans else ["a plan"]
+            states = {worker: self._beats.get(worker) for worker in self._workers}
+        for worker, beat in states.items():
+            if beat is None:
+                waits.append(f"{worker} starting")
+            elif beat.state not in CAN_PAINT:
+                waits.append(f"{worker} {beat.state}{': ' + beat.detail if beat.detail else ''}")
+        return waits
+
+
+class PaintedView:
+    """Counts pictures as `images` tells of them; repeated records of a job count once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()  # a follower adds while a run's progress counts
+        self._paintings = Paintings()
+
+    def on_record(self, record: Incoming) -> None:
+        """One record of `images`."""
+        image = decode(record.value, ImageGenerated)
+        with self._lock:
+            self._paintings.add(image)
+
+    def counts(self) -> tuple[int, int]:
+        """Pictures painted, and those of them painted again on a better level."""
+        with self._lock:
+            return self._paintings.counts()

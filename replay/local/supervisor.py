@@ -1,0 +1,172 @@
+"""Roles as child processes: started together, restarted when they die unasked, and never left behind."""
+
+import math
+import pathlib
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+
+from replay.local.processes import Child, RoleProcess, Spawn, spawn
+from schemas.errors import PochadeError
+
+MOST_RESTARTS = 5  # of one role; beyond it the cause is not an accident
+FIRST_BACKOFF_S = 0.5  # doubles with each restart of the role
+STOP_S = 15.0  # between SIGTERM and SIGKILL
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How often a role that dies unasked is started again."""
+
+    restarts: int = MOST_RESTARTS
+    first_s: float = FIRST_BACKOFF_S  # before the first; doubled with each
+    most_s: float = math.inf
+
+
+USUAL = Patience()
+
+
+class RoleFailed(PochadeError):
+    """A role that dies again and again."""
+
+
+@dataclass(slots=True)
+class _Running:
+    role: RoleProcess
+    child: Child
+    restarts: int = 0
+    restart_at_s: float | None = None  # when a dead one is due again
+    is_held: bool = False  # its death is asked for: nobody starts it again
+
+
+class Supervisor:
+    """Keeps a set of roles alive. Call `check` often and from the thread that started them (Linux's rule)."""
+
+    def __init__(
+        self,
+        roles: Sequence[RoleProcess],
+        log_folder: pathlib.Path,
+        *,
+        spawn: Spawn = spawn,
+        clock_s: Callable[[], float] = time.monotonic,
+        patience: Patience = USUAL,
+    ) -> None:
+        names = [role.name for role in roles]
+        assert len(set(names)) == len(names), f"names of supervised roles repeat: {names}"
+        self._roles, self._log_folder, self._spawn, self._clock_s = roles, log_folder, spawn, clock_s
+        self._patience = patience
+        self._running: list[_Running] = []
+        self.endings: Counter[str] = Counter()  # "ledger: signal SIGKILL" -> how often, of what was started again
+
+    @property
+    def restarts(self) -> dict[str, int]:
+        """Role -> how often it was started again."""
+        return {running.role.name: running.restarts for running in self._running}
+
+    def log_of(self, name: str) -> pathlib.Path:
+        """Where a role writes what it has to say."""
+        return self._log_folder / f"{name}.log"
+
+    def start(self) -> None:
+        """Start all of them at once."""
+        for role in self._roles:
+            self.log_of(role.name).unlink(missing_ok=True)  # the last run's
+            self.add(role)
+
+    def add(self, role: RoleProcess) -> None:
+        """Start one more and look after it; one of this name may have been held for good."""
+        known = self._find(role.name)
+        assert known is None or known.is_held, f"{role.name} is looked after already"
+        self._running = [each for each in self._running if each is not known]
+        child = self._spawn(role.command, self.log_of(role.name))
+        self._running.append(_Running(role, child, known.restarts if known else 0))
+
+    def hold(self, name: str) -> Child:
+        """Look no more after a role, as somebody is about to end it; its process. `add` begins again."""
+        found = self._find(name)
+        assert found is not None, f"no role {name}"
+        found.is_held = True
+        return found.child
+
+    def is_held(self, name: str) -> bool:
+        """Whether nobody would start it again."""
+        found = self._find(name)
+        return found is not None and found.is_held
+
+    def child(self, name: str) -> Child | None:
+        """A role's process; None while it is dead, held or unknown."""
+        found = self._find(name)
+        return found.child if found and not found.is_held and found.child.poll() is None else None
+
+    def _find(self, name: str) -> _Running | None:
+        return next((each for each in self._running if each.role.name == name), None)
+
+    def check(self, *, is_starting: bool = False) -> list[str]:
+        """Start again what died and is due; a sentence for each death that was found.
+
+        Raises:
+            RoleFailed: a role died once more than it may be restarted, or gave up by itself `is_starting`: it was
+                started with something that cannot work, and its log says what.
+        """
+        cared_for = [running for running in self._running if not running.is_held]
+        return [note for running in cared_for if (note := self._check(running, is_starting))]
+
+    def _check(self, running: _Running, is_starting: bool) -> str | None:
+        if running.restart_at_s is not None:
+            if self._clock_s() >= running.restart_at_s:
+                running.child = self._spawn(running.role.command, self.log_of(running.role.name))
+                running.restart_at_s = None
+            return None
+        status = running.child.poll()
+        if status is None:
+            return None
+        gave_up = is_starting and status > 0
+        most = self._patience.restarts
+        if gave_up or running.restarts >= most:
+            when = "while starting" if gave_up else f"after {most} restarts"
+            log = self.log_of(running.role.name)
+            raise RoleFailed(
+                f"{running.role.name} ended with {_ending(status)} {when}; the end of {log}:\n{_tail(log)}"
+            )
+        return self._bury(running, status)
+
+    def _bury(self, running: _Running, status: int) -> str:
+        name, patience = running.role.name, self._patience
+        backoff_s = min(patience.most_s, patience.first_s * 2 ** min(running.restarts, 30))
+        running.restarts += 1
+        self.endings[f"{name}: {_ending(status)}"] += 1
+        running.restart_at_s = self._clock_s() + backoff_s
+        return (
+            f"{name} ended with {_ending(status)}; restart {running.restarts} of {patience.restarts} in {backoff_s:g} s"
+        )
+
+    def stop(self) -> None:
+        """SIGTERM to all, SIGKILL to what still runs after STOP_S. May be called twice."""
+        children = [running.child for running in self._running if running.child.poll() is None]
+        for child in children:
+            child.terminate()
+        end_s = self._clock_s() + STOP_S
+        for child in children:
+            try:
+                child.wait(max(0.0, end_s - self._clock_s()))
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()
+
+    def __enter__(self) -> "Supervisor":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.stop()
+
+
+def _ending(status: int) -> str:
+    return f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+
+
+def _tail(log: pathlib.Path, lines: int = 8) -> str:
+    return "\n".join(log.read_text(errors="replace").splitlines()[-lines:]) if log.exists() else "(nothing)"

@@ -1,0 +1,134 @@
+"""The gallery of a run: one HTML file with every picture in it, and beside each the reason why it is the one."""
+
+import base64
+import importlib.resources
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jinja2
+from PIL import Image
+
+from schemas.errors import PochadeError
+from schemas.messages import Result, Status, Step
+from streams.operator.explain import steps_of, why
+from streams.store.port import ImageStore
+
+SHOWN_PX = 512  # larger pictures are shrunk: twenty of a large model's would make a file of 30 MB
+PIXELATED_PX = 64  # up to here a picture is enlarged with hard edges
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """A picture as the page holds it."""
+
+    data_uri: str
+    width: int  # px, of the original
+    height: int
+    is_tiny: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A picture that was painted and not kept."""
+
+    picture: Shown
+    level: str
+    confidence: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """One request on the page."""
+
+    result: Result
+    picture: Shown | None
+    drafts: tuple[Draft, ...]
+    why: str
+    judged: Step | None = None  # the last stage that was scored: the kept picture's, or the rejected draft's
+    missing: str = ""  # why a completed picture is not shown
+
+    @property
+    def group(self) -> str:
+        """What the page filters by."""
+        if self.result.status is not Status.COMPLETED:
+            return "unpainted"
+        return "escalated" if self.result.escalated else "kept"
+
+
+def card_of(result: Result, store: ImageStore) -> Card:
+    """What the page shows of one request; a picture that has gone is told, not hidden."""
+    picture, missing = None, ""
+    if result.image_uri is not None:
+        try:
+            picture = shown(store.get(result.image_uri))
+        except (PochadeError, OSError) as error:
+            missing = str(error)
+    steps = steps_of(result)
+    not_kept = steps[:-1] if result.status is Status.COMPLETED else steps
+    drafts = tuple(draft for step in not_kept if (draft := _draft(step, store)))
+    judged = next((step for step in reversed(steps) if step.confidence is not None), None)
+    return Card(result=result, picture=picture, drafts=drafts, why=why(result), judged=judged, missing=missing)
+
+
+def _draft(step: Step, store: ImageStore) -> Draft | None:
+    if step.image is None:
+        return None
+    try:
+        picture = shown(store.get(step.image.uri))
+    except (PochadeError, OSError):  # only a draft: its score is told in words
+        return None
+    return Draft(picture=picture, level=step.level, confidence=step.confidence)
+
+
+def shown(data: bytes) -> Shown:
+    """Any picture as an inline PNG of at most SHOWN_PX. Raises OSError for what is no picture."""
+    with Image.open(io.BytesIO(data)) as image:
+        width, height = image.size
+        if image.format != "PNG" or max(width, height) > SHOWN_PX:
+            copy = image.convert("RGB")
+            copy.thumbnail((SHOWN_PX, SHOWN_PX))
+            out = io.BytesIO()
+            copy.save(out, "PNG")
+            data = out.getvalue()
+    encoded = base64.b64encode(data).decode()
+    is_tiny = max(width, height) <= PIXELATED_PX
+    return Shown(data_uri=f"data:image/png;base64,{encoded}", width=width, height=height, is_tiny=is_tiny)
+
+
+def render(report: Mapping[str, Any], results: Iterable[Result], store: ImageStore) -> str:
+    """The page, whole in itself; prompts and reasons are escaped."""
+    cards = [card_of(result, store) for result in results]
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["duration"] = duration
+    template = environment.from_string(
+        importlib.resources.files("replay.reports").joinpath("gallery.html").read_text("utf-8")
+    )
+    return template.render(
+        report=report, cards=cards, groups=_groups(cards), levels=sorted(report["by_level"]), headline=headline(report)
+    )
+
+
+def _groups(cards: Sequence[Card]) -> list[tuple[str, str, int]]:
+    named = {"kept": "Kept at once", "escalated": "Painted again", "unpainted": "Not painted"}
+    counts = {group: sum(card.group == group for card in cards) for group in named}
+    return [("all", "All", len(cards)), *((g, named[g], counts[g]) for g in named if counts[g])]
+
+
+def headline(report: Mapping[str, Any]) -> str:
+    """The run in one or two sentences."""
+    completed, escalated = report["outcomes"].get(Status.COMPLETED, 0), report["escalated"]
+    kept = completed - escalated
+    text = f"{completed} of {report['accepted']} prompts became pictures: {kept} kept at once"
+    text += f", {escalated} painted again on a better model." if escalated else "; none was painted again."
+    return text
+
+
+def duration(ms: float | None) -> str:
+    """Milliseconds for people."""
+    if ms is None:
+        return "-"
+    return f"{ms:.0f} ms" if ms < 1000 else f"{ms / 1000:.1f} s"

@@ -1,0 +1,1 @@
+"""Random numbers, and what is drawn with them for simulated requests."""

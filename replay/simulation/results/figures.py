@@ -1,0 +1,128 @@
+"""The figures of a run, and of several that differ by their seed: mean and 95 % interval."""
+
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from planner.catalog.quality import fid_of
+from replay.reports.intervals import interval
+from replay.simulation.results.mixtures import spans_quality
+from replay.simulation.results.planned import planned_of
+from replay.simulation.results.tally import PartTally, Tally
+from replay.simulation.run import Ran
+from schemas.messages import Status
+
+RANKS = (50, 95, 99)
+PLANNED = "planned"  # of the first seed
+
+Figures = dict[str, Any]
+"""name -> number, None where there is nothing to tell, or a mapping of such."""
+
+
+def figures_of(ran: Ran) -> Figures:
+    """What a run came to. Times in seconds; shares of 1.
+
+    violations   requests that were late, shed, expired, failed, or open when the run was given up
+    quality      of the answers: their mean, or on a scale that is no mean (FID) as `mixtures.py` says
+    heavy_share  answers of the catalog's best level, by answers
+    utilization  time workers painted, by time they were alive
+    cost         worker seconds from the start to the last end, the dead not counted
+    """
+    tally, catalog = ran.tally, ran.setup.catalog
+    completed, best = tally.ends[Status.COMPLETED], catalog.best().name
+    quality = _mean(tally.quality_sum, tally.quality_count)
+    in_time = _mean(tally.quality_sum_in_time, tally.quality_count_in_time)
+    if tally.quality_count == 0:
+        quality, in_time = (spans_quality(spans, catalog) for spans in (tally.spans, tally.spans_in_time))
+    return {
+        "requests": tally.requests,
+        "completed": completed,
+        "violations": tally.violations,
+        "violation_rate": _mean(tally.violations, tally.requests),
+        "late": tally.late,
+        "shed": tally.ends[Status.REJECTED],
+        "expired": tally.ends[Status.EXPIRED],
+        "failed": tally.ends[Status.FAILED],
+        "open": tally.open,
+        "quality": _rounded(quality),
+        "quality_in_slo": _rounded(in_time),
+        "fid": _rounded(fid_of(catalog, quality)),
+        "heavy_share": _mean(tally.levels[best], completed),
+        "by_level": dict(sorted(tally.levels.items())),
+        "escalated": tally.escalated,
+        "retried": tally.retried,
+        "latency_s": {"mean": _seconds(tally.latencies.mean())}
+        | {f"p{rank}": _seconds(tally.latencies.quantile(rank / 100)) for rank in RANKS},
+        "utilization": _rounded(_mean(ran.busy_ms, ran.up_ms)),
+        "plans": len(ran.plans),
+        "plan_failures": ran.failures,
+        "switches": ran.switches,
+        "cost_worker_s": round(ran.up_ms / 1000, 1),
+        PLANNED: planned_of(ran.plans, ran.ended_ms),
+        **by_part(tally),
+        **({"stores": ran.stores} if ran.stores else {}),
+    }
+
+
+def by_part(tally: Tally) -> Figures:
+    """`by_tier`, in the order in which they are served, where there is more than one; `by_tenant` where they count."""
+    told: Figures = {}
+    if len(tally.tiers) > 1:
+        told["by_tier"] = {name: _of_part(tier) for name, tier in tally.tiers.items()}
+    if tally.tenants:
+        told["by_tenant"] = {
+            name: _of_part(tenant) | {"over_quota": tally.over_quota[name]} for name, tenant in tally.tenants.items()
+        }
+    return told
+
+
+def _of_part(part: PartTally) -> Figures:
+    return {
+        "requests": part.requests,
+        "completed": part.ends[Status.COMPLETED],
+        "violations": part.violations,
+        "violation_rate": _mean(part.violations, part.requests),
+        "late": part.late,
+        "shed": part.ends[Status.REJECTED],
+        "expired": part.ends[Status.EXPIRED],
+        "latency_s": {f"p{rank}": _seconds(part.latencies.quantile(rank / 100)) for rank in RANKS},
+    }
+
+
+def over_seeds(runs: Sequence[Figures]) -> Figures:
+    """Means over runs with different seeds, and `interval`: name -> [low, high], 95 % by Student's t.
+
+    Names whose value is the same in all runs have no interval; a single run is its figures.
+    """
+    if len(runs) == 1:
+        return runs[0]
+    figures: Figures = {}
+    intervals: Figures = {}
+    for name in runs[0]:
+        values = [run[name] for run in runs]
+        if name == PLANNED:
+            figures[name] = values[0]  # a story of one run: two have no mean
+        elif isinstance(values[0], dict):
+            keys = sorted({key for value in values for key in value})
+            nested = over_seeds([{key: value.get(key, 0) for key in keys} for value in values])
+            intervals |= {f"{name}.{key}": both for key, both in nested.pop("interval", {}).items()}
+            figures[name] = nested
+        elif any(value is None for value in values):
+            figures[name] = None
+        else:
+            figures[name] = _rounded(statistics.fmean(values))
+            if min(values) < max(values):
+                intervals[name] = interval(values)
+    return figures | {"interval": intervals} if intervals else figures
+
+
+def _mean(total: float, count: float) -> float | None:
+    return _rounded(total / count) if count else None
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 6)
+
+
+def _seconds(ms: float | None) -> float | None:
+    return None if ms is None else round(ms / 1000, 4)

@@ -1,0 +1,173 @@
+"""What a run comes to, counted as it goes: nothing is kept of a request that has ended."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from replay.simulation.job import Job
+from replay.simulation.results.timeline import Timeline
+from schemas.messages import Status
+
+FINENESS = 1.002  # a latency is known to this ratio
+_SCALE = 1 / math.log(FINENESS)
+SPAN_MS = 20_000  # over which the mixture of levels is judged as one. Source: facts/peers.md 3.5
+
+NO_PARTS: Mapping[str, int] = {}
+Judges = tuple[str, str, str] | None  # light, heavy, discriminator of the cascade that chose them; None: nobody chose
+Answer = tuple[str, bool]  # level, and whether it painted a rejected draft again
+Span = dict[Judges, Counter[Answer]]  # by what chose them, the answers of a stretch of time
+
+
+@dataclass(slots=True)
+class Latencies:
+    """A histogram in logarithmic bins, from 1 ms on."""
+
+    counts: Counter[int] = field(default_factory=Counter)
+    sum_ms: float = 0.0
+
+    def add(self, ms: float) -> None:
+        self.sum_ms += ms
+        self.counts[int(math.log(ms) * _SCALE) if ms > 1 else 0] += 1
+
+    def mean(self) -> float | None:
+        """In ms; None of none."""
+        return self.sum_ms / self.counts.total() if self.counts else None
+
+    def quantile(self, share: float) -> float | None:
+        """In ms; None of none."""
+        rank, below = share * self.counts.total(), 0
+        for place in sorted(self.counts):
+            below += self.counts[place]
+            if below >= rank:
+                return math.exp((place + 0.5) / _SCALE)
+        return None
+
+
+@dataclass(slots=True)
+class PartTally:
+    """Counts of the requests of one tier, or of one tenant."""
+
+    requests: int
+    ends: Counter[Status] = field(default_factory=Counter)
+    late: int = 0
+    latencies: Latencies = field(default_factory=Latencies)
+
+    @property
+    def ended(self) -> int:
+        """How many have ended."""
+        return self.ends.total()
+
+    @property
+    def violations(self) -> int:
+        """As a run's."""
+        return self.requests - self.ends[Status.COMPLETED] + self.late
+
+
+class Tally:
+    """Counts of one run. `late` are completed after the SLO, or their own deadline; with what never completed they are
+    the violations.
+    """
+
+    def __init__(
+        self,
+        slo_ms: float,
+        timeline: Timeline,
+        tiers: Mapping[str, int] = NO_PARTS,
+        tenants: Mapping[str, int] = NO_PARTS,
+    ) -> None:
+        """`tiers`, `tenants`: their requests in the trace; {}: they are not counted apart. Tenants only with tiers."""
+        self._slo_ms, self.timeline = slo_ms, timeline
+        self.tiers = {tier: PartTally(requests) for tier, requests in tiers.items()}
+        self.tenants = {tenant: PartTally(requests) for tenant, requests in tenants.items()}
+        self.over_quota: Counter[str] = Counter()  # of the REJECTED, by tenant
+        self.on_end: list[Callable[[Job], object]] = []  # told where tiers are counted
+        self.requests = 0
+        self.ends: Counter[Status] = Counter()
+        self.late = 0
+        self.levels: Counter[str] = Counter()  # of the pictures that were answers
+        self.escalated = 0  # painted again
+        self.retried = 0  # jobs that a dead worker had in hand
+        self.latencies = Latencies()
+        self.quality_sum, self.quality_count = 0.0, 0
+        self.quality_sum_in_time, self.quality_count_in_time = 0.0, 0
+        self.spans: list[Span] = []  # that are over and had answers
+        self.span_ends_ms: list[float] = []  # of each
+        self.spans_in_time: list[Span] = []  # the same of answers within the SLO; shared where all were
+        self._span: Span = {}
+        self._late_span: Span = {}
+        self._span_ends_ms = float(SPAN_MS)
+
+    @property
+    def open(self) -> int:
+        """Requests that have not ended."""
+        return self.requests - self.ends.total()
+
+    @property
+    def violations(self) -> int:
+        """Late, shed, expired, failed; and still open when the run was given up."""
+        return self.requests - self.ends[Status.COMPLETED] + self.late
+
+    def completed(self, job: Job, level: str, step: int, judges: Judges, now_ms: float) -> None:
+        """The picture of a level is the answer."""
+        self.ends[Status.COMPLETED] += 1
+        self.levels[level] += 1
+        latency_ms = now_ms - job.arrived_ms
+        self.latencies.add(latency_ms)
+        is_late = latency_ms > (self._slo_ms if job.limit_ms is None else job.limit_ms)
+        self.late += is_late
+        if self.tiers:
+            for part in self._parts(job):
+                part.latencies.add(latency_ms)
+                part.late += is_late
+            self._end_in_parts(Status.COMPLETED, job)
+        quality = job.draws.quality(level, step)
+        self.timeline.completed(job.arrived_ms, now_ms, level, is_late, None if quality is None else quality[job.row])
+        if quality is not None:
+            self.quality_sum += quality[job.row]
+            self.quality_count += 1
+            if not is_late:
+                self.quality_sum_in_time += quality[job.row]
+                self.quality_count_in_time += 1
+        if now_ms >= self._span_ends_ms:
+            self.end_span()
+            self._span_ends_ms = (now_ms // SPAN_MS + 1) * SPAN_MS
+        answer = level, job.draft is not None and level == job.level
+        if judges not in self._span:
+            self._span[judges] = Counter()
+        self._span[judges][answer] += 1
+        if is_late:
+            self._late_span.setdefault(judges, Counter())[answer] += 1
+
+    def ended(self, status: Status, job: Job) -> None:
+        """Any other end."""
+        self.ends[status] += 1
+        if self.tiers:
+            self._end_in_parts(status, job)
+
+    def _parts(self, job: Job) -> list[PartTally]:
+        return [self.tiers[job.tier], *([self.tenants[job.tenant]] if self.tenants else ())]
+
+    def _end_in_parts(self, status: Status, job: Job) -> None:
+        for part in self._parts(job):
+            part.ends[status] += 1
+        for told in self.on_end:
+            told(job)
+
+    def end_span(self) -> None:
+        """What came in the stretch of time until now is judged as one mixture."""
+        if self._span:
+            self.spans.append(self._span)
+            self.span_ends_ms.append(self._span_ends_ms)
+            in_time = _without(self._span, self._late_span)
+            if in_time:
+                self.spans_in_time.append(in_time)
+            self._span, self._late_span = {}, {}
+
+
+def _without(span: Span, late: Span) -> Span:
+    """The answers of a span that were in time."""
+    if not late:
+        return span
+    left = {judges: answers - late.get(judges, Counter()) for judges, answers in span.items()}
+    return {judges: answers for judges, answers in left.items() if answers}

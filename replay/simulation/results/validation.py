@@ -1,0 +1,131 @@
+"""A live run simulated again, held against what really happened: does the simulator tell the truth?
+
+Given is what is a fact of the run and no prediction: its trace and what came before it, workers, policy and catalog;
+hardness, classes and confidences as they were seen; the ids, by which routes draw; when its planner looked and how long
+it took, as far as its plans tell (`draws/looks.py`). What the deployment took beside painting (`Hops`) is measured, in
+this run or in another.
+The rest is chance: the run is simulated many times, the median counts, and the range is told.
+"""
+
+import itertools
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from planner.catalog.parse import Catalog
+from planner.serving.tenants.quotas import Quota
+from replay.load.record.folder import RunFolder
+from replay.load.record.seen import observed
+from replay.simulation.draws.hops import KINDS, Hops, Slots, of_kinds
+from replay.simulation.draws.looks import TICK_MS, looks_of
+from replay.simulation.results.figures import Figures, figures_of
+from replay.simulation.run import Simulation
+from replay.simulation.setup import Look, Setup, Timing
+from replay.simulation.wishes import wishes_of
+from schemas.errors import PochadeError
+
+LATENCY, VIOLATIONS, SHARES = 0.10, 0.03, 0.02  # that may lie between. Source: issue 7
+TIMES = 20  # that a run is simulated
+LEAST_WARM_UP_MS, MOST_WARM_UP_MS = 1000.0, 60_000.0  # from the first plan to the first request
+BEATS_ONCE = 3  # of a group in a session, when reports did not tell yet
+AFTER_MS = 60_000.0  # the last arrival, until when the planner's looks are laid down
+
+
+class Held(NamedTuple):
+    """One figure of both."""
+
+    name: str
+    live: float
+    simulated: float
+    apart: float  # relative for latencies, else of 1
+    limit: float
+    least: float  # simulated
+    most: float
+
+    @property
+    def is_within(self) -> bool:
+        """Whether the two agree."""
+        return abs(self.apart) <= self.limit
+
+    @property
+    def is_chance(self) -> bool:
+        """Whether some of the simulated runs came to the live one's figure, or passed it."""
+        return self.least <= self.live <= self.most
+
+
+def simulated(run: RunFolder, catalog: Catalog, hops: Hops) -> list[Figures]:
+    """The figures of the run again, in discrete events; several times, as much of a live run is chance."""
+    source, ids = observed(run.seen, catalog), [each.request_id for each in run.seen]
+    until_ms = float(run.trace.arrival_ms[-1]) + AFTER_MS
+    setups = [setup_of(run.report, catalog, hops, until_ms, time) for time in range(TIMES)]
+    wishes = wishes_of(run.trace, catalog, setups[0].quotas)
+    return [figures_of(Simulation(setup, run.trace.arrival_ms, source, ids, wishes).run()) for setup in setups]
+
+
+def setup_of(report: Mapping[str, Any], catalog: Catalog, hops: Hops, until_ms: float, seed: int = 0) -> Setup:
+    """The setup that a live run's report names; the seed is of draws, and of looks where their moment is unknown."""
+    told = report["setup"]
+    policy, figures = next(iter(report["policies"].items()))
+    took_ms = report["live"].get("plans_took_ms", ())
+    pairs = itertools.zip_longest(figures["changes"], took_ms[: len(figures["changes"])])
+    plans = [Look(1000 * change["at_s"], took) for change, took in pairs]
+    warm_up_ms = min(MOST_WARM_UP_MS, max(LEAST_WARM_UP_MS, -plans[0].at_ms if plans else 0.0))
+    timing = {"group_beat_ms": told["timing"]["session_ms"] // BEATS_ONCE, **told["timing"]}
+    timing |= {"hops": hops, "look_ms": TICK_MS, "warm_up_ms": warm_up_ms}
+    return Setup(
+        catalog=catalog,
+        policy=policy,
+        seed=seed,
+        workers=told["workers"],
+        slo_ms=1000 * told["slo_s"],
+        parameters=told["parameters"][policy],
+        period_ms=1000 * told["period_s"],
+        forecast=told["forecast"],
+        learns=told["learns"],
+        drops=told["drops"],
+        sheds=told["sheds"],
+        is_cold=True,
+        looks=looks_of(plans, hops.plan, 1000 * told["period_s"], until_ms, seed),
+        before_ms=tuple(round(1000 * at_s) for at_s in report["live"].get("came_before_s", ())),
+        quotas={tenant: Quota(**quota) for tenant, quota in told.get("quotas", {}).items()},
+        timing=Timing(**timing),
+    )
+
+
+def held(live: Figures, simulated: Sequence[Figures], scale: float = 1.0) -> list[Held]:
+    """A live run's figures against the medians of the simulated ones; `scale` is of the limits."""
+    rows = [_latency(rank, live, simulated, LATENCY * scale) for rank in ("p50", "p95")]
+    violations = [each["violation_rate"] for each in simulated]
+    rows.append(_share("violations", live["violation_rate"], violations, VIOLATIONS * scale))
+    for level in sorted({level for each in (live, *simulated) for level in each["by_level"]}):
+        own, *others = [each["by_level"].get(level, 0) / max(1, each["completed"]) for each in (live, *simulated)]
+        rows.append(_share(f"share of {level}", own, others, SHARES * scale))
+    return rows
+
+
+def _share(name: str, live: float, simulated: Sequence[float], limit: float) -> Held:
+    median = float(statistics.median(simulated))
+    return Held(name, live, median, median - live, limit, min(simulated), max(simulated))
+
+
+def _latency(rank: str, live: Figures, simulated: Sequence[Figures], limit: float) -> Held:
+    own, others = live["latency_s"][rank], [each["latency_s"][rank] for each in simulated]
+    if own is None or None in others:
+        apart = 0.0 if own is others[0] else math.inf
+        return Held(f"{rank} latency", math.nan, math.nan, apart, limit, math.nan, math.nan)
+    median = float(statistics.median(others))
+    return Held(f"{rank} latency", own, median, median / own - 1, limit, min(others), max(others))
+
+
+def hops_of(report: Mapping[str, Any], *, by_time: bool = False) -> Hops:
+    """As a run's report has them: of the whole run, or by stretches of its time."""
+    measured = report["live"].get("hops_by_time" if by_time else "hops")
+    if measured is None:
+        raise PochadeError("the run's report has no times between processes: replay it again with this release")
+    paint_of = {variant: _slots(own) for variant, own in measured.get("paint_of", {}).items()}
+    return of_kinds({kind: _slots(measured.get(kind, ())) for kind in KINDS}, paint_of, measured["slot_ms"])
+
+
+def _slots(told: Sequence[Sequence[float]]) -> Slots:
+    return tuple(tuple(slot) for slot in told)

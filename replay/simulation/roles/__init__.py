@@ -1,0 +1,1 @@
+"""The roles of a simulated deployment: their queues and clocks. The rules are planner's."""

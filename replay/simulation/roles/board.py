@@ -1,0 +1,58 @@
+"""The plan in force, with what a sender asks of it for every request."""
+
+from planner.catalog.parse import Catalog
+from planner.control.plans import newer
+from planner.serving.escalation import cascade_of, judging_ms
+from planner.serving.routing import choose_level
+from replay.simulation.results.tally import Judges
+from schemas.messages import Cascade, Plan
+
+
+class Board:
+    """Everyone reads the same plan at once; live roles have it within a second."""
+
+    plan: Plan  # the one in force, once there is one
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self.before: Plan | None = None  # the same, for whoever makes the next one
+        self.only_level = ""  # that all requests go to first; "": it depends on the request
+        self._judging_ms: dict[str, float] = {}
+        self._cascades: dict[str, Cascade | None] = {}
+        self._judges: dict[str, Judges] = {}
+        self.has_classes = False
+
+    def obey(self, plan: Plan) -> None:
+        """Take over a newer plan."""
+        if newer(self.before.version if self.before else 0, plan):
+            self.plan = self.before = plan
+            self._cascades, self._judges, self._judging_ms = {}, {}, {}
+            self.only_level = _only_level(plan)
+            self.has_classes = any(route.label for route in plan.routes)
+
+    def cascade(self, level: str) -> Cascade | None:
+        """As `cascade_of`, remembered for this plan."""
+        if level not in self._cascades:
+            self._cascades[level] = cascade_of(self.plan, level)
+        return self._cascades[level]
+
+    def judging_ms(self, level: str) -> float:
+        """As `judging_ms`, remembered for this plan."""
+        if level not in self._judging_ms:
+            self._judging_ms[level] = judging_ms(self.plan, level, self._catalog)
+        return self._judging_ms[level]
+
+    def judges(self, level: str) -> Judges:
+        """The cascade by which a level's picture is an answer, as its first or as its second one; None: by none."""
+        if level not in self._judges:
+            cascade = next((c for c in self.plan.cascades if level in (c.level, c.next_level)), None)
+            judges = (cascade.level, cascade.next_level, cascade.discriminator) if cascade else None
+            self._judges[level] = judges
+        return self._judges[level]
+
+
+def _only_level(plan: Plan) -> str:
+    """What `choose_level` says of every request; "": not the same of all."""
+    levels = {level for route in plan.routes for level, probability in route.levels.items() if probability > 0}
+    covers = any(not route.label and route.hardness_from <= 0 and route.hardness_to >= 1 for route in plan.routes)
+    return choose_level(plan, "", 0.0, {}).level if covers and len(levels) == 1 else ""

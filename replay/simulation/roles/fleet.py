@@ -1,0 +1,190 @@
+"""The workers' lives: start, load, join a group, leave it for another variant, die. Painting is `serving.py`."""
+
+from planner.catalog.parse import Catalog
+from planner.control.allocation import may_leave
+from planner.observation.observation import live_workers
+from replay.simulation.agenda import Agenda
+from replay.simulation.draws.delays import Delay
+from replay.simulation.job import Job
+from replay.simulation.results.tally import Tally
+from replay.simulation.roles.board import Board
+from replay.simulation.roles.group import Group, Member
+from replay.simulation.roles.pulse import Pulse
+from replay.simulation.roles.regrouping import Regrouping
+from replay.simulation.roles.serving import Serving
+from replay.simulation.roles.worker import Worker
+from replay.simulation.setup import Timing
+from schemas.messages import Status
+
+SETTLE_MS = 2000.0  # routes have left a variant this long after the plan that left it. Source: agents/worker/role.py
+POLL_MS = 100.0  # an idle worker looks at the plan this often
+
+
+class Fleet:
+    """All workers and the job topics they read."""
+
+    def __init__(
+        self,
+        agenda: Agenda,
+        board: Board,
+        catalog: Catalog,
+        timing: Timing,
+        pulse: Pulse,
+        serving: Serving,
+        tally: Tally,
+        seed: int = 0,
+    ) -> None:
+        self._agenda, self._board, self._catalog, self._timing = agenda, board, catalog, timing
+        self._pulse, self._serving, self._tally = pulse, serving, tally
+        self._workers: dict[str, Worker] = {}  # by id, the living
+        self.all: list[Worker] = []  # every process there was
+        self.switches = 0  # a worker began to load another variant
+        self._sent = 0
+        serving.on_window_end, serving.on_hung = self._on_window_end, self._restart
+        self._fetches = Delay(agenda, timing.hops.fetch, timing.hops.slot_ms, seed, "fetch")
+        self._regrouping = Regrouping(agenda, timing.group_beat_ms, self._is_busy, self._changed, timing.rebalance_ms)
+
+    def start(self, worker_id: str) -> None:
+        """A process comes up."""
+        worker = Worker(worker_id, self._agenda.now_ms)
+        self._workers[worker_id] = worker
+        self.all.append(worker)
+        self._pulse.start(worker)
+        if self._board.before is not None:
+            self._obey(worker)
+
+    def _restart(self, worker: Worker) -> None:
+        """The watchdog ended a process, and whoever looks after it begins it again."""
+        self.stop(worker.id)
+        self.start(worker.id)
+
+    def stop(self, worker_id: str) -> None:
+        """A process dies as by kill -9: silently, with what it had in hand."""
+        worker = self._workers.pop(worker_id, None)
+        if worker is None:
+            return
+        worker.is_up, worker.stopped_ms = False, self._agenda.now_ms
+        self._agenda.at(worker.stopped_ms + self._timing.session_ms, self._expel, worker)
+
+    def send(self, variant: str, partition: int, job: Job) -> None:
+        """A job is written to a partition of its variant's topic, and there for a worker a moment later."""
+        self._sent += 1
+        job.order = self._sent
+        group = self.group(variant)
+        group.ends[partition] += 1
+        self._fetches.put_off(self._deliver, (group, partition, job))
+
+    def _deliver(self, sent: tuple[Group, int, Job]) -> None:
+        group, partition, job = sent
+        owner = group.deliver(partition, job)
+        worker = self._workers.get(owner.worker_id) if owner else None
+        if worker is not None and worker.member is owner and not worker.call:
+            self._serve(worker)
+
+    def group(self, variant: str) -> Group:
+        """The topic of a variant; it has as many partitions as there may be workers."""
+        if variant not in self._pulse.groups:
+            self._pulse.groups[variant] = Group(max(1, len(self.all)))
+        return self._pulse.groups[variant]
+
+    def obey(self) -> None:
+        """There is a new plan: all who are not painting look at it."""
+        for worker in list(self._workers.values()):
+            self._obey(worker)
+
+    def _obey(self, worker: Worker) -> None:
+        if worker.variant == "":
+            wanted = self._board.plan.allocation.get(worker.id, "")
+            if wanted:
+                self._load(worker, wanted, is_first=self._agenda.now_ms < 0)
+        elif worker.member is not None and not worker.call:
+            self._serve(worker)
+
+    def _serve(self, worker: Worker) -> None:
+        """One look at the plan, one window of work."""
+        wanted = self._board.plan.allocation.get(worker.id, worker.variant)
+        moves = wanted != worker.variant
+        if moves and self._may_leave_now(worker, is_empty=not (worker.member and worker.member.waiting)):
+            self._leave(worker)
+            self._load(worker, wanted)
+        else:
+            self._serving.take_window(worker, "draining" if moves else "painting")
+            if worker.call:
+                self._pulse.now(worker)
+
+    def _may_leave_now(self, worker: Worker, is_empty: bool) -> bool:
+        plan, now_ms = self._board.plan, self._agenda.now_ms
+        live = live_workers(self._pulse.heartbeats(), int(now_ms), int(self._timing.silent_ms))
+        if may_leave(worker.id, worker.variant, plan.allocation, live):
+            return True
+        has_settled = now_ms - plan.created_ms > SETTLE_MS
+        if is_empty and not has_settled:
+            self._agenda.at(plan.created_ms + SETTLE_MS + POLL_MS, self._look_again, worker)
+        return is_empty and has_settled  # the last one leaves an empty topic
+
+    def _look_again(self, worker: Worker) -> None:
+        if worker.is_up and worker.member is not None and not worker.call:
+            self._serve(worker)
+
+    def _on_window_end(self, worker: Worker) -> None:
+        if worker.member is not None and worker.member.is_told:
+            self._regrouping.settle(self.group(worker.variant), worker.member)
+        self._serve(worker)
+        self._pulse.now(worker)
+
+    def _load(self, worker: Worker, variant: str, is_first: bool = False) -> None:
+        """Nothing of it is resident. The fleet's very first load is before the run: it begins warm."""
+        self.switches += worker.variant != ""
+        worker.variant, worker.state, worker.pace = variant, "loading", 1.0
+        if is_first or not self._timing.loads:
+            self._join(worker)
+            return
+        self._pulse.now(worker)
+        answered_ms = 0.0 if self._timing.group_beat_ms else self._timing.rebalance_ms  # else `Regrouping` waits for it
+        ready_ms = self._catalog.level(variant).load_ms + answered_ms
+        self._agenda.at(self._agenda.now_ms + ready_ms, self._join, worker)
+
+    def _join(self, worker: Worker) -> None:
+        if not worker.is_up:
+            return
+        worker.state, worker.member = "ready", Member(worker.id)
+        self._regrouping.joined(self.group(worker.variant), worker.member)
+        if worker.member is not None and not worker.member.partitions:
+            self._pulse.now(worker)  # it serves, though nothing is its yet
+
+    def _leave(self, worker: Worker) -> None:
+        """Its jobs go to those who stay, or wait for somebody to come."""
+        member, worker.member = worker.member, None
+        assert member is not None
+        self._regrouping.left(self.group(worker.variant), member, [])
+
+    def _expel(self, worker: Worker) -> None:
+        """The session of a dead process is over: its partitions are others', who begin what it had in hand again."""
+        if worker.member is None:
+            return
+        in_hand = worker.in_hand()
+        self._tally.retried += len(in_hand)
+        again = []
+        for job in in_hand:
+            job.attempt += 1
+            if job.attempt > self._timing.max_attempts:
+                self._tally.ended(Status.FAILED, job)
+            else:
+                if job.draft is not None:
+                    job.on_blank(self._catalog.level(job.variant))
+                again.append(job)
+        self._regrouping.left(self.group(worker.variant), worker.member, again)
+        worker.member = None
+
+    def _is_busy(self, member: Member) -> bool:
+        worker = self._workers.get(member.worker_id)
+        return worker is None or worker.member is not member or bool(worker.call)
+
+    def _changed(self, members: list[Member]) -> None:
+        """Those whose partitions changed tell so, and may have work now."""
+        ids = sorted(member.worker_id for member in members)
+        for worker in [self._workers[worker_id] for worker_id in ids if worker_id in self._workers]:
+            if worker.member is not None:
+                self._pulse.now(worker)
+                if not worker.call:
+                    self._serve(worker)

@@ -1,0 +1,141 @@
+"""Heartbeats: on a period, and at once before and after every window of work, but never closer than 50 ms.
+
+Of a worker that stays what it is only the last beat counts, so a view hears it when it is next asked about the variant;
+who comes, goes or changes is heard at once, in the order in which it happens.
+"""
+
+from collections import defaultdict
+
+from planner.control.allocation import SERVING
+from planner.observation.observation import Seen
+from planner.serving.worker_loads import LoadView
+from replay.simulation.agenda import Agenda
+from replay.simulation.roles.group import Group
+from replay.simulation.roles.worker import Worker
+from replay.simulation.setup import Timing
+from replay.simulation.times import CallTimes
+from schemas.messages import Heartbeat, OwnedPartition
+
+NOTHING: list[int] = []
+LEAST_MS = 50.0  # between two beats. Source: agents/worker/heartbeat.py
+UNHEARD_MS = 60_000.0  # after which a beat is heard, though nobody asks: no view may take its worker for silent
+
+
+class Pulse:
+    """Workers' beats as the senders' load views and the planner hear them: at once."""
+
+    def __init__(self, agenda: Agenda, timing: Timing, times: CallTimes) -> None:
+        self._agenda, self._period_ms, self._times = agenda, timing.beat_ms + LEAST_MS, times
+        self._ears: list[Ear] = []
+        self._caught_up_ms = 0.0
+        self.groups: dict[str, Group] = {}
+        self.last: dict[str, Worker] = {}  # by id, the process that was heard last
+
+    def tell(self, view: LoadView) -> "Ear":
+        """A view that begins to listen knows the last beats."""
+        ear = Ear(view, self.groups)
+        self._ears.append(ear)
+        for worker in self.last.values():
+            ear.hear(worker)
+        return ear
+
+    def start(self, worker: Worker) -> None:
+        """Beat from now on."""
+        self._beat(worker)
+        self._agenda.at(worker.beaten_ms + self._period_ms, self._on_period, worker)
+
+    def now(self, worker: Worker) -> None:
+        """Something changed that others should know before the next beat."""
+        if self._agenda.now_ms - worker.beaten_ms >= LEAST_MS:
+            self._beat(worker)
+        elif not worker.beat_is_due:
+            worker.beat_is_due = True
+            self._agenda.at(worker.beaten_ms + LEAST_MS, self._on_change, worker)
+
+    def _on_change(self, worker: Worker) -> None:
+        if worker.is_up and worker.beat_is_due:
+            self._beat(worker)
+
+    def _on_period(self, worker: Worker) -> None:
+        if not worker.is_up:
+            return
+        if self._agenda.now_ms >= worker.beaten_ms + self._period_ms:  # the sum that was entered: no rounding apart
+            self._beat(worker)
+        self._agenda.at(worker.beaten_ms + self._period_ms, self._on_period, worker)
+
+    def _beat(self, worker: Worker) -> None:
+        now_ms, variant, member = self._agenda.now_ms, worker.variant, worker.member
+        state = worker.told_state(now_ms)
+        partitions = member.partitions if member is not None else NOTHING
+        stays = (
+            variant == worker.heard_variant
+            and partitions == worker.heard_partitions
+            and (state == worker.heard_state or (state in SERVING and worker.heard_state in SERVING))
+            and self.last.get(worker.id) is worker
+        )
+        worker.beaten_ms, worker.beat_is_due = now_ms, False
+        worker.heard_variant, worker.heard_state, worker.heard_remaining_ms = variant, state, 0.0
+        if partitions:
+            worker.heard_remaining_ms = worker.remaining_ms(self._times[variant, 1, 0], now_ms)
+        if stays:
+            for ear in self._ears:
+                ear.unheard[variant][worker.id] = worker
+        else:
+            self.last[worker.id], worker.heard_partitions = worker, list(partitions)
+            for ear in self._ears:
+                ear.hear(worker)
+        if now_ms - self._caught_up_ms >= UNHEARD_MS:
+            self._caught_up_ms = now_ms
+            for ear in self._ears:
+                ear.catch_up()
+
+    def backlog_ms(self) -> float:
+        """Work that waits a worker, as was heard last."""
+        return sum([worker.heard_remaining_ms for worker in self.last.values()]) / max(1, len(self.last))
+
+    def heartbeats(self) -> dict[str, Seen]:
+        """The last one of each worker, as the planner and other workers have read it."""
+        return {worker_id: _seen(worker) for worker_id, worker in self.last.items()}
+
+
+class Ear:
+    """What a view has not heard yet of the beats."""
+
+    def __init__(self, view: LoadView, groups: dict[str, Group]) -> None:
+        self.unheard: defaultdict[str, dict[str, Worker]] = defaultdict(dict)  # variant -> id -> who has beaten since
+        self._view, self._groups = view, groups
+
+    def catch_up(self) -> None:
+        """Hear everybody."""
+        for variant in list(self.unheard):
+            self.listen(variant)
+
+    def listen(self, variant: str) -> None:
+        """Hear those of a variant."""
+        unheard = self.unheard[variant]
+        if unheard:
+            for worker in unheard.values():
+                self._tell(worker)
+            unheard.clear()
+
+    def hear(self, worker: Worker) -> None:
+        """Hear one who is not what it was, and its earlier beats no more."""
+        for unheard in self.unheard.values():
+            unheard.pop(worker.id, None)
+        self._tell(worker)
+
+    def _tell(self, worker: Worker) -> None:
+        variant, state, remaining_ms = worker.heard_variant, worker.heard_state, worker.heard_remaining_ms
+        partitions = worker.heard_partitions
+        ends = self._groups[variant].ends if partitions else NOTHING
+        self._view.hear(worker.id, variant, state, partitions, ends, remaining_ms, worker.beaten_ms)
+
+
+def _seen(worker: Worker) -> Seen:
+    at_ms = int(worker.beaten_ms)
+    owned = (OwnedPartition(partition=0, end_offset=0, remaining_ms=round(worker.heard_remaining_ms)),)
+    heartbeat = Heartbeat(
+        worker_id=worker.id, state=worker.heard_state, variant=worker.heard_variant, plan_version=0, sent_ms=at_ms,
+        partitions=owned,
+    )  # fmt: skip
+    return Seen(heartbeat, at_ms)

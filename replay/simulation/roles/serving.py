@@ -1,0 +1,165 @@
+"""Painting: windows of jobs, batches, calls; as `role.py` and `generate.py` of `agents/worker` do it."""
+
+from collections import deque
+from collections.abc import Callable
+
+from planner.catalog.options import Settled
+from planner.catalog.parse import Catalog
+from planner.serving.admission import can_meet
+from planner.serving.batching import alike, paced, window
+from planner.serving.outcomes import is_overdue
+from planner.serving.patience import DRAFT_S
+from replay.simulation.agenda import Agenda
+from replay.simulation.draws.delays import Delay
+from replay.simulation.job import Job
+from replay.simulation.results.tally import Tally
+from replay.simulation.roles.board import Board
+from replay.simulation.roles.stores import ObjectStore
+from replay.simulation.roles.worker import Worker
+from replay.simulation.setup import Timing
+from replay.simulation.times import CallTimes
+from schemas.messages import Status
+
+
+class Serving:
+    """Takes what lies before a worker and paints it; `on_pictures`, `on_window_end` and `on_hung` are told."""
+
+    on_pictures: Callable[[list[Job]], None]
+    on_window_end: Callable[[Worker], None]
+    on_hung: Callable[[Worker], None]
+
+    def __init__(
+        self, agenda: Agenda, board: Board, catalog: Catalog, timing: Timing, times: CallTimes, tally: Tally,
+        store: ObjectStore, seed: int = 0,
+    ) -> None:  # fmt: skip
+        self._agenda, self._board, self._catalog, self._timing = agenda, board, catalog, timing
+        self._times, self._tally, self._store = times, tally, store
+        self._windows: dict[tuple[str, int], int] = {}
+        hops = timing.hops
+        self._late = Delay(agenda, hops.paint, hops.slot_ms, seed, "paint")
+        self._late_of = {name: Delay(agenda, own, hops.slot_ms, seed, "paint") for name, own in hops.paint_of.items()}
+        self._rest = Delay(agenda, hops.rest, hops.slot_ms, seed, "rest")
+
+    def take_window(self, worker: Worker, state: str) -> None:
+        """Begin a window of work in this state, if any waits that is still wanted."""
+        assert worker.member is not None
+        assert not worker.call, f"{worker.id} is painting"
+        waiting = worker.member.waiting
+        while waiting:
+            worker.in_hand_ms = worker.pace * self._take(worker, waiting)
+            worker.since_ms, worker.state = self._agenda.now_ms, state
+            if self._begins_batch(worker):
+                return
+        worker.state = "draining" if worker.state == "draining" else "ready"
+
+    def _take(self, worker: Worker, waiting: deque[Job]) -> float:
+        """A window of jobs becomes batches; ms of all of them."""
+        variant, times = worker.variant, self._times
+        if len(waiting) == 1:
+            worker.batches.append([waiting.popleft()])
+            return times[variant, 1, 0]
+        most = self._board.plan.batch.get(variant, 1)
+        taken = [waiting.popleft() for _ in range(min(self._window(variant, most), len(waiting)))]
+        worker.batches.extend([taken[at : at + most] for at in range(0, len(taken), most)])
+        return sum([times[variant, len(batch), 0] for batch in worker.batches])
+
+    def _window(self, variant: str, most: int) -> int:
+        key = variant, most
+        if key not in self._windows:
+            self._windows[key] = window(self._catalog.level(variant), most)
+        return self._windows[key]
+
+    def _begins_batch(self, worker: Worker) -> bool:
+        """Whether anything of the window was left to paint."""
+        while worker.batches:
+            batch = worker.batches.popleft()
+            if not self._store.is_there and any(job.draft is not None and job.step for job in batch):
+                self._fetch_drafts(worker, batch)
+                return True
+            wanted = [job for job in batch if self._is_wanted(job, worker)]
+            if wanted:
+                worker.calls = deque(alike(wanted, _how) if len(wanted) > 1 else (wanted,))
+                self._begin_call(worker)
+                return True
+        return False
+
+    def _fetch_drafts(self, worker: Worker, batch: list[Job]) -> None:
+        """Wait for the store, once a batch; as `agents/worker/images.py`."""
+        worker.call = batch
+        self._store.reach(self._begin_again, worker, self._on_blank, patience_ms=1000 * DRAFT_S)
+
+    def _on_blank(self, worker: Worker) -> None:
+        for job in worker.call:
+            if job.draft is not None and job.step:
+                job.on_blank(self._catalog.level(worker.variant))
+                self._store.on_blank += 1
+        self._begin_again(worker)
+
+    def _begin_again(self, worker: Worker) -> None:
+        if worker.is_up:
+            worker.batches.appendleft(worker.call)
+            self._go_on(worker)
+
+    def _is_wanted(self, job: Job, worker: Worker) -> bool:
+        """Whether it is worth painting; one that is not has ended."""
+        own_ms = self._times[worker.variant, 1, 0]
+        took_ms = self._times.of_job(job)
+        if took_ms != own_ms or worker.pace != 1.0:
+            worker.pace = paced(worker.pace, took_ms, own_ms)
+        now_ms, deadline_ms = self._agenda.now_ms, job.deadline_ms
+        if is_overdue(deadline_ms, now_ms, self._timing.grace_ms):  # the ledger has ended it
+            self._tally.ended(Status.EXPIRED, job)
+            return False
+        if can_meet(deadline_ms, now_ms + took_ms + job.judged * self._board.judging_ms(job.level)):
+            return True
+        self._end_too_late(job)
+        return False
+
+    def _end_too_late(self, job: Job) -> None:
+        """The draft where there is one, else EXPIRED."""
+        if job.draft is None:
+            self._tally.ended(Status.EXPIRED, job)
+        else:
+            self._tally.completed(job, *job.draft, self._board.judges(job.draft[0]), self._agenda.now_ms)
+
+    def _begin_call(self, worker: Worker) -> None:
+        worker.call = call = worker.calls.popleft()
+        late = self._late_of.get(worker.variant, self._late)
+        worker.call_ms = self._times.of_call(call) + sum([late.next_ms() * job.pictures for job in call])
+        self._agenda.at(self._agenda.now_ms + worker.call_ms, self._on_painted, worker)
+
+    def _on_painted(self, worker: Worker) -> None:
+        if not worker.is_up:
+            return
+        worker.busy_ms += worker.call_ms
+        if self._store.is_there:
+            self._kept(worker)
+        else:
+            self._store.reach(self._kept, worker, self._hang, until_ms=worker.since_ms + self._timing.job_limit_ms)
+
+    def _kept(self, worker: Worker) -> None:
+        """The store has the pictures."""
+        if worker.is_up:
+            self.on_pictures(worker.call)
+            self._rest.put_off(self._go_on, worker)
+
+    def _hang(self, worker: Worker) -> None:
+        """The watchdog ends what waits for the store for too long."""
+        if worker.is_up:
+            self._store.hung += 1
+            self.on_hung(worker)
+
+    def _go_on(self, worker: Worker) -> None:
+        """The next call, batch or window."""
+        if not worker.is_up:
+            return
+        if worker.calls:
+            self._begin_call(worker)
+        elif not self._begins_batch(worker):
+            worker.call, worker.in_hand_ms = [], 0.0
+            worker.state = "draining" if worker.state == "draining" else "ready"
+            self.on_window_end(worker)
+
+
+def _how(job: Job) -> Settled | int:
+    return job.how or job.step

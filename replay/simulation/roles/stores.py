@@ -1,0 +1,97 @@
+"""The object store, which may be away, and who waits for it as live roles do, by `planner.serving.patience`."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from planner.serving.patience import again_s
+from replay.simulation.agenda import Agenda
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Waiting:
+    """Somebody whose last try has failed."""
+
+    then: Callable[[Any], None]
+    otherwise: Callable[[Any], None]
+    about: Any
+    since_ms: float
+    patience_ms: float
+    until_ms: float
+    failures: int = 1
+
+
+class ObjectStore:
+    """There from the beginning. A try takes no time, whether it fails or not."""
+
+    def __init__(self, agenda: Agenda) -> None:
+        self._agenda = agenda
+        self.is_there, self._changed_ms, self._down_ms = True, 0.0, 0.0
+        self._was_away = False
+        self._waits, self._waited_ms = 0, 0.0
+        self.hung, self.on_blank = 0, 0  # processes that ended as they waited; jobs that went without their drafts
+
+    def change(self, is_up: bool) -> None:
+        """It goes away or comes back: nobody is told, who waits finds it when he asks again."""
+        now_ms = self._agenda.now_ms
+        if not self.is_there:
+            self._down_ms += now_ms - self._changed_ms
+        self.is_there, self._changed_ms = is_up, now_ms
+        self._was_away |= not is_up
+
+    def reach(
+        self,
+        then: Callable[[T], None],
+        about: T,
+        otherwise: Callable[[T], None],
+        *,
+        patience_ms: float = math.inf,
+        until_ms: float = math.inf,
+    ) -> None:
+        """Carry out `then(about)` when it answers: now, or at one of the tries after it came back.
+
+        `otherwise(about)` at the first try that fails after `patience_ms`, or at `until_ms`.
+        """
+        if self.is_there:
+            then(about)
+            return
+        self._waits += 1
+        self._wait(Waiting(then, otherwise, about, self._agenda.now_ms, patience_ms, until_ms))
+
+    def _wait(self, waiting: Waiting) -> None:
+        again_ms = self._agenda.now_ms + 1000 * again_s(waiting.failures)
+        if again_ms < waiting.until_ms:
+            self._agenda.at(again_ms, self._ask, waiting)
+        else:
+            self._agenda.at(waiting.until_ms, self._give_up, waiting)
+
+    def _ask(self, waiting: Waiting) -> None:
+        waited_ms = self._agenda.now_ms - waiting.since_ms
+        if self.is_there:
+            self._waited_ms += waited_ms
+            waiting.then(waiting.about)
+        elif waited_ms >= waiting.patience_ms:
+            self._give_up(waiting)
+        else:
+            waiting.failures += 1
+            self._wait(waiting)
+
+    def _give_up(self, waiting: Waiting) -> None:
+        self._waited_ms += self._agenda.now_ms - waiting.since_ms
+        waiting.otherwise(waiting.about)
+
+    def told(self, ended_ms: float) -> dict[str, float]:
+        """What a run counts; {}: it was never away."""
+        if not self._was_away:
+            return {}
+        away_ms = 0.0 if self.is_there else max(0.0, ended_ms - self._changed_ms)
+        return {
+            "object_down_s": round((self._down_ms + away_ms) / 1000, 3),
+            "waits": self._waits,
+            "waited_s": round(self._waited_ms / 1000, 3),
+            "hung": self.hung,
+            "on_blank": self.on_blank,
+        }

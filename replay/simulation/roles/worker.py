@@ -1,0 +1,51 @@
+"""One painting process."""
+
+from collections import deque
+
+from planner.serving.in_hand import left_ms, told_state
+from replay.simulation.job import Job
+from replay.simulation.roles.group import Member
+
+
+class Worker:
+    """What `agents/worker/role.py` keeps of itself. A process that comes back is another one with the same id."""
+
+    __slots__ = (
+        "batches", "beat_is_due", "beaten_ms", "busy_ms", "call", "call_ms", "calls", "heard_partitions",
+        "heard_remaining_ms", "heard_state", "heard_variant", "id", "in_hand_ms", "is_up", "member", "pace", "since_ms",
+        "started_ms", "state", "stopped_ms", "variant",
+    )  # fmt: skip
+
+    def __init__(self, worker_id: str, now_ms: float) -> None:
+        self.id, self.is_up = worker_id, True
+        self.state = "starting"  # as in Heartbeat
+        self.variant = ""  # that it serves or loads
+        self.member: Member | None = None  # of the variant's group; None: none yet
+        self.batches: deque[list[Job]] = deque()  # taken, to be begun
+        self.calls: deque[list[Job]] = deque()  # of the batch in hand: jobs that are painted alike
+        self.call: list[Job] = []  # being painted
+        self.call_ms = 0.0  # that it takes
+        self.in_hand_ms = 0.0  # what was taken will take, as it thinks itself
+        self.since_ms = 0.0
+        self.pace = 1.0
+        self.beaten_ms = now_ms
+        self.beat_is_due = False  # sooner than the period says
+        self.heard_variant, self.heard_state, self.heard_remaining_ms = "", "", 0.0
+        self.heard_partitions: list[int] = []
+        self.started_ms, self.stopped_ms = now_ms, -1.0
+        self.busy_ms = 0.0
+
+    def in_hand(self) -> list[Job]:
+        """Jobs taken and not finished."""
+        waiting = [job for batch in (*self.calls, *self.batches) for job in batch]
+        return [*self.call, *waiting]
+
+    def told_state(self, now_ms: float) -> str:
+        """As in Heartbeat."""
+        return told_state(self.state, self.in_hand_ms, now_ms - self.since_ms) if self.call else self.state
+
+    def remaining_ms(self, run_ms: float, now_ms: float) -> float:
+        """What it says it still has to do, where a job takes `run_ms`."""
+        assert self.member is not None
+        left = left_ms(self.in_hand_ms, now_ms - self.since_ms) if self.call else 0.0
+        return len(self.member.waiting) * run_ms * self.pace + left

@@ -1,0 +1,57 @@
+"""Values in text or JSON. Each raises `Unfit` for what is none: a fault of one line, told with its file and line."""
+
+import datetime
+import math
+from typing import Any, Final
+
+from replay.traces.formats.faults import quoted
+
+MOST: Final = 2**53  # whole numbers that a float keeps
+
+
+class Unfit(ValueError):
+    """A value that is not one; `kind` is what skipped lines are counted under."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+def number(value: Any, what: str) -> float:
+    """A finite number, from text or JSON."""
+    try:
+        if isinstance(value, bool) or (isinstance(value, str) and ("_" in value or not value.isascii())):
+            raise ValueError  # Python would take true, 1_000 and digits of other scripts
+        found = float(value)
+    except (ValueError, TypeError, OverflowError):
+        raise Unfit("not a number", f"not a number of {what}: {quoted(str(value))}") from None
+    if not math.isfinite(found):
+        raise Unfit("not finite", f"must be a finite number of {what}: got {quoted(str(value))}")
+    return found
+
+
+def whole(value: Any, what: str, least: int = 0) -> int:
+    """A whole number of at least `least`; `4.0` is one."""
+    found = number(value, what)
+    if found != int(found) or not least <= found <= MOST:
+        raise Unfit("not a whole number", f"must be a whole number of {what}, at least {least}: got {value!s:.80}")
+    return int(found)
+
+
+def share(value: Any, what: str) -> float:
+    """A number in [0, 1]."""
+    found = number(value, what)
+    if not 0 <= found <= 1:
+        raise Unfit("out of range", f"{what} must be in [0, 1]: got {value!s:.80}")
+    return found
+
+
+def moment_ms(value: Any) -> float:
+    """Epoch ms of an ISO 8601 time, UTC where it names no zone."""
+    try:
+        found = datetime.datetime.fromisoformat(value.strip())
+        zoned = found if found.tzinfo else found.replace(tzinfo=datetime.UTC)
+        return zoned.timestamp() * 1000
+    except (ValueError, OverflowError, AttributeError):
+        told = f"not a time such as 2026-11-22 03:20:00: {quoted(str(value))}"
+        raise Unfit("not a time", told) from None

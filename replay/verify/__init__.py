@@ -1,0 +1,1 @@
+"""Checks of a deployment: an audit of what lies on its topics, and faults on purpose."""

@@ -1,0 +1,131 @@
+"""Reads topics to their ends, and asks again whether those were the ends.
+
+A broker that was frozen and goes on answers for a moment as if it still led, from a log that ends too early. So an
+end below what was seen, or below what a role has committed, is none; and what a client was told at first is asked
+again of a fresh one.
+"""
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from schemas.errors import PochadeError
+from schemas.record import Incoming
+from schemas.topics import full_name
+from streams.kafka.clients import client_config
+from streams.kafka.consumer import incoming, poll_batch
+from streams.kafka.errors import may_pass, partitions_of, patiently
+from streams.settings import Settings
+
+log = logging.getLogger(__name__)
+
+Position = tuple[str, int]  # topic, partition
+ANSWER_S = 30.0  # for brokers to tell who leads, and where a log ends
+READ_S = 600.0  # for all of a topic
+DOUBT_S = 30.0  # an end that is too early is believed then: somebody made the topic anew
+AGAIN_S = 0.5  # until the same broker is asked again
+BATCH = 10_000
+
+
+class Logs:
+    """`take` is called with each committed record once, in each partition's order."""
+
+    def __init__(
+        self, settings: Settings, take: Callable[[Incoming], None], at_least: Mapping[Position, int] | None = None
+    ) -> None:
+        """`at_least`: offsets below which no log ends, as somebody has committed them."""
+        self._settings, self._take, self._at_least = settings, take, at_least or {}
+        self._read_to: dict[Position, int] = {}  # the next offset of each partition
+        self._taken = 0
+        self._prefix = full_name(settings.kafka.prefix, "")
+
+    def read(self, topics: Sequence[str], since_ms: int = 0) -> None:
+        """One topic after the other, all of it since a moment (epoch ms; 0: its beginning). Raises PochadeError."""
+        with self._client() as consumer:
+            for topic in topics:
+                self._read(consumer, self._starts(consumer, topic, since_ms))
+
+    def read_on(self) -> int:
+        """What a fresh client finds behind what was read of all topics; how many records. Raises PochadeError."""
+        before = self._taken
+        with self._client() as consumer:
+            self._read(consumer, dict(self._read_to))
+        return self._taken - before
+
+    @contextlib.contextmanager
+    def _client(self) -> Iterator[Consumer]:
+        consumer = Consumer(
+            {
+                **client_config(self._settings),
+                "group.id": f"{self._settings.kafka.prefix}.audit",  # never used: no commits, no membership
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "enable.partition.eof": True,
+                "fetch.wait.max.ms": 100,
+                "auto.offset.reset": "earliest",
+            }
+        )
+        try:
+            yield consumer
+        except KafkaException as failure:
+            raise PochadeError(f"cannot read the topics of {self._prefix}*: {failure.args[0].str()}") from None
+        finally:
+            consumer.close()
+
+    def _starts(self, consumer: Consumer, topic: str, since_ms: int) -> dict[Position, int]:
+        name = self._prefix + topic
+        asked = [TopicPartition(name, p, since_ms) for p in partitions_of(consumer, name, ANSWER_S)]
+        bounds = {tp.partition: _bounds(consumer, tp) for tp in asked}  # before the question about times
+        if not since_ms:
+            return {(topic, partition): first for partition, (first, _) in bounds.items()}
+        found = patiently(lambda: consumer.offsets_for_times(asked, timeout=ANSWER_S), ANSWER_S)
+        return {(topic, tp.partition): tp.offset if tp.offset >= 0 else bounds[tp.partition][1] for tp in found}
+
+    def _read(self, consumer: Consumer, starts: Mapping[Position, int]) -> None:
+        self._read_to |= {where: self._read_to.get(where, offset) for where, offset in starts.items()}
+        consumer.assign([TopicPartition(self._prefix + t, p, offset) for (t, p), offset in starts.items()])
+        behind, begun_s = set(starts), time.monotonic()
+        while behind:
+            waited_s = time.monotonic() - begun_s
+            if waited_s > READ_S:
+                names = ", ".join(sorted({topic for topic, _ in behind}))
+                raise PochadeError(f"could not read {names} to its end within {READ_S:g} s: is the broker reachable?")
+            for where, end in self._take_all(poll_batch(consumer, BATCH, AGAIN_S)):
+                if self._is_end(where, end, waited_s):
+                    behind.discard(where)
+                else:
+                    consumer.seek(TopicPartition(self._prefix + where[0], where[1], self._read_to[where]))
+
+    def _take_all(self, messages: list[Message]) -> list[tuple[Position, int]]:
+        """Hand over the records; where logs are said to end."""
+        ends = []
+        for message in messages:
+            error, offset = message.error(), message.offset() or 0
+            where = (message.topic() or "").removeprefix(self._prefix), message.partition() or 0
+            if error is None and offset >= self._read_to[where]:  # one that was misled begins again
+                self._read_to[where] = offset + 1
+                self._taken += 1
+                self._take(incoming(message, self._settings.kafka.prefix))
+            elif error is not None and error.code() == KafkaError._PARTITION_EOF:
+                ends.append((where, offset))
+            elif error is not None and not may_pass(error):
+                raise KafkaException(error)
+        return ends
+
+    def _is_end(self, where: Position, end: int, waited_s: float) -> bool:
+        least = max(self._read_to[where], self._at_least.get(where, 0))
+        if end < least and waited_s < DOUBT_S:
+            time.sleep(AGAIN_S)
+            return False
+        if end < least:
+            log.warning("%s %d is said to end at %d, though %d was seen", *where, end, least)
+        self._read_to[where] = max(self._read_to[where], end)
+        return True
+
+
+def _bounds(consumer: Consumer, partition: TopicPartition) -> tuple[int, int]:
+    found: tuple[int, int] = patiently(lambda: consumer.get_watermark_offsets(partition, timeout=ANSWER_S), ANSWER_S)
+    return found

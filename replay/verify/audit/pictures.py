@@ -1,0 +1,42 @@
+"""Whether stored pictures are what their results say, byte for byte."""
+
+import hashlib
+from collections.abc import Callable, Collection, Mapping
+
+from replay.verify.audit.figures import PictureFigures
+from schemas.errors import PochadeError
+from streams.store.port import ImageStore, Stored, StoreUnavailable
+
+
+def verified(store: ImageStore, uri: str, sha256: str) -> bytes:
+    """The bytes of a picture. Raises PochadeError: they have gone, or are not those with this hash."""
+    data = store.get(uri)
+    found = hashlib.sha256(data).hexdigest()
+    if found != sha256:
+        raise PochadeError(f"{uri} has sha256 {found}, its result says {sha256 or 'nothing'}")
+    return data
+
+
+def check(
+    store: ImageStore,
+    named: Mapping[str, Collection[str]],
+    orphans: Collection[Stored],
+    on_checked: Callable[[], None] = lambda: None,
+) -> PictureFigures:
+    """Every named picture against its hash. Raises StoreUnavailable."""
+    broken = []
+    for uri, hashes in sorted(named.items()):
+        try:
+            for sha256 in sorted(hashes):
+                verified(store, uri, sha256)
+        except StoreUnavailable:  # tells nothing about its pictures
+            raise
+        except PochadeError as error:
+            broken.append(str(error))
+        on_checked()
+    return PictureFigures(
+        checked=len(named),
+        broken=tuple(broken),
+        orphans=len(orphans),
+        orphan_bytes=sum(each.bytes for each in orphans),
+    )

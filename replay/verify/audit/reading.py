@@ -1,0 +1,128 @@
+"""Reads a deployment's topics and store for an audit: first how far every role has come, then what lies there."""
+
+import math
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from confluent_kafka import KafkaException
+
+from replay.verify.audit.figures import Figures, PictureFigures
+from replay.verify.audit.logs import Logs
+from replay.verify.audit.pictures import check
+from replay.verify.audit.tally import TOPICS, Position, Tally
+from schemas.errors import PochadeError
+from schemas.record import Incoming
+from schemas.topics import (
+    CLASSIFIED,
+    IMAGES,
+    OUTCOMES,
+    PROMPTS,
+    PROMPTS_BATCH,
+    RESULTS,
+    full_name,
+    jobs_topic,
+    worker_group,
+)
+from streams.kafka.clients import own_topics
+from streams.kafka.consumer import now_ms
+from streams.kafka.offsets import positions
+from streams.operator.gc import ORPHAN_MS, choose
+from streams.operator.mentioned import needed
+from streams.settings import Settings
+from streams.store.open import open_store
+
+LOOKS, APART_S = 3, 2.0  # of fresh clients; a broker that was frozen knows after less than a second who leads
+READERS = {
+    PROMPTS: "classifier",
+    PROMPTS_BATCH: "classifier-batch",
+    CLASSIFIED: "router",
+    IMAGES: "discriminator",
+    OUTCOMES: "ledger",
+}  # whose group is PREFIX.ROLE
+JOBS_BEGIN, JOBS_END = jobs_topic("|", 1).name.split("|")
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """What an audit found; no pictures where they were not asked for."""
+
+    tally: Tally
+    figures: Figures
+    pictures: PictureFigures | None
+
+
+def audit(
+    settings: Settings,
+    *,
+    since_ms: int = 0,
+    until_ms: float = math.inf,
+    asked: Iterable[str] = (),
+    with_pictures: bool = True,
+    orphan_ms: float = ORPHAN_MS,
+) -> Audited:
+    """Hold what was accepted within a time against everything that lies on the topics from then on.
+
+    `asked`: ids that the broker acknowledged to the caller. Pictures younger than `orphan_ms` are no orphans yet.
+
+    Raises:
+        PochadeError: a topic cannot be read, or the store is away.
+    """
+    committed = dict(_committed(settings))
+    tally = Tally(committed, asked, since_ms, until_ms)
+    logs = Logs(settings, tally.add, committed)
+    topics = [*TOPICS, *(f"{JOBS_BEGIN}{variant}{JOBS_END}" for variant in _variants(settings))]
+    logs.read(topics, since_ms)  # in this order: what a record caused is read after it, or waits
+    _read_again(logs, tally)
+    _read_before(settings, tally, since_ms)
+    return Audited(tally, tally.figures(), _pictures(settings, tally, orphan_ms) if with_pictures else None)
+
+
+def _read_again(logs: Logs, tally: Tally) -> None:
+    """Of fresh clients, before anything is said to be missing: a broker that led once may have told the ends."""
+    for look in range(LOOKS):
+        if look:
+            time.sleep(APART_S)
+        logs.read_on()
+        if not tally.figures().lost:
+            return
+
+
+def _read_before(settings: Settings, tally: Tally, since_ms: int) -> None:
+    """Results of before the time audited, for those within it that are of older requests: they may be second ones."""
+    late = tally.late()
+
+    def take(record: Incoming) -> None:
+        if record.timestamp_ms < since_ms:
+            tally.add_before(record, late)
+
+    if late:
+        Logs(settings, take).read([RESULTS])
+
+
+def _pictures(settings: Settings, tally: Tally, orphan_ms: float) -> PictureFigures:
+    store, now = open_store(settings), now_ms()
+    stored = list(store.list(now))  # before the records, so that a picture named meanwhile is known
+    mentions, kept_ms = needed(settings)
+    return check(store, tally.named, choose(stored, now, math.inf, mentions, kept_ms, orphan_ms).orphans)
+
+
+def _variants(settings: Settings) -> list[str]:
+    """Those that have a topic of jobs."""
+    names = [name.removeprefix(settings.kafka.prefix + ".") for name in own_topics(settings)]
+    mine = [name for name in names if name.startswith(JOBS_BEGIN) and name.endswith(JOBS_END)]
+    return [name.removeprefix(JOBS_BEGIN).removesuffix(JOBS_END) for name in mine]
+
+
+def _committed(settings: Settings) -> Iterator[tuple[Position, int]]:
+    """How far the reader of each topic has come."""
+    prefix = settings.kafka.prefix
+    groups = {topic: f"{prefix}.{role}" for topic, role in READERS.items()}
+    groups |= {jobs_topic(variant, 1).name: worker_group(prefix, variant) for variant in _variants(settings)}
+    try:
+        for topic, group in groups.items():
+            for partition, offset in positions(settings, full_name(prefix, topic), group).items():
+                yield (topic, partition), offset
+    except KafkaException as failure:
+        told = failure.args[0].str()
+        raise PochadeError(f"cannot ask how far the roles of {prefix} have come: {told}") from None

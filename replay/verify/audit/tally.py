@@ -1,0 +1,170 @@
+"""Counts what lies on the topics: records in, figures out. Reads nothing itself."""
+
+import json
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import NamedTuple
+
+from replay.verify.audit.ends import Ends
+from replay.verify.audit.figures import Figures
+from replay.verify.audit.paintings import Begun, Paintings
+from schemas.errors import InvalidRecord
+from schemas.messages import Event, ImageGenerated, Outcome, Result, Status
+from schemas.record import Incoming
+from schemas.topics import CLASSIFIED, DLQ, EVENTS, IMAGES, OUTCOMES, PROMPTS, PROMPTS_BATCH, RESULTS
+from streams.codec.avro import decode, decode_result
+from streams.codec.requests import request_id_of
+from streams.operator.explain import steps_of
+
+Position = tuple[str, int]  # topic, partition
+LANES = (PROMPTS, PROMPTS_BATCH)
+STARTED = "started"  # of events
+LATE_MS = 10 * 60 * 1000  # asked for so long before the time audited, a request should have ended before it
+
+
+class Said(NamedTuple):
+    """What tells one outcome of a request from another, in the outcome and in the result made of it."""
+
+    status: str
+    ended_ms: int
+    reason: str
+
+
+class Tally:
+    """Takes in records of any topic, in each partition's order.
+
+    `committed`: topic and partition -> the offset that its reading role has come to, as asked *before* the records
+    were read. What lies from there on waits: whoever it is about is not lost. A record below it has had its
+    consequences acknowledged (design, section 7), and so they were there to be read.
+    """
+
+    def __init__(
+        self,
+        committed: Mapping[Position, int],
+        asked: Iterable[str] = (),
+        since_ms: int = 0,
+        until_ms: float = math.inf,
+    ) -> None:
+        """`asked`: ids that a broker acknowledged; `since_ms`, `until_ms` (epoch ms): when requests were accepted."""
+        self._committed, self._since_ms, self._until_ms = committed, since_ms, until_ms
+        self._accepted: dict[str, None] = dict.fromkeys(asked)
+        self._waiting: set[str] = set()
+        self._ends, self.paintings = Ends(), Paintings()
+        self._said: defaultdict[str, list[Said]] = defaultdict(list)
+        self.named: dict[str, set[str]] = {}  # URI of a picture -> the hashes that results say it has
+        self._before: Counter[str] = Counter()  # id -> results of before the time audited
+        self._dead_letters = 0
+        self._unreadable: Counter[str] = Counter()
+        self.result_times_ms: list[int] = []  # by the broker's clock, in the order of reading
+        self.answered_ms: dict[str, tuple[int, int]] = {}  # id -> created, and its first result there to be read
+
+    def add(self, record: Incoming) -> None:
+        """One record; bytes that are not a message of their topic are counted."""
+        offset = self._committed.get((record.topic, record.partition))
+        if offset is not None and record.offset >= offset:
+            self._waiting.add(request_id_of(record))
+        take = self._TAKEN.get(record.topic)
+        if take is not None:
+            try:
+                take(self, record)
+            except InvalidRecord:
+                self._unreadable[record.topic] += 1
+
+    def late(self) -> set[str]:
+        """Requests with a result within the time audited that were asked for long before it: it may be a second one."""
+        since_ms = self._since_ms - LATE_MS
+        results = self._ends.first.items()
+        return {name for name, r in results if name not in self._accepted and (r.created_ms or 0) < since_ms}
+
+    def add_before(self, record: Incoming, late: Collection[str]) -> None:
+        """A record of `results` of before the time audited, and what is to be known about: the ids of `late`."""
+        name = (record.key or b"").decode(errors="replace")
+        if name in late:
+            self._before[name] += 1
+
+    def _prompt(self, record: Incoming) -> None:
+        if self._since_ms <= record.timestamp_ms < self._until_ms:
+            self._accepted.setdefault(request_id_of(record))
+
+    def _result(self, record: Incoming) -> None:
+        result = decode_result(record.value)
+        self._ends.add(result)
+        self.result_times_ms.append(record.timestamp_ms)
+        if result.created_ms is not None:
+            self.answered_ms.setdefault(result.request_id, (result.created_ms, record.timestamp_ms))
+        for uri, sha256 in named_by(result):
+            self.named.setdefault(uri, set()).add(sha256)
+
+    def _outcome(self, record: Incoming) -> None:
+        outcome = decode(record.value, Outcome)
+        self._said[outcome.request_id].append(Said(outcome.status, outcome.ended_ms, outcome.reason))
+
+    def _image(self, record: Incoming) -> None:
+        self.paintings.add(decode(record.value, ImageGenerated))
+
+    def _event(self, record: Incoming) -> None:
+        event = decode(record.value, Event)
+        if event.kind == STARTED:
+            told = json.loads(event.detail)
+            stage = event.request_id, int(told["stage"]), str(told["level"])
+            self.paintings.begin(stage, Begun(event.at_ms, str(told["worker"])))
+
+    def _letter(self, _record: Incoming) -> None:
+        self._dead_letters += 1
+
+    _TAKEN: Mapping[str, Callable[["Tally", Incoming], None]] = {
+        PROMPTS: _prompt, PROMPTS_BATCH: _prompt, RESULTS: _result, OUTCOMES: _outcome, IMAGES: _image,
+        EVENTS: _event, DLQ: _letter,
+    }  # fmt: skip
+
+    def figures(self) -> Figures:
+        """What was counted until now."""
+        accepted = self._accepted
+        unended = self._ends.open(accepted)
+        twice, wasted_ms = self.paintings.again()
+        others, others_ms = self.paintings.by_other_jobs()
+        return Figures(
+            accepted=len(accepted),
+            outcomes=dict(Counter(str(r.status) for name, r in self._ends.first.items() if name in accepted)),
+            open=sum(name in self._waiting for name in unended),
+            lost=tuple(name for name in unended if name not in self._waiting),
+            doubled=self._ends.doubled(accepted) | {name: self._ends.count(name) for name in self._before},
+            failed={name: r.reason for name, r in self._ends.first.items() if name in accepted and _has_failed(r)},
+            late_commits=tuple(name for name in accepted if self._is_late(name)),
+            late_outcomes=sum(len(self._contrary(name)) for name in accepted),
+            painted=self.paintings.counts()[0],
+            painted_twice=twice,
+            painted_anew=others,
+            wasted_s=(wasted_ms + others_ms) / 1000,
+            begun_in_vain=self.paintings.in_vain(),
+            dead_letters=self._dead_letters,
+            unreadable=dict(self._unreadable),
+        )
+
+    def _is_late(self, name: str) -> bool:
+        """Whether the result was made of an outcome with another one before it; the ledger's own ends are of none."""
+        result, said = self._ends.first.get(name), self._said.get(name, [])
+        made_of = result and Said(result.status, result.ended_ms, result.reason)
+        return made_of in said[1:] and made_of != said[0]
+
+    def _contrary(self, name: str) -> list[Said]:
+        result = self._ends.first.get(name)
+        if result is None:
+            return []
+        return [said for said in self._said.get(name, []) if said.status != result.status]
+
+
+def _has_failed(result: Result) -> bool:
+    return result.status is Status.FAILED
+
+
+def named_by(result: Result) -> Collection[tuple[str, str]]:
+    """URI and hash of every picture that a result names: its answer, and the drafts on its path."""
+    found = {(each.uri, each.sha256) for s in steps_of(result) for each in (s.image, *s.more) if each is not None}
+    if result.image_uri is not None:
+        found.add((result.image_uri, result.image_sha256 or ""))
+    return found
+
+
+TOPICS = (*LANES, CLASSIFIED, IMAGES, OUTCOMES, RESULTS, EVENTS, DLQ)  # the jobs' beside them

@@ -1,0 +1,1 @@
+"""The faults that `pochade chaos` can cause, one kind a file."""

@@ -1,0 +1,64 @@
+"""The object store fails: away or silent for everybody, or a disk that takes no more bytes from one process."""
+
+import ctypes
+import os
+import pathlib
+import resource
+import sys
+
+from replay.verify.chaos.schedule import Fault
+from replay.verify.chaos.world import NotThere, Steps, World
+from streams.settings import Settings
+
+AT_FDCWD, RENAME_EXCHANGE = -100, 2
+CAN_EXCHANGE = sys.platform == "linux"
+
+
+def store_away(world: World, fault: Fault) -> Steps:
+    """The store's folder is a file for a while: nothing can be read or written, and nothing is found to be missing."""
+    folder = pathlib.Path(world.settings.store.folder)
+    aside = folder.with_name(f"{folder.name}.{fault.number}")
+    aside.touch()
+    exchange(folder, aside)
+    try:
+        yield fault.lasts_ms / 1000
+    finally:
+        exchange(folder, aside)
+        aside.unlink()
+    return f"the store was away for {fault.lasts_ms / 1000:.1f} s"
+
+
+def store_hangs(world: World, fault: Fault) -> Steps:
+    """The store refuses nothing and answers nobody: whoever reads or writes a picture waits until it is over."""
+    mark = hang_mark(world.settings)
+    mark.touch()
+    try:
+        yield fault.lasts_ms / 1000
+    finally:
+        mark.unlink(missing_ok=True)
+    return f"the store answered nobody for {fault.lasts_ms / 1000:.1f} s"
+
+
+def hang_mark(settings: Settings) -> pathlib.Path:
+    """The file that is there while the store hangs."""
+    return settings.home / "store-hangs"
+
+
+def disk_full(world: World, fault: Fault) -> Steps:
+    """No file that a process writes may grow: what a full disk does, to its pictures and its log alike."""
+    child = world.child(fault.target)
+    was = resource.prlimit(child.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(child.pid, resource.RLIMIT_FSIZE, (0, was[1]))
+    try:
+        yield fault.lasts_ms / 1000
+    finally:
+        if child.poll() is None:
+            resource.prlimit(child.pid, resource.RLIMIT_FSIZE, was)
+    return f"no bytes written by {fault.target} for {fault.lasts_ms / 1000:.1f} s"
+
+
+def exchange(one: pathlib.Path, other: pathlib.Path) -> None:
+    """Two names change places, so that no moment shows neither. Raises NotThere where the system cannot."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if not CAN_EXCHANGE or libc.renameat2(AT_FDCWD, os.fsencode(one), AT_FDCWD, os.fsencode(other), RENAME_EXCHANGE):
+        raise NotThere(f"cannot exchange {one} and {other}: {os.strerror(ctypes.get_errno())}")

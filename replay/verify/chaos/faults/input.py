@@ -1,0 +1,59 @@
+"""Faults of input: requests again, old records again in another order, cancels, prompts that break an engine."""
+
+from replay.verify.chaos.schedule import Fault
+from replay.verify.chaos.world import LOOK_S, NotThere, Steps, World
+from schemas.record import Incoming
+from schemas.topics import CLASSIFIED, IMAGES, OUTCOMES
+
+REPEATED, OLD = 8, 60  # requests published again; records of other topics written again
+MOMENTS = (CLASSIFIED, "jobs.", IMAGES, OUTCOMES)  # how a topic's name begins
+AMBUSH_S = 10.0
+
+
+def repeat(world: World, fault: Fault) -> Steps:
+    """Requests published a second time, ended ones among them, the last ones first."""
+    if not world.asked:
+        raise NotThere("no request by then")
+    some = fault.draw().sample(list(world.asked), k=min(REPEATED, len(world.asked)))
+    for name in reversed(some):
+        world.client.submit(world.asked[name])
+        yield 0.0
+    return f"{len(some)} requests again, {sum(name in world.ended for name in some)} of which had ended"
+
+
+def replay(world: World, fault: Fault) -> Steps:
+    """Records of inner topics written again in a random order, as a lost commit would have them read again."""
+    kept = list(world.old)
+    some = fault.draw().sample(kept, k=min(OLD, len(kept)))
+    if not some:
+        raise NotThere("no record was kept by then")
+    world.again(some)
+    yield 0.0
+    topics = sorted({each.topic for each in some})
+    return f"{len(some)} old records again, of {', '.join(topics)}"
+
+
+def cancel(world: World, fault: Fault) -> Steps:
+    """A request is cancelled at the worst moment: as it is routed, to be painted, painted, or said to have ended."""
+    moment, met = fault.draw().choice(MOMENTS), list[str]()
+
+    def ambush(record: Incoming) -> None:
+        if not met and record.topic.startswith(moment) and world.is_open(record):
+            met.append((record.key or b"").decode())
+            world.client.cancel(met[0], "chaos")
+
+    world.ambushes.append(ambush)
+    try:
+        for _ in range(round(AMBUSH_S / LOOK_S)):
+            yield LOOK_S
+            if met:
+                return f"cancelled {met[0]} when it lay on {moment}"
+    finally:
+        world.ambushes.remove(ambush)
+    raise NotThere(f"nothing came on {moment}")
+
+
+def requested(_world: World, fault: Fault) -> Steps:
+    """Nothing to do here: a request of the schedule is the fault."""
+    yield fault.lasts_ms / 1000
+    return "by a request's own prompt or options"

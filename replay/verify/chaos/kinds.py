@@ -1,0 +1,73 @@
+"""Every kind of fault by name, and the deck from which a run draws."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from replay.verify.chaos.faults import broker, clocks, cluster, disks, input, plans, processes
+from replay.verify.chaos.schedule import Card
+from replay.verify.chaos.world import Do
+
+KINDS: Mapping[str, Do] = {
+    "kill": processes.kill,
+    "restart": processes.restart,
+    "freeze": processes.freeze,
+    "last-worker": processes.last_worker,
+    "join": processes.join,
+    "second": processes.second,
+    "broker": broker.kill,
+    "broker-restart": broker.restart,
+    "broker-freeze": broker.freeze,
+    "exit": input.requested,
+    "hang": input.requested,
+    "slow": input.requested,
+    "repeat": input.repeat,
+    "replay": input.replay,
+    "cancel": input.cancel,
+    "flap": plans.flap,
+    "store": disks.store_away,
+    "store-hangs": disks.store_hangs,
+    "disk": disks.disk_full,
+    "skew": clocks.skew,
+}
+ROLES = ("classifier", "router", "discriminator", "ledger", "planner")  # one process each, beside the workers
+TWINS = tuple(f"{role}-2" for role in ROLES)  # the second of each, where there are several brokers
+
+STARTED = (5000.0, 12_000.0)  # ms: long enough to join, and to have work in hand
+
+
+def kinds(brokers: int) -> Mapping[str, Do]:
+    """What may go wrong in a run with so many brokers."""
+    return KINDS if brokers == 1 else {**KINDS, **cluster.KINDS}
+
+
+def deck(workers: Sequence[str], session_ms: int, *, can_exit: bool, brokers: int = 1) -> list[Card]:
+    """All that may go wrong but for what comes once. `session_ms`: silence until a member's partitions move on;
+    `can_exit`: engine `chaos`."""
+    cards = _deck(workers, session_ms, can_exit=can_exit)
+    if brokers == 1:
+        return cards
+    others = [card for card in cards if card.kind not in cluster.KINDS]
+    return [*(_of_twin(card) if card.kind == "restart" else card for card in others), *cluster.cards()]
+
+
+def _of_twin(card: Card) -> Card:
+    """A role's second process in place of its first."""
+    return replace(card, target=f"{card.target}-2") if card.target in ROLES else card
+
+
+def _deck(workers: Sequence[str], session_ms: int, *, can_exit: bool) -> list[Card]:
+    session = float(session_ms)
+    frozen = (1.2 * session, 2.5 * session)
+    cards = [Card(kind=kind, target=name) for kind in ("kill", "restart") for name in (*ROLES, *workers)]
+    cards += [Card(kind="freeze", target=name, lasts_ms=frozen) for name in (*ROLES, *workers)]
+    cards += [Card(kind="second", target=role, lasts_ms=STARTED) for role in ("planner", "router", "ledger")]
+    cards += [Card(kind="skew", target=role, lasts_ms=(3000, 8000)) for role in ("router", "ledger", workers[0])]
+    cards += [Card(kind="disk", target=name, lasts_ms=(1000, 4000)) for name in workers[:1]]
+    cards += [Card(kind="broker", lasts_ms=(0, 2000)), Card(kind="broker", lasts_ms=(0, 2000))]
+    cards += [Card(kind="broker-restart", lasts_ms=(0, 2000)), Card(kind="broker-freeze", lasts_ms=frozen)]
+    cards += [Card(kind="last-worker", lasts_ms=(session, 3 * session)), Card(kind="flap", lasts_ms=(2000, 6000))]
+    cards += [Card(kind="join", lasts_ms=STARTED), Card(kind="join", lasts_ms=(500, 2000))]
+    cards += [Card(kind="store", lasts_ms=(1000, 4000)), Card(kind="store-hangs", lasts_ms=frozen)]
+    cards += [Card(kind="slow"), Card(kind="repeat"), Card(kind="replay")]
+    cards += [Card(kind="cancel") for _ in range(3)]
+    return [*cards, Card(kind="exit"), Card(kind="hang")] if can_exit else cards

@@ -1,0 +1,119 @@
+"""What a chaos run was asked for, and the deployment that follows from it: a home, a broker and topics of its own."""
+
+import datetime
+import pathlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from planner.policies import JUDGES_ALL
+from replay.local.deployment import own_deployment
+from replay.local.processes import RoleProcess, role_process
+from replay.verify.chaos.launching import stallable
+from streams.broker import jars as broker_jars
+from streams.broker.embedded import kafka_home
+from streams.settings import Settings
+
+ENGINES = {"profile": ("chaos", "chaos"), "diffusers": ("diffusers", "tiny")}  # -> engine, catalog
+SESSION_MS = 3000
+# above the longest job, frozen or without a store for a while; a request that hangs costs a worker as much, five times
+JOB_LIMITS_S = {"profile": 30.0, "diffusers": 240.0}
+DRAIN_S = 10.0
+RATES = {"profile": 8.0, "diffusers": 2.0}  # per second
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChaosOptions:
+    """What `pochade chaos` was asked for."""
+
+    requests: int
+    faults: int
+    seed: int
+    engine: str
+    rate_rps: float | None
+    workers: int
+    brokers: int = 1
+    policy: str | None
+    only: tuple[str, ...] = ()  # kinds of faults; none: all
+    report: pathlib.Path | None
+    is_kept: bool
+
+    @property
+    def rate(self) -> float:
+        """Requests per second."""
+        return self.rate_rps or RATES[self.engine]
+
+    @property
+    def span_ms(self) -> float:
+        """From the first request to the last."""
+        return 1000 * self.requests / self.rate
+
+    @property
+    def worker_ids(self) -> list[str]:
+        """Of the workers that are there from the beginning."""
+        return [f"worker-{number}" for number in range(1, self.workers + 1)]
+
+    def again(self, home: pathlib.Path) -> str:
+        """The command that runs the same again."""
+        rate = "" if self.rate_rps is None else f" --rate {self.rate_rps:g}"
+        only = "".join(f" --only {kind}" for kind in self.only)
+        brokers = "" if self.brokers == 1 else f" --brokers {self.brokers}"
+        policy = "" if self.policy is None else f" --policy {self.policy}"
+        return (
+            f"pochade --home {home} chaos --requests {self.requests} --faults {self.faults} --seed {self.seed} "
+            f"--engine {self.engine} --workers {self.workers}{brokers}{policy}{only}{rate}"
+        )
+
+
+def run_name(options: ChaosOptions) -> str:
+    """Of a run that begins now."""
+    return f"{datetime.datetime.fromtimestamp(time.time(), datetime.UTC):%m%d-%H%M%S}-{options.seed}"
+
+
+def deployment_of(settings: Settings, options: ChaosOptions, name: str) -> Settings:
+    """Settings of a run in HOME/chaos/NAME, whose broker is nobody else's: it will be killed."""
+    home = settings.home.expanduser().resolve() / "chaos" / name
+    engine, catalog = ENGINES[options.engine]
+    kafka = settings.kafka.model_copy(update={"bootstrap_servers": "", "session_timeout_ms": SESSION_MS})
+    own = own_deployment(
+        settings.model_copy(update={"home": home, "kafka": kafka, "drain_s": DRAIN_S}),
+        f"chaos-{options.seed}",
+        catalog=catalog,
+        engine=engine,
+        policy=options.policy or JUDGES_ALL,
+        workers=options.workers + 2,  # guests come
+    )
+    changes = {
+        "worker": own.worker.model_copy(update={"job_limit_s": JOB_LIMITS_S[options.engine]}),
+        "store": own.store.model_copy(update={"folder": str(home / "images"), "url": ""}),
+    }
+    return own.model_copy(update=changes)
+
+
+def on_cluster(own: Settings, bootstrap: str) -> Settings:
+    """The settings of a run on several brokers of its own, which are a configured cluster to its roles."""
+    return own.model_copy(update={"kafka": own.kafka.model_copy(update={"bootstrap_servers": bootstrap})})
+
+
+def share_jars(settings: Settings, own: Settings) -> None:
+    """Kafka's jars of the usual home, if they are there, so that they are not fetched again."""
+    jars, wanted = broker_jars.folder(kafka_home(settings)), kafka_home(own)
+    wanted.mkdir(parents=True, exist_ok=True)
+    link = wanted / jars.name
+    if jars.is_dir() and not link.exists():
+        link.symlink_to(jars)
+
+
+def processes_of(
+    mark: pathlib.Path, options: Sequence[str], workers: Sequence[str], *, with_twins: bool = False
+) -> list[RoleProcess]:
+    """Every role a process, so that each can die alone; their store hangs while the file `mark` is there.
+
+    `with_twins`: two of each.
+    """
+    from replay.verify.chaos.kinds import ROLES, TWINS
+
+    roles = [role_process(role, [role], options, {}) for role in ROLES]
+    roles += [role_process(twin, [role], options, {}) for role, twin in zip(ROLES, TWINS, strict=True) if with_twins]
+    painters = [role_process(worker, ["worker"], options, {"worker.id": worker}) for worker in workers]
+    return [stallable(each, mark) for each in (*roles, *painters)]

@@ -1,0 +1,129 @@
+"""One chaos run: a deployment, numbered requests, faults meanwhile, the audit in the end."""
+
+import pathlib
+import shutil
+import time
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
+
+from replay.demo import state_of
+from replay.load.driver import TICK_S, Driver
+from replay.local.hosting import Hosted, epoch_ms, follow
+from replay.local.readiness import PaintedView
+from replay.local.supervisor import Patience
+from replay.reports.progress import Teller
+from replay.verify.audit.reading import Audited, audit
+from replay.verify.chaos import recovery
+from replay.verify.chaos.doing import Faults
+from replay.verify.chaos.faults import cluster
+from replay.verify.chaos.faults.disks import hang_mark
+from replay.verify.chaos.garbage import collect
+from replay.verify.chaos.kinds import deck, kinds
+from replay.verify.chaos.options import SESSION_MS, ChaosOptions, deployment_of, on_cluster, processes_of, share_jars
+from replay.verify.chaos.schedule import LAST, Fault, draw_faults, draw_requests, killers, ordinary, with_last
+from replay.verify.chaos.story import report_of
+from replay.verify.chaos.world import World
+from schemas.topics import IMAGES
+from streams.broker.cluster import BrokerCluster
+from streams.broker.embedded import kafka_home
+from streams.catalogs.simulated import load
+from streams.kafka.consumer import Follower
+from streams.kafka.producer import KafkaRecordProducer
+from streams.operator.client import RequestClient
+from streams.settings import Settings
+
+TIRELESS = Patience(restarts=100_000, first_s=0.5, most_s=1.0)  # what an orchestrator does with a dead role
+
+
+ONCE = 0.8  # share of a run of several brokers after which one is lost for good, as the last fault
+
+
+def _faults(options: ChaosOptions, *, can_exit: bool) -> list[Fault]:
+    cards = deck(options.worker_ids, SESSION_MS, can_exit=can_exit, brokers=options.brokers)
+    chosen = [card for card in cards if not options.only or card.kind in options.only]
+    has_last = options.brokers > 1 and options.faults > 0 and (not options.only or cluster.LOST in options.only)
+    count = options.faults - has_last if chosen else 0
+    last = ONCE if options.brokers > 1 else LAST
+    faults = draw_faults(chosen, count, options.span_ms, options.seed, last) if count else []
+    return with_last(faults, cluster.LOST, options.span_ms, ONCE, options.seed) if has_last else faults
+
+
+class ChaosRun:
+    """`run` may be called once."""
+
+    def __init__(
+        self, settings: Settings, inherited: Settings, options: ChaosOptions, name: str, teller: Teller
+    ) -> None:
+        self._options, self._teller, self._usual, self._name = options, teller, settings, name
+        self.settings = deployment_of(settings, options, name)
+        self._cluster = BrokerCluster(kafka_home(self.settings), options.brokers) if options.brokers > 1 else None
+        if self._cluster is not None:
+            self.settings = on_cluster(self.settings, self._cluster.bootstrap)
+        self._faults = _faults(options, can_exit=self.settings.worker.engine == "chaos")
+        self._due = draw_requests(f"chaos-{name}", options.requests, options.rate, options.seed, self._faults)
+        make = partial(processes_of, hang_mark(self.settings), with_twins=options.brokers > 1)
+        self._hosted = Hosted(self.settings, inherited, options.worker_ids, teller, make, TIRELESS)
+
+    def run(self) -> dict[str, Any]:
+        """The report. Raises PochadeError: what could not be started or read, and what to do."""
+        share_jars(self._usual, self.settings)
+        pathlib.Path(self.settings.store.folder).mkdir(parents=True, exist_ok=True)
+        began_s = time.time()
+        with ExitStack() as stack:
+            if self._cluster is not None:
+                self._teller.phase(f"starting {self._options.brokers} brokers")
+                stack.callback(self._cluster.stop_all)
+                self._cluster.start_all()
+            self._hosted.start(stack)
+            producer = KafkaRecordProducer(self.settings)
+            stack.callback(producer.close)
+            client = stack.enter_context(RequestClient(self.settings, producer))
+            world = World(self._hosted, client, producer, self._cluster)
+            world.start(stack, sorted(load(self.settings.catalog, self.settings.published).variants))
+            world.painting = self._hosted.ready.serving
+            self._hosted.warm_up(client, f"warm-up-{self._name}", self._options.seed)
+            driver = Driver(self._due, world.submit, epoch_ms)
+            follow(client, driver, stack)
+            stack.callback(client.follow(lambda result: world.ended.add(result.request_id)).close)
+            faults, start_ms = self._break(driver, world, stack)
+            self._teller.phase("stopping all roles")
+            self._hosted.roles.stop()
+            self._teller.phase("reading everything again")
+            found = self._audit(driver, start_ms)
+            left = collect(self.settings)
+        recovered = recovery.of(
+            found.tally, faults, SESSION_MS, self.settings.worker.job_limit_s, accepted_ms=world.accepted_ms,
+            written_again=len(world.doubled), killers=killers(self._due),
+            ordinary=ordinary(self._due), brokers=self._options.brokers,
+        )  # fmt: skip
+        return report_of(
+            self._options, found, faults, recovered, left,
+            endings=self._hosted.roles.endings, start_ms=start_ms, seconds=time.time() - began_s,
+        )  # fmt: skip
+
+    def _audit(self, driver: Driver, start_ms: float) -> Audited:
+        """From the first request on: what warmed the deployment up lies before."""
+        return audit(self.settings, since_ms=int(start_ms), asked=driver.accepted(), orphan_ms=0)
+
+    def _break(self, driver: Driver, world: World, stack: ExitStack) -> tuple[Faults, float]:
+        """Requests and faults until both are over, or nothing moves any more."""
+        painted, faults = PaintedView(), Faults(self._faults, kinds(self._options.brokers), world)
+        stack.callback(Follower(self.settings, [IMAGES], painted.on_record).start().close)
+        stack.callback(faults.close)
+        start_ms = epoch_ms()
+        while not (driver.is_finished() and faults.are_over):
+            driver.publish_due()
+            for note in faults.tick(start_ms, epoch_ms()):
+                self._teller.note(note)
+            self._hosted.look_after()
+            self._teller.state(state_of(driver, painted, (0, 0)))
+            if faults.are_over and driver.is_stuck():
+                self._teller.note("nothing has moved for two minutes: giving up waiting")
+                break
+            time.sleep(TICK_S)
+        return faults, start_ms
+
+    def clear(self) -> None:
+        """Delete what the run left on the disk."""
+        shutil.rmtree(self.settings.home, ignore_errors=True)

@@ -1,0 +1,116 @@
+"""Which faults come when, as a function of the seed, and the numbered requests that they meet."""
+
+import dataclasses
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from replay.load.driver import Due, schedule
+from replay.load.prompts import builtin_prompts
+from replay.traces import constant
+from replay.traces.trace import Row, Wish
+from schemas.messages import PaintOptions
+
+FIRST, LAST = 0.04, 0.9  # share of the run within which faults begin
+# a prompt that begins so ends the process of the engine `chaos`, or keeps it from ever coming back
+EXIT, HANG = "!exit", "!hang"
+SLOW = Wish(options=PaintOptions(model="heavy", steps=200, n=8))  # 6 s of one worker in the catalog `chaos`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One thing that goes wrong."""
+
+    number: int
+    at_ms: float  # since the first request
+    kind: str  # of `replay/verify/chaos/kinds.py`
+    target: str  # a process, a role; "" where the kind needs none, or chooses when it comes
+    lasts_ms: float
+    dice: int  # seed of whatever else it draws
+
+    def draw(self) -> random.Random:
+        """Its own dice, the same whenever it is asked."""
+        return random.Random(self.dice)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """A fault that may come: what, to whom, how long at least and at most."""
+
+    kind: str
+    target: str = ""
+    lasts_ms: tuple[float, float] = (0.0, 0.0)
+
+
+def draw_faults(deck: Sequence[Card], count: int, span_ms: float, seed: int, last: float = LAST) -> list[Fault]:
+    """`count` faults over a run of `span_ms`, until its share `last`: each card of the deck comes before any again."""
+    assert deck, "no fault to choose from"
+    dice = random.Random(f"faults/{seed}")
+    cards: list[Card] = []
+    while len(cards) < count:
+        cards += dice.sample(list(deck), k=len(deck))
+    times = sorted(dice.uniform(FIRST, last) * span_ms for _ in range(count))
+    return [
+        Fault(
+            number=number,
+            at_ms=round(at_ms),
+            kind=card.kind,
+            target=card.target,
+            lasts_ms=round(dice.uniform(*card.lasts_ms)),
+            dice=dice.getrandbits(32),
+        )
+        for number, (at_ms, card) in enumerate(zip(times, cards[:count], strict=True))
+    ]
+
+
+def with_last(faults: Sequence[Fault], kind: str, span_ms: float, share: float, seed: int) -> list[Fault]:
+    """These and one more of a kind that comes once, when `share` of the run is over."""
+    dice = random.Random(f"{kind}/{seed}").getrandbits(32)
+    once = Fault(number=len(faults), at_ms=round(share * span_ms), kind=kind, target="", lasts_ms=0, dice=dice)
+    return [*faults, once]
+
+
+def draw_requests(name: str, count: int, rate_rps: float, seed: int, faults: Sequence[Fault]) -> list[Due]:
+    """Numbered requests at a rate: most are plain, some have a deadline, several pictures or no hurry.
+
+    A fault whose kind is a request (`exit`, `hang`, `slow`) is the first one at its time or later.
+    """
+    plain = schedule(name, builtin_prompts(count, seed), constant(rate_rps, count), seed)
+    dice = random.Random(f"requests/{seed}")
+    mixed = [dataclasses.replace(due, row=_mixed(due.row, dice)) for due in plain]
+    for fault in faults:
+        if fault.kind in REQUESTED:
+            number = next((n for n, due in enumerate(plain) if due.offset_ms >= fault.at_ms), count - 1)
+            mixed[number] = dataclasses.replace(plain[number], row=_asked(fault, plain[number].row))
+    return mixed
+
+
+PROMPTED = {"exit": EXIT, "hang": HANG}
+REQUESTED = (*PROMPTED, "slow")
+
+
+def _asked(fault: Fault, row: Row) -> Row:
+    begins = PROMPTED.get(fault.kind)
+    return row._replace(prompt=f"{begins} {row.prompt}") if begins else row._replace(wish=SLOW)
+
+
+def _mixed(row: Row, dice: random.Random) -> Row:
+    drawn, slack_ms = dice.random(), dice.uniform(3_000, 15_000)
+    if drawn < 0.1:
+        return row._replace(slack_ms=round(slack_ms))
+    if drawn < 0.2:
+        return row._replace(wish=Wish(tier="batch"))
+    if drawn < 0.25:
+        return row._replace(wish=Wish(options=PaintOptions(n=2)))
+    return row
+
+
+def ordinary(requests: Sequence[Due]) -> set[str]:
+    """Ids of the requests that asked for nothing special: how soon they are answered tells how well things go."""
+    plain = {due.request_id for due in requests if due.row.wish == Wish() and due.row.slack_ms is None}
+    return plain - killers(requests)
+
+
+def killers(requests: Sequence[Due]) -> set[str]:
+    """Ids of the requests that end the process which paints them."""
+    return {due.request_id for due in requests if (due.row.prompt or "").startswith(tuple(PROMPTED.values()))}

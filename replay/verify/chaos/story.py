@@ -1,0 +1,66 @@
+"""The report of a chaos run: one JSON object, and the sentence that makes a run fail."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from replay.local.deployment import versions
+from replay.verify.audit.figures import told, verdict
+from replay.verify.audit.reading import Audited
+from replay.verify.chaos.doing import Faults
+from replay.verify.chaos.options import ChaosOptions
+from replay.verify.chaos.recovery import Recovery, too_slow
+
+
+def report_of(
+    options: ChaosOptions,
+    found: Audited,
+    faults: Faults,
+    recovery: Recovery,
+    orphans_left: int,
+    *,
+    endings: Mapping[str, int],
+    start_ms: float,
+    seconds: float,
+) -> dict[str, Any]:
+    """Everything that is known of a run; `broken` is None when every promise was kept.
+
+    What was `too_slow` breaks none: the machine has a part in it.
+    """
+    counted = told(found.figures, found.pictures)
+    said = verdict(found.figures, found.pictures), _open(found), _again(found, recovery), _left(orphans_left)
+    broken = [each for each in said if each]
+    return {
+        "seed": options.seed,
+        "engine": options.engine,
+        "rate_rps": options.rate,
+        "workers": options.workers,
+        "brokers": options.brokers,
+        **counted,
+        "orphans": found.pictures.orphans if found.pictures else 0,
+        "orphans_left": orphans_left,
+        "recovery": asdict(recovery),
+        "too_slow": too_slow(recovery),
+        "faults": [doing.report(start_ms) for doing in faults.begun],
+        "endings": dict(endings),
+        "seconds": round(seconds, 1),
+        "versions": versions(),
+        "broken": "; ".join(broken) or None,
+    }
+
+
+def _open(found: Audited) -> str | None:
+    """A run is over when everything has ended: what is open then is as bad as lost."""
+    count = found.figures.open
+    return f"{count} requests have not ended, two minutes after the last thing moved" if count else None
+
+
+def _again(found: Audited, recovery: Recovery) -> str | None:
+    """Work is repeated only for what ran as a process ended: without faults none is."""
+    count, most = found.figures.painted_twice, recovery.painted_twice_limit
+    told = f"{recovery.running_at_kills} that ran as processes ended, {recovery.written_again} written again"
+    return f"{count} jobs were painted twice, more than {most:g} ({told})" if count > most else None
+
+
+def _left(orphans: int) -> str | None:
+    return f"{orphans} orphans are left after they were collected" if orphans else None

@@ -1,0 +1,139 @@
+"""What a fault can touch: processes, the broker, the topics, the store, and what the run knows by now."""
+
+import os
+import signal
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import TypeVar
+
+from replay.local.hosting import Hosted
+from replay.local.processes import Child, RoleProcess, role_process
+from replay.verify.chaos.schedule import Fault
+from schemas.errors import PochadeError
+from schemas.messages import GenerateRequest
+from schemas.record import Delivered, Incoming, Outgoing
+from schemas.topics import CLASSIFIED, IMAGES, OUTCOMES, jobs_topic
+from streams.broker.cluster import BrokerCluster
+from streams.kafka.consumer import Follower
+from streams.kafka.producer import KafkaRecordProducer
+from streams.operator.client import RequestClient
+from streams.settings import Settings
+
+T = TypeVar("T")
+Ambush = Callable[[Incoming], None]  # acts, in the thread that reads, on the record that it waits for
+Steps = Generator[float, None, str]  # seconds to wait before the next step; in the end, what was done
+
+KEPT = 500  # records of a run that an old one is taken from
+LOOK_S = 0.05
+STOP_S = 12.0  # for a process that is told to end
+
+
+class NotThere(PochadeError):
+    """What a fault wanted to meet is not there now."""
+
+
+class World:
+    """Everything here but `beside` is called by the thread that starts processes (Linux's rule for their end)."""
+
+    def __init__(
+        self,
+        hosted: Hosted,
+        client: RequestClient,
+        producer: KafkaRecordProducer,
+        cluster: BrokerCluster | None = None,
+    ) -> None:
+        """`cluster`: of a run with several brokers."""
+        self.hosted, self.client, self.producer, self.cluster = hosted, client, producer, cluster
+        self.settings: Settings = hosted.settings
+        self.processes: dict[str, RoleProcess] = {each.name: each for each in hosted.processes}
+        self.asked: dict[str, GenerateRequest] = {}
+        self.ended: set[str] = set()
+        self.old: deque[Incoming] = deque(maxlen=KEPT)
+        self.painting: Callable[[], dict[str, str]] = lambda: {}  # worker -> variant
+        self.accepted_ms: list[float] = []  # when a broker that had ended accepted connections again
+        self.doubled: set[str] = set()  # open requests whose records were written again
+        self.ambushes: list[Ambush] = []
+        self._threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="fault")
+
+    def start(self, stack: ExitStack, variants: Sequence[str]) -> None:
+        """Keep records that may be written again; until `stack` closes."""
+        stack.callback(self._threads.shutdown, wait=False, cancel_futures=True)
+        topics = [CLASSIFIED, IMAGES, OUTCOMES, *(jobs_topic(variant, 1).name for variant in variants)]
+        stack.callback(Follower(self.settings, topics, self._hear, since_ms=None).start().close)
+
+    def _hear(self, record: Incoming) -> None:
+        self.old.append(record)
+        for ambush in tuple(self.ambushes):
+            ambush(record)
+
+    def submit(self, request: GenerateRequest) -> Future[Delivered]:
+        """As the client does; what was asked for is remembered."""
+        self.asked[request.request_id] = request
+        return self.client.submit(request)
+
+    def is_open(self, record: Incoming) -> bool:
+        """Whether a record is about one of our requests, which has not ended."""
+        name = (record.key or b"").decode(errors="replace")
+        return name in self.asked and name not in self.ended
+
+    def again(self, records: Sequence[Incoming]) -> None:
+        """Write records as they were read, those of jobs and outcomes to their own partition."""
+        self.doubled |= {(each.key or b"").decode() for each in records if self.is_open(each)}
+        for each in records:
+            self.producer.send(
+                Outgoing(
+                    topic=each.topic, key=each.key, value=each.value, headers=each.headers, partition=each.partition
+                )
+            )
+
+    def child(self, name: str) -> Child:
+        """A process that runs. Raises NotThere."""
+        child = self.hosted.roles.child(name)
+        if child is None:
+            raise NotThere(f"{name} was not running")
+        return child
+
+    def join(self, name: str, roles: Sequence[str]) -> RoleProcess:
+        """Start one process more."""
+        own = {"worker.id": name} if list(roles) == ["worker"] else {}
+        process = role_process(name, roles, self.hosted.options, own)
+        self.hosted.roles.add(process)
+        return process
+
+    def leave(self, name: str, number: signal.Signals = signal.SIGTERM) -> Iterator[float]:
+        """End a process for good, or until it is added again."""
+        child = self.hosted.roles.hold(name)
+        if child.poll() is None:
+            os.kill(child.pid, number)
+        yield from awaited(child)
+
+    def back(self, process: RoleProcess) -> None:
+        """Start again what has left, unless another fault has done so."""
+        if self.hosted.roles.is_held(process.name):
+            self.hosted.roles.add(process)
+
+    def beside(self, act: Callable[[], T]) -> Generator[float, None, T]:
+        """Something that blocks, while everything else goes on. Raises what it raises."""
+        future = self.aside(act)
+        while not future.done():
+            yield LOOK_S
+        return future.result()
+
+    def aside(self, act: Callable[[], T]) -> "Future[T]":
+        """Something that blocks, in a thread of its own."""
+        return self._threads.submit(act)
+
+
+def awaited(child: Child, most_s: float = STOP_S) -> Iterator[float]:
+    """Until a process has ended; one that does not is killed."""
+    waited_s = 0.0
+    while child.poll() is None:
+        if waited_s >= most_s:
+            child.kill()
+        waited_s += LOOK_S
+        yield LOOK_S
+
+
+Do = Callable[[World, Fault], Steps]

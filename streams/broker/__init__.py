@@ -1,0 +1,1 @@
+"""The embedded Kafka broker and its schema registry."""

@@ -1,0 +1,181 @@
+"""The broker of a deployment: a configured Kafka cluster, or one node of Apache Kafka that runs under `home`.
+
+ensure   configured: it must answer         embedded: start it unless it runs, with the schema registry beside it
+find     configured: its address            embedded: the address if it runs
+stop     configured: nothing                embedded: end both processes, keep data and ports
+"""
+
+import base64
+import pathlib
+import uuid
+from dataclasses import dataclass, replace
+
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
+
+from schemas.errors import PochadeError
+from streams.broker import docker, java, probe, registry_server
+from streams.broker import record as broker_record
+from streams.broker.config import Ports, free_ports
+from streams.broker.jars import JavaMissing, Say
+from streams.broker.process import reasons
+from streams.broker.record import Handle, Record
+from streams.settings import Settings
+
+READY_LIMIT_S = 90.0  # a loaded machine took 15 s; recovery after kill -9 adds to it
+FOREIGN_LIMIT_S = 5.0
+CONFIGURE_HINT = "check POCHADE_KAFKA__BOOTSTRAP_SERVERS and, for TLS or a password, [kafka.properties] in pochade.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where clients find the topics and their schemas."""
+
+    bootstrap: str
+    registry_url: str | None  # None: a configured cluster, whose registry is not ours
+
+
+class PortTaken(PochadeError):
+    """Somebody took a port between our look and the broker's start."""
+
+
+def is_foreign(settings: Settings) -> bool:
+    """Whether a cluster is configured, so that nothing is started or stopped here."""
+    return bool(settings.kafka.bootstrap_servers)
+
+
+def kafka_home(settings: Settings) -> pathlib.Path:
+    """The embedded broker's folder, absolute."""
+    return settings.home.expanduser().resolve() / "kafka"
+
+
+def record(settings: Settings) -> Record | None:
+    """What is written about the embedded broker of this home; its processes may be dead."""
+    return None if is_foreign(settings) else broker_record.read(kafka_home(settings))
+
+
+def find(settings: Settings) -> Address | None:
+    """The configured cluster, or the embedded broker if its process lives. Asks nothing over the network."""
+    if is_foreign(settings):
+        return Address(settings.kafka.bootstrap_servers, None)
+    known = record(settings)
+    if known is None or known.broker is None or not known.broker.is_alive():
+        return None
+    return Address(known.bootstrap, known.registry_url)
+
+
+def bootstrap_servers(settings: Settings) -> str:
+    """What clients connect to.
+
+    Raises:
+        PochadeError: none is configured and none runs.
+    """
+    found = find(settings)
+    if found is None:
+        home = settings.home.expanduser().resolve()
+        raise PochadeError(f"no broker in {home}: run `pochade up` or set POCHADE_KAFKA__BOOTSTRAP_SERVERS")
+    return found.bootstrap
+
+
+def ensure(settings: Settings, say: Say = lambda _: None) -> Address:
+    """A broker that answers, started if need be; `say` gets a line for what takes long.
+
+    Raises:
+        JavaMissing: nothing to run it with; the message names the packages.
+        PochadeError: it does not answer, with the reasons and what to do.
+    """
+    if is_foreign(settings):
+        reach(settings)
+        return Address(settings.kafka.bootstrap_servers, None)
+    home = kafka_home(settings)
+    with broker_record.locked(home):
+        retrying = Retrying(retry=retry_if_exception_type(PortTaken), stop=stop_after_attempt(3), reraise=True)
+        running = retrying(_running, home, say)
+    return Address(running.bootstrap, running.registry_url)
+
+
+def reach(settings: Settings) -> None:
+    """Return if the configured cluster answers; of the embedded broker nothing is asked.
+
+    A command asks before its clients do: they would wait for long, and tell less.
+
+    Raises:
+        NotLetIn: the password or a certificate is wrong.
+        Unreachable: nobody answers.
+    """
+    if not is_foreign(settings):
+        return
+    try:
+        probe.probe(probe.client_config(settings.kafka.bootstrap_servers, settings.kafka.properties), FOREIGN_LIMIT_S)
+    except probe.NotLetIn:
+        raise
+    except probe.Unreachable as failure:
+        raise probe.Unreachable(f"{failure}; {CONFIGURE_HINT}") from None
+
+
+def stop(settings: Settings) -> bool:
+    """End the embedded broker and its registry; whether anything ran. Data and ports stay."""
+    known = record(settings)
+    if known is None:
+        return False
+    home = kafka_home(settings)
+    with broker_record.locked(home):
+        known = broker_record.read(home) or known
+        ran = [each for each in (known.registry, known.broker) if each is not None and each.is_alive()]
+        for each in ran:
+            each.stop(java.STOP_LIMIT_S)
+        broker_record.write(home, replace(known, broker=None, registry=None))
+    return bool(ran)
+
+
+def _running(home: pathlib.Path, say: Say) -> Record:
+    known = broker_record.read(home) or Record(cluster_id=_cluster_id(home), ports=free_ports())
+    broker, registry = known.broker, known.registry
+    if broker is None or not broker.is_alive():
+        if registry is not None:
+            registry.stop(java.STOP_LIMIT_S)  # so that its port is free and may stay
+        if not known.ports.all_free():
+            known = replace(known, ports=free_ports())
+        broker, registry = _start(home, known.ports, known.cluster_id, say), None
+        known = replace(known, broker=broker, registry=registry)
+        broker_record.write(home, known)  # before it is ready: if we are killed now, it is found
+    if registry is None or not registry.is_alive():
+        registry = registry_server.start(known.ports.registry, home / "registry.log")
+        known = replace(known, registry=registry)
+        broker_record.write(home, known)
+    try:
+        _wait_until_ready(home, known.bootstrap, broker)
+    except PochadeError:
+        if not broker.is_alive():  # no registry without a broker
+            registry.stop(java.STOP_LIMIT_S)
+        raise
+    registry_server.wait_until_ready(known.registry_url)
+    return known
+
+
+def _start(home: pathlib.Path, ports: Ports, cluster_id: str, say: Say) -> Handle:
+    try:
+        return java.start(home, ports, cluster_id, say)
+    except JavaMissing:
+        if not docker.is_available():
+            raise
+        return docker.start(home, ports, cluster_id, say)
+
+
+def _wait_until_ready(home: pathlib.Path, bootstrap: str, broker: Handle) -> None:
+    try:
+        probe.probe(probe.starting_config(bootstrap), READY_LIMIT_S, broker.is_alive)
+    except probe.Unreachable as failure:
+        if broker.is_alive():
+            raise PochadeError(f"the broker started but is not ready: {failure}; see {home / 'broker.log'}") from None
+        why = reasons(home / "broker.log")
+        kind = PortTaken if "Address already in use" in why or "BindException" in why else PochadeError
+        raise kind(f"the broker ended while starting; {home / 'broker.log'} says:\n{why}") from None
+
+
+def _cluster_id(home: pathlib.Path) -> str:
+    """The id of the data that lies there (`broker.json` may have been deleted), or a new one."""
+    meta = home / "data" / "meta.properties"
+    for line in meta.read_text().splitlines() if meta.exists() else ():
+        if line.startswith("cluster.id="):
+            return line.removeprefix("cluster.id=")
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")

@@ -1,0 +1,1 @@
+"""Files of catalogs, profiles and published figures."""

@@ -1,0 +1,82 @@
+"""Requests from a file: one JSON object a line, or plain text lines; every bad line is told before anything is sent."""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from schemas.errors import InvalidRecord, InvalidRequest
+from schemas.ids import new_request_id
+from schemas.messages import GenerateRequest
+from schemas.record import Incoming
+from schemas.topics import PROMPTS
+from streams.codec.requests import decode_request
+
+TOLD = 10  # bad lines that a message names
+
+
+class InvalidFile(InvalidRequest):
+    """Lines that are no requests, with file and line."""
+
+
+def requests_in(
+    lines: Iterable[str], name: str, *, now_ms: int, max_prompt_bytes: int, defaults: dict[str, Any]
+) -> list[GenerateRequest]:
+    """The requests of a file's lines; blank lines are passed over. `defaults` are fields that a line does not give.
+
+    A line that begins with a brace is JSON with the keys of a request on `prompts`, anything else is a prompt.
+
+    Raises:
+        InvalidFile: which lines are wrong and why; ids that are given twice too.
+    """
+    wrong: list[str] = []
+    requests: list[GenerateRequest] = []
+    first_line: dict[str, int] = {}
+    for number, line in enumerate(lines, 1):
+        text = line.strip().lstrip("\ufeff")
+        if not text:
+            continue
+        try:
+            request = _request(text, now_ms, defaults)
+            _check(request, max_prompt_bytes, first_line)
+        except (InvalidRecord, InvalidRequest) as error:
+            wrong.append(f"{name}:{number}: {error}")
+            continue
+        first_line[request.request_id] = number
+        requests.append(request)
+    if wrong:
+        more = f"\n... and {len(wrong) - TOLD} more" if len(wrong) > TOLD else ""
+        raise InvalidFile(f"nothing was sent: {len(wrong)} bad lines\n" + "\n".join(wrong[:TOLD]) + more)
+    return requests
+
+
+def _request(text: str, now_ms: int, defaults: dict[str, Any]) -> GenerateRequest:
+    given: Any = {"prompt": text}
+    if text.startswith("{"):
+        try:
+            given = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise InvalidRecord(f"not JSON: {error}; a plain prompt may not begin with a brace") from None
+    return request_of({**defaults, **given}, now_ms)
+
+
+def request_of(fields: dict[str, Any], now_ms: int) -> GenerateRequest:
+    """A request from its JSON fields, with an id and a creation time where it names none.
+
+    Raises:
+        InvalidRequest: an unknown field, a value of the wrong type, or an empty id.
+    """
+    if fields.get("request_id") == "":  # on the topic its position would name it; here there is none
+        raise InvalidRequest("request_id must not be empty: leave it out to have one made")
+    fields = {"request_id": new_request_id(), "created_ms": now_ms, **fields}
+    value = json.dumps(fields).encode()  # the rules of `prompts` are applied where they are
+    return decode_request(Incoming(topic=PROMPTS, partition=0, offset=0, timestamp_ms=now_ms, key=None, value=value))
+
+
+def _check(request: GenerateRequest, max_prompt_bytes: int, first_line: dict[str, int]) -> None:
+    size = len(request.prompt.encode())
+    if not request.prompt.strip():
+        raise InvalidRequest('the prompt must not be empty: write one, such as {"prompt": "a red heart"}')
+    if size > max_prompt_bytes:
+        raise InvalidRequest(f"a prompt may have at most {max_prompt_bytes} bytes: got {size}; shorten it")
+    if request.request_id in first_line:
+        raise InvalidRequest(f"request_id {request.request_id!r} is that of line {first_line[request.request_id]} too")

@@ -1,0 +1,87 @@
+"""Requests as producers write them: framed Avro, or one flat JSON object of which only `prompt` is required."""
+
+import dataclasses
+import typing
+from typing import Any
+
+from schemas.errors import InvalidRecord, InvalidRequest, Unknown
+from schemas.ids import request_id_of_record
+from schemas.messages import GenerateRequest, PaintOptions
+from schemas.record import Incoming
+from streams.codec.avro import decode, is_unicode, json_object
+
+OPTIONS = typing.get_type_hints(PaintOptions)
+HINTS = {**typing.get_type_hints(GenerateRequest), **OPTIONS}  # options stand beside the other keys in JSON
+del HINTS["options"]
+LONG = 2**63  # Avro's integers are below
+NO_ID = ("request_id", "")  # as good as none
+WORDS: dict[Any, str] = {
+    str: "a string",
+    int: "an integer",
+    int | None: "an integer or null",
+    float | None: "a number or null",
+    bool: "true or false",
+    tuple[str, ...]: "a list of strings",
+}
+
+
+def decode_request(record: Incoming) -> GenerateRequest:
+    """The request in a record of `prompts`: framed Avro, or one JSON object with the fields of both message types.
+
+    Raises:
+        InvalidRecord: not readable at all.
+        InvalidRequest: readable JSON with an unknown key or a value of the wrong type.
+    """
+    if record.value and record.value[0] == 0:
+        request = decode(record.value, GenerateRequest)
+        return request if request.request_id else dataclasses.replace(request, request_id=request_id_of(record))
+    fields = {name: _checked(name, value) for name, value in json_object(record.value).items()}
+    if "prompt" not in fields:
+        raise InvalidRequest('request field "prompt" is missing: send {"prompt": "a red heart"}')
+    own: dict[str, Any] = {"request_id": request_id_of(record), "created_ms": record.timestamp_ms}
+    own |= {name: value for name, value in fields.items() if name not in OPTIONS and (name, value) != NO_ID}
+    options = PaintOptions(**{name: value for name, value in fields.items() if name in OPTIONS})
+    return GenerateRequest(**own, options=options)
+
+
+def _checked(name: str, value: Any) -> Any:
+    if name not in HINTS:
+        raise InvalidRequest(str(Unknown("request field", name, HINTS)))
+    hint = HINTS[name]
+    if not _fits(value, hint):
+        raise InvalidRequest(f"request field {name!r} must be {WORDS[hint]}: got {value!r:.80}")
+    if isinstance(value, int) and not -LONG <= value < LONG:
+        raise InvalidRequest(f"request field {name!r} must fit into 64 bits: got {value!r:.80}")
+    texts = [value] if isinstance(value, str) else value if isinstance(value, list) else []
+    if not all(is_unicode(text) for text in texts):
+        raise InvalidRequest(f"request field {name!r} must be valid Unicode: it holds half a surrogate pair")
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    if hint == tuple[str, ...]:
+        return isinstance(value, list) and all(isinstance(item, str) for item in value)
+    if hint is bool or isinstance(value, bool):
+        return hint is bool and isinstance(value, bool)  # Python counts true as an integer; we do not
+    return isinstance(value, (int, float, type(None)) if hint == float | None else hint)
+
+
+def request_id_of(record: Incoming) -> str:
+    """The request a record belongs to, readable or not: what its value names, its key, or its own position."""
+    try:
+        if named := _named(record.value):
+            return named
+    except InvalidRecord:
+        pass  # no request: the key decides
+    try:
+        key = (record.key or b"").decode()
+    except UnicodeDecodeError:
+        key = ""
+    return key or request_id_of_record(record.topic, record.partition, record.offset)
+
+
+def _named(value: bytes | None) -> str:
+    if value and value[0] == 0:
+        return decode(value, GenerateRequest).request_id
+    named = json_object(value).get("request_id")
+    return named if isinstance(named, str) and is_unicode(named) else ""

@@ -1,0 +1,121 @@
+"""The topic `schemas`: each release tells there what it writes with, so that older ones can read it meanwhile.
+
+A role and the command line tell their schemas before they write their first record. For an id that is not told there a
+schema registry is asked, if `registry.url` names one; it must have the schemas under the ids of our own file.
+"""
+
+import json
+import logging
+import threading
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any, Protocol
+
+from schemas.avro import Message, subject_of
+from schemas.errors import InvalidRecord, PochadeError
+from schemas.later import LATER, Later
+from schemas.record import Incoming, Outgoing
+from schemas.registry import Registered, latest
+from schemas.topics import SCHEMAS
+from streams.codec.registry_client import open_registry
+from streams.kafka.clients import own_topics, topic_name
+from streams.kafka.consumer import Follower
+from streams.kafka.producer import RecordProducer
+from streams.settings import Settings
+
+log = logging.getLogger(__name__)
+
+START_S = 60  # for reading the topic, which holds some tens of records
+ASK_S = 0.5  # between two looks at what is wanted
+
+
+class SchemaById(Protocol):
+    """What `RegistryClient` offers here."""
+
+    def schema(self, schema_id: int) -> dict[str, Any]:
+        """The Avro schema with this id. Raises PochadeError where there is none."""
+        ...
+
+    def close(self) -> None:
+        """Release the connection."""
+        ...
+
+
+def told(kinds: Iterable[type[Message]] = ()) -> list[Outgoing]:
+    """The records that tell what this release writes: these messages, or all."""
+    subjects = [subject_of(kind) for kind in kinds] or list(latest())
+    return [_record(latest()[subject]) for subject in subjects]
+
+
+def tell(settings: Settings, producer: RecordProducer, kinds: Iterable[type[Message]]) -> None:
+    """Tell what a command writes with, where there is such a topic: roles of an older release may read it.
+
+    Best effort: who may write prompts need not write here. Raises Unreachable where the cluster does not answer.
+    """
+    if topic_name(settings, SCHEMAS) in own_topics(settings):  # writing to one that is not there takes half a minute
+        for record in told(kinds):
+            producer.send(record)
+
+
+def _record(entry: Registered) -> Outgoing:
+    return Outgoing(topic=SCHEMAS, key=str(entry.id).encode(), value=json.dumps(asdict(entry)).encode())
+
+
+def entry_in(record: Incoming) -> Registered:
+    """The version in a record of the topic. Raises InvalidRecord."""
+    try:
+        values = json.loads(record.value or b"")
+        entry = Registered(int(values["id"]), values["subject"], int(values["version"]), values["schema"])
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise InvalidRecord(f"no schema version: {error!r:.200}; starts {(record.value or b'')[:40]!r}") from error
+    if record.key != str(entry.id).encode():
+        raise InvalidRecord(f"the schema with id {entry.id} has the key {record.key!r:.80}, not its id")
+    return entry
+
+
+class KnownSchemas:
+    """Keeps what this process knows of newer releases' schemas up to date."""
+
+    def __init__(self, settings: Settings, later: Later = LATER, registry: SchemaById | None = None) -> None:
+        """`registry`: None: the configured one. Raises PochadeError: a registry's settings that cannot work."""
+        self._later, self._registry = later, registry or open_registry(settings.registry)
+        self._stopping = threading.Event()
+        self._asking = threading.Thread(target=self._ask, name="schema-registry", daemon=True)
+        self._follower = Follower(settings, [SCHEMAS], self.on_record)
+
+    def on_record(self, record: Incoming) -> None:
+        """Take in a record of the topic. Raises InvalidRecord."""
+        entry = entry_in(record)
+        if self._later.tell(entry):
+            log.info("a newer release writes %s under schema id %d", entry.subject, entry.id)
+
+    def start(self) -> "KnownSchemas":
+        """Follow, and return when all that was told is known. Raises PochadeError where the broker is silent."""
+        self._follower.start().wait_caught_up(START_S)
+        if self._registry is not None:
+            self._asking.start()
+        return self
+
+    def close(self) -> None:
+        """Stop."""
+        self._stopping.set()
+        self._follower.close()
+        if self._registry is not None:
+            if self._asking.is_alive():
+                self._asking.join(START_S)
+            self._registry.close()
+
+    def _ask(self) -> None:
+        while not self._stopping.wait(ASK_S):
+            self.ask_registry()
+
+    def ask_registry(self) -> None:
+        """Ask the registry once for each id that somebody wants."""
+        for schema_id in self._later.wanted():
+            try:
+                schema = self._registry.schema(schema_id) if self._registry else {}
+            except PochadeError as error:
+                log.warning("schema id %d is not known: %s", schema_id, error)
+                continue
+            subject = f"{schema.get('namespace', '')}.{schema.get('name', '')}"
+            self._later.tell(Registered(schema_id, subject, 0, schema))

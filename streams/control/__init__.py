@@ -1,0 +1,1 @@
+"""The control topic: plans and operators' orders."""

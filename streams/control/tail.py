@@ -1,0 +1,202 @@
+"""The end of the control topic: the plan and the order in force, without a month of plans before them.
+
+Each plan tells in its headers how far its planner had read the topic, and where the newest order before that lay. So
+whoever begins reads on from there, and that one order. Behind plans that tell nothing, an older release's, all is read.
+"""
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from schemas import topics
+from schemas.errors import InvalidRecord, PochadeError
+from schemas.messages import Plan
+from schemas.record import Incoming
+from streams.broker import embedded
+from streams.codec.avro import decode
+from streams.codec.headers import FACT
+from streams.kafka.clients import client_config, topic_name
+from streams.kafka.consumer import incoming, poll_batch
+from streams.kafka.errors import may_pass, patiently
+from streams.settings import Settings
+
+STEP = 64  # records from the end that are looked at first; doubled until a plan is found
+MOST = 4096  # records that are looked at for a plan that fits
+READ_TO, PIN_AT = "read_to", "pin_at"  # facts in a plan's headers
+NO_PIN = -1
+ANSWER_S = 60
+NEW = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}  # a topic just made
+
+
+class Place(NamedTuple):
+    """How far somebody has read the topic: to before this offset, and where the newest order before it lay."""
+
+    read_to: int = 0
+    pin_at: int = NO_PIN
+
+    def facts(self) -> dict[str, object]:
+        """For a plan's headers."""
+        return {READ_TO: self.read_to, PIN_AT: self.pin_at}
+
+
+class Tail(NamedTuple):
+    """Where to begin, and the order that was in force there."""
+
+    start: int
+    pin: Incoming | None = None
+
+
+def place_in(record: Incoming) -> Place | None:
+    """What a plan's headers tell; None: its planner was of a release that told nothing."""
+    try:
+        return Place(int(record.headers[FACT + READ_TO]), int(record.headers[FACT + PIN_AT]))
+    except (KeyError, ValueError):
+        return None
+
+
+class ControlLog:
+    """Reads pieces of the topic; a context manager, used by one thread."""
+
+    def __init__(self, settings: Settings, within_s: float = ANSWER_S) -> None:
+        embedded.reach(settings)
+        self._prefix, self._name = settings.kafka.prefix, topic_name(settings, topics.PLAN)
+        self._until_s = time.monotonic() + within_s
+        self._consumer = Consumer(
+            {
+                **client_config(settings),
+                "group.id": f"{settings.kafka.prefix}.control",  # never used
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "enable.partition.eof": True,
+                "auto.offset.reset": "earliest",
+                "fetch.wait.max.ms": 10,  # at the end the answer is empty: the default waits for half a second first
+            }
+        )
+
+    def __enter__(self) -> "ControlLog":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._consumer.close()
+
+    def span(self) -> tuple[int, int]:
+        """The first offset, and the one after the last. Raises PochadeError."""
+        where = TopicPartition(self._name, 0)
+
+        def ask() -> tuple[int, int]:
+            first, end = self._consumer.get_watermark_offsets(where, timeout=ANSWER_S / 6)
+            return first, end
+
+        try:
+            low, high = patiently(ask, max(0.1, self._until_s - time.monotonic()), NEW)
+        except KafkaException as error:
+            raise self._failed(error.args[0]) from error
+        return low, high
+
+    def _failed(self, error: KafkaError) -> PochadeError:
+        return PochadeError(f"could not read {self._name}: {error.str()}")
+
+    def read(self, start: int, end: int, most: int | None = None) -> list[Incoming]:
+        """The committed records from `start` to before `end`, or the first `most` of them.
+
+        Raises:
+            PochadeError: the broker does not answer in time, or refuses.
+        """
+        found: list[Incoming] = []
+        self._consumer.assign([TopicPartition(self._name, 0, start)])
+        while time.monotonic() < self._until_s:
+            for message in poll_batch(self._consumer, most or 500, 0.1):
+                error = message.error()
+                if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                    if not may_pass(error):
+                        raise self._failed(error)
+                    continue
+                if error is not None or (message.offset() or 0) >= end:
+                    return found
+                found.append(incoming(message, self._prefix))
+                if most is not None and len(found) >= most:
+                    return found
+        raise PochadeError(f"could not read {self._name} from offset {start} on in time: is the broker reachable?")
+
+
+def tail(log: ControlLog, fits: Callable[[Plan], bool]) -> Tail:
+    """Where a role begins, so that it meets the newest plan that fits its catalog, and the order in force.
+
+    Raises as `ControlLog`.
+    """
+    low, high = log.span()
+    back, seen = STEP, high
+    place: Place | None = None
+    while seen > low:
+        seen = max(low, high - back)
+        plans = [(record, plan) for record in log.read(seen, high) if (plan := _plan_in(record)) is not None]
+        place = next((place_in(record) for record, _ in reversed(plans)), None)
+        if plans and place is None:  # of an older release
+            return Tail(low)
+        fitting = next((record.offset for record, plan in reversed(plans) if fits(plan)), None)
+        if place is not None and (fitting is not None or back >= MOST):
+            start = max(low, min(place.read_to, high if fitting is None else fitting))
+            return Tail(start, _order(log, place, low, start))
+        back *= 2
+    return Tail(low)
+
+
+def _order(log: ControlLog, place: Place, low: int, start: int) -> Incoming | None:
+    """None also where a newer order has taken its place: that lies behind."""
+    if not low <= place.pin_at < start:
+        return None
+    found = log.read(place.pin_at, place.pin_at + 1, 1)
+    return found[0] if found and found[0].key == topics.PIN_KEY.encode() else None
+
+
+def newest(log: ControlLog) -> Plan | None:
+    """The newest plan; None: there is none. Raises as `ControlLog`."""
+    low, high = log.span()
+    start, back = high, STEP
+    while start > low:
+        start = max(low, high - back)
+        if plans := [plan for record in log.read(start, high) if (plan := _plan_in(record)) is not None]:
+            return max(plans, key=lambda plan: plan.version)
+        back *= 2
+    return None
+
+
+def plan_of(log: ControlLog, version: int) -> Plan | None:
+    """The first plan of this version; None: there is none. Versions rise, so that a few records are enough.
+
+    Raises as `ControlLog`.
+    """
+    low, end = log.span()
+    found: Plan | None = None
+    while low < end:
+        middle = (low + end) // 2
+        offset, plan = _first_plan(log, middle, end)
+        if plan is None or plan.version >= version:
+            found = plan if plan is not None and plan.version == version else found
+            end = middle
+        else:
+            low = offset + 1
+    return found
+
+
+def _first_plan(log: ControlLog, start: int, end: int) -> tuple[int, Plan | None]:
+    while start < end:
+        records = log.read(start, end, STEP)
+        for record in records:
+            if (plan := _plan_in(record)) is not None:
+                return record.offset, plan
+        if not records:
+            break
+        start = records[-1].offset + 1
+    return end, None
+
+
+def _plan_in(record: Incoming) -> Plan | None:
+    if record.key != topics.PLAN_KEY.encode() or not record.value:
+        return None
+    try:
+        return decode(record.value, Plan)
+    except InvalidRecord:  # whoever follows the topic says so
+        return None

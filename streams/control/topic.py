@@ -1,0 +1,138 @@
+"""The control topic: reads plans and operators' orders, writes an order."""
+
+import getpass
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from confluent_kafka import KafkaException, Message, TopicPartition
+
+from schemas import topics
+from schemas.errors import InvalidRecord, PochadeError
+from schemas.messages import Pin, Plan
+from schemas.record import Incoming, Outgoing
+from streams import metrics
+from streams.broker import embedded
+from streams.codec.avro import decode, encode
+from streams.codec.headers import stamp
+from streams.codec.schema_topic import tell
+from streams.kafka.barrier import Barrier, open_reader, read_past
+from streams.kafka.clients import topic_name
+from streams.kafka.consumer import Follower, incoming, now_ms
+from streams.kafka.producer import KafkaRecordProducer, send_all
+from streams.settings import Settings
+
+log = logging.getLogger(__name__)
+
+READ_TIMEOUT_S = 60
+WRITE_TIMEOUT_S = 15
+NO_PLAN = "no plan has been published: is a planner running? (`pochade serve planner`)"
+
+OnPlan = Callable[[Plan], object]
+OnPin = Callable[[Pin | None], None]  # an operator's order; None: there is none any more
+
+
+def take_in(record: Incoming, on_plan: OnPlan, on_pin: OnPin) -> None:
+    """Hand over what a record of the control topic says."""
+    if record.key == topics.PIN_KEY.encode():
+        pin = decode(record.value, Pin) if record.value else None
+        on_pin(pin if pin and (pin.policy or pin.plan_version) else None)
+    elif record.key == topics.PLAN_KEY.encode() and record.value:
+        on_plan(decode(record.value, Plan))
+
+
+def read_control(
+    settings: Settings,
+    on_plan: OnPlan,
+    on_pin: OnPin = lambda _: None,
+    *,
+    since_ms: int = 0,
+    within_s: float = READ_TIMEOUT_S,
+) -> None:
+    """Hand over what lies on the control topic now, in order, from a moment on (0: all of it).
+
+    Raises:
+        PochadeError: the broker does not answer in time.
+    """
+    embedded.reach(settings)
+    on_record = partial(take_in, on_plan=on_plan, on_pin=on_pin)
+    follower = Follower(settings, [topics.PLAN], on_record, since_ms=since_ms).start()
+    try:
+        follower.wait_caught_up(within_s)
+    finally:
+        follower.close()
+
+
+def read_plans(settings: Settings, on_plan: OnPlan, start: int, barrier: Barrier) -> None:
+    """Hand over the plans from an offset to a barrier, which whoever may write plans has written.
+
+    Raises:
+        PochadeError: the broker does not answer in time.
+    """
+
+    def on_records(messages: Sequence[Message]) -> None:
+        for message in messages:
+            try:
+                take_in(incoming(message, settings.kafka.prefix), on_plan, lambda _: None)
+            except InvalidRecord:
+                metrics.UNUSABLE.labels(topics.PLAN).inc()
+                log.exception("a record of %s cannot be used", topics.PLAN)
+
+    reader = open_reader(settings, "plans")
+    try:
+        read_past(reader, TopicPartition(topic_name(settings, topics.PLAN), 0, start), barrier, on_records)
+    except KafkaException as error:
+        raise PochadeError(f"cannot read the plans of {settings.kafka.prefix}: {error.args[0].str()}") from error
+    finally:
+        reader.close()
+
+
+def plan_of_version(settings: Settings, version: int) -> Plan:
+    """The plan of this version that readers obeyed. Raises PochadeError as `of_version`, or for a silent broker."""
+    plans: list[Plan] = []
+    read_control(settings, plans.append)
+    return of_version(plans, version)
+
+
+def of_version(plans: Sequence[Plan], version: int) -> Plan:
+    """The first plan of this version, which is the one that readers obeyed.
+
+    Raises:
+        PochadeError: there is none, with those that there are.
+    """
+    for plan in plans:
+        if plan.version == version:
+            return plan
+    if not plans:
+        raise PochadeError(NO_PLAN)
+    versions = [plan.version for plan in plans]
+    raise PochadeError(
+        f"there is no plan {version}: the topic holds {min(versions)} to {max(versions)}; "
+        "see them with `pochade plan history`"
+    )
+
+
+def order(
+    settings: Settings, policy: str = "", parameters: Mapping[str, float] | None = None, plan_version: int = 0
+) -> None:
+    """Write an operator's order: a policy, or a plan to go back to; neither: the configured policy plans again.
+
+    Raises:
+        PochadeError: the broker does not take it in time.
+    """
+    now = now_ms()
+    pin = Pin(
+        policy=policy,
+        parameters=dict(parameters or {}),
+        by=getpass.getuser(),
+        created_ms=now,
+        plan_version=plan_version,
+    )
+    headers = stamp({}, kind="Pin", source="operator", subject=topics.PIN_KEY, time_ms=now)
+    record = Outgoing(topic=topics.PLAN, key=topics.PIN_KEY.encode(), value=encode(pin), headers=headers)
+    producer = KafkaRecordProducer(settings)
+    try:
+        tell(settings, producer, (Pin,))
+        send_all(producer, [record], WRITE_TIMEOUT_S)
+    finally:
+        producer.close()

@@ -1,0 +1,1 @@
+"""Runs a role's logic as a Faust agent."""

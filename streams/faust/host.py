@@ -1,0 +1,284 @@
+"""Runs a role's logic as a faust-streaming agent under the rules that keep records (facts: kafka-real 1.4 and 9).
+
+One record at a time, up to IN_FLIGHT results on their way to the broker, and a record acked only when everything
+written because of it is acknowledged, in input order. Nothing escapes the agent: what the logic cannot serve, what
+cannot be decoded, and what no topic takes goes to the dlq, and the next record is served. Results go through the shared
+idempotent producer, never Faust's own.
+"""
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+import os
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import Any, Protocol
+
+from faust.types import EventT, StreamT
+
+from schemas.errors import PochadeError, UnknownSchema
+from schemas.record import Delivered, Incoming, Outgoing
+from schemas.topics import EVENTS, full_name
+from streams import logs, metrics
+from streams.codec.schema_wait import AGAIN_S, SchemaWait
+from streams.faust.consumer import App
+from streams.faust.record_sets import Undecoded
+from streams.faust.security import faust_options
+from streams.kafka.clients import client_config
+from streams.kafka.producer import DeliveryFailed, RecordProducer, RecordTooLarge, size_of
+from streams.kafka.topic_limits import LIMITS, SENDS_ALONE
+from streams.security.security import security_of
+from streams.settings import Settings
+
+log = logging.getLogger(__name__)
+
+IN_FLIGHT = 64  # measured: 3,770 records/s at 64, 627/s when each ack is awaited
+RESEND_WAITS_S = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0)  # before each resend: 16 s for what passes by itself
+REFUSALS = 16  # of one record's answers for their size; each halves the dead letter
+TELL_S = 0.1  # between two lines about bad input
+METADATA_MS = 1000  # a broker that is just back names no topics yet, and the group's leader would assign none of them
+LOOP_ANSWER_S = 2  # an event loop that is silent for longer serves nobody
+
+Sent = tuple[Outgoing, Future[Delivered]]
+Unacked = tuple[EventT[bytes], Incoming, list[Sent]]
+
+
+class StreamLogic(Protocol):
+    """A role that reads one topic. `on_record` decides; `on_error` says what to write when it raised."""
+
+    role: str
+    source: str  # topic without prefix
+
+    async def on_record(self, record: Incoming) -> Sequence[Outgoing]: ...
+
+    def on_delivered(self, record: Outgoing, delivered: Delivered) -> None: ...
+
+    def on_undelivered(self, record: Outgoing) -> None:
+        """It is never written: its topic takes none of its size. `on_error` is asked next."""
+        ...
+
+    def on_error(self, record: Incoming, error: Exception) -> Sequence[Outgoing]: ...
+
+
+class AgentHost:
+    """One Faust app (its own group) around one `StreamLogic`."""
+
+    def __init__(self, settings: Settings, logic: StreamLogic, producer: RecordProducer) -> None:
+        self._settings, self._logic, self._producer = settings, logic, producer
+        self._slots = asyncio.Semaphore(IN_FLIGHT)
+        self._unacked: asyncio.Queue[Unacked] = asyncio.Queue()
+        self._told_s = -TELL_S  # when bad input was last logged
+        self._words = logs.LastError("aiokafka", "faust", "mode")
+        self._schemas = SchemaWait(logic.role)
+        self._loop: asyncio.AbstractEventLoop | None = None  # once the app has started fully
+        self.app = _app(settings, logic.role)
+        topic = self.app.topic(
+            full_name(settings.kafka.prefix, logic.source), key_serializer="raw", value_serializer="raw"
+        )
+        self.app.agent(topic, name=f"{settings.kafka.prefix}.{logic.role}", concurrency=1)(self._serve)
+        self.app.task(self._acknowledge)
+
+    async def _serve(self, stream: StreamT[bytes]) -> None:
+        async for event in stream.noack().events():
+            record = _incoming(event, self._settings.kafka.prefix)
+            await self._slots.acquire()  # first: nothing may come between a decision and its sends
+            with logs.serving(record):
+                records = await self._decide(record)
+            metrics.RECORDS.labels(self._logic.role).inc()
+            self._unacked.put_nowait((event, record, [(r, self._producer.send(r)) for r in records]))
+
+    async def _decide(self, record: Incoming) -> Sequence[Outgoing]:
+        try:
+            if isinstance(record.value, Undecoded):
+                raise record.value.error
+            return _writable(await self._readable(record))
+        except Exception as error:
+            self._tell(record, error)
+            return self._refusal(record, error)
+
+    async def _readable(self, record: Incoming) -> Sequence[Outgoing]:
+        """The logic's answer, once the schema of the record is known; those behind it wait too.
+
+        Where the partition moves, or the process ends, the whole group waits for the record in hand: it goes to its
+        topic's end again, where a newer member may read it.
+        """
+        try:
+            while True:
+                try:
+                    return await self._logic.on_record(record)
+                except UnknownSchema as error:
+                    if not self._schemas.waits(record, error):
+                        raise
+                if self.is_rebalancing() or self.app.should_stop:
+                    metrics.FALLBACKS.labels(self._logic.role, "sent-back").inc()
+                    return [Outgoing(topic=record.topic, key=record.key, value=record.value, headers=record.headers)]
+                await asyncio.sleep(AGAIN_S)
+        finally:
+            self._schemas.ends()
+
+    def _tell(self, record: Incoming, error: Exception) -> None:
+        """Log it; of bad input, which is counted and lies on the dlq, a line now and then and no traceback: a flood of
+        it must not cost more than it takes to serve good records."""
+        is_bad_input = isinstance(error, logs.CITING)
+        now_s = time.monotonic()
+        if is_bad_input and now_s - self._told_s < TELL_S:
+            return
+        self._told_s = now_s
+        told = self._logic.role, record.topic, record.partition, record.offset, type(error).__name__, error
+        log.error("%s cannot serve %s/%d@%d: %s: %s", *told, exc_info=None if is_bad_input else error)
+
+    def _refusal(self, record: Incoming, error: Exception) -> Sequence[Outgoing]:
+        """What the logic answers to its own failure. A record that breaks that too is shown to it ever barer."""
+        plain = dataclasses.replace(record, headers={})
+        empty = dataclasses.replace(plain, value=None)
+        for shown in (record, plain, empty, dataclasses.replace(empty, key=None)):
+            try:
+                return _writable(self._logic.on_error(shown, error))
+            except Exception:
+                log.exception("%s cannot even refuse it; trying with less of it", self._logic.role)
+                metrics.FALLBACKS.labels(self._logic.role, "refusal").inc()
+        return []
+
+    @property
+    def role(self) -> str:
+        """Whom it hosts."""
+        return self._logic.role
+
+    def is_rebalancing(self) -> bool:
+        """Whether its partitions are about to move: who waits now keeps the whole group waiting."""
+        return bool(self.app.rebalancing)
+
+    def not_ready(self) -> str:
+        """Why it reads nothing yet; any thread may ask."""
+        return self._schemas.why if self._loop else f"joins its group{self._words.told()}"
+
+    def not_alive(self) -> str:
+        """Why only a new process helps; any thread but the loop's own may ask."""
+        if self._loop is None or self._loop.is_closed():  # starting, or stopped and soon gone
+            return ""
+        answer = asyncio.run_coroutine_threadsafe(asyncio.sleep(0), self._loop)
+        try:
+            answer.result(LOOP_ANSWER_S)
+        except TimeoutError:
+            answer.cancel()
+            return f"the event loop did not answer within {LOOP_ANSWER_S} s"
+        return "the Faust app has crashed" if self.app.crashed else ""
+
+    async def _acknowledge(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        while True:
+            event, record, sent = await self._unacked.get()
+            for each in sent:
+                await self._written(record, each)
+            event.ack()
+            self._slots.release()
+
+    async def _written(self, record: Incoming, sent: Sent) -> None:
+        """Wait for one acknowledgement, or for that of the answer where the topic never takes what was sent."""
+        refused: list[Sent] = [sent]
+        for _ in range(REFUSALS):
+            again: list[Sent] = []
+            for outgoing, future in refused:
+                try:
+                    await self._delivered(outgoing, future)
+                except RecordTooLarge as error:
+                    again = self._sent_instead(record, outgoing, error)
+                    break  # the answer is one: the rest of what it replaces is not waited for
+            if not again:
+                return
+            refused = again
+        log.critical("%s cannot write why it serves %s/%d@%d not; going on", self._logic.role, *_place(record))
+        metrics.FALLBACKS.labels(self._logic.role, "letter-lost").inc()
+
+    def _sent_instead(self, record: Incoming, refused: Outgoing, error: RecordTooLarge) -> list[Sent]:
+        self._logic.on_undelivered(refused)
+        metrics.FALLBACKS.labels(self._logic.role, "refused-size").inc()
+        self._tell(record, error)
+        if refused.topic == EVENTS:  # a note beside what counts
+            return []
+        return [(each, self._producer.send(each)) for each in self._refusal(record, error)]
+
+    async def _delivered(self, record: Outgoing, future: Future[Delivered]) -> None:
+        """Wait until it is written, as often as it takes. Raises RecordTooLarge."""
+        for sends, wait_s in enumerate(RESEND_WAITS_S, 1):
+            try:
+                # a report that is already here must not cost a turn of the loop
+                delivered = future.result() if future.done() else await asyncio.wrap_future(future)
+                self._logic.on_delivered(record, delivered)
+                return
+            except RecordTooLarge:
+                await self._ask_limits()
+                if size_of(record) > LIMITS.of(record.topic) or sends > SENDS_ALONE:
+                    LIMITS.refused(record)
+                    raise
+                log.exception("%s writes a record again, without company", self._logic.role)
+            except DeliveryFailed:
+                log.exception("%s writes a record again in %g s", self._logic.role, wait_s)
+            metrics.RESENDS.labels(self._logic.role).inc()
+            await asyncio.sleep(wait_s)
+            future = self._producer.send(record)
+        # going on would ack what is not written; the restarted process reads the record again
+        sends = len(RESEND_WAITS_S)
+        log.critical("%s gives up after %d sends to %s; ending the process", self._logic.role, sends, record.topic)
+        os._exit(70)
+
+    async def _ask_limits(self) -> None:
+        with contextlib.suppress(PochadeError):  # then what is known has to do
+            await asyncio.to_thread(LIMITS.ask, self._settings)
+
+
+def _place(record: Incoming) -> tuple[str, int, int]:
+    return record.topic, record.partition, record.offset
+
+
+def _writable(records: Sequence[Outgoing]) -> Sequence[Outgoing]:
+    for record in records:
+        LIMITS.check(record)
+    return records
+
+
+def _app(settings: Settings, role: str) -> App:
+    session_s = settings.kafka.session_timeout_ms / 1000
+    datadir = settings.home / "faust" / f"{role}-{os.getpid()}"  # one a process; nothing is kept in it
+    datadir.mkdir(parents=True, exist_ok=True)
+    config = client_config(settings)
+    addresses = config["bootstrap.servers"].split(",")
+    return App(
+        f"{settings.kafka.prefix}.{role}",
+        broker=[f"kafka://{address}" for address in addresses],
+        autodiscover=False,
+        web_enabled=False,
+        datadir=str(datadir),
+        store="memory://",
+        topic_disable_leader=True,
+        topic_allow_declare=False,
+        stream_wait_empty=True,
+        stream_buffer_maxsize=256,
+        consumer_auto_offset_reset="earliest",
+        broker_session_timeout=session_s,
+        broker_heartbeat_interval=session_s / 3,
+        broker_request_timeout=session_s * 5,
+        broker_commit_interval=0.5,
+        broker_max_poll_records=500,
+        consumer_metadata_max_age_ms=METADATA_MS,
+        producer_acks=-1,
+        producer_linger=0,
+        **faust_options(security_of(config)),
+    )
+
+
+def _incoming(event: EventT[Any], prefix: str) -> Incoming:
+    message = event.message
+    headers = message.headers
+    pairs = headers.items() if isinstance(headers, dict) else headers or []
+    return Incoming(
+        topic=message.topic.removeprefix(prefix + "."),
+        partition=message.partition,
+        offset=message.offset,
+        timestamp_ms=round((message.timestamp or 0) * 1000),
+        key=message.key,
+        value=message.value,
+        headers={name: value or b"" for name, value in pairs},
+    )

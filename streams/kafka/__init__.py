@@ -1,0 +1,1 @@
+"""Clients of Kafka: admin, consumers, producers, transactions, groups and offsets."""

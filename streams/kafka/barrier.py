@@ -1,0 +1,136 @@
+"""The end of a partition, for a writer who has fenced all others: a record of its own, and reading until beyond it.
+
+What a consumer is told as the end is the end of the log of whoever answers. A leader that was frozen and thaws answers
+with its old log for a moment: of 909 recoveries beside 40 frozen leaders 9 missed acknowledged records. A record that
+was acknowledged after the fence lies behind everything that the former writer committed, so that an end before it is
+no end. It is written in a transaction that is aborted: no reader of committed records ever sees it.
+
+Readers that have fenced nobody cannot do this: what they take for the end is only what they have seen so far.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import (
+    TIMESTAMP_LOG_APPEND_TIME,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+
+from streams import metrics
+from streams.kafka.clients import client_config
+from streams.kafka.consumer import poll_batch
+from streams.kafka.errors import may_pass
+from streams.settings import Settings
+
+KEY = b"barrier"  # a compacted topic takes no record without a key
+SILENT_S = 30.0  # without a record, until whoever was to answer is taken for gone
+ANSWER_S = 5.0
+BATCH = 2000
+PREFETCHED_KB = 8_192  # of values that wait in the client: its own default, 64 MB, for each of several partitions
+
+OnRecords = Callable[[Sequence[Message]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """Where the record lies, and when the broker took it."""
+
+    offset: int
+    at_ms: int
+    is_brokers_time: bool = True  # else the topic keeps its writers' times (`message.timestamp.type`)
+
+
+def write_barrier(producer: Producer, topic: str, partition: int, limit_s: float) -> Barrier:
+    """After `init_transactions`: all that former holders of the id committed lies before it.
+
+    Raises:
+        KafkaException: the broker did not take it in time.
+    """
+    told: list[tuple[KafkaError | None, Message]] = []
+    producer.begin_transaction()
+    producer.produce(topic, None, KEY, partition=partition, on_delivery=lambda *report: told.append(report))
+    producer.flush(limit_s)
+    producer.abort_transaction(limit_s)
+    if not told:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"{topic}/{partition} took no record in {limit_s:g} s"))
+    error, message = told[0]
+    if error is not None:
+        raise KafkaException(error)
+    kind, at_ms = message.timestamp()
+    return Barrier(message.offset() or 0, at_ms, kind == TIMESTAMP_LOG_APPEND_TIME)
+
+
+def open_reader(settings: Settings, name: str) -> Consumer:
+    """A consumer of committed records without a group, for `read_past` and `read_to_end`."""
+    config: dict[str, Any] = {
+        **client_config(settings),
+        "group.id": f"{settings.kafka.prefix}.{name}",  # never used: no commits, no membership
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "isolation.level": "read_committed",
+        "auto.offset.reset": "earliest",
+        "fetch.wait.max.ms": 10,  # at the end the answer is empty: the default waits for half a second first
+        "queued.max.messages.kbytes": PREFETCHED_KB,
+    }
+    return Consumer(config)
+
+
+def read_past(consumer: Consumer, start: TopicPartition, barrier: Barrier, on_records: OnRecords) -> None:
+    """Hand over all committed records from `start` to the barrier, in batches; those behind it may come too.
+
+    Raises:
+        KafkaException: what does not pass by itself, or nothing came for long.
+    """
+    _read(consumer, start, barrier.offset, on_records)
+
+
+def read_to_end(consumer: Consumer, start: TopicPartition, on_records: OnRecords) -> None:
+    """Hand over committed records from `start` to what whoever answers takes for the end. Raises as `read_past`."""
+    _read(consumer, start, -1, on_records)
+
+
+def _read(consumer: Consumer, start: TopicPartition, beyond: int, on_records: OnRecords) -> None:
+    consumer.assign([start])
+    heard_s = time.monotonic()
+    while True:
+        messages = poll_batch(consumer, BATCH, 1)
+        records = [message for message in messages if message.error() is None]
+        if records:
+            heard_s = time.monotonic()
+            on_records(records)
+        if any(_is_past(message, beyond) for message in messages):
+            return
+        if not records:
+            _ask_who_leads(consumer, start.topic)
+        if time.monotonic() - heard_s > SILENT_S:
+            what = f"{start.topic}/{start.partition} was silent for {SILENT_S:g} s before its end"
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, what))
+
+
+def _ask_who_leads(consumer: Consumer, topic: str) -> None:
+    """It may be another broker by now; by itself the client asks every five minutes."""
+    try:
+        consumer.list_topics(topic, timeout=ANSWER_S)
+    except KafkaException as error:
+        if not may_pass(error.args[0]):
+            raise
+
+
+def _is_past(message: Message, beyond: int) -> bool:
+    """Whether nothing up to there can follow. Raises KafkaException: an error that does not pass."""
+    error = message.error()
+    if error is not None and error.code() != KafkaError._PARTITION_EOF:
+        if may_pass(error):
+            return False
+        raise KafkaException(error)
+    is_past = (message.offset() or 0) > beyond
+    if error is not None and not is_past:
+        metrics.STALE_ENDS.inc()
+    return is_past and (error is not None or beyond >= 0)

@@ -1,0 +1,131 @@
+"""How far a consumer group has come on a topic, asked without joining it.
+
+A consumer that is never subscribed asks, not the admin's client: the admin's ends its process (a segmentation fault,
+librdkafka 2.4 to 2.16, issue 5040) where the group's coordinator moves between its question and the answer.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from streams.kafka.clients import ANSWER_LIMIT_S, client_config
+from streams.kafka.errors import Client, partitions_of, patiently
+from streams.settings import Settings
+
+HAS_MEMBERS = {KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION, KafkaError.STALE_MEMBER_EPOCH}
+
+
+class Unread(NamedTuple):
+    """What a group has not committed of a partition: the offsets from `start` to below `end`."""
+
+    start: int
+    end: int
+
+
+class Asked(Client, Protocol):
+    """What a Consumer with the group's id tells."""
+
+    def committed(self, partitions: list[TopicPartition], timeout: float) -> list[TopicPartition]: ...
+    def get_watermark_offsets(self, partition: TopicPartition, timeout: float) -> tuple[int, int]: ...
+    def offsets_for_times(self, partitions: list[TopicPartition], timeout: float) -> list[TopicPartition]: ...
+    def commit(self, offsets: list[TopicPartition], asynchronous: bool) -> object: ...
+
+
+def unread(settings: Settings, topic: str, group: str) -> dict[int, Unread]:
+    """partition -> what is there of it and not committed, empty ones left out; all of it for a group that never was.
+
+    Raises KafkaException: the cluster does not answer in time, or there is no such topic.
+    """
+    with asking(settings, group) as client:
+        partitions = _partitions(client, topic)
+        begins = committed(client, partitions, ANSWER_LIMIT_S)  # before the ends, which only grow
+        ends = ends_of(client, partitions)
+    spans = {partition: Unread(max(begins[partition], first), end) for partition, (first, end) in ends.items()}
+    return {partition: span for partition, span in spans.items() if span.start < span.end}
+
+
+def positions(settings: Settings, topic: str, group: str) -> dict[int, int]:
+    """partition -> the offset that a group goes on from, 0 where it has committed none.
+
+    Raises KafkaException: the cluster does not answer in time, or there is no such topic.
+    """
+    with asking(settings, group) as client:
+        return committed(client, _partitions(client, topic), ANSWER_LIMIT_S)
+
+
+def refresh(settings: Settings, topic: str, group: str) -> int:
+    """Commit again what a group has committed, so that Kafka goes on keeping it: it drops the offsets of a group a
+    week after its last member left. How many partitions; 0 for one that has members, which are left alone.
+
+    Raises KafkaException: the cluster does not answer in time, or there is no such topic.
+    """
+    with asking(settings, group) as client:
+        found = [each for each in _committed(client, _partitions(client, topic), ANSWER_LIMIT_S) if each.offset >= 0]
+        return len(found) if found and commit_alone(client, found) else 0
+
+
+def commit_alone(client: Asked, offsets: list[TopicPartition]) -> bool:
+    """Commit for a group without members; whether it has none. Raises KafkaException: the cluster does not answer."""
+    try:
+        client.commit(offsets=offsets, asynchronous=False)
+    except KafkaException as error:
+        if error.args[0].code() in HAS_MEMBERS:
+            return False
+        raise
+    return True
+
+
+def uncommitted(client: Asked, topic: str) -> list[int]:
+    """The partitions of which the client's group has committed nothing. Raises KafkaException."""
+    found = _committed(client, _partitions(client, topic), ANSWER_LIMIT_S)
+    return [each.partition for each in found if each.offset < 0]
+
+
+@contextlib.contextmanager
+def asking(settings: Settings, group: str) -> Iterator[Asked]:
+    """A client with the id of a group that it does not join."""
+    # offsets and ends as they are, also while a transaction that will move them is open
+    client = Consumer({**client_config(settings), "group.id": group, "isolation.level": "read_uncommitted"})
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def _partitions(client: Asked, topic: str) -> list[TopicPartition]:
+    return [TopicPartition(topic, partition) for partition in partitions_of(client, topic, ANSWER_LIMIT_S)]
+
+
+def ends_of(client: Asked, partitions: list[TopicPartition]) -> dict[int, tuple[int, int]]:
+    """partition -> first and last offset; a topic made a moment ago may have no leader yet, or be unknown there."""
+
+    def look(partition: TopicPartition) -> tuple[int, int]:
+        return patiently(
+            lambda: client.get_watermark_offsets(partition, timeout=ANSWER_LIMIT_S),
+            ANSWER_LIMIT_S,
+            {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION},
+        )
+
+    return {partition.partition: look(partition) for partition in partitions}
+
+
+def committed(client: Asked, partitions: list[TopicPartition], limit_s: float) -> dict[int, int]:
+    """partition -> the offset that the client's group goes on from, 0 where it has committed none; all of one topic.
+
+    Raises KafkaException: the cluster does not answer in time, or refuses.
+    """
+
+    return {each.partition: max(0, each.offset) for each in _committed(client, partitions, limit_s)}  # < 0: none
+
+
+def _committed(client: Asked, partitions: list[TopicPartition], limit_s: float) -> list[TopicPartition]:
+    def look() -> list[TopicPartition]:
+        found = client.committed(partitions, timeout=limit_s)
+        for each in found:
+            if each.error is not None:
+                raise KafkaException(each.error)
+        return found
+
+    return patiently(look, limit_s)

@@ -1,0 +1,156 @@
+"""The one producer of every role: idempotent, acks=all, murmur2 keys, each send answered by a future.
+
+Faust's own producer is not idempotent and hashes keys differently (design, section 2), so the Faust roles use this too.
+"""
+
+import contextlib
+import logging
+import os
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import Any, Protocol
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from schemas.errors import PochadeError
+from schemas.record import Delivered, Outgoing
+from schemas.topics import full_name
+from streams.kafka.clients import producer_config
+from streams.settings import Settings
+
+log = logging.getLogger(__name__)
+
+MOST_BYTES = 990_000  # key, value and headers of one record; librdkafka refuses 1,000,000 with its own framing
+HEADER_BYTES = 6  # of a header's two lengths, of names below 64 bytes and values below a megabyte
+TOO_LARGE = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE}
+BUSY = 8  # records on their way from which senders are at it, and serve most reports
+BUSY_PAUSE_S = 0.004
+METADATA_S = 5.0  # to ask for a topic's partitions
+
+
+class DeliveryFailed(PochadeError):
+    """The broker did not take a record within the delivery timeout; it may be sent again."""
+
+
+class RecordTooLarge(DeliveryFailed):
+    """The topic takes no record of this size; sending it again would not help."""
+
+
+def size_of(record: Outgoing) -> int:
+    """Bytes of key, value and headers as a log keeps them, but for the frame that every record has."""
+    headers = sum(HEADER_BYTES + len(name.encode()) + len(value) for name, value in record.headers.items())
+    return len(record.key or b"") + len(record.value or b"") + headers
+
+
+def check_size(record: Outgoing) -> None:
+    """Raise RecordTooLarge for what no topic ever takes; `streams.kafka.topic_limits` knows what each of them takes."""
+    if (size := size_of(record)) > MOST_BYTES:
+        raise RecordTooLarge(f"a record for {record.topic} may have {MOST_BYTES} bytes, headers included: got {size}")
+
+
+class RecordProducer(Protocol):
+    """Writes records. A future resolves when the broker has the record, and only then may its cause be committed."""
+
+    def send(self, record: Outgoing) -> Future[Delivered]:
+        """Queue one record; thread-safe. The future raises DeliveryFailed."""
+        ...
+
+    def close(self) -> None:
+        """Wait for what is queued and release the client."""
+        ...
+
+
+class KafkaRecordProducer:
+    """`RecordProducer` on librdkafka, with a thread that serves delivery reports."""
+
+    def __init__(self, settings: Settings, *, linger_ms: int = 0, extra: dict[str, Any] | None = None) -> None:
+        self._prefix = settings.kafka.prefix
+        config: dict[str, Any] = {
+            **producer_config(settings),
+            "enable.idempotence": True,
+            "acks": "all",
+            "partitioner": "murmur2_random",
+            "linger.ms": linger_ms,
+            **(extra or {}),
+        }
+        self.client = Producer(config)
+        self._stopping = threading.Event()
+        self._outgrown: set[str] = set()  # topics, by full name, that have more partitions than the client knows
+        self._reports = threading.Thread(target=self._serve_reports, name="delivery-reports", daemon=True)
+        self._reports.start()
+
+    def send(self, record: Outgoing) -> Future[Delivered]:
+        future: Future[Delivered] = Future()
+        future.set_running_or_notify_cancel()  # a waiter that gives up must not cancel it under the report's feet
+        arguments: dict[str, Any] = {} if record.partition is None else {"partition": record.partition}
+        while True:
+            try:
+                self.client.produce(
+                    full_name(self._prefix, record.topic),
+                    record.value,
+                    record.key,
+                    headers=list(record.headers.items()),
+                    on_delivery=lambda error, message: self._resolve(future, record, error, message),
+                    **arguments,
+                )
+                self.client.poll(0)  # a busy sender serves the reports itself: no second thread for the lock to go to
+                return future
+            except BufferError:  # the local queue is full: wait for deliveries rather than grow
+                self.client.poll(0.05)
+            except KafkaException as error:
+                future.set_exception(self._failure(record, error.args[0]))
+                return future
+
+    def _serve_reports(self) -> None:
+        while not self._stopping.is_set():
+            if len(self.client) > BUSY:
+                self._stopping.wait(BUSY_PAUSE_S)
+                self.client.poll(0)
+            else:
+                self.client.poll(0.1)
+            while self._outgrown:
+                with contextlib.suppress(KafkaException):  # asked for again at the next failure
+                    self.client.list_topics(self._outgrown.pop(), timeout=METADATA_S)
+
+    def _resolve(self, future: Future[Delivered], record: Outgoing, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            future.set_result(Delivered(partition=message.partition() or 0, offset=message.offset() or 0))
+        else:
+            future.set_exception(self._failure(record, error))
+
+    def _failure(self, record: Outgoing, error: KafkaError) -> DeliveryFailed:
+        _end_if_fatal(error)
+        if error.code() == KafkaError._UNKNOWN_PARTITION:  # new: it would be known by itself minutes later
+            self._outgrown.add(full_name(self._prefix, record.topic))
+        kind = RecordTooLarge if error.code() in TOO_LARGE else DeliveryFailed
+        return kind(f"{record.topic} did not take a record of {size_of(record)} bytes: {error.str()}")
+
+    def close(self) -> None:
+        self.client.flush(30)
+        self._stopping.set()
+        self._reports.join()
+
+
+def _end_if_fatal(error: KafkaError) -> None:
+    """After a fatal error an idempotent producer never writes again: only a new process helps."""
+    if error.fatal():
+        log.critical("the producer cannot go on: %s; ending the process", error.str())
+        os._exit(70)
+
+
+def send_all(producer: RecordProducer, records: Sequence[Outgoing], timeout_s: float = 120) -> list[Delivered]:
+    """Write records and wait until the broker has them all.
+
+    Raises:
+        DeliveryFailed: it did not take one, or told nothing of it for `timeout_s`.
+    """
+    futures = [(record, producer.send(record)) for record in records]
+    return [_delivered(record, future, timeout_s) for record, future in futures]
+
+
+def _delivered(record: Outgoing, future: Future[Delivered], timeout_s: float) -> Delivered:
+    try:
+        return future.result(timeout_s)
+    except TimeoutError:
+        raise DeliveryFailed(f"{record.topic} did not take a record within {timeout_s:g} s") from None

@@ -1,0 +1,205 @@
+"""What `doctor` makes of the facts: one verdict each, and what to do about it."""
+
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from schemas.messages import Heartbeat, Plan
+from schemas.topics import (
+    CLASSIFIED,
+    DAY_MS,
+    ENDED,
+    IMAGES,
+    OUTCOMES,
+    PROMPTS,
+    PROMPTS_BATCH,
+    RESULTS,
+    SEGMENT_MS,
+    SKEW_MS,
+    WINDOW_MS,
+    full_name,
+    jobs_topic,
+)
+from streams.operator.cluster import Found
+from streams.operator.topic_diff import JOBS, Difference
+
+SKEW_WARN_MS = 1000
+DISK_WARN_BYTES = 2**30
+JOINED = (CLASSIFIED, OUTCOMES, RESULTS)
+UPSTREAM = (PROMPTS, PROMPTS_BATCH, CLASSIFIED, IMAGES, OUTCOMES)
+GONE = {"stopped"}
+
+
+class Verdict(StrEnum):
+    """How bad it is."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One thing that was looked at."""
+
+    name: str
+    verdict: Verdict
+    found: str
+    do: str = ""
+
+
+def ok(name: str, found: str) -> Check:
+    """All is well."""
+    return Check(name=name, verdict=Verdict.OK, found=found)
+
+
+def warn(name: str, found: str, do: str) -> Check:
+    """It works, but should be looked at."""
+    return Check(name=name, verdict=Verdict.WARN, found=found, do=do)
+
+
+def fail(name: str, found: str, do: str) -> Check:
+    """Requests are or will be lost, late or refused."""
+    return Check(name=name, verdict=Verdict.FAIL, found=found, do=do)
+
+
+def check_topics(differing: Sequence[Difference]) -> Check:
+    """Whether the topic table is there; a missing topic fails, other differences warn."""
+    if not differing:
+        return ok("topics", "all are there, as the table says")
+    missing = [each.topic for each in differing if each.found == "missing"]
+    if missing:
+        return fail("topics", f"missing: {', '.join(missing)}", "pochade topics create (or `pochade up`)")
+    counts = Counter(each.what for each in differing)
+    named = ", ".join(f"{what} of {count} topics" for what, count in counts.items())
+    return warn("topics", f"not as the table says: {named}", "pochade topics diff")
+
+
+def check_joined(found: Mapping[str, Found]) -> Check:
+    """Whether the topics that the ledger joins by partition have equal counts."""
+    counts = {name: found[name].partitions for name in (*JOINED, ENDED) if name in found}
+    shown = ", ".join(f"{name} {count}" for name, count in counts.items()) or "none exist"
+    if not found.keys() >= set(JOINED) or len(set(counts.values())) != 1:
+        do = "begin with another kafka.prefix, whose topics are made alike: the ledger joins them by partition"
+        return fail("equal partitions", shown, do)
+    return ok("equal partitions", shown)
+
+
+def check_retention(found: Mapping[str, Found]) -> Check:
+    """Whether what has ended is remembered for longer than any record upstream lives, which is a segment longer than it
+    must. Older records are never served again, so that none ends twice: they are lost."""
+    if RESULTS not in found:
+        return fail("retention", "results does not exist", "pochade topics create")
+    kept_ms = max(found[name].retention_ms for name in (RESULTS, ENDED) if name in found)
+    served_ms = min(kept_ms, WINDOW_MS) - SKEW_MS  # the age of what a ledger takes in
+    upstream = [name for name in found if name in UPSTREAM or JOBS.fullmatch(name)]
+    if short := [name for name in upstream if found[name].retention_ms > served_ms]:
+        do = "raise retention.ms of results and ended, or lower theirs"
+        shown = f"{', '.join(short)} keep records for longer than the ledger remembers, {served_ms / DAY_MS:.1f} days"
+        return fail("retention", f"{shown}: older ones are not served", do)
+    late = [name for name in upstream if found[name].retention_ms + found[name].segment_ms > served_ms]
+    if late:
+        do = f"pochade topics diff; set their segment.ms to {SEGMENT_MS}"
+        shown = f"segments of {', '.join(late)} may hold records longer than their retention"
+        return warn("retention", f"{shown}, and than the ledger remembers: it passes them over", do)
+    return ok("retention", "what has ended is remembered for longer than any record before it lives")
+
+
+def check_jobs(found: Mapping[str, Found], workers: Sequence[Heartbeat], prefix: str) -> list[Check]:
+    """Whether each variant's job topic has a partition for each of its workers."""
+    serving: dict[str, int] = {}
+    for beat in workers:
+        if beat.variant:
+            serving[beat.variant] = serving.get(beat.variant, 0) + 1
+    checks = []
+    for variant, count in sorted(serving.items()):
+        topic = found.get(jobs_topic(variant, 1).name)
+        partitions = topic.partitions if topic else 0
+        shown = f"{partitions} partitions for {count} workers"
+        if partitions < count:
+            name = full_name(prefix, jobs_topic(variant, 1).name)
+            do = f"some workers are idle: kafka-topics.sh --alter --topic {name} --partitions {count} (roles may run)"
+            checks.append(fail(f"jobs.{variant}", shown, do))
+        else:
+            checks.append(ok(f"jobs.{variant}", shown))
+    return checks
+
+
+def check_denied(missing: Mapping[str, Sequence[str]]) -> Check:
+    """Whether this user may read and write every topic."""
+    if not missing:
+        return ok("rights", "every topic may be read and written by this user")
+    named = "; ".join(f"{topic}: no {', '.join(rights)}" for topic, rights in sorted(missing.items()))
+    do = "grant them to the user whose roles need them (each role's are in schemas/topics.py)"
+    return (fail if any("DESCRIBE" in rights for rights in missing.values()) else warn)("rights", named, do)
+
+
+def check_clocks(broker_ms: float, workers: Iterable[tuple[int, Heartbeat]], now_ms: int) -> Check:
+    """The broker's clock against ours, and workers whose heartbeats come from the future."""
+    ahead = {beat.worker_id: beat.sent_ms - now_ms for _, beat in workers if beat.sent_ms - now_ms > SKEW_WARN_MS}
+    if abs(broker_ms) > SKEW_WARN_MS or ahead:
+        others = "".join(f"; worker {name} is {ms} ms ahead" for name, ms in ahead.items())
+        do = "run NTP on all machines: deadlines are absolute times"
+        return warn("clocks", f"the broker's is {broker_ms:+.0f} ms from ours{others}", do)
+    return ok("clocks", f"the broker's is {broker_ms:+.0f} ms from ours")
+
+
+def check_heard_clocks(workers: Iterable[tuple[int, Heartbeat]], now_ms: int) -> Check | None:
+    """The broker's clock against those of workers, and what came of it against ours, by heartbeats; None without any.
+
+    For clusters where no topic may be made to ask the broker's time with.
+    """
+    heard = list(workers)
+    if not heard:
+        return None
+    skew_ms = statistics.median(heard_ms - beat.sent_ms for heard_ms, beat in heard)
+    ahead_ms = max(heard_ms for heard_ms, _ in heard) - now_ms
+    told = check_clocks(skew_ms if ahead_ms <= SKEW_WARN_MS else ahead_ms, heard, now_ms)
+    return replace(told, found=f"{told.found} (by heartbeats: no topic may be made to ask the time with)")
+
+
+def check_disk(name: str, folder: str, free_bytes: int) -> Check:
+    """Whether there is a GiB left."""
+    shown = f"{free_bytes / 2**30:.1f} GiB free under {folder}"
+    if free_bytes < DISK_WARN_BYTES:
+        return warn(name, shown, "free some: `pochade gc --dry-run` tells how much pictures would give back")
+    return ok(name, shown)
+
+
+def check_plan(plan: Plan | None, now_ms: int) -> Check:
+    """Whether a plan is in force. It is published when it changes, so its age alone is no fault."""
+    if plan is None:
+        do = "pochade serve planner; routers hold every request until there is a plan"
+        return warn("plan", "none was published", do)
+    return ok("plan", f"version {plan.version} by {plan.policy}, {(now_ms - plan.created_ms) / 1000:.0f} s old")
+
+
+def check_workers(beats: Iterable[tuple[int, Heartbeat]], silent_ms: int, now_ms: int) -> tuple[Check, list[Heartbeat]]:
+    """Who was heard of lately, and the live ones. `beats`: (heard at, the newest heartbeat) of each worker."""
+    live = [beat for heard_ms, beat in beats if now_ms - heard_ms <= silent_ms and beat.state not in GONE]
+    failed = [beat for beat in live if beat.state == "failed"]
+    if failed:
+        named = "; ".join(f"{beat.worker_id}: {beat.detail or 'no reason given'}" for beat in failed)
+        return fail("workers", f"{len(live)} live, failed: {named}", "see the worker's log"), live
+    if not live:
+        do = "pochade serve worker; jobs wait on their topics until one comes"
+        return warn("workers", f"none was heard of within {silent_ms / 1000:g} s", do), live
+    named = ", ".join(f"{beat.worker_id} ({beat.variant or 'no variant'}, {beat.state})" for beat in live)
+    return ok("workers", f"{len(live)} live: {named}"), live
+
+
+def check_letters(count: int) -> Check:
+    """Dead letters of the last hour."""
+    if count:
+        return warn("dead letters", f"{count} in the last hour", "pochade dlq ls --since 1h")
+    return ok("dead letters", "none in the last hour")
+
+
+def check_models(missing: Sequence[str], catalog: str) -> Check:
+    """Whether the catalog's model folders are here."""
+    if missing:
+        do = "correct the catalog, or copy the folders to where workers run"
+        return fail("models", f"catalog {catalog}: no folder for {'; '.join(missing)}", do)
+    return ok("models", f"every folder that catalog {catalog} names is here")

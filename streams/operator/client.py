@@ -1,0 +1,195 @@
+"""The client of a deployment: asks for pictures on `prompts` and reads what became of them on `results`."""
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Protocol
+
+from schemas.errors import InvalidRecord, PochadeError
+from schemas.messages import GenerateRequest, Outcome, Result, Status
+from schemas.record import Delivered, Incoming, Outgoing
+from schemas.topics import OUTCOMES, PROMPTS, PROMPTS_BATCH, RESULTS
+from streams.codec.avro import decode_result, encode
+from streams.codec.headers import stamp
+from streams.kafka.consumer import Follower, now_ms
+from streams.kafka.producer import RecordProducer
+from streams.settings import Settings
+
+log = logging.getLogger(__name__)
+
+SKEW_MS = 60_000  # how far a broker's clock may be behind ours before `wait` would miss a result
+KEPT_RESULTS = 100_000  # results a listening client remembers for `wait`
+NEW_RIGHTS_S = 3.0  # until brokers know a right that was just granted
+READ_TIMEOUT_S = 60.0  # for reading `results` to its end
+
+
+class Following(Protocol):
+    """What `Follower` offers, so that tests can hand over records themselves."""
+
+    is_caught_up: threading.Event
+
+    def close(self) -> None:
+        """Stop handing over."""
+        ...
+
+    def wait_caught_up(self, timeout_s: float) -> None:
+        """Block until the past is handed over. Raises PochadeError."""
+        ...
+
+    def raise_if_denied(self) -> None:
+        """Raise PochadeError if this user may not read."""
+        ...
+
+
+OnRecord = Callable[[Incoming], None]
+OpenFollower = Callable[[Settings, OnRecord, int], Following]
+
+
+def follow_results(settings: Settings, on_record: OnRecord, since_ms: int) -> Following:
+    """`results` for a reader of committed transactions, from a moment on (0: from the beginning)."""
+    return Follower(settings, [RESULTS], on_record, since_ms=since_ms, isolation="read_committed").start()
+
+
+class RequestClient:
+    """Submits requests and reads results; a context manager, since listening holds a thread.
+
+    `listen()` before `submit()` lets `wait` answer at once; without it `wait` listens first and misses nothing, as it
+    begins to read shortly before the client was made.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        producer: RecordProducer,
+        *,
+        open_follower: OpenFollower = follow_results,
+        clock_ms: Callable[[], int] = now_ms,
+    ) -> None:
+        self._settings, self._producer, self._open, self._clock_ms = settings, producer, open_follower, clock_ms
+        self._since_ms = clock_ms() - SKEW_MS
+        self._arrived = threading.Condition()
+        self._results: dict[str, Result] = {}
+        self._listening: Following | None = None
+
+    def submit(self, request: GenerateRequest) -> Future[Delivered]:
+        """Write a request; the future resolves when the broker has it, and from then on it ends exactly once."""
+        headers = stamp(
+            {}, kind="GenerateRequest", source="client", subject=request.request_id, time_ms=self._clock_ms()
+        )
+        key = request.request_id.encode()
+        lane = PROMPTS_BATCH if request.tier == "batch" else PROMPTS
+        return self._producer.send(Outgoing(topic=lane, key=key, value=encode(request), headers=headers))
+
+    def cancel(self, request_id: str, reason: str) -> Future[Delivered]:
+        """Write a CANCELLED outcome; the request ends so unless it had ended, or somebody's outcome came before."""
+        now = self._clock_ms()
+        outcome = Outcome(
+            request_id=request_id, status=Status.CANCELLED, reason=reason, by="cancel", ended_ms=now, code="cancelled"
+        )
+        facts = {"status": outcome.status}
+        headers = stamp({}, kind="Outcome", source="cancel", subject=request_id, time_ms=now, facts=facts)
+        return self._producer.send(
+            Outgoing(topic=OUTCOMES, key=request_id.encode(), value=encode(outcome), headers=headers)
+        )
+
+    def listen(self, timeout_s: float = READ_TIMEOUT_S) -> None:
+        """Begin to keep results for `wait`. Raises PochadeError when the broker does not answer in time."""
+        if self._listening is None:
+            self._listening = self._open(self._settings, self._keep, self._since_ms)
+        self._listening.wait_caught_up(timeout_s)
+
+    def _keep(self, record: Incoming) -> None:
+        result = decode_result(record.value)
+        with self._arrived:
+            self._results.setdefault(result.request_id, result)
+            if len(self._results) > KEPT_RESULTS:
+                del self._results[next(iter(self._results))]
+            self._arrived.notify_all()
+
+    def wait(self, request_id: str, timeout_s: float) -> Result:
+        """Block until a request of this client has ended.
+
+        Raises:
+            PochadeError: it had not within `timeout_s`.
+        """
+        end_s = time.monotonic() + timeout_s
+        self.listen()
+        with self._arrived:
+            if not self._arrived.wait_for(lambda: request_id in self._results, max(0.0, end_s - time.monotonic())):
+                raise PochadeError(
+                    f"request {request_id} has no result after {timeout_s:g} s: it may still be in work; "
+                    f"look later with `pochade explain {request_id}`, and at the roles with `pochade status`"
+                )
+            return self._results[request_id]
+
+    def find(self, request_id: str, since_ms: int = 0) -> Result | None:
+        """The result of a request among those written since a moment, or None if there is none by now."""
+        found: list[bytes] = []
+        key = request_id.encode()
+
+        def on_record(record: Incoming) -> None:
+            if record.key == key and record.value is not None:
+                found.append(record.value)
+
+        reading = self._open(self._settings, on_record, since_ms)
+        try:
+            reading.wait_caught_up(READ_TIMEOUT_S)
+        finally:
+            reading.close()
+        return decode_result(found[0]) if found else None
+
+    def follow(self, on_result: Callable[[Result], None], since_ms: int = 0) -> Following:
+        """Hand over results in a thread, those since a moment (0: all that are kept) and what comes, until closed."""
+        return self._open(self._settings, lambda record: on_result(decode_result(record.value)), since_ms)
+
+    def results(self, since_ms: int = 0, *, is_following: bool = False) -> Iterator[Result]:
+        """Results since a moment (0: all that are kept), in each partition's order; for ever if following.
+
+        A record that is not a Result is passed over with a warning in the log.
+        """
+        inbox: queue.SimpleQueue[Incoming] = queue.SimpleQueue()
+        reading = self._open(self._settings, inbox.put, since_ms)
+        begun_s = time.monotonic()
+        try:
+            while True:
+                is_past_read = reading.is_caught_up.is_set()  # before looking: what came until then is in the inbox
+                yield from _decoded(inbox, wait_s=0.0 if is_past_read and not is_following else 0.2)
+                if is_past_read and not is_following:
+                    return
+                waited_s = 0.0 if is_past_read else time.monotonic() - begun_s
+                if waited_s > NEW_RIGHTS_S:
+                    reading.raise_if_denied()
+                if waited_s > READ_TIMEOUT_S:
+                    reading.wait_caught_up(0)  # says what is wrong, or goes on
+        finally:
+            reading.close()
+
+    def close(self) -> None:
+        """Stop listening. The producer is the caller's."""
+        if self._listening is not None:
+            self._listening.close()
+            self._listening = None
+
+    def __enter__(self) -> "RequestClient":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+
+def _decoded(inbox: "queue.SimpleQueue[Incoming]", wait_s: float) -> Iterator[Result]:
+    """All that lies in the inbox, after waiting for the first up to `wait_s`."""
+    while True:
+        try:
+            record = inbox.get(timeout=wait_s) if wait_s else inbox.get_nowait()
+        except queue.Empty:
+            return
+        wait_s = 0.0
+        try:
+            yield decode_result(record.value)
+        except InvalidRecord as error:
+            log.warning("results %d/%d is not a Result: %s", record.partition, record.offset, error)

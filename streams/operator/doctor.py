@@ -1,0 +1,187 @@
+"""Gathers the facts for `doctor`, one step after the other; a step that cannot be taken is a verdict, not an end."""
+
+import contextlib
+import pathlib
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+
+from schemas.errors import PochadeError
+from schemas.messages import Heartbeat, Plan
+from schemas.record import Incoming
+from schemas.topics import DLQ, FLEET, PLAN, RESULTS, TABLE
+from streams.broker import probe
+from streams.catalogs.catalog_file import missing_models, read_catalog
+from streams.codec.avro import decode
+from streams.control.tail import ControlLog, newest
+from streams.kafka import clients, groups, snapshot
+from streams.kafka.consumer import now_ms
+from streams.kafka.lease import KafkaLease
+from streams.kafka.librdkafka import check_properties
+from streams.operator import checks, cluster
+from streams.operator.attendance import attendance
+from streams.operator.checks import Check, fail, ok, warn
+from streams.operator.cluster import Found
+from streams.operator.deployment_checks import (
+    READS,
+    check_copies,
+    check_groups,
+    check_leader,
+    check_role,
+    check_sizes,
+    check_told,
+)
+from streams.operator.topic_diff import differences, expected, variants_of
+from streams.settings import Settings
+from streams.store.open import open_store
+
+READ_S = 15.0
+HOUR_MS = 3_600_000
+CONNECT = "pochade up, or check kafka.bootstrap_servers and, for TLS or a password, kafka.properties"
+
+
+def examine(settings: Settings) -> Iterator[Check]:
+    """All checks, in the order in which they depend on each other."""
+    yield _checked(
+        "settings", lambda: _settings(settings), "correct it; `pochade config show` tells where it comes from"
+    )
+    yield from _disks(settings)
+    yield _checked("store", lambda: _store(settings), "correct store.*, or the rights of who runs this")
+    yield _checked("models", lambda: _models(settings), "correct the catalog")
+    reached = _checked("broker", lambda: _broker(settings), CONNECT)
+    yield reached
+    if reached.verdict is checks.Verdict.FAIL:
+        return  # everything else asks it
+    try:
+        found = cluster.topics(settings)
+    except PochadeError as error:
+        yield fail("topics", str(error), "allow DESCRIBE on the topics PREFIX.*")
+        return
+    yield from _features(settings, found)
+    yield from _topics(settings, found)
+    yield from _traffic(settings, found)
+
+
+def _checked(name: str, look: Callable[[], Check], do: str) -> Check:
+    try:
+        return look()
+    except PochadeError as error:
+        return fail(name, str(error), do)
+
+
+def _settings(settings: Settings) -> Check:
+    check_properties(settings)
+    return ok("settings", "valid, librdkafka's properties too")
+
+
+def _models(settings: Settings) -> Check:
+    return checks.check_models(missing_models(read_catalog(settings.catalog), settings.worker.engine), settings.catalog)
+
+
+def _store(settings: Settings) -> Check:
+    open_store(settings)
+    return ok("store", settings.store.url or f"the folder {settings.store.folder or settings.home / 'images'}")
+
+
+def _disks(settings: Settings) -> Iterator[Check]:
+    home = settings.home.expanduser().resolve()
+    yield _disk("disk of home", home)
+    folder = pathlib.Path(settings.store.folder or home / "images").expanduser().resolve()
+    if not settings.store.url and not folder.is_relative_to(home):
+        yield _disk("disk of the store", folder)
+
+
+def _disk(name: str, folder: pathlib.Path) -> Check:
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    return checks.check_disk(name, str(folder), shutil.disk_usage(there).free)
+
+
+def _broker(settings: Settings) -> Check:
+    config = clients.client_config(settings)
+    metadata = probe.probe(config, clients.ANSWER_LIMIT_S)
+    return ok("broker", f"{config['bootstrap.servers']} answers: {len(metadata.brokers)} brokers")
+
+
+def _features(settings: Settings, found: Mapping[str, Found]) -> Iterator[Check]:
+    if RESULTS not in found:
+        return  # there is nothing to try them on
+    yield _checked("consumer groups", lambda: _groups(settings), "allow READ on the groups PREFIX.*")
+    why = cluster.has_transactions(settings)
+    rights = "the ledger needs transactions: allow WRITE on the transactional ids PREFIX.*"
+    yield ok("transactions", "can be begun") if not why else fail("transactions", why, rights)
+
+
+def _groups(settings: Settings) -> Check:
+    """Really joins the group PREFIX.doctor, with the timeouts that roles would have."""
+    group, wanted_ms = f"{settings.kafka.prefix}.doctor", settings.kafka.session_timeout_ms
+    with groups.unwarned():  # what it would warn of is this verdict
+        protocol = groups.protocol(settings)
+        timeouts = groups.timeouts(settings, group, protocol)
+        return check_groups(protocol, wanted_ms, timeouts, groups.why_not_joined(settings, group, RESULTS))
+
+
+def _topics(settings: Settings, found: Mapping[str, Found]) -> Iterator[Check]:
+    wanted = expected(variants_of(found), settings.kafka.jobs_partitions, settings.kafka.flow_partitions)
+    yield checks.check_topics(differences(wanted, found, settings.kafka.prefix))
+    yield checks.check_joined(found)
+    hidden = check_told(found)
+    if hidden is None:
+        yield checks.check_retention(found)
+        yield check_sizes(found)
+    else:
+        yield hidden
+    yield _checked("copies", lambda: check_copies(found, _brokers(settings)), "allow DESCRIBE on the cluster")
+    names = {*found, *(topic.name for topic in TABLE)}
+    yield checks.check_denied(cluster.denied(settings, sorted(names)))
+
+
+def _brokers(settings: Settings) -> int:
+    return len(probe.probe(clients.client_config(settings), clients.ANSWER_LIMIT_S).brokers)
+
+
+def _roles(settings: Settings, found: Mapping[str, Found]) -> Iterator[Check]:
+    for role, topic in READS.items():
+        if topic in found:
+            do = "allow DESCRIBE on the groups PREFIX.*"
+            yield _checked(role, lambda: check_role(role, attendance(settings, role)), do)  # noqa: B023  called at once
+    if PLAN in found:
+        yield _checked("planner", lambda: _leader(settings), "allow READ on the group PREFIX.planner")
+
+
+def _leader(settings: Settings) -> Check:
+    with contextlib.closing(KafkaLease(settings)) as lease:
+        return check_leader(lease.last_beat(), settings.planner.leader_silent_ms, now_ms())
+
+
+def _traffic(settings: Settings, found: Mapping[str, Found]) -> Iterator[Check]:
+    yield from _roles(settings, found)
+    now = now_ms()
+    beats = _beats(_read(settings, FLEET, now - HOUR_MS)) if FLEET in found else []
+    workers, live = checks.check_workers(beats, settings.planner.worker_silent_ms, now)
+    yield workers
+    yield from checks.check_jobs(found, live, settings.kafka.prefix)
+    yield _clocks(settings, beats)
+    yield checks.check_plan(_plan(settings) if PLAN in found else None, now)
+    yield checks.check_letters(len(_read(settings, DLQ, now - HOUR_MS)) if DLQ in found else 0)
+
+
+def _clocks(settings: Settings, beats: list[tuple[int, Heartbeat]]) -> Check:
+    try:
+        skew_ms = cluster.clock_skew_ms(settings)
+    except PochadeError as error:
+        do = "allow CREATE, WRITE and DELETE on PREFIX.doctor-*, or compare clocks yourself"
+        return checks.check_heard_clocks(beats, now_ms()) or warn("clocks", str(error), do)
+    return checks.check_clocks(skew_ms, beats, now_ms())
+
+
+def _read(settings: Settings, topic: str, since_ms: int) -> list[Incoming]:
+    return snapshot.past(settings, [topic], since_ms=since_ms, timeout_s=READ_S)
+
+
+def _beats(records: list[Incoming]) -> list[tuple[int, Heartbeat]]:
+    newest = {record.key: record for record in records if record.value}
+    return [(record.timestamp_ms, decode(record.value, Heartbeat)) for record in newest.values()]
+
+
+def _plan(settings: Settings) -> Plan | None:
+    with ControlLog(settings, READ_S) as log:
+        return newest(log)

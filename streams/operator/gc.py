@@ -1,0 +1,84 @@
+"""Which stored pictures nobody needs any more: those past the retention, and orphans that no request can ever name."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from schemas.errors import InvalidRecord
+from schemas.messages import ImageGenerated
+from schemas.record import Incoming
+from schemas.topics import RESULTS
+from streams.codec.avro import decode, decode_result
+from streams.operator.explain import steps_of
+from streams.store.port import Stored
+
+ORPHAN_MS = 3_600_000  # younger pictures may belong to a request whose records are still being written
+
+
+@dataclass(frozen=True, slots=True)
+class Garbage:
+    """What to delete, and why."""
+
+    old: tuple[Stored, ...]
+    orphans: tuple[Stored, ...]
+
+
+class Mentions:
+    """URIs that records name: by results, drafts included, and by `images` of requests that have not ended."""
+
+    def __init__(self) -> None:
+        self._by_results: set[str] = set()
+        self._by_images: dict[str, set[str]] = {}  # request -> its pictures
+        self._ended: set[str] = set()
+        self.unreadable = 0
+
+    def add(self, record: Incoming) -> None:
+        """One record of `results` or `images`; what cannot be read is counted."""
+        try:
+            if record.topic == RESULTS:
+                self._add_result(record)
+            else:
+                image = decode(record.value, ImageGenerated)
+                uris = {each.uri for each in (image.image, *image.more)}
+                self._by_images.setdefault(image.job.classified.request.request_id, set()).update(uris)
+        except InvalidRecord:
+            self.unreadable += 1
+
+    def _add_result(self, record: Incoming) -> None:
+        result = decode_result(record.value)
+        self._ended.add(result.request_id)
+        self._by_results.update(result.image_uris)
+        if result.image_uri:
+            self._by_results.add(result.image_uri)
+        for step in steps_of(result):
+            self._by_results.update(each.uri for each in (step.image, *step.more) if each is not None)
+
+    def needed(self) -> set[str]:
+        """The URIs that may still be asked for."""
+        unended = (uris for request, uris in self._by_images.items() if request not in self._ended)
+        return self._by_results.union(*unended)
+
+
+def choose(
+    stored: Iterable[Stored],
+    now_ms: int,
+    retention_ms: float,
+    needed: set[str] | None,
+    results_kept_ms: float,
+    orphan_ms: float = ORPHAN_MS,
+) -> Garbage:
+    """What to delete. `needed` None: orphans are not asked for.
+
+    Of pictures older than `results` keeps records, nobody can tell orphans any more: they wait for the retention.
+
+        age   0 ..... orphan_ms ............... results' retention ............ retention .....
+              kept        deleted if no record  kept                            deleted
+                          names it
+    """
+    old, orphans = [], []
+    for picture in stored:
+        age_ms = now_ms - picture.modified_ms
+        if age_ms > retention_ms:
+            old.append(picture)
+        elif needed is not None and orphan_ms < age_ms < results_kept_ms and picture.uri not in needed:
+            orphans.append(picture)
+    return Garbage(tuple(old), tuple(orphans))

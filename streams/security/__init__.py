@@ -1,0 +1,1 @@
+"""TLS, passwords, tokens and rights of the clients of a cluster."""

@@ -1,0 +1,137 @@
+"""Whether the user of these settings may do what the roles of a process do: asked at its start, answered by name.
+
+Without this a missing right is met later, by one role after the other, and some of librdkafka's calls wait for it.
+"""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicCollection
+from confluent_kafka.admin import AdminClient
+
+from schemas.access import GROUPS, JOBS, TRANSACTIONS, read_by, written_by
+from schemas.errors import PochadeError
+from schemas.topics import full_name, jobs_topic
+from streams.broker import probe
+from streams.kafka.clients import ANSWER_LIMIT_S, client_config
+from streams.security.security import PLAINTEXT
+from streams.settings import Settings
+
+NEW_RIGHTS_S = 3.0  # brokers learn of a new right a moment after it was granted
+AGAIN_S = 0.5
+PROBE = "start"  # ends the transactional id that is tried: one of its own fences nobody
+DENIED = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+}
+
+
+class AccessDenied(PochadeError):
+    """The cluster lets us in, but a right is missing."""
+
+
+def check_access(settings: Settings, roles: Iterable[str], variants: Sequence[str]) -> None:
+    """Return if these roles have their rights, or the cluster asks nobody who they are.
+
+    Raises:
+        Unreachable: the cluster does not answer or does not let us in; the message says why.
+        AccessDenied: which rights are missing on what, and what to do.
+    """
+    config = client_config(settings)
+    if config.get("security.protocol", PLAINTEXT).upper() == PLAINTEXT:
+        return
+    probe.probe(config, ANSWER_LIMIT_S)
+    prefix = settings.kafka.prefix
+    for role in sorted(roles):
+        deadline = time.monotonic() + NEW_RIGHTS_S
+        while missing := _missing(config, prefix, role, variants):
+            if time.monotonic() > deadline:
+                raise AccessDenied(_told(role, missing, config))
+            time.sleep(AGAIN_S)
+
+
+def _told(role: str, missing: Sequence[str], config: Mapping[str, str]) -> str:
+    user = config.get("sasl.username", "")
+    principal = f"User:{user or 'NAME'}"
+    who = f"user {user}" if user else "the user of this client's certificate or token"
+    return (
+        f"{who} has not every right that the {role} needs: {'; '.join(missing)}. "
+        f"`pochade topics acls --role {role} --principal {role}={principal}` prints the commands that grant them"
+    )
+
+
+def _missing(config: Mapping[str, str], prefix: str, role: str, variants: Sequence[str]) -> list[str]:
+    client = AdminClient(dict(config))  # must live until the answers are here
+    return [
+        *_on_topics(client, prefix, role, variants),
+        *_on_groups(client, prefix, role, variants),
+        *_on_transactions(config, prefix, role),
+    ]
+
+
+def _on_topics(client: AdminClient, prefix: str, role: str, variants: Sequence[str]) -> list[str]:
+    wanted: dict[str, set[str]] = {}
+    for right, topics in (("READ", read_by(role)), ("WRITE", written_by(role))):
+        for topic in topics:
+            for name in [jobs_topic(variant, 1).name for variant in variants] if topic == JOBS else [topic]:
+                wanted.setdefault(full_name(prefix, name), {"DESCRIBE"}).add(right)
+    answers = client.describe_topics(
+        TopicCollection(list(wanted)), include_authorized_operations=True, request_timeout=ANSWER_LIMIT_S
+    )
+    missing = []
+    for name, future in answers.items():
+        held = _held(future)
+        lacks = sorted(wanted[name] - held) if held is not None else []
+        missing += [f"{', '.join(lacks)} on topic {name}"] if lacks else []
+    return missing
+
+
+def _held(future: "Future[Any]") -> set[str] | None:
+    """Operations that we may do on what was described; None: not told, or it is not there yet: no matter of rights."""
+    try:
+        held = future.result(2 * ANSWER_LIMIT_S).authorized_operations
+    except KafkaException as failure:
+        return set() if failure.args[0].code() in DENIED else None
+    return None if held is None else {right.name for right in held}
+
+
+def _on_groups(client: AdminClient, prefix: str, role: str, variants: Sequence[str]) -> list[str]:
+    wanted: dict[str, set[str]] = {}
+    for group in GROUPS[role]:
+        if not group.name:
+            continue  # the right to look at all of them
+        for name in [group.name + variant for variant in variants[:1]] if group.is_prefix else [group.name]:
+            wanted[full_name(prefix, name)] = set(group.operations)
+    if not wanted:
+        return []
+    answers = client.describe_consumer_groups(
+        list(wanted), include_authorized_operations=True, request_timeout=ANSWER_LIMIT_S
+    )
+    missing = []
+    for name, future in answers.items():
+        held = _held(future)
+        can = {right.title().replace("_", "") for right in held or ()}  # ALTER_CONFIGS -> AlterConfigs
+        lacks = sorted(wanted[name] - can) if held is not None else []
+        missing += [f"{', '.join(map(_shouted, lacks))} on group {name}"] if lacks else []
+    return missing
+
+
+def _shouted(operation: str) -> str:
+    return "ALTER_CONFIGS" if operation == "AlterConfigs" else operation.upper()
+
+
+def _on_transactions(config: Mapping[str, str], prefix: str, role: str) -> list[str]:
+    missing = []
+    for name in TRANSACTIONS.get(role, ()):
+        transactional_id = full_name(prefix, name if name.endswith(".") else f"{name}.") + PROBE
+        try:
+            # it would print a refusal that is told below
+            producer = Producer({**config, "transactional.id": transactional_id, "log_level": "0"})
+            producer.init_transactions(ANSWER_LIMIT_S)
+        except KafkaException as failure:
+            if failure.args[0].code() in DENIED:
+                missing.append(f"WRITE on transactional ids that begin with {full_name(prefix, name)}")
+    return missing

@@ -1,0 +1,24 @@
+"""Opens the object store that the settings name."""
+
+import pathlib
+
+from streams.settings import InvalidSettings, Settings
+from streams.store.folder import FolderImageStore
+from streams.store.port import ImageStore
+
+
+def open_store(settings: Settings) -> ImageStore:
+    """The store that the settings name: `store.url`, else a folder.
+
+    Raises:
+        InvalidSettings: both are named, or a URL that is none.
+        StoreUnavailable, PochadeError: S3 cannot be reached, or does not let us in.
+    """
+    store = settings.store
+    if not store.url:
+        return FolderImageStore(pathlib.Path(store.folder or settings.home / "images"))
+    if store.folder:
+        raise InvalidSettings(f"store.url {store.url!r} and store.folder {store.folder!r} are both set: unset one")
+    from streams.store.s3 import S3ImageStore  # boto3: 0.3 s that nobody else needs
+
+    return S3ImageStore.open(store.url, store.s3_endpoint_url, store.s3_region)

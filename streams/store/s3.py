@@ -1,0 +1,154 @@
+"""`ImageStore` in a bucket of S3, or of a server that speaks S3 and honours `If-None-Match: *`.
+
+Credentials come from boto3's own chain (environment, profile, web identity, instance role), never from our settings.
+"""
+
+import contextlib
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError, CredentialRetrievalError, NoCredentialsError
+
+from schemas.errors import PochadeError
+from streams.settings import InvalidSettings
+from streams.store.port import Stored, StoreUnavailable, is_content, is_key, key_of
+
+URL = re.compile(r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:/([A-Za-z0-9._/-]*))?")
+RIGHTS = "s3:ListBucket, s3:GetObject, s3:PutObject, and s3:DeleteObject for gc"
+HAS_IT = "PreconditionFailed"  # 412: another write was first, of the same bytes, since the key carries their hash
+GONE = "NoSuchKey"
+TRIES, CONNECT_S, READ_S = 2, 3, 20  # of one call; the callers wait out what is left
+
+
+class S3ImageStore:
+    """`s3://BUCKET/PREFIX/KEY` URIs."""
+
+    def __init__(self, client: Any, bucket: str, prefix: str) -> None:
+        self._client, self._bucket = client, bucket
+        self._prefix = f"{prefix}/" if prefix else ""
+
+    @classmethod
+    def open(cls, url: str, endpoint_url: str = "", region: str = "") -> "S3ImageStore":
+        """Connect, and see that the bucket is there and lets us in.
+
+        Raises:
+            InvalidSettings: not such a URL.
+            StoreUnavailable: nobody answers.
+            PochadeError: no such bucket, or no or wrong credentials, and what to do.
+        """
+        bucket, prefix = parsed(url)
+        store = cls(_client(endpoint_url, region), bucket, prefix)
+        store._check(url)
+        return store
+
+    def put(self, name: str, data: bytes, extension: str = "png") -> str:
+        key = self._prefix + key_of(name, data, extension)
+        kind = f"image/{extension}"
+        with self._available("write", key):
+            try:
+                self._client.put_object(Bucket=self._bucket, Key=key, Body=data, ContentType=kind, IfNoneMatch="*")
+            except ClientError as error:
+                if _code(error) != HAS_IT:
+                    raise
+        return self._uri(key)
+
+    def get(self, uri: str) -> bytes:
+        key = self._key(uri)
+        if not is_key(key.removeprefix(self._prefix)):  # one too long is refused like an outage
+            raise PochadeError(f"{uri:.200} is not a picture of the store at {self._uri(self._prefix)}")
+        with self._available("read", key):
+            try:
+                data: bytes = self._client.get_object(Bucket=self._bucket, Key=key)["Body"].read()
+            except ClientError as error:
+                if _code(error) == GONE:
+                    raise PochadeError(f"{uri} has gone: it was collected or the bucket was emptied") from None
+                raise
+        if not is_content(key, data):
+            raise PochadeError(f"{uri} is damaged: its {len(data)} bytes are not those whose hash its name carries")
+        return data
+
+    def list(self, older_than_ms: int) -> Iterator[Stored]:
+        with self._available("list", self._prefix):
+            pages = self._client.get_paginator("list_objects_v2")
+            for page in pages.paginate(Bucket=self._bucket, Prefix=self._prefix):
+                for entry in page.get("Contents", ()):
+                    modified_ms = round(entry["LastModified"].timestamp() * 1000)
+                    is_ours = is_key(entry["Key"].removeprefix(self._prefix))  # others may share the bucket
+                    if is_ours and modified_ms < older_than_ms:
+                        yield Stored(self._uri(entry["Key"]), modified_ms, entry["Size"])
+
+    def delete(self, uri: str) -> None:
+        key = self._key(uri)
+        with self._available("delete", key):
+            self._client.delete_object(Bucket=self._bucket, Key=key)
+
+    def _uri(self, key: str) -> str:
+        return f"s3://{self._bucket}/{key}"
+
+    def _key(self, uri: str) -> str:
+        root = self._uri(self._prefix)
+        if not uri.startswith(root):
+            raise PochadeError(f"{uri:.200} is not a picture of the store at {root}")
+        return uri.removeprefix(f"s3://{self._bucket}/")
+
+    @contextlib.contextmanager
+    def _available(self, what: str, key: str) -> Iterator[None]:
+        """Whatever S3 says once we were let in is waited out: rights and buckets come back, pictures would not."""
+        try:
+            yield
+        except (BotoCoreError, ClientError) as error:
+            raise StoreUnavailable(f"cannot {what} {self._uri(key)}: {error}") from error
+
+    def _check(self, url: str) -> None:
+        try:
+            self._client.head_bucket(Bucket=self._bucket)
+        except (NoCredentialsError, CredentialRetrievalError) as error:
+            advice = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or a role that boto3 finds"
+            raise PochadeError(f"store.url {url}: no credentials ({error}); {advice}") from error
+        except ClientError as error:
+            raise _refusal(url, self._bucket, error) from error
+        except BotoCoreError as error:
+            advice = "is store.s3_endpoint_url right and the server up?"
+            raise StoreUnavailable(f"store.url {url}: {error}; {advice}") from error
+
+
+def parsed(url: str) -> tuple[str, str]:
+    """Bucket and prefix, without slashes at its ends. Raises InvalidSettings."""
+    match = URL.fullmatch(url)
+    if match is None:
+        raise InvalidSettings(f"store.url must be s3://BUCKET/PREFIX of letters, digits, . _ - and /: got {url!r}")
+    return match[1], (match[2] or "").strip("/")
+
+
+def _client(endpoint_url: str, region: str) -> Any:
+    # checksums in trailers, botocore's default, are unknown to many servers that are not Amazon's
+    foreign = {"request_checksum_calculation": "when_required", "response_checksum_validation": "when_required"}
+    config = Config(
+        connect_timeout=CONNECT_S,
+        read_timeout=READ_S,
+        retries={"mode": "standard", "total_max_attempts": TRIES},
+        **(foreign if endpoint_url else {}),
+    )
+    session = boto3.session.Session(region_name=region or None)
+    try:
+        return session.client("s3", endpoint_url=endpoint_url or None, config=config)
+    except (ValueError, BotoCoreError) as error:
+        raise InvalidSettings(
+            f"store.s3_endpoint_url {endpoint_url!r}, store.s3_region {region!r}: {error}; give http://HOST:PORT"
+        ) from error
+
+
+def _refusal(url: str, bucket: str, error: ClientError) -> PochadeError:
+    status = error.response["ResponseMetadata"]["HTTPStatusCode"]
+    if status == 404:
+        return PochadeError(f"store.url {url}: there is no bucket {bucket!r}: create it or correct the name")
+    if status in (400, 401, 403):
+        return PochadeError(f"store.url {url}: refused ({error}): check the credentials, the region, and {RIGHTS}")
+    return StoreUnavailable(f"store.url {url}: {error}")
+
+
+def _code(error: ClientError) -> str:
+    return str(error.response["Error"]["Code"])

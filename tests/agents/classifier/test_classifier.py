@@ -1,0 +1,132 @@
+"""The classifier's logic: what it writes for good, late, refused and unreadable prompts."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+
+import pytest
+
+from agents.classifier.judges import Judgement
+from agents.classifier.role import Classifier
+from schemas.ids import request_id_of_record
+from schemas.messages import ClassifiedRequest, Outcome, Status
+from schemas.record import Incoming, Outgoing
+from schemas.topics import CLASSIFIED, DAY_MS, DLQ, OUTCOMES
+from streams.kafka.consumer import now_ms
+from streams.kafka.producer import check_size
+from streams.settings import Requests
+from tests.agents.stubs import a_record, read, topics_of
+from tests.builders import a_catalog, a_request
+
+
+class Judge:
+    name = "judge-1"
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+        self.classes: dict[str, str] = {}
+
+    def classify(self, prompt: str) -> Judgement:
+        self.seen.append(prompt)
+        return Judgement(0.9, self.classes, None)
+
+
+@pytest.fixture
+def judge() -> Judge:
+    return Judge()
+
+
+@pytest.fixture
+def classifier(judge: Judge) -> Classifier:
+    return Classifier(judge, a_catalog(), Requests(max_prompt_bytes=100))
+
+
+def served(classifier: Classifier, record: Incoming) -> Sequence[Outgoing]:
+    """What the host would write: the answer, or the answer to the error."""
+    try:
+        return asyncio.run(classifier.on_record(record))
+    except Exception as error:
+        return classifier.on_error(record, error)
+
+
+def test_a_prompt_becomes_a_classified_request_with_hardness_and_class(classifier: Classifier) -> None:
+    (written,) = served(classifier, a_record(a_request()))
+    classified = read(written, ClassifiedRequest)
+    assert (written.topic, written.key, written.headers["x-own"]) == (CLASSIFIED, b"r-1", b"travels")
+    assert (classified.hardness, classified.classes, classified.classifier) == (0.9, {"models": "heavy"}, "judge-1")
+    assert (classified.request, classified.received_ms) == (a_request(), 1_760_000_000_001)
+
+
+def test_a_class_that_the_judge_predicts_counts_more_than_the_cuts(classifier: Classifier, judge: Judge) -> None:
+    judge.classes = {"models": "light", "reuse": "heavy~k4"}
+    (written,) = served(classifier, a_record(a_request()))
+    assert read(written, ClassifiedRequest).classes == {"models": "light", "reuse": "heavy~k4"}
+
+
+def test_a_json_prompt_without_an_id_is_known_by_its_place(classifier: Classifier) -> None:
+    (written,) = served(classifier, a_record(key=None, value=b'{"prompt": "a red heart"}'))
+    assert read(written, ClassifiedRequest).request.request_id == request_id_of_record("in.v1", 0, 7)
+
+
+def test_a_prompt_that_cannot_be_served_is_rejected_and_kept(classifier: Classifier, judge: Judge) -> None:
+    record = a_record(a_request(prompt="  "))
+    outcome, kept = served(classifier, record)
+    said = read(outcome, Outcome)
+    assert (outcome.topic, said.status, said.request_id, said.by) == (OUTCOMES, Status.REJECTED, "r-1", "classifier")
+    assert (kept.topic, kept.value) == (DLQ, record.value)
+    assert not judge.seen
+
+
+def test_a_refused_prompt_of_a_megabyte_leaves_records_that_can_be_written(classifier: Classifier) -> None:
+    value = json.dumps({"request_id": "big", "prompt": "x" * 999_000}).encode()
+    outcome, kept = served(classifier, a_record(key=b"big", value=value))
+    said = read(outcome, Outcome)
+    assert (said.status, said.request_id, said.request.prompt) == (Status.REJECTED, "big", "x" * 100)
+    check_size(outcome)
+    check_size(kept)
+    assert value.startswith(kept.value or b"-")
+    assert kept.headers["pochade_error_cut_from_bytes"] == str(len(value)).encode()
+
+
+def test_a_prompt_past_its_deadline_expires_without_being_judged(classifier: Classifier, judge: Judge) -> None:
+    (outcome,) = served(classifier, a_record(a_request(deadline_ms=now_ms() - 1)))
+    assert read(outcome, Outcome).status is Status.EXPIRED
+    assert not judge.seen
+
+
+@pytest.mark.parametrize("tier", ["standard", "batch"])
+def test_prompts_that_were_cancelled_while_they_waited_are_not_judged(judge: Judge, tier: str) -> None:
+    ended = {f"r-{n}" for n in range(2000)}
+    classifier = Classifier(judge, a_catalog(), Requests(), ended)
+    flood = [a_record(a_request(request_id=name, tier=tier), key=name.encode()) for name in sorted(ended)]
+    assert [written for record in flood for written in served(classifier, record)] == []
+    assert not judge.seen
+    (written,) = served(classifier, a_record(a_request(request_id="next")))
+    assert (written.topic, len(judge.seen)) == (CLASSIFIED, 1)
+
+
+def test_an_unreadable_prompt_fails_under_its_key_and_its_bytes_are_kept(classifier: Classifier) -> None:
+    outcome, kept = served(classifier, a_record(value=b"\xff\xfe"))
+    assert (read(outcome, Outcome).status, read(outcome, Outcome).request_id) == (Status.FAILED, "r-1")
+    assert (kept.topic, kept.value, kept.headers["x-own"]) == (DLQ, b"\xff\xfe", b"travels")
+
+
+def test_json_nested_deeper_than_python_goes_is_refused_and_kept(classifier: Classifier) -> None:
+    value = b"[" * 100_000
+    outcome, kept = served(classifier, a_record(value=value))
+    assert (read(outcome, Outcome).status, read(outcome, Outcome).request_id) == (Status.FAILED, "r-1")
+    assert kept.value == value
+
+
+def test_a_judge_that_raises_ends_the_request_as_failed(classifier: Classifier, judge: Judge) -> None:
+    def broken(prompt: str) -> Judgement:
+        raise KeyError(prompt)
+
+    judge.classify = broken  # type: ignore[method-assign]
+    assert topics_of(served(classifier, a_record(a_request()))) == [OUTCOMES, DLQ]
+
+
+def test_a_deadline_too_far_ahead_is_rejected_with_what_is_allowed(classifier: Classifier) -> None:
+    outcome, _ = served(classifier, a_record(a_request(deadline_ms=now_ms() + 10 * DAY_MS)))
+    said = read(outcome, Outcome)
+    assert (said.status, "requests.max_deadline_s" in said.reason) == (Status.REJECTED, True)

@@ -1,0 +1,197 @@
+# ruff: noqa: ARG002  the ports name their arguments
+"""The discriminator's logic: keep, escalate, drop."""
+
+import asyncio
+import dataclasses
+import io
+import json
+
+import pytest
+from PIL import Image
+
+from agents.discriminator.role import Discriminator
+from agents.router.dispatcher import Dispatcher
+from planner.catalog.parse import Catalog
+from schemas.messages import Event, GenerateJob, GenerateRequest, ImageGenerated, Outcome, Status
+from schemas.topics import EVENTS, OUTCOMES, jobs_topic
+from streams.kafka.consumer import now_ms
+from streams.store.port import MemoryImageStore, StoreUnavailable
+from tests import builders
+from tests.agents.stubs import StubFleet, StubPlans, a_record, read
+from tests.builders import (
+    a_cascade,
+    a_catalog,
+    a_classified,
+    a_heartbeat,
+    a_job,
+    a_plan,
+    a_request,
+    an_image,
+    an_image_ref,
+    owned,
+)
+
+
+class FixedScorer:
+    def __init__(self, confidence: float) -> None:
+        self._confidence = confidence
+        self.scored = 0
+
+    def score(self, request: GenerateRequest, picture: Image.Image) -> float:
+        self.scored += 1
+        assert picture.mode == "RGB"
+        return self._confidence
+
+
+@pytest.fixture
+def store() -> MemoryImageStore:
+    return MemoryImageStore()
+
+
+def stored_image(store: MemoryImageStore, job: GenerateJob | None = None) -> ImageGenerated:
+    out = io.BytesIO()
+    Image.new("RGB", (2, 2)).save(out, "PNG")
+    return an_image(job, image=an_image_ref(uri=store.put("j-1", out.getvalue())))
+
+
+CATALOG = a_catalog()
+OVER = StubPlans(a_plan(cascades=(a_cascade(paint_over_step=24),)))  # of heavy's 25 steps: 8 of its 200 ms are left
+
+
+def a_discriminator(
+    store: MemoryImageStore,
+    scorer: FixedScorer,
+    plans: StubPlans | None = None,
+    ended: set[str] | None = None,
+    catalog: Catalog = CATALOG,
+) -> Discriminator:
+    heartbeat = a_heartbeat(worker_id="w-2", variant="heavy", partitions=(owned(3),))
+    dispatcher = Dispatcher(catalog, StubFleet().hear(heartbeat, now_ms()), "discriminator")
+    return Discriminator(catalog, plans or StubPlans(a_plan()), ended or set(), dispatcher, store, {"look": scorer})
+
+
+def test_a_confident_picture_completes_its_request(store: MemoryImageStore) -> None:
+    (outcome,) = asyncio.run(
+        a_discriminator(store, FixedScorer(0.8)).on_record(a_record(stored_image(store)))
+    )  # fmt: skip
+    said = read(outcome, Outcome)
+    assert (outcome.topic, said.status, said.path[0].confidence, said.path[0].threshold) == (
+        OUTCOMES, Status.COMPLETED, 0.8, 0.5,
+    )  # fmt: skip
+
+
+def test_a_doubtful_picture_becomes_a_job_on_the_next_level_and_a_preview(store: MemoryImageStore) -> None:
+    image = stored_image(store)
+    job, note = asyncio.run(a_discriminator(store, FixedScorer(0.2)).on_record(a_record(image)))
+    said = read(job, GenerateJob)
+    assert (job.topic, job.partition) == (jobs_topic("heavy", 1).name, 3)
+    assert (said.stage, said.level, said.path[0].image, said.path[0].confidence) == (1, "heavy", image.image, 0.2)
+    assert said.job_id != image.job.job_id
+    assert note.topic == EVENTS
+
+
+@pytest.mark.parametrize(("plans", "step"), [(StubPlans(a_plan()), 0), (OVER, 24)])
+def test_the_job_on_the_next_level_says_from_which_step_it_paints_over_the_draft(
+    store: MemoryImageStore, plans: StubPlans, step: int
+) -> None:
+    discriminator = a_discriminator(store, FixedScorer(0.2), plans)
+    job, note = asyncio.run(discriminator.on_record(a_record(stored_image(store))))
+    assert read(job, GenerateJob).paint_over_step == step
+    assert json.loads(read(note, Event).detail)["paint_over_step"] == step
+
+
+def test_a_draft_of_another_size_than_the_next_level_paints_is_not_painted_over(store: MemoryImageStore) -> None:
+    small = an_image(image=an_image_ref(uri=stored_image(store).image.uri, width=16))
+    job, _ = asyncio.run(a_discriminator(store, FixedScorer(0.2), OVER).on_record(a_record(small)))
+    assert read(job, GenerateJob).paint_over_step == 0
+
+
+@pytest.mark.parametrize(("plans", "level"), [(StubPlans(a_plan()), "light"), (OVER, "heavy")])
+def test_a_draft_goes_on_where_only_painting_over_it_is_in_time(
+    store: MemoryImageStore, plans: StubPlans, level: str
+) -> None:
+    hurried = a_job(a_classified(a_request(deadline_ms=now_ms() + 190)))
+    written = asyncio.run(
+        a_discriminator(store, FixedScorer(0.2), plans).on_record(a_record(stored_image(store, hurried)))
+    )
+    assert [record.topic for record in written] == (
+        [OUTCOMES] if level == "light" else [jobs_topic("heavy", 1).name, EVENTS]
+    )
+
+
+def test_without_a_cascade_for_the_level_nothing_is_fetched_or_scored(store: MemoryImageStore) -> None:
+    scorer = FixedScorer(0.0)
+    unstored = an_image(a_job(level="heavy", variant="heavy"))
+    (outcome,) = asyncio.run(a_discriminator(store, scorer).on_record(a_record(unstored)))
+    assert read(outcome, Outcome).status is Status.COMPLETED
+    assert scorer.scored == 0
+
+
+def test_a_doubtful_picture_is_kept_when_no_time_is_left_for_a_better_one(store: MemoryImageStore) -> None:
+    hurried = a_job(a_classified(a_request(deadline_ms=now_ms() + 100)))  # heavy takes 200 ms
+    (outcome,) = asyncio.run(
+        a_discriminator(store, FixedScorer(0.2)).on_record(a_record(stored_image(store, hurried)))
+    )  # fmt: skip
+    assert read(outcome, Outcome).status is Status.COMPLETED
+
+
+def test_a_doubtful_picture_is_kept_when_the_better_one_would_be_judged_too_late(store: MemoryImageStore) -> None:
+    slow = builders.a_discriminator(name="slow", latency_ms=60_000.0)
+    catalog = a_catalog(discriminators={**CATALOG.discriminators, "slow": slow})
+    chain = StubPlans(a_plan(cascades=(a_cascade(), a_cascade(level="heavy", next_level="best", discriminator="slow"))))
+    for seconds, expected in ((30, Status.COMPLETED), (90, None)):  # heavy takes 200 ms, slow a minute
+        hurried = stored_image(store, a_job(a_classified(a_request(deadline_ms=now_ms() + 1000 * seconds))))
+        judge = a_discriminator(store, FixedScorer(0.2), chain, catalog=catalog)
+        first, *_ = asyncio.run(judge.on_record(a_record(hurried)))
+        assert (read(first, Outcome).status if first.topic == OUTCOMES else None) is expected
+
+
+def test_a_picture_of_an_ended_request_is_dropped_unscored(store: MemoryImageStore) -> None:
+    scorer = FixedScorer(0.9)
+    discriminator = a_discriminator(store, scorer, ended={"r-1"})
+    assert asyncio.run(discriminator.on_record(a_record(stored_image(store)))) == []
+    assert scorer.scored == 0
+
+
+def test_a_store_that_is_away_for_a_moment_is_waited_for(store: MemoryImageStore) -> None:
+    image, get = stored_image(store), store.get
+    answers = [StoreUnavailable("away")]
+
+    def first_away(uri: str) -> bytes:
+        if answers:
+            raise answers.pop()
+        return get(uri)
+
+    store.get = first_away  # type: ignore[method-assign]
+    (outcome,) = asyncio.run(a_discriminator(store, FixedScorer(0.8)).on_record(a_record(image)))
+    assert read(outcome, Outcome).status is Status.COMPLETED
+
+
+def test_a_picture_that_has_gone_ends_its_request_as_failed_and_is_kept(store: MemoryImageStore) -> None:
+    gone = an_image(image=an_image_ref(uri="memory:ab/gone.png"))
+    discriminator, record = a_discriminator(store, FixedScorer(0.8)), a_record(gone)
+    with pytest.raises(Exception, match=r"memory:ab/gone\.png") as caught:
+        asyncio.run(discriminator.on_record(record))
+    outcome, kept = discriminator.on_error(record, caught.value)
+    assert read(outcome, Outcome).status is Status.FAILED
+    assert kept.value == record.value
+
+
+def test_several_pictures_are_judged_by_the_worst(store: MemoryImageStore) -> None:
+    class Varying(FixedScorer):
+        def score(self, request: GenerateRequest, picture: Image.Image) -> float:
+            super().score(request, picture)
+            return [0.9, 0.1, 0.8][self.scored - 1]
+
+    image = stored_image(store)
+    three = dataclasses.replace(image, more=(image.image, image.image))
+    job, _ = asyncio.run(a_discriminator(store, Varying(0)).on_record(a_record(three)))
+    assert read(job, GenerateJob).path[0].confidence == 0.1
+
+
+def test_a_request_of_low_quality_is_kept_unscored(store: MemoryImageStore) -> None:
+    scorer = FixedScorer(0.0)
+    image = stored_image(store, a_job(a_classified(a_request(quality="low"))))
+    (outcome,) = asyncio.run(a_discriminator(store, scorer).on_record(a_record(image)))
+    assert read(outcome, Outcome).status is Status.COMPLETED
+    assert scorer.scored == 0

@@ -1,0 +1,83 @@
+"""Engines: opened by name, honest about what is missing; the profile engine keeps the profile's time."""
+
+import dataclasses
+import time
+
+import pytest
+from PIL import Image
+
+from agents.engines import EngineFailed, PaintTask, check_models, model_source, open_engine
+from planner.catalog.options import settle
+from schemas.errors import Unknown
+from schemas.messages import PaintOptions
+from tests.builders import a_catalog, a_variant
+
+HOW = settle(PaintOptions(), a_variant())
+
+
+def a_task(request_id: str = "r-1") -> PaintTask:
+    return PaintTask(request_id=request_id, prompt="a red heart", seed=7)
+
+
+def test_an_unknown_engine_lists_the_known_ones() -> None:
+    with pytest.raises(Unknown, match=r"diffusers, profile; did you mean 'profile'"):
+        open_engine("profil", a_variant(), 1)
+
+
+def test_the_profile_engine_takes_the_profiles_time_of_the_batch() -> None:
+    engine = open_engine("profile", a_variant(latency_ms={1: 20.0, 4: 60.0}, load_ms=0.0), 1)
+    for batch, least_s in ((1, 0.02), (4, 0.06)):
+        begun = time.monotonic()
+        pictures = engine.paint([a_task(f"r-{n}") for n in range(batch)], HOW, lambda: False)
+        assert time.monotonic() - begun >= least_s
+        assert len(pictures or []) == batch
+
+
+def test_the_profile_engine_takes_the_profiles_time_to_load() -> None:
+    begun = time.monotonic()
+    open_engine("profile", a_variant(load_ms=30.0), 1)
+    assert time.monotonic() - begun >= 0.03
+
+
+def test_the_profile_engine_draws_the_same_card_for_the_same_task_in_any_batch() -> None:
+    engine = open_engine("profile", a_variant(latency_ms={1: 1.0}, load_ms=0.0), 1)
+    alone = engine.paint([a_task()], HOW, lambda: False)
+    together = engine.paint([a_task("r-2"), a_task()], HOW, lambda: False)
+    assert alone is not None
+    assert together is not None
+    assert alone[0].tobytes() == together[1].tobytes() != together[0].tobytes()
+
+
+def test_the_profile_engine_takes_less_time_for_what_is_skipped_and_draws_at_the_size_asked() -> None:
+    engine, begun = (
+        open_engine("profile", a_variant(latency_ms={1: 60_000.0}, load_ms=0.0, steps=1000), 1),
+        time.monotonic(),
+    )
+    how = settle(PaintOptions(), a_variant(steps=1000, width=96), 999)
+    (card,) = engine.paint([dataclasses.replace(a_task(), over=Image.new("RGB", (96, 32)))], how, lambda: False) or []
+    assert 0.06 <= time.monotonic() - begun < 30
+    assert card.size == (96, 32)
+
+
+def test_the_profile_engine_stops_when_nobody_wants_the_batch() -> None:
+    engine = open_engine("profile", a_variant(latency_ms={1: 60_000.0}, load_ms=0.0), 1)
+    assert engine.paint([a_task()], HOW, lambda: True) is None
+
+
+@pytest.mark.parametrize("model", ["models/nowhere", "/nowhere", "./nowhere", "../nowhere"])
+def test_a_model_folder_that_is_missing_is_named(model: str) -> None:
+    with pytest.raises(EngineFailed, match=f"model folder '{model}' does not exist"):
+        model_source(model)
+
+
+def test_a_hub_id_is_passed_on_as_it_is() -> None:
+    assert model_source("stabilityai/sdxl-turbo") == "stabilityai/sdxl-turbo"
+
+
+def test_missing_models_are_told_before_any_job_is_taken() -> None:
+    catalog = a_catalog(
+        variants=dict(a_catalog().variants, light=a_variant(engine="diffusers", model="models/nowhere"))
+    )
+    with pytest.raises(EngineFailed, match="nowhere"):
+        check_models(catalog, "")
+    check_models(catalog, "profile")  # which needs none

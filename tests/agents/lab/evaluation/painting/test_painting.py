@@ -1,0 +1,168 @@
+"""Orders: painted in parts through the engine port, kept, resumed, and judged where that can be done."""
+
+import pathlib
+
+import numpy as np
+import pytest
+
+from agents.lab.evaluation.painting import workshop
+from agents.lab.evaluation.painting.painting import Order, batch_of, paint_into
+from agents.lab.evaluation.painting.quality import judge, style_of
+from agents.lab.evaluation.painting.sweeps import Asked, nearest, order, over_orders, step_shares, steps_to_try, sweep
+from agents.lab.evaluation.painting.workshop import Workshop
+from agents.lab.profiling import profiling
+from agents.lab.world import renderer, scenes
+from agents.lab.world.styles import BASES, POSTER
+from agents.world.layout import SIZE
+from schemas.ids import paint_over_seed
+from tests.agents.lab.evaluation.painted import a_level, an_order
+
+
+def test_an_order_is_cut_into_parts_that_together_are_the_order() -> None:
+    whole = an_order(5, begin=2, drafts=np.arange(5 * 4 * 4 * 3, dtype=np.uint8).reshape(5, 4, 4, 3))
+    parts = list(whole.split(2))
+    assert [len(part.prompts) for part in parts] == [2, 2, 1]
+    assert sum((part.seeds for part in parts), ()) == whole.seeds
+    drafts = [part.drafts for part in parts if part.drafts is not None]
+    assert (np.concatenate(drafts) == whole.drafts).all()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        an_order(seeds=(7, 8, 9)),
+        an_order(prompts=("a", "b", "c")),
+        an_order(variant=a_level(steps=5)),
+        an_order(judged_by=""),
+        an_order(begin=1, drafts=np.zeros((3, 4, 4, 3), np.uint8)),
+    ],
+)
+def test_orders_of_other_pictures_have_another_digest(other: Order) -> None:
+    assert other.digest() != an_order().digest() == an_order().digest()
+
+
+def test_other_weights_under_the_same_name_give_another_digest(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "unet.safetensors"
+    file.write_bytes(b"1")
+    asked = an_order(variant=a_level(engine="diffusers", model=str(tmp_path)))
+    before = asked.digest()
+    file.write_bytes(b"22")
+    assert asked.digest() != before
+
+
+def test_what_a_model_was_measured_to_take_is_no_part_of_its_pictures() -> None:
+    slow, quick = (a_level(engine="diffusers", model="x/y", latency_ms={1: ms}, quality=ms / 9) for ms in (9.0, 1.0))
+    assert an_order(variant=slow).digest() == an_order(variant=quick).digest()
+
+
+def test_large_pictures_are_painted_one_a_call() -> None:
+    sizes = {size: batch_of(a_level(width=size, height=size)) for size in (48, 256, 1024)}
+    assert sizes == {48: 16, 256: 4, 1024: 1}
+
+
+def test_every_picture_is_painted_once_however_often_it_is_asked_for(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    painted: list[int] = []
+
+    def counting(part: Order, file: pathlib.Path) -> None:
+        painted.append(len(part.prompts))
+        paint_into(part, file)
+
+    monkeypatch.setattr(workshop, "paint_into", counting)
+    monkeypatch.setattr(workshop, "_PART", 16)
+    asked = {"level": an_order(20)}
+    first = Workshop(tmp_path).paint(asked)["level"]
+    again = Workshop(tmp_path).paint(asked)["level"]
+    assert painted == [16, 4]
+    assert first.pictures().shape == (20, SIZE, SIZE, 3)
+    assert (first.pictures() == again.pictures()).all()
+    assert len({picture.tobytes() for picture in first.pictures()}) == 20
+
+
+def test_after_an_interruption_only_what_is_missing_is_painted(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workshop, "_PART", 16)
+    asked = {"level": an_order(40)}
+    begun: list[Order] = []
+
+    def interrupted(part: Order, file: pathlib.Path) -> None:
+        begun.append(part)
+        if len(begun) == 2:
+            raise KeyboardInterrupt
+        paint_into(part, file)
+
+    monkeypatch.setattr(workshop, "paint_into", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Workshop(tmp_path).paint(asked)
+    Workshop(tmp_path).paint(asked)
+    assert [part.seeds[0] for part in begun] == [0, 16, 16, 32]
+
+
+def test_facts_are_told_of_pictures_of_the_world_and_of_nothing_else() -> None:
+    rng = np.random.default_rng(3)
+    scene = scenes.sample(rng, 2)
+    true = renderer.render(scene, rng)[None]
+    assert judge("facts", a_level(), [scene.caption], true)[0].tolist() == [1.0]
+    assert judge("facts", a_level(), [scene.caption], true)[1].tolist() == [True]
+    for prompt, pictures in (("an old lighthouse", true), (scene.caption, true.repeat(2, 1).repeat(2, 2))):
+        quality, right = judge("facts", a_level(), [prompt], pictures)
+        assert np.isnan(quality[0])
+        assert not right[0]
+    assert np.isnan(judge("", a_level(), [scene.caption], true)[0][0])
+
+
+def test_a_model_in_a_style_is_judged_in_that_style() -> None:
+    rng = np.random.default_rng(4)
+    scene = scenes.sample(rng, 3)
+    chalk = a_level(engine="diffusers", model="models/chalk")
+    assert style_of(chalk) is BASES["chalk"]
+    assert style_of(a_level(engine="diffusers", model="models/heavy")) is POSTER
+    picture = renderer.render(scene, rng, BASES["chalk"])[None]
+    assert judge("facts", chalk, [scene.caption], picture)[1].tolist() == [True]
+
+
+@pytest.mark.parametrize(("steps", "tried"), [(1, ()), (2, (1,)), (8, (1, 2, 3, 4, 5, 6, 7)), (50, 7)])
+def test_the_steps_tried_are_spread_over_the_models_steps(steps: int, tried: int | tuple[int, ...]) -> None:
+    found = steps_to_try(steps)
+    assert found == tried if isinstance(tried, tuple) else (len(found), found[0], found[-1]) == (tried, 1, steps - 1)
+
+
+def test_a_call_costs_less_the_later_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profiling, "ENOUGH_S", 0.0)
+    found = step_shares(a_level(latency_ms={1: 100.0, 16: 130.0}), [1, 3], threads=1, budget_s=0.1)
+    assert found[3] < found[1] < 1.5  # of 0.25 and 0.75, on however busy a machine
+    assert found[3] < 0.75
+
+
+def test_a_sweep_begins_with_the_drafts(tmp_path: pathlib.Path) -> None:
+    level = a_level()
+    asked = Asked(prompts=("a red heart", "a blue star"), seeds=(1, 2))
+    blank = order(level, asked)
+    drafts = np.zeros((2, SIZE, SIZE, 3), np.uint8)
+    orders = {"blank": blank, **over_orders("over", blank, drafts, [1, 3])}
+    painted = Workshop(tmp_path).paint(orders)
+    found = sweep("over", {1: 0.8, 3: 0.3}, painted, painted["blank"], np.arange(2))
+    assert (found.k.tolist(), found.cost_share.tolist()) == ([1, 3], [0.8, 0.3])
+    over, begun_blank = (painted[name].pictures() for name in ("over, from step 1", "blank"))
+    assert (over != begun_blank).any(), "the card says that it was painted over a draft"
+
+
+def test_painting_over_takes_the_noise_that_a_worker_would_take() -> None:
+    asked = Asked(prompts=("a",), seeds=(5,))
+    assert asked.with_fresh_noise().seeds != asked.seeds
+    assert asked.with_fresh_noise().seeds == (paint_over_seed(5, 1),)
+
+
+def test_the_nearest_neighbour_is_the_most_similar_one() -> None:
+    stored = np.array([[1.0, 0.0], [0.0, 1.0]])
+    assert nearest(np.array([[0.6, 0.8], [0.8, 0.6]]), stored).tolist() == [1, 0]
+
+
+def test_the_two_processes_of_a_workshop_paint_what_one_would(tmp_path: pathlib.Path) -> None:
+    asked = {"level": an_order(70)}
+    alone = Workshop(tmp_path / "1").paint(asked)["level"]
+    together = Workshop(tmp_path / "2", jobs=2).paint(asked)["level"]
+    assert len(together.files) == 2
+    assert (alone.pictures() == together.pictures()).all()

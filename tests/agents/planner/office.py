@@ -1,0 +1,46 @@
+"""A planner on stubs, for tests that tick it by hand."""
+
+from agents.planner.loop import PlannerLoop
+from planner.catalog.parse import Catalog
+from schemas.messages import Plan
+from schemas.record import Outgoing
+from streams.kafka.memory import LeaseBoard, MemoryLease
+from streams.settings import Settings, load
+from tests.agents.stubs import StubFleet, StubPlans, read
+from tests.builders import NOW_MS, a_catalog, a_heartbeat
+
+PERIOD_MS = 5000
+
+
+class Office:
+    """A planner that leads; `plans` are those it has written."""
+
+    def __init__(self, policy: str = "random-split", board: LeaseBoard | None = None, **planner: object) -> None:
+        self.board = board or LeaseBoard()
+        self.fleet, self.view = StubFleet(), StubPlans()
+        self.settings: Settings = load({"planner": {"policy": policy, "period_ms": PERIOD_MS, **planner}})
+        self.catalog: Catalog = a_catalog()
+        self.loop = PlannerLoop(self.settings, self.catalog, MemoryLease(self.board), self.view, self.fleet)
+
+    def hear(self, worker_id: str, at_ms: int = NOW_MS, **changes: object) -> "Office":
+        self.fleet.hear(a_heartbeat(worker_id=worker_id, **changes), at_ms)
+        return self
+
+    def hear_all(self, after_ms: int) -> "Office":
+        """Every worker heard of so far beats again, so long after the first moment."""
+        for seen in list(self.fleet.heartbeats.values()):
+            self.fleet.hear(seen.heartbeat, NOW_MS + after_ms)
+        return self
+
+    def step(self, after_ms: int = 0) -> "Office":
+        """One step, both clocks so long after the first moment."""
+        self.loop.step(1_000_000 + after_ms, NOW_MS + after_ms)
+        return self
+
+    @property
+    def records(self) -> list[Outgoing]:
+        return self.board.records
+
+    @property
+    def plans(self) -> list[Plan]:
+        return [read(record, Plan) for record in self.board.records]

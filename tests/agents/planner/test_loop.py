@@ -1,0 +1,207 @@
+"""The planner's loop, step by step: when it plans anew, what it publishes, and who of two does."""
+
+import threading
+from typing import ClassVar
+
+import pytest
+
+from agents.planner import observe
+from planner.policies import POLICIES
+from schemas.errors import PochadeError
+from schemas.messages import Pin
+from schemas.topics import PLAN_KEY
+from tests.agents.planner.office import PERIOD_MS, Office
+from tests.agents.stubs import a_record
+from tests.builders import NOW_MS, a_classified, a_plan, a_request, owned
+
+
+@pytest.fixture
+def office() -> Office:
+    return Office().hear("w-1").hear("w-2")
+
+
+def test_the_first_step_publishes_a_plan_for_the_workers_that_are_there(office: Office) -> None:
+    assert office.loop.not_ready()
+    office.step()
+    (plan,) = office.plans
+    assert (plan.version, plan.policy, plan.created_ms) == (1, "random-split", NOW_MS)
+    assert plan.allocation.keys() == {"w-1", "w-2"}
+    assert office.records[0].key == PLAN_KEY.encode()
+    assert not office.loop.not_ready()
+
+
+def test_a_plan_that_would_say_the_same_is_not_published_again(office: Office) -> None:
+    for tick in range(4):
+        office.step(tick * 700)
+    office.hear("w-1", NOW_MS + PERIOD_MS).hear("w-2", NOW_MS + PERIOD_MS).step(PERIOD_MS)
+    assert len(office.plans) == 1
+
+
+def test_a_worker_that_joins_is_planned_with_at_the_next_step(office: Office) -> None:
+    office.step().hear("w-3", NOW_MS + 200, variant="").step(200)
+    assert [plan.allocation.keys() for plan in office.plans[1:]] == [{"w-1", "w-2", "w-3"}]
+
+
+@pytest.mark.parametrize("how", ["silent", "stopped", "failed"])
+def test_a_worker_that_is_lost_is_planned_without_at_the_next_step(office: Office, how: str) -> None:
+    later = 3100  # worker_silent_ms is 3000
+    office.step().hear("w-1", NOW_MS + later)
+    if how != "silent":
+        office.hear("w-2", NOW_MS + later, state=how)
+    office.step(later)
+    assert [plan.allocation.keys() for plan in office.plans[1:]] == [{"w-1"}]
+
+
+def test_a_backlog_that_grew_is_planned_for_before_the_period_is_over(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    office.step()
+    asked: list[int] = []
+    monkeypatch.setattr(office.loop, "_plan", lambda *arguments: asked.append(arguments[1]))
+    office.hear("w-1", NOW_MS + 1200, partitions=(owned(0, remaining_ms=8000),)).step(1200)
+    office.step(1400)
+    assert asked == [NOW_MS + 1200]
+
+
+def test_a_pin_is_obeyed_at_the_next_step_and_its_end_too(office: Office) -> None:
+    office.step()
+    office.view.pin = Pin(policy="clipper-heavy")
+    office.step(200)
+    office.view.pin = None
+    office.step(400)
+    assert [plan.policy for plan in office.plans] == ["random-split", "clipper-heavy", "random-split"]
+    assert [plan.version for plan in office.plans] == [1, 2, 3]
+
+
+def test_the_parameters_of_a_pin_are_used(office: Office) -> None:
+    office.view.pin = Pin(policy="random-split", parameters={"heavy_share": 1.0})
+    office.step()
+    assert office.plans[0].routes[0].levels["heavy"] == 1.0
+
+
+def test_a_rollback_publishes_what_the_earlier_plan_decided_on_the_workers_of_now(office: Office) -> None:
+    office.view.topic = [a_plan(version=n, policy=f"p{n}") for n in range(1, 10)]
+    office.view.pin = Pin(policy="", plan_version=4)
+    office.hear("w-3").step()
+    (plan,) = office.plans
+    assert (plan.version, plan.policy) == (10, "p4")
+    assert plan.reason.startswith("back to plan 4")
+    assert (plan.routes, plan.cascades) == (a_plan().routes, a_plan().cascades)
+    assert plan.allocation.keys() == {"w-1", "w-2", "w-3"}
+    office.hear_all(PERIOD_MS).step(PERIOD_MS)
+    assert [each.version for each in office.plans] == [10], "it holds: nothing new is decided"
+    office.view.pin = None
+    office.step(PERIOD_MS + 200)
+    assert office.plans[-1].policy == "random-split"
+
+
+def test_an_order_to_go_back_to_a_plan_that_never_was_changes_nothing(office: Office) -> None:
+    office.view.pin = Pin(policy="", plan_version=77)
+    office.step()
+    assert [plan.policy for plan in office.plans] == ["random-split"]
+
+
+def test_a_version_is_written_once_even_before_the_view_has_read_it(office: Office) -> None:
+    office.step().hear("w-3", NOW_MS + 1).step(1)
+    assert [plan.version for plan in office.plans] == [1, 2]
+
+
+def test_demand_is_the_rate_at_which_prompts_arrived(office: Office) -> None:
+    for n in range(60):
+        request = a_request(request_id=f"r-{n}")
+        office.loop.sources.on_classified(a_record(a_classified(request, received_ms=NOW_MS - n)))
+    office.loop.sources.on_classified(a_record(a_classified(received_ms=NOW_MS - 31_000)))
+    office.step()
+    expected = office.plans[0].expected
+    assert expected is not None
+    assert expected.demand_rps == pytest.approx(2.0)  # 60 in 30 s
+
+
+def test_a_clock_that_jumps_back_stands_still_for_a_while_and_then_begins_anew(office: Office) -> None:
+    office.hear_all(PERIOD_MS).step(PERIOD_MS)
+    office.hear("w-3", NOW_MS).hear("w-2", NOW_MS + 2500).step(0)
+    assert office.plans[-1].allocation.keys() == {"w-1", "w-2"}, "w-3 spoke too long ago"
+    assert office.plans[-1].created_ms == NOW_MS + PERIOD_MS
+    hour = 3_600_000
+    office.loop.tick(NOW_MS - hour)
+    assert office.loop._planned_ms == NOW_MS - hour, "after a long jump time begins anew"
+
+
+def test_the_newer_of_two_planners_leads_and_versions_go_on(office: Office) -> None:
+    office.step()
+    newer = Office(policy="clipper-heavy", board=office.board).hear("w-1").hear("w-2")
+    newer.view.topic = office.plans
+    newer.step()
+    office.view.pin = Pin(policy="clipper-light")
+    office.step(700).step(1400)
+    assert [(plan.version, plan.policy) for plan in office.plans] == [(1, "random-split"), (2, "clipper-heavy")]
+    assert not office.loop.not_ready(), "one that stands by is ready"
+
+
+def test_a_planner_that_stands_by_leads_when_the_leader_falls_silent(office: Office) -> None:
+    office.step()
+    newer = Office(board=office.board).hear("w-1").hear("w-2")
+    newer.view.topic = office.plans
+    newer.step()
+    office.view.topic = office.plans
+    for after_ms in range(500, 6000, 500):
+        office.hear("w-1", NOW_MS + after_ms).hear("w-4", NOW_MS + after_ms).step(after_ms)
+    assert [plan.version for plan in office.plans] == [1, 2]
+    assert office.plans[-1].allocation.keys() == {"w-1", "w-4"}
+
+
+class OnceFollower:
+    """A follower that starts once, as a thread does."""
+
+    opened: ClassVar[list["OnceFollower"]] = []
+
+    def __init__(self, *_: object, **__: object) -> None:
+        self.is_started = self.is_closed = False
+        self.is_caught_up = threading.Event()
+        OnceFollower.opened.append(self)
+
+    def start(self) -> "OnceFollower":
+        assert not self.is_started
+        self.is_started = True
+        return self
+
+    def wait_caught_up(self, timeout_s: float) -> None:
+        if len(OnceFollower.opened) == 1:
+            raise PochadeError(f"not within {timeout_s} s")
+        self.is_caught_up.set()
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def test_a_planner_can_run_again_after_it_failed_and_resigns_in_the_end(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(observe, "Follower", OnceFollower)
+    monkeypatch.setattr(OnceFollower, "opened", [])
+    stopping, step = threading.Event(), office.loop.step
+
+    def breaks(*_: int) -> None:
+        raise PochadeError("no broker")
+
+    def steps(monotonic_ms: int, now: int) -> None:
+        step(monotonic_ms, now)
+        assert office.board.beat > 0
+        stopping.set()
+
+    monkeypatch.setattr(office.loop, "step", breaks)
+    with pytest.raises(PochadeError):
+        office.loop.run(stopping)
+    monkeypatch.setattr(office.loop, "step", steps)
+    office.loop.run(stopping)
+    assert [follower.is_closed for follower in OnceFollower.opened] == [True] * 4
+    assert office.board.beat == 0
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+def test_every_policy_plans_live_without_workers_and_with(policy: str) -> None:
+    office = Office(policy).step()
+    assert [(plan.policy, plan.allocation) for plan in office.plans] == [(policy, {})]
+    office.hear("w-1").hear("w-2").step(200)
+    assert office.plans[-1].allocation.keys() == {"w-1", "w-2"}
+    assert all(plan.reason for plan in office.plans)

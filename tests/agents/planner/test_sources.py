@@ -1,0 +1,98 @@
+"""The one observation that the planner makes of its topics, and what it does without one of them."""
+
+import pytest
+
+from agents.planner import observe as sources
+from agents.planner.observe import Sources
+from planner.observation.observation import Observation, Queue, live_workers
+from planner.serving.outcomes import completed, result_of
+from schemas.errors import PochadeError
+from schemas.topics import RESULTS
+from streams import metrics
+from streams.settings import load
+from tests.agents.stubs import StubFleet, a_record
+from tests.builders import NOW_MS, a_catalog, a_classified, a_heartbeat, a_job, a_plan, a_request, an_image, owned
+
+
+def opened(fleet: StubFleet, **planner: object) -> Sources:
+    return Sources(load({"planner": {"slo_s": 2.5, **planner}}), a_catalog(), fleet)
+
+
+def observed(sources: Sources, fleet: StubFleet) -> Observation:
+    return sources.observation(NOW_MS, live_workers(fleet.heartbeats, NOW_MS, 3000), a_plan())
+
+
+def missed(source: str) -> float:
+    return metrics.FALLBACKS.labels("planner", f"no-{source}")._value.get()
+
+
+def test_everything_that_is_seen_is_in_one_observation() -> None:
+    fleet = StubFleet().hear(a_heartbeat(partitions=(owned(0, 9, 100),)), NOW_MS)
+    sources = opened(fleet, forecast="last")
+    for n in range(60):
+        sources.on_classified(
+            a_record(a_classified(a_request(request_id=f"r-{n}"), received_ms=NOW_MS - 500 * n, hardness=0.55))
+        )
+    image = an_image(a_job(a_classified()))
+    outcome = completed(image, 0.9, 0.3, reason="", by="discriminator", policy="p", now_ms=NOW_MS - 10)
+    for _ in range(100):
+        sources.on_result(a_record(result_of(outcome)))
+    seen = observed(sources, fleet)
+    assert (seen.now_ms, seen.slo_ms, seen.demand_rps, seen.forecast_rps) == (NOW_MS, 2500.0, 2.0, 2.0)
+    assert (len(seen.counts), seen.hardness[5], seen.classes) == (60, pytest.approx(0.775), {"models": {"light": 1.0}})
+    assert [worker.worker_id for worker in seen.workers] == ["w-1"]
+    assert seen.queues == (Queue("light", 5.0, 0.0),)
+    assert [(each.level, each.images) for each in seen.deferral] == [("light", 100)]
+    assert (seen.served.requests, seen.served.in_time) == (100, 1.0)
+
+
+@pytest.mark.parametrize("forecast", ["last", "ewma", "trend"])
+def test_each_forecast_may_be_chosen(forecast: str) -> None:
+    seen = observed(opened(StubFleet(), forecast=forecast), StubFleet())
+    assert seen.forecast_rps is not None
+    assert seen.forecast_rps >= 0
+
+
+def test_a_fleet_that_nobody_hears_of_is_counted_each_time_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    fleet, before = StubFleet(), missed("fleet")
+    sources = opened(fleet)
+    for _ in range(3):
+        observed(sources, fleet)
+    assert missed("fleet") == before + 3
+    assert len(caplog.records) == 1
+    fleet.hear(a_heartbeat(), NOW_MS)
+    observed(sources, fleet)
+    assert missed("fleet") == before + 3
+
+
+class LateFollower:
+    """A follower of a topic that cannot be read to its end, if it is `results`."""
+
+    def __init__(self, _settings: object, names: list[str], *_: object, **__: object) -> None:
+        self.is_late = names == [RESULTS]
+        self.is_caught_up = self
+
+    def start(self) -> "LateFollower":
+        return self
+
+    def is_set(self) -> bool:
+        return not self.is_late
+
+    def wait_caught_up(self, timeout_s: float) -> None:
+        if self.is_late:
+            raise PochadeError(f"not within {timeout_s:g} s")
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_topic_that_cannot_be_read_in_time_is_gone_without_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "Follower", LateFollower)
+    fleet = StubFleet().hear(a_heartbeat(), NOW_MS)
+    late, before = opened(fleet), missed("results")
+    late.open()
+    assert late.missing() == (RESULTS,)
+    observed(late, fleet)
+    assert missed("results") == before + 1
+    late.close()
+    assert late.missing() == ()

@@ -1,0 +1,115 @@
+"""The dispatcher: own sends count at once, on the right worker, until a heartbeat has seen them."""
+
+import asyncio
+import math
+
+import pytest
+
+from agents.router import dispatcher as dispatching
+from agents.router.dispatcher import Dispatcher
+from schemas.errors import Unknown
+from schemas.messages import GenerateJob, PaintOptions
+from schemas.record import Delivered, Outgoing
+from streams.kafka.consumer import now_ms
+from tests.agents.stubs import StubFleet, read
+from tests.builders import a_catalog, a_classified, a_heartbeat, a_plan, a_request, owned
+from tests.patience import PATIENCE_S
+
+
+@pytest.fixture
+def fleet() -> StubFleet:
+    fleet = StubFleet().hear(a_heartbeat(partitions=(owned(0),)), now_ms())
+    return fleet.hear(a_heartbeat(worker_id="w-2", partitions=(owned(1),)), now_ms())
+
+
+@pytest.fixture
+def dispatcher(fleet: StubFleet) -> Dispatcher:
+    return Dispatcher(a_catalog(), fleet, "router")
+
+
+def placed(dispatcher: Dispatcher, request_id: str = "r-1", **plan: object) -> Outgoing:
+    classified = a_classified(a_request(request_id=request_id))
+    return asyncio.run(dispatcher.place(a_plan(**plan), classified, "light", probability=1.0, cause={}))
+
+
+def test_a_second_job_goes_to_the_other_worker(dispatcher: Dispatcher) -> None:
+    assert {placed(dispatcher, "r-1").partition, placed(dispatcher, "r-2").partition} == {0, 1}
+
+
+def test_round_robin_takes_turns(dispatcher: Dispatcher) -> None:
+    turns = [placed(dispatcher, f"r-{n}", dispatch="round-robin").partition for n in range(4)]
+    assert turns[:2] != turns[1:3]
+    assert turns[:2] == turns[2:]
+
+
+def test_own_sends_lengthen_the_wait(dispatcher: Dispatcher) -> None:
+    before = dispatcher.finish_in_ms("light", PaintOptions())
+    for n in range(20):
+        placed(dispatcher, f"r-{n}")
+    assert dispatcher.finish_in_ms("light", PaintOptions()) > before + 100  # ten jobs of 20 ms each
+
+
+def test_a_job_that_skips_steps_is_counted_with_what_is_left(
+    dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = now_ms()
+    monkeypatch.setattr(dispatching, "now_ms", lambda: now)
+    assert dispatcher.finish_in_ms("light", PaintOptions(), 1) == pytest.approx(10)  # one of two steps of 20 ms
+    for n in range(20):
+        place = dispatcher.place(
+            a_plan(),
+            a_classified(a_request(request_id=f"r-{n}")),
+            "light",
+            probability=1.0,
+            cause={},
+            paint_over_step=1,
+        )
+        assert read(asyncio.run(place), GenerateJob).paint_over_step == 1
+    assert dispatcher.finish_in_ms("light", PaintOptions()) == pytest.approx(120)  # ten jobs of 10 ms, and itself
+
+
+def test_a_job_that_a_heartbeat_has_counted_is_not_counted_twice(dispatcher: Dispatcher, fleet: StubFleet) -> None:
+    for n in range(20):
+        record = placed(dispatcher, f"r-{n}")
+        dispatcher.on_delivered(record, Delivered(partition=record.partition or 0, offset=n))
+    for worker, partition in (("w-1", 0), ("w-2", 1)):
+        fleet.hear(a_heartbeat(worker_id=worker, partitions=(owned(partition, end_offset=20),)), now_ms())
+    assert dispatcher.finish_in_ms("light", PaintOptions()) == pytest.approx(20)
+
+
+def test_a_job_that_its_topic_does_not_take_is_before_nobody(dispatcher: Dispatcher, fleet: StubFleet) -> None:
+    for n in range(20):
+        dispatcher.on_undelivered(placed(dispatcher, f"r-{n}"))
+    for worker, partition in (("w-1", 0), ("w-2", 1)):
+        fleet.hear(a_heartbeat(worker_id=worker, partitions=(owned(partition),)), now_ms())
+    assert dispatcher.finish_in_ms("light", PaintOptions()) < 100  # not ten jobs of 20 ms
+
+
+def test_a_record_of_somebody_else_is_ignored(dispatcher: Dispatcher, fleet: StubFleet) -> None:
+    dispatcher.on_delivered(Outgoing(topic="events.v9", key=None, value=None), Delivered(partition=0, offset=3))
+    assert fleet.acknowledged_at == []
+
+
+def test_a_level_that_nobody_serves_is_never_finished(dispatcher: Dispatcher) -> None:
+    assert dispatcher.finish_in_ms("heavy", PaintOptions()) == math.inf
+
+
+def test_pull_waits_until_a_worker_is_idle(fleet: StubFleet) -> None:
+    for worker, partition in (("w-1", 0), ("w-2", 1)):
+        fleet.hear(a_heartbeat(worker_id=worker, partitions=(owned(partition, 5, remaining_ms=60_000),)), now_ms())
+    dispatcher = Dispatcher(a_catalog(), fleet, "router")
+
+    async def scenario() -> Outgoing:
+        place = dispatcher.place(a_plan(dispatch="pull"), a_classified(), "light", probability=1.0, cause={})
+        placing = asyncio.create_task(place)
+        _, waiting = await asyncio.wait([placing], timeout=0.02)
+        assert waiting
+        fleet.hear(a_heartbeat(worker_id="w-2", partitions=(owned(1, 5),)), now_ms())
+        return await asyncio.wait_for(placing, PATIENCE_S)
+
+    assert read(asyncio.run(scenario()), GenerateJob).worker_id == "w-2"
+
+
+def test_a_level_of_another_catalog_is_refused_by_name(dispatcher: Dispatcher) -> None:
+    with pytest.raises(Unknown, match="ligth"):
+        dispatcher.finish_in_ms("ligth", PaintOptions())

@@ -1,0 +1,62 @@
+"""What a process of some roles loads, and when."""
+
+import contextlib
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from agents.classifier import judges
+from agents.discriminator import scorers
+from agents.runtime import assembly, process_views
+from agents.runtime.assembly import needs_torch
+from streams.catalogs import catalogs
+from streams.health import Health
+from streams.kafka.memory import MemoryRecordProducer
+from streams.settings import load
+
+
+@pytest.mark.parametrize(
+    ("roles", "catalog", "needed"),
+    [
+        ({"classifier", "router"}, "tiny", True),  # its classifier is learned
+        ({"classifier", "router"}, "profile", False),  # the rules need none
+        ({"router", "ledger"}, "tiny", False),
+        ({"worker"}, "profile", True),
+    ],
+)
+def test_torch_is_kept_out_only_where_no_role_loads_a_model(roles: set[str], catalog: str, *, needed: bool) -> None:
+    assert needs_torch(frozenset(roles), catalogs.load(catalog)) is needed
+
+
+def test_roles_with_a_thread_of_their_own_load_no_faust() -> None:
+    code = (
+        "import sys, agents.runtime.assembly, agents.ledger.role, agents.planner.loop, agents.worker.role; "
+        "print([name for name in ('faust', 'aiohttp', 'torch') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("role", ["classifier", "discriminator"])
+def test_models_are_loaded_before_the_broker_is_asked_as_it_may_be_away_meanwhile(
+    monkeypatch: pytest.MonkeyPatch, role: str
+) -> None:
+    # found by chaos: a classifier restarted while the broker was away loaded its words only when it was back, for 5 s
+    done: list[str] = []
+    for name in ("PlanView", "EndedView", "FleetView"):
+        view = SimpleNamespace(start=lambda: done.append("view"), close=lambda: None)
+        monkeypatch.setattr(process_views, name, lambda *_args, view=view: view)
+    monkeypatch.setattr(process_views, "check_access", lambda *_args: None)
+    known = SimpleNamespace(start=lambda: done.append("schemas"), close=lambda: None)
+    monkeypatch.setattr(process_views, "KnownSchemas", lambda _settings: known)
+    monkeypatch.setattr(process_views, "create_topics", lambda *_args: done.append("topics"))
+    monkeypatch.setattr(judges, "open_judge", lambda _catalog: done.append("models"))
+    monkeypatch.setattr(scorers, "open_scorers", lambda _catalog: done.append("models"))
+    settings, levels = load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}}), catalogs.load("profile")
+    with contextlib.ExitStack() as stack:
+        views = process_views.Views(settings, role, levels, MemoryRecordProducer(), stack)
+        assert assembly._logics(role, settings, levels, views, assembly.Process(Health({role})))
+    assert done[:4] == ["models", "topics", "schemas", "view"]
+    assert done.count("topics") == 1

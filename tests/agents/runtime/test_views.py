@@ -1,0 +1,135 @@
+"""The views take in records of their topics; nothing here reaches a broker."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from agents.runtime.views import FORGET_MS, EndedView, FleetView, PlanView
+from schemas.errors import InvalidRecord
+from schemas.messages import Pin, Route
+from schemas.topics import PIN_KEY, PLAN_KEY
+from streams import metrics
+from streams.kafka.consumer import now_ms
+from streams.settings import Settings, load
+from tests.agents.stubs import a_record
+from tests.builders import a_catalog, a_heartbeat, a_plan, owned
+
+
+@pytest.fixture
+def settings() -> Settings:
+    return load({"kafka": {"bootstrap_servers": "127.0.0.1:1", "properties": {"log_level": "0"}}})
+
+
+@pytest.fixture
+def plans(settings: Settings) -> Iterator[PlanView]:
+    view = PlanView(settings, "test", a_catalog())
+    yield view
+    view.close()
+
+
+@pytest.fixture
+def fleet(settings: Settings) -> Iterator[FleetView]:
+    view = FleetView(settings)
+    yield view
+    view.close()
+
+
+def test_versions_not_above_our_own_are_ignored(plans: PlanView) -> None:
+    for version, policy in ((2, "first"), (1, "older"), (2, "fenced"), (3, "newer")):
+        plans.on_record(a_record(a_plan(version=version, policy=policy), key=PLAN_KEY.encode()))
+        assert plans.plan is not None
+        assert plans.plan.policy == ("newer" if version == 3 else "first")
+
+
+def test_a_pin_holds_until_it_is_taken_back(plans: PlanView) -> None:
+    for pin, held in ((Pin(policy="a"), "a"), (Pin(policy=""), None), (Pin(policy="b"), "b"), (None, None)):
+        plans.on_record(a_record(pin, key=PIN_KEY.encode()))
+        assert (plans.pin.policy if plans.pin else None) == held
+
+
+def test_an_order_to_go_back_to_a_plan_is_a_pin_without_a_policy(plans: PlanView) -> None:
+    plans.on_record(a_record(Pin(policy="", plan_version=7), key=PIN_KEY.encode()))
+    assert plans.pin is not None
+    assert plans.pin.plan_version == 7
+    plans.on_record(a_record(Pin(policy=""), key=PIN_KEY.encode()))
+    assert plans.pin is None
+
+
+def test_a_plan_of_our_own_is_in_force_before_it_is_read(plans: PlanView) -> None:
+    plans.obey(a_plan(version=5))
+    plans.on_record(a_record(a_plan(version=5, policy="another"), key=PLAN_KEY.encode()))
+    assert plans.plan == a_plan(version=5)
+    assert plans.has_plan.is_set()
+
+
+def refused() -> float:
+    return metrics.PLANS_REFUSED.labels("test")._value.get()
+
+
+def test_a_plan_of_another_catalog_is_told_and_counted_once_and_the_one_before_holds(
+    plans: PlanView, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = refused()
+    of_tomorrow = a_plan(version=2, routes=(Route(levels={"medium": 1.0}),))
+    for plan in (a_plan(version=1), of_tomorrow, of_tomorrow, a_plan(version=2)):
+        plans.on_record(a_record(plan, key=PLAN_KEY.encode()))
+        assert plans.plan == a_plan(version=1)
+    assert plans.newest == 2
+    assert refused() == before + 1
+    (told,) = caplog.messages
+    assert "does not obey plan 2 of 'test': unknown level 'medium'" in told
+    assert told.endswith("plan 1 holds")
+    plans.on_record(a_record(a_plan(version=3), key=PLAN_KEY.encode()))
+    assert (plans.plan, plans.newest, plans.refusal) == (a_plan(version=3), 3, "")
+
+
+def test_who_knows_only_a_plan_of_another_catalog_waits_and_says_so(plans: PlanView) -> None:
+    assert plans.not_ready() == "holds no plan yet"
+    plans.obey(a_plan(version=4, allocation={"w-1": "medium"}))
+    assert plans.plan is None
+    assert not plans.has_plan.is_set()
+    assert "holds no plan yet: it does not obey plan 4" in plans.not_ready()
+    plans.obey(a_plan(version=5))
+    assert plans.not_ready() == ""
+
+
+def test_an_ended_request_is_known_by_its_records_key_alone(settings: Settings) -> None:
+    view = EndedView(settings)
+    view.on_record(a_record(value=b"whatever", key=b"r-7"))
+    assert "r-7" in view
+    assert "r-8" not in view
+    view.close()
+
+
+def test_the_oldest_ended_requests_are_forgotten(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agents.runtime.views.ENDED_MOST", 3)
+    view = EndedView(settings)
+    for n in range(5):
+        view.on_record(a_record(value=b"", key=b"r-%d" % n))
+    assert [f"r-{n}" in view for n in range(5)] == [False, False, True, True, True]
+    view.close()
+
+
+def test_workers_long_unheard_of_leave_the_fleet(fleet: FleetView) -> None:
+    for worker, seen_ms in (("old", now_ms() - FORGET_MS - 1), ("new", now_ms())):
+        fleet.on_record(a_record(a_heartbeat(worker_id=worker), timestamp_ms=seen_ms))
+    assert fleet.heartbeats.keys() == {"new"}
+
+
+def test_loads_count_own_sends_until_a_heartbeat_has_seen_them(fleet: FleetView) -> None:
+    fleet.on_record(a_record(a_heartbeat(partitions=(owned(2),)), timestamp_ms=now_ms()))
+    sent = fleet.sent("light", 2, 5000.0, now_ms())
+    (load,) = fleet.loads("light", now_ms())
+    assert (load.worker_id, load.partition) == ("w-1", 2)
+    assert load.remaining_ms > 4000
+    fleet.acknowledged(sent, 0)
+    fleet.on_record(a_record(a_heartbeat(partitions=(owned(2, end_offset=1),)), timestamp_ms=now_ms()))
+    assert fleet.loads("light", now_ms())[0].remaining_ms == 0
+
+
+def test_a_heartbeat_of_less_than_no_work_is_refused_and_the_one_before_holds(fleet: FleetView) -> None:
+    fleet.on_record(a_record(a_heartbeat(), timestamp_ms=now_ms()))
+    for partition in (owned(0, remaining_ms=-1), owned(0, end_offset=-1)):
+        with pytest.raises(InvalidRecord, match="less than no work"):
+            fleet.on_record(a_record(a_heartbeat(partitions=(partition,)), timestamp_ms=now_ms()))
+    assert fleet.heartbeats["w-1"].heartbeat == a_heartbeat()

@@ -1,0 +1,168 @@
+"""A store or broker that is away for long: a worker waits, and its jobs are not to blame."""
+
+import threading
+import types
+from collections.abc import Callable
+from concurrent.futures import Future
+
+import pytest
+
+from agents.worker import images
+from agents.worker import role as module
+from agents.worker.jobs import Taken
+from schemas.record import Delivered, Outgoing
+from schemas.topics import IMAGES
+from streams.kafka.memory import MemoryRecordProducer
+from streams.kafka.producer import MOST_BYTES, DeliveryFailed, RecordTooLarge
+from streams.kafka.topic_limits import LIMITS
+from streams.store.port import MemoryImageStore, StoreUnavailable
+from streams.watchdog import Watchdog
+from tests.agents.worker.test_worker import Queue, Shop, catalog, shop  # noqa: F401  fixtures
+from tests.patience import PATIENCE_S
+
+LIMIT_S = 0.1
+
+
+class ClosedStore(MemoryImageStore):
+    """Takes nothing until it is opened; tells `on_refusal` of each refusal."""
+
+    def __init__(self, on_refusal: Callable[[int], None]) -> None:
+        super().__init__()
+        self._on_refusal, self.refusals = on_refusal, 0
+        self.is_open = False
+
+    def put(self, name: str, data: bytes, extension: str = "png") -> str:
+        if not self.is_open:
+            self.refusals += 1
+            self._on_refusal(self.refusals)
+            raise StoreUnavailable("no space left")
+        return super().put(name, data, extension)
+
+
+class Counting(Queue):
+    """Remembers which jobs were said not to be to blame."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.absolved: list[list[Taken]] = []
+
+    def absolve(self, batch: list[Taken]) -> None:
+        self.absolved.append(batch)
+
+
+class Dogs:
+    """A worker's two watchdogs: seen to bite, and end nothing."""
+
+    def __init__(self, shop: Shop, limit_s: float = PATIENCE_S) -> None:  # noqa: F811
+        self.bites = 0
+        shop.queues = {"light": Counting(), "heavy": Counting()}
+        shop.worker._me.watchdog = Watchdog(limit_s, self.bite)
+        shop.worker._turns = Watchdog(limit_s, self.bite)
+        self._both = shop.worker._me.watchdog, shop.worker._turns
+
+    def bite(self) -> None:
+        self.bites += 1
+
+    def let_wait(self) -> bool:
+        """Whether neither counts the time now."""
+        return all(dog._waiting for dog in self._both)
+
+
+def test_a_store_that_takes_nothing_is_waited_for_outside_of_a_jobs_limit_and_attempts(
+    shop: Shop,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    dogs, waited = Dogs(shop), list[bool]()
+    sleeping = types.SimpleNamespace(sleep=lambda _seconds: waited.append(dogs.let_wait()))
+    monkeypatch.setattr(images, "time", sleeping)
+    store = ClosedStore(lambda refusals: setattr(store, "is_open", refusals > 12))
+    shop.worker._store = store
+    shop.queue("heavy", "a")
+    shop.plan("heavy")
+    shop.open().until(lambda: shop.painted() == ["a"])
+    assert waited == [True] * 13
+    assert len(shop.queues["heavy"].absolved) == 1  # type: ignore[attr-defined]
+
+
+def test_a_store_that_answers_nothing_is_still_bitten(shop: Shop) -> None:  # noqa: F811
+    dogs = Dogs(shop, LIMIT_S)
+    hangs = threading.Event()
+    store = ClosedStore(lambda _: hangs.wait(LIMIT_S * 5) and None)
+    shop.worker._store = store
+    shop.queue("heavy", "a")
+    shop.plan("heavy")
+    shop.open().until(lambda: dogs.bites > 0)
+    store.is_open = True
+    hangs.set()
+
+
+class Acknowledgement(Future[Delivered]):
+    """Tells when somebody waits for it, and comes then."""
+
+    def __init__(self, on_wait: Callable[[], None]) -> None:
+        super().__init__()
+        self._on_wait = on_wait
+
+    def result(self, timeout: float | None = None) -> Delivered:
+        if not self.done():
+            self._on_wait()
+        return super().result(timeout)
+
+
+class LateProducer(MemoryRecordProducer):
+    """A broker that takes pictures only when somebody waits for them, and the first `losses` not at all."""
+
+    losses = 1
+    error: DeliveryFailed = DeliveryFailed("timed out")
+
+    def __init__(self, on_wait: Callable[[], None] = lambda: None) -> None:
+        super().__init__()
+        self._on_wait = on_wait
+
+    def send(self, record: Outgoing) -> "Future[Delivered]":
+        if record.topic != IMAGES:
+            return super().send(record)
+        lost = self.losses > 0
+        self.losses -= 1
+
+        def answer() -> None:
+            self._on_wait()
+            if lost:
+                future.set_exception(self.error)
+            else:
+                future.set_result(super(LateProducer, self).send(record).result())
+
+        future = Acknowledgement(answer)
+        return future
+
+
+def test_a_broker_that_is_away_is_waited_for_outside_of_a_jobs_limit_and_told_again(
+    shop: Shop,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "RESEND_S", 0.01)
+    dogs, waited = Dogs(shop), list[bool]()
+    shop.producer = LateProducer(lambda: waited.append(dogs.let_wait()))
+    shop.worker._producer = shop.producer
+    shop.queue("heavy", "a")
+    shop.plan("heavy")
+    shop.open().until(lambda: shop.queues["heavy"].log == ["begin", "commit"])
+    assert shop.painted() == ["a"]
+    assert waited == [True, True]
+
+
+def test_a_window_that_the_clients_leave_in_the_lurch_is_absolved_before_the_role_begins_again(
+    shop: Shop,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Dogs(shop)
+    monkeypatch.setattr(LIMITS, "_refused", {})  # what is learnt here is forgotten behind it
+    shop.producer = LateProducer()
+    shop.producer.error, shop.producer.losses = RecordTooLarge("the topic takes no such record"), 100
+    shop.worker._producer = shop.producer
+    shop.queue("heavy", "a")
+    shop.plan("heavy")
+    with pytest.raises(RecordTooLarge):
+        shop.worker.run(shop.stopping)
+    assert len(shop.queues["heavy"].absolved) == 1  # type: ignore[attr-defined]
+    assert LIMITS.of(IMAGES) < MOST_BYTES, "a record that was refused by itself tells what its topic takes"

@@ -1,0 +1,109 @@
+"""What a profile and its prompts add to a catalog."""
+
+import numpy as np
+import pytest
+
+from planner.catalog.bands import cascade_table
+from planner.catalog.discriminator import DeferralPoint
+from planner.catalog.evidence import PRIOR, with_files, with_profile
+from planner.catalog.parse import Catalog, InvalidCatalog
+from planner.catalog.profile import CascadeProfile, LevelProfile, Profile, Start
+from planner.catalog.prompt_table import PromptTable
+from tests.builders import a_catalog
+
+EASY, HARD = 40, 20  # prompts
+
+
+def a_level(quality_by_band: tuple[float | None, ...]) -> LevelProfile:
+    return LevelProfile(
+        latency_ms={1: 1.0}, spread_ms={}, clock="cpu", load_ms=1.0, cold_load_ms=1.0, memory_bytes=0, cuda_bytes=0,
+        quality_by_band=quality_by_band,
+    )  # fmt: skip
+
+
+def a_profile(discriminator: str = "look") -> Profile:
+    flat = (DeferralPoint(0.0, 0.0), DeferralPoint(0.5, 0.5), DeferralPoint(1.0, 1.0))
+    cascade = CascadeProfile(
+        light="light", heavy="heavy", discriminator=discriminator, deferral=flat, deferral_by_band=(flat, flat),
+        paint_over=(Start(3, 0.9, quality_by_band=(0.8, None)),),
+    )  # fmt: skip
+    return Profile(
+        catalog="test", seed=1, prompts=EASY + HARD, bands=(0.0, 0.5, 1.0),
+        levels={"light": a_level((0.9, 0.4)), "heavy": a_level((1.0, 0.7)), "unheard-of": a_level((1.0, 1.0))},
+        cascades=(cascade,), reuse={"heavy": (Start(4, 0.5, quality=0.5, quality_by_band=(0.6, 0.3)),)},
+    )  # fmt: skip
+
+
+def prompts() -> PromptTable:
+    """Easy prompts look well on light; hard ones badly, and confidence tells: .9 and .2."""
+    is_hard = np.arange(EASY + HARD) >= EASY
+    light, heavy = np.where(is_hard, 0.2, 1.0), np.where(is_hard, 0.8, 1.0)
+    return PromptTable(
+        prompts=("p",) * len(is_hard), seeds=np.arange(len(is_hard)), hardness=np.where(is_hard, 0.4, 0.1),
+        levels=("light", "heavy", "heavy~k4"), cost_ms=np.array([20.0, 200.0, 100.0]),
+        quality=np.stack([light, heavy, np.where(is_hard, 0.7, 0.9)], axis=1),
+        all_facts=np.zeros((len(is_hard), 3), bool), judged=("look: light > heavy",),
+        confidence=np.where(is_hard, 0.2, 0.9)[:, None], over_rows=np.arange(EASY, EASY + HARD),
+        over_k=np.array([3]), over_quality=np.full((HARD, 1), 0.7),
+    )  # fmt: skip
+
+
+def measured(**changes: object) -> Catalog:
+    return with_profile(a_catalog(**changes), a_profile(), prompts())
+
+
+def test_what_is_kept_is_better_than_all_and_what_is_painted_again_is_of_the_rejected() -> None:
+    table = cascade_table(measured(), a_catalog().pair())
+    at = table.thresholds.index(0.5)
+    mean = (EASY * 1.0 + HARD * 0.2) / (EASY + HARD)
+    assert table.kept[0][0] == pytest.approx(mean)
+    assert table.kept[0][at] == pytest.approx((EASY + PRIOR * mean) / (EASY + PRIOR))
+    assert table.kept[0][at] > table.kept[0][0]
+    assert table.again[0][at] < table.again[0][-1]
+
+
+def test_a_band_without_a_prompt_is_unknown_and_planned_with_its_profile_s_means() -> None:
+    table = cascade_table(measured(), a_catalog().pair())
+    assert set(table.kept[1]) == set(table.again[1]) == {None}
+    assert table.quality[1][0] == pytest.approx(0.4)
+    assert table.quality[1][-1] == pytest.approx(0.7)
+
+
+def test_painting_over_is_compared_prompt_by_prompt() -> None:
+    blank, over = (cascade_table(measured(), a_catalog().pair()._replace(paint_over_step=k)) for k in (0, 3))
+    lost = HARD * 0.1 / (HARD + PRIOR)
+    assert over.again[0][-1] == pytest.approx((blank.again[0][-1] or 0) - lost)
+
+
+def test_without_prompts_the_profile_s_bands_are_all_there_is() -> None:
+    catalog = with_profile(a_catalog(), a_profile())
+    table = cascade_table(catalog, a_catalog().pair())
+    assert table.deferred[0][table.thresholds.index(0.5)] == 0.5
+    assert table.quality[0][table.thresholds.index(0.5)] == pytest.approx(0.95)
+    assert catalog.measured is not None
+    assert catalog.measured.classes == {}
+
+
+def test_a_class_is_the_fastest_good_level_of_each_prompt() -> None:
+    catalog = measured()
+    assert catalog.measured is not None
+    classes = catalog.measured.classes["models"]
+    assert classes["light"] == pytest.approx({"light": 1.0, "heavy": 1.0})
+    assert classes["heavy"] == pytest.approx({"light": 0.2, "heavy": 0.8})
+    assert set(catalog.measured.classes["reuse"]) == {"heavy~k4", "heavy"}  # hard: .7 is less than .9 of .8
+
+
+def test_levels_and_cascades_that_the_catalog_does_not_have_count_for_nothing() -> None:
+    other = with_profile(a_catalog(), a_profile("other"), prompts())
+    assert other.measured is not None
+    assert other.measured.cascades == {}
+
+
+def test_reuse_is_the_profile_s_where_the_catalog_states_none() -> None:
+    assert [start.k for start in measured().reuse["heavy"]] == [4]
+    assert measured(reuse={"heavy": (Start(9, 0.7),)}).reuse["heavy"][0].k == 9
+
+
+def test_a_file_that_is_no_profile_is_named() -> None:
+    with pytest.raises(InvalidCatalog, match=r"profile mine\.json is not JSON"):
+        with_files(a_catalog(), "{", {}, "mine.json")

@@ -1,0 +1,84 @@
+"""A plan's decision on other workers than it was made for."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planner.control.carry_over import gone, kept
+from planner.control.plans import check, publish
+from schemas.errors import Unknown
+from schemas.messages import Route
+from tests.builders import NOW_MS, a_cascade, a_catalog, a_plan, a_worker
+
+
+def fleet(*homes: str) -> tuple:  # type: ignore[type-arg]
+    return tuple(a_worker(f"w-{n}", home, allocated=home) for n, home in enumerate(homes, 1))
+
+
+def test_the_workers_that_a_plan_counts_on_and_are_not_there_are_told() -> None:
+    assert gone(a_plan(), fleet("light")) == ["w-2"]
+    assert gone(a_plan(), fleet("light", "heavy", "heavy")) == []
+
+
+def test_on_the_same_workers_nothing_changes() -> None:
+    plan = a_plan(memory='{"n": 1}')
+    draft = kept(plan, fleet("light", "heavy"), a_catalog(), "again")
+    assert (draft.routes, draft.cascades, draft.allocation) == (plan.routes, plan.cascades, plan.allocation)
+    assert (draft.batch, draft.dispatch, draft.memory, draft.reason) == (plan.batch, plan.dispatch, {"n": 1}, "again")
+
+
+def test_a_variant_whose_only_worker_is_gone_gets_another_where_there_is_one_to_spare() -> None:
+    plan = a_plan(allocation={"w-1": "light", "w-2": "light", "w-3": "light", "w-9": "heavy"})
+    draft = kept(plan, fleet("light", "light", "light"), a_catalog(), "")
+    assert sorted(draft.allocation.values()) == ["heavy", "light", "light"]
+    assert draft.cascades == plan.cascades
+
+
+def test_what_nobody_is_left_for_goes_to_a_level_that_is_served_and_its_cascades_end() -> None:
+    plan = a_plan(routes=(Route(levels={"light": 0.4, "heavy": 0.6}),), allocation={"w-1": "light", "w-9": "heavy"})
+    draft = kept(plan, fleet("light"), a_catalog(), "")
+    assert draft.routes == (Route(levels={"light": 1.0}),)
+    assert (draft.cascades, draft.allocation) == ((), {"w-1": "light"})
+    dearer = kept(plan, fleet("heavy"), a_catalog(), "")
+    assert [route.levels.keys() for route in dearer.routes] == [set(dearer.allocation.values())]
+
+
+def test_without_any_worker_only_the_allocation_changes() -> None:
+    draft = kept(a_plan(), (), a_catalog(), "")
+    assert (draft.routes, draft.cascades, draft.allocation) == (a_plan().routes, a_plan().cascades, {})
+
+
+def test_a_plan_made_without_workers_spreads_those_that_come_over_the_levels_it_uses() -> None:
+    draft = kept(a_plan(allocation={}), fleet("", "", ""), a_catalog(), "")
+    assert set(draft.allocation.values()) == {"light", "heavy"}
+
+
+def test_a_level_that_the_catalog_does_not_hold_any_more_is_told() -> None:
+    plan = a_plan(routes=(Route(levels={"old": 1.0}),), allocation={"w-1": "light"})
+    with pytest.raises(Unknown, match="old"):
+        kept(plan, fleet("light"), a_catalog(), "")
+
+
+@given(
+    st.lists(st.sampled_from(["light", "heavy", ""]), max_size=6),
+    st.lists(st.sampled_from(["light", "heavy"]), max_size=6),
+    st.floats(0, 1),
+)
+def test_whoever_is_there_every_worker_has_a_place_and_every_route_is_whole(
+    homes: list[str], counted_on: list[str], share: float
+) -> None:
+    plan = a_plan(
+        routes=(Route(levels={"light": share, "heavy": 1 - share}),),
+        allocation={f"w-{n}": variant for n, variant in enumerate(counted_on, 4)}, cascades=(a_cascade(),),
+    )  # fmt: skip
+    workers = fleet(*homes)
+    draft = kept(plan, workers, a_catalog(), "")
+    check(publish(draft, plan, "p", NOW_MS), a_catalog())
+    assert draft.allocation.keys() == {worker.worker_id for worker in workers}
+    if workers:
+        served = set(draft.allocation.values())
+        sent = {level for route in draft.routes for level, part in route.levels.items() if part > 0}
+        assert sent | {cascade.next_level for cascade in draft.cascades} <= served
+        assert all(math.isclose(sum(route.levels.values()), 1) for route in draft.routes)

@@ -1,0 +1,175 @@
+"""Who is let in where the workers cannot paint everything: the lowest tiers are shed first, by one rule for all."""
+
+import dataclasses
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planner.catalog.options import TIERS
+from planner.control.plans import check, publish, same_decision
+from planner.control.shedding import carried, shares_by_tier, with_admission
+from planner.policies import POLICIES, Draft, named
+from planner.serving.admission import is_admitted
+from planner.serving.placement import SHED, Place, TurnedAway, decide
+from schemas.errors import InvalidPlan
+from schemas.messages import Admission, Route, Status
+from tests.builders import (
+    NOW_MS,
+    a_cascade,
+    a_catalog,
+    a_classified,
+    a_plan,
+    a_request,
+    a_worker,
+    an_observation,
+)
+
+MIXED = {"interactive": 0.25, "standard": 0.5, "batch": 0.25}
+
+
+def a_draft(light: int = 2, heavy: int = 0, to_heavy: float = 0.0) -> Draft:
+    """Light workers paint 50 a second each, heavy ones 5."""
+    allocation = {f"l-{i}": "light" for i in range(light)} | {f"h-{i}": "heavy" for i in range(heavy)}
+    levels = {"light": 1 - to_heavy, "heavy": to_heavy}
+    return Draft(routes=(Route(levels=levels),), allocation=allocation, batch={}, reason="test")
+
+
+def admitted(draft: Draft, **seen: object) -> dict[str, float] | None:
+    found = with_admission(draft, an_observation(**seen), a_catalog()).admission
+    return found.shares if found else None
+
+
+def test_what_the_workers_can_paint_is_let_in_whole() -> None:
+    assert admitted(a_draft(), demand_rps=99.0) is None
+    assert admitted(a_draft(), demand_rps=0.0) is None
+
+
+def test_beyond_it_the_lowest_tier_is_shed_first_and_the_reason_says_why_and_when_to_come_back() -> None:
+    seen = an_observation(demand_rps=125.0, tiers=MIXED)  # of 100: a fifth is too much
+    draft = with_admission(a_draft(), seen, a_catalog())
+    told = draft.admission
+    assert told
+    assert told.shares == {"interactive": 1.0, "standard": 1.0, "batch": pytest.approx(0.2)}
+    assert told.reason == ("shed: demand 125/s, capacity 100/s, so 20% of batch requests are let in; send again in 7 s")
+    assert told.retry_after_ms == 7000
+    assert not draft.is_feasible
+
+
+def test_interactive_requests_are_the_last_to_go() -> None:
+    assert admitted(a_draft(), demand_rps=200.0, tiers=MIXED) == {"interactive": 1.0, "standard": 0.5, "batch": 0.0}
+    assert admitted(a_draft(), demand_rps=800.0, tiers=MIXED) == {"interactive": 0.5, "standard": 0.0, "batch": 0.0}
+
+
+def test_where_no_tier_was_seen_all_count_as_ordinary() -> None:
+    assert admitted(a_draft(), demand_rps=200.0) == {"interactive": 1.0, "standard": 0.5, "batch": 0.0}
+
+
+def test_only_a_demand_that_is_seen_is_shed_for() -> None:
+    assert admitted(a_draft(), demand_rps=90.0, forecast_rps=300.0) is None
+    assert admitted(a_draft(), demand_rps=300.0, forecast_rps=90.0) is None
+
+
+def test_without_a_worker_nothing_is_shed_as_one_may_come() -> None:
+    assert admitted(a_draft(light=0), demand_rps=1e4) is None
+
+
+def test_work_that_waits_too_long_takes_its_part_of_the_workers_first() -> None:
+    waiting = tuple(a_worker(f"l-{i}", remaining_ms=8500.0) for i in range(2))
+    shares = admitted(a_draft(), demand_rps=200.0, slo_ms=5000.0, workers=waiting)
+    assert shares
+    assert shares["standard"] == pytest.approx(0.5 * (1 - (8.5 - 2.5) / 30))
+    lost = tuple(a_worker(f"l-{i}", remaining_ms=1e9) for i in range(2))
+    assert admitted(a_draft(), demand_rps=200.0, workers=lost) == {"interactive": 1.0, "standard": 0.25, "batch": 0.0}
+
+
+def test_a_dear_level_that_is_full_hands_over_to_a_cheaper_one_before_anything_is_shed() -> None:
+    half = a_draft(light=1, heavy=1, to_heavy=0.5)  # 5 a second stay on heavy, the rest fits light
+    assert carried(half, an_observation(), a_catalog()) == pytest.approx(55)
+
+
+def test_a_cheap_level_cannot_hand_over_to_a_dearer_one() -> None:
+    assert carried(a_draft(light=1, heavy=20), an_observation(), a_catalog()) == pytest.approx(50)
+
+
+def test_what_is_sent_where_nobody_is_waits_or_goes_lower() -> None:
+    assert carried(a_draft(light=1, to_heavy=0.5), an_observation(), a_catalog()) == pytest.approx(50)
+    assert carried(a_draft(light=0, heavy=1, to_heavy=0.5), an_observation(), a_catalog()) == pytest.approx(10)
+
+
+def test_escalations_give_way_so_that_nothing_is_shed_for_them() -> None:
+    cascade = dataclasses.replace(a_draft(light=1, heavy=1), cascades=(a_cascade(threshold=1.0),))
+    assert carried(cascade, an_observation(), a_catalog()) == pytest.approx(50)
+
+
+@given(
+    admitted=st.floats(0, 1), parts=st.lists(st.floats(0.01, 1), min_size=3, max_size=3), known=st.integers(1, 3)
+)  # fmt: skip
+def test_as_many_are_let_in_as_can_be_painted_and_never_a_lower_tier_before_a_higher(
+    admitted: float, parts: list[float], known: int
+) -> None:
+    total = sum(parts[:known])
+    tiers = dict(zip(TIERS, [part / total for part in parts[:known]], strict=False))
+    shares = shares_by_tier(admitted, tiers)
+    let_in = sum(tiers[tier] * shares[tier] for tier in tiers)
+    assert admitted - 1e-9 <= let_in <= admitted + 0.01
+    in_order = [shares[tier] for tier in TIERS]
+    assert in_order == sorted(in_order, reverse=True)
+    assert sum(0 < share < 1 for share in in_order) <= 1
+
+
+@pytest.mark.parametrize("name", sorted(POLICIES))
+def test_every_policy_sheds_by_the_same_rule_and_its_plan_is_whole(name: str) -> None:
+    seen, catalog = an_observation(2, demand_rps=1000.0, slo_ms=1000.0, tiers=MIXED), a_catalog()
+    draft = with_admission(named(name)(seen, catalog, {}, {}), seen, catalog)
+    assert draft.admission
+    assert draft.admission.shares["batch"] == 0
+    assert not draft.is_feasible
+    check(publish(draft, None, name, NOW_MS), catalog)
+
+
+def test_the_router_turns_away_what_the_plan_sheds_and_says_so_before_anything_else() -> None:
+    shed = Admission(shares={"standard": 0.0}, reason="shed: too much", retry_after_ms=4000)
+    waits = {"light": 0.0, "heavy": 0.0}
+
+    def fate(tier: str) -> Place | TurnedAway:
+        request = a_classified(a_request(tier=tier, quality="high"))
+        return decide(a_plan(admission=shed), request, a_catalog(), waits, NOW_MS, 1000)
+
+    assert fate("standard") == TurnedAway(Status.REJECTED, SHED, "shed: too much", 4000)
+    assert isinstance(fate("interactive"), Place)
+
+
+@given(st.integers(0, 10_000), st.floats(0, 1), st.floats(0, 1))
+def test_a_request_read_again_is_decided_alike_and_a_higher_share_never_loses_one(n: int, a: float, b: float) -> None:
+    low, high = (Admission(shares={"standard": s}, reason="", retry_after_ms=1) for s in sorted((a, b)))
+    first = is_admitted(low, f"r-{n}", "standard")
+    assert first == is_admitted(low, f"r-{n}", "standard")
+    assert not first or is_admitted(high, f"r-{n}", "standard")
+
+
+def test_the_share_let_in_is_the_share_asked_for() -> None:
+    third = Admission(shares={"standard": 0.3}, reason="", retry_after_ms=1)
+    assert sum(is_admitted(third, f"r-{n}", "standard") for n in range(5000)) / 5000 == pytest.approx(0.3, abs=0.02)
+    assert is_admitted(third, "r-1", "batch"), "a tier that the plan does not name is let in"
+    assert is_admitted(None, "r-1", "batch")
+
+
+def test_a_plan_is_written_anew_for_other_shares_not_for_other_words() -> None:
+    draft = dataclasses.replace(a_draft(), admission=Admission(shares={"batch": 0.5}, reason="a", retry_after_ms=1))
+    plan = publish(draft, None, "test", NOW_MS)
+    said = dataclasses.replace(draft, admission=Admission(shares={"batch": 0.5}, reason="b", retry_after_ms=2))
+    less = dataclasses.replace(draft, admission=Admission(shares={"batch": 0.4}, reason="a", retry_after_ms=1))
+    assert same_decision(said, plan)
+    assert not same_decision(less, plan)
+    assert not same_decision(dataclasses.replace(draft, admission=None), plan)
+
+
+@pytest.mark.parametrize(
+    ("shares", "told"), [({"vip": 0.5}, "unknown tier 'vip'"), ({"batch": math.nan}, r"in \[0, 1\]: got nan")]
+)
+def test_a_plan_that_sheds_what_is_no_tier_or_no_share_is_refused(shares: dict[str, float], told: str) -> None:
+    wrong = Admission(shares=shares, reason="", retry_after_ms=1)
+    with pytest.raises(InvalidPlan, match=told):
+        check(a_plan(admission=wrong), a_catalog())

@@ -1,0 +1,132 @@
+"""What the planner sees."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planner.observation.observation import (
+    BINS,
+    InvalidObservation,
+    Queue,
+    Seen,
+    Served,
+    class_histograms,
+    class_shares,
+    demand_rps,
+    hardness_shares,
+    live_workers,
+    queue_wait_ms,
+)
+from tests.builders import NOW_MS, a_heartbeat, a_worker, an_observation, owned
+
+
+def test_silent_failed_and_stopped_workers_are_not_live() -> None:
+    heard = {
+        "a": Seen(a_heartbeat(worker_id="a"), NOW_MS - 3000),
+        "b": Seen(a_heartbeat(worker_id="b"), NOW_MS - 3001),
+        "c": Seen(a_heartbeat(worker_id="c", state="stopped"), NOW_MS),
+        "d": Seen(a_heartbeat(worker_id="d", state="failed"), NOW_MS),
+        "e": Seen(a_heartbeat(worker_id="e", state="draining"), NOW_MS),
+    }
+    assert [w.worker_id for w in live_workers(heard, NOW_MS, 3000)] == ["a", "e"]
+
+
+def test_a_worker_s_remaining_work_is_that_of_all_its_partitions() -> None:
+    heartbeat = a_heartbeat(partitions=(owned(0, remaining_ms=30), owned(3, remaining_ms=12)))
+    (worker,) = live_workers({"w-1": Seen(heartbeat, NOW_MS)}, NOW_MS, 3000)
+    assert worker.remaining_ms == 42
+
+
+def test_a_worker_on_its_way_is_at_home_where_the_plan_wants_it() -> None:
+    heard = {"w-1": Seen(a_heartbeat(), NOW_MS)}
+    assert live_workers(heard, NOW_MS, 3000, {"w-1": "heavy"})[0].home == "heavy"
+    assert live_workers(heard, NOW_MS, 3000)[0].home == "light"
+
+
+def test_demand_is_the_arrivals_of_the_window_a_second() -> None:
+    arrivals = [NOW_MS - 10_000, NOW_MS - 9_999, NOW_MS - 1, NOW_MS, NOW_MS + 1]
+    assert demand_rps(arrivals, NOW_MS, 10_000) == 0.3
+    assert demand_rps([], NOW_MS, 10_000) == 0
+
+
+@given(st.lists(st.floats(0, 1)))
+def test_hardness_shares_sum_to_one_over_ten_bins_or_are_unknown(values: list[float]) -> None:
+    shares = hardness_shares(values)
+    assert len(shares) == (BINS if values else 0)
+    assert abs(sum(shares) - bool(values)) < 1e-9
+
+
+def test_hardness_one_belongs_to_the_last_bin() -> None:
+    shares = hardness_shares([1.0, 0.95, 0.0, 0.1])
+    assert shares[-1] == max(shares)
+    assert sum(share > min(shares) for share in shares) == 3
+
+
+def test_a_few_prompts_do_not_make_all_of_them_easy_and_many_do() -> None:
+    assert hardness_shares([0.0])[-1] == pytest.approx(0.1, abs=0.01)
+    assert hardness_shares([0.0] * 1000)[0] == pytest.approx(1.0, abs=0.02)
+
+
+def test_class_shares_are_by_name() -> None:
+    assert list(class_shares(["b", "a", "b", "b"]).items()) == [("a", 0.25), ("b", 0.75)]
+    assert class_shares([]) == {}
+
+
+def test_a_hardness_that_is_no_number_in_range_is_left_out() -> None:
+    assert hardness_shares([0.05, math.nan, 1.5, -0.1, math.inf]) == hardness_shares([0.05])
+    assert hardness_shares([math.nan]) == ()
+
+
+def test_a_class_that_nobody_knows_is_kept_as_it_was_seen() -> None:
+    assert class_shares(["light", "", "gone"]) == {"": 1 / 3, "gone": 1 / 3, "light": 1 / 3}
+
+
+def test_each_strategy_has_its_histogram_and_what_it_did_not_classify_counts() -> None:
+    prompts = [{"models": "light", "reuse": "heavy~k4"}, {"models": "heavy"}]
+    assert class_histograms(prompts) == {
+        "models": {"heavy": 0.5, "light": 0.5}, "reuse": {"": 0.5, "heavy~k4": 0.5},
+    }  # fmt: skip
+    assert class_histograms([]) == {}
+
+
+def test_a_policy_plans_for_the_forecast_where_there_is_one() -> None:
+    assert an_observation(demand_rps=10.0).planning_rps == 10
+    assert an_observation(demand_rps=10.0, forecast_rps=0.0).planning_rps == 0
+
+
+def test_the_wait_in_a_queue_is_what_waits_over_what_arrives() -> None:
+    seen = an_observation(queues=(Queue("light", 40, 8.0), Queue("heavy", 3, 0.0)))
+    assert queue_wait_ms(seen, "light") == 5000  # DiffServe 3.3; by jobs in flight it would be about a second
+    assert queue_wait_ms(seen, "heavy") == 0
+    assert queue_wait_ms(seen, "middle") == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"demand_rps": math.nan}, "demand_rps of an observation must be a number of 0 or more: got nan"),
+        ({"demand_rps": -1.0}, "demand_rps"),
+        ({"forecast_rps": math.inf}, "forecast_rps"),
+        ({"slo_ms": -5.0}, "slo_ms"),
+        ({"hardness": (0.5, 0.4)}, "hardness of an observation must be shares that sum to 1"),
+        ({"classes": {"models": {}, "reuse": {"light": 1.5, "heavy": -0.5}}}, "classes of reuse"),
+        ({"classes": {"models": {"light": math.nan}}}, "classes of models"),
+        ({"retrieval_ms": math.nan}, "retrieval_ms"),
+        ({"tiers": {"batch": 0.5}}, "tiers of an observation must be shares that sum to 1"),
+        ({"workers": (a_worker(remaining_ms=math.nan),)}, "remaining_ms of w-1"),
+        ({"workers": (a_worker(remaining_ms=-1.0),)}, "remaining_ms of w-1"),
+        ({"queues": (Queue("light", math.nan, 1.0),)}, "queue of light"),
+        ({"queues": (Queue("light", 1.0, -1.0),)}, "queue of light"),
+        ({"served": Served(10, in_time=1.5)}, "served"),
+        ({"served": Served(-1)}, "served"),
+    ],
+)
+def test_an_observation_of_impossible_numbers_is_refused(changes: dict[str, object], told: str) -> None:
+    with pytest.raises(InvalidObservation, match=told):
+        an_observation(**changes)
+
+
+def test_a_store_that_does_not_answer_is_a_possible_observation() -> None:
+    assert an_observation(retrieval_ms=math.inf).retrieval_ms == math.inf

@@ -1,0 +1,68 @@
+"""An observation as JSON."""
+
+import math
+
+import pytest
+
+from planner.catalog.validate import InvalidCatalog
+from planner.observation.deferral import seen_deferral
+from planner.observation.observation import InvalidObservation, Observation, Queue, Served
+from planner.observation.text import parse, text_of
+from schemas.errors import Unknown
+from tests.builders import a_worker, an_observation
+
+
+def test_what_is_written_is_read_back_the_same() -> None:
+    seen = an_observation(
+        hardness=(0.5, 0.5), classes={"models": {"light": 1.0}, "reuse": {}}, slo_ms=5000.0,
+        forecast_rps=12.5, counts=(9, 11), tiers={"interactive": 0.25, "batch": 0.75},
+        workers=(a_worker("a", allocated="heavy", worker_type="l40s"), a_worker("b")), queues=(Queue("light", 3, 1.5),),
+        deferral=(seen_deferral("light", "look", [(0.2, 0.4)] * 100, (0.0, 0.5, 1.0)),),
+        served=Served(10, 0.9, None), retrieval_ms=math.inf, ignored=2,
+    )  # fmt: skip
+    assert parse(text_of(seen), "seen.json") == seen
+    assert parse(text_of(an_observation()), "seen.json") == an_observation()
+
+
+def test_the_demand_alone_is_an_observation_and_a_worker_needs_only_its_id() -> None:
+    assert parse('{"demand_rps": 3}', "x.json") == Observation(now_ms=0, demand_rps=3)
+    seen = parse('{"demand_rps": 3, "workers": [{"worker_id": "b"}, {"worker_id": "a"}], "slo_ms": null}', "x.json")
+    assert [worker.worker_id for worker in seen.workers] == ["a", "b"]
+    assert parse('{"demand_rps": 3, "served": {"requests": 5, "quality": null}}', "x").served == Served(5)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{", r"observation x\.json is not JSON"),
+        ('{"demand_rps": NaN}', "demand_rps of an observation"),
+        ('{"demand_rps": 1, "workers": [{"worker_id": "w-1", "remaining_ms": NaN}]}', "remaining_ms of w-1"),
+        ('{"demand_rps": 1, "hardness": [0.5]}', "shares that sum to 1"),
+        ('{"demand_rps": 1, "deferral": [{"level": "a", "discriminator": "b", "curves": [[[0.5, 1.5]]]}]}', "shares"),
+        ('{"demand_rps": 1, "deferral": [{"level": "a", "discriminator": "b", "curves": []}]}', "a curve between two"),
+    ],
+)
+def test_numbers_that_are_no_rates_and_no_shares_are_refused(text: str, told: str) -> None:
+    with pytest.raises(InvalidObservation, match=told):
+        parse(text, "x.json")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{}", r"observation x\.json: demand_rps must be given"),
+        ("[]", r"observation x\.json must be a table"),
+        ('{"demand_rps": "3"}', "demand_rps must be a number: got '3'"),
+        ('{"demand_rps": 3, "workers": [{}]}', r"workers\[0\]: worker_id must be given"),
+        ('{"demand_rps": 3, "counts": [1.5]}', r"counts\[0\] must be a whole number"),
+        ('{"demand_rps": 3, "queues": [["light"]]}', r"queues\[0\]: waiting must be given"),
+    ],
+)
+def test_what_is_missing_or_of_another_type_is_named(text: str, told: str) -> None:
+    with pytest.raises(InvalidCatalog, match=told):
+        parse(text, "x.json")
+
+
+def test_a_misspelt_key_names_the_nearest() -> None:
+    with pytest.raises(Unknown, match="did you mean 'demand_rps'"):
+        parse('{"demand_rp": 3}', "x.json")

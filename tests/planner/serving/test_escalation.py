@@ -1,0 +1,75 @@
+"""Kept or painted again."""
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planner.serving.escalation import Escalate, Keep, cascade_of, judge, judged_ms
+from schemas.messages import PaintOptions
+from tests.builders import NOW_MS, a_cascade, a_catalog, a_classified, a_discriminator, a_plan, a_request
+
+
+def judged(confidence: float | None, threshold: float = 0.5, deadline_ms: int | None = None, need_ms: float = 200):
+    plan = a_plan(cascades=(a_cascade(threshold=threshold),))
+    return judge(plan, "light", confidence, deadline_ms, NOW_MS, need_ms)
+
+
+@given(st.floats(0, 1), st.floats(0, 1, exclude_max=True))
+def test_a_picture_is_kept_from_the_threshold_on(confidence: float, threshold: float) -> None:
+    verdict = judged(confidence, threshold)
+    assert isinstance(verdict, Keep) == (confidence >= threshold)
+    assert verdict.threshold == threshold
+    assert isinstance(verdict, Keep) or verdict.next_level == "heavy"
+
+
+@given(st.floats(0, 1))
+def test_threshold_zero_keeps_everything_and_one_nothing(confidence: float) -> None:
+    assert isinstance(judged(confidence, 0.0), Keep)
+    assert isinstance(judged(confidence, 1.0), Escalate)
+
+
+def test_without_a_cascade_for_the_level_the_picture_is_kept() -> None:
+    plan = a_plan()
+    assert judge(plan, "heavy", None, None, NOW_MS, 0) == Keep(None, "no cascade for heavy")
+    assert cascade_of(plan, "heavy") is None
+    assert cascade_of(plan, "light") == a_cascade()
+
+
+def test_a_doubtful_picture_is_kept_when_a_better_one_would_be_late_and_the_reason_says_so() -> None:
+    assert isinstance(judged(0.1, deadline_ms=NOW_MS + 200), Escalate)
+    verdict = judged(0.1, deadline_ms=NOW_MS + 199)
+    assert isinstance(verdict, Keep)
+    assert "no time left: heavy would need 200 ms of 199" in verdict.reason
+
+
+def test_nobody_serving_the_next_level_is_no_time_left_unless_there_is_no_deadline() -> None:
+    assert isinstance(judged(0.1, deadline_ms=2**60, need_ms=math.inf), Keep)
+    assert isinstance(judged(0.1, need_ms=math.inf), Escalate)
+
+
+@pytest.mark.parametrize("confidence", [math.nan, None, math.inf])
+def test_a_confidence_that_is_no_number_counts_as_zero_and_the_reason_says_so(confidence: float | None) -> None:
+    verdict = judged(confidence)
+    assert isinstance(verdict, Escalate)
+    assert f"confidence {confidence} counts as 0" in verdict.reason
+    assert isinstance(judged(confidence, threshold=0.0), Keep)
+
+
+@pytest.mark.parametrize(
+    ("level", "asked", "expected_ms"),
+    [
+        ("light", {}, 30),
+        ("light", {"options": PaintOptions(n=3)}, 90),
+        ("heavy", {}, 0),  # no cascade holds for it
+        ("light", {"quality": "low"}, 0),  # kept whatever its confidence
+        ("light", {"options": PaintOptions(model="light")}, 0),
+    ],
+)
+def test_judging_takes_time_for_each_picture_that_the_plan_judges(
+    level: str, asked: dict[str, Any], expected_ms: float
+) -> None:
+    catalog = a_catalog(discriminators={"look": a_discriminator(latency_ms=30.0)})
+    assert judged_ms(a_plan(), a_classified(a_request(**asked)), level, catalog) == expected_ms

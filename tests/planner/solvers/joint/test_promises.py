@@ -1,0 +1,53 @@
+import itertools
+
+import numpy as np
+import pytest
+
+from planner.solvers.joint.capacity import staff_s
+from planner.solvers.joint.problem import Problem
+from planner.solvers.joint.promises import offered, promises
+from tests.planner.solvers.joint.problems import random_problem
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_promises_cost_as_little_as_by_looking_at_all_of_them(seed: int) -> None:
+    problem = random_problem(np.random.default_rng(seed), levels=4)
+    costs = [[staff_s(mode, 2) for mode in modes] for modes in problem.modes]
+    offers = [offered(modes, 2) for modes in problem.modes]
+    pictures = np.random.default_rng(seed).uniform(0.1, 1.0, len(costs)).tolist()
+    cascades = [g for g, gate in enumerate(problem.gates) if gate.next_level >= 0]
+    for gates in ([0], [3], cascades[:1], [*cascades[-1:], *plain_beside(problem, cascades[-1])]):
+        chosen = promises(problem, [problem.gates[g] for g in gates], pictures, offers)
+        best = cheapest(problem, gates, pictures, costs)
+        if chosen is None:
+            assert best is None
+        else:
+            assert is_quick_enough(problem, gates, chosen)
+            assert sum(pictures[v] * costs[v][m] for v, m in chosen.items()) == pytest.approx(best)
+
+
+def plain_beside(problem: Problem, cascade: int) -> list[int]:
+    """The gates of all levels but the cascade's first that keep every picture."""
+    first = problem.gates[cascade].level
+    return [g for g, gate in enumerate(problem.gates) if gate.next_level < 0 and gate.level != first]
+
+
+def cheapest(problem: Problem, gates: list[int], pictures: list[float], costs: list[list[float]]) -> float | None:
+    used = sorted({level for g in gates for level in problem.levels_of(problem.gates[g])})
+    found = []
+    for modes in itertools.product(*(range(len(problem.modes[v])) for v in used)):
+        chosen = dict(zip(used, modes, strict=True))
+        if is_quick_enough(problem, gates, chosen):
+            found.append(sum(pictures[v] * costs[v][m] for v, m in chosen.items()))
+    return min(found, default=None)
+
+
+def is_quick_enough(problem: Problem, gates: list[int], chosen: dict[int, int]) -> bool:
+    for g in gates:
+        gate = problem.gates[g]
+        seconds = problem.modes[gate.level][chosen[gate.level]].first_s + gate.extra_s
+        if gate.next_level >= 0:
+            seconds += problem.modes[gate.next_level][chosen[gate.next_level]].sojourn_s
+        if seconds > problem.slo_s + 1e-9:
+            return False
+    return True

@@ -1,0 +1,89 @@
+import dataclasses
+
+import highspy
+import numpy as np
+import pytest
+
+from planner.solvers.joint.linear import Linear
+from planner.solvers.joint.objective import Thrift
+from planner.solvers.joint.problem import Problem, score
+from planner.solvers.joint.relaxation import relaxed, timings_of
+from planner.solvers.joint.search import Search
+from planner.solvers.joint.solve import SMALL, searched, solve
+from planner.solvers.joint.starts import straight_only
+from planner.solvers.joint.warm import Crew
+from planner.solvers.joint.whole import planned, settled, whole
+from tests.planner.solvers.joint.problems import a_problem, faults, random_problem
+
+
+def large(seed: int) -> Problem:
+    return random_problem(np.random.default_rng(seed), levels=5, bands=3, workers=24)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_searched_can_be_done_and_is_better_than_where_it_began(seed: int) -> None:
+    problem = large(400 + seed)
+    counts = np.full(5, 6.0)
+    search = Search(problem, Linear(problem))
+    begun = [
+        found
+        for gates in straight_only(problem) or [frozenset([g]) for g in range(5)]
+        if (found := search.free(gates, counts))
+    ]
+    best = search.best([found.gates for found in begun], counts)[0]
+    assert best.value >= max(found.value for found in begun)
+    manned = whole(search, best)
+    assert manned is not None
+    found = settled(search, manned)
+    assert found.value >= manned.value
+    assert faults(problem, planned(search, found)) == []
+    assert score(problem, planned(search, found)).value == pytest.approx(found.value, abs=1e-4)
+
+
+def test_the_same_problem_has_the_same_plan() -> None:
+    first, second = solve(large(5), 1.0), solve(large(5), 1.0)
+    assert (first.counts, first.gates) == (second.counts, second.gates)
+    assert np.array_equal(first.given, second.given)
+
+
+def test_the_program_s_objective_is_the_score() -> None:
+    problem = a_problem(
+        [[0.2, 0.2], [1.0, 0.8]], [0.5, 1.0], workers=4, demand_rps=3.0, before=(0, 3), switch_s=(60.0, 60.0)
+    )
+    crews = {v: Crew(problem.modes[v][0].lines[0], 2, rate) for v, rate in ((0, 4.0), (1, 2.0))}
+    answer = Linear(problem).ask([0, 1], crews)
+    assert answer is not None
+    given = np.zeros((2, len(problem.options)))
+    given[:, answer.options] = answer.given
+    plan = dataclasses.replace(solve(problem, 1.0), given=given, shed=answer.shed, counts=(2, 2), gates=(0, 1))
+    assert answer.value == pytest.approx(score(problem, plan).value)
+    assert given[:, 1] @ problem.shares * 3.0 == pytest.approx(2.0), "what two workers of the better level carry"
+
+
+def test_a_merit_that_must_be_reached_is_reached_with_the_least_work() -> None:
+    problem = a_problem([[0.0], [1.0]], [0.5, 1.0], workers=4, demand_rps=2.0)
+    crews = {v: Crew(problem.modes[v][0].lines[0]) for v in range(2)}
+    answer = Linear(problem, Thrift(0.6, 10.0)).ask([0, 1], crews)
+    assert answer is not None
+    assert answer.given[0] == pytest.approx([0.4, 0.6])
+    assert Linear(problem, Thrift(1.1, 10.0)).ask([0, 1], crews) is None, "no more than the best"
+
+
+def test_a_solver_that_fails_on_the_way_leaves_what_was_found_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = large(7)
+    assert len(problem.gates) + sum(len(mode.lines) for modes in problem.modes for mode in modes) > SMALL
+    run, left = highspy.Highs.run, iter(range(40))
+
+    def tired(self: highspy.Highs) -> object:
+        if next(left, None) is None:
+            raise RuntimeError("out of order")
+        return run(self)
+
+    counts = np.full(5, 6.0)
+    guess = relaxed(problem, timings_of(problem, counts), counts)
+    whole_plan = searched(problem, guess, guess.price, ())
+    monkeypatch.setattr(highspy.Highs, "run", tired)
+    found = solve(problem, 1.0)
+    assert whole_plan is not None
+    assert faults(problem, found) == []
+    assert found.shed.sum() == pytest.approx(0.0, abs=1e-6)

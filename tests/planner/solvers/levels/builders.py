@@ -1,0 +1,39 @@
+"""Three levels, a reuse catalog whose levels can be routed to, and levels for Eq. 1."""
+
+from planner.catalog.classifier import variant_of
+from planner.catalog.parse import Catalog, Classifier, Variant
+from planner.catalog.profile import Start
+from planner.solvers.levels.level_mix import Offer
+from tests.builders import a_catalog, a_variant
+
+
+class RoutableReuse(Catalog):
+    """A catalog as it will be once requests can be routed to reuse levels."""
+
+    def level(self, name: str) -> Variant:
+        return super().level(variant_of(name))
+
+
+def a_ladder(**changes: object) -> Catalog:
+    """light, middle and heavy: 50, 12.5 and 5 pictures a second."""
+    return a_catalog(**({"variants": three_variants()} | changes))
+
+
+def a_reuse_ladder(**changes: object) -> Catalog:
+    """The same, and heavy from step 10 and 20 of a similar past picture: 8.3 and 25 pictures a second."""
+    plain = a_ladder()
+    values = {name: getattr(plain, name) for name in ("name", "variants", "discriminators", "cascades", "class_cuts")}
+    later = (Start(10, 0.6, 0.97), Start(20, 0.2, 0.9))
+    learned = Classifier("past", "learned", "folder", "reuse", ("heavy~k20", "heavy~k10", "heavy"))
+    return RoutableReuse(**(values | {"reuse": {"heavy": later}, "classifiers": {"past": learned}} | changes))
+
+
+def three_variants() -> dict[str, Variant]:
+    heavy = a_variant(name="heavy", steps=25, latency_ms={1: 200.0, 2: 240.0, 4: 400.0}, quality=1.0)
+    middle = a_variant(name="middle", steps=4, latency_ms={1: 80.0}, quality=0.9)
+    return {"light": a_variant(), "middle": middle, "heavy": heavy}
+
+
+def offers(*levels: tuple[float, float]) -> tuple[Offer, ...]:
+    """Levels v0, v1 .. of (rps, quality), the slowest first."""
+    return tuple(Offer(f"v{i}", f"v{i}", rps, quality) for i, (rps, quality) in enumerate(sorted(levels)))

@@ -1,0 +1,150 @@
+"""Eq. 1: workers and shares, against every possible allocation and an independent solver."""
+
+import functools
+import itertools
+import random
+from collections.abc import Iterator, Sequence
+
+import pulp
+import pytest
+from scipy.optimize import linprog
+
+from planner.solvers import milp
+from planner.solvers.levels import level_mix
+from planner.solvers.levels.level_mix import Mix, Offer, fill, held, mean_quality, most_quality, most_quality_shared
+from tests.planner.solvers.levels.builders import offers
+
+THREE = offers((5, 1.0), (12.5, 0.9), (50, 0.8))
+ORDERS = tuple(itertools.permutations(range(3)))
+
+
+def brute(levels: Sequence[Offer], n_workers: int, demand: float) -> tuple[float, float]:
+    """The most that any allocation carries, and the best quality at that: all counts, an LP for each one's flow."""
+    found = []
+    for counts in itertools.product(range(n_workers + 1), repeat=len(levels)):
+        if sum(counts) <= n_workers:
+            capacity = sum(n * offer.rps for n, offer in zip(counts, levels, strict=True))
+            found.append((min(1.0, capacity / demand), counts))
+    carried = max(carried for carried, _ in found)
+    ties = [counts for share, counts in found if share >= carried - 1e-9]
+    return carried, max(best_flow(levels, counts, demand, carried) for counts in ties)
+
+
+def best_flow(levels: Sequence[Offer], counts: Sequence[int], demand: float, carried: float) -> float:
+    """Quality of the mean picture painted: levels are filled in every order, the best order counts."""
+    return max(
+        sum(flow * levels[i].quality for i, flow in filled(levels, counts, demand, carried, order)) / carried
+        for order in ORDERS
+    )
+
+
+def filled(
+    levels: Sequence[Offer], counts: Sequence[int], demand: float, carried: float, order: Sequence[int]
+) -> Iterator[tuple[int, float]]:
+    left = carried
+    for i in order:
+        flow = min(left, counts[i] * levels[i].rps / demand)
+        left -= flow
+        yield i, flow
+
+
+def an_instance(seed: int) -> tuple[tuple[Offer, ...], int, float]:
+    """Up to four workers, three levels, from idle to twice what they carry; every third with qualities out of order."""
+    dice = random.Random(seed)
+    speeds = sorted(dice.uniform(0.5, 20) for _ in range(3))
+    qualities = sorted((dice.uniform(-20, 1) for _ in range(3)), reverse=True)
+    if seed % 3 == 0:
+        dice.shuffle(qualities)
+    n_workers = dice.randint(1, 4)
+    demand = n_workers * dice.uniform(0.8 * speeds[0], 1.2 * speeds[-1])
+    return offers(*zip(speeds, qualities, strict=True)), n_workers, demand
+
+
+def test_eq1_equals_brute_force_on_three_hundred_instances(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(level_mix, "solve", functools.partial(milp.solve, limit_s=60))  # however busy the machine
+    for seed in range(300):
+        levels, n_workers, demand = an_instance(seed)
+        mix = most_quality(levels, n_workers, demand)
+        carried, quality = brute(levels, n_workers, demand)
+        assert mix.carried == pytest.approx(carried, abs=2e-6), seed
+        assert mean_quality(mix.shares, levels) == pytest.approx(quality, abs=2e-5), seed
+        assert sum(mix.counts.values()) == n_workers
+        assert not mix.trouble
+
+
+def test_shares_sum_to_one_and_need_no_more_than_the_workers_carry() -> None:
+    for seed in range(40):
+        levels, n_workers, demand = an_instance(seed)
+        mix = most_quality(levels, n_workers, demand)
+        assert sum(mix.shares.values()) == pytest.approx(1)
+        for offer in levels:
+            capacity = mix.counts.get(offer.variant, 0) * offer.rps
+            assert mix.shares.get(offer.level, 0) * mix.carried * demand <= capacity * (1 + 1e-5)
+
+
+def test_few_requests_all_go_to_the_best_level_and_no_worker_is_left_out() -> None:
+    assert most_quality(THREE, 4, 20) == Mix({"v0": 4}, {"v0": 1.0}, 1.0)
+    assert most_quality(THREE, 4, 0) == Mix({"v0": 4}, {"v0": 1.0}, 1.0)
+
+
+def test_what_no_worker_can_carry_is_told_and_all_paint_on_the_fastest_level() -> None:
+    assert most_quality(THREE, 4, 800) == Mix({"v2": 4}, {"v2": 1.0}, 0.25)
+    assert most_quality(THREE, 4, float("1e300")).carried < 1e-9
+
+
+def test_without_workers_requests_wait_for_the_fastest_level() -> None:
+    assert most_quality(THREE, 0, 10) == Mix({"v2": 0}, {"v2": 1.0}, 0.0)
+    assert most_quality(THREE, 0, 0).carried == 1
+
+
+def test_a_slow_level_that_is_worse_gets_nobody() -> None:
+    levels = offers((5, 0.1), (12.5, 0.9), (50, 0.8))
+    assert most_quality(levels, 4, 60).counts.get("v0", 0) == 0
+
+
+@pytest.mark.parametrize("n_workers", [1, 4, 64])
+def test_a_solver_that_fails_leaves_the_best_of_two_levels_and_says_so(
+    n_workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = most_quality(THREE, n_workers, 10 * n_workers)
+    monkeypatch.setattr(pulp, "COIN_CMD", lambda **_: 1 / 0)
+    mix = most_quality(THREE, n_workers, 10 * n_workers)
+    assert mix.carried == 1
+    assert sum(mix.counts.values()) == n_workers
+    assert mean_quality(mix.shares, THREE) >= mean_quality(wanted.shares, THREE) - 0.02
+    assert mix.trouble == "the solver failed (ZeroDivisionError: division by zero)"
+
+
+def test_a_shared_fleet_s_shares_are_those_of_the_linear_program() -> None:
+    for seed in range(80):
+        levels, n_workers, demand = an_instance(seed)
+        mix = most_quality_shared(levels, n_workers, demand)
+        work = [demand / offer.rps for offer in levels]
+        exact = linprog([-o.quality for o in levels], [work], [n_workers], [[1, 1, 1]], [1])
+        if exact.status == 2:  # infeasible
+            assert mix.shares == {levels[-1].level: 1.0}
+            assert mix.carried == pytest.approx(n_workers / work[-1])
+        else:
+            assert mean_quality(mix.shares, levels) == pytest.approx(-exact.fun, abs=1e-6)
+            assert sum(w * mix.shares.get(o.level, 0) for w, o in zip(work, levels, strict=True)) <= n_workers + 1e-4
+        assert mix.counts == {"v0": n_workers}
+
+
+def test_a_shared_fleet_without_workers_or_demand_still_has_shares() -> None:
+    assert most_quality_shared(THREE, 0, 10) == Mix({"v0": 0}, {"v2": 1.0}, 0.0)
+    assert most_quality_shared(THREE, 3, 0) == Mix({"v0": 3}, {"v0": 1.0}, 1.0)
+
+
+def test_given_workers_are_filled_from_the_best_level_down() -> None:
+    assert fill({"v0": 1, "v2": 1}, THREE, 20).shares == pytest.approx({"v0": 0.25, "v2": 0.75})
+    assert fill({"v0": 1}, THREE, 20).carried == 0.25
+
+
+def test_workers_are_left_where_they_are_when_little_is_gained_by_moving_them() -> None:
+    wanted = most_quality(THREE, 4, 30)  # two heavy, two middle
+    there = {"v0": 1, "v1": 3}
+    lost = mean_quality(wanted.shares, THREE) - mean_quality(fill(there, THREE, 30).shares, THREE)
+    assert held(wanted, there, THREE, 30, lost * 1.01).counts == there
+    assert held(wanted, there, THREE, 30, lost * 0.99) == wanted
+    assert held(wanted, {"v0": 4}, THREE, 30, 1.0) == wanted, "four heavy ones do not carry it"
+    assert held(wanted, {"v0": 1, "": 3}, THREE, 30, 1.0) == wanted, "three serve nothing yet"

@@ -1,0 +1,48 @@
+import pathlib
+
+import pytest
+
+from replay.local.deployment import child_options, own_deployment, roles_of, settings_shown, versions
+from streams.cli import nested
+from streams.settings import Settings, load
+
+
+def read_back(options: list[str]) -> Settings:
+    """What a child process makes of these options."""
+    assert options[0] == "--home"
+    assert set(options[2::2]) <= {"--set"}
+    return load({**nested(tuple(options[3::2])), "home": options[1]})
+
+
+def test_a_run_has_topics_of_its_own_and_keeps_every_other_setting(tmp_path: pathlib.Path) -> None:
+    own = own_deployment(Settings(home=tmp_path), "pochade-demo-7", catalog="profile")
+    assert own.kafka.prefix == "pochade-demo-7"
+    assert own.catalog == "profile"
+    assert own.planner == Settings().planner
+
+
+def test_children_read_back_exactly_the_settings_of_the_run(tmp_path: pathlib.Path) -> None:
+    given = load({"home": tmp_path, "kafka": {"session_timeout_ms": 9000}, "planner": {"parameters": {"slack": 0.5}}})
+    own = own_deployment(given, "pochade-demo-7", catalog="profile", engine="profile", policy="any", workers=9)
+    assert read_back(child_options(own, load())) == own
+    assert own.kafka.jobs_partitions == 9
+
+
+def test_what_children_inherit_is_not_put_on_their_command_line(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POCHADE_KAFKA__PROPERTIES", '{"sasl.password": "hush"}')
+    options = child_options(own_deployment(load({"home": tmp_path}), "pochade-demo-7"), load())
+    assert "hush" not in " ".join(options)
+    assert "hush" not in str(settings_shown(load()))
+
+
+def test_a_small_deployment_has_every_role_and_each_worker_its_name() -> None:
+    roles = roles_of(["--home", "/h"], ["worker-1", "worker-2"])
+    served = [role for process in roles for role in process.command[process.command.index("serve") + 1 :]]
+    assert sorted(served) == ["classifier", "discriminator", "ledger", "planner", "router", "worker", "worker"]
+    assert [f"worker.id={p.name}" in p.command for p in roles if p.name.startswith("worker")] == [True, True]
+
+
+def test_versions_name_what_ran() -> None:
+    assert {"python", "pochade", "torch"} <= set(versions())

@@ -1,0 +1,67 @@
+import sys
+import threading
+
+from replay.local.readiness import PaintedView, Readiness
+from schemas.avro import Message
+from schemas.record import Incoming
+from schemas.topics import FLEET, IMAGES, PIN_KEY, PLAN, PLAN_KEY
+from streams.codec.avro import encode
+from tests.builders import NOW_MS, a_heartbeat, a_job, a_plan, an_image
+
+
+def record(topic: str, key: str, message: Message) -> Incoming:
+    return Incoming(topic=topic, partition=0, offset=0, timestamp_ms=NOW_MS, key=key.encode(), value=encode(message))
+
+
+def test_nothing_is_ready_before_a_plan_stands_and_every_worker_can_paint() -> None:
+    ready = Readiness(["w-1", "w-2"])
+    assert ready.missing() == ["a plan", "w-1 starting", "w-2 starting"]
+    ready.on_record(record(PLAN, PLAN_KEY, a_plan()))
+    ready.on_record(record(FLEET, "w-1", a_heartbeat(worker_id="w-1", state="painting")))
+    ready.on_record(record(FLEET, "w-2", a_heartbeat(worker_id="w-2", state="loading")))
+    assert ready.missing() == ["w-2 loading"]
+    ready.on_record(record(FLEET, "w-2", a_heartbeat(worker_id="w-2", state="ready")))
+    assert ready.missing() == []
+
+
+def test_a_worker_that_failed_says_why() -> None:
+    ready = Readiness(["w-1"])
+    ready.on_record(record(PLAN, PLAN_KEY, a_plan()))
+    ready.on_record(record(FLEET, "w-1", a_heartbeat(worker_id="w-1", state="failed", detail="no model folder")))
+    assert ready.missing() == ["w-1 failed: no model folder"]
+
+
+def test_a_pin_is_not_a_plan_and_strangers_do_not_count() -> None:
+    ready = Readiness(["w-1"])
+    ready.on_record(record(PLAN, PIN_KEY, a_plan()))
+    ready.on_record(record(FLEET, "w-9", a_heartbeat(worker_id="w-9")))
+    assert ready.missing() == ["a plan", "w-1 starting"]
+
+
+def test_plans_are_listed_once_each_by_version() -> None:
+    ready = Readiness([])
+    for version in (2, 1, 2):
+        ready.on_record(record(PLAN, PLAN_KEY, a_plan(version=version)))
+    assert [plan.version for plan in ready.plans()] == [1, 2]
+
+
+def test_a_job_painted_twice_counts_once() -> None:
+    painted = PaintedView()
+    for job in (a_job(job_id="a"), a_job(job_id="a"), a_job(job_id="b", stage=1)):
+        painted.on_record(record(IMAGES, "r-1", an_image(job)))
+    assert painted.counts() == (2, 1)
+
+
+def test_pictures_are_counted_while_others_come() -> None:
+    images = [record(IMAGES, f"r-{n}", an_image(a_job(job_id=f"j-{n}"))) for n in range(2000)]
+    painted, interval = PaintedView(), sys.getswitchinterval()
+    adding = threading.Thread(target=lambda: [painted.on_record(image) for image in images])
+    sys.setswitchinterval(1e-6)
+    try:
+        adding.start()
+        while adding.is_alive():
+            painted.counts()
+    finally:
+        sys.setswitchinterval(interval)
+        adding.join()
+    assert painted.counts() == (2000, 0)

@@ -1,0 +1,60 @@
+import numpy as np
+import pytest
+
+from replay.simulation.agenda import Agenda
+from replay.simulation.draws.delays import Delay
+from replay.simulation.draws.hops import Hops, Slots, of_kinds, whole
+from replay.simulation.results.figures import figures_of
+from replay.simulation.run import Simulation
+from replay.simulation.setup import Timing
+from tests.replay.simulation.runs import SERVICE_MS, a_setup, one_level
+
+APART = np.arange(0.0, 50_000.0, 500.0)  # nobody waits
+
+
+def always(ms: float) -> Slots:
+    return whole([(0.0, ms)])
+
+
+def test_without_a_distribution_it_happens_at_once() -> None:
+    agenda, done = Agenda(), list[int]()
+    Delay(agenda, (), 1000.0, 0, "x").before(done.append)(1)
+    assert done == [1]
+
+
+def test_with_one_it_happens_later() -> None:
+    agenda, done = Agenda(), list[int]()
+    Delay(agenda, always(7.0), 1000.0, 0, "x").before(done.append)(1)
+    agenda.advance(6.9)
+    assert done == []
+    agenda.advance(7.0)
+    assert done == [1]
+
+
+def test_what_it_takes_is_that_of_its_time() -> None:
+    agenda = Agenda()
+    delay = Delay(agenda, (*always(7.0), *always(70.0)), 1000.0, 0, "x")
+    assert delay.next_ms() == 7
+    agenda.advance(1500)
+    assert delay.next_ms() == 70
+    agenda.advance(9000)
+    assert delay.next_ms() == 70
+
+
+@pytest.mark.parametrize(("hop", "adds"), [("arrive", 30), ("fetch", 30), ("paint", 30), ("judge", 30), ("rest", 0)])
+def test_what_a_deployment_takes_beside_painting_adds_to_latency(hop: str, adds: float) -> None:
+    hops = of_kinds({hop: always(30.0)})
+    setup = a_setup(catalog=one_level(), policy="clipper-light", timing=Timing(hops=hops))
+    p50 = figures_of(Simulation(setup, APART).run())["latency_s"]["p50"]
+    assert 1000 * p50 == pytest.approx(SERVICE_MS + adds, rel=0.01)
+
+
+def test_a_worker_that_rests_between_calls_serves_less() -> None:
+    busy = np.arange(0.0, 20_000.0, 1.1 * SERVICE_MS)  # nearly all it can, without rest
+    p95 = []
+    for rest_ms in (0.0, 10.0):
+        timing = Timing(hops=Hops(rest=always(rest_ms)))
+        setup = a_setup(catalog=one_level(), policy="clipper-light", workers=1, timing=timing, drops=False)
+        p95.append(figures_of(Simulation(setup, busy).run())["latency_s"]["p95"])
+    assert p95[0] < 0.03
+    assert p95[1] > 1

@@ -1,0 +1,107 @@
+import pathlib
+
+from click.testing import CliRunner
+
+from replay.commands.chaos import lines
+from replay.verify.chaos.kinds import ROLES
+from replay.verify.chaos.options import ChaosOptions, deployment_of, processes_of, share_jars
+from streams.cli import main
+from streams.settings import Settings
+
+
+def some(**changes: object) -> ChaosOptions:
+    values: dict[str, object] = {
+        "requests": 100, "faults": 7, "seed": 3, "engine": "profile", "rate_rps": None, "workers": 2, "policy": None,
+        "report": None, "is_kept": False,
+    }  # fmt: skip
+    return ChaosOptions(**(values | changes))  # type: ignore[arg-type]
+
+
+def test_a_run_has_a_broker_a_store_and_topics_that_nobody_else_uses(tmp_path: pathlib.Path) -> None:
+    usual = Settings(home=tmp_path, kafka={"bootstrap_servers": "production:9092"}, store={"url": "s3://pictures/all"})
+    own = deployment_of(usual, some(), "1122-0900-3")
+    assert own.home == tmp_path / "chaos" / "1122-0900-3"
+    assert (own.kafka.bootstrap_servers, own.store.url) == ("", "")
+    assert own.store.folder == str(own.home / "images")
+    assert (own.worker.engine, own.catalog) == ("chaos", "chaos")
+
+
+def test_a_real_engine_has_time_for_a_job_that_outlasts_a_session(tmp_path: pathlib.Path) -> None:
+    # with 30 s a run of diffusers ended its slow request FAILED: the watchdog ended each worker that painted it
+    limits = [
+        deployment_of(Settings(home=tmp_path), some(engine=engine), "run").worker.job_limit_s
+        for engine in ("profile", "diffusers")
+    ]
+    assert limits[0] < 60 < limits[1]
+
+
+def test_every_role_can_die_alone() -> None:
+    names = [process.name for process in processes_of(pathlib.Path("mark"), [], ["worker-1", "worker-2"])]
+    assert names == [*ROLES, "worker-1", "worker-2"]
+
+
+def test_a_run_says_how_to_run_it_again(tmp_path: pathlib.Path) -> None:
+    told = some(rate_rps=20.0, only=("kill",)).again(tmp_path)
+    assert told == (
+        f"pochade --home {tmp_path} chaos --requests 100 --faults 7 --seed 3 --engine profile --workers 2 "
+        "--only kill --rate 20"
+    )
+
+
+def test_the_jars_of_the_usual_home_are_used_again(tmp_path: pathlib.Path) -> None:
+    usual = Settings(home=tmp_path)
+    own = deployment_of(usual, some(), "run")
+    share_jars(usual, own)
+    assert not list((own.home / "kafka").iterdir())
+    (tmp_path / "kafka" / "libs-4.3.1").mkdir(parents=True)
+    for _ in range(2):
+        share_jars(usual, own)
+    (link,) = (own.home / "kafka").iterdir()
+    assert link.resolve() == (tmp_path / "kafka" / "libs-4.3.1").resolve()
+
+
+def test_the_end_of_a_run_tells_faults_that_met_nothing() -> None:
+    report = {
+        "brokers": 1,
+        "accepted": 2, "outcomes": {"COMPLETED": 2}, "lost": 0, "duplicates": 0, "late_commits": 0, "painted": 3,
+        "painted_twice": 1, "wasted_s": 0.2, "begun_in_vain": 0, "orphans": 1, "orphans_left": 0, "dead_letters": 0,
+        "pictures": {"checked": 2, "broken": []},
+        "recovery": {
+            "moved": [{"seconds": 3.5, "beside": ()}, {"seconds": 9.1, "beside": ("freeze ledger",)}],
+            "moved_limit_s": 6.0, "first_result": [], "first_result_limit_s": 3.0, "painted_twice_limit": 3.0,
+            "running_at_kills": 2,
+        },
+        "too_slow": ["the first result came late"],
+        "faults": [{"told": "SIGKILL"}, {"told": "not done: ledger was not running"}],
+    }  # fmt: skip
+    told = lines(report)
+    assert told["faults"] == "1 of 2; the others met nothing"
+    assert told["jobs moved after"] == (
+        "at most 3.5 s after a worker's kill, of 1 (limit 6 s); 9.1 s beside other faults, of 1"
+    )
+    assert told["painted twice"] == "1 of 3 jobs (limit 3: 2 ran as processes ended), 0.2 worker seconds"
+    assert told["first result after"] == "nothing to tell"
+    assert told["too slow"] == "the first result came late"
+
+
+def test_a_kind_of_fault_that_there_is_not_is_refused_with_those_that_there_are() -> None:
+    done = CliRunner().invoke(main, ["chaos", "--only", "kil"], prog_name="pochade")
+    assert done.exit_code == 1
+    assert "did you mean 'kill'?" in done.stderr
+
+
+def test_a_kind_of_several_brokers_is_refused_where_there_is_one() -> None:
+    done = CliRunner().invoke(main, ["chaos", "--only", "rolling"], prog_name="pochade")
+    assert done.exit_code == 1
+    assert "rolling" in done.stderr
+
+
+def test_two_brokers_are_refused_because_neither_may_die() -> None:
+    done = CliRunner().invoke(main, ["chaos", "--brokers", "2"], prog_name="pochade")
+    assert (done.exit_code, "neither of two brokers may die" in done.stderr) == (1, True)
+
+
+def test_a_run_with_several_brokers_has_two_processes_of_each_role_and_says_so() -> None:
+    names = [process.name for process in processes_of(pathlib.Path("mark"), [], ["worker-1"], with_twins=True)]
+    assert names == [*ROLES, *(f"{role}-2" for role in ROLES), "worker-1"]
+    assert "--brokers 3" in some(brokers=3).again(pathlib.Path("/h"))

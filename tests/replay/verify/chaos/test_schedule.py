@@ -1,0 +1,119 @@
+from collections import Counter
+
+from replay.verify.chaos.faults import cluster as several
+from replay.verify.chaos.faults.cluster import LOST
+from replay.verify.chaos.kinds import KINDS, ROLES, TWINS, deck, kinds
+from replay.verify.chaos.schedule import (
+    EXIT,
+    FIRST,
+    HANG,
+    LAST,
+    SLOW,
+    Card,
+    Fault,
+    draw_faults,
+    draw_requests,
+    killers,
+    ordinary,
+    with_last,
+)
+
+WORKERS = ["worker-1", "worker-2", "worker-3"]
+DECK = deck(WORKERS, 3000, can_exit=True)
+SPAN_MS = 100_000
+
+
+def a_fault(kind: str, at_ms: float = 500) -> Fault:
+    return Fault(number=0, at_ms=at_ms, kind=kind, target="", lasts_ms=0, dice=1)
+
+
+def test_the_same_seed_draws_the_same_faults_and_another_seed_others() -> None:
+    assert draw_faults(DECK, 20, SPAN_MS, 1) == draw_faults(DECK, 20, SPAN_MS, 1)
+    assert draw_faults(DECK, 20, SPAN_MS, 1) != draw_faults(DECK, 20, SPAN_MS, 2)
+
+
+def test_faults_come_in_order_within_the_run_and_last_as_long_as_their_card_says() -> None:
+    faults = draw_faults(DECK, 60, SPAN_MS, 3)
+    times = [fault.at_ms for fault in faults]
+    assert times == sorted(times)
+    assert times[0] >= FIRST * SPAN_MS - 1
+    assert times[-1] <= LAST * SPAN_MS + 1
+    frozen = [fault.lasts_ms for fault in faults if fault.kind == "freeze"]
+    assert min(frozen) > 3000, "a zombie is away for longer than its session"
+
+
+def test_as_many_faults_as_there_are_cards_are_every_card() -> None:
+    drawn = Counter((fault.kind, fault.target) for fault in draw_faults(DECK, len(DECK), SPAN_MS, 4))
+    assert drawn == Counter((card.kind, card.target) for card in DECK)
+    twice = Counter((fault.kind, fault.target) for fault in draw_faults(DECK, 2 * len(DECK), SPAN_MS, 4))
+    assert twice == drawn + drawn
+
+
+def test_the_deck_kills_and_freezes_every_role_and_has_every_kind() -> None:
+    for kind in ("kill", "freeze", "restart"):
+        assert {card.target for card in DECK if card.kind == kind} == {*ROLES, *WORKERS}
+    assert {card.kind for card in DECK} == set(KINDS)
+
+
+def test_an_engine_that_cannot_end_its_process_is_not_asked_to() -> None:
+    assert not {"exit", "hang"} & {card.kind for card in deck(WORKERS, 3000, can_exit=False)}
+
+
+def test_requests_follow_from_the_seed_and_are_numbered() -> None:
+    one, same = (draw_requests("run", 50, 10, 1, []) for _ in range(2))
+    assert one == same
+    assert [due.request_id for due in one[:2]] == ["run-1-0000", "run-1-0001"]
+    assert [due.offset_ms for due in one[:3]] == [0, 100, 200]
+
+
+def test_requests_are_of_several_kinds() -> None:
+    rows = [due.row for due in draw_requests("run", 400, 10, 1, [])]
+    assert {row.wish.tier for row in rows} == {"standard", "batch"}
+    assert {row.wish.options.n for row in rows} == {1, 2}
+    assert 10 < sum(row.slack_ms is not None for row in rows) < 100
+
+
+def test_a_fault_that_is_a_request_is_the_first_one_at_its_time() -> None:
+    drawn = draw_requests("run", 20, 10, 1, [a_fault("exit", 450), a_fault("slow", 1450)])
+    assert (drawn[5].row.prompt or "").startswith(EXIT)
+    assert drawn[15].row.wish == SLOW
+    assert sum((due.row.prompt or "").startswith(EXIT) for due in drawn) == 1
+
+
+def test_requests_that_end_their_process_are_known() -> None:
+    drawn = draw_requests("run", 20, 10, 1, [a_fault("exit", 450), a_fault("hang", 850), a_fault("slow", 1450)])
+    assert (drawn[9].row.prompt or "").startswith(HANG)
+    assert killers(drawn) == {"run-1-0005", "run-1-0009"}
+
+
+def test_a_fault_after_the_last_request_is_the_last_request() -> None:
+    drawn = draw_requests("run", 3, 10, 1, [a_fault("exit", 10_000)])
+    assert (drawn[-1].row.prompt or "").startswith(EXIT)
+
+
+def test_a_card_without_a_duration_makes_a_fault_without_one() -> None:
+    (fault,) = draw_faults([Card(kind="kill", target="ledger")], 1, SPAN_MS, 0)
+    assert (fault.kind, fault.target, fault.lasts_ms) == ("kill", "ledger", 0)
+
+
+def test_several_brokers_are_broken_one_by_one_and_every_process_has_its_faults() -> None:
+    cards = deck(WORKERS, 3000, can_exit=True, brokers=3)
+    assert {card.kind for card in cards} == set(kinds(3)) - {LOST}
+    assert {card.target for card in cards if card.kind == "restart"} == {*TWINS, *WORKERS}
+    assert sum(card.kind in several.KINDS for card in cards) > len(cards) / 5
+
+
+def test_a_broker_is_lost_for_good_once_after_all_other_faults() -> None:
+    others = draw_faults(deck(WORKERS, 3000, can_exit=True, brokers=3), 11, SPAN_MS, 3, last=0.8)
+    faults = with_last(others, LOST, SPAN_MS, 0.8, 3)
+    assert [fault.kind for fault in faults].count(LOST) == 1
+    assert faults[-1].kind == LOST
+    assert max(fault.at_ms for fault in others) <= faults[-1].at_ms == 0.8 * SPAN_MS
+
+
+def test_ordinary_requests_ask_for_nothing_special() -> None:
+    requests = draw_requests("run", 200, 10, 1, [a_fault("exit"), a_fault("slow")])
+    plain = ordinary(requests)
+    assert 100 < len(plain) < 190
+    assert not plain & killers(requests)
+    assert all(due.row.slack_ms is None for due in requests if due.request_id in plain)

@@ -1,0 +1,147 @@
+"""The codec: what we wrote can be read, and what we did not write is refused in words."""
+
+import dataclasses
+import json
+import struct
+from typing import cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.errors import InvalidRecord, InvalidRequest
+from schemas.messages import Event, GenerateRequest, Outcome, PaintOptions, Plan, Status, Step
+from schemas.record import Incoming
+from streams.codec.avro import decode, encode, from_values
+from streams.codec.requests import decode_request, request_id_of
+from tests.builders import an_outcome
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=200)
+
+
+def a_record(value: bytes | None, key: bytes | None = None) -> Incoming:
+    return Incoming(topic="prompts.v1", partition=1, offset=5, timestamp_ms=123, key=key, value=value)
+
+
+@given(
+    request=st.builds(
+        GenerateRequest,
+        request_id=texts,
+        prompt=texts,
+        created_ms=st.integers(0, 2**62),
+        deadline_ms=st.none() | st.integers(0, 2**62),
+        seed=st.none() | st.integers(0, 2**62),
+        tenant=texts,
+    )
+)
+def test_any_request_survives_the_wire(request: GenerateRequest) -> None:
+    assert decode(encode(request), GenerateRequest) == request
+
+
+@given(st.binary(max_size=300))
+def test_random_bytes_are_refused_and_never_crash(data: bytes) -> None:
+    with pytest.raises((InvalidRecord, InvalidRequest)):
+        decode_request(a_record(b"\x00" + data if data[:1] != b"{" else b"?" + data))
+
+
+def test_an_unknown_schema_id_is_named_with_the_known_ones() -> None:
+    with pytest.raises(InvalidRecord, match=r"unknown schema id 4711: known are 1 to"):
+        decode(struct.pack(">BI", 0, 4711) + b"x", GenerateRequest)
+
+
+def test_another_messages_bytes_are_refused_by_name() -> None:
+    event = Event(request_id="r", kind="k", at_ms=1, by="b")
+    with pytest.raises(InvalidRecord, match=r"is pochade\.Event, expected pochade\.Plan"):
+        decode(encode(event), Plan)
+
+
+def test_bytes_left_over_after_the_record_are_refused() -> None:
+    with pytest.raises(InvalidRecord, match="3 bytes left over"):
+        decode(encode(Event(request_id="r", kind="k", at_ms=1, by="b")) + b"abc", Event)
+
+
+def test_foreign_avro_under_a_known_id_is_refused() -> None:
+    with pytest.raises(InvalidRecord, match="do not follow schema 1"):
+        decode(struct.pack(">BI", 0, 1) + b"\xff" * 8, GenerateRequest)
+
+
+def test_a_status_of_another_release_is_refused_with_the_known_ones() -> None:
+    data = encode(dataclasses.replace(an_outcome(), status=cast(Status, "PAUSED")))
+    with pytest.raises(InvalidRecord, match=r"status: Input should be 'COMPLETED', 'REJECTED'"):
+        decode(data, Outcome)
+
+
+def test_values_become_a_message_or_are_refused_by_the_name_of_the_field() -> None:
+    values = {"stage": 0, "level": "light", "worker_id": "w", "plan_version": 3, "queue_ms": 4, "paint_ms": 20,
+              "batch": 1, "attempt": 1, "overridden": ["seed"]}  # fmt: skip
+    assert from_values(Step, values).overridden == ("seed",)
+    with pytest.raises(ValueError, match="plan_version: Field required"):
+        from_values(Step, {name: value for name, value in values.items() if name != "plan_version"})
+
+
+def test_a_plain_json_line_with_a_prompt_is_a_request() -> None:
+    request = decode_request(a_record(b'{"prompt": "a red heart"}'))
+    assert request.prompt == "a red heart"
+    assert request.created_ms == 123
+    assert request.request_id == request_id_of(a_record(b'{"prompt": "a red heart"}'))
+
+
+def test_an_empty_id_is_as_good_as_none() -> None:
+    request = GenerateRequest(request_id="", prompt="x", created_ms=1)
+    assert decode_request(a_record(encode(request), key=b"order-7")).request_id == "order-7"
+    assert decode_request(a_record(b'{"prompt": "x", "request_id": ""}', key=b"order-7")).request_id == "order-7"
+
+
+def test_options_stand_beside_the_other_keys_in_json() -> None:
+    line = b'{"prompt": "x", "quality": "high", "n": 2, "guidance": 3, "adapters": ["ink"], "strict": true}'
+    request = decode_request(a_record(line))
+    assert request.quality == "high"
+    assert request.options == PaintOptions(n=2, guidance=3, adapters=("ink",), strict=True)
+
+
+def test_the_records_key_names_a_json_request_that_names_itself_not() -> None:
+    assert decode_request(a_record(b'{"prompt": "x"}', key=b"order-7")).request_id == "order-7"
+    assert decode_request(a_record(b'{"prompt": "x", "request_id": "mine"}', key=b"order-7")).request_id == "mine"
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({}, '"prompt" is missing'),
+        ({"prompt": 7}, "'prompt' must be a string: got 7"),
+        ({"prompt": "x", "sede": 1}, "did you mean 'seed'"),
+        ({"prompt": "x", "seed": True}, "'seed' must be an integer"),
+        ({"prompt": "\ud800"}, "'prompt' must be valid Unicode"),
+        ({"prompt": "x", "deadline_ms": "soon"}, "'deadline_ms' must be an integer or null"),
+        ({"prompt": "x", "adapters": "ink"}, "'adapters' must be a list of strings"),
+        ({"prompt": "x", "strict": 1}, "'strict' must be true or false"),
+        ({"prompt": "x", "guidance": "high"}, "'guidance' must be a number or null"),
+    ],
+)
+def test_wrong_json_fields_are_refused_in_words(fields: dict[str, object], message: str) -> None:
+    with pytest.raises(InvalidRequest, match=message):
+        decode_request(a_record(json.dumps(fields).encode()))
+
+
+@pytest.mark.parametrize("value", [None, b"", b"{", b"[1]", b"plain text", b"\xff\xfe"])
+def test_what_is_neither_avro_nor_a_json_object_is_unreadable(value: bytes | None) -> None:
+    with pytest.raises(InvalidRecord):
+        decode_request(a_record(value))
+
+
+def test_unreadable_records_are_identified_by_key_or_by_position() -> None:
+    assert request_id_of(a_record(b"{broken", key=b"order-7")) == "order-7"
+    assert request_id_of(a_record(b"{broken", key=b"\xff")) == request_id_of(a_record(b"{broken", key=None))
+
+
+def test_a_framed_request_names_itself_whatever_its_key() -> None:
+    request = GenerateRequest(request_id="mine", prompt="x", created_ms=1)
+    assert request_id_of(a_record(encode(request), key=b"order-7")) == "mine"
+    assert request_id_of(a_record(encode(request))) == "mine"
+
+
+@pytest.mark.parametrize("name", ["seed", "deadline_ms", "created_ms", "n", "width"])
+def test_an_integer_that_avro_cannot_hold_is_refused_in_words(name: str) -> None:
+    for value in (2**63, -(2**63) - 1, 10**400):
+        with pytest.raises(InvalidRequest, match=f"'{name}' must fit into 64 bits"):
+            decode_request(a_record(json.dumps({"prompt": "x", name: value}).encode()))

@@ -1,0 +1,135 @@
+"""`pochade submit`, `results` and `explain` with a client that has its results already."""
+
+import contextlib
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from schemas import messages
+from schemas.messages import GenerateRequest, Status
+from schemas.topics import PROMPTS
+from streams.cli import main
+from streams.codec.avro import decode
+from streams.commands import requests
+from streams.kafka.memory import MemoryRecordProducer
+from streams.operator.client import RequestClient
+from streams.settings import Settings
+from tests.replay.runs import a_result, a_step
+from tests.streams.operator.test_client import Topic, record
+
+
+class Deployment:
+    """Answers every submission at once with a result of the given status."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *past: messages.Result) -> None:
+        self.topic = Topic(*(record(result, n) for n, result in enumerate(past)))
+        self.producer = MemoryRecordProducer()
+        self.status = Status.COMPLETED
+        monkeypatch.setattr(requests, "_client", self._client)
+
+    @contextlib.contextmanager
+    def _client(self, settings: Settings) -> Iterator[RequestClient]:
+        with RequestClient(settings, self.producer, open_follower=self.topic.open) as client:
+            submit = client.submit
+
+            def answered(request: GenerateRequest) -> Any:
+                future = submit(request)
+                path = (a_step(),) if self.status is Status.COMPLETED else ()
+                result = a_result(*path, request_id=request.request_id, status=self.status, reason="because")
+                self.topic.arrive(record(result))
+                return future
+
+            client.submit = answered  # type: ignore[method-assign]
+            yield client
+
+    def submitted(self) -> GenerateRequest:
+        return decode(self.producer.topics[PROMPTS][0].value, GenerateRequest)
+
+
+@pytest.fixture
+def deployment(monkeypatch: pytest.MonkeyPatch) -> Deployment:
+    heavy = a_step(stage=1, level="heavy", worker_id="w-2", confidence=None, threshold=None, paint_over_step=3)
+    escalated = a_result(a_step(confidence=0.31), heavy, request_id="r-2", prompt="two [cats]\nand a tab\t.")
+    return Deployment(monkeypatch, a_result(a_step(), request_id="r-1"), escalated)
+
+
+def pochade(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments)
+
+
+def test_submit_prints_the_id_and_sends_what_was_asked(deployment: Deployment) -> None:
+    done = pochade("submit", "a red heart", "--seed", "7", "--tenant", "ann", "--deadline", "2.5")
+    request = deployment.submitted()
+    assert done.output.strip() == request.request_id
+    assert (request.prompt, request.seed, request.tenant) == ("a red heart", 7, "ann")
+    assert request.deadline_ms == request.created_ms + 2500
+
+
+def test_submit_and_wait_prints_the_result_and_where_the_picture_is(deployment: Deployment) -> None:
+    done = pochade("submit", "a red heart", "--wait")
+    assert done.exit_code == 0
+    assert "COMPLETED  kept: confidence 0.82 ≥ 0.55" in done.output
+    assert "image  /images/ab.png" in done.output
+    assert deployment.submitted().deadline_ms is None
+
+
+def test_submit_and_wait_fails_when_the_request_did_not_complete(deployment: Deployment) -> None:
+    deployment.status = Status.EXPIRED
+    done = pochade("submit", "a red heart", "--wait")
+    assert done.exit_code == 1
+    assert "expired: because" in done.output
+
+
+def test_submit_as_json_is_one_object(deployment: Deployment) -> None:
+    shown = json.loads(pochade("submit", "a red heart", "--wait", "-o", "json").output)
+    assert shown["request_id"] == deployment.submitted().request_id
+    assert shown["result"]["path"][0]["level"] == "light"
+
+
+def test_two_deadlines_are_one_too_many(deployment: Deployment) -> None:
+    done = pochade("submit", "x", "--deadline", "1", "--deadline-ms", "1000")
+    assert done.exit_code == 2
+    assert not deployment.producer.topics
+
+
+@pytest.mark.usefixtures("deployment")
+def test_results_without_a_terminal_are_one_tab_separated_line_each() -> None:
+    head, *lines = pochade("results").output.splitlines()
+    assert head.split("\t")[0] == "ended"
+    assert [line.split("\t")[5:] for line in lines] == [["r-1", "a red heart"], ["r-2", "two [cats] and a tab ."]]
+
+
+@pytest.mark.usefixtures("deployment")
+def test_results_as_jsonl_are_one_object_each() -> None:
+    shown = [json.loads(line) for line in pochade("results", "-o", "jsonl").output.splitlines()]
+    assert [result["request_id"] for result in shown] == ["r-1", "r-2"]
+
+
+@pytest.mark.usefixtures("deployment")
+def test_explain_tells_every_step_and_why() -> None:
+    told = pochade("explain", "r-2").output
+    assert "0.31 < 0.55" in told
+    assert "two [cats]" in told
+    assert "w-2" in told
+    assert "escalated: light scored 0.31 < 0.55, painted over on heavy from step 3" in told
+    (light, heavy) = (line.split() for line in told.splitlines() if line.startswith(("0 ", "1 ")))
+    assert (light[:4], heavy[:5]) == (["0", "light", "-", "w-1"], ["1", "heavy", "step", "3", "w-2"])
+
+
+@pytest.mark.usefixtures("deployment")
+def test_explain_of_an_unknown_id_says_how_far_back_it_looked_and_what_to_do() -> None:
+    done = pochade("explain", "r-9", "--since", "36h")
+    assert done.exit_code == 1
+    assert "'r-9'" in done.output
+    assert "within the last 1.5d" in done.output
+    assert "--since 8d" in done.output
+
+
+def test_a_duration_that_is_none_says_how_one_looks(deployment: Deployment) -> None:
+    done = pochade("results", "--since", "yesterday")
+    assert done.exit_code == 2
+    assert "such as 10m" in done.output
+    assert not deployment.topic.opened_since

@@ -1,0 +1,413 @@
+# ruff: noqa: ARG002  the client's own names
+"""Two releases side by side: what the newer one writes waits until its schema is known, and is read by it."""
+
+import asyncio
+import json
+import pathlib
+import threading
+from collections.abc import Iterator, Sequence
+from http.server import ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from agents.runtime.views import PlanView
+from schemas.errors import InvalidRecord, PochadeError, UnknownSchema
+from schemas.later import LATER, MOST_AHEAD, Later
+from schemas.messages import ClassifiedRequest, Plan
+from schemas.record import Delivered, Incoming, Outgoing
+from schemas.registry import Registered, by_id, registered
+from schemas.topics import CLASSIFIED, FLEET, OUTCOMES, PLAN_KEY, PROMPTS, SCHEMAS
+from streams.broker import registry_server
+from streams.codec import avro, schema_topic, schema_wait
+from streams.codec.avro import awaited_schema, decode, encode
+from streams.codec.held_back import HeldBack
+from streams.codec.schema_topic import KnownSchemas, entry_in, told
+from streams.codec.schema_wait import GRACE_EVERY_S, GRACE_S, SchemaWait
+from streams.faust import host as faust_host
+from streams.faust.host import AgentHost
+from streams.kafka.consumer import Follower
+from streams.kafka.memory import MemoryRecordProducer
+from streams.settings import Registry as RegistrySettings
+from streams.settings import load
+from tests.agents.stubs import a_record
+from tests.builders import a_catalog, a_classified, a_plan, a_request
+from tests.next_release import entries, written
+from tests.streams.kafka.scripted import Event, Stream
+
+SETTINGS = load({"kafka": {"bootstrap_servers": "127.0.0.1:1", "properties": {"log_level": "0"}}})
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_known() -> Iterator[None]:
+    """Each test begins as a process that nobody has told anything."""
+    forget()
+    yield
+    forget()
+
+
+@pytest.fixture(scope="module")
+def of_tomorrow() -> bytes:
+    """A classified request as the next release writes it."""
+    with written():
+        return encode(a_classified())
+
+
+def forget() -> None:
+    LATER.forget()
+    avro._schemas.cache_clear()
+
+
+def learn() -> None:
+    for entry in entries():
+        LATER.tell(entry)
+
+
+def test_bytes_of_a_newer_release_are_unknown_and_then_read_by_what_it_tells(of_tomorrow: bytes) -> None:
+    with pytest.raises(UnknownSchema, match=f"unknown schema id {awaited_schema(of_tomorrow)}: .* upgrade this role"):
+        decode(of_tomorrow, ClassifiedRequest)
+    learn()
+    assert awaited_schema(of_tomorrow) is None
+    assert decode(of_tomorrow, ClassifiedRequest) == a_classified()
+
+
+def test_a_newer_release_reads_what_this_one_writes() -> None:
+    value = encode(a_classified())
+    with written():
+        assert decode(value, ClassifiedRequest) == a_classified()
+
+
+def test_what_a_release_tells_is_what_the_one_before_learns() -> None:
+    with written():
+        records = told()
+    assert len(records) == len({entry.subject for entry in registered()})
+    for record in records:
+        entry = entry_in(a_record(topic=SCHEMAS, key=record.key, value=record.value))
+        assert LATER.tell(entry)
+        assert not LATER.tell(entry), "known already"
+    assert [LATER.find(entry.id) for entry in entries()[len(registered()) :]] == list(entries()[len(registered()) :])
+
+
+@pytest.mark.parametrize(("there", "written_to"), [([], {}), (["pochade.schemas.v1"], {SCHEMAS: 2})])
+def test_a_command_tells_nothing_where_nobody_has_made_the_topic_as_it_would_wait_half_a_minute(
+    there: list[str], written_to: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schema_topic, "own_topics", lambda _settings: there)
+    producer = MemoryRecordProducer()
+    schema_topic.tell(SETTINGS, producer, (ClassifiedRequest, Plan))
+    assert {topic: len(records) for topic, records in producer.topics.items()} == written_to
+
+
+def test_what_this_release_knows_cannot_be_told_anew_and_other_people_s_schemas_change_nothing() -> None:
+    entry = registered()[0]
+    assert not LATER.tell(Registered(entry.id, entry.subject, 1, {}))
+    assert not LATER.tell(Registered(1000, "acme.Order", 1, entry.schema))
+    for broken in ({}, {"type": "record", "name": "Plan"}, {"type": "nothing"}, 7):
+        assert not LATER.tell(Registered(1000, entry.subject, 1, broken))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", [None, b"", b"[]", b'{"id": 1}', b"{" * 10_000, json.dumps({"id": "x"}).encode()])
+def test_bytes_that_tell_no_schema_are_refused(value: bytes | None) -> None:
+    with pytest.raises(InvalidRecord):
+        entry_in(a_record(topic=SCHEMAS, key=b"1", value=value))
+
+
+def test_a_schema_under_a_foreign_key_is_refused_as_compaction_would_take_another() -> None:
+    (record,) = told((Plan,))
+    with pytest.raises(InvalidRecord, match="not its id"):
+        entry_in(a_record(topic=SCHEMAS, key=b"1", value=record.value))
+
+
+def test_ids_that_are_wanted_are_bounded_and_leave_when_they_are_told() -> None:
+    later = Later()
+    for n in range(1000):
+        later.find(1_000_000 + n)
+    assert later.wanted() == [1_000_900 + n for n in range(100)]
+    (entry, *_) = entries()[len(registered()) :]
+    later.find(entry.id)
+    later.tell(entry)
+    assert entry.id not in later.wanted()
+
+
+class Registry:
+    """Has the next release's schemas."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    def schema(self, schema_id: int) -> dict[str, Any]:
+        self.asked.append(schema_id)
+        found = [entry for entry in entries() if entry.id == schema_id]
+        if not found:
+            raise PochadeError("there is none")
+        return found[0].schema
+
+    def close(self) -> None: ...
+
+
+def test_a_registry_is_asked_for_what_nobody_told(of_tomorrow: bytes) -> None:
+    registry, later = Registry(), LATER
+    known = KnownSchemas(SETTINGS, later, registry)
+    with pytest.raises(UnknownSchema):
+        decode(of_tomorrow, ClassifiedRequest)
+    LATER.find(9999)
+    known.ask_registry()
+    assert decode(of_tomorrow, ClassifiedRequest) == a_classified()
+    known.ask_registry()
+    assert registry.asked.count(9999) == 2, "it may be told later"
+    assert len(registry.asked) == 3
+    known.close()
+
+
+class Served(registry_server.Handler):
+    """A registry that has the next release's schemas, under the ids of its file."""
+
+    def do_GET(self) -> None:  # noqa: N802  the base class finds methods by these names
+        (found,) = [entry for entry in entries() if self.path.endswith(f"/{entry.id}")]
+        self._send(200, {"schemaType": "AVRO", "schema": json.dumps(found.schema)})
+
+
+def test_the_configured_registry_is_the_one_that_is_asked(of_tomorrow: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with ThreadingHTTPServer(("127.0.0.1", 0), Served) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        known = KnownSchemas(SETTINGS.model_copy(update={"registry": RegistrySettings(url=url)}))
+        assert awaited_schema(of_tomorrow) is not None
+        known.ask_registry()
+        server.shutdown()
+    assert decode(of_tomorrow, ClassifiedRequest) == a_classified()
+    known.close()
+
+
+# ------------------------------------------------------------------ who waits, and for what
+
+
+class Clock:
+    now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def waits(wait: SchemaWait, topic: str, schema_id: int) -> bool:
+    return wait.waits(a_record(topic=topic, value=b""), UnknownSchema(schema_id, 25))
+
+
+def test_between_roles_a_record_waits_as_long_as_it_takes_and_says_for_what() -> None:
+    wait = SchemaWait("test")
+    for _ in range(100):
+        assert waits(wait, CLASSIFIED, len(by_id()) + 1)
+    told_why = f"unknown schema id {len(by_id()) + 1} of topic {CLASSIFIED} at 0@7: upgrade this role, or set registry"
+    assert wait.why.startswith(told_why)
+    wait.ends()
+    assert wait.why == ""
+
+
+def test_an_id_that_no_release_can_have_waits_for_nothing() -> None:
+    wait = SchemaWait("test")
+    for schema_id in (2**31, 0, len(by_id()) + MOST_AHEAD + 1):
+        assert not waits(wait, CLASSIFIED, schema_id)
+    assert wait.why == ""
+
+
+def test_on_a_public_topic_a_flood_of_unknown_ids_holds_up_a_small_part_of_the_time() -> None:
+    clock = Clock()
+    wait, waited_s = SchemaWait("test", clock), 0.0
+    for n in range(6000):  # ten minutes
+        while waits(wait, PROMPTS, 100 + n):
+            clock.now_s += 0.1
+            waited_s += 0.1
+        clock.now_s += 0.1
+    assert waited_s <= (GRACE_S + 0.2) * (clock.now_s - 100) / GRACE_EVERY_S + GRACE_S
+    assert wait.why == "", "nobody needs to be upgraded for somebody's garbage"
+
+
+# ------------------------------------------------------------------ the Faust roles
+
+
+class Reader:
+    """Answers a classified request with its id."""
+
+    role, source = "reader", CLASSIFIED
+
+    async def on_record(self, record: Incoming) -> Sequence[Outgoing]:
+        classified = decode(record.value, ClassifiedRequest)
+        return [Outgoing(topic=OUTCOMES, key=classified.request.request_id.encode(), value=b"")]
+
+    def on_delivered(self, record: Outgoing, delivered: Delivered) -> None: ...
+
+    def on_error(self, record: Incoming, error: Exception) -> Sequence[Outgoing]:
+        return [Outgoing(topic=OUTCOMES, key=b"FAILED", value=b"")]
+
+
+def an_event(topic: str, offset: int, value: bytes) -> Event:
+    event = Event(offset, value)
+    event.message.topic = f"pochade.{topic}"
+    return event
+
+
+def test_a_role_waits_for_the_schema_with_the_records_behind_and_then_serves_them_in_order(
+    of_tomorrow: bytes, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(faust_host, "AGAIN_S", 0.001)
+    producer = MemoryRecordProducer()
+    old = encode(a_classified(a_request(request_id="r-2")))
+    events = [an_event(CLASSIFIED, 0, of_tomorrow), an_event(CLASSIFIED, 1, old)]
+
+    async def scenario() -> None:
+        host = AgentHost(SETTINGS.model_copy(update={"home": tmp_path}), Reader(), producer)
+        acknowledging = asyncio.create_task(host._acknowledge())
+        serving = asyncio.create_task(host._serve(Stream(events)))  # type: ignore[arg-type]
+        for _ in range(20):
+            await asyncio.sleep(0.001)
+        assert "unknown schema id" in host.not_ready()
+        assert not producer.topics, "neither FAILED nor on the dlq"
+        assert not any(event.is_acked for event in events), "the position is kept"
+        learn()
+        await serving
+        while not all(event.is_acked for event in events):
+            await asyncio.sleep(0)
+        assert host.not_ready() == ""
+        acknowledging.cancel()
+
+    asyncio.run(scenario())
+    assert [record.key for record in producer.topics[OUTCOMES]] == [b"r-1", b"r-2"]
+
+
+def test_a_record_that_waits_while_partitions_move_goes_to_its_topic_s_end_and_holds_up_nobody(
+    of_tomorrow: bytes, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(faust_host, "AGAIN_S", 0.001)
+    producer, event = MemoryRecordProducer(), Event(0, of_tomorrow, {"x-own": b"travels"}, key=b"r-1")
+    event.message.topic = f"pochade.{CLASSIFIED}"
+
+    async def scenario() -> None:
+        host = AgentHost(SETTINGS.model_copy(update={"home": tmp_path}), Reader(), producer)
+        acknowledging = asyncio.create_task(host._acknowledge())
+        serving = asyncio.create_task(host._serve(Stream([event])))  # type: ignore[arg-type]
+        await asyncio.sleep(0.01)
+        assert not producer.topics
+        host.app.rebalancing = True
+        await serving
+        while not event.is_acked:
+            await asyncio.sleep(0)
+        acknowledging.cancel()
+
+    asyncio.run(scenario())
+    sent = Outgoing(topic=CLASSIFIED, key=b"r-1", value=of_tomorrow, headers={"x-own": b"travels"})
+    assert producer.topics == {CLASSIFIED: [sent]}
+
+
+def test_an_unknown_id_on_prompts_is_refused_and_the_next_is_served(
+    of_tomorrow: bytes, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schema_wait, "GRACE_S", 0.0)
+    monkeypatch.setattr(faust_host, "AGAIN_S", 0.001)
+    producer = MemoryRecordProducer()
+    events = [an_event(PROMPTS, 0, of_tomorrow), an_event(PROMPTS, 1, encode(a_classified()))]
+
+    async def scenario() -> None:
+        host = AgentHost(SETTINGS.model_copy(update={"home": tmp_path}), Reader(), producer)
+        await host._serve(Stream(events))  # type: ignore[arg-type]
+
+    asyncio.run(scenario())
+    assert [record.key for record in producer.topics[OUTCOMES]] == [b"FAILED", b"r-1"]
+
+
+# ------------------------------------------------------------------ consumers of our own: worker, ledger, sweeper
+
+
+class Message:
+    def __init__(self, partition: int, offset: int, value: bytes) -> None:
+        self._at, self._value = (partition, offset), value
+
+    def topic(self) -> str:
+        return f"pochade.{CLASSIFIED}"
+
+    def partition(self) -> int:
+        return self._at[0]
+
+    def offset(self) -> int:
+        return self._at[1]
+
+    def value(self) -> bytes:
+        return self._value
+
+
+class Consumer:
+    def __init__(self) -> None:
+        self.paused: set[int] = set()
+
+    def pause(self, partitions: list[TopicPartition]) -> None:
+        self.paused |= {each.partition for each in partitions}
+
+    def resume(self, partitions: list[TopicPartition]) -> None:
+        self.paused -= {each.partition for each in partitions}
+
+
+def read_by(held: HeldBack, *messages: Message) -> list[tuple[int, int]]:
+    return [message._at for message in held.readable(messages)]  # type: ignore[arg-type, attr-defined]
+
+
+def test_a_partition_waits_as_a_whole_and_the_others_are_served(of_tomorrow: bytes) -> None:
+    consumer, wait, old = Consumer(), SchemaWait("test"), encode(a_classified())
+    held = HeldBack(consumer, "pochade", wait)  # type: ignore[arg-type]
+    polled = [Message(0, 0, old), Message(0, 1, of_tomorrow), Message(1, 0, old), Message(0, 2, old)]
+    assert read_by(held, *polled) == [(0, 0), (1, 0)]
+    assert consumer.paused == {0}
+    assert f"of topic {CLASSIFIED} at 0@1" in wait.why
+    assert read_by(held, Message(1, 1, old)) == [(1, 1)]
+    learn()
+    assert read_by(held) == [(0, 1), (0, 2)]
+    assert (consumer.paused, wait.why) == (set(), "")
+
+
+def test_what_waits_in_a_partition_that_is_taken_away_is_its_new_owner_s(of_tomorrow: bytes) -> None:
+    consumer, wait = Consumer(), SchemaWait("test")
+    held = HeldBack(consumer, "pochade", wait)  # type: ignore[arg-type]
+    assert read_by(held, Message(0, 1, of_tomorrow), Message(1, 1, of_tomorrow)) == []
+    held.lose([TopicPartition(f"pochade.{CLASSIFIED}", 0)])
+    assert consumer.paused == {1}
+    learn()
+    assert read_by(held) == [(1, 1)]
+
+
+# ------------------------------------------------------------------ followers
+
+
+def test_a_follower_sets_aside_what_it_cannot_read_and_takes_the_newest_of_each_key_in_later(
+    of_tomorrow: bytes,
+) -> None:
+    read: list[tuple[bytes | None, int]] = []
+
+    def on_record(record: Incoming) -> None:
+        decode(record.value, ClassifiedRequest)
+        read.append((record.key, record.offset))
+
+    follower = Follower(SETTINGS, [FLEET], on_record)
+    old = encode(a_classified())
+    for offset, (key, value) in enumerate(
+        [(b"a", of_tomorrow), (b"a", of_tomorrow), (b"b", of_tomorrow), (b"b", old), (b"c", old)]
+    ):
+        follower._take_in(a_record(topic=FLEET, key=key, offset=offset, value=value))
+    follower._look_again()
+    assert read == [(b"b", 3), (b"c", 4)]
+    learn()
+    follower._look_again()
+    follower._look_again()
+    assert read == [(b"b", 3), (b"c", 4), (b"a", 1)]
+    follower.close()
+
+
+def test_a_role_says_that_it_cannot_read_the_plan_and_obeys_it_once_it_can() -> None:
+    with written():
+        value = encode(a_plan(version=3))
+    view = PlanView(SETTINGS, "test", a_catalog())
+    view._follower._take_in(a_record(topic="plan.v1", key=PLAN_KEY.encode(), offset=9, value=value))
+    assert "cannot read the record at 9 of the control topic: unknown schema id" in view.not_ready()
+    learn()
+    view._follower._look_again()
+    assert (view.plan, view.not_ready()) == (a_plan(version=3), "")
+    view.close()

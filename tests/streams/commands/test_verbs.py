@@ -1,0 +1,277 @@
+"""watch, cancel, dlq, fetch and gc on topics that lie in memory."""
+
+import contextlib
+import json
+import pathlib
+from collections.abc import Callable, Generator, Iterator, Sequence
+
+import pytest
+from click.testing import CliRunner, Result
+
+from schemas.messages import GenerateRequest, Outcome, Status
+from schemas.record import Incoming, Outgoing
+from schemas.topics import DLQ, IMAGES, OUTCOMES, PROMPTS, RESULTS
+from streams.cli import main
+from streams.codec.avro import decode, encode
+from streams.codec.poison import dead_letter
+from streams.commands import opening
+from streams.kafka import snapshot
+from streams.kafka.consumer import now_ms
+from streams.kafka.memory import MemoryRecordProducer
+from streams.operator import cluster
+from streams.operator.client import RequestClient
+from streams.operator.cluster import Found
+from streams.settings import Settings
+from streams.store import open as stores
+from streams.store.port import MemoryImageStore, Stored
+from tests.builders import NOW_MS, a_request
+from tests.replay.runs import a_painted_result, a_result, png
+from tests.streams.operator.test_client import Topic, record
+
+DAY_MS = 86_400_000
+
+
+class Deployment:
+    """Topics and pictures in memory; an outcome that is written becomes a result at once, as the ledger would."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.records: list[Incoming] = []
+        self.producer = MemoryRecordProducer()
+        self.topic = Topic()
+        self.store = MemoryImageStore()
+        monkeypatch.setattr(snapshot, "past", self._past)
+        monkeypatch.setattr(snapshot, "live", self._live)
+        monkeypatch.setattr(snapshot, "one", self._one)
+        monkeypatch.setattr(opening, "client", self._client)
+        monkeypatch.setattr(opening, "producer", self._producer)
+        monkeypatch.setattr(stores, "open_store", lambda _: self.store)
+        monkeypatch.setattr(cluster, "deployments", lambda settings: [settings])
+        kept = Found(name=RESULTS, partitions=4, replicas=1, config={"retention.ms": str(8 * DAY_MS)})
+        monkeypatch.setattr(cluster, "topics", lambda _: {RESULTS: kept})
+
+    def add(self, topic: str, value: bytes | None, key: str, headers: dict[str, bytes] | None = None) -> None:
+        offset = sum(each.topic == topic for each in self.records)
+        self.records.append(
+            Incoming(
+                topic=topic, partition=0, offset=offset, timestamp_ms=NOW_MS, key=key.encode(), value=value,
+                headers=headers or {},
+            )
+        )  # fmt: skip
+        if topic == RESULTS:
+            self.topic.past = [*self.topic.past, self.records[-1]]
+
+    def bury(self, value: bytes | None, request_id: str, topic: str = PROMPTS, error: Exception | None = None) -> None:
+        read = Incoming(topic=topic, partition=1, offset=2, timestamp_ms=NOW_MS, key=request_id.encode(), value=value)
+        letter = dead_letter(read, error=error or ValueError("broken"), role="worker", request_id=request_id)
+        self.add(DLQ, letter.value, request_id, dict(letter.headers))
+
+    def _past(
+        self,
+        _settings: Settings,
+        topics: Sequence[str],
+        *,
+        since_ms: int = 0,
+        keep: Callable[[Incoming], bool] = lambda _: True,
+        timeout_s: float = 0,
+    ) -> list[Incoming]:
+        assert timeout_s >= 0
+        return [r for r in self.records if r.topic in topics and since_ms >= 0 and keep(r)]
+
+    def _live(
+        self, _settings: Settings, topics: Sequence[str], *, since_ms: int | None
+    ) -> Generator[Incoming | None, None, None]:
+        assert since_ms is None or since_ms > 0
+        yield from [r for r in self.records if r.topic in topics]
+        while True:
+            yield None
+
+    def _one(self, _settings: Settings, topic: str, partition: int, offset: int) -> Incoming:
+        return next(r for r in self.records if (r.topic, r.partition, r.offset) == (topic, partition, offset))
+
+    @contextlib.contextmanager
+    def _producer(self, _settings: Settings) -> Iterator[MemoryRecordProducer]:
+        yield self.producer
+
+    @contextlib.contextmanager
+    def _client(self, settings: Settings) -> Iterator[RequestClient]:
+        with RequestClient(settings, self.producer, open_follower=self.topic.open) as client:
+            cancel = client.cancel
+
+            def ended(request_id: str, reason: str):  # type: ignore[no-untyped-def]
+                future = cancel(request_id, reason)
+                self.topic.arrive(record(a_result(request_id=request_id, status=Status.CANCELLED, reason=reason)))
+                return future
+
+            client.cancel = ended  # type: ignore[method-assign]
+            yield client
+
+    def sent(self, topic: str) -> list[Outgoing]:
+        return self.producer.topics.get(topic, [])
+
+
+@pytest.fixture
+def deployment(monkeypatch: pytest.MonkeyPatch) -> Deployment:
+    return Deployment(monkeypatch)
+
+
+def pochade(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments)
+
+
+def test_watch_shows_one_line_a_note_and_ends_with_its_requests(deployment: Deployment) -> None:
+    for name in ("r-1", "r-2"):
+        deployment.add(RESULTS, record(a_result(request_id=name)).value, name)
+    done = pochade("watch", "r-1", "-o", "jsonl")
+    (note,) = [json.loads(line) for line in done.stdout.splitlines()]
+    assert (note["request_id"], note["kind"], note["detail"]["status"]) == ("r-1", "ended", "COMPLETED")
+    assert "r-2\tended" in pochade("watch", "r-2").stdout
+
+
+@pytest.mark.usefixtures("deployment")
+def test_watch_that_runs_out_of_time_says_what_it_waited_for() -> None:
+    done = pochade("watch", "r-9", "--timeout", "0.01")
+    assert (done.exit_code, "not ended within 0.01 s: r-9" in done.stderr) == (1, True)
+
+
+def test_cancel_writes_an_outcome_under_the_id(deployment: Deployment) -> None:
+    done = pochade("cancel", "r-1", "--reason", "closed")
+    (written,) = deployment.sent(OUTCOMES)
+    outcome = decode(written.value, Outcome)
+    assert (done.exit_code, written.key) == (0, b"r-1")
+    assert (outcome.request_id, outcome.status, outcome.by, outcome.reason) == (
+        "r-1", Status.CANCELLED, "cancel", "closed",
+    )  # fmt: skip
+    assert {"traceparent", "ce_type", "ce_subject", "pochade_status"} <= set(written.headers)
+
+
+def test_cancel_and_wait_tells_the_end(deployment: Deployment) -> None:
+    done = pochade("cancel", "r-1", "--wait", "-o", "json")
+    assert done.exit_code == 0
+    assert json.loads(done.stdout)["status"] == "CANCELLED"
+    assert len(deployment.sent(OUTCOMES)) == 1
+
+
+def test_a_request_that_had_ended_keeps_its_end(deployment: Deployment) -> None:
+    deployment.add(RESULTS, record(a_result(request_id="r-1")).value, "r-1")
+    done = pochade("cancel", "r-1", "--wait")
+    assert (done.exit_code, "had ended as COMPLETED, and keeps that end" in done.stdout) == (1, True)
+    assert deployment.sent(OUTCOMES) == []
+
+
+def test_letters_are_listed_by_class(deployment: Deployment) -> None:
+    deployment.bury(b"x", "r-1")
+    deployment.bury(b"y", "r-2", error=OSError("disk"))
+    rows = json.loads(pochade("dlq", "ls", "-o", "json").stdout)
+    assert [(row["position"], row["error"], row["request_id"]) for row in rows] == [
+        ("0@0", "ValueError", "r-1"), ("0@1", "OSError", "r-2"),
+    ]  # fmt: skip
+    (row,) = [
+        json.loads(line) for line in pochade("dlq", "ls", "--class", "OSError", "-o", "jsonl").stdout.splitlines()
+    ]
+    assert row["message"] == "disk"
+
+
+def test_a_letter_is_shown_with_its_raw_bytes(deployment: Deployment) -> None:
+    deployment.bury(b"\x00\x01raw bytes of sixteen", "r-1")
+    told = pochade("dlq", "show", "0@0").stdout
+    assert "00000000  00 01 72 61 77" in told
+    assert "..raw bytes of s" in told
+    assert "header pochade_error_class  ValueError" in told
+    assert json.loads(pochade("dlq", "show", "0@0", "-o", "json").stdout)["value_hex"].startswith("0001726177")
+    assert pochade("dlq", "show", "first").exit_code == 2
+
+
+def test_a_dry_run_sends_nothing(deployment: Deployment) -> None:
+    deployment.bury(b"x", "r-1")
+    done = pochade("dlq", "redrive", "--dry-run", "-o", "json")
+    assert (json.loads(done.stdout)[0]["sent"], deployment.producer.topics) == (False, {})
+    assert "1 would be sent" in done.stderr
+
+
+def test_letters_of_one_request_are_one_redrive(deployment: Deployment) -> None:
+    for name in ("r-1", "r-1-redrive-1"):
+        deployment.bury(encode(a_request(request_id=name)), name)
+        deployment.add(RESULTS, record(a_result(request_id=name, status=Status.FAILED)).value, name)
+    done = pochade("dlq", "redrive", "--rate", "1000")
+    (written,) = deployment.sent(PROMPTS)
+    assert decode(written.value, GenerateRequest).request_id == "r-1-redrive-2"
+    assert (done.exit_code, "1 sent, 1 need not be, 0 cannot" in done.stderr) == (0, True)
+
+
+def test_redriving_what_cannot_be_fails_after_the_others_are_sent(deployment: Deployment) -> None:
+    deployment.add(DLQ, b"no headers", "r-0")
+    deployment.bury(b"x", "r-1")
+    done = pochade("dlq", "redrive", "-o", "jsonl")
+    assert (done.exit_code, len(deployment.sent(PROMPTS))) == (1, 1)
+    assert "no header pochade_error_topic" in done.stdout
+
+
+def test_only_the_positions_that_were_named_are_redriven(deployment: Deployment) -> None:
+    for name in ("r-0", "r-1", "r-2"):
+        deployment.bury(b"x", name)
+    assert pochade("dlq", "redrive", "0@1").exit_code == 0
+    assert [written.key for written in deployment.sent(PROMPTS)] == [b"r-1"]
+    assert "no dead letter at 0@9" in pochade("dlq", "redrive", "0@9").stderr
+
+
+def test_the_picture_of_a_request_is_fetched(deployment: Deployment, tmp_path: pathlib.Path) -> None:
+    picture = png("blue")
+    result = a_painted_result(deployment.store, picture, request_id="r-1")
+    deployment.add(RESULTS, record(result).value, "r-1")
+    target = tmp_path / "new" / "x.png"
+    assert pochade("fetch", "r-1", "-o", str(target)).exit_code == 0
+    assert target.read_bytes() == picture
+    assert pochade("fetch", "r-1", "-o", "-").stdout_bytes == picture
+    assert [path.name for path in target.parent.iterdir()] == ["x.png"]
+
+
+def test_what_cannot_be_fetched_says_why(deployment: Deployment, tmp_path: pathlib.Path) -> None:
+    failed = a_result(request_id="r-1", status=Status.FAILED, reason="because")
+    gone = a_painted_result(MemoryImageStore(), request_id="r-2")
+    for result in (failed, gone):
+        deployment.add(RESULTS, record(result).value, result.request_id)
+    target = tmp_path / "x.png"
+    for name, why in (("r-1", "ended as FAILED: because"), ("r-2", "has gone"), ("r-3", "no result of request 'r-3'")):
+        done = pochade("fetch", name, "-o", str(target))
+        assert (done.exit_code, why in done.stderr) == (1, True)
+    assert not target.exists()
+
+
+class AgedStore(MemoryImageStore):
+    """All its pictures were stored two hours ago."""
+
+    def list(self, older_than_ms: int) -> Iterator[Stored]:
+        for each in super().list(older_than_ms):
+            yield each._replace(modified_ms=now_ms() - 7_200_000)
+
+
+def test_gc_deletes_orphans_and_keeps_what_results_name(deployment: Deployment) -> None:
+    deployment.store = AgedStore()
+    result = a_painted_result(deployment.store, png("red"), request_id="r-1")
+    deployment.add(RESULTS, record(result).value, "r-1")
+    orphan = deployment.store.put("nobody", b"12345")
+    table = pochade("gc", "--orphans", "--dry-run").stdout
+    assert "orphans\t1\t5\tFalse" in table
+    assert deployment.store.get(orphan)
+    assert pochade("gc").exit_code == 0
+    assert deployment.store.get(orphan)
+    rows = {row["pictures"]: row for row in json.loads(pochade("gc", "--orphans", "-o", "json").stdout)}
+    assert (rows["orphans"]["count"], rows["orphans"]["bytes"], rows["kept"]["count"]) == (1, 5, 1)
+    assert [each.uri for each in deployment.store.list(now_ms())] == [result.image_uri]
+
+
+def test_gc_deletes_what_is_older_than_asked(deployment: Deployment) -> None:
+    deployment.store = AgedStore()
+    deployment.store.put("a", b"123")
+    assert "old\t0" in pochade("gc", "--older-than", "3h").stdout
+    assert "old\t1\t3\tTrue" in pochade("gc", "--older-than", "1h").stdout
+    assert not list(deployment.store.list(now_ms()))
+
+
+def test_gc_deletes_nothing_when_it_cannot_read_what_is_named(deployment: Deployment) -> None:
+    deployment.store = AgedStore()
+    deployment.store.put("a", b"123")
+    deployment.add(IMAGES, b"junk", "r-1")
+    done = pochade("gc", "--orphans")
+    assert (done.exit_code, "orphans cannot be told" in done.stderr) == (1, True)
+    assert len(list(deployment.store.list(now_ms()))) == 1

@@ -1,0 +1,74 @@
+import dataclasses
+import json
+
+import pytest
+
+from schemas.errors import InvalidRecord
+from schemas.messages import Status
+from streams.operator.explain import steps_of, why
+from tests.replay.runs import a_result, a_step
+
+
+def test_the_path_of_a_result_is_read_back_as_it_was_written() -> None:
+    path = (a_step(), a_step(stage=1, level="heavy", confidence=None, threshold=None, image=None))
+    assert steps_of(a_result(*path)) == path
+
+
+def test_a_path_that_is_no_path_names_the_request() -> None:
+    with pytest.raises(InvalidRecord, match="r-1"):
+        steps_of(dataclasses.replace(a_result(), path='[{"stage": 0}]'))
+
+
+@pytest.mark.parametrize(
+    ("confidence", "threshold", "says"),
+    [
+        (0.82, 0.55, "kept: confidence 0.82 ≥ 0.55"),
+        (0.55, 0.55, "kept: confidence 0.55 ≥ 0.55"),
+        (0.5549, 0.55, "kept: confidence 0.555 ≥ 0.550"),
+        (0.31, 0.55, "kept although confidence 0.31 < 0.55: there was no time or place for a better one"),
+        (None, 0.55, "kept: not scored, though the threshold was 0.55"),
+        (None, None, "kept: the plan judges no pictures of light"),
+    ],
+)
+def test_a_kept_picture_is_told_by_its_score(confidence: float | None, threshold: float | None, says: str) -> None:
+    assert why(a_result(a_step(confidence=confidence, threshold=threshold))) == says
+
+
+def test_an_escalation_tells_the_rejected_score() -> None:
+    heavy = a_step(stage=1, level="heavy", confidence=None, threshold=None)
+    assert why(a_result(a_step(confidence=0.31), heavy)) == (
+        "escalated: light scored 0.31 < 0.55, painted again on heavy"
+    )
+
+
+def test_an_escalation_over_the_draft_tells_from_which_step() -> None:
+    heavy = a_step(stage=1, level="heavy", confidence=None, threshold=None, paint_over_step=3)
+    assert why(a_result(a_step(confidence=0.31), heavy)) == (
+        "escalated: light scored 0.31 < 0.55, painted over on heavy from step 3"
+    )
+
+
+def test_an_escalation_within_a_longer_cascade_tells_the_last_verdict_too() -> None:
+    medium = a_step(stage=1, level="medium", confidence=0.9)
+    assert why(a_result(a_step(confidence=0.31), medium)) == (
+        "escalated: light scored 0.31 < 0.55, painted again on medium, kept: confidence 0.90 ≥ 0.55"
+    )
+
+
+@pytest.mark.parametrize("status", [Status.REJECTED, Status.EXPIRED, Status.CANCELLED, Status.FAILED])
+def test_what_was_not_painted_tells_the_reason_of_who_ended_it(status: Status) -> None:
+    assert why(a_result(status=status, reason="because")) == f"{status.lower()}: because"
+
+
+def test_a_path_that_an_older_release_wrote_can_still_be_told() -> None:
+    result = a_result(a_step())
+    (step,) = json.loads(result.path)
+    old = {name: value for name, value in step.items() if name in ("stage", "level", "worker_id", "plan_version")}
+    old |= {"queue_ms": 1, "paint_ms": 2, "batch": 1, "attempt": 1}
+    assert steps_of(dataclasses.replace(result, path=json.dumps([old])))[0].level == "light"
+
+
+@pytest.mark.parametrize("path", ["[" * 100_000, '[{"confidence": "high"}]', "[1]", "{}", ""])
+def test_a_path_of_other_types_is_an_error_of_ours_too(path: str) -> None:
+    with pytest.raises(InvalidRecord, match="not a list of Step"):
+        steps_of(dataclasses.replace(a_result(), path=path))
