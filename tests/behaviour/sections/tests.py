@@ -64,7 +64,7 @@ def ended(junit: Iterable[pathlib.Path]) -> list[tuple[str, str]]:
 
 
 def _id_of(place: str, name: str) -> str:
-    """The test id for a class name such as `tests.agents.router.test_router.Case`, as pytest writes a path."""
+    """The test id for a class name, in whose dotted form pytest writes a path."""
     *_, module, rest = ["", *_split(place)]
     return "::".join([f"{module}.py", *rest, name])
 

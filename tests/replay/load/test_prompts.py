@@ -22,7 +22,7 @@ def test_prompts_are_lines_and_blank_ones_are_skipped(tmp_path: pathlib.Path, is
         ("", "write one a line"),
         (" \n\n", "write one a line"),
         (b"a cat\n\xff\xfe", r"given:2: not UTF-8"),
-        (gzip.compress(b"a cat\n" * 100)[:-8], r"given:\d+: cannot be read on"),
+        (gzip.compress(b"a cat\n" * 100, mtime=0)[:-8], r"given:\d+: cannot be read on"),
         (b"a cat\n" + b"x" * (1 << 21), r"given:2: a line has at most"),
     ],
 )
