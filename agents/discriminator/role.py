@@ -12,8 +12,7 @@ from agents.discriminator.scorers import Scorer
 from agents.router.dispatcher import Dispatcher
 from agents.runtime.records import event_record, outcome_record, refused
 from agents.runtime.views import EndedView, PlanView
-from planner.catalog.options import settle
-from planner.catalog.paint_over import begins_at
+from planner.catalog.options import begins_at, settle
 from planner.catalog.parse import Catalog
 from planner.serving.escalation import Escalate, Keep, Verdict, cascade_of, judge, judged_ms
 from planner.serving.outcomes import completed, failed, step_of

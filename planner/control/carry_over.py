@@ -5,8 +5,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 
-from planner.catalog.classifier import variant_of
-from planner.catalog.entries import run_ms
+from planner.catalog.entries import run_ms, variant_of
 from planner.catalog.parse import Catalog
 from planner.control.allocation import assign, split
 from planner.control.proposal import Draft

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from planner.catalog.bands import curve_rows
-from planner.catalog.discriminator import Discriminator, deferred_share, highest_threshold
-from planner.catalog.entries import throughput_rps
+from planner.catalog.entries import Discriminator, deferred_share, highest_threshold, throughput_rps
 from planner.catalog.parse import Catalog, Pair
 from planner.control.allocation import assign
 from planner.control.format import rate

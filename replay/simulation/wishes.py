@@ -8,8 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from planner.catalog.entries import Variant
-from planner.catalog.options import AS_IT_IS, TIERS, Settled, settle
-from planner.catalog.paint_over import begins_at
+from planner.catalog.options import AS_IT_IS, TIERS, Settled, begins_at, settle
 from planner.catalog.parse import Catalog
 from planner.control.shedding import ORDINARY
 from planner.serving.tenants.quotas import Quota

@@ -3,9 +3,8 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from planner.catalog.levels import degradations
 from planner.catalog.parse import Catalog
-from planner.catalog.quality import random_quality
+from planner.catalog.quality import degradations, random_quality
 from planner.control.allocation import busiest, counts_told
 from planner.control.format import counted, rate
 from planner.solvers.levels.distribution import predicted

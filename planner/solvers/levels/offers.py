@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from planner.catalog.entries import run_ms, throughput_rps
-from planner.catalog.levels import Level, levels_of
 from planner.catalog.parse import Catalog
+from planner.catalog.quality import Level, levels_of
 from planner.solvers.levels.level_mix import Offer
 from schemas.errors import Unknown
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from planner.catalog.bands import CascadeTable, band_shares, cascade_table, level_quality
 from planner.catalog.curves import PairRow
-from planner.catalog.discriminator import highest_threshold
+from planner.catalog.entries import highest_threshold
 from planner.catalog.parse import Catalog, Pair
 from planner.observation.observation import Observation
 from planner.solvers.two_stage.problem import Floats, Row

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.catalog.discriminator import shares_below
+from planner.catalog.entries import shares_below
 from planner.observation.deferral import seen_deferral
 
 
