@@ -13,8 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from planner.catalog.parse import Catalog, Pair
-from planner.control.parameters import Parameter, settle
-from planner.control.proposal import Draft
+from planner.control.proposal import Draft, Parameter, settle
 from planner.observation.observation import Observation
 from planner.solvers.aimd import MEMORY, tuned
 from planner.solvers.two_stage.explain import reason

@@ -12,8 +12,7 @@ from typing import Any
 
 from planner.catalog.parse import Catalog, Pair, run_ms
 from planner.catalog.quality import fid_of, random_quality
-from planner.control.parameters import Parameter, settle
-from planner.control.proposal import Draft
+from planner.control.proposal import Draft, Parameter, settle
 from planner.observation.observation import Observation
 from planner.solvers.two_stage.cache import key_of, recalled, with_plan
 from planner.solvers.two_stage.candidates import Candidate, pruned

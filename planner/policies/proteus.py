@@ -12,8 +12,7 @@ from typing import Any
 from planner.catalog.entries import Variant, run_ms
 from planner.catalog.parse import Catalog
 from planner.control.allocation import assign
-from planner.control.parameters import BATCH, Parameter, settle
-from planner.control.proposal import Draft
+from planner.control.proposal import BATCH, Draft, Parameter, settle
 from planner.observation.observation import Observation
 from planner.solvers.levels.level_mix import most_quality
 from planner.solvers.levels.mixes import expected_of, mix_told, routes_of

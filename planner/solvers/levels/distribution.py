@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from planner.observation.windows import PROMPTS
+from planner.observation.observation import PROMPTS
 
 PRIOR = 0.5  # prompts each class counts as seen before any was; ours, so that no class is impossible
 

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 from planner.catalog.parse import Catalog
 from planner.control.allocation import assign
 from planner.control.format import counted
-from planner.control.parameters import BATCH, Parameter, settle
-from planner.control.proposal import Draft
+from planner.control.proposal import BATCH, Draft, Parameter, settle
 from planner.observation.observation import Observation
 from planner.solvers.levels import strategy_switch
 from planner.solvers.levels.level_mix import Mix, Offer, fill, held, most_quality, most_quality_shared

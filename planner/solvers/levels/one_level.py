@@ -6,8 +6,7 @@ from typing import Any
 from planner.catalog.parse import Catalog, Variant, run_ms
 from planner.control.allocation import assign
 from planner.control.format import counted
-from planner.control.parameters import Parameter, settle
-from planner.control.proposal import Draft
+from planner.control.proposal import Draft, Parameter, settle
 from planner.observation.observation import Observation
 from planner.solvers.aimd import MEMORY, tuned
 from planner.solvers.levels.shares import Flow, constant, expected

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from planner import policies as every
 from planner.catalog.parse import Catalog
-from planner.control.parameters import settle
+from planner.control.proposal import settle
 from planner.observation.observation import Observation
 from planner.policies import (
     Draft,

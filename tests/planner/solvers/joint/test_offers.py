@@ -5,7 +5,7 @@ import pytest
 
 from planner.catalog.parse import Catalog, DeferralPoint, parse
 from planner.catalog.profile import CascadeBands, Measured
-from planner.control.parameters import settle
+from planner.control.proposal import settle
 from planner.observation.deferral import SeenDeferral
 from planner.observation.observation import Observation, WorkerView
 from planner.policies import joint

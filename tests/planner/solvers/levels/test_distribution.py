@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.observation.observation import class_shares
-from planner.observation.windows import PROMPTS
+from planner.observation.observation import PROMPTS, class_shares
 from planner.solvers.levels.distribution import predicted
 
 CLASSES = ("a", "b", "c", "d", "e", "f")

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from planner.analysis.off_policy import estimate
-from planner.control.exploration import explored
 from planner.control.plans import check, publish
 from planner.control.proposal import Draft
+from planner.control.propose import explored
 from schemas.messages import Route
 from tests.builders import NOW_MS, a_catalog, a_plan
 from tests.planner.analysis.test_off_policy import halves, history
