@@ -21,8 +21,7 @@ from planner.observation.observation import (
     demand_rps,
     hardness_shares,
 )
-from planner.serving.backlog import OVERLOADED, QUOTA
-from planner.serving.placement import SHED
+from planner.serving.placement import OVERLOADED, QUOTA, SHED
 from schemas.messages import ClassifiedRequest, Plan, Result, Status, Step
 
 MOST_ARRIVALS = 200_000  # remembered, about 3,000 a second; 0.25 KB each, 50 MB in all (measured)

@@ -1,4 +1,4 @@
-"""Who may send how much: a token bucket a tenant; shares of a crowded backlog are in `shares.py`."""
+"""Who may send how much: a token bucket a tenant; shares of a crowded backlog are in `tenants.py`."""
 
 import math
 from collections.abc import Mapping
