@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
 from agents.classifier.features import FeatureExtractor
-from planner.catalog.classifier import fastest_good, shortfall
+from planner.catalog.entries import fastest_good, shortfall
 from planner.catalog.parse import Catalog
 from planner.catalog.parse import Classifier as ClassifierEntry
 from planner.serving.hardness import RULES, InvalidReference, Reference, hardness, raw_score

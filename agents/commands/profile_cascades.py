@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from agents.lab.profiling.cascade_sweep import Sweep
     from agents.lab.profiling.cascade_table import Choice
     from planner.catalog.parse import Catalog
-    from planner.catalog.swept import SweptTable
+    from planner.catalog.profile import SweptTable
 
 SUFFIXES = (".svg", ".png", ".pdf")
 

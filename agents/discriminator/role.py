@@ -12,13 +12,11 @@ from agents.discriminator.scorers import Scorer
 from agents.router.dispatcher import Dispatcher
 from agents.runtime.records import event_record, outcome_record, refused
 from agents.runtime.views import EndedView, PlanView
-from planner.catalog.options import settle
-from planner.catalog.paint_over import begins_at
+from planner.catalog.options import begins_at, settle
 from planner.catalog.parse import Catalog
-from planner.serving.escalation import Escalate, Keep, Verdict, cascade_of, judge, judged_ms
+from planner.serving.escalation import Escalate, Keep, Verdict, cascade_of, judge, judged_ms, may_escalate
 from planner.serving.outcomes import completed, failed, step_of
 from planner.serving.patience import AGAIN_S, MOST_AGAIN_S
-from planner.serving.wishes import may_escalate
 from schemas import topics
 from schemas.messages import Cascade, GenerateRequest, ImageGenerated, Plan
 from schemas.record import Delivered, Incoming, Outgoing

@@ -6,7 +6,7 @@ from typing import Protocol
 import numpy as np
 from PIL.Image import Image
 
-from planner.catalog.discriminator import highest_threshold
+from planner.catalog.entries import highest_threshold
 from planner.catalog.parse import Catalog
 from planner.catalog.parse import Discriminator as DiscriminatorEntry
 from schemas.errors import PochadeError, Unknown

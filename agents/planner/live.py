@@ -5,8 +5,7 @@ from typing import NamedTuple
 from agents.planner.observe import Sources
 from agents.runtime.views import FleetView, PlanView
 from planner.catalog.parse import Catalog
-from planner.observation.observation import Observation, Seen, live_workers
-from planner.observation.windows import DEMAND_MS
+from planner.observation.observation import DEMAND_MS, Observation, Seen, live_workers
 from schemas import topics
 from schemas.messages import Heartbeat, Pin, Plan
 from streams.codec.avro import decode

@@ -16,8 +16,7 @@ from agents.planner.solving import Solving
 from agents.runtime.records import outgoing
 from planner.catalog.parse import Catalog
 from planner.control.replan import Signals, signals_of, why_now
-from planner.observation.arrivals import steady_ms
-from planner.observation.observation import WorkerView, live_workers
+from planner.observation.observation import WorkerView, live_workers, steady_ms
 from planner.policies import DEFAULT
 from schemas import topics
 from schemas.messages import Pin, Plan

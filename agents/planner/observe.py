@@ -9,8 +9,7 @@ from agents.planner.window import Arrivals, Ends
 from planner.catalog.bands import bounds_of
 from planner.catalog.parse import Catalog
 from planner.observation.forecast import expected_rps
-from planner.observation.observation import Observation, Seen, WorkerView
-from planner.observation.windows import COUNTS_S, SERVED_MS
+from planner.observation.observation import COUNTS_S, SERVED_MS, Observation, Seen, WorkerView
 from schemas import topics
 from schemas.errors import PochadeError
 from schemas.messages import ClassifiedRequest, Plan

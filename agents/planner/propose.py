@@ -8,12 +8,11 @@ from functools import partial
 from agents.planner import ROLE
 from agents.planner.solving import Solving
 from planner.catalog.parse import Catalog
-from planner.control.carry_over import kept
+from planner.control.carry_over import kept, survived
 from planner.control.plans import check, memory_of, publish, same_decision
 from planner.control.proposal import Draft
 from planner.control.propose import Rules, let_in, made
-from planner.control.staying import stays
-from planner.control.surviving import survived
+from planner.control.replan import stays
 from planner.observation.observation import Observation
 from schemas.messages import Plan
 from streams import metrics

@@ -7,12 +7,21 @@ from itertools import islice
 from typing import NamedTuple
 
 from planner.catalog.parse import Catalog
-from planner.observation.arrivals import counts_per_second
 from planner.observation.deferral import SeenDeferral, seen_deferral
-from planner.observation.observation import Served, class_histograms, class_shares, demand_rps, hardness_shares
-from planner.observation.windows import COUNTS_S, DEMAND_MS, PROMPTS, SCORES, SERVED_MS
-from planner.serving.backlog import OVERLOADED, QUOTA
-from planner.serving.placement import SHED
+from planner.observation.observation import (
+    COUNTS_S,
+    DEMAND_MS,
+    PROMPTS,
+    SCORES,
+    SERVED_MS,
+    Served,
+    class_histograms,
+    class_shares,
+    counts_per_second,
+    demand_rps,
+    hardness_shares,
+)
+from planner.serving.placement import OVERLOADED, QUOTA, SHED
 from schemas.messages import ClassifiedRequest, Plan, Result, Status, Step
 
 MOST_ARRIVALS = 200_000  # remembered, about 3,000 a second; 0.25 KB each, 50 MB in all (measured)

@@ -8,9 +8,8 @@ from agents.runtime.records import outcome_record, refused
 from agents.runtime.views import EndedView, Loads, PlanView
 from planner.catalog.options import MOST_PICTURES, check_options, job_ms
 from planner.catalog.parse import Catalog
-from planner.serving.backlog import OVERLOADED, limit_ms
 from planner.serving.outcomes import failed, turned_away
-from planner.serving.placement import SHED, Place, TurnedAway, decide
+from planner.serving.placement import OVERLOADED, SHED, Place, TurnedAway, decide, limit_ms
 from planner.serving.reroute import ANY_MS
 from planner.serving.worker_loads import shortest_ms
 from schemas import topics

@@ -1,12 +1,12 @@
-"""The tenants' rights (`planner/serving/tenants/tenants.py`) of one router process, for its two threads."""
+"""The tenants' rights (`planner/serving/tenants.py`) of one router process, for its two threads."""
 
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
 
 from planner.serving.placement import TurnedAway
-from planner.serving.tenants.quotas import Quota
-from planner.serving.tenants.tenants import Rights, Work
+from planner.serving.quotas import Quota
+from planner.serving.tenants import Rights, Work
 from schemas.messages import GenerateRequest, Plan
 
 

@@ -129,7 +129,7 @@ def _logics(role: str, settings: Settings, catalog: Catalog, views: Views, proce
     if role == "router":
         from agents.router.role import Router
         from agents.router.tenants import Tenants
-        from planner.serving.tenants.quotas import Quota
+        from planner.serving.quotas import Quota
 
         tenants = Tenants({name: Quota(**limits.model_dump()) for name, limits in settings.tenants.items()})
         views.ended.on_end = tenants.ended

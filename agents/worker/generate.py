@@ -18,8 +18,8 @@ from agents.worker.wanted import Wanted, grouped
 from planner.catalog.entries import Variant, run_ms
 from planner.catalog.options import MOST_PICTURES, check_options, settle, settled_ms
 from planner.serving.admission import can_meet, predicted_finish_ms
-from planner.serving.batching import paced
 from planner.serving.outcomes import failed, too_late
+from planner.serving.worker import paced
 from schemas import topics
 from schemas.errors import PochadeError
 from schemas.messages import GenerateJob, ImageGenerated

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaException
 from agents.runtime.records import outgoing
 from agents.worker.jobs import JobSource
 from planner.catalog.parse import Variant, run_ms
-from planner.serving.in_hand import left_ms, told_state
+from planner.serving.worker import left_ms, told_state
 from schemas import topics
 from schemas.messages import Heartbeat, OwnedPartition
 from streams import metrics

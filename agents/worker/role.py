@@ -16,7 +16,7 @@ from agents.worker.jobs import JobSource, Taken
 from planner.catalog.parse import Catalog, Variant, run_ms
 from planner.control.allocation import may_leave
 from planner.observation.observation import live_workers
-from planner.serving import batching
+from planner.serving import worker
 from planner.serving.escalation import judged_ms
 from schemas.messages import GenerateJob
 from schemas.record import Delivered, Outgoing
@@ -138,7 +138,7 @@ class Worker:
             return True
         plan = self._plans.plan
         most = plan.batch.get(variant.name, 1) if plan else 1
-        window = source.take(batching.window(variant, most), POLL_S)
+        window = source.take(worker.window(variant, most), POLL_S)
         self._trouble = ""  # the group answered
         if not window:
             return moves and self._has_settled() and source.is_empty()  # the last one leaves an empty topic

@@ -9,7 +9,7 @@ from agents.engines import PaintTask
 from agents.worker.jobs import Taken
 from planner.catalog.options import Settled
 from planner.serving.admission import SEED_LIMIT
-from planner.serving.batching import alike
+from planner.serving.worker import alike
 from schemas.ids import paint_over_seed, seed_of
 from schemas.messages import GenerateJob
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.serving.escalation import as_score, cascade_of, keeps
-from planner.serving.routing import odds
+from planner.serving.placement import odds
 from schemas.errors import InvalidPlan
 from schemas.messages import Plan
 

@@ -9,11 +9,9 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from planner.catalog.classifier import variant_of
-from planner.catalog.discriminator import Curve, shares_below
-from planner.catalog.measured import CascadeBands, Row
+from planner.catalog.entries import Curve, shares_below, variant_of
 from planner.catalog.model import Catalog, Pair
-from planner.catalog.profile import Shares
+from planner.catalog.profile import CascadeBands, Row, Shares
 from planner.catalog.quality import cascade_quality
 from planner.observation.deferral import SeenDeferral
 from planner.observation.observation import BINS, Observation

@@ -1,14 +1,60 @@
-"""A variant: a deployed way to paint, with its measured profile."""
+"""The entries of a catalog: variants with how an engine loads them, discriminators, classifiers.
 
+A variant is a deployed way to paint, with its measured profile. A discriminator's deferral curve f(t) is the share of
+pictures with a confidence below t (DiffServe 3.3). A classifier tells a prompt's hardness and, where it is learned, its
+class under one strategy.
+"""
+
+import itertools
 import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final, NamedTuple
 
-from planner.catalog.loading import PLAIN, Loading
-from planner.catalog.validate import is_amount, require
+import numpy as np
+
+from planner.catalog.validate import is_amount, is_share, require
 from schemas.errors import Unknown
 
 ENGINES = ("diffusers", "profile")
 HONOURABLE = ("width", "height", "steps", "guidance", "negative_prompt")
+DEVICE = re.compile(r"|cpu|mps|cuda(:\d+)?")
+DTYPES = ("", "float32", "float16", "bfloat16")
+SPACINGS = ("", "leading", "linspace", "trailing")
+WEIGHTS = re.compile(r"|.+\.safetensors")
+DISCRIMINATOR_ENGINES = ("learned", "profile")
+CLASSIFIER_ENGINES: Final = ("rules", "learned")
+TOLERANCE: Final = 0.9  # of the best level's quality. Source: ARGUS 3.2
+
+
+@dataclass(frozen=True)
+class Loading:
+    """How a variant's model is loaded: what an engine needs to know beyond the model's folder or id.
+
+    Empty values leave it to the engine or to the model's own files. Refuses impossible values.
+    """
+
+    device: str = ""  # "cpu", "cuda", "cuda:1", "mps"; "": cuda where there is one, else cpu
+    dtype: str = ""  # "float32", "float16", "bfloat16"; "": float16 on cuda, else float32
+    files: str = ""  # which of a hub model's files, such as "fp16" (diffusers' `variant`); "": the plain ones
+    unet: str = ""  # weights instead of the model's own: a file, or OWNER/REPOSITORY@REVISION/FILE on the hub
+    timestep_spacing: str = ""  # of the scheduler: what a distilled model was trained for
+    licence: str = ""  # of the weights, for those who deploy them
+
+    def __post_init__(self) -> None:
+        is_device = DEVICE.fullmatch(self.device) is not None
+        require(is_device, "device", self.device, "cpu, mps, cuda or cuda:N", "correct it, or omit it")
+        require(self.dtype in DTYPES, "dtype", self.dtype, "one of " + ", ".join(DTYPES[1:]), "correct it, or omit it")
+        spaced = self.timestep_spacing in SPACINGS
+        require(spaced, "timestep_spacing", self.timestep_spacing, "one of " + ", ".join(SPACINGS[1:]), "correct it")
+        named = WEIGHTS.fullmatch(self.unet) is not None
+        require(named, "unet", self.unet, "a .safetensors file", "other formats can run code: convert it")
+        halves = self.device == "cpu" and self.dtype == "float16"
+        require(not halves, "dtype", self.dtype, "float32 or bfloat16 on cpu", "half precision is for accelerators")
+
+
+PLAIN = Loading()
 
 
 @dataclass(frozen=True)
@@ -72,3 +118,128 @@ def run_ms(variant: Variant, batch: int, paint_over_step: int = 0) -> float:
 def throughput_rps(variant: Variant, batch: int, paint_over_step: int = 0) -> float:
     """Pictures a second of one busy worker: T(b) = b / e(b). Source: DiffServe 3.3."""
     return 1000 * batch / run_ms(variant, batch, paint_over_step)
+
+
+class DeferralPoint(NamedTuple):
+    """One measured point of f(t)."""
+
+    threshold: float  # t, [0, 1]
+    deferred: float  # f(t), [0, 1]
+
+
+Curve = tuple[DeferralPoint, ...]  # thresholds ascending
+
+
+@dataclass(frozen=True)
+class Discriminator:
+    """What scores the pictures of a cascade's first level. Refuses impossible values."""
+
+    name: str
+    engine: str  # "learned" | "profile"
+    folder: str  # relative to infra/; "" for profile
+    threshold: float  # default, [0, 1]
+    deferral: tuple[DeferralPoint, ...]  # thresholds ascending; f(0) = 0 and f(1) = 1 always hold
+    latency_ms: float  # one picture
+
+    def __post_init__(self) -> None:
+        where = f"discriminator {self.name!r}:"
+        if self.engine not in DISCRIMINATOR_ENGINES:
+            raise Unknown("engine", self.engine, DISCRIMINATOR_ENGINES)
+        require(bool(self.folder) or self.engine == "profile", f"{where} folder", self.folder, "named", "give a folder")
+        require(is_share(self.threshold), f"{where} threshold", self.threshold, "in [0, 1]", "correct it")
+        require(is_amount(self.latency_ms), f"{where} latency_ms", self.latency_ms, ">= 0", "measure again")
+        self._check_curve(f"{where} deferral")
+
+    def _check_curve(self, where: str) -> None:
+        for point in self.deferral:
+            inside = is_share(point.threshold) and is_share(point.deferred)
+            require(inside, where, tuple(point), "in [0, 1]", "correct the point")
+        for left, right in itertools.pairwise(self.deferral):
+            rises = left.threshold < right.threshold and left.deferred <= right.deferred
+            require(rises, where, (tuple(left), tuple(right)), "monotone", "sort or smooth the curve")
+
+
+def deferred_share(discriminator: Discriminator, threshold: float) -> float:
+    """f(t): linear between the measured points, f(0) = 0, f(1) = 1 (at 1 every picture is painted again)."""
+    for left, right in _segments(discriminator.deferral):
+        if threshold < right.threshold:
+            along = (threshold - left.threshold) / (right.threshold - left.threshold)
+            return left.deferred + along * (right.deferred - left.deferred)
+    return 1.0
+
+
+def highest_threshold(discriminator: Discriminator, share: float) -> float:
+    """The highest t with f(t) <= share (share >= 0): what a heavy level that can take this share allows."""
+    for left, right in _segments(discriminator.deferral):
+        if share < right.deferred:
+            along = (share - left.deferred) / (right.deferred - left.deferred)
+            return left.threshold + along * (right.threshold - left.threshold)
+    return 1.0
+
+
+def shares_below(curve: Curve, thresholds: Sequence[float]) -> tuple[float, ...]:
+    """f(t) of any curve at many thresholds at once."""
+    inner = [point for point in curve if 0 < point.threshold < 1]
+    known = [0.0, *(point.threshold for point in inner), 1.0], [0.0, *(point.deferred for point in inner), 1.0]
+    return tuple(np.interp(thresholds, *known).tolist())
+
+
+def _segments(curve: Curve) -> list[tuple[DeferralPoint, DeferralPoint]]:
+    inner = [point for point in curve if 0 < point.threshold < 1]
+    points = [DeferralPoint(0.0, 0.0), *inner, DeferralPoint(1.0, 1.0)]
+    return list(itertools.pairwise(points))
+
+
+@dataclass(frozen=True)
+class Classifier:
+    """What judges prompts before anything is painted. Refuses impossible values."""
+
+    name: str
+    engine: str  # "rules" | "learned"
+    folder: str = ""  # relative to infra/; "": the rules and the reference that ship with planner
+    strategy: str = ""  # of a learned one: whose classes it predicts
+    levels: tuple[str, ...] = ()  # of a learned one: its classes, the fastest first
+
+    def __post_init__(self) -> None:
+        where = f"classifier {self.name!r}:"
+        if self.engine not in CLASSIFIER_ENGINES:
+            raise Unknown("engine", self.engine, CLASSIFIER_ENGINES)
+        if self.engine == "rules":
+            told = (self.strategy, self.levels)
+            require(not any(told), f"{where} strategy and levels", told, "left out for rules", "use [classes]")
+            return
+        require(bool(self.folder), f"{where} folder", self.folder, "named", "give a folder")
+        require(bool(self.strategy), f"{where} strategy", self.strategy, "named", 'give "models" or "reuse"')
+        distinct = len(set(self.levels)) == len(self.levels) >= 1
+        require(distinct, f"{where} levels", self.levels, "one or more, each once", "list them, the fastest first")
+
+
+def variant_of(level: str) -> str:
+    """The variant that paints a level: "heavy" of "heavy~k4", which begins at step 4 with a similar past picture."""
+    return level.partition("~")[0]
+
+
+def check_classifiers(classifiers: Iterable[Classifier], level: Callable[[str], Variant]) -> None:
+    """Raise Unknown or InvalidCatalog unless they fit the variants, which `level` finds, and one another."""
+    strategies = []
+    for classifier in classifiers:
+        times = [run_ms(level(variant_of(name)), 1) for name in classifier.levels]
+        where = f"classifier {classifier.name!r}: levels"
+        require(times == sorted(times), where, classifier.levels, "ordered by run time", "list the fastest first")
+        strategies += [classifier.strategy] if classifier.strategy else []
+    distinct = len(strategies) == len(set(strategies))
+    require(distinct, "strategies of classifiers", strategies, "each once", "remove a classifier")
+
+
+def fastest_good(quality: Mapping[str, float], levels: Sequence[str], tolerance: float = TOLERANCE) -> str:
+    """A prompt's class: the first of `levels`, fastest first, whose quality is at least `tolerance` of the best's.
+
+    Source: ARGUS 3.2. We differ: the reference is the best level for this prompt, which need not be the slowest.
+    """
+    enough = tolerance * max(quality[level] for level in levels) - 1e-9  # 0.9 * 1.0 is not exactly 0.9
+    return next(level for level in levels if quality[level] >= enough)
+
+
+def shortfall(quality: Mapping[str, float], levels: Sequence[str]) -> float:
+    """What the first of `levels`, the fastest, lacks against the best on a prompt, >= 0: a raw score of hardness."""
+    return max(quality[level] for level in levels) - quality[levels[0]]

@@ -9,15 +9,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from planner.catalog.classifier import fastest_good, variant_of
 from planner.catalog.curves import PairRow
-from planner.catalog.discriminator import shares_below
-from planner.catalog.levels import STRATEGIES
-from planner.catalog.measured import CascadeBands, CascadeKey, Measured
+from planner.catalog.entries import fastest_good, shares_below, variant_of
 from planner.catalog.model import Catalog
-from planner.catalog.paint_over import fault
-from planner.catalog.profile import CascadeProfile, Profile, Shares, parse
+from planner.catalog.options import fault
+from planner.catalog.profile import CascadeBands, CascadeKey, CascadeProfile, Measured, Profile, Shares, parse
 from planner.catalog.prompt_table import PromptTable, prompt_table
+from planner.catalog.quality import STRATEGIES
 
 PRIOR = 10  # prompts
 GRID = tuple(at / 100 for at in range(101))  # thresholds at which a cascade is tabulated

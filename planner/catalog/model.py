@@ -5,13 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeVar
 
-from planner.catalog.classifier import Classifier, check_classifiers
 from planner.catalog.curves import CascadeCurves, PairRow, check_curve, check_row
-from planner.catalog.discriminator import Discriminator
-from planner.catalog.entries import Variant, run_ms
-from planner.catalog.measured import CascadeKey, Measured
-from planner.catalog.paint_over import fault
-from planner.catalog.profile import Start
+from planner.catalog.entries import Classifier, Discriminator, Variant, check_classifiers, run_ms
+from planner.catalog.options import fault
+from planner.catalog.profile import CascadeKey, Measured, Start
 from planner.catalog.validate import InvalidCatalog, is_amount, require
 from schemas.errors import Unknown
 

@@ -1,10 +1,19 @@
-"""What a variant does with a request's options: what it honours, what it overrides, and what that costs."""
+"""What a variant does with a request's options: what it honours, what it overrides, and what that costs.
 
+Painting over a rejected draft is one of its ways to paint, so that the next level need not take all its steps. The
+draft is encoded and noised to step K of that level's N, which goes on from there and takes N - K steps.
+
+    step of the next level   0 . . . . . K . . . . . N
+    on a blank               noise ----------------> picture
+    over a draft                         draft ----> picture      (N - K) / N of the time
+"""
+
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from planner.catalog.entries import Variant, run_ms
 from schemas.errors import InvalidRequest
-from schemas.messages import GenerateRequest, PaintOptions
+from schemas.messages import GenerateRequest, ImageRef, PaintOptions
 
 QUALITIES = ("low", "medium", "high", "auto")
 TIERS = ("interactive", "standard", "batch")
@@ -39,6 +48,16 @@ def check_options(request: GenerateRequest, most_pictures: int) -> None:
         _in_range(name, side, 8, MOST_PIXELS, who)
         if side is not None and side % 8:
             raise InvalidRequest(f"{name} must be a multiple of 8 px: got {side} {who}")
+
+
+def _one_of(name: str, value: str, known: tuple[str, ...], who: str) -> None:
+    if value not in known:
+        raise InvalidRequest(f"{name} must be one of {', '.join(known)}: got {value!r:.80} {who}")
+
+
+def _in_range(name: str, value: float | None, low: float, high: float, who: str) -> None:
+    if value is not None and not low <= value <= high:
+        raise InvalidRequest(f"{name} must be from {low:g} to {high:g}: got {value} {who}")
 
 
 def settle(options: PaintOptions, variant: Variant, paint_over_step: int = 0) -> Settled:
@@ -98,11 +117,26 @@ def settled_ms(variant: Variant, how: Settled) -> float:
     return run_ms(variant, how.n) * pixels * (how.steps - how.paint_over_step) / variant.steps
 
 
-def _one_of(name: str, value: str, known: tuple[str, ...], who: str) -> None:
-    if value not in known:
-        raise InvalidRequest(f"{name} must be one of {', '.join(known)}: got {value!r:.80} {who}")
+def fault(paint_over_step: int, light: Variant, heavy: Variant) -> str:
+    """What is wrong with painting over `light`'s drafts from this step of `heavy`; "" if nothing.
+
+    The step must leave one to take, and both must paint in one size. Whether the model's pipeline can begin with a
+    picture is known where it is loaded: one that cannot paints on a blank, which is counted.
+    """
+    if not 0 <= paint_over_step < heavy.steps:
+        return f"paint_over_step must be in [0, {heavy.steps}), the steps of {heavy.name}: got {paint_over_step}"
+    sizes = [f"{variant.width} x {variant.height}" for variant in (light, heavy)]
+    if paint_over_step and sizes[0] != sizes[1]:
+        told = f"{light.name} paints {sizes[0]} px and {heavy.name} {sizes[1]}"
+        return f"paint_over_step must be 0 between sizes: got {paint_over_step}, but {told}"
+    return ""
 
 
-def _in_range(name: str, value: float | None, low: float, high: float, who: str) -> None:
-    if value is not None and not low <= value <= high:
-        raise InvalidRequest(f"{name} must be from {low:g} to {high:g}: got {value} {who}")
+def begins_at(paint_over_step: int, variant: Variant, how: Settled, drafts: Sequence[ImageRef]) -> int:
+    """The step of its own at which a job begins over these drafts, for `paint_over_step` of the variant's steps.
+
+    A request that sets the steps has the same share skipped, rounded down, which always leaves one to take. 0, a
+    blank, where there is not one draft a picture, or one has another size than the job is to have.
+    """
+    fits = len(drafts) == how.n and all((draft.width, draft.height) == (how.width, how.height) for draft in drafts)
+    return paint_over_step * how.steps // variant.steps if fits else 0

@@ -7,11 +7,8 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from planner.catalog.classifier import Classifier
 from planner.catalog.curves import CascadeCurves, PairRow, SharePoint
-from planner.catalog.discriminator import DeferralPoint, Discriminator
-from planner.catalog.entries import Variant, run_ms
-from planner.catalog.loading import Loading
+from planner.catalog.entries import Classifier, DeferralPoint, Discriminator, Loading, Variant, run_ms
 from planner.catalog.model import Catalog, Cut, Pair
 from planner.catalog.profile import Start
 from planner.catalog.validate import InvalidCatalog, only, read, require, rows, typed

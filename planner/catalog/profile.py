@@ -1,23 +1,33 @@
 """What `pochade profile` measured of a catalog: the values that planning and simulation reckon with.
 
 A profile is two files (infra/profiles): NAME.json, read here by `parse`, and NAME-quality.npz, the prompt by prompt
-outcomes, read by `prompt_table`. Hardness bands are the pieces between two neighbours of `bands`.
+outcomes, read by `prompt_table`. Hardness bands are the pieces between two neighbours of `bands`. What planning by
+prompt rests on is `Measured`, which `planner.catalog.evidence` makes of both files.
+
+The offline table of a catalog's cascades is part of it (`SweptTable`), as `pochade profile` sweeps it from the prompts
+it measured. Source: HADIS 3.2, lookup-table construction: thresholds of router and discriminator for each pair, the
+rows kept that no other beats. Ours: the step from which heavy paints over the draft, quality by hardness band, and
+intervals.
 """
 
 import json
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from planner.catalog.discriminator import DeferralPoint
-from planner.catalog.swept import SweptTable, parse_swept
+from planner.catalog.curves import PairRow, check_row
+from planner.catalog.entries import DeferralPoint
 from planner.catalog.validate import InvalidCatalog, by_band, is_amount, is_share, only, read, require, typed
 
 FORMAT = 1
+VERSION = 1  # of the swept table
 Shares = tuple[float | None, ...]  # one a hardness band; None: no prompt of the calibration set lies in it
+Row = tuple[float, ...]
+
 _PROVENANCE = ("format", "created", "command", "machine", "versions", "notes")  # for people; `machine` .. are free
 _REMEASURE = "measure again with `pochade profile`"
+_AGAIN = "sweep again with `pochade profile cascades`"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +69,30 @@ class CascadeProfile:
     chosen_k: int = 0  # the largest step shown to lose no more than the tolerance; 0: a blank
 
 
+class SweptRow(NamedTuple):
+    """A row of the table with what it rests on."""
+
+    row: PairRow
+    low: float  # of the two-sided 95 % interval of its quality
+    high: float
+    prompts: int  # of the smallest of its parts: kept, painted again, straight to heavy
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweptTable:
+    """The rows that no other beats, the cheapest first."""
+
+    version: int = VERSION  # rises when a reader must change
+    created: str = ""  # when and by which command, for people
+    command: str = ""
+    prompts: int  # that the rows were chosen and judged on
+    resamples: int
+    seed: int
+    sure: float  # standard errors of the difference by which a row beats every cheaper one
+    optimism: float | None  # of rows chosen on half of the prompts: by how much the other half falls short
+    rows: tuple[SweptRow, ...]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Profile:
     """A catalog's levels, cascades and reuse, of one machine and one set of prompts."""
@@ -75,6 +109,38 @@ class Profile:
     def band(self, hardness: float) -> int:
         """Which band a hardness in [0, 1] lies in; a bound belongs to the band above it, 1 to the last."""
         return min(bisect_right(self.bands, hardness), len(self.bands) - 1) - 1
+
+
+class CascadeKey(NamedTuple):
+    """Which cascade a measurement is of; the step from which heavy paints over is apart."""
+
+    light: str
+    heavy: str
+    discriminator: str
+
+
+@dataclass(frozen=True, slots=True)
+class CascadeBands:
+    """A cascade by band c and threshold t, thresholds rising from 0 to 1; rows are bands."""
+
+    thresholds: Row
+    deferred: tuple[Row, ...]  # phi[c][t]: share of light's pictures with a confidence below t
+    kept: tuple[Shares, ...] = ()  # quality of light's pictures at or above t; () and None: unknown
+    again: tuple[Shares, ...] = ()  # quality of heavy's, on a blank, on the prompts below t; () and None: unknown
+    painted_over: dict[int, Shares] = field(default_factory=dict)  # step K -> what it adds to `again`, by band
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What a profile knows of a catalog by hardness band and by class: the tables that planning by prompt rests on.
+
+    Hardness band c is [bounds[c], bounds[c + 1]), the last one with its end.
+    """
+
+    bounds: Row  # rising from 0 to 1
+    quality: dict[str, Shares]  # level -> by band; "heavy~k4" is a level too
+    cascades: dict[CascadeKey, CascadeBands] = field(default_factory=dict)
+    classes: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)  # strategy -> class -> level -> mean
 
 
 def parse(text: str, file: str) -> Profile:
@@ -137,6 +203,30 @@ def _cascade(value: Any, where: str, pieces: int) -> CascadeProfile:
         "paint_over": _starts(_list(table, "paint_over", where), f"{where}.paint_over", pieces),
     }
     return read(CascadeProfile, table | converted, where)
+
+
+def parse_swept(value: Any, where: str, bands: int) -> SweptTable:
+    """From JSON values; `bands`: of hardness, of the profile.
+
+    Raises Unknown for a key that is not known, InvalidCatalog for another version or an impossible value.
+    """
+    table = dict(typed(value, (dict,), where))
+    require(table.get("version") == VERSION, f"{where}: version", table.get("version"), str(VERSION), _AGAIN)
+    items = typed(table.get("rows", []), (list,), f"{where}: rows")
+    return read(
+        SweptTable, table | {"rows": tuple(_row(r, f"{where}[{at}]", bands) for at, r in enumerate(items))}, where
+    )
+
+
+def _row(value: Any, where: str, bands: int) -> SweptRow:
+    table: Mapping[str, Any] = typed(value, (dict,), where)
+    only(table, (*PairRow._fields, "low", "high", "prompts"), where)
+    quality = by_band(table.get("quality_by_band", []), f"{where}: quality_by_band", bands, _AGAIN)
+    own = {key: table[key] for key in PairRow._fields if key in table} | {"quality_by_band": quality}
+    row = read(PairRow, own, where)
+    check_row(row)
+    figures = {key: typed(table.get(key), (int, float), f"{where}: {key}") for key in ("low", "high", "prompts")}
+    return SweptRow(row, float(figures["low"]), float(figures["high"]), int(figures["prompts"]))
 
 
 def _starts(value: Any, where: str, pieces: int) -> tuple[Start, ...]:

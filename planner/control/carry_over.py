@@ -1,16 +1,20 @@
-"""What an earlier plan decided, on the workers that are there now: where no new plan can be made, or the old one shall
-hold again."""
+"""What an earlier plan decided, on the workers that are there now.
+
+It is asked where no new plan can be made, or the old one shall hold again. Live and simulated planners ask alike what
+is obeyed when a policy has made no plan (`survived`).
+"""
 
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 
-from planner.catalog.classifier import variant_of
-from planner.catalog.entries import run_ms
+from planner.catalog.entries import run_ms, variant_of
 from planner.catalog.parse import Catalog
 from planner.control.allocation import assign, split
+from planner.control.plans import check, publish
 from planner.control.proposal import Draft
-from planner.observation.observation import WorkerView
+from planner.control.propose import Rules, let_in
+from planner.observation.observation import Observation, WorkerView
 from schemas.messages import Cascade, Plan, Route
 
 
@@ -40,6 +44,23 @@ def kept(plan: Plan, workers: Sequence[WorkerView], catalog: Catalog, reason: st
 def gone(plan: Plan, workers: Iterable[WorkerView]) -> list[str]:
     """The workers that a plan counts on and that are not there."""
     return sorted(plan.allocation.keys() - {worker.worker_id for worker in workers})
+
+
+def survived(before: Plan, why: str, seen: Observation, catalog: Catalog, rules: Rules, newest: int = 0) -> Plan | None:
+    """The plan in force on the workers that are left of it; None where all are there, so that it stays as it is.
+
+    `why`: what became of the policy, for the reason. `newest`: as `publish` has it.
+
+    Raises PochadeError: the plan is of a catalog that is no more.
+    """
+    lost = gone(before, seen.workers)
+    if not lost:
+        return None
+    reason = f"{', '.join(lost)} gone, the rest of plan {before.version} stays: {why}"
+    draft = let_in(kept(before, seen.workers, catalog, reason), seen, catalog, rules)
+    plan = publish(draft, before, before.policy, seen.now_ms, newest)
+    check(plan, catalog)
+    return plan
 
 
 def _work(plan: Plan) -> Mapping[str, float]:

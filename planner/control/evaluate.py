@@ -7,8 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from planner.catalog.bands import cascade_table
-from planner.catalog.classifier import variant_of
-from planner.catalog.discriminator import deferred_share
+from planner.catalog.entries import deferred_share, variant_of
 from planner.catalog.parse import Catalog, Pair, run_ms
 from planner.control.format import counted, number
 from planner.control.proposal import Draft

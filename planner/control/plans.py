@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
-from planner.catalog.options import TIERS
-from planner.catalog.paint_over import fault
+from planner.catalog.options import TIERS, fault
 from planner.catalog.parse import Catalog
 from planner.control.proposal import Draft
 from planner.serving.dispatch import KINDS

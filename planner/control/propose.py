@@ -1,14 +1,21 @@
-"""From a policy to the draft that is published: what a deployment asks of every policy, in one order."""
+"""From a policy to the draft that is published: what a deployment asks of every policy, in one order.
+
+A small share of first levels is drawn evenly (`explored`), so that the past can answer for other plans
+(`analysis/off_policy.py`): many routes send everything one way, and history then has no example of any other. Source:
+mission-table C.5's exploration floor; epsilon-greedy logging as in Bottou et al., Counterfactual reasoning and learning
+systems, section 4.
+"""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from planner.catalog.parse import Catalog
-from planner.control.exploration import explored
 from planner.control.proposal import Draft
 from planner.control.shedding import with_admission
 from planner.observation.observation import Observation
 from planner.policies import named
+from schemas.messages import Route
 
 
 class Rules(NamedTuple):
@@ -29,6 +36,24 @@ def made(
     """The policy's draft under the rules. Raises Unknown for a policy or parameter, and whatever the policy raises."""
     draft = named(policy)(seen, catalog, memory, parameters)
     return let_in(explored(draft, rules.explore), seen, catalog, rules)
+
+
+def explored(draft: Draft, share: float) -> Draft:
+    """The draft with `share` in [0, 1] of each route spread evenly over the levels that workers serve.
+
+    Levels that the plan gives no worker are never explored, and a level it routes to keeps 1 - share of its part.
+    """
+    served = sorted(set(draft.allocation.values()))
+    if not share or not served:
+        return draft
+    return replace(draft, routes=tuple(_mixed(route, served, share) for route in draft.routes))
+
+
+def _mixed(route: Route, served: list[str], share: float) -> Route:
+    levels = {name: (1 - share) * odds for name, odds in route.levels.items()}
+    for name in served:
+        levels[name] = levels.get(name, 0.0) + share / len(served)
+    return replace(route, levels=levels)
 
 
 def let_in(draft: Draft, seen: Observation, catalog: Catalog, rules: Rules) -> Draft:

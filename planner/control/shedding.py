@@ -28,7 +28,7 @@ def with_admission(draft: Draft, seen: Observation, catalog: Catalog) -> Draft:
     """The draft with its admission group; as it is, with none, where its workers can paint all of the demand.
 
     Nothing is shed for a demand that is only foretold: what comes beyond the plan is refused by its backlog
-    (`planner.serving.backlog`). Nor is it where no worker is: requests wait for one to come, up to their deadline.
+    (`planner.serving.placement`). Nor is it where no worker is: requests wait for one to come, up to their deadline.
     """
     demand_rps, carried_rps = min(seen.demand_rps, seen.planning_rps), carried(draft, seen, catalog)
     if demand_rps <= carried_rps:

@@ -8,7 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from planner.catalog.discriminator import Curve, DeferralPoint
+from planner.catalog.entries import Curve, DeferralPoint
 
 STEP = 0.01  # between the thresholds of a curve
 ENOUGH = 100  # pictures in a band: the share below a threshold is then known to within .1 (two standard errors)

@@ -1,4 +1,4 @@
-"""What the planner sees of the pipeline, as one value; and the estimates that fill it."""
+"""What the planner sees of the pipeline, as one value; the estimates that fill it, and how far back they look."""
 
 import math
 from collections import Counter
@@ -16,6 +16,13 @@ BINS = 10  # of the hardness histogram, equally wide
 PRIOR = 20  # prompts of every hardness that are taken for seen
 AMOUNT = "a number of 0 or more"
 GONE = frozenset({"failed", "stopped"})
+
+# How far back the planner looks, live and in the simulator.
+DEMAND_MS = 30_000  # over which arrivals are counted as the demand of now
+COUNTS_S = 60  # of arrivals a second, of which a forecast is made
+PROMPTS = 1000  # in the histograms of hardness, classes and tiers. Source: ARGUS 4.2, "the last 1,000 prompts"
+SCORES = 4000  # confidences a level, the newest: a curve of ten bands is then known to within .1 a band
+SERVED_MS = 60_000  # of results
 
 
 class InvalidObservation(PochadeError):
@@ -143,6 +150,19 @@ def demand_rps(arrivals_ms: Sequence[int], now_ms: int, window_ms: int) -> float
     """
     times = np.asarray(arrivals_ms)
     return 1000 * int(np.count_nonzero((times > now_ms - window_ms) & (times <= now_ms))) / window_ms
+
+
+def counts_per_second(arrivals_ms: Sequence[int], now_ms: int, seconds: int) -> tuple[int, ...]:
+    """Arrivals in each of the last `seconds`, the oldest first; the last one ends with now. Later ones do not count."""
+    ago_ms = now_ms - np.asarray(arrivals_ms, dtype=np.int64)
+    ago_s = ago_ms[(ago_ms >= 0) & (ago_ms < 1000 * seconds)] // 1000
+    return tuple(np.bincount(seconds - 1 - ago_s, minlength=seconds).tolist())
+
+
+def steady_ms(now_ms: int, before_ms: int, most_ms: int) -> int:
+    """The time to reckon with, when it was `before_ms` the last time: it stands still while a clock makes up for a
+    jump back of at most `most_ms`. After a longer one time begins anew, and what lies in its future is not counted."""
+    return before_ms if 0 < before_ms - now_ms <= most_ms else now_ms
 
 
 def queue_wait_ms(observation: Observation, variant: str) -> float:

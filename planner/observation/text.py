@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from planner.catalog.discriminator import Curve, DeferralPoint
+from planner.catalog.entries import Curve, DeferralPoint
 from planner.catalog.validate import read, rows, typed
 from planner.observation.deferral import SeenDeferral
 from planner.observation.observation import InvalidObservation, Observation, Queue, Served, WorkerView

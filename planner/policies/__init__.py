@@ -1,7 +1,6 @@
 """The policies by name. One file each; this table is the only place that lists them."""
 
-from planner.control.parameters import InvalidParameter
-from planner.control.proposal import Draft, Policy
+from planner.control.proposal import Draft, InvalidParameter, Policy
 from planner.policies import (
     argus,
     clipper_heavy,

@@ -1,6 +1,6 @@
 """`clipper-light`: every request on the cheapest variant. Source: Clipper's throughput end (ARGUS 5.1, DiffServe T. 1).
 
-The batch size follows Clipper's AIMD (`planner.solvers.levels.one_level`); the papers' own baselines fix 1
+The batch size follows Clipper's AIMD (`planner.solvers.levels.shares`); the papers' own baselines fix 1
 (facts/peers.md).
 """
 
@@ -10,7 +10,7 @@ from typing import Any
 from planner.catalog.parse import Catalog
 from planner.control.proposal import Draft
 from planner.observation.observation import Observation
-from planner.solvers.levels.one_level import on
+from planner.solvers.levels.shares import on
 
 
 def plan(

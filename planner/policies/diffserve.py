@@ -13,15 +13,12 @@ from dataclasses import replace
 from typing import Any
 
 from planner.catalog.parse import Catalog, Pair
-from planner.control.parameters import Parameter, settle
-from planner.control.proposal import Draft
+from planner.control.proposal import Draft, Parameter, settle
 from planner.observation.observation import Observation
 from planner.solvers.aimd import MEMORY, tuned
 from planner.solvers.two_stage.explain import reason
-from planner.solvers.two_stage.one_pair import draft
-from planner.solvers.two_stage.problem import Row
-from planner.solvers.two_stage.rows import is_measured, threshold_rows
-from planner.solvers.two_stage.solve import Offer, Setup, planned, problem_of
+from planner.solvers.two_stage.problem import Row, is_measured, threshold_rows
+from planner.solvers.two_stage.solve import Offer, Setup, draft, planned, problem_of
 
 OPTIMISED = -1.0  # in place of a fixed threshold
 HALVED = 0.5  # ours

@@ -12,13 +12,11 @@ from typing import Any
 import numpy as np
 
 from planner.catalog.bands import curve_rows
-from planner.catalog.discriminator import Discriminator, deferred_share, highest_threshold
-from planner.catalog.entries import throughput_rps
+from planner.catalog.entries import Discriminator, deferred_share, highest_threshold, throughput_rps
 from planner.catalog.parse import Catalog, Pair
 from planner.control.allocation import assign
 from planner.control.format import rate
-from planner.control.parameters import BATCH, Parameter, settle
-from planner.control.proposal import Draft
+from planner.control.proposal import BATCH, Draft, Parameter, settle
 from planner.observation.observation import Observation
 from planner.solvers.levels.shares import Flow, constant, expected
 from schemas.messages import Cascade

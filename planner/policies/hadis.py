@@ -4,24 +4,26 @@ Source: HADIS 3.2-3.4, Eqs. 1-5: one row of the offline table, workers and batch
 is charged for what reaches it (the published code charges it for all, facts/peers.md 0.11); latency is that of the
 longest path a request can take under the row, where Eq. 3 sums both levels even if none takes both; a row's share of
 hard prompts is that of the traffic of late; where nothing fits, all workers paint on the lightest pair's light level.
+
+Plans may be kept for the range of demand that they were made for, in place of solving anew. Source: HADIS 4.5, its
+baselines: Cache-D looks a plan up by the range of demand, Cache-D+Q by that and the range of what waits; a hit is
+applied, a miss solves and is kept. The paper gives no ranges: here each is a fifth wider than the one before, and twice
+as long.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from planner.catalog.parse import Catalog, Pair, run_ms
 from planner.catalog.quality import fid_of, random_quality
-from planner.control.parameters import Parameter, settle
-from planner.control.proposal import Draft
+from planner.control.proposal import Draft, Parameter, settle
 from planner.observation.observation import Observation
-from planner.solvers.two_stage.cache import key_of, recalled, with_plan
 from planner.solvers.two_stage.candidates import Candidate, pruned
 from planner.solvers.two_stage.explain import reason, summary
-from planner.solvers.two_stage.one_pair import draft
-from planner.solvers.two_stage.problem import Row
-from planner.solvers.two_stage.rows import by_step, rows_of
-from planner.solvers.two_stage.solve import Offer, Setup, planned, problem_of
+from planner.solvers.two_stage.problem import Answer, Row, by_step, latencies, rows_of
+from planner.solvers.two_stage.solve import Offer, PairPlan, Setup, draft, planned, problem_of
 
 HYBRID, ROUTER_ONLY, DISCRIMINATOR_ONLY, RANDOM = range(4)  # the variants of HADIS 4.4
 SOLVED, BY_DEMAND, BY_DEMAND_AND_QUEUE = range(3)  # those of 4.5: solved anew, Cache-D, Cache-D+Q
@@ -34,6 +36,11 @@ PARAMETERS = {
     "batch": Parameter(0, 0, 1024, is_whole=True),  # 0: optimised; else this one on all levels
     "hop_ms": Parameter(0, 0, 1e6),  # from light's picture to heavy's job, beside the discriminator
 }
+
+DEMAND_STEP = 1.2  # a range of demand is this much wider than the one before
+MOST = 256  # plans kept; one more and all are forgotten
+
+Kept = dict[str, list[Any]]  # key -> light, heavy, step, row, its threshold and hardness, workers, batches
 
 
 def plan(
@@ -80,6 +87,45 @@ def _drafted(
     best = planned(offers, seen)
     why = reason(best, offers, seen.planning_rps, told)
     return draft(best, seen, why, {"kept": with_plan(kept, key, best)}, is_random)
+
+
+def key_of(seen: Observation, with_queues: bool) -> str:
+    """The ranges an observation lies in. A plan is for as many workers as there are, so their number is part of it."""
+    demand = math.floor(math.log(seen.planning_rps, DEMAND_STEP)) if seen.planning_rps > 0 else "none"
+    waiting = math.floor(math.log2(1 + sum(queue.waiting for queue in seen.queues)))
+    return f"{len(seen.workers)} workers, demand {demand}" + (f", queue {waiting}" if with_queues else "")
+
+
+def recalled(offers: Sequence[Offer], kept: Mapping[str, Any], key: str) -> PairPlan | None:
+    """The plan kept under a key, fit or not for the demand of today; None where the catalog no longer has it."""
+    if key not in kept:
+        return None
+    *way, at, threshold, hardness, x1, x2, b1, b2 = kept[key]
+    offer = next((offer for offer in offers if _way(offer.pair) == way), None)
+    if offer is None or at >= len(offer.problem.rows):
+        return None
+    problem, row = offer.problem, offer.problem.rows[at]
+    sizes = [b for b, _ in problem.light.run_ms], [b for b, _ in problem.heavy.run_ms]
+    if (row.threshold, row.hardness) != (threshold, hardness) or b1 not in sizes[0] or b2 not in sizes[1]:
+        return None
+    light_load = problem.demand_rps * row.light / problem.light.throughput_rps(b1) / max(1, x1)
+    heavy_load = problem.demand_rps * problem.work(row) / problem.heavy.throughput_rps(b2) / max(1, x2)
+    latency_ms = float(latencies(problem)[at, sizes[0].index(b1), sizes[1].index(b2)])
+    is_feasible = max(light_load, heavy_load) <= 1 and latency_ms <= problem.slo_ms
+    return PairPlan(*offer, Answer(row, (x1, x2), (b1, b2), (light_load, heavy_load), latency_ms), is_feasible)
+
+
+def with_plan(kept: Mapping[str, Any], key: str, plan: PairPlan) -> Kept:
+    """What is kept from now on; a plan for want of any that fits is not."""
+    if not plan.is_feasible:
+        return dict(kept)
+    row, answer = plan.answer.row, plan.answer
+    made = [*_way(plan.pair), plan.problem.rows.index(row), row.threshold, row.hardness]
+    return (dict(kept) if len(kept) < MOST else {}) | {key: [*made, *answer.workers, *answer.batches]}
+
+
+def _way(pair: Pair) -> list[Any]:
+    return [pair.light, pair.heavy, pair.paint_over_step]
 
 
 def pairs(catalog: Catalog) -> list[Pair]:

@@ -13,8 +13,7 @@ from typing import Any
 
 from planner.catalog.bands import bounds_of
 from planner.catalog.parse import Catalog
-from planner.control.parameters import Parameter, settle
-from planner.control.proposal import Draft
+from planner.control.proposal import Draft, Parameter, settle
 from planner.observation.observation import Observation
 from planner.solvers.joint.build import problem_of
 from planner.solvers.joint.problem import HOLD_S

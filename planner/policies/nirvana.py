@@ -11,12 +11,9 @@ from typing import Any
 from planner.catalog.parse import Catalog
 from planner.control.allocation import assign
 from planner.control.format import counted
-from planner.control.parameters import BATCH, Parameter, settle
-from planner.control.proposal import Draft
+from planner.control.proposal import BATCH, Draft, Parameter, settle
 from planner.observation.observation import Observation
-from planner.solvers.levels.level_mix import Mix, Offer
-from planner.solvers.levels.mixes import expected_of, routes_of
-from planner.solvers.levels.offers import offers_of, reuse_offers
+from planner.solvers.levels.level_mix import Mix, Offer, expected_of, offers_of, reuse_offers, routes_of
 
 PARAMETERS = {
     "batch": BATCH,

@@ -12,12 +12,9 @@ from typing import Any
 from planner.catalog.entries import Variant, run_ms
 from planner.catalog.parse import Catalog
 from planner.control.allocation import assign
-from planner.control.parameters import BATCH, Parameter, settle
-from planner.control.proposal import Draft
+from planner.control.proposal import BATCH, Draft, Parameter, settle
 from planner.observation.observation import Observation
-from planner.solvers.levels.level_mix import most_quality
-from planner.solvers.levels.mixes import expected_of, mix_told, routes_of
-from planner.solvers.levels.offers import offers_of
+from planner.solvers.levels.level_mix import expected_of, mix_told, most_quality, offers_of, routes_of
 
 PARAMETERS = {
     "overprovision": Parameter(1.05, 0.01, 100),  # beta. Source: facts/peers.md 1.3

@@ -8,8 +8,7 @@ from typing import Any
 
 from planner.catalog.parse import Catalog
 from planner.control.allocation import assign, counts_told, split
-from planner.control.parameters import BATCH, Parameter, settle
-from planner.control.proposal import Draft
+from planner.control.proposal import BATCH, Draft, Parameter, settle
 from planner.observation.observation import Observation
 from planner.solvers.levels.shares import Flow, constant, expected, work_of
 

@@ -11,12 +11,9 @@ from typing import Any
 from planner.catalog.parse import Catalog
 from planner.control.allocation import counts_told
 from planner.control.format import rate
-from planner.control.parameters import BATCH, Parameter, settle
-from planner.control.proposal import Draft
+from planner.control.proposal import BATCH, Draft, Parameter, settle
 from planner.observation.observation import Observation, WorkerView
-from planner.solvers.levels.level_mix import Mix, Offer
-from planner.solvers.levels.mixes import expected_of, routes_of
-from planner.solvers.levels.offers import offers_of
+from planner.solvers.levels.level_mix import Mix, Offer, expected_of, offers_of, routes_of
 
 PARAMETERS = {
     "overprovision": Parameter(1.05, 0.01, 100),

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from planner.serving.batching import ahead_ms
+from planner.serving.worker import ahead_ms
 from planner.serving.worker_loads import Load, LoadView, Sent
 from schemas.errors import Unknown
 from schemas.ids import draw
@@ -30,7 +30,7 @@ def pick(
 ) -> int | None:
     """The same of the times at which the workers are free, on the clock of `now_ms`: which of them, by its place.
 
-    `most_ahead_ms`: work that may wait before a worker whose jobs are pulled, `planner.serving.batching.ahead_ms`.
+    `most_ahead_ms`: work that may wait before a worker whose jobs are pulled, `planner.serving.worker.ahead_ms`.
     """
     if kind not in KINDS:
         raise Unknown("dispatch", kind, KINDS)

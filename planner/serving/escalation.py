@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from planner.catalog.parse import Catalog
 from planner.serving.admission import can_meet
-from planner.serving.wishes import may_escalate
 from schemas.messages import Cascade, ClassifiedRequest, Plan
 
 
@@ -27,6 +26,11 @@ class Escalate:
 
 
 Verdict = Keep | Escalate
+
+
+def may_escalate(classified: ClassifiedRequest, catalog: Catalog) -> bool:
+    """Whether a rejected picture may be painted again: not where the request asked for `low`, or named its model."""
+    return classified.request.quality != "low" and classified.request.options.model not in catalog.variants
 
 
 def cascade_of(plan: Plan, level: str) -> Cascade | None:

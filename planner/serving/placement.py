@@ -1,21 +1,30 @@
-"""A request's fate at the router: the level it is painted on, or how it ends instead."""
+"""A request's fate at the router: the level it is painted on, or how it ends instead.
+
+`decide` asks in this order: what the plan sheds; where the request's own wishes lead, its quality and the model that it
+insists on, before the plan's route and the request's own dice are asked (`wished`); how many seconds of work may wait
+(`admit`); what the deadline allows; which options the level honours.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from planner.catalog.options import job_ms, settle
 from planner.catalog.parse import Catalog
 from planner.serving.admission import can_meet, is_admitted, level_in_time, predicted_finish_ms
-from planner.serving.backlog import Refused, admit
 from planner.serving.escalation import judged_ms
-from planner.serving.wishes import wished
-from schemas.messages import ClassifiedRequest, Plan, Status
+from schemas.errors import InvalidPlan
+from schemas.ids import draw
+from schemas.messages import ClassifiedRequest, Plan, Route, Status
 
 DEADLINE = "deadline"
 SHED = "shed"
 UNHONOURED = "unhonoured"
 CHEAPER, DEARER = "cheaper-level", "dearer-level"
+OVERLOADED = "overloaded"
+QUOTA = "quota"
+SALT = "route"  # never the plan's version: under the same route a request keeps its level across re-plans
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +45,20 @@ class TurnedAway:
     code: str  # machine-readable
     reason: str
     retry_after_ms: int | None = None
+
+
+class Admitted(NamedTuple):
+    """The request goes to this level."""
+
+    level: str
+
+
+class Refused(NamedTuple):
+    """The request is REJECTED for now."""
+
+    code: str  # OVERLOADED | QUOTA
+    reason: str
+    retry_after_ms: int
 
 
 def decide(
@@ -116,3 +139,98 @@ def first_fit(
         return next(filter(is_in_time, higher(wanted)), admitted.level)
     finish = {name: predicted_finish_ms(now_ms, wait_ms[name], run_ms(name)) for name in candidates}
     return level_in_time(admitted.level, cheaper, deadline_ms, finish)
+
+
+def admit(wanted: str, lower: Sequence[str], wait_ms: Mapping[str, float], most_ms: float) -> Admitted | Refused:
+    """The wanted level, else the first lower one whose predicted wait is within `most_ms`, else a refusal.
+
+    `wait_ms`: level -> ms until its least loaded worker is free; infinite where nobody serves it: such a level is
+    admitted if it is the wanted one and no lower one is served (the request waits for a worker, or for its deadline),
+    never fallen back to. `lower` is empty for a request that does not allow a lower level.
+    """
+    for level in (wanted, *lower):
+        if wait_ms[level] <= most_ms:
+            return Admitted(level)
+    if math.isinf(wait_ms[wanted]):
+        return Admitted(wanted)
+    seconds = wait_ms[wanted] / 1000
+    reason = f"{seconds:.1f} s of work wait before {wanted}; up to {most_ms / 1000:.1f} s are admitted"
+    return Refused(OVERLOADED, reason, math.ceil(wait_ms[wanted] - most_ms))
+
+
+def limit_ms(max_backlog_s: float, tier: str, headroom: float) -> float:
+    """The wait a tier is admitted up to, ms: interactive requests may use what `headroom` keeps from the others."""
+    return 1000 * max_backlog_s * (1.0 if tier == "interactive" else 1.0 - headroom)
+
+
+_LEVEL_OF: dict[str, Callable[[Catalog], str]] = {
+    "low": lambda catalog: catalog.cheapest().name,
+    "medium": lambda catalog: catalog.cheapest().name,
+    "high": lambda catalog: catalog.best().name,
+}
+
+
+class Wish(NamedTuple):
+    """The level a request goes to first, and how free the pipeline is to do otherwise."""
+
+    level: str
+    probability: float  # under the plan; 0 where the request itself decided
+    may_move: bool  # to a cheaper level when this one is overloaded or too slow, to a dearer one when nobody serves it
+
+
+def wished(plan: Plan, classified: ClassifiedRequest, catalog: Catalog) -> Wish:
+    """The level for a request: the model it names, else what its quality says, else the plan's draw.
+
+    low, medium: the cheapest level, kept as it is or painted again where rejected. high: the best level. auto: the
+    plan's draw. A quality whose level the plan gives no worker is served as auto; a named model waits for a worker.
+    Raises InvalidPlan as `choose_level` does.
+    """
+    request = classified.request
+    if request.options.model in catalog.variants:
+        return Wish(request.options.model, 0.0, may_move=False)
+    level = _LEVEL_OF[request.quality](catalog) if request.quality in _LEVEL_OF else ""
+    if level and level in plan.allocation.values():
+        return Wish(level, 0.0, may_move=False)
+    choice = choose_level(plan, request.request_id, classified.hardness, classified.classes)
+    return Wish(choice.level, choice.probability, may_move=True)
+
+
+class Choice(NamedTuple):
+    """A level and how probable it was under the plan, so that history can evaluate another plan."""
+
+    level: str
+    probability: float
+
+
+def choose_level(plan: Plan, request_id: str, hardness: float, classes: Mapping[str, str]) -> Choice:
+    """The level to paint on first; the same for the same request and route.
+
+    The route of the request's class under the plan's strategy comes first, else that of its hardness in [0, 1].
+    Raises InvalidPlan when neither has one. Source: ARGUS 4.4 (PASM draw), HADIS 3.3 (hardness interval).
+    """
+    levels = sorted(item for item in odds(plan, hardness, classes).items() if item[1] > 0)
+    if len(levels) == 1:
+        return Choice(*levels[0])
+    drawn, below = draw(request_id, SALT), 0.0
+    for level, probability in levels:
+        below += probability
+        if drawn < below:
+            return Choice(level, probability)
+    return Choice(*levels[-1])  # the probabilities may sum to a hair less than 1
+
+
+def odds(plan: Plan, hardness: float, classes: Mapping[str, str]) -> Mapping[str, float]:
+    """level -> probability of being drawn for a request of this hardness and these classes. Raises InvalidPlan."""
+    return _route(plan, hardness, classes.get(plan.strategy, "")).levels
+
+
+def _route(plan: Plan, hardness: float, label: str) -> Route:
+    if label:
+        for route in plan.routes:
+            if route.label == label:
+                return route
+    for route in plan.routes:
+        inside = route.hardness_from <= hardness < route.hardness_to or hardness == route.hardness_to == 1.0
+        if not route.label and inside:
+            return route
+    raise InvalidPlan(f"plan {plan.version} has no route for class {label!r} at hardness {hardness}")

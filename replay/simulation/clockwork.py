@@ -1,8 +1,8 @@
 """What a deployment's settings fix, as the simulator takes it: its times, and its tenants' quotas."""
 
 from planner.catalog.options import TIERS
-from planner.serving.backlog import limit_ms
-from planner.serving.tenants.quotas import Quota
+from planner.serving.placement import limit_ms
+from planner.serving.quotas import Quota
 from replay.simulation.setup import Timing
 from streams.kafka.group_terms import group_beat_ms
 from streams.settings import Settings

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from planner.serving.tenants.tenants import Rights
+from planner.serving.tenants import Rights
 from replay.simulation.agenda import Agenda
 from replay.simulation.draws.delays import Delay
 from replay.simulation.draws.drawn import Drawn

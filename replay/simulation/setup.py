@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from planner.catalog.parse import Catalog
 from planner.catalog.prompt_table import PromptTable
-from planner.serving.tenants.quotas import Quota
+from planner.serving.quotas import Quota
 from replay.simulation.draws.hops import NO_HOPS, Hops
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from planner.catalog.classifier import variant_of
+from planner.catalog.entries import variant_of
 from planner.catalog.options import Settled, settled_ms
 from planner.catalog.parse import Catalog, run_ms
 from replay.simulation.job import Job

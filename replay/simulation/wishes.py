@@ -8,12 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from planner.catalog.entries import Variant
-from planner.catalog.options import AS_IT_IS, TIERS, Settled, settle
-from planner.catalog.paint_over import begins_at
+from planner.catalog.options import AS_IT_IS, TIERS, Settled, begins_at, settle
 from planner.catalog.parse import Catalog
 from planner.control.shedding import ORDINARY
-from planner.serving.tenants.quotas import Quota
-from planner.serving.wishes import may_escalate
+from planner.serving.escalation import may_escalate
+from planner.serving.quotas import Quota
 from replay.simulation.job import Draws, Job
 from replay.simulation.results.tally import NO_PARTS, Tally
 from replay.simulation.results.timeline import Timeline

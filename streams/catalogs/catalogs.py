@@ -4,7 +4,7 @@ import pathlib
 
 from planner.catalog.evidence import with_files
 from planner.catalog.parse import Catalog, parse
-from planner.catalog.published.joined import with_published
+from planner.catalog.published import with_published
 from streams.catalogs import profile_file
 from streams.catalogs.catalog_file import text_of
 from streams.catalogs.published_files import texts_of

@@ -5,7 +5,7 @@ import pathlib
 from planner.catalog.evidence import with_files
 from planner.catalog.parse import Catalog, parse
 from planner.catalog.prompt_table import PromptTable, prompt_table
-from planner.catalog.published.joined import with_published
+from planner.catalog.published import with_published
 from schemas.errors import PochadeError
 from streams.catalogs import profile_file
 from streams.catalogs.catalog_file import text_of

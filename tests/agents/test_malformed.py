@@ -23,7 +23,7 @@ from agents.runtime import views
 from agents.worker.generate import Painter
 from agents.worker.jobs import Taken
 from planner.serving.placement import decide
-from planner.serving.tenants.quotas import Quota
+from planner.serving.quotas import Quota
 from schemas.errors import PochadeError
 from schemas.messages import (
     ClassifiedRequest,

@@ -8,7 +8,7 @@ import torch
 
 from agents.engines import Engine, PaintTask
 from agents.engines.diffusers_engine import load
-from planner.catalog.loading import Loading
+from planner.catalog.entries import Loading
 from planner.catalog.options import settle
 from planner.catalog.parse import Variant
 from schemas.messages import PaintOptions

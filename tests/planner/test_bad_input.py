@@ -14,12 +14,12 @@ import pytest
 from planner.catalog.parse import Catalog, Cut, DeferralPoint
 from planner.control.evaluate import appraise
 from planner.control.plans import check, memory_of, publish
+from planner.control.replan import stays
 from planner.control.shedding import with_admission
-from planner.control.staying import stays
 from planner.observation.deferral import SeenDeferral, seen_deferral
 from planner.observation.observation import Observation, Queue, Served, hardness_shares
 from planner.policies import POLICIES, Draft, named
-from planner.serving.routing import choose_level
+from planner.serving.placement import choose_level
 from schemas.errors import PochadeError
 from tests.builders import NOW_MS, a_catalog, a_discriminator, a_variant, a_worker, an_observation
 

@@ -17,8 +17,8 @@ from agents.runtime.views import Loads
 from planner.catalog.options import TIERS, job_ms
 from planner.control.shedding import shares_by_tier
 from planner.serving.admission import is_admitted
-from planner.serving.tenants.quotas import Quota, take_tokens
-from planner.serving.tenants.tenants import OPEN_MS
+from planner.serving.quotas import Quota, take_tokens
+from planner.serving.tenants import OPEN_MS
 from schemas.messages import Admission, GenerateJob, GenerateRequest, Outcome, PaintOptions, Plan, Route, Status
 from schemas.record import Incoming
 from schemas.topics import OUTCOMES

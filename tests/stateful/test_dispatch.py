@@ -10,8 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from planner.control.allocation import SERVING
 from planner.observation.observation import GONE
-from planner.serving.batching import ahead_ms
 from planner.serving.dispatch import KINDS, choose, pick
+from planner.serving.worker import ahead_ms
 from planner.serving.worker_loads import UNACKNOWLEDGED_MS, LoadView, Sent, shortest_ms
 from schemas.messages import Heartbeat
 from tests.agents.stubs import SILENT_MS

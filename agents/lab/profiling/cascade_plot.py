@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from agents.lab.evaluation.report.canvas import SOFT, legend, panels, series
 from agents.lab.profiling.cascade_settings import Setting
 from agents.lab.profiling.cascade_sweep import Sweep
-from planner.catalog.swept import SweptTable
+from planner.catalog.profile import SweptTable
 
 
 def plot(seen: Sweep, others: Sequence[Setting], table: SweptTable) -> Figure:

@@ -9,8 +9,7 @@ from agents.lab.profiling.cascade_settings import Setting
 from agents.lab.profiling.cascade_sweep import Sweep, front, intervals, optimism
 from planner.catalog.curves import PairRow
 from planner.catalog.parse import Catalog
-from planner.catalog.profile import parse
-from planner.catalog.swept import SweptRow, SweptTable
+from planner.catalog.profile import SweptRow, SweptTable, parse
 
 SURE = 1.0  # standard errors by which a row must be better than any cheaper one
 FEW = 30  # prompts

@@ -12,7 +12,7 @@ from agents.lab.evaluation.observations import Sweep
 from agents.lab.evaluation.painting.painting import Painted
 from agents.lab.profiling.rounds import Measured
 from agents.lab.profiling.run import CascadeFound, Found, Wanted
-from planner.catalog.discriminator import DeferralPoint
+from planner.catalog.entries import DeferralPoint
 from planner.catalog.profile import FORMAT, CascadeProfile, LevelProfile, Profile, Shares, Start, parse
 from planner.catalog.prompt_table import prompt_table
 

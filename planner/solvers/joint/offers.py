@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from planner.catalog.bands import band_shares, cascade_table, level_quality
-from planner.catalog.paint_over import fault
+from planner.catalog.options import fault
 from planner.catalog.parse import Catalog, Pair, Variant, run_ms
 from planner.observation.observation import Observation
 from planner.solvers.joint.problem import Gate, Option
-from planner.solvers.two_stage.rows import rows_of
+from planner.solvers.two_stage.problem import rows_of
 
 WIDE = 0.05  # of a band's pictures: where the next threshold defers so many more, there are some between
 NOTICED = 0.003  # of a band's pictures: thresholds nearer to each other are one

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.control.hysteresis import LATE
+from planner.control.replan import LATE
 from planner.observation.observation import Observation
 from planner.solvers.joint.demand import FULL, expected_rps
 from planner.solvers.joint.problem import SHED, Problem, Solution
@@ -35,7 +35,7 @@ def standbys(
 
     Over-provisioning is of the calm: within a jump the demand is not multiplied again; and below 1 nobody stands by, as
     not even what comes is provided for. What jumps cost in the time remembered is what readiness for the next may cost
-    in quality: LATE spans a request (`planner.control.hysteresis`).
+    in quality: LATE spans a request (`planner.control.replan`).
     """
     if settings["overprovision"] < 1:
         return ()

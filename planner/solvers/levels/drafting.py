@@ -11,13 +11,23 @@ from typing import Any, NamedTuple
 from planner.catalog.parse import Catalog
 from planner.control.allocation import assign
 from planner.control.format import counted
-from planner.control.parameters import BATCH, Parameter, settle
-from planner.control.proposal import Draft
+from planner.control.proposal import BATCH, Draft, Parameter, settle
 from planner.observation.observation import Observation
 from planner.solvers.levels import strategy_switch
-from planner.solvers.levels.level_mix import Mix, Offer, fill, held, most_quality, most_quality_shared
-from planner.solvers.levels.mixes import expected_of, mix_told, routes_of
-from planner.solvers.levels.offers import is_judged, offers_of, reuse_offers
+from planner.solvers.levels.level_mix import (
+    Mix,
+    Offer,
+    expected_of,
+    fill,
+    held,
+    is_judged,
+    mix_told,
+    most_quality,
+    most_quality_shared,
+    offers_of,
+    reuse_offers,
+    routes_of,
+)
 
 PARAMETERS = {
     "overprovision": Parameter(1.05, 0.01, 100),  # of the demand; ARGUS gives none, this is Proteus's beta

@@ -6,6 +6,9 @@
 Source: ARGUS 4.2, Eq. 1, there with a worker's level x and load y, whose product is not linear. Identical workers are
 counts here, F is a share of the demand, and what cannot be carried is left over instead of making it infeasible
 (facts/mission-table.md A.4). No queue is modelled: over-provisioning is the caller's.
+
+A catalog's levels become offers by `offers_of` and `reuse_offers`; `routes_of`, `expected_of` and `mix_told` are what a
+plan says of a mix.
 """
 
 import itertools
@@ -15,7 +18,15 @@ from typing import NamedTuple
 
 import pulp
 
+from planner.catalog.entries import run_ms, throughput_rps
+from planner.catalog.parse import Catalog
+from planner.catalog.quality import Level, degradations, levels_of, random_quality
+from planner.control.allocation import busiest, counts_told
+from planner.control.format import counted, rate
+from planner.solvers.levels.pasm import predicted, shift_map
 from planner.solvers.milp import solve
+from schemas.errors import Unknown
+from schemas.messages import Expected, Route
 
 CLOSE = 1e-6  # shares nearer than the solver's own tolerance are the same
 
@@ -134,3 +145,93 @@ def _positive(shares: Mapping[str, float], offers: Sequence[Offer]) -> dict[str,
     kept = {o.level: shares[o.level] for o in offers if shares.get(o.level, 0.0) > CLOSE}
     total = math.fsum(kept.values())
     return {level: share / total for level, share in kept.items()}
+
+
+def offers_of(catalog: Catalog, batches: Mapping[str, int]) -> tuple[Offer, ...]:
+    """Every variant at its batch size of `batches`, 1 where it names none."""
+    return _offers(levels_of(catalog, "models"), catalog, batches)
+
+
+def reuse_offers(catalog: Catalog, batch: int) -> tuple[Offer, ...]:
+    """A variant and its reuse levels; () where requests cannot be routed to any: a plan would be refused."""
+    levels = levels_of(catalog, "reuse")
+    is_offered = any(level.reuse_step for level in levels) and all(_is_routable(v.name, catalog) for v in levels)
+    return _offers(levels, catalog, {levels[0].variant: batch}) if is_offered else ()
+
+
+def is_judged(catalog: Catalog) -> bool:
+    """Whether every variant's quality is known; `offers_of` takes the slower for the better where not."""
+    return all(variant.quality is not None for variant in catalog.variants.values())
+
+
+def _offers(levels: Sequence[Level], catalog: Catalog, batches: Mapping[str, int]) -> tuple[Offer, ...]:
+    qualities = [level.quality for level in levels]
+    by_rank = [float(-rank) for rank in range(len(levels))]
+    known = [q for q in qualities if q is not None]
+    offers = (
+        Offer(level.name, level.variant, _rps(level, catalog, batches.get(level.variant, 1)), quality)
+        for level, quality in zip(levels, known if len(known) == len(levels) else by_rank, strict=True)
+    )
+    return tuple(sorted(offers, key=lambda offer: (offer.rps, -offer.quality)))
+
+
+def _rps(level: Level, catalog: Catalog, batch: int) -> float:
+    """P_th: a reuse level saves the same share of a batch's time as of one picture's."""
+    variant = catalog.level(level.variant)
+    return throughput_rps(variant, batch) * run_ms(variant, 1) / level.run_ms
+
+
+def _is_routable(level: str, catalog: Catalog) -> bool:
+    try:
+        catalog.level(level)
+    except Unknown:
+        return False
+    return True
+
+
+def routes_of(
+    mix: Mix, offers: Sequence[Offer], catalog: Catalog, strategy: str, classes: Mapping[str, float] | None
+) -> tuple[tuple[Route, ...], str]:
+    """The shift map's rows from what was seen of the classes, with the mix for requests of none; and who made them.
+
+    `classes` None, or a catalog without any under this strategy: the mix for all, whatever the prompt.
+    """
+    blind = Route(levels=mix.shares)
+    levels = [offer.level for offer in offers]
+    named = catalog.classes(strategy)
+    known = [level for level in levels if level in named]
+    if classes is None or not known:
+        return (blind,), "prompt-blind" if classes is None else "prompt-blind as the catalog has no classes"
+    wanted = predicted(classes, known)
+    pasm = shift_map(levels, wanted, mix.shares, degradations(catalog, strategy))
+    rows = tuple(Route(label=label, levels=pasm.rows.get(label, mix.shares)) for label in sorted(named))
+    return (*rows, blind), f"classes aligned by {pasm.how}"
+
+
+def expected_of(mix: Mix, offers: Sequence[Offer], catalog: Catalog, demand_rps: float) -> Expected:
+    """What to hold the outcome against. Quality is that of a random split: classes should beat it."""
+    busy = {offer.variant: 0.0 for offer in offers}
+    for offer in offers:
+        busy[offer.variant] += mix.shares.get(offer.level, 0.0) * demand_rps / offer.rps
+    return Expected(
+        demand_rps=demand_rps,
+        utilization=busiest(busy, mix.counts),
+        heavy_share=mix.shares.get(catalog.best().name, 0.0),
+        quality=_quality(mix.shares, offers, catalog),
+    )
+
+
+def _quality(shares: Mapping[str, float], offers: Sequence[Offer], catalog: Catalog) -> float | None:
+    if shares.keys() <= catalog.variants.keys():
+        return random_quality(catalog, shares)
+    return mean_quality(shares, offers) if is_judged(catalog) else None
+
+
+def mix_told(mix: Mix, offers: Sequence[Offer], demand_rps: float) -> str:
+    """A mix in words: "heavy 3, light 1 for 10.5/s", what of it is not carried, and why it may not be the best."""
+    counts = counts_told({variant: count for variant, count in mix.counts.items() if count > 0})
+    told = f"{counts or 'no worker yet'} for {rate(demand_rps)}"
+    if mix.carried < 1 and counts:
+        needed = math.ceil(demand_rps / max(offer.rps for offer in offers))
+        told += f", saturated: {mix.carried:.0%} carried, {counted(needed, 'worker')} would carry all"
+    return f"{told}, as {mix.trouble}" if mix.trouble else told

@@ -1,13 +1,29 @@
-"""PASM: with which probability a prompt of a class goes to which level: by ODA, or exactly where ODA errs."""
+"""PASM: with which probability a prompt of a class goes to which level: by ODA, or exactly where ODA errs.
 
+`predicted` says which share of the coming prompts has which level as its optimal one, H(v). `aligned` is ODA.
+`cheapest` is the exact least degradation of ARGUS's Eq. 2, as the transport problem that it is.
+
+ODA: which class gives how much of itself to which level, so that the levels get what they can carry. Source: ARGUS 4.3,
+Algorithm 1. As printed its rows do not sum to 1: it divides by the mass of before in one branch, by that of now in the
+other, and never says what stays (facts/mission-table.md A.1, A.2). Here the masses themselves move, and `shift_map`
+divides them once. A move takes all classes on a level in proportion, which is the composition of step probabilities
+that ARGUS gives.
+"""
+
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import pulp
+from numpy.typing import NDArray
 
-from planner.solvers.levels.oda import NOTHING, Masses, aligned
-from planner.solvers.levels.transport import cheapest
+from planner.observation.observation import PROMPTS
+from planner.solvers.milp import solve
 
+Masses = NDArray[np.float64]  # [n classes, n levels], both slowest first
+NOTHING = 1e-12  # mass that rounding leaves
+PRIOR = 0.5  # prompts each class counts as seen before any was; ours, so that no class is impossible
 Rows = dict[str, dict[str, float]]  # class -> level -> probability, only positive ones
 
 
@@ -37,6 +53,24 @@ def shift_map(
     return Pasm(rows, float((masses * cost).sum()), how)
 
 
+def _least(h: Masses, f: Masses, cost: Masses) -> tuple[Masses, str]:
+    by_oda = aligned(h, f)
+    if is_convex(cost):
+        return by_oda, "ODA"
+    exact, trouble = cheapest(h, f, cost)
+    if exact is None:
+        return by_oda, f"ODA, as {trouble}"
+    better = (exact * cost).sum() < (by_oda * cost).sum() - 1e-9
+    return (exact, "transport LP") if better else (by_oda, "ODA")
+
+
+def _row(mass: Masses, levels: Sequence[str], shares: Mapping[str, float]) -> dict[str, float]:
+    """A class's probabilities; those of all prompts for a class that has no mass."""
+    kept = {level: float(m) for level, m in zip(levels, mass, strict=True) if m > NOTHING and level in shares}
+    total = sum(kept.values())
+    return {level: m / total for level, m in kept.items()} or dict(shares)
+
+
 def costs(levels: Sequence[str], loss: Mapping[str, Mapping[str, float]]) -> Masses:
     """Eq. 2's cost [class, level], slowest first: D to a faster level, 0 to its own or a slower one."""
     n = len(levels)
@@ -58,19 +92,64 @@ def is_convex(cost: Masses) -> bool:
     return bool((straight <= crossed + 1e-9 * (1 + cost.max(initial=0.0))).all())
 
 
-def _least(h: Masses, f: Masses, cost: Masses) -> tuple[Masses, str]:
-    by_oda = aligned(h, f)
-    if is_convex(cost):
-        return by_oda, "ODA"
-    exact, trouble = cheapest(h, f, cost)
-    if exact is None:
-        return by_oda, f"ODA, as {trouble}"
-    better = (exact * cost).sum() < (by_oda * cost).sum() - 1e-9
-    return (exact, "transport LP") if better else (by_oda, "ODA")
+def aligned(wanted: NDArray[np.float64], carried: NDArray[np.float64]) -> Masses:
+    """Masses m with row sums `wanted` (H) and column sums `carried` (F), both [n], slowest first and summing to 1.
+
+    From the fastest level down: too much goes one level slower, where it loses nothing; what lacks is taken from the
+    nearest slower level that has any.
+
+            v1 <-- v2 <-- v3      too much on v3: push it to v2
+            v1 --> v2 --> v3      too little on v3: pull from v2, then from v1
+    """
+    m = np.diag(np.asarray(wanted, dtype=np.float64))
+    for level in range(len(carried) - 1, 0, -1):
+        surplus = m[:, level].sum() - carried[level]
+        if surplus > 0:
+            _move(m, level, level - 1, surplus)
+        for slower in range(level - 1, -1, -1):
+            lacking = carried[level] - m[:, level].sum()
+            if lacking <= NOTHING:
+                break
+            _move(m, slower, level, lacking)
+    return m
 
 
-def _row(mass: Masses, levels: Sequence[str], shares: Mapping[str, float]) -> dict[str, float]:
-    """A class's probabilities; those of all prompts for a class that has no mass."""
-    kept = {level: float(m) for level, m in zip(levels, mass, strict=True) if m > NOTHING and level in shares}
-    total = sum(kept.values())
-    return {level: m / total for level, m in kept.items()} or dict(shares)
+def _move(m: Masses, source: int, target: int, amount: float) -> None:
+    there = m[:, source].sum()
+    if there > NOTHING:
+        moved = m[:, source] * min(1.0, amount / there)
+        m[:, target] += moved
+        m[:, source] -= moved
+
+
+def cheapest(wanted: NDArray[np.float64], carried: NDArray[np.float64], cost: Masses) -> tuple[Masses | None, str]:
+    """Masses m >= 0 with row sums `wanted` and column sums `carried` of the least sum(m x cost); and "".
+
+    `cost` [n, n] >= 0: what a prompt of class i loses on level j. (None, why) where the solver gives no answer.
+    Source: ARGUS 4.3, Eq. 2.
+    """
+    rows, columns = range(len(wanted)), range(len(carried))
+    scale = float(cost.max()) or 1.0
+    problem = pulp.LpProblem("eq2", pulp.LpMinimize)
+    m = [[problem.add_variable(f"m{i}_{j}", 0) for j in columns] for i in rows]
+    problem += pulp.lpSum(float(cost[i, j]) / scale * m[i][j] for i in rows for j in columns)
+    for i in rows:
+        problem += pulp.lpSum(m[i]) == float(wanted[i])
+    for j in columns[1:]:  # the first follows from the rest; stated too, rounding could make it infeasible
+        problem += pulp.lpSum(row[j] for row in m) == float(carried[j])
+    done = solve(problem)
+    if not done.is_found:
+        return None, done.trouble
+    return np.array([[max(0.0, cell.value() or 0.0) for cell in row] for row in m]), ""
+
+
+def predicted(seen: Mapping[str, float], classes: Sequence[str], window: int = PROMPTS) -> dict[str, float]:
+    """H over `classes`, all positive, summing to 1, from the shares `seen` in the last `window` prompts.
+
+    Additive smoothing: (window x share + PRIOR) / (window x share of known classes + PRIOR x classes), which moves no
+    share by more than classes / (2 x window). Labels that are no class, and shares that are no shares, count as unseen;
+    with nothing seen all classes are alike. Source: ARGUS 4.2, "Workload Distribution Predictor"; smoothing is ours.
+    """
+    counts = {c: window * share + PRIOR if (share := seen.get(c, 0.0)) > 0 else PRIOR for c in classes}
+    total = math.fsum(counts.values())
+    return {c: count / total for c, count in counts.items()}

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 from planner.catalog.parse import Pair
 from planner.control.format import counted, number, rate
-from planner.solvers.two_stage.enumeration import best_row
 from planner.solvers.two_stage.problem import Problem, Row
-from planner.solvers.two_stage.solve import Offer, PairPlan, carried_rps
+from planner.solvers.two_stage.solve import Offer, PairPlan, best_row, carried_rps
 
 Told = Callable[[Pair, Row], str]  # a row's thresholds in words
 

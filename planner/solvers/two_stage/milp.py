@@ -1,4 +1,4 @@
-"""The same choice as `two_stage.enumeration`, as an integer program for PuLP: its check, and the baseline of its speed.
+"""The choice of `two_stage.solve` as an integer program for PuLP: its check, and the baseline of its speed.
 
 Source: DiffServe 3.3, HADIS 3.4. As printed both are bilinear, x T(b) with x and b variables; here u[i,b] = x_i y[i,b],
 workers of level i if its batch size is b, makes them linear (facts/mission-table.md A.16).

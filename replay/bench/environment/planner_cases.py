@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from planner import policies as every
 from planner.catalog.parse import Catalog
-from planner.control.parameters import settle
+from planner.control.proposal import settle
 from planner.observation.observation import Observation
 from planner.policies import (
     Draft,
@@ -29,8 +29,8 @@ from planner.solvers.joint.problem import score
 from planner.solvers.joint.solve import solve as solve_joint
 from planner.solvers.levels.drafting import PARAMETERS as MIXES
 from planner.solvers.levels.level_mix import mean_quality
-from planner.solvers.levels.offers import offers_of as levels_of
-from planner.solvers.two_stage.rows import threshold_rows
+from planner.solvers.levels.level_mix import offers_of as levels_of
+from planner.solvers.two_stage.problem import threshold_rows
 from planner.solvers.two_stage.solve import Offer, Setup, problem_of
 from replay.bench.baselines import planner_baselines as plain
 from replay.bench.baselines.planner_baselines import Found

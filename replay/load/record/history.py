@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from planner.observation.windows import COUNTS_S
+from planner.observation.observation import COUNTS_S
 from replay.load.identity import Ids
 from replay.verify.audit.ends import Ends
 from schemas.errors import InvalidRecord, InvalidRequest

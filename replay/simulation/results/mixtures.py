@@ -2,16 +2,16 @@
 
 Assumed, of every policy alike: the answers of a stretch of 20 s are judged together as one mixture, and a run is the
 mean over its stretches, however full (facts/peers.md 3.5). So no policy makes up for a bad stretch by mixing it with
-another. What one mixture is worth, and why that is fair to all, is said in `planner/catalog/mixtures.py`.
+another. What one mixture is worth, and why that is fair to all, is said in `planner/catalog/quality.py`.
 """
 
 import statistics
 from collections import Counter
 from collections.abc import Sequence
 
-from planner.catalog.mixtures import Judged, mixture_quality
 from planner.catalog.model import Pair
 from planner.catalog.parse import Catalog
+from planner.catalog.quality import Judged, mixture_quality
 from replay.simulation.results.tally import Span
 
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from planner.catalog.parse import Catalog
-from planner.serving.tenants.quotas import Quota
+from planner.serving.quotas import Quota
 from replay.load.record.folder import RunFolder
 from replay.load.record.seen import observed
 from replay.simulation.draws.hops import KINDS, Hops, Slots, of_kinds

@@ -3,7 +3,7 @@
 from planner.catalog.parse import Catalog
 from planner.control.plans import newer
 from planner.serving.escalation import cascade_of, judging_ms
-from planner.serving.routing import choose_level
+from planner.serving.placement import choose_level
 from replay.simulation.results.tally import Judges
 from schemas.messages import Cascade, Plan
 

@@ -3,12 +3,11 @@
 import time
 from dataclasses import replace
 
+from planner.control.carry_over import survived
 from planner.control.plans import check, memory_of, publish
 from planner.control.proposal import Draft
 from planner.control.propose import Rules, made
-from planner.control.replan import GROWTH_MS, Signals, signals_of, why_now
-from planner.control.staying import stays
-from planner.control.surviving import survived
+from planner.control.replan import GROWTH_MS, Signals, signals_of, stays, why_now
 from planner.observation.observation import Observation, WorkerView, live_workers
 from replay.simulation.agenda import Agenda
 from replay.simulation.draws.delays import Delay

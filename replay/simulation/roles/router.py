@@ -8,12 +8,9 @@ from planner.catalog.options import settle
 from planner.catalog.parse import Catalog
 from planner.control.shedding import ORDINARY
 from planner.serving.admission import is_admitted
-from planner.serving.backlog import QUOTA, Refused
-from planner.serving.placement import first_fit
+from planner.serving.placement import QUOTA, Refused, choose_level, first_fit, wished
 from planner.serving.reroute import ANY_MS
-from planner.serving.routing import choose_level
-from planner.serving.tenants.tenants import Rights, Work
-from planner.serving.wishes import wished
+from planner.serving.tenants import Rights, Work
 from replay.simulation.agenda import Agenda
 from replay.simulation.job import Job
 from replay.simulation.results.tally import Tally

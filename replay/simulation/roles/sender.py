@@ -3,10 +3,9 @@
 from abc import abstractmethod
 from collections import Counter, deque
 
-from planner.serving.batching import ahead_ms
 from planner.serving.dispatch import pick
-from planner.serving.lineup import Lineup
-from planner.serving.worker_loads import LoadView
+from planner.serving.worker import ahead_ms
+from planner.serving.worker_loads import Lineup, LoadView
 from replay.simulation.agenda import Agenda
 from replay.simulation.job import Job
 from replay.simulation.roles.board import Board

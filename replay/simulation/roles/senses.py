@@ -9,20 +9,24 @@ import numpy as np
 
 from planner.catalog.bands import bounds_of
 from planner.control.shedding import ORDINARY
-from planner.observation.arrivals import counts_per_second
 from planner.observation.deferral import SeenDeferral, seen_deferral
 from planner.observation.forecast import expected_rps
 from planner.observation.observation import (
+    COUNTS_S,
+    DEMAND_MS,
+    PROMPTS,
+    SCORES,
+    SERVED_MS,
     Observation,
     Queue,
     Served,
     WorkerView,
     class_histograms,
     class_shares,
+    counts_per_second,
     demand_rps,
     hardness_shares,
 )
-from planner.observation.windows import COUNTS_S, DEMAND_MS, PROMPTS, SCORES, SERVED_MS
 from replay.simulation.agenda import Agenda
 from replay.simulation.job import Draws, Job
 from replay.simulation.results.tally import Tally

@@ -2,7 +2,7 @@
 
 from collections import deque
 
-from planner.serving.in_hand import left_ms, told_state
+from planner.serving.worker import left_ms, told_state
 from replay.simulation.job import Job
 from replay.simulation.roles.group import Member
 

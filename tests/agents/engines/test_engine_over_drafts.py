@@ -14,7 +14,7 @@ from PIL.Image import Image
 
 from agents.engines import CannotPaintOver, PaintTask
 from agents.engines.diffusers_engine import DiffusersEngine, load, strength_of
-from planner.catalog.loading import Loading
+from planner.catalog.entries import Loading
 from planner.catalog.options import Settled, settle
 from planner.catalog.parse import Variant
 from schemas.ids import paint_over_seed

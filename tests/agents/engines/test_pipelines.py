@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 from agents.engines import EngineFailed, PaintTask
 from agents.engines.diffusers_engine import load
 from agents.engines.pipelines import load_pipeline, placement, weights_file
-from planner.catalog.loading import Loading
+from planner.catalog.entries import Loading
 from planner.catalog.options import settle
 from planner.catalog.parse import Variant
 from schemas.messages import PaintOptions

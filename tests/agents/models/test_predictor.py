@@ -81,7 +81,7 @@ def test_it_loads_neither_diffusers_nor_transformers_nor_spacy(tmp_path: Path) -
     code = (
         "import sys, pathlib\n"
         "from agents.classifier.judges import LearnedClassifier\n"
-        "from planner.catalog.classifier import Classifier\n"
+        "from planner.catalog.entries import Classifier\n"
         "entry = Classifier('c', 'learned', 'f', 'models', ('light', 'heavy'))\n"
         f"LearnedClassifier.load(pathlib.Path({str(folder)!r}), entry).classify('a red heart')\n"
         "print(sorted({'diffusers', 'transformers', 'spacy', 'wordfreq'} & set(sys.modules)))"

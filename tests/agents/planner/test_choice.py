@@ -9,7 +9,7 @@ import pytest
 
 from agents.planner.propose import Choice, Order
 from agents.planner.solving import Solving
-from planner.control import propose, staying
+from planner.control import propose, replan
 from planner.control.proposal import Draft
 from planner.control.propose import Rules
 from planner.observation.observation import Observation
@@ -157,7 +157,7 @@ def test_a_move_that_does_not_pay_is_not_made(monkeypatch: pytest.MonkeyPatch) -
     seen = serving(w_1="light", w_2="heavy")
     before = in_force(seen)
     asked: list[float] = []
-    monkeypatch.setattr(staying, "worth", lambda change: bool(asked.append(change.away_s)))
+    monkeypatch.setattr(replan, "worth", lambda change: bool(asked.append(change.away_s)))
     order, skipped = Order("random-split", {"heavy_share": 1.0}), counted("change-not-worth")
     assert a_choice().plan(order, seen, before) is None
     assert asked == [pytest.approx(0.07)], "20 ms to drain light and 50 to load"
@@ -168,7 +168,7 @@ def test_a_move_that_does_not_pay_is_not_made(monkeypatch: pytest.MonkeyPatch) -
 def test_nobody_asks_what_a_change_costs_that_must_be(monkeypatch: pytest.MonkeyPatch, why: str) -> None:
     seen = serving(w_1="light", w_2="heavy")
     before = in_force(seen)
-    monkeypatch.setattr(staying, "worth", lambda _: False)
+    monkeypatch.setattr(replan, "worth", lambda _: False)
     order = Order("random-split", {"heavy_share": 1.0})
     if why == "another policy":
         order = Order("clipper-heavy")

@@ -7,8 +7,7 @@ from dataclasses import asdict
 import pytest
 
 from agents.planner.window import Arrivals, Ends
-from planner.observation.observation import Served, hardness_shares
-from planner.observation.windows import SERVED_MS
+from planner.observation.observation import SERVED_MS, Served, hardness_shares
 from planner.serving.outcomes import completed, rejected, result_of
 from schemas.messages import Outcome, Result, Step
 from streams.operator.explain import steps_of

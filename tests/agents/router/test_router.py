@@ -8,7 +8,7 @@ from agents.router.dispatcher import Dispatcher
 from agents.router.role import Router
 from agents.router.tenants import Tenants
 from agents.runtime.views import Loads
-from planner.serving.tenants.quotas import Quota
+from planner.serving.quotas import Quota
 from schemas.messages import Admission as Shed
 from schemas.messages import GenerateJob, Outcome, PaintOptions, Route, Status
 from schemas.record import Delivered

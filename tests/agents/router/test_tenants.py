@@ -1,7 +1,7 @@
 """Tenants: what is open counts until its request has a result."""
 
 from agents.router.tenants import Tenants
-from planner.serving.tenants.quotas import Quota
+from planner.serving.quotas import Quota
 from tests.builders import a_request
 
 

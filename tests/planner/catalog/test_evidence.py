@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from planner.catalog.bands import cascade_table
-from planner.catalog.discriminator import DeferralPoint
+from planner.catalog.entries import DeferralPoint
 from planner.catalog.evidence import PRIOR, with_files, with_profile
 from planner.catalog.parse import Catalog, InvalidCatalog
 from planner.catalog.profile import CascadeProfile, LevelProfile, Profile, Start

@@ -1,9 +1,9 @@
-"""What the planner sees."""
+"""What the planner sees: who is there, arrivals by the second, clocks that jump back."""
 
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.observation.observation import (
@@ -14,10 +14,12 @@ from planner.observation.observation import (
     Served,
     class_histograms,
     class_shares,
+    counts_per_second,
     demand_rps,
     hardness_shares,
     live_workers,
     queue_wait_ms,
+    steady_ms,
 )
 from tests.builders import NOW_MS, a_heartbeat, a_worker, an_observation, owned
 
@@ -130,3 +132,28 @@ def test_an_observation_of_impossible_numbers_is_refused(changes: dict[str, obje
 
 def test_a_store_that_does_not_answer_is_a_possible_observation() -> None:
     assert an_observation(retrieval_ms=math.inf).retrieval_ms == math.inf
+
+
+def test_arrivals_are_counted_by_the_second_that_ends_with_now() -> None:
+    arrivals = [NOW_MS - 3000, NOW_MS - 2999, NOW_MS - 1000, NOW_MS - 999, NOW_MS, NOW_MS + 1]
+    assert counts_per_second(arrivals, NOW_MS, 3) == (1, 1, 2)
+    assert counts_per_second([], NOW_MS, 2) == (0, 0)
+
+
+@settings(max_examples=40)
+@given(st.lists(st.integers(-70_000, 5_000), max_size=20), st.integers(1, 60))
+def test_every_arrival_of_the_window_is_counted_once(offsets: list[int], seconds: int) -> None:
+    counts = counts_per_second([NOW_MS + offset for offset in offsets], NOW_MS, seconds)
+    assert len(counts) == seconds
+    assert sum(counts) == sum(-1000 * seconds < offset <= 0 for offset in offsets)
+
+
+def test_time_stands_still_while_a_clock_makes_up_for_a_small_jump_back() -> None:
+    assert steady_ms(NOW_MS - 400, NOW_MS, most_ms=30_000) == NOW_MS
+    assert steady_ms(NOW_MS + 1, NOW_MS, most_ms=30_000) == NOW_MS + 1
+
+
+def test_after_a_long_jump_back_time_begins_anew_and_what_was_counted_lies_in_its_future() -> None:
+    now = steady_ms(NOW_MS - 3_600_000, NOW_MS, most_ms=30_000)
+    assert now == NOW_MS - 3_600_000
+    assert counts_per_second([NOW_MS - 5, now - 5], now, 1) == (1,)

@@ -8,8 +8,7 @@ import pytest
 from planner.catalog.curves import PairRow
 from planner.observation.observation import Observation, Queue
 from planner.policies import Draft
-from planner.policies.hadis import BY_DEMAND, BY_DEMAND_AND_QUEUE, plan
-from planner.solvers.two_stage.cache import MOST
+from planner.policies.hadis import BY_DEMAND, BY_DEMAND_AND_QUEUE, MOST, plan
 from tests.planner.policies.cascades import ROWS, a_table_catalog, counts, seen
 
 

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from planner.catalog.measured import CascadeBands, Measured
 from planner.catalog.parse import Catalog, DeferralPoint, Pair
+from planner.catalog.profile import CascadeBands, Measured
 from planner.observation.deferral import SeenDeferral
 from planner.observation.observation import Observation
 from planner.policies import Draft
 from planner.policies.hadis import DISCRIMINATOR_ONLY, RANDOM, ROUTER_ONLY, pairs, plan
-from planner.solvers.two_stage.rows import share_above
+from planner.solvers.two_stage.problem import share_above
 from tests.builders import a_catalog, a_discriminator, a_variant
 from tests.planner.policies.cascades import ROWS, a_table_catalog, counts, planned, quality, seen
 

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from planner.catalog.bands import bounds_of, cascade_table
-from planner.control.parameters import settle
+from planner.control.proposal import settle
 from planner.policies import POLICIES, argus, clipper_light, diffserve, hadis, joint
 from planner.solvers.joint.build import problem_of
 from planner.solvers.levels.level_mix import Offer

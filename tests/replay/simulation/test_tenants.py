@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from planner.serving.tenants.quotas import Quota
+from planner.serving.quotas import Quota
 from replay.simulation.draws.hops import RANKS, Hops
 from replay.simulation.results.figures import figures_of
 from replay.simulation.run import Ran

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from planner.catalog.parse import Catalog, run_ms
-from planner.serving.tenants.quotas import Quota
+from planner.serving.quotas import Quota
 from replay.simulation.run import Ran
 from replay.simulation.session import simulate
 from replay.simulation.setup import Setup

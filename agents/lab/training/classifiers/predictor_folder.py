@@ -19,7 +19,7 @@ from agents.models.predictor import Predictor, QualityHead, TextSide
 from agents.models.prompt_encoder import copy_tokenizer
 from agents.models.saved import WEIGHTS, save
 from agents.models.threads import one_thread
-from planner.catalog.classifier import shortfall
+from planner.catalog.entries import shortfall
 from planner.serving.hardness import build_reference
 
 QUALITY, ALL_FACTS = "quality", "all_facts"  # fields of a calibration set and of predictions

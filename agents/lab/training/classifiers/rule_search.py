@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from agents.lab.evaluation.ranking import auc, overall_recovery, recovery
-from planner.catalog.classifier import TOLERANCE
+from planner.catalog.entries import TOLERANCE
 from planner.serving.hardness import FEATURES, PromptFeatures, normalised
 
 DRAWS: Final = 1500

@@ -13,7 +13,7 @@ from agents.lab.training.classifiers.calibration import Calibration
 from agents.lab.training.classifiers.hardness_reference import rules_reference
 from agents.lab.world import captions
 from agents.models.predictor import Predictor
-from planner.catalog.classifier import shortfall
+from planner.catalog.entries import shortfall
 from planner.serving.hardness import RULES, hardness
 
 

@@ -16,7 +16,7 @@ from planner.catalog.parse import Catalog, Pair, run_ms
 from planner.catalog.profile import Profile, parse
 from planner.catalog.prompt_table import PromptTable, prompt_table
 from tests.builders import a_catalog, a_variant
-from tests.planner.catalog.test_profiles import LEVEL, a_profile_file
+from tests.planner.catalog.test_profile import LEVEL, a_profile_file
 
 ABOUT = {"created": "today", "command": "pochade profile cascades"}
 QUICK = Choice(resampling=Resampling(seed=1, resamples=100))

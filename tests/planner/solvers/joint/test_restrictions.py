@@ -11,7 +11,7 @@ from planner.solvers.joint.solve import solve
 from planner.solvers.levels.level_mix import Offer, mean_quality, most_quality
 from planner.solvers.levels.pasm import shift_map
 from planner.solvers.two_stage import problem as two_stage
-from planner.solvers.two_stage.enumeration import solve as solve_two_stage
+from planner.solvers.two_stage.solve import solve as solve_two_stage
 from tests.patience import PATIENCE_S
 from tests.planner.solvers.joint.exactness import seeds
 from tests.planner.solvers.joint.problems import a_problem, faults, without_queues

@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from planner.catalog.discriminator import deferred_share, highest_threshold
-from planner.catalog.measured import CascadeBands, Measured
+from planner.catalog.entries import deferred_share, highest_threshold
+from planner.catalog.profile import CascadeBands, Measured
 from replay.simulation.draws.chance import uniform
 from replay.simulation.draws.drawn import Drawn
 from tests.builders import a_catalog, a_discriminator
@@ -16,7 +16,7 @@ CURVE = ((0.0, 0.0), (0.2, 0.5), (0.6, 0.5), (0.9, 0.8), (1.0, 1.0))
 
 
 def curved() -> Drawn:
-    from planner.catalog.discriminator import DeferralPoint
+    from planner.catalog.entries import DeferralPoint
 
     look = a_discriminator(deferral=tuple(DeferralPoint(*point) for point in CURVE))
     return Drawn(a_catalog(discriminators={"look": look}), seed=4)

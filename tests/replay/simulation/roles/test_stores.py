@@ -10,7 +10,7 @@ import jsonschema
 import numpy as np
 from click.testing import CliRunner
 
-from planner.serving.in_hand import HANGING
+from planner.serving.worker import HANGING
 from replay.reports import page
 from replay.simulation.agenda import Agenda
 from replay.simulation.draws.hops import RANKS, Hops

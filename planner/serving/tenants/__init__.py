@@ -1,1 +1,0 @@
-"""The rights of tenants: quotas, and each one's share where not all can be served."""

@@ -1,0 +1,228 @@
+"""The catalog: what is read, what is refused, the figures planned with, and what is stated of measurements."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planner.catalog.curves import PairRow
+from planner.catalog.entries import deferred_share, highest_threshold, shares_below
+from planner.catalog.parse import Catalog, Cut, DeferralPoint, InvalidCatalog, Pair, classes_of, parse, run_ms
+from schemas.errors import Unknown
+from tests.builders import a_catalog, a_discriminator, a_variant
+from tests.paths import CATALOGS
+
+PROFILE = (CATALOGS / "profile.toml").read_text()
+
+
+def changed(old: str, new: str) -> Catalog:
+    assert old in PROFILE
+    return parse(PROFILE.replace(old, new, 1), "changed")
+
+
+@pytest.mark.parametrize("name", ["tiny", "profile"])
+def test_shipped_catalogs_have_a_cascade_from_the_cheapest_to_the_best(name: str) -> None:
+    catalog = parse((CATALOGS / f"{name}.toml").read_text(), name)
+    assert catalog.pair()[:3] == (catalog.cheapest().name, catalog.best().name, "look")
+    assert set(classes_of(catalog, 0.0).values()) == {catalog.cheapest().name}
+
+
+def test_a_misspelt_key_names_the_nearest_known_one() -> None:
+    with pytest.raises(Unknown, match=r"guidence.*did you mean 'guidance'"):
+        changed("guidance", "guidence")
+
+
+def test_an_unknown_level_names_the_nearest_known_one() -> None:
+    with pytest.raises(Unknown, match=r"unknown level 'hevy'.*did you mean 'heavy'"):
+        changed('heavy = "heavy"', 'heavy = "hevy"')
+    with pytest.raises(Unknown, match="heavy"):
+        a_catalog().level("hevy")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("1 = 20,", "1 = -20,", "latency_ms at 1 must be > 0: got -20.0"),
+        ("1 = 20, 2 = 30", "2 = 30", "measured at batch size 1"),
+        ("2 = 30", "2 = 10", "growing with the batch size"),
+        ("2 = 30", "two = 30", "a batch size: got 'two'"),
+        ("2 = 30", "2 = true", "latency_ms at 2 must be a number: got True"),
+        ("steps = 2", "steps = 0", "steps must be >= 1: got 0"),
+        ("steps = 2", 'steps = "2"', "steps must be a whole number: got '2'"),
+        ("steps = 2\n", "", "steps must be given"),
+        ("load_ms = 50", "load_ms = nan", "load_ms must be >= 0: got nan"),
+        ("quality = 0.8", "quality = inf", "quality must be finite"),
+        ("threshold = 0.3", "threshold = 1.5", r"threshold must be in \[0, 1\]: got 1.5"),
+        ("threshold = 1.0, deferred = 1.0", "threshold = 0.0, deferred = 1.0", "monotone"),
+        ("threshold = 1.0, deferred = 1.0", "threshold = 1.0, deferred = 1.2", r"in \[0, 1\]"),
+        ("hardness = 0.7", "hardness = 1.0", "ascending"),
+        ("hardness = 1.0", "hardness = 0.9", "ascending from above 0 to 1.0"),
+        ("hardness = 0.7", "hardness = 0", "ascending"),
+        ('heavy = "heavy"', 'heavy = "light"', "between two levels"),
+        ('heavy = "heavy"\n', "", "a cascade: heavy must be given"),
+        ('heavy = "heavy"', 'heavy = "heavy"\npaint_over_step = 25', r"in \[0, 25\), the steps of heavy: got 25"),
+        ('heavy = "heavy"', 'heavy = "heavy"\npaint_over_step = 1.5', "paint_over_step must be a whole number"),
+        ("[variants.light]", '[variants.light]\nname = "x"', "the table's own name counts"),
+        ("[variants.light]", "[variants.light", "is not TOML"),
+        ('engine = "profile"', 'engine = "diffusers"', "model must be named"),
+    ],
+)
+def test_an_impossible_catalog_is_refused_with_what_the_value_and_the_limit(old: str, new: str, told: str) -> None:
+    with pytest.raises(InvalidCatalog, match=told):
+        changed(old, new)
+
+
+def test_a_cascade_may_skip_steps_of_the_heavy_level_between_levels_of_one_size() -> None:
+    assert changed('heavy = "heavy"', 'heavy = "heavy"\npaint_over_step = 24').pair().paint_over_step == 24
+    assert parse(PROFILE, "profile").pair().paint_over_step == 0
+    with pytest.raises(InvalidCatalog, match="light paints 64 x 32 px and heavy 32 x 32"):
+        a_catalog(
+            variants=a_catalog().variants | {"light": a_variant(width=64)},
+            cascades=(Pair("light", "heavy", "look", 3),),
+        )
+
+
+def test_an_unknown_engine_names_the_known_ones() -> None:
+    with pytest.raises(Unknown, match=r"unknown engine 'difusers'.*did you mean 'diffusers'"):
+        changed('engine = "profile"', 'engine = "difusers"')
+
+
+def test_a_catalog_without_variants_or_cascades_says_what_to_add() -> None:
+    with pytest.raises(InvalidCatalog, match="variants"):
+        parse("", "empty")
+    with pytest.raises(InvalidCatalog, match="cascades"):
+        a_catalog(cascades=()).pair()
+
+
+@pytest.mark.parametrize(("batch", "ms"), [(1, 20), (2, 30), (3, 37), (4, 44), (8, 72)])
+def test_run_time_is_linear_between_measured_batches_and_goes_on_with_the_last_slope(batch: int, ms: float) -> None:
+    assert run_ms(a_variant(), batch) == pytest.approx(ms)
+
+
+def test_with_one_measured_batch_size_pictures_take_their_time_one_by_one() -> None:
+    assert run_ms(a_variant(latency_ms={1: 20.0}), 5) == pytest.approx(100)
+
+
+@given(st.integers(1, 64))
+def test_a_larger_batch_never_takes_less_time(batch: int) -> None:
+    assert run_ms(a_variant(), batch + 1) >= run_ms(a_variant(), batch)
+
+
+def test_cheaper_levels_come_dearest_first() -> None:
+    middle = a_variant(name="middle", latency_ms={1: 90.0}, quality=None)
+    catalog = a_catalog(variants=a_catalog().variants | {"middle": middle})
+    assert [v.name for v in catalog.cheaper_than("heavy")] == ["middle", "light"]
+    assert catalog.cheaper_than("light") == []
+    assert [v.name for v in catalog.dearer_than("light")] == ["middle", "heavy"]
+    assert catalog.dearer_than("heavy") == []
+
+
+def test_a_variant_of_unmeasured_quality_is_best_only_when_none_is_measured() -> None:
+    slow = a_variant(name="slow", latency_ms={1: 900.0}, quality=None)
+    catalog = a_catalog(variants=a_catalog().variants | {"slow": slow})
+    assert catalog.best().name == "heavy"
+    assert a_catalog(variants={"slow": slow, "fast": a_variant(name="fast", quality=None)}, cascades=(),
+                     class_cuts={}).best().name == "slow"  # fmt: skip
+
+
+@pytest.mark.parametrize(("hardness", "level"), [(0, "light"), (0.69, "light"), (0.7, "heavy"), (1.0, "heavy")])
+def test_a_class_reaches_up_to_its_cut_and_the_last_one_includes_one(hardness: float, level: str) -> None:
+    assert classes_of(a_catalog(), hardness) == {"models": level}
+
+
+def test_cuts_may_name_one_class_for_all() -> None:
+    assert classes_of(a_catalog(class_cuts={"models": (Cut("light", 1.0),)}), 0.99) == {"models": "light"}
+
+
+STEPS = a_discriminator(
+    deferral=(DeferralPoint(0.1, 0.0), DeferralPoint(0.2, 0.4), DeferralPoint(0.6, 0.4), DeferralPoint(0.8, 0.9))
+)
+
+
+@given(st.floats(0, 1))
+def test_deferral_rises_from_zero_to_one(threshold: float) -> None:
+    share = deferred_share(STEPS, threshold)
+    assert 0 <= share <= 1
+    assert deferred_share(STEPS, 0) == 0
+    assert deferred_share(STEPS, 1) == 1
+    assert share <= deferred_share(STEPS, min(1.0, threshold + 0.05)) + 1e-12
+
+
+@given(st.floats(0, 1))
+def test_the_highest_threshold_defers_no_more_than_the_share_and_a_higher_one_does(share: float) -> None:
+    threshold = highest_threshold(STEPS, share)
+    assert deferred_share(STEPS, threshold) <= share + 1e-9
+    if threshold < 1 - 1e-3:
+        assert deferred_share(STEPS, threshold + 1e-3) > share
+
+
+@given(st.lists(st.floats(0, 1), max_size=5))
+def test_many_thresholds_at_once_give_what_each_gives(thresholds: list[float]) -> None:
+    each = [deferred_share(STEPS, threshold) for threshold in thresholds]
+    assert shares_below(STEPS.deferral, thresholds) == pytest.approx(each)
+
+
+def test_on_a_flat_piece_of_the_curve_the_highest_threshold_is_its_end() -> None:
+    assert highest_threshold(STEPS, 0.4) == pytest.approx(0.6)
+    assert highest_threshold(STEPS, 2.0) == 1
+
+
+MEASURED = """discriminator = "look"
+quality = [[0.0, 0.8], [1.0, 1.0]]
+random_quality = [{ heavy = 0.0, quality = 0.8 }]
+settings = [
+    [0.1, 0.2, 90, 0.9],
+    { router_ratio = 0.3, disc_ratio = 0.4, latency_ms = 120, quality = 0.95, hardness = 0.6 }]
+"""
+
+
+def test_a_cascade_s_measurements_are_arrays_in_order_or_tables() -> None:
+    catalog = changed('discriminator = "look"\n', MEASURED)
+    curves = catalog.curves[catalog.pair().key]
+    assert (curves.judged, curves.random) == (((0.0, 0.8), (1.0, 1.0)), ((0.0, 0.8),))
+    assert catalog.pair_rows == (
+        PairRow("light", "heavy", 0.1, 0.2, 90, 0.9),
+        PairRow("light", "heavy", 0.3, 0.4, 120, 0.95, hardness=0.6),
+    )
+    assert parse(PROFILE, "profile").curves == {}
+
+
+def test_a_deferral_curve_may_be_arrays_too() -> None:
+    tables = "deferral = [{ threshold = 0.0, deferred = 0.0 }, { threshold = 1.0, deferred = 1.0 }]"
+    assert changed(tables, "deferral = [[0.0, 0.0], [1.0, 1.0]]").discriminators == parse(PROFILE, "x").discriminators
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ("[[0.0, 0.8, 1.0]]", r"quality\[0\] must be at most 2 values: got \[0.0, 0.8, 1.0\]"),
+        ("[[0.0]]", r"quality\[0\]: quality must be given"),
+        ('[[0.0, "x"]]', r"quality\[0\]: quality must be a number: got 'x'"),
+        ("[0.0, 0.8]", r"quality\[0\] must be a table: got 0.0"),
+        ("0.8", "quality must be an array: got 0.8"),
+    ],
+)
+def test_a_measurement_of_another_form_is_refused(rows: str, told: str) -> None:
+    with pytest.raises(InvalidCatalog, match=told):
+        changed('discriminator = "look"\n', f'discriminator = "look"\nquality = {rows}\n')
+
+
+def test_quality_is_on_one_of_the_known_scales() -> None:
+    assert parse(PROFILE, "profile").scale == "facts"
+    assert parse('scale = "fid"\n' + PROFILE, "profile").scale == "fid"
+    with pytest.raises(Unknown, match=r"unknown scale of quality 'fdi'.*did you mean 'fid'"):
+        parse('scale = "fdi"\n' + PROFILE, "profile")
+
+
+def test_reuse_is_of_a_variant_s_own_steps() -> None:
+    catalog = parse(PROFILE + "\n[reuse]\nheavy = [{ k = 5, cost_share = 0.8, quality = 0.9 }]\n", "profile")
+    assert [(start.k, start.cost_share, start.quality) for start in catalog.reuse["heavy"]] == [(5, 0.8, 0.9)]
+    with pytest.raises(InvalidCatalog, match=r"reuse of heavy: k = 25: must be in \[1, 25\)"):
+        parse(PROFILE + "\n[reuse]\nheavy = [[25, 0.8]]\n", "profile")
+    with pytest.raises(Unknown, match="unknown level 'hevy'"):
+        parse(PROFILE + "\n[reuse]\nhevy = [[5, 0.8]]\n", "profile")
+
+
+def test_the_published_files_are_named_by_kind() -> None:
+    assert parse(PROFILE + '\n[published]\nruntimes = "r.csv"\n', "profile").published == {"runtimes": "r.csv"}
+    with pytest.raises(InvalidCatalog, match=r"published\.runtimes must be a text"):
+        parse(PROFILE + "\n[published]\nruntimes = 1\n", "profile")
