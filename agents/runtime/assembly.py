@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from agents.router.reroute import sweeper_of
 from agents.runtime.process import Run, not_alive
-from agents.runtime.process_views import Views
+from agents.runtime.views import Views
 from agents.worker.resuming import settle
 from planner.catalog.parse import Catalog
 from schemas.topics import OUTCOMES
