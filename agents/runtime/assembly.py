@@ -127,8 +127,7 @@ def _logics(role: str, settings: Settings, catalog: Catalog, views: Views, proce
     from agents.router.dispatcher import Dispatcher
 
     if role == "router":
-        from agents.router.role import Router
-        from agents.router.tenants import Tenants
+        from agents.router.role import Router, Tenants
         from planner.serving.tenants.quotas import Quota
 
         tenants = Tenants({name: Quota(**limits.model_dump()) for name, limits in settings.tenants.items()})

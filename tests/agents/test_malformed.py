@@ -16,9 +16,8 @@ from agents.ledger.open_requests import OpenRequests
 from agents.ledger.partition import Lane
 from agents.planner.loop import PlannerLoop
 from agents.router.dispatcher import Dispatcher
-from agents.router.rerouting import Rerouting
-from agents.router.role import Router
-from agents.router.tenants import Tenants
+from agents.router.reroute import Rerouting
+from agents.router.role import Router, Tenants
 from agents.runtime import views
 from agents.worker.generate import Painter
 from agents.worker.jobs import Taken
