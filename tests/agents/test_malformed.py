@@ -43,8 +43,8 @@ from streams.kafka.memory import LeaseBoard, MemoryLease, MemoryRecordProducer
 from streams.kafka.producer import MOST_BYTES, size_of
 from streams.settings import Admission, Requests, load
 from streams.store.port import MemoryImageStore
-from tests.agents.classifier.test_classifier import Judge
-from tests.agents.discriminator.test_discriminator import FixedScorer, stored_image
+from tests.agents.classifier.test_role import Judge
+from tests.agents.discriminator.test_role import FixedScorer, stored_image
 from tests.agents.stubs import StubEngine, StubFleet, StubPlans, a_record
 from tests.agents.worker.feeding import Fed, as_records, feed, is_accounted_for, is_message, served
 from tests.builders import (
