@@ -65,11 +65,11 @@ def _forget() -> None:
 
 def main() -> None:
     """The command line of the next release."""
-    from agents.runtime import process_views
+    from agents.runtime import views
     from streams.cli import main as command_line
 
     if SILENT in os.environ:
-        process_views.told = list  # type: ignore[assignment]
+        views.told = list  # type: ignore[assignment]
     with written():
         command_line(prog_name="pochade")
 

@@ -35,7 +35,10 @@ class BatchClassifier:
         leaves: Callable[[], bool] = never,
     ) -> None:
         """`leaves`: the process is told to end, or the lane's partitions are to move."""
-        self._classifier, self._catalog, self._fleet, self._ended = classifier, catalog, fleet, ended
+        self._classifier = classifier
+        self._catalog = catalog
+        self._fleet = fleet
+        self._ended = ended
         self._leaves = leaves
         self._in_flight: dict[str, int] = {}  # request -> when it passed, epoch ms
 

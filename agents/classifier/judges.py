@@ -41,7 +41,8 @@ class RuleClassifier:
         if not reference.version.startswith(RULES) or not reference.weights:
             raise InvalidReference(f"the reference is of {reference.version!r}, the rules are {RULES!r}: rebuild it")
         self.name = reference.version
-        self._extractor, self._reference = extractor, reference
+        self._extractor = extractor
+        self._reference = reference
 
     @classmethod
     def load(cls, reference: Reference | None = None) -> "RuleClassifier":
@@ -73,7 +74,9 @@ class LearnedClassifier:
             known = ", ".join(predictor.levels)
             raise PochadeError(f"classifier {entry.name!r} was not taught {', '.join(unknown)}: it knows {known}")
         self.name = reference.version
-        self._predictor, self._reference, self._entry = predictor, reference, entry
+        self._predictor = predictor
+        self._reference = reference
+        self._entry = entry
 
     @classmethod
     def load(cls, folder: pathlib.Path, entry: ClassifierEntry) -> "LearnedClassifier":

@@ -30,7 +30,10 @@ class Classifier:
         self, judge: PromptJudge, catalog: Catalog, limits: Requests, ended: Container[str] = frozenset()
     ) -> None:
         """`ended`: the requests that have a result: judging takes milliseconds, and a flood may have been cancelled."""
-        self._judge, self._catalog, self._limits, self._ended = judge, catalog, limits, ended
+        self._judge = judge
+        self._catalog = catalog
+        self._limits = limits
+        self._ended = ended
         self._judging = asyncio.Lock()
 
     async def on_record(self, record: Incoming) -> Sequence[Outgoing]:

@@ -13,8 +13,7 @@ ROLES = ("classifier", "router", "worker", "discriminator", "ledger", "planner")
 def serve(obj: LazySettings, roles: tuple[str, ...]) -> None:
     """Run roles in this process until SIGTERM: classifier, router, worker, discriminator, ledger, planner."""
     from agents.runtime.assembly import assemble
-    from agents.runtime.draining import Drain
-    from agents.runtime.process import run_process
+    from agents.runtime.process import Drain, run_process
 
     settings = obj()
     with Drain(settings.drain_s) as drain, assemble(settings, frozenset(roles)) as process:

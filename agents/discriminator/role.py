@@ -44,8 +44,12 @@ class Discriminator:
         store: ImageStore,
         scorers: dict[str, Scorer],
     ) -> None:
-        self._catalog, self._plans, self._ended, self._dispatcher = catalog, plans, ended, dispatcher
-        self._store, self._scorers = store, scorers
+        self._catalog = catalog
+        self._plans = plans
+        self._ended = ended
+        self._dispatcher = dispatcher
+        self._store = store
+        self._scorers = scorers
 
     async def on_record(self, record: Incoming) -> Sequence[Outgoing]:
         """An outcome, an escalation, or nothing for a request that has ended."""

@@ -21,7 +21,8 @@ class BrokerClock:
         wall_ms: Callable[[], int] = lambda: consumer.now_ms(),
         steady_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000,
     ) -> None:
-        self._wall_ms, self._steady_ms = wall_ms, steady_ms
+        self._wall_ms = wall_ms
+        self._steady_ms = steady_ms
         self._ahead_ms: int | None = None  # of the broker's clock over the steady one
 
     def hear(self, at_ms: int) -> None:

@@ -1,4 +1,8 @@
-"""One partition of the ledger: its transactional producer, what has ended in it, and how results are made."""
+"""One partition of the ledger: its transactional producer, what has ended in it, and how results are made.
+
+A partition that an operator added to `outcomes` knows nothing of what has ended; `AddedPartition` moves its outcomes
+to where that is known.
+"""
 
 import dataclasses
 import logging
@@ -21,9 +25,10 @@ from schemas.topics import full_name
 from streams import logs, metrics
 from streams.codec.avro import decode, encode_result
 from streams.kafka.barrier import Barrier, open_reader, write_barrier
+from streams.kafka.clients import topic_name
 from streams.kafka.consumer import now_ms
 from streams.kafka.partitioner import partition_of
-from streams.kafka.producer import RecordTooLarge, size_of
+from streams.kafka.producer import RecordProducer, RecordTooLarge, send_all, size_of
 from streams.kafka.transactions import open_producer, watchdog
 from streams.settings import Settings
 from streams.watchdog import Bite
@@ -33,6 +38,7 @@ log = logging.getLogger(__name__)
 TRANSACTION_S = 30  # as long as a broker may be away until what is under way begins again
 MOVED = "pochade_moved_from"  # on an outcome that was written to the partition of its key: it is moved once
 LEAST_BYTES = 1000  # of a record; no topic takes less
+DELIVERY_S = 130.0  # the client gives up after 120 s
 
 Make = Callable[[Sequence[Incoming]], tuple[list[Outgoing], list[str]]]  # what to write, and who ends by it
 
@@ -56,8 +62,10 @@ class Lane:
             KafkaException: the broker did not answer in time.
             ClockOff: this machine's clock is not the broker's.
         """
-        self._settings, self.partition = settings, partition
-        self._topics, self._clock = known or LedgerTopics(), clock or BrokerClock()
+        self._settings = settings
+        self.partition = partition
+        self._topics = known or LedgerTopics()
+        self._clock = clock or BrokerClock()
         self._refused: dict[str, int] = {}  # topic -> bytes that it takes, as it was learnt
         self._format = settings.results.format
         self._watchdog = watchdog("a transaction of the ledger", TRANSACTION_S, bite)
@@ -285,3 +293,42 @@ def _overdue(record: Incoming) -> Outcome | None:
         return None
     reason = f"nobody had ended it by deadline_ms {classified.request.deadline_ms}"
     return expired(classified, reason=reason, by=ROLE, now_ms=now_ms())
+
+
+class AddedPartition:
+    """A partition that an operator added to `outcomes`: nobody knows there what has ended.
+
+    Which partition knows whether a request has ended follows from how many partitions the ledger's topics had together.
+    An outcome in a partition beyond these is written to the partition of its key, and committed once it is there.
+    """
+
+    def __init__(self, settings: Settings, partition: int, count: int, producer: RecordProducer) -> None:
+        """`count`: partitions that know what has ended."""
+        self._topic = topic_name(settings, topics.OUTCOMES)
+        self._partition = partition
+        self._count = count
+        self._producer = producer
+        log.warning(
+            "partition %d of %s was added later: its outcomes are moved to the first %d, which know what has ended; "
+            "see `pochade doctor`",
+            partition,
+            self._topic,
+            count,
+        )
+
+    def serve(self, records: Sequence[Incoming], group: Consumer) -> None:
+        """Write these outcomes where they belong, wait until they are there, then commit past them.
+
+        Raises:
+            DeliveryFailed: the broker did not take one in time; none is committed, and all are moved again.
+        """
+        send_all(self._producer, [self._moved(record) for record in records], DELIVERY_S)
+        metrics.FALLBACKS.labels(ROLE, "foreign-partition").inc(len(records))
+        place = TopicPartition(self._topic, self._partition, records[-1].offset + 1)
+        group.commit(offsets=[place], asynchronous=True)
+
+    def _moved(self, record: Incoming) -> Outgoing:
+        home = partition_of(record.key or b"", self._count)
+        return Outgoing(
+            topic=topics.OUTCOMES, key=record.key, value=record.value, headers=record.headers, partition=home
+        )

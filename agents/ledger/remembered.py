@@ -11,11 +11,11 @@ written by an owner that was overtaken costs time, never a wrong answer. They ne
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
+from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from agents.ledger.broker_clock import BrokerClock
-from agents.ledger.open_requests import Checkpoint
 from agents.ledger.topics import LedgerTopics
 from planner.serving.ended_ids import DIGEST_BYTES, SEALED, EndedIds, Segment, digest_of, segment_of
 from schemas.errors import InvalidRecord
@@ -41,6 +41,13 @@ NEW = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION, KafkaErr
 Send = Callable[[Outgoing], "Future[Delivered]"]
 
 
+class Checkpoint(NamedTuple):
+    """Where on `classified` a follower may begin: what lies before has ended, has no deadline, or is in `open`."""
+
+    offset: int
+    open: bytes  # packed entries
+
+
 class Remembered:
     """The ended ids of one partition, within the window. Not thread-safe."""
 
@@ -48,7 +55,10 @@ class Remembered:
         self, settings: Settings, partition: int, topics: LedgerTopics, clock: BrokerClock, send: Send | None = None
     ) -> None:
         """`send`: how chunks are written; None: not at all."""
-        self._settings, self._partition, self._topics, self._clock = settings, partition, topics, clock
+        self._settings = settings
+        self._partition = partition
+        self._topics = topics
+        self._clock = clock
         self._send = send if topics.has_ended else None
         self._ids = EndedIds(_chunk_ids(topics.most(ENDED)))
         self._covered: list[tuple[int, int]] = []  # by chunks: offsets of `results`, [first, end)

@@ -24,7 +24,9 @@ class Dispatcher:
     """Knows the loads of all workers, its own sends included."""
 
     def __init__(self, catalog: Catalog, fleet: FleetView, role: str) -> None:
-        self._catalog, self._fleet, self._role = catalog, fleet, role
+        self._catalog = catalog
+        self._fleet = fleet
+        self._role = role
         self._sent_before: Counter[str] = Counter()
         # by id, a record not yet acknowledged (held, so that its id stays its own) and its handle in the loads. A send
         # that fails is repeated with the same record, told to `on_undelivered`, or ends the process

@@ -5,6 +5,7 @@ job decided on anew, and commits when the answers are acknowledged; nothing is p
 between, a job is taken again: the ledger lets one outcome through.
 """
 
+import asyncio
 import logging
 import math
 import threading
@@ -12,29 +13,106 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from agents.router.dispatcher import Dispatcher
-from agents.router.rerouting import ROLE, WAITS, Rerouting
+from agents.runtime.records import event_record, outcome_record, refused
 from agents.runtime.views import EndedView, FleetView, PlanView
 from agents.worker.jobs import JobSource, Taken
 from planner.catalog.parse import Catalog
 from planner.observation.observation import live_workers
-from planner.serving.reroute import stranded
-from schemas.messages import Plan
+from planner.serving.escalation import Keep
+from planner.serving.outcomes import failed, kept_draft, turned_away
+from planner.serving.placement import Place
+from planner.serving.reroute import rerouted, stranded
+from planner.serving.worker_loads import shortest_ms
+from schemas.messages import GenerateJob, Plan
+from schemas.record import Outgoing
 from schemas.topics import full_name, jobs_topic, worker_group
+from streams import metrics
+from streams.codec.avro import decode
+from streams.codec.requests import request_id_of
 from streams.kafka.consumer import now_ms
 from streams.kafka.offsets import Unread, refresh, unread
 from streams.kafka.producer import RecordProducer
+from streams.kafka.topic_limits import written
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)
 
+ROLE = "router"
+WAITS = "wait for the model that they name"
+DELIVERY_S = 120
 LOOK_S = 2.0
 POLL_S = 0.2
 SWEEP_S = 15.0  # at a time, so that a variant that gets a worker is left; a dead worker's session may last longer
 MOST = 100  # jobs at once
 REFRESH_S = 3600.0  # far below the week, or less by their brokers' offsets.retention.minutes, that offsets are kept
+
+
+class Answer(NamedTuple):
+    """What becomes of a job, in words, and the records that make it so."""
+
+    told: str
+    records: tuple[Outgoing, ...] = ()
+
+
+class Rerouting:
+    """What becomes of one job that lies on the topic of a variant which nobody serves any more.
+
+    Answers jobs by the plan in force, as the router answers requests; one that waits stays where it is.
+    """
+
+    def __init__(self, catalog: Catalog, ended: EndedView, dispatcher: Dispatcher, producer: RecordProducer) -> None:
+        self._catalog = catalog
+        self._ended = ended
+        self._dispatcher = dispatcher
+        self._producer = producer
+
+    def serve(self, jobs: Sequence[Taken], plan: Plan) -> list[str]:
+        """What became of each, in words, when all that this takes is acknowledged. Blocks."""
+        answers = asyncio.run(self._answers(jobs, plan))
+        sent = [(record, self._producer.send(record)) for answer in answers for record in answer.records]
+        for record, future in sent:
+            self._dispatcher.on_delivered(record, written(self._producer, record, future, DELIVERY_S))
+        return [answer.told for answer in answers]
+
+    async def _answers(self, jobs: Sequence[Taken], plan: Plan) -> list[Answer]:
+        return [await self._answer_or_fail(taken, plan) for taken in jobs]
+
+    async def _answer_or_fail(self, taken: Taken, plan: Plan) -> Answer:
+        record = taken.record
+        try:
+            return await self._answer(taken, decode(record.value, GenerateJob), plan)
+        except Exception as error:  # one job that cannot be answered must not keep those behind it
+            log.exception("a stranded job cannot be re-routed")
+            outcome = failed(request_id_of(record), reason=str(error), by=ROLE, now_ms=now_ms())
+            return Answer("failed", tuple(refused(record, outcome, error, now_ms())))
+
+    async def _answer(self, taken: Taken, job: GenerateJob, plan: Plan) -> Answer:
+        classified, headers = job.classified, taken.record.headers
+        if taken.has_ended or classified.request.request_id in self._ended:
+            metrics.DEAD_WORK.labels(ROLE).inc()
+            return Answer("had ended")
+        seen = self._dispatcher.look()
+        waits_ms = {level: shortest_ms(loads) for level, loads in seen.items()}
+        fate = rerouted(plan, job, self._catalog, waits_ms, now_ms())
+        if fate is None:
+            return Answer(WAITS)
+        metrics.FALLBACKS.labels(ROLE, "stranded").inc()
+        if isinstance(fate, Keep):
+            outcome = kept_draft(job, reason=fate.reason, by=ROLE, now_ms=now_ms())
+            return Answer("kept their draft", (outcome_record(outcome, headers, now_ms()),))
+        if not isinstance(fate, Place):
+            outcome = turned_away(fate, classified, by=ROLE, policy=plan.policy, now_ms=now_ms())
+            return Answer(outcome.status.lower(), (outcome_record(outcome, headers, now_ms()),))
+        placed = await self._dispatcher.place(
+            plan, classified, fate.level, probability=fate.probability, cause=headers, seen=seen,
+            attempt=max(taken.attempt, job.attempt),
+        )  # fmt: skip
+        detail = {"from": job.level, "to": fate.level, "reason": f"nobody serves {job.variant} any more"}
+        note = event_record(classified.request.request_id, "rerouted", ROLE, now_ms(), **detail)
+        return Answer(f"to {fate.level}", (placed, note))
 
 
 class Source(Protocol):
@@ -69,8 +147,14 @@ class Sweeper:
     ) -> None:
         """`waiting` tells by partition what the group of a variant has not committed; `refresh` commits the rest again,
         as Kafka drops the offsets of a group that has no member for a week."""
-        self._catalog, self._plans, self._fleet, self._silent_ms = catalog, plans, fleet, silent_ms
-        self._rerouting, self._open, self._waiting, self._refresh = rerouting, open_source, waiting, refresh
+        self._catalog = catalog
+        self._plans = plans
+        self._fleet = fleet
+        self._silent_ms = silent_ms
+        self._rerouting = rerouting
+        self._open = open_source
+        self._waiting = waiting
+        self._refresh = refresh
         self._refreshed_s = -math.inf
         # variant -> partition -> offset below which all is answered, or waits and is therefore not committed
         self._seen: defaultdict[str, dict[int, int]] = defaultdict(dict)

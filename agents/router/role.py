@@ -1,19 +1,22 @@
 """The router: `classified` -> a job on the level that the plan in force draws, for the worker that is first free."""
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from agents.router.dispatcher import Dispatcher
-from agents.router.tenants import Tenants
 from agents.runtime.records import outcome_record, refused
 from agents.runtime.views import EndedView, Loads, PlanView
 from planner.catalog.options import MOST_PICTURES, check_options, job_ms
 from planner.catalog.parse import Catalog
 from planner.serving.outcomes import failed, turned_away
 from planner.serving.placement import OVERLOADED, SHED, Place, TurnedAway, decide, limit_ms
+from planner.serving.quotas import Quota
 from planner.serving.reroute import ANY_MS
+from planner.serving.tenants import Rights, Work
 from planner.serving.worker_loads import shortest_ms
 from schemas import topics
-from schemas.messages import ClassifiedRequest, Plan
+from schemas.messages import ClassifiedRequest, GenerateRequest, Plan
 from schemas.record import Delivered, Headers, Incoming, Outgoing
 from streams import metrics
 from streams.codec.avro import decode
@@ -34,11 +37,15 @@ class Router:
         plans: PlanView,
         ended: EndedView,
         dispatcher: Dispatcher,
-        tenants: Tenants,
+        tenants: "Tenants",
         limits: Admission,
     ) -> None:
-        self._catalog, self._plans, self._ended, self._dispatcher = catalog, plans, ended, dispatcher
-        self._tenants, self._limits = tenants, limits
+        self._catalog = catalog
+        self._plans = plans
+        self._ended = ended
+        self._dispatcher = dispatcher
+        self._tenants = tenants
+        self._limits = limits
 
     async def on_record(self, record: Incoming) -> Sequence[Outgoing]:
         """A job, an early end, or nothing for a request that has ended or has its job.
@@ -120,3 +127,41 @@ class Router:
         """A plan or record that cannot be obeyed ends the request as FAILED."""
         outcome = failed(request_id_of(record), reason=str(error), by=self.role, now_ms=now_ms())
         return refused(record, outcome, error, now_ms())
+
+
+class Tenants:
+    """The tenants' rights (`planner/serving/tenants/tenants.py`) of one router process, for its two threads.
+
+    Thread-safe: the router asks and opens, a follower of `results` closes. Several routers each keep their own.
+    """
+
+    def __init__(self, quotas: Mapping[str, Quota]) -> None:
+        self._rights = Rights(quotas)
+        self._lock = threading.Lock()
+
+    def refuse(self, request: GenerateRequest, work_ms: float, allowed_ms: float, now_ms: int) -> TurnedAway | None:
+        """Why the tenant may not have this now, or None: then its tokens are taken and its work is open."""
+        work = Work(request.request_id, request.tenant, request.options.n, work_ms)
+        with self._lock:
+            return self._rights.refuse(work, allowed_ms, now_ms)
+
+    def let_in(self, plan: Plan, request: GenerateRequest, now_ms: int) -> Plan:
+        """The plan, with the tenant's part of what it lets in of the tier; it has asked for one more."""
+        with self._lock:
+            admission = self._rights.let_in(plan.admission, request.tier, request.tenant, now_ms)
+        return plan if admission is plan.admission else replace(plan, admission=admission)
+
+    def is_crowded_out(self, tenant: str, allowed_ms: float) -> bool:
+        """Whether the backlog is that of others, so that it is no reason to refuse this one."""
+        with self._lock:
+            return self._rights.is_crowded_out(tenant, allowed_ms)
+
+    def is_open(self, request_id: str, now_ms: int) -> bool:
+        """Whether the request was let in, of late, and has not ended."""
+        with self._lock:
+            return self._rights.is_open(request_id, now_ms)
+
+    def ended(self, request_id: str) -> None:
+        """The request has a result: its work is open no more."""
+        with self._lock:
+            self._rights.ended(request_id)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from agents.router.reroute import sweeper_of
 from agents.runtime.process import Run, not_alive
-from agents.runtime.process_views import Views
+from agents.runtime.views import Views
 from agents.worker.resuming import settle
 from planner.catalog.parse import Catalog
 from schemas.topics import OUTCOMES
@@ -127,8 +127,7 @@ def _logics(role: str, settings: Settings, catalog: Catalog, views: Views, proce
     from agents.router.dispatcher import Dispatcher
 
     if role == "router":
-        from agents.router.role import Router
-        from agents.router.tenants import Tenants
+        from agents.router.role import Router, Tenants
         from planner.serving.quotas import Quota
 
         tenants = Tenants({name: Quota(**limits.model_dump()) for name, limits in settings.tenants.items()})

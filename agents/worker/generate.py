@@ -1,27 +1,30 @@
-"""One batch of jobs on a loaded engine: from records to the pictures, outcomes and retries that answer them."""
+"""One batch of jobs on a loaded engine: from records to the pictures, outcomes and retries that answer them.
+
+A job is settled first (`Wanted`): how it is painted, over which drafts, and with which others it shares a call.
+"""
 
 import contextlib
 import dataclasses
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import NamedTuple
 
 from PIL.Image import Image
 
-from agents.engines import CannotPaintOver, Engine
+from agents.engines import CannotPaintOver, Engine, PaintTask
 from agents.runtime.records import event_record, job_record, outcome_record, outgoing, refused
 from agents.runtime.views import EndedView
 from agents.worker.images import NoDraft, Pictures, Waits
 from agents.worker.jobs import Taken
-from agents.worker.wanted import Wanted, grouped
 from planner.catalog.entries import Variant, run_ms
-from planner.catalog.options import MOST_PICTURES, check_options, settle, settled_ms
-from planner.serving.admission import can_meet, predicted_finish_ms
+from planner.catalog.options import MOST_PICTURES, Settled, check_options, settle, settled_ms
+from planner.serving.admission import SEED_LIMIT, can_meet, predicted_finish_ms
 from planner.serving.outcomes import failed, too_late
-from planner.serving.worker import paced
+from planner.serving.worker import alike, paced
 from schemas import topics
 from schemas.errors import PochadeError
+from schemas.ids import paint_over_seed, seed_of
 from schemas.messages import GenerateJob, ImageGenerated
 from schemas.record import Outgoing
 from streams import metrics
@@ -35,6 +38,45 @@ from streams.store.port import ImageStore
 log = logging.getLogger(__name__)
 
 ROLE = "worker"
+
+
+class Wanted(NamedTuple):
+    """A job that somebody still waits for."""
+
+    taken: Taken
+    job: GenerateJob
+    how: Settled
+    drafts: tuple[Image, ...] = ()  # one a picture where how.paint_over_step > 0, else none
+
+    @property
+    def attempt(self) -> int:
+        """How many owners the job has met, this one included."""
+        return max(self.taken.attempt, self.job.attempt)
+
+    def on_blank(self) -> "Wanted":
+        """The same, not painted over its drafts."""
+        return self._replace(how=self.how._replace(paint_over_step=0), drafts=())
+
+    def tasks(self) -> list[PaintTask]:
+        """One a picture; those of n > 1 have seeds in a row, and over a draft each has another noise than the draft."""
+        request = self.job.classified.request
+        first = seed_of(request.request_id) if request.seed is None else request.seed
+        seeds = [(first + i) % SEED_LIMIT for i in range(request.options.n)]
+        over: list[Image | None] = list(self.drafts) or [None] * len(seeds)
+        return [
+            PaintTask(
+                request_id=request.request_id,
+                prompt=request.prompt,
+                seed=seed if draft is None else paint_over_seed(seed, self.job.stage),
+                over=draft,
+            )
+            for seed, draft in zip(seeds, over, strict=True)
+        ]
+
+
+def grouped(wanted: Iterable[Wanted]) -> list[list[Wanted]]:
+    """Those that are painted alike share a call: size, steps, guidance, where they begin (design, section 2.4)."""
+    return alike(wanted, lambda each: each.how._replace(n=1, overridden=()))
 
 
 class TooManyOwners(PochadeError):
@@ -64,8 +106,13 @@ class Painter:
         judged_ms: Callable[[GenerateJob], float] = lambda _job: 0.0,  # from painted to judged, by the plan in force
         waits: Waits = contextlib.nullcontext,  # around waiting for the store
     ) -> None:
-        self._worker_id, self._engine, self._variant, self._note = worker_id, engine, variant, note
-        self._pictures, self._ended, self._max_attempts = Pictures(store, waits), ended, max_attempts
+        self._worker_id = worker_id
+        self._engine = engine
+        self._variant = variant
+        self._note = note
+        self._pictures = Pictures(store, waits)
+        self._ended = ended
+        self._max_attempts = max_attempts
         self._judged_ms = judged_ms
         self.pace = 1.0  # predicted time of its jobs of late over the variant's own: options and drafts change it
 

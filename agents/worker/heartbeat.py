@@ -45,7 +45,9 @@ class Heart:
     """Beats every `period_ms` until closed, and once more as `stopped`."""
 
     def __init__(self, state: WorkerState, producer: RecordProducer, period_ms: int) -> None:
-        self._state, self._producer, self._period_s = state, producer, period_ms / 1000
+        self._state = state
+        self._producer = producer
+        self._period_s = period_ms / 1000
         self._changed = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)

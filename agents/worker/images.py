@@ -32,7 +32,8 @@ class Pictures:
 
     def __init__(self, store: ImageStore, waits: Waits = contextlib.nullcontext) -> None:
         """`waits`: around what is waited between two tries, which is no fault of a job."""
-        self._store, self._waits = store, waits
+        self._store = store
+        self._waits = waits
 
     def _sleep(self, seconds: float) -> None:
         with self._waits():

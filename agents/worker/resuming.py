@@ -84,7 +84,9 @@ class Resumer:
         id_of: Callable[[Incoming], bytes | None] = keyed_by_request,
     ) -> None:
         """`id_of`: the id of a record's request, as it is the key of its result."""
-        self._settings, self._topic, self._id_of = settings, topic, id_of
+        self._settings = settings
+        self._topic = topic
+        self._id_of = id_of
         self._kept_ms = float(topic.config["retention.ms"])
 
     def look(self, client: offsets.Asked, uncommitted: Collection[int]) -> dict[int, Unfinished]:
@@ -128,7 +130,8 @@ class _Jobs:
     """What lies on some partitions."""
 
     def __init__(self, partitions: Collection[int], id_of: Callable[[Incoming], bytes | None]) -> None:
-        self._partitions, self._id_of = partitions, id_of
+        self._partitions = partitions
+        self._id_of = id_of
         self.oldest_ms: int | None = None
         self.newest_ms = 0  # of jobs and results: the brokers' time, as a clock of ours may be days off
         self.digests = bytearray()

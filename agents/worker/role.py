@@ -55,8 +55,13 @@ class Worker:
         fleet: FleetView,
         worker_id: str,
     ) -> None:
-        self._settings, self._catalog, self._producer, self._store = settings, catalog, producer, store
-        self._plans, self._ended, self._fleet = plans, ended, fleet
+        self._settings = settings
+        self._catalog = catalog
+        self._producer = producer
+        self._store = store
+        self._plans = plans
+        self._ended = ended
+        self._fleet = fleet
         self._me = WorkerState(worker_id, watchdog=Watchdog(settings.worker.job_limit_s))
         self._turns = Watchdog(settings.worker.job_limit_s + TURN_S, what="a turn of the painting thread")
         self._load_retry_s = LOAD_RETRY_S

@@ -16,9 +16,8 @@ from agents.ledger.open_requests import OpenRequests
 from agents.ledger.partition import Lane
 from agents.planner.loop import PlannerLoop
 from agents.router.dispatcher import Dispatcher
-from agents.router.rerouting import Rerouting
-from agents.router.role import Router
-from agents.router.tenants import Tenants
+from agents.router.reroute import Rerouting
+from agents.router.role import Router, Tenants
 from agents.runtime import views
 from agents.worker.generate import Painter
 from agents.worker.jobs import Taken
@@ -44,8 +43,8 @@ from streams.kafka.memory import LeaseBoard, MemoryLease, MemoryRecordProducer
 from streams.kafka.producer import MOST_BYTES, size_of
 from streams.settings import Admission, Requests, load
 from streams.store.port import MemoryImageStore
-from tests.agents.classifier.test_classifier import Judge
-from tests.agents.discriminator.test_discriminator import FixedScorer, stored_image
+from tests.agents.classifier.test_role import Judge
+from tests.agents.discriminator.test_role import FixedScorer, stored_image
 from tests.agents.stubs import StubEngine, StubFleet, StubPlans, a_record
 from tests.agents.worker.feeding import Fed, as_records, feed, is_accounted_for, is_message, served
 from tests.builders import (

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from agents.router import dispatcher, role
-from agents.router.role import Router
-from agents.router.tenants import Tenants
+from agents.router.role import Router, Tenants
 from agents.runtime.views import Loads
 from planner.catalog.options import TIERS, job_ms
 from planner.control.shedding import shares_by_tier

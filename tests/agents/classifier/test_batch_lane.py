@@ -16,7 +16,7 @@ from schemas.topics import CLASSIFIED, OUTCOMES, PROMPTS_BATCH
 from streams.health import Health
 from streams.kafka.consumer import now_ms
 from streams.settings import Requests
-from tests.agents.classifier.test_classifier import Judge
+from tests.agents.classifier.test_role import Judge
 from tests.agents.stubs import StubFleet, a_record
 from tests.builders import a_catalog, a_heartbeat, a_request, owned
 from tests.patience import PATIENCE_S

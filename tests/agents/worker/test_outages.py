@@ -17,7 +17,7 @@ from streams.kafka.producer import MOST_BYTES, DeliveryFailed, RecordTooLarge
 from streams.kafka.topic_limits import LIMITS
 from streams.store.port import MemoryImageStore, StoreUnavailable
 from streams.watchdog import Watchdog
-from tests.agents.worker.test_worker import Queue, Shop, catalog, shop  # noqa: F401  fixtures
+from tests.agents.worker.test_role import Queue, Shop, catalog, shop  # noqa: F401  fixtures
 from tests.patience import PATIENCE_S
 
 LIMIT_S = 0.1

@@ -21,8 +21,7 @@ from agents.classifier.role import Classifier
 from agents.discriminator.role import Discriminator
 from agents.ledger.partition import Lane
 from agents.router.dispatcher import Dispatcher
-from agents.router.role import Router
-from agents.router.tenants import Tenants
+from agents.router.role import Router, Tenants
 from agents.runtime.records import buried, event_record, job_record, outcome_record, outgoing, refused
 from agents.worker.generate import Painter
 from agents.worker.heartbeat import Heart, WorkerState

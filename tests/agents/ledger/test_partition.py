@@ -1,65 +1,22 @@
-"""The ledger's own expiry: what could not be written is tried again."""
+"""One partition of the ledger: what it ends, what it keeps aside and what it moves."""
 
 import dataclasses
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import cast
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
-from agents.ledger import role as ledger
-from agents.ledger.broker_clock import MOST_OFF_MS, BrokerClock, ClockOff
 from agents.ledger.partition import Lane
-from agents.ledger.role import Ledger
 from agents.ledger.topics import LedgerTopics
 from schemas.messages import Result, Status
-from schemas.record import Incoming
-from schemas.topics import DAY_MS, DLQ, OUTCOMES, RESULTS, SKEW_MS, WINDOW_MS
+from schemas.topics import DLQ, OUTCOMES, RESULTS, SKEW_MS, WINDOW_MS
 from streams.codec.avro import decode
 from streams.kafka.partitioner import partition_of
-from streams.settings import Settings, load
+from streams.settings import load
 from tests.agents.stubs import a_record
 from tests.builders import NOW_MS, a_classified, a_request, an_outcome
-from tests.patience import PATIENCE_S
 from tests.stateful.broker import Broker, Group, connected
-
-
-def test_partitions_are_opened_together_as_requests_wait_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    # one after the other took 4 s for four: the first result after a broker's restart came 9 s late
-    all_begun = threading.Barrier(4, timeout=PATIENCE_S)
-
-    class Opening:
-        def __init__(self, _settings: Settings, partition: int, *_: object) -> None:
-            self.partition = partition
-            all_begun.wait()
-
-    monkeypatch.setattr(ledger, "Lane", Opening)
-    monkeypatch.setattr(ledger.ledger_topics, "ask", lambda _settings: LedgerTopics())
-    opened = Ledger(load({}))._opened([0, 1, 2, 3])
-    assert {partition: lane.partition for partition, lane in opened.items()} == {0: 0, 1: 1, 2: 2, 3: 3}
-
-
-def test_partitions_that_are_handed_over_at_the_end_are_not_opened(monkeypatch: pytest.MonkeyPatch) -> None:
-    # librdkafka assigns from within `close`, seen with workers: a lane there fences the partition's new owner
-    class Group:
-        def __init__(self, _config: object) -> None: ...
-
-        def subscribe(self, _topics: object, on_assign: Callable[..., None], **_callbacks: object) -> None:
-            self.gain = on_assign
-
-        def close(self) -> None:
-            self.gain(self, [TopicPartition("outcomes", 0)])
-
-    opened: list[list[int]] = []
-    monkeypatch.setattr(ledger, "Consumer", Group)
-    monkeypatch.setattr(ledger, "member_config", lambda *_: {})
-    monkeypatch.setattr(Ledger, "_opened", lambda _self, numbers: opened.append(numbers) or {})
-    stopping = threading.Event()
-    stopping.set()
-    Ledger(SETTINGS)._session(stopping)
-    assert opened == []
-
 
 SETTINGS = load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}})
 
@@ -93,43 +50,6 @@ def test_an_outcome_under_a_foreign_key_is_kept_aside_as_it_may_lie_in_a_foreign
     assert results_of(lane[0]) == [b"c"]
     assert letters_of(lane[0]) == [b"a"]
     assert lane[1].expire([a_record(a_classified(a_request(request_id="d", deadline_ms=5)), key=b"e")]) == []
-
-
-class BreakingLane(Lane):
-    """The broker goes away in its first transaction."""
-
-    code = 0
-
-    def serve(self, records: Sequence[Incoming], group: Consumer) -> list[str]:
-        code, self.code = self.code, 0
-        if code:
-            raise KafkaException(KafkaError(code))
-        return super().serve(records, group)
-
-
-def served(code: int) -> Broker:
-    broker, ledger = Broker(now_ms=NOW_MS), Ledger(SETTINGS)
-    group, records = (
-        cast(Consumer, Group(broker)),
-        [a_record(an_outcome(request_id="r"), key=b"r", timestamp_ms=NOW_MS)],
-    )
-    with connected(broker):
-        breaking = BreakingLane(SETTINGS, 0)
-        breaking.code = code
-        ledger._on({0: breaking}, 0, lambda lane: lane.serve(records, group))
-    return broker
-
-
-def test_a_transaction_that_a_brokers_death_broke_is_made_again_within_the_session() -> None:
-    # a session that begins again waits until the group has missed its former member: seconds after a broker's restart
-    broker = served(KafkaError._TIMED_OUT)
-    assert results_of(broker) == [b"r"]
-    assert broker.epochs["pochade.ledger.0"] == 2, "a new producer, that fences the one before"
-
-
-def test_a_ledger_that_was_overtaken_does_not_take_its_partition_back() -> None:
-    with pytest.raises(KafkaException):
-        served(KafkaError._FENCED)
 
 
 def test_an_input_offset_is_committed_only_after_its_results() -> None:
@@ -194,35 +114,3 @@ def test_an_outcome_older_than_what_is_remembered_makes_no_result() -> None:
         ]
         Lane(SETTINGS, 0).serve(records, cast(Consumer, Group(broker)))
     assert (results_of(broker), letters_of(broker)) == ([b"young"], [b"old"])
-
-
-def test_a_ledger_whose_clock_is_off_serves_nothing_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    # nine days ahead it forgot all that had ended, and ended 40 of 40 a second time
-    broker, role = Broker(now_ms=NOW_MS), Ledger(SETTINGS)
-    with connected(broker):
-        for off_ms in (9 * DAY_MS, -MOST_OFF_MS - 1):
-            clock = BrokerClock(lambda off_ms=off_ms: NOW_MS + off_ms, lambda: 0)  # type: ignore[misc]
-            with pytest.raises(ClockOff, match="run NTP"):
-                Lane(SETTINGS, 0, clock=clock)
-        Lane(SETTINGS, 0, clock=BrokerClock(lambda: NOW_MS + MOST_OFF_MS, lambda: 0))
-    stopping = threading.Event()
-
-    def session(_stopping: threading.Event) -> None:
-        stopping.set()
-        raise ClockOff("this machine's clock is off")
-
-    monkeypatch.setattr(role, "_session", session)
-    role._try_session(stopping)
-    assert role.membership.not_ready() == "waits for the broker: this machine's clock is off"
-
-
-def test_deadlines_pass_by_the_brokers_clock_and_a_clock_that_jumps_is_found_out() -> None:
-    wall, steady = [NOW_MS + 20_000], [5]
-    clock = BrokerClock(lambda: wall[0], lambda: steady[0])
-    assert clock.now_ms() == NOW_MS + 20_000, "none has been heard yet"
-    clock.hear(NOW_MS)
-    steady[0] += 1000
-    assert clock.now_ms() == NOW_MS + 1000
-    wall[0] += DAY_MS
-    with pytest.raises(ClockOff):
-        clock.check()

@@ -1,12 +1,11 @@
-"""The router's logic: obeys the plan, drops dead requests, expires what cannot be in time."""
+"""The router obeys the plan, drops dead requests, expires what cannot be in time, and keeps the tenants' rights."""
 
 import asyncio
 
 import pytest
 
 from agents.router.dispatcher import Dispatcher
-from agents.router.role import Router
-from agents.router.tenants import Tenants
+from agents.router.role import Router, Tenants
 from agents.runtime.views import Loads
 from planner.serving.quotas import Quota
 from schemas.messages import Admission as Shed
@@ -237,3 +236,29 @@ def test_a_refused_request_takes_no_tokens(fleet: StubFleet) -> None:
     strict = a_request(request_id="a", options=PaintOptions(steps=50, strict=True))
     assert asyncio.run(router.on_record(a_record(a_classified(strict))))[0].topic == OUTCOMES
     assert asyncio.run(router.on_record(a_record(a_classified())))[0].topic == jobs_topic("light", 1).name
+
+
+# tenants: what is open counts until its request has a result
+
+
+def test_a_crowded_share_is_refused_until_work_ends() -> None:
+    tenants = Tenants({"a": Quota(weight=1)})
+    for n in range(10):
+        assert tenants.refuse(a_request(request_id=f"r-{n}", tenant="a"), 10, 100, 0) is None
+    refused = tenants.refuse(a_request(request_id="r-10", tenant="a"), 10, 100, 0)
+    assert refused is not None
+    assert refused.code == "overloaded"
+    tenants.ended("r-0")
+    assert tenants.refuse(a_request(request_id="r-10", tenant="a"), 10, 100, 0) is None
+
+
+def test_a_request_that_is_read_again_is_open_once() -> None:
+    tenants = Tenants({})
+    for _ in range(100):
+        assert tenants.refuse(a_request(tenant="a"), 60, 100, 0) is None
+
+
+def test_the_end_of_an_unknown_request_changes_nothing() -> None:
+    tenants = Tenants({})
+    tenants.ended("never seen")
+    assert tenants.refuse(a_request(), 100, 100, 0) is None
