@@ -59,7 +59,7 @@ def validate(obj: "Callable[[], Settings]", output: str) -> None:
       pochade config validate
       POCHADE_KAFKA__PREFIX=mine pochade config validate -o json
     """
-    from streams.catalogs.catalog_file import read_catalog
+    from streams.catalogs import read_catalog
     from streams.kafka.librdkafka import check_properties
 
     wrong = []

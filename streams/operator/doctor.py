@@ -10,7 +10,7 @@ from schemas.messages import Heartbeat, Plan
 from schemas.record import Incoming
 from schemas.topics import DLQ, FLEET, PLAN, RESULTS, TABLE
 from streams.broker import probe
-from streams.catalogs.catalog_file import missing_models, read_catalog
+from streams.catalogs import missing_models, read_catalog
 from streams.codec.avro import decode
 from streams.control.tail import ControlLog, newest
 from streams.kafka import clients, groups, snapshot

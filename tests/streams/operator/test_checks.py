@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from schemas.errors import PochadeError, Unknown
 from schemas.topics import CLASSIFIED, ENDED, RESULTS, TABLE
-from streams.catalogs.catalog_file import missing_models, read_catalog
+from streams.catalogs import missing_models, read_catalog
 from streams.cli import main
 from streams.operator import checks
 from streams.operator.checks import Verdict
