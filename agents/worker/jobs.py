@@ -29,7 +29,7 @@ from streams.codec.held_back import HeldBack
 from streams.codec.schema_wait import SchemaWait
 from streams.kafka.consumer import incoming, take
 from streams.kafka.groups import member_config
-from streams.kafka.log_ends import LogEnds
+from streams.kafka.offsets import LogEnds
 from streams.settings import Settings
 
 PREFETCHED = 1000  # jobs that lie here when a call ends, so that the next one is full; at 1 most were of one picture

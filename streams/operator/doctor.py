@@ -14,9 +14,9 @@ from streams.catalogs import missing_models, read_catalog
 from streams.codec.avro import decode
 from streams.control.tail import ControlLog, newest
 from streams.kafka import clients, groups, snapshot
+from streams.kafka.clients import check_properties
 from streams.kafka.consumer import now_ms
 from streams.kafka.lease import KafkaLease
-from streams.kafka.librdkafka import check_properties
 from streams.operator import checks, cluster
 from streams.operator.attendance import attendance
 from streams.operator.checks import Check, fail, ok, warn

@@ -20,7 +20,7 @@ from streams.codec.avro import encode
 from streams.kafka import snapshot
 from streams.kafka.clients import client_config, create_topics, topic_name
 from streams.kafka.consumer import now_ms
-from streams.kafka.log_ends import LogEnds
+from streams.kafka.offsets import LogEnds
 from streams.kafka.producer import KafkaRecordProducer, send_all
 from streams.settings import Settings
 from tests.builders import an_outcome
