@@ -15,7 +15,7 @@ from schemas.messages import ClassifiedRequest, GenerateJob, GenerateRequest, Im
 from schemas.record import Headers, Incoming, Outgoing
 from schemas.topics import CLASSIFIED, IMAGES, OUTCOMES, PROMPTS
 from streams.codec.avro import decode, encode
-from streams.codec.poison import ERROR
+from streams.codec.headers import ERROR
 
 REDRIVEN = "pochade_redriven"
 SUFFIX = re.compile(r"-redrive-\d+$")
