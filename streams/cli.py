@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from schemas.errors import PochadeError
-from streams.security.secret_names import quoted
+from streams.security.secrets import quoted
 from streams.visible import visible_lines
 
 if TYPE_CHECKING:  # settings take 0.3 s to load, which --help need not wait for

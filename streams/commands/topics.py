@@ -166,9 +166,8 @@ def acls(
       pochade topics acls --role router --principal router=User:CN=router
       pochade --config admin.toml topics acls --apply
     """
-    from streams.security.acl_admin import create_acls
     from streams.security.acls import acls as rights
-    from streams.security.acls import commands, principals
+    from streams.security.acls import commands, create_acls, principals
 
     settings = load()
     rows = rights(settings.kafka.prefix, principals(named, settings.kafka.prefix), roles or WHO)

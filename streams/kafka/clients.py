@@ -22,7 +22,7 @@ from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 from schemas.errors import PochadeError
 from schemas.topics import Topic, full_name, jobs_topic, table
 from streams.broker import embedded, probe
-from streams.security.secret_files import with_secrets
+from streams.security.secrets import with_secrets
 from streams.security.security import FAUST_ROLES, security_of
 from streams.settings import Settings
 
