@@ -24,7 +24,7 @@ from schemas.errors import PochadeError
 from streams.broker import java as broker_java
 from streams.broker import probe
 from streams.broker.config import HOST, Ports, lasting_ports, member_properties
-from streams.broker.jars import Say
+from streams.broker.java import Say
 from streams.broker.process import Process, reasons
 
 READY_LIMIT_S = 90.0
