@@ -127,13 +127,6 @@ class BrokerCluster:
                 threading.Event().wait(0.02)
             shutil.rmtree(self.folder(number), ignore_errors=True)
 
-    def leader_of(self, topic: str, partition: int) -> int:
-        """The node that leads a partition (full name of its topic). Raises PochadeError: there is none now."""
-        leader = self._metadata().topics[topic].partitions[partition].leader
-        if leader < 0:
-            raise PochadeError(f"nobody leads partition {partition} of {topic} now")
-        return int(leader)
-
     def leaders(self) -> dict[tuple[str, int], int]:
         """Topic and partition -> the node that leads it, -1 where there is none now."""
         topics = self._metadata().topics.items()
