@@ -163,6 +163,11 @@ def newest(log: ControlLog) -> Plan | None:
     return None
 
 
+def oldest(log: ControlLog) -> Plan | None:
+    """The first plan that is still there; None: there is none. Raises as `ControlLog`."""
+    return _first_plan(log, *log.span())[1]
+
+
 def plan_of(log: ControlLog, version: int) -> Plan | None:
     """The first plan of this version; None: there is none. Versions rise, so that a few records are enough.
 
