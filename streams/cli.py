@@ -49,7 +49,8 @@ class LazySettings:
     """The settings of this call, read when a command asks for them: `settings = obj()`."""
 
     def __init__(self, flags: dict[str, Any], config: str | None) -> None:
-        self.flags, self._config = flags, config
+        self.flags = flags
+        self._config = config
         self._loaded: Settings | None = None
 
     def __call__(self) -> "Settings":

@@ -36,7 +36,8 @@ class BrokerCluster:
 
     def __init__(self, kafka_home: pathlib.Path, size: int = 3, say: Say = lambda _: None) -> None:
         """`size`: of a new cluster; one that lies in `kafka_home` already keeps its size, ports and data."""
-        self._home, self._say = kafka_home, say
+        self._home = kafka_home
+        self._say = say
         self._cluster_id, self._ports = _known(kafka_home) or _new(kafka_home, size)
         self._tools: tuple[str, pathlib.Path] | None = None  # Java and its jars, once they are known to be there
         self._processes: dict[int, Process] = {}

@@ -30,7 +30,8 @@ class SchemaWait:
     """Of one reader. `why` may be read by any thread."""
 
     def __init__(self, role: str, clock_s: Callable[[], float] = time.monotonic) -> None:
-        self._role, self._clock_s = role, clock_s
+        self._role = role
+        self._clock_s = clock_s
         self.why = ""  # what the role waits for
         self._grace_s = -GRACE_EVERY_S  # when the last one began
 
@@ -78,7 +79,9 @@ class HeldBack:
 
     def __init__(self, consumer: Consumer, prefix: str, wait: SchemaWait) -> None:
         """`prefix` of the deployment's topics; `wait` tells who asks what is waited for."""
-        self._consumer, self._prefix, self._wait = consumer, prefix, wait
+        self._consumer = consumer
+        self._prefix = prefix
+        self._wait = wait
         self._held: list[Message] = []
 
     def readable(self, polled: Sequence[Message]) -> list[Message]:

@@ -61,7 +61,8 @@ class ControlLog:
 
     def __init__(self, settings: Settings, within_s: float = ANSWER_S) -> None:
         embedded.reach(settings)
-        self._prefix, self._name = settings.kafka.prefix, topic_name(settings, topics.PLAN)
+        self._prefix = settings.kafka.prefix
+        self._name = topic_name(settings, topics.PLAN)
         self._until_s = time.monotonic() + within_s
         self._consumer = Consumer(
             {
