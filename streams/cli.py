@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from schemas.errors import PochadeError
-from streams.security.secret_names import quoted
+from streams.security.secrets import quoted
 from streams.visible import visible_lines
 
 if TYPE_CHECKING:  # settings take 0.3 s to load, which --help need not wait for
@@ -49,7 +49,8 @@ class LazySettings:
     """The settings of this call, read when a command asks for them: `settings = obj()`."""
 
     def __init__(self, flags: dict[str, Any], config: str | None) -> None:
-        self.flags, self._config = flags, config
+        self.flags = flags
+        self._config = config
         self._loaded: Settings | None = None
 
     def __call__(self) -> "Settings":

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic_settings import EnvSettingsSource, TomlConfigSettingsSource
 
-from streams.security.secret_names import HIDDEN, is_secret
+from streams.security.secrets import HIDDEN, is_secret
 from streams.settings import PREFIX, Settings, config_file
 
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from schemas.errors import PochadeError, Unknown
-from streams.security.secret_names import quoted
+from streams.security.secrets import quoted
 
 PREFIX = "POCHADE_"
 PROCESS_VARIABLES = {"POCHADE_CONFIG"}  # read here, not settings

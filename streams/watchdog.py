@@ -20,7 +20,9 @@ class Watchdog:
     long as there is something to watch: one for each beginning took 0.8 ms."""
 
     def __init__(self, limit_s: float, bite: Bite | None = None, what: str = "a job (worker.job_limit_s)") -> None:
-        self._limit_s, self._bite, self._what = limit_s, bite or (lambda: os._exit(HUNG)), what
+        self._limit_s = limit_s
+        self._bite = bite or (lambda: os._exit(HUNG))
+        self._what = what
         self._lock = threading.Lock()
         self._watching: threading.Thread | None = None
         self._waiting = False

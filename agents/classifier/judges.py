@@ -12,7 +12,7 @@ from planner.catalog.parse import Catalog
 from planner.catalog.parse import Classifier as ClassifierEntry
 from planner.serving.hardness import RULES, InvalidReference, Reference, hardness, raw_score
 from schemas.errors import PochadeError
-from streams.catalogs.shipped import INFRA
+from streams.shipped import INFRA
 
 REFERENCE: Final = "reference.json"  # in a classifier's folder
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from streams.catalogs.shipped import MODELS
 from streams.cli import LazySettings
+from streams.shipped import MODELS
 
 if TYPE_CHECKING:
     from agents.lab.evaluation.painting.evaluation import Study
@@ -63,7 +63,7 @@ def evaluate(
     from agents.lab.evaluation.painting.scope import relocated, scope
     from agents.lab.evaluation.painting.workshop import Workshop
     from agents.lab.profiling.machine import usual_jobs
-    from streams.catalogs import catalogs
+    from streams import catalogs
 
     del obj  # needs no settings
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")  # what importing it warns of would break up the bars

@@ -25,7 +25,7 @@ def shadow(obj: LazySettings, policy: str, parameters: tuple[str, ...], save: Pa
     from agents.planner.report import Task, differences, report, solved
     from planner.control.plans import memory_of, publish
     from planner.policies import named
-    from streams.catalogs import catalogs
+    from streams import catalogs
 
     named(policy)  # an unknown one is told before anything is read
     catalog = catalogs.measured(obj().catalog, obj().published)
@@ -61,7 +61,7 @@ def explain(
     from agents.planner.report import Task, explained
     from planner.control.plans import memory_of
     from planner.policies import DEFAULT
-    from streams.catalogs import catalogs
+    from streams import catalogs
 
     catalog = catalogs.measured(obj().catalog, obj().published)
     given = numbers(parameters)

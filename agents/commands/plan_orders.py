@@ -14,7 +14,7 @@ def pin(obj: LazySettings, policy: str, parameters: tuple[str, ...]) -> None:
     """Have one policy plan until unpinned, without restarting anything."""
     from planner.observation.observation import Observation
     from planner.policies import named
-    from streams.catalogs import catalogs
+    from streams import catalogs
     from streams.control.topic import order
     from streams.kafka.consumer import now_ms
 

@@ -51,7 +51,7 @@ def solve(
     from agents.planner.propose import rules_of
     from agents.planner.report import Task, overprovisioned, report, solved
     from planner.policies import DEFAULT
-    from streams.catalogs import catalogs
+    from streams import catalogs
 
     name = policy or obj().planner.policy or DEFAULT
     held = catalogs.measured(catalog or obj().catalog, published or obj().published)

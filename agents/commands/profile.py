@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from agents.commands.profile_cascades import cascades, swept
-from streams.catalogs.shipped import INFRA, MODELS
 from streams.cli import LazySettings
+from streams.shipped import INFRA, MODELS
 
 if TYPE_CHECKING:
     from agents.lab.evaluation.painting.sweeps import Asked
@@ -70,7 +70,7 @@ def profile(
     from agents.lab.profiling.cascade_table import Choice
     from agents.lab.profiling.machine import usual_jobs
     from agents.lab.profiling.run import Wanted, run
-    from streams.catalogs import catalogs
+    from streams import catalogs
 
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")  # what importing it warns of would break up the bars
     catalog_name = name or obj().catalog
@@ -170,7 +170,7 @@ def _has_judged_cascade(measured: "Profile") -> bool:
 
 def _write(catalog: str, measured: "Profile") -> None:
     from agents.lab.profiling.catalog import updated
-    from streams.catalogs.catalog_file import file_of, text_of
+    from streams.catalogs import file_of, text_of
 
     file = file_of(catalog)
     file.write_text(updated(text_of(catalog), measured))

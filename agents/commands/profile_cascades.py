@@ -41,7 +41,7 @@ def cascades(
     """
     from agents.lab.evaluation.intervals import Resampling
     from agents.lab.profiling.cascade_table import Choice
-    from streams.catalogs import catalogs
+    from streams import catalogs
 
     if picture and picture.suffix not in SUFFIXES:
         raise click.BadParameter(f"--plot {picture} must end in {', '.join(SUFFIXES)}")
@@ -70,9 +70,9 @@ def swept(
     from planner.catalog.profile import parse
     from planner.catalog.prompt_table import prompt_table
     from schemas.errors import PochadeError
-    from streams.catalogs.profile_file import read
+    from streams.catalogs import read_profile
 
-    files = read(file)
+    files = read_profile(file)
     if not files.arrays:
         raise PochadeError(f"{file} has no {file.stem}-quality.npz beside it: measure with `pochade profile`")
     profile, prompts = parse(files.text, files.file), prompt_table(files.arrays, files.file)
@@ -96,9 +96,9 @@ def swept(
 
 def _own(catalog: str) -> pathlib.Path:
     from schemas.errors import PochadeError
-    from streams.catalogs.profile_file import find
+    from streams.catalogs import find_profile
 
-    found = find(catalog)
+    found = find_profile(catalog)
     if found is None:
         raise PochadeError(f"catalog {catalog!r} has no profile to sweep: measure it with `pochade profile`")
     return pathlib.Path(found.file)

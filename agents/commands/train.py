@@ -72,7 +72,7 @@ def train(
     from agents.lab.training.crew import Places
     from agents.lab.training.ledger import Ledger
     from agents.lab.training.session import run
-    from streams.catalogs.shipped import MODELS
+    from streams.shipped import MODELS
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     at_once = processes or min(SIDE_BY_SIDE, cores)

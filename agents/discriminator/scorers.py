@@ -12,7 +12,7 @@ from planner.catalog.parse import Discriminator as DiscriminatorEntry
 from schemas.errors import PochadeError, Unknown
 from schemas.ids import draw
 from schemas.messages import GenerateRequest
-from streams.catalogs.shipped import INFRA
+from streams.shipped import INFRA
 
 
 class Scorer(Protocol):

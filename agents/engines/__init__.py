@@ -11,7 +11,7 @@ from PIL.Image import Image
 from planner.catalog.options import Settled
 from planner.catalog.parse import Catalog, Variant
 from schemas.errors import PochadeError, Unknown
-from streams.catalogs.shipped import INFRA
+from streams.shipped import INFRA
 
 
 class EngineFailed(PochadeError):

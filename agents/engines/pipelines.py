@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from agents.engines import EngineFailed, model_source
 from planner.catalog.entries import Loading
 from planner.catalog.parse import Variant
-from streams.catalogs.shipped import INFRA
+from streams.shipped import INFRA
 
 
 def load_pipeline(variant: Variant) -> Any:

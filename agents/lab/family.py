@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Final
 
 from planner.catalog.parse import Catalog, Variant
-from streams.catalogs import catalogs
-from streams.catalogs.shipped import MODELS
+from streams import catalogs
+from streams.shipped import MODELS
 
 CATALOG: Final[Catalog] = catalogs.load("tiny")
 VARIANTS: Final[Mapping[str, Variant]] = CATALOG.variants

@@ -28,8 +28,7 @@ from schemas.messages import Status
 from schemas.record import Incoming
 from schemas.topics import full_name
 from streams import metrics
-from streams.codec.held_back import HeldBack
-from streams.codec.schema_wait import SchemaWait
+from streams.codec.schema_wait import HeldBack, SchemaWait
 from streams.kafka.consumer import incoming, take
 from streams.kafka.groups import member_config
 from streams.kafka.producer import KafkaRecordProducer, RecordProducer

@@ -15,11 +15,10 @@ from agents.runtime.views import Views
 from agents.worker.resuming import settle
 from planner.catalog.parse import Catalog
 from schemas.topics import OUTCOMES
-from streams import logs
-from streams.catalogs import catalogs
+from streams import catalogs, logs
 from streams.health import Health, Probe, served
+from streams.kafka.clients import check_properties
 from streams.kafka.groups import classic_settings
-from streams.kafka.librdkafka import check_properties
 from streams.kafka.producer import KafkaRecordProducer
 from streams.kafka.topic_limits import batching, kept_fresh
 from streams.settings import Settings

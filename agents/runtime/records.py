@@ -11,8 +11,7 @@ from schemas.messages import Event, GenerateJob, Outcome
 from schemas.record import Headers, Incoming, Outgoing
 from streams import metrics
 from streams.codec.avro import encode
-from streams.codec.headers import stamp
-from streams.codec.poison import ERROR, dead_letter
+from streams.codec.headers import ERROR, dead_letter, stamp
 from streams.kafka.producer import size_of
 from streams.kafka.topic_limits import LIMITS
 

@@ -25,11 +25,10 @@ from schemas.messages import OwnedPartition
 from schemas.record import Incoming
 from schemas.topics import full_name, jobs_topic, worker_group
 from streams import metrics
-from streams.codec.held_back import HeldBack
-from streams.codec.schema_wait import SchemaWait
+from streams.codec.schema_wait import HeldBack, SchemaWait
 from streams.kafka.consumer import incoming, take
 from streams.kafka.groups import member_config
-from streams.kafka.log_ends import LogEnds
+from streams.kafka.offsets import LogEnds
 from streams.settings import Settings
 
 PREFETCHED = 1000  # jobs that lie here when a call ends, so that the next one is full; at 1 most were of one picture

@@ -131,7 +131,7 @@ def planner(
     from replay.bench.environment.figures import Conditions
     from replay.bench.environment.planner_cases import cases
     from replay.bench.planner import Effort, run, table
-    from streams.catalogs.simulated import load as catalog
+    from streams.catalogs import measured as catalog
 
     asked = {"solves": solves, "baselines": baselines, "seconds": seconds, "limit_s": limit_s, "seed": seed}
     chosen, conditions = cases(catalog, solves, seed, policies), Conditions()

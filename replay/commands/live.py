@@ -58,7 +58,7 @@ def run(context: click.Context, /, given: TraceGiven, name: str | None, **asked:
     from replay.reports.progress import open_teller
     from replay.reports.provenance import made
     from streams import settings
-    from streams.catalogs.simulated import load as load_catalog
+    from streams.catalogs import measured as load_catalog
 
     load: Callable[[], Settings] = context.obj
     for number in (signal.SIGTERM, signal.SIGHUP):

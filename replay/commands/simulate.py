@@ -68,7 +68,7 @@ def simulate(
     from replay.simulation.asked import setups_of
     from replay.simulation.failures import unheeded
     from replay.simulation.session import baseline_of, report_of
-    from streams.catalogs.simulated import load
+    from streams.catalogs import measured
 
     settings = context.obj()
     published = asked["published"] or settings.published
@@ -76,7 +76,7 @@ def simulate(
         validate.show(asked["run"], asked["measured"], asked["catalog"], published, asked["within"])
         return
     _require(asked)
-    catalog = load(asked["catalog"] or settings.catalog, published)
+    catalog = measured(asked["catalog"] or settings.catalog, published)
     setups = setups_of(settings, catalog, asked)
     if told := unheeded(setups[0].outages):
         click.echo(f"--failures: {told}", err=True)

@@ -32,7 +32,7 @@ def show(path: pathlib.Path, measured: pathlib.Path | None, catalog: str | None,
 
     from replay.load.record.folder import read_run
     from replay.simulation.results.validation import TIMES, held, hops_of, simulated
-    from streams.catalogs.simulated import load
+    from streams import catalogs
 
     run = read_run(path)
     hops = hops_of(run.report, by_time=True)
@@ -41,7 +41,7 @@ def show(path: pathlib.Path, measured: pathlib.Path | None, catalog: str | None,
     told, console = run.report["setup"], Console()
     policy, live = next(iter(run.report["policies"].items()))
     try:
-        served = load(catalog or told["catalog"], published)
+        served = catalogs.measured(catalog or told["catalog"], published)
     except Unknown as error:
         hint = "" if catalog else f"; the run's catalog was a file, {told['catalog']}.toml: add --catalog FILE"
         raise PochadeError(f"{error}{hint}") from error

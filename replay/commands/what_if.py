@@ -39,7 +39,7 @@ def what_if(load: "Callable[[], Settings]", named: str, since: int, slo: float |
     from rich.console import Console
 
     from replay.what_if import answer, collect, read_plan
-    from streams.catalogs.simulated import load as load_catalog
+    from streams.catalogs import measured as load_catalog
     from streams.commands.opening import client
     from streams.control.topic import plan_of_version
     from streams.kafka.consumer import now_ms

@@ -21,7 +21,7 @@ from replay.reports.progress import RunState, Teller
 from replay.traces.trace import Trace
 from replay.traces.writing import write
 from schemas.topics import IMAGES
-from streams.catalogs.simulated import load
+from streams.catalogs import measured
 from streams.kafka.consumer import Follower
 from streams.settings import Settings
 
@@ -35,7 +35,7 @@ class LiveRun:
         self.settings = deployment_of(settings, options)
         self.folder = options.report or self.settings.home / "replay" / options.name
         self.ids = Ids(options.name, digest(trace), len(trace))
-        self._catalog = load(self.settings.catalog, self.settings.published)
+        self._catalog = measured(self.settings.catalog, self.settings.published)
         self._slo_ms = slo_ms(self.settings, self._catalog)
         self._options, self._trace, self._teller = options, trace, teller
         self._hosted: Hosted | None = None

@@ -8,7 +8,7 @@ from typing import Any
 
 from replay.local.processes import RoleProcess, role_process
 from streams.provenance import hidden
-from streams.security.secret_names import is_secret
+from streams.security.secrets import is_secret
 from streams.settings import PREFIX, Settings
 
 PACKAGES = ("pochade", "confluent-kafka", "faust-streaming", "diffusers", "torch", "transformers", "pillow", "numpy")

@@ -12,7 +12,7 @@ from replay.simulation.failures import read_failures
 from replay.simulation.session import with_overprovision
 from replay.simulation.setup import Setup
 from schemas.errors import PochadeError
-from streams.catalogs.simulated import recorded
+from streams.catalogs import recorded_prompts
 from streams.settings import Settings
 
 
@@ -28,7 +28,7 @@ def setups_of(settings: Settings, catalog: Catalog, asked: Mapping[str, Any]) ->
         raise PochadeError("--policy names none: give one, or several with commas")
     for name in names:
         named(name)
-    prompts = recorded(asked["catalog"] or settings.catalog) if asked["is_recorded"] else None
+    prompts = recorded_prompts(asked["catalog"] or settings.catalog) if asked["is_recorded"] else None
     common = Setup(
         catalog=catalog,
         policy=names[0],

@@ -24,7 +24,7 @@ from schemas.errors import PochadeError
 from streams.broker import java as broker_java
 from streams.broker import probe
 from streams.broker.config import HOST, Ports, lasting_ports, member_properties
-from streams.broker.jars import Say
+from streams.broker.java import Say
 from streams.broker.process import Process, reasons
 
 READY_LIMIT_S = 90.0
@@ -36,7 +36,8 @@ class BrokerCluster:
 
     def __init__(self, kafka_home: pathlib.Path, size: int = 3, say: Say = lambda _: None) -> None:
         """`size`: of a new cluster; one that lies in `kafka_home` already keeps its size, ports and data."""
-        self._home, self._say = kafka_home, say
+        self._home = kafka_home
+        self._say = say
         self._cluster_id, self._ports = _known(kafka_home) or _new(kafka_home, size)
         self._tools: tuple[str, pathlib.Path] | None = None  # Java and its jars, once they are known to be there
         self._processes: dict[int, Process] = {}
@@ -126,13 +127,6 @@ class BrokerCluster:
             while self.is_alive(number):
                 threading.Event().wait(0.02)
             shutil.rmtree(self.folder(number), ignore_errors=True)
-
-    def leader_of(self, topic: str, partition: int) -> int:
-        """The node that leads a partition (full name of its topic). Raises PochadeError: there is none now."""
-        leader = self._metadata().topics[topic].partitions[partition].leader
-        if leader < 0:
-            raise PochadeError(f"nobody leads partition {partition} of {topic} now")
-        return int(leader)
 
     def leaders(self) -> dict[tuple[str, int], int]:
         """Topic and partition -> the node that leads it, -1 where there is none now."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from schemas.errors import PochadeError
 from streams.broker.config import HOST, KAFKA_VERSION, Ports, properties
-from streams.broker.jars import Say
+from streams.broker.java import Say
 
 IMAGE = f"apache/kafka:{KAFKA_VERSION}"
 DATA = "/var/lib/kafka/data"  # owned by the image's user, so a named volume there is writable

@@ -16,7 +16,7 @@ from schemas.errors import PochadeError
 from streams.broker import docker, java, probe, registry_server
 from streams.broker import record as broker_record
 from streams.broker.config import Ports, free_ports
-from streams.broker.jars import JavaMissing, Say
+from streams.broker.java import JavaMissing, Say
 from streams.broker.process import reasons
 from streams.broker.record import Handle, Record
 from streams.settings import Settings

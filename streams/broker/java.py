@@ -1,19 +1,23 @@
-"""Embedded brokers as Java processes: command line, formatting of its data, a class archive for quick starts."""
+"""Embedded brokers as Java processes: Java, Kafka's jars, command line, formatting of data, a class archive.
+
+Kafka's jars come from Maven Central and are fetched once. The class archive makes for quick starts.
+"""
 
 import fcntl
 import importlib.resources
+import os
 import pathlib
+import re
+import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import psutil
 
 from schemas.errors import PochadeError
-from streams.broker import jars as broker_jars
 from streams.broker import probe
-from streams.broker.config import HOST, Ports, free_ports, properties, render
-from streams.broker.jars import Say
+from streams.broker.config import HOST, KAFKA_VERSION, Ports, free_ports, properties, render
 from streams.broker.process import Process, spawn
 
 HEAP_MB = 256
@@ -21,10 +25,19 @@ STOP_LIMIT_S = 15.0
 FORMAT_LIMIT_S = 120
 ARCHIVE_LIMIT_S = 60.0
 ARCHIVE = "classes.jsa"
+JAVA_AT_LEAST = 17
+FETCH_LIMIT_S = 900
+INSTALL_HINT = "install Java 17 and Maven (Debian, Ubuntu: openjdk-17-jre-headless maven; macOS: openjdk@17 maven)"
+
+Say = Callable[[str], None]  # gets a line for what takes long
 
 # C1 only and one collector thread: less memory and a quicker start, ample for thousands of records a second
 _JVM = ("-Xms64m", f"-Xmx{HEAP_MB}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:+ExitOnOutOfMemoryError")
 _QUIET = ("-Xshare:auto", "-Xlog:disable", "-XX:-UsePerfData", "-Djava.awt.headless=true")
+
+
+class JavaMissing(PochadeError):
+    """No Java, a too old one, or no Maven: the message names the packages."""
 
 
 def command(java: str, jars: pathlib.Path, kafka_home: pathlib.Path, main: str, *arguments: str) -> list[str]:
@@ -32,7 +45,12 @@ def command(java: str, jars: pathlib.Path, kafka_home: pathlib.Path, main: str, 
     archive = jars / ARCHIVE
     shared = [f"-XX:SharedArchiveFile={archive}"] if archive.exists() else []
     log4j = f"-Dlog4j2.configurationFile={kafka_home / 'log4j2.properties'}"
-    return [java, *_JVM, *_QUIET, *shared, log4j, "-cp", broker_jars.class_path(jars), main, *arguments]
+    return [java, *_JVM, *_QUIET, *shared, log4j, "-cp", class_path(jars), main, *arguments]
+
+
+def class_path(jars: pathlib.Path) -> str:
+    """All jars in one fixed order, which the class archive depends on."""
+    return os.pathsep.join(str(jar) for jar in sorted(jars.glob("*.jar")))
 
 
 def start(kafka_home: pathlib.Path, ports: Ports, cluster_id: str, say: Say) -> Process:
@@ -65,9 +83,9 @@ def prepare(kafka_home: pathlib.Path, say: Say) -> tuple[str, pathlib.Path]:
     Raises:
         JavaMissing, PochadeError: what is missing or went wrong, and what to do.
     """
-    java = broker_jars.java()
-    is_new = not broker_jars.folder(kafka_home).is_dir()
-    jars = broker_jars.fetch(kafka_home, say)
+    java = find_java()
+    is_new = not jars_folder(kafka_home).is_dir()
+    jars = fetch_jars(kafka_home, say)
     if is_new:
         say("preparing quick starts of the broker (a few seconds, once) ...")
         try:
@@ -75,6 +93,60 @@ def prepare(kafka_home: pathlib.Path, say: Say) -> tuple[str, pathlib.Path]:
         except PochadeError as failure:
             say(f"the broker will start slower, its class archive was not made: {failure}")
     return java, jars
+
+
+def find_java() -> str:
+    """The Java to run, `JAVA_HOME`'s first.
+
+    Raises:
+        JavaMissing: none is found, or it is older than `JAVA_AT_LEAST`.
+    """
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which("java", path=str(pathlib.Path(home, "bin"))) if home else None
+    found = found or shutil.which("java")
+    if found is None:
+        raise JavaMissing(f"no java on PATH or in JAVA_HOME: {INSTALL_HINT}")
+    told = subprocess.run([found, "-version"], capture_output=True, text=True, timeout=60).stderr
+    version = re.search(r'version "(?:1\.)?(\d+)', told)
+    if version is None or int(version[1]) < JAVA_AT_LEAST:
+        got = version[1] if version else told.strip() or "no version"
+        raise JavaMissing(f"Kafka needs Java {JAVA_AT_LEAST} or newer: {found} is {got}; {INSTALL_HINT}")
+    return found
+
+
+def jars_folder(kafka_home: pathlib.Path) -> pathlib.Path:
+    """Where the jars are or will be; symbolic links resolved, since the class archive remembers paths."""
+    return (kafka_home / f"libs-{KAFKA_VERSION}").resolve()
+
+
+def fetch_jars(kafka_home: pathlib.Path, say: Say) -> pathlib.Path:
+    """The folder of jars, downloaded if it is missing. It appears whole or not at all.
+
+    Raises:
+        JavaMissing: jars are missing and so is Maven.
+        PochadeError: Maven failed; its last lines are in the message.
+    """
+    jars = jars_folder(kafka_home)
+    if jars.is_dir():
+        return jars
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise JavaMissing(f"no mvn on PATH to fetch Apache Kafka {KAFKA_VERSION} with: {INSTALL_HINT}")
+    say(f"fetching Apache Kafka {KAFKA_VERSION} from Maven's repository (44 MB, once) ...")
+    part = jars.with_name(jars.name + ".part")
+    shutil.rmtree(part, ignore_errors=True)  # of a fetch that was killed; the caller holds the folder's lock
+    with importlib.resources.as_file(importlib.resources.files("infra") / "kafka" / "pom.xml") as pom:
+        command = [maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
+        options = ["-DincludeScope=runtime", f"-DoutputDirectory={part}", f"-Dkafka.version={KAFKA_VERSION}"]
+        done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=FETCH_LIMIT_S)
+    if done.returncode != 0:
+        last = "\n".join((done.stdout + done.stderr).strip().splitlines()[:6])
+        raise PochadeError(
+            f"Maven could not fetch Apache Kafka {KAFKA_VERSION} (exit {done.returncode}): check the network, or the "
+            f"mirror and proxy in your Maven settings.xml, then run this again:\n{last}"
+        )
+    part.rename(jars)
+    return jars
 
 
 def _run(java: str, jars: pathlib.Path, kafka_home: pathlib.Path) -> list[str]:

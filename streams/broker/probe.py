@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient
 
 from schemas.errors import PochadeError
 from streams.security.refusals import plain, remedy
-from streams.security.secret_files import with_secrets
+from streams.security.secrets import with_secrets
 
 TRY_S = 0.5
 ANSWER_MS = 10_000  # of a request to one broker: then its connection is given up, and asked anew

@@ -1,4 +1,7 @@
-"""`HOME/kafka/broker.json`: which broker and registry belong to a home, for whoever comes later."""
+"""`HOME/kafka/broker.json`: which broker and registry belong to a home, for whoever comes later.
+
+The folder is its owner's alone: it holds what people asked for.
+"""
 
 import contextlib
 import dataclasses
@@ -12,10 +15,10 @@ from dataclasses import dataclass
 from schemas.errors import PochadeError
 from streams.broker.config import HOST, KAFKA_VERSION, Ports
 from streams.broker.docker import Container
-from streams.broker.private_folder import make_private
 from streams.broker.process import Process
 
 Handle = Process | Container
+OWNERS_ALONE = 0o700
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,3 +99,12 @@ def locked(kafka_home: pathlib.Path) -> Iterator[None]:
     with open(kafka_home / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # ends with the process, however it dies
         yield
+
+
+def make_private(folder: pathlib.Path) -> None:
+    """Create a folder, with those above it that are missing, for its owner alone; one that was wider is narrowed."""
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    for each in reversed(missing):
+        each.mkdir(mode=OWNERS_ALONE, exist_ok=True)
+    with contextlib.suppress(PermissionError):  # another's: who may not enter it hears that from the next call
+        folder.chmod(OWNERS_ALONE)

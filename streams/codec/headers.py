@@ -1,4 +1,7 @@
-"""Record headers: W3C trace context, CloudEvents attributes, routing facts as text; unknown ones travel on."""
+"""Record headers: W3C trace context, CloudEvents attributes, routing facts as text; unknown ones travel on.
+
+A record that cannot be served is kept on the dlq, with error headers beside its own.
+"""
 
 import datetime
 import functools
@@ -7,12 +10,15 @@ import re
 import secrets
 from collections.abc import Mapping
 
-from schemas.record import Headers
+from schemas.record import Headers, Incoming, Outgoing
+from schemas.topics import DLQ
 
 DEADLINE = "pochade_deadline_ms"  # on classified requests that have one: the ledger need not decode the rest
 TRACEPARENT = re.compile(rb"[^-]*-([0-9a-f]{32})-[^-]*-([^-]*)")
-_dice = random.Random(secrets.randbits(128))
 FACT = "pochade_"  # prefix of routing facts: pochade_level, pochade_plan_version ...
+ERROR = "pochade_error_"  # prefix of error headers
+
+_dice = random.Random(secrets.randbits(128))
 
 
 def stamp(
@@ -49,3 +55,18 @@ def _next_span(traceparent: bytes) -> bytes:
     found = TRACEPARENT.fullmatch(traceparent)
     trace_id, flags = found.groups() if found else (_hex(128), b"01")
     return b"00-%b-%b-%b" % (trace_id, _hex(64), flags)
+
+
+def dead_letter(record: Incoming, *, error: BaseException, role: str, request_id: str) -> Outgoing:
+    """The dlq record of a record that `role` could not serve: its bytes, key and headers, and the error in headers."""
+    facts = {
+        "class": type(error).__name__,
+        "message": str(error)[:2000],
+        "role": role,
+        "topic": record.topic,
+        "partition": str(record.partition),
+        "offset": str(record.offset),
+        "request_id": request_id,
+    }
+    headers = dict(record.headers) | {ERROR + name: value.encode() for name, value in facts.items()}
+    return Outgoing(topic=DLQ, key=record.key or request_id.encode(), value=record.value, headers=headers)

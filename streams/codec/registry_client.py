@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from schemas.errors import PochadeError
-from streams.security.secret_files import secret
+from streams.security.secrets import secret
 from streams.settings import Registry
 
 CACHED_SCHEMAS = 1000  # ids kept; a deployment has some tens

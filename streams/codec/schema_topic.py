@@ -78,7 +78,8 @@ class KnownSchemas:
 
     def __init__(self, settings: Settings, later: Later = LATER, registry: SchemaById | None = None) -> None:
         """`registry`: None: the configured one. Raises PochadeError: a registry's settings that cannot work."""
-        self._later, self._registry = later, registry or open_registry(settings.registry)
+        self._later = later
+        self._registry = registry or open_registry(settings.registry)
         self._stopping = threading.Event()
         self._asking = threading.Thread(target=self._ask, name="schema-registry", daemon=True)
         self._follower = Follower(settings, [SCHEMAS], self.on_record)

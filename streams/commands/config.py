@@ -59,8 +59,8 @@ def validate(obj: "Callable[[], Settings]", output: str) -> None:
       pochade config validate
       POCHADE_KAFKA__PREFIX=mine pochade config validate -o json
     """
-    from streams.catalogs.catalog_file import read_catalog
-    from streams.kafka.librdkafka import check_properties
+    from streams.catalogs import read_catalog
+    from streams.kafka.clients import check_properties
 
     wrong = []
     settings = obj()  # the first error ends here: without settings there is nothing to check further

@@ -46,9 +46,9 @@ def ls(load: "Callable[[], Settings]", error: str | None, since: int, output: st
       pochade dlq ls
       pochade dlq ls --class InvalidRecord --since 1h -o jsonl | jq -r .message
     """
-    from streams.operator import letter_box
+    from streams.operator import dead_letters
 
-    listing.show([_row(letter) for letter in letter_box.letters(load(), since, error)], COLUMNS, output)
+    listing.show([_row(letter) for letter in dead_letters.letters(load(), since, error)], COLUMNS, output)
 
 
 @dlq.command()
@@ -120,18 +120,17 @@ def redrive(
       pochade dlq redrive --class EngineFailed --since 2h --rate 5
       pochade dlq redrive --dry-run -o jsonl
     """
-    from streams.operator import letter_box
-    from streams.operator.dead_letters import base_id
-    from streams.operator.redriving import redriven
+    from streams.operator import dead_letters
+    from streams.operator.dead_letters import base_id, redriven
 
     settings = load()
-    letters = letter_box.letters(settings, since, error)
+    letters = dead_letters.letters(settings, since, error)
     if positions:
         wanted = {"{}@{}".format(*_parsed(position)) for position in positions}
         letters = [letter for letter in letters if letter.position in wanted]
         if missing := wanted - {letter.position for letter in letters}:
             raise PochadeError(f"no dead letter at {', '.join(sorted(missing))} that fits --since and --class")
-    ended = letter_box.ended(settings, {base_id(letter.request_id) for letter in letters}) if letters else {}
+    ended = dead_letters.ended(settings, {base_id(letter.request_id) for letter in letters}) if letters else {}
     with opening.producer(settings) as producer, _progress(letters) as shown:
         send = None if dry_run else lambda record: producer.send(record).result(60)
         rows = list(redriven(shown, ended, send, rate))

@@ -20,7 +20,8 @@ class LateProducer:
 
     def __init__(self, settings: "Settings", on_open: "OnOpen") -> None:
         """`on_open` is given the producer before its first record."""
-        self._settings, self._on_open = settings, on_open
+        self._settings = settings
+        self._on_open = on_open
         self._opened: RecordProducer | None = None
         self._opening = threading.Lock()
 

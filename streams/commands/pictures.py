@@ -94,8 +94,7 @@ def gc(
       pochade gc --orphans -o json
     """
     from streams.kafka.consumer import now_ms
-    from streams.operator.gc import choose
-    from streams.operator.mentioned import needed
+    from streams.operator.gc import choose, needed
     from streams.store.open import open_store
 
     settings = load()

@@ -1,20 +1,68 @@
 """`pochade submit`, `results` and `explain`: ask for pictures, and read what became of them."""
 
 import contextlib
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TextIO
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
 from schemas.errors import PochadeError
-from schemas.messages import Result, Status
-from streams.commands.opening import client as _client
+from schemas.messages import GenerateRequest, Result, Status
+from streams.commands import opening
 from streams.commands.options import Ago, duration
-from streams.commands.wishes import fields_of, wishes
 from streams.visible import json_text
 
 if TYPE_CHECKING:  # the clients take half a second to load, which --help need not wait for
+    from streams.operator.client import RequestClient
     from streams.settings import Settings
+
+WINDOW = 1000  # submissions on their way at once
+F = TypeVar("F", bound=Callable[..., Any])
+
+# the fields of a request, as JSON names them
+OPTIONS = (
+    click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Noise seed; the same one paints the same picture."),
+    click.option("--tenant", default="default", show_default=True, help="On whose account."),
+    click.option("--quality", type=click.Choice(["low", "medium", "high", "auto"]), help="auto: as the plan says."),
+    click.option("--tier", type=click.Choice(["interactive", "standard", "batch"]), help="batch: when there is room."),
+    click.option("-n", "--pictures", "n", type=click.IntRange(1), help="Pictures, as one request."),
+    click.option("--steps", type=click.IntRange(1), help="Denoising steps."),
+    click.option("--guidance", type=click.FloatRange(0), help="Classifier-free guidance scale."),
+    click.option("--size", metavar="WIDTHxHEIGHT", help="In pixels, multiples of 8."),
+    click.option("--negative-prompt", help="What should not be in it."),
+    click.option("--model", help="Only this variant will do."),
+    click.option("--adapter", "adapters", multiple=True, help="A LoRA by name; may be repeated."),
+    click.option("--control", "controls", multiple=True, help="A ControlNet by name; may be repeated."),
+    click.option("--strict", is_flag=True, help="REJECTED where an option would be overridden."),
+)
+
+
+def wishes(command: F) -> F:
+    """Add to a command the options that say how a request should be painted; it gets them as keywords."""
+    for option in reversed(OPTIONS):
+        command = option(command)
+    return command
+
+
+def fields_of(given: dict[str, Any]) -> dict[str, Any]:
+    """The JSON fields that were given.
+
+    Raises:
+        click.BadParameter: a size that is none.
+    """
+    fields = {name: value for name, value in given.items() if value not in (None, (), False, "") and name != "size"}
+    for several in ("adapters", "controls"):
+        if several in fields:
+            fields[several] = list(fields[several])
+    if given.get("size"):
+        width, x, height = str(given["size"]).partition("x")
+        if not (x and width.isdecimal() and height.isdecimal()):
+            raise click.BadParameter(f"--size {given['size']!r} is not WIDTHxHEIGHT, such as 768x512")
+        fields |= {"width": int(width), "height": int(height)}
+    return fields
 
 
 def _deadline_ms(deadline: float | None, deadline_ms: int | None) -> int | None:
@@ -72,11 +120,9 @@ def submit(
     if (prompt is None) == (file is None):
         raise click.UsageError("give either PROMPT or --file")
     if file is not None or prompt is None:
-        from streams.commands.submitting import submit_file
-
         submit_file(load(), file, left_ms, fields, timeout if is_waiting else None, output)
         return
-    with _client(load()) as client:
+    with opening.client(load()) as client:
         if is_waiting:
             client.listen()
         now = now_ms()
@@ -88,6 +134,93 @@ def submit(
         result = client.wait(request.request_id, timeout) if is_waiting else None
     _print_ending(request.request_id, result, output)
     if result is not None and result.status is not Status.COMPLETED:
+        raise SystemExit(1)
+
+
+def submit_file(
+    settings: "Settings",
+    file: TextIO | None,
+    left_ms: int | None,
+    fields: dict[str, Any],
+    timeout: float | None,
+    output: str,
+) -> None:
+    """Send every line of a file, all checked before the first is sent; ids on standard output, in order.
+
+    `timeout` None: the results are not waited for.
+
+    Raises:
+        PochadeError: bad lines, before anything is sent; or what had not ended in time.
+    """
+    from streams.codec.prompt_file import requests_in
+    from streams.kafka.consumer import now_ms
+
+    assert file is not None
+    now = now_ms()
+    defaults = fields if left_ms is None else {**fields, "deadline_ms": now + left_ms}
+    try:
+        requests = requests_in(
+            file, file.name, now_ms=now, max_prompt_bytes=settings.requests.max_prompt_bytes, defaults=defaults
+        )
+    except UnicodeDecodeError as error:
+        raise PochadeError(f"{file.name} is not UTF-8: {error}; convert it") from None
+    if not requests:
+        raise PochadeError(f"{file.name} holds no request: write one prompt a line")
+    with opening.client(settings) as client:
+        if timeout is not None:
+            client.listen()
+        _send(client, requests)
+        if output == "table":
+            for request in requests:
+                click.echo(request.request_id)
+        results = [] if timeout is None else _wait(client, requests, timeout)
+    _summarise(requests, results, is_waiting=timeout is not None, output=output)
+
+
+def _send(client: "RequestClient", requests: Sequence[GenerateRequest]) -> None:
+    with _progress(requests, "sending") as shown:
+        futures = []
+        for request in shown:
+            futures.append(client.submit(request))
+            if len(futures) >= WINDOW:
+                futures.pop(0).result(60)
+        for future in futures:
+            future.result(60)
+
+
+def _wait(client: "RequestClient", requests: Sequence[GenerateRequest], timeout: float) -> list[Result]:
+    end_s = time.monotonic() + timeout
+    results = []
+    with _progress(requests, "painting") as shown:
+        for request in shown:
+            try:
+                results.append(client.wait(request.request_id, max(0.0, end_s - time.monotonic())))
+            except PochadeError as error:
+                left = len(requests) - len(results)
+                raise PochadeError(
+                    f"{left} of {len(requests)} requests have no result after {timeout:g} s, the first of them {error}"
+                ) from None
+    return results
+
+
+def _progress(requests: Sequence[GenerateRequest], label: str) -> Any:
+    stderr = click.get_text_stream("stderr")
+    return click.progressbar(requests, label=label, file=stderr, hidden=not stderr.isatty())
+
+
+def _summarise(
+    requests: Sequence[GenerateRequest], results: Sequence[Result], *, is_waiting: bool, output: str
+) -> None:
+    counts = Counter(str(result.status) for result in results)
+    if output == "json":
+        ids = [request.request_id for request in requests]
+        click.echo(json.dumps({"request_ids": ids, "ended": dict(counts) if is_waiting else None}))
+    elif is_waiting:
+        click.echo(", ".join(f"{number} {status}" for status, number in sorted(counts.items())), err=True)
+        for result in results:
+            if result.status is not Status.COMPLETED:
+                click.echo(f"{result.request_id}  {result.status}  {result.reason}", err=True)
+    if is_waiting and counts[Status.COMPLETED] < len(requests):
         raise SystemExit(1)
 
 
@@ -121,7 +254,7 @@ def results(load: "Callable[[], Settings]", is_following: bool, since: int, outp
     from streams.kafka.consumer import now_ms
 
     console = Console()
-    with _client(load()) as client, contextlib.suppress(KeyboardInterrupt):
+    with opening.client(load()) as client, contextlib.suppress(KeyboardInterrupt):
         found = client.results(now_ms() - since, is_following=is_following)
         if output == "jsonl":
             for result in found:
@@ -157,7 +290,7 @@ def explain(load: "Callable[[], Settings]", request_id: str, since: int, timeout
     from streams.operator.explain import why
 
     settings = load()
-    with _client(settings) as client:
+    with opening.client(settings) as client:
         if timeout:
             client.listen()  # before looking back, so that nothing falls between
         result = client.find(request_id, max(1, now_ms() - since))

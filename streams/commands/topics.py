@@ -65,7 +65,7 @@ def create(load: "Callable[[], Settings]", variants: tuple[str, ...], dry_run: b
       pochade topics create --variant light --variant heavy --dry-run
     """
     from streams.kafka import clients
-    from streams.operator.topic_diff import expected
+    from streams.operator.cluster import expected
 
     settings = load()
     if dry_run:
@@ -124,7 +124,7 @@ def diff(load: "Callable[[], Settings]", variants: tuple[str, ...], output: str)
       pochade topics diff --variant light --variant heavy -o json
     """
     from streams.operator import cluster
-    from streams.operator.topic_diff import differences, expected, variants_of
+    from streams.operator.cluster import differences, expected, variants_of
 
     settings = load()
     found = cluster.topics(settings)
@@ -166,9 +166,8 @@ def acls(
       pochade topics acls --role router --principal router=User:CN=router
       pochade --config admin.toml topics acls --apply
     """
-    from streams.security.acl_admin import create_acls
     from streams.security.acls import acls as rights
-    from streams.security.acls import commands, principals
+    from streams.security.acls import commands, create_acls, principals
 
     settings = load()
     rows = rights(settings.kafka.prefix, principals(named, settings.kafka.prefix), roles or WHO)

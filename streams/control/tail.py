@@ -61,7 +61,8 @@ class ControlLog:
 
     def __init__(self, settings: Settings, within_s: float = ANSWER_S) -> None:
         embedded.reach(settings)
-        self._prefix, self._name = settings.kafka.prefix, topic_name(settings, topics.PLAN)
+        self._prefix = settings.kafka.prefix
+        self._name = topic_name(settings, topics.PLAN)
         self._until_s = time.monotonic() + within_s
         self._consumer = Consumer(
             {
@@ -161,6 +162,11 @@ def newest(log: ControlLog) -> Plan | None:
             return max(plans, key=lambda plan: plan.version)
         back *= 2
     return None
+
+
+def oldest(log: ControlLog) -> Plan | None:
+    """The first plan that is still there; None: there is none. Raises as `ControlLog`."""
+    return _first_plan(log, *log.span())[1]
 
 
 def plan_of(log: ControlLog, version: int) -> Plan | None:

@@ -3,7 +3,6 @@
 import getpass
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 
 from confluent_kafka import KafkaException, Message, TopicPartition
 
@@ -12,19 +11,18 @@ from schemas.errors import InvalidRecord, PochadeError
 from schemas.messages import Pin, Plan
 from schemas.record import Incoming, Outgoing
 from streams import metrics
-from streams.broker import embedded
 from streams.codec.avro import decode, encode
 from streams.codec.headers import stamp
 from streams.codec.schema_topic import tell
+from streams.control.tail import ControlLog, newest, oldest, plan_of
 from streams.kafka.barrier import Barrier, open_reader, read_past
 from streams.kafka.clients import topic_name
-from streams.kafka.consumer import Follower, incoming, now_ms
+from streams.kafka.consumer import incoming, now_ms
 from streams.kafka.producer import KafkaRecordProducer, send_all
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)
 
-READ_TIMEOUT_S = 60
 WRITE_TIMEOUT_S = 15
 NO_PLAN = "no plan has been published: is a planner running? (`pochade serve planner`)"
 
@@ -39,28 +37,6 @@ def take_in(record: Incoming, on_plan: OnPlan, on_pin: OnPin) -> None:
         on_pin(pin if pin and (pin.policy or pin.plan_version) else None)
     elif record.key == topics.PLAN_KEY.encode() and record.value:
         on_plan(decode(record.value, Plan))
-
-
-def read_control(
-    settings: Settings,
-    on_plan: OnPlan,
-    on_pin: OnPin = lambda _: None,
-    *,
-    since_ms: int = 0,
-    within_s: float = READ_TIMEOUT_S,
-) -> None:
-    """Hand over what lies on the control topic now, in order, from a moment on (0: all of it).
-
-    Raises:
-        PochadeError: the broker does not answer in time.
-    """
-    embedded.reach(settings)
-    on_record = partial(take_in, on_plan=on_plan, on_pin=on_pin)
-    follower = Follower(settings, [topics.PLAN], on_record, since_ms=since_ms).start()
-    try:
-        follower.wait_caught_up(within_s)
-    finally:
-        follower.close()
 
 
 def read_plans(settings: Settings, on_plan: OnPlan, start: int, barrier: Barrier) -> None:
@@ -89,9 +65,10 @@ def read_plans(settings: Settings, on_plan: OnPlan, start: int, barrier: Barrier
 
 def plan_of_version(settings: Settings, version: int) -> Plan:
     """The plan of this version that readers obeyed. Raises PochadeError as `of_version`, or for a silent broker."""
-    plans: list[Plan] = []
-    read_control(settings, plans.append)
-    return of_version(plans, version)
+    with ControlLog(settings) as control:
+        found = plan_of(control, version)
+        plans = [found] if found is not None else [oldest(control), newest(control)]
+    return of_version([plan for plan in plans if plan is not None], version)
 
 
 def of_version(plans: Sequence[Plan], version: int) -> Plan:

@@ -66,7 +66,9 @@ class AgentHost:
     """One Faust app (its own group) around one `StreamLogic`."""
 
     def __init__(self, settings: Settings, logic: StreamLogic, producer: RecordProducer) -> None:
-        self._settings, self._logic, self._producer = settings, logic, producer
+        self._settings = settings
+        self._logic = logic
+        self._producer = producer
         self._slots = asyncio.Semaphore(IN_FLIGHT)
         self._unacked: asyncio.Queue[Unacked] = asyncio.Queue()
         self._told_s = -TELL_S  # when bad input was last logged

@@ -52,7 +52,10 @@ class RecordSet:
     """aiokafka's `MemoryRecords`, which also tells the bytes of the batch that it handed over last."""
 
     def __init__(self, data: bytes) -> None:
-        self._records, self._data, self._at, self._end = MemoryRecords(data), data, 0, 0
+        self._records = MemoryRecords(data)
+        self._data = data
+        self._at = 0
+        self._end = 0
 
     def size_in_bytes(self) -> int:
         return int(self._records.size_in_bytes())

@@ -1,12 +1,13 @@
-"""Topics on the cluster: what must exist before a role may run."""
+"""Where every client of the cluster begins, and the topics that must exist before a role may run."""
 
 import logging
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -21,6 +22,8 @@ from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 from schemas.errors import PochadeError
 from schemas.topics import Topic, full_name, jobs_topic, table
 from streams.broker import embedded, probe
+from streams.security.secrets import with_secrets
+from streams.security.security import FAUST_ROLES, security_of
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -29,6 +32,7 @@ ANSWER_LIMIT_S = 15.0
 LAST: dict[str, Any] = {"retry_error_callback": lambda state: state.outcome.result()}  # the last answer, not an error
 IN_SYNC, SIZE = "min.insync.replicas", "max.message.bytes"
 SAFE_COPIES = 3  # with which one broker may be away and two are still in sync
+NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "log_level": "0"}
 
 
 def client_config(settings: Settings) -> dict[str, str]:
@@ -47,6 +51,49 @@ def producer_config(settings: Settings) -> dict[str, str]:
         PochadeError: no broker is configured and none runs.
     """
     return {"request.timeout.ms": str(probe.ANSWER_MS), **client_config(settings)}
+
+
+def check_properties(settings: Settings, roles: Collection[str] = FAUST_ROLES) -> None:
+    """Construct clients with them, and ask whether Faust can follow them where one of these roles uses it.
+
+    Raises:
+        PochadeError: which property is unknown, has a wrong value, lacks another, or has no counterpart for Faust;
+            never the value: it may be secret.
+    """
+    if not settings.kafka.properties:
+        return
+    properties = with_secrets(settings.kafka.properties)
+    for name, value in properties.items():
+        try:
+            Producer({**NOWHERE, name: value})
+        except (KafkaException, ValueError, TypeError) as failure:
+            why = _reason(failure)
+            if "No such configuration property" in why:
+                raise PochadeError(
+                    f"kafka.properties.{name}: librdkafka has no such property; its CONFIGURATION.md has the names; "
+                    "Java's own (ssl.truststore..., sasl.jaas.config) are spelt otherwise there"
+                ) from None
+            if name in why or "Invalid value" in why:
+                raise PochadeError(f"kafka.properties.{name}: librdkafka refuses it: {_hidden(why, value)}") from None
+    if FAUST_ROLES & set(roles):
+        security_of(properties)
+    try:  # one may need another, such as SASL its mechanism
+        Producer({**NOWHERE, **properties})
+        Consumer({**NOWHERE, "group.id": "check", **properties}).close()
+    except (KafkaException, ValueError, TypeError) as failure:
+        why = _reason(failure)
+        for value in properties.values():
+            why = _hidden(why, value)
+        raise PochadeError(f"librdkafka refuses the settings under kafka.properties: {why}") from None
+
+
+def _reason(failure: Exception) -> str:
+    first = failure.args[0] if failure.args else failure
+    return str(first.str() if hasattr(first, "str") else first)
+
+
+def _hidden(text: str, value: str) -> str:
+    return re.sub(re.escape(value), "...", text) if len(value) > 3 else text
 
 
 def topic_name(settings: Settings, name: str) -> str:

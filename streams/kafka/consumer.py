@@ -102,7 +102,10 @@ class Follower:
         since_ms: int | None = 0,  # epoch ms; 0: the beginning; None: only what comes from now on
         isolation: str = "read_committed",
     ) -> None:
-        self._settings, self._topics, self._on_record, self._since_ms = settings, topics, on_record, since_ms
+        self._settings = settings
+        self._topics = topics
+        self._on_record = on_record
+        self._since_ms = since_ms
         self.is_caught_up = threading.Event()
         self._denied = ""  # why this user may not read, if that was the last error
         self._stopping = threading.Event()

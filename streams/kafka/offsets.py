@@ -1,11 +1,15 @@
-"""How far a consumer group has come on a topic, asked without joining it.
+"""How far a consumer group has come on a topic, asked without joining it, and where logs end.
 
 A consumer that is never subscribed asks, not the admin's client: the admin's ends its process (a segmentation fault,
-librdkafka 2.4 to 2.16, issue 5040) where the group's coordinator moves between its question and the answer.
+librdkafka 2.4 to 2.16, issue 5040) where the group's coordinator moves between its question and the answer. Where a
+partition's leader is gone, the admin's uses a whole core until the end of the log is due, and where it comes back, it
+answers with an error for ever (FENCED_LEADER_EPOCH; both measured with librdkafka 2.16.0): with a broker lost, three
+workers' heartbeats had kept two cores busy.
 """
 
 import contextlib
-from collections.abc import Iterator
+import time
+from collections.abc import Collection, Iterator
 from typing import NamedTuple, Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -15,6 +19,8 @@ from streams.kafka.errors import Client, partitions_of, patiently
 from streams.settings import Settings
 
 HAS_MEMBERS = {KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION, KafkaError.STALE_MEMBER_EPOCH}
+ENDS_ANSWER_S = 2.0  # for the brokers to tell, all partitions together
+END_LEAST_S = 0.2  # for one partition, also when the others' leaders have used that up
 
 
 class Unread(NamedTuple):
@@ -129,3 +135,37 @@ def _committed(client: Asked, partitions: list[TopicPartition], limit_s: float) 
         return found
 
     return patiently(look, limit_s)
+
+
+class LogEnds:
+    """Where logs end, by a client of its own: a consumer's query would wait behind its fetch. Any thread may ask."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._client: Asked = Consumer(
+            {
+                **client_config(settings),
+                "group.id": f"{settings.kafka.prefix}.log-ends",  # never used: no commits, no membership
+                "isolation.level": "read_uncommitted",
+            }
+        )
+
+    def of(self, topic: str, partitions: Collection[int]) -> dict[int, int]:
+        """partition -> the end of its log; one whose leader does not answer now is left out.
+
+        Raises KafkaException: none of their leaders answers.
+        """
+        ends: dict[int, int] = {}
+        failure: KafkaException | None = None
+        deadline = time.monotonic() + ENDS_ANSWER_S
+        for left, partition in zip(range(len(partitions), 0, -1), partitions, strict=True):
+            limit_s = max(END_LEAST_S, (deadline - time.monotonic()) / left)
+            try:
+                _, end = self._client.get_watermark_offsets(TopicPartition(topic, partition), timeout=limit_s)
+            except KafkaException as error:
+                failure = error
+                continue
+            if end >= 0:  # a broker that has just begun answers -1
+                ends[partition] = end
+        if failure is not None and not ends:
+            raise failure
+        return ends

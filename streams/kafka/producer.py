@@ -43,12 +43,6 @@ def size_of(record: Outgoing) -> int:
     return len(record.key or b"") + len(record.value or b"") + headers
 
 
-def check_size(record: Outgoing) -> None:
-    """Raise RecordTooLarge for what no topic ever takes; `streams.kafka.topic_limits` knows what each of them takes."""
-    if (size := size_of(record)) > MOST_BYTES:
-        raise RecordTooLarge(f"a record for {record.topic} may have {MOST_BYTES} bytes, headers included: got {size}")
-
-
 class RecordProducer(Protocol):
     """Writes records. A future resolves when the broker has the record, and only then may its cause be committed."""
 

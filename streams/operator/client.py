@@ -69,7 +69,10 @@ class RequestClient:
         open_follower: OpenFollower = follow_results,
         clock_ms: Callable[[], int] = now_ms,
     ) -> None:
-        self._settings, self._producer, self._open, self._clock_ms = settings, producer, open_follower, clock_ms
+        self._settings = settings
+        self._producer = producer
+        self._open = open_follower
+        self._clock_ms = clock_ms
         self._since_ms = clock_ms() - SKEW_MS
         self._arrived = threading.Condition()
         self._results: dict[str, Result] = {}

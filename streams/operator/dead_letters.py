@@ -1,4 +1,4 @@
-"""Dead letters: what the error headers of a dlq record tell, and the record that tries it again.
+"""Dead letters: what lies on the dlq, what became of their requests, and trying them again.
 
 A request that has ended is dead everywhere, so its record alone would be dropped: its request is sent to `prompts`
 again under a new id, ID-redrive-N.
@@ -6,16 +6,21 @@ again under a new id, ID-redrive-N.
 
 import json
 import re
-from collections.abc import Mapping
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from schemas.errors import InvalidRecord, PochadeError
 from schemas.messages import ClassifiedRequest, GenerateJob, GenerateRequest, ImageGenerated, Outcome, Status
 from schemas.record import Headers, Incoming, Outgoing
-from schemas.topics import CLASSIFIED, IMAGES, OUTCOMES, PROMPTS
-from streams.codec.avro import decode, encode
-from streams.codec.poison import ERROR
+from schemas.topics import CLASSIFIED, DLQ, IMAGES, OUTCOMES, PROMPTS, RESULTS
+from streams.codec.avro import decode, decode_result, encode
+from streams.codec.headers import ERROR
+from streams.kafka import snapshot
+from streams.kafka.consumer import now_ms
+from streams.settings import Settings
 
 REDRIVEN = "pochade_redriven"
 SUFFIX = re.compile(r"-redrive-\d+$")
@@ -73,6 +78,23 @@ def letter_of(record: Incoming) -> Letter:
 def _count(headers: Headers) -> int:
     text = headers.get(REDRIVEN, b"0")
     return int(text) if re.fullmatch(rb"\d{1,9}", text) else 0
+
+
+def letters(settings: Settings, since_ms: int, error: str | None = None) -> list[Letter]:
+    """The letters of the last `since_ms` milliseconds, of one error class or all, the oldest first."""
+    found = [letter_of(record) for record in snapshot.past(settings, [DLQ], since_ms=max(1, now_ms() - since_ms))]
+    found.sort(key=lambda letter: letter.record.timestamp_ms)
+    return [letter for letter in found if error is None or letter.error == error]
+
+
+def ended(settings: Settings, bases: set[str]) -> dict[str, str]:
+    """The ids of these requests, and of their redrives, that have a result -> its status."""
+
+    def is_theirs(key: bytes | None) -> bool:
+        return base_id((key or b"").decode(errors="replace")) in bases
+
+    records = snapshot.past(settings, [RESULTS], keep=lambda record: is_theirs(record.key))
+    return {(r.key or b"").decode(errors="replace"): str(decode_result(r.value).status) for r in records}
 
 
 def again(letter: Letter, ended: Mapping[str, str]) -> Outgoing:
@@ -150,3 +172,26 @@ def _request_in(letter: Letter) -> GenerateRequest | None:
     except InvalidRecord:
         pass  # broken bytes hold no request
     return None
+
+
+def redriven(
+    letters: Iterable[Letter], ended: Mapping[str, str], send: Callable[[Outgoing], object] | None, rate: float
+) -> Iterator[dict[str, Any]]:
+    """A row a letter: where it went, or why not. `send` None: nothing is sent. `rate` is in records a second."""
+    sent: set[tuple[str, bytes | None]] = set()
+    begun_s = time.monotonic()
+    for number, letter in enumerate(letters):
+        try:
+            record = again(letter, ended)
+            if (record.topic, record.key) in sent and letter.request_id in ended:
+                raise NothingToDo("the same request as a letter before")
+        except (NotRedrivable, NothingToDo) as reason:
+            is_refused = isinstance(reason, NotRedrivable)
+            yield {"position": letter.position, "sent": False, "to": None, "reason": str(reason), "refused": is_refused}
+            continue
+        sent.add((record.topic, record.key))
+        if send is not None:
+            threading.Event().wait(max(0.0, begun_s + number / rate - time.monotonic()))
+            send(record)
+        key = (record.key or b"").decode(errors="replace")
+        yield {"position": letter.position, "sent": send is not None, "to": record.topic, "request_id": key}

@@ -5,38 +5,32 @@ import pathlib
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+
 from schemas.errors import PochadeError
 from schemas.messages import Heartbeat, Plan
 from schemas.record import Incoming
-from schemas.topics import DLQ, FLEET, PLAN, RESULTS, TABLE
+from schemas.topics import DLQ, FLEET, PLAN, RESULTS, TABLE, full_name
 from streams.broker import probe
-from streams.catalogs.catalog_file import missing_models, read_catalog
+from streams.catalogs import missing_models, read_catalog
 from streams.codec.avro import decode
 from streams.control.tail import ControlLog, newest
-from streams.kafka import clients, groups, snapshot
+from streams.kafka import groups, snapshot
+from streams.kafka.clients import ANSWER_LIMIT_S, check_properties, client_config
 from streams.kafka.consumer import now_ms
 from streams.kafka.lease import KafkaLease
-from streams.kafka.librdkafka import check_properties
+from streams.kafka.offsets import unread
 from streams.operator import checks, cluster
-from streams.operator.attendance import attendance
-from streams.operator.checks import Check, fail, ok, warn
-from streams.operator.cluster import Found
-from streams.operator.deployment_checks import (
-    READS,
-    check_copies,
-    check_groups,
-    check_leader,
-    check_role,
-    check_sizes,
-    check_told,
-)
-from streams.operator.topic_diff import differences, expected, variants_of
+from streams.operator.checks import READS, Attendance, Check, fail, ok, warn
+from streams.operator.cluster import Found, differences, expected, variants_of
 from streams.settings import Settings
 from streams.store.open import open_store
 
 READ_S = 15.0
 HOUR_MS = 3_600_000
 CONNECT = "pochade up, or check kafka.bootstrap_servers and, for TLS or a password, kafka.properties"
+DENIED = {KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
 
 
 def examine(settings: Settings) -> Iterator[Check]:
@@ -96,8 +90,8 @@ def _disk(name: str, folder: pathlib.Path) -> Check:
 
 
 def _broker(settings: Settings) -> Check:
-    config = clients.client_config(settings)
-    metadata = probe.probe(config, clients.ANSWER_LIMIT_S)
+    config = client_config(settings)
+    metadata = probe.probe(config, ANSWER_LIMIT_S)
     return ok("broker", f"{config['bootstrap.servers']} answers: {len(metadata.brokers)} brokers")
 
 
@@ -116,40 +110,40 @@ def _groups(settings: Settings) -> Check:
     with groups.unwarned():  # what it would warn of is this verdict
         protocol = groups.protocol(settings)
         timeouts = groups.timeouts(settings, group, protocol)
-        return check_groups(protocol, wanted_ms, timeouts, groups.why_not_joined(settings, group, RESULTS))
+        return checks.check_groups(protocol, wanted_ms, timeouts, groups.why_not_joined(settings, group, RESULTS))
 
 
 def _topics(settings: Settings, found: Mapping[str, Found]) -> Iterator[Check]:
     wanted = expected(variants_of(found), settings.kafka.jobs_partitions, settings.kafka.flow_partitions)
     yield checks.check_topics(differences(wanted, found, settings.kafka.prefix))
     yield checks.check_joined(found)
-    hidden = check_told(found)
+    hidden = checks.check_told(found)
     if hidden is None:
         yield checks.check_retention(found)
-        yield check_sizes(found)
+        yield checks.check_sizes(found)
     else:
         yield hidden
-    yield _checked("copies", lambda: check_copies(found, _brokers(settings)), "allow DESCRIBE on the cluster")
+    yield _checked("copies", lambda: checks.check_copies(found, _brokers(settings)), "allow DESCRIBE on the cluster")
     names = {*found, *(topic.name for topic in TABLE)}
     yield checks.check_denied(cluster.denied(settings, sorted(names)))
 
 
 def _brokers(settings: Settings) -> int:
-    return len(probe.probe(clients.client_config(settings), clients.ANSWER_LIMIT_S).brokers)
+    return len(probe.probe(client_config(settings), ANSWER_LIMIT_S).brokers)
 
 
 def _roles(settings: Settings, found: Mapping[str, Found]) -> Iterator[Check]:
     for role, topic in READS.items():
         if topic in found:
             do = "allow DESCRIBE on the groups PREFIX.*"
-            yield _checked(role, lambda: check_role(role, attendance(settings, role)), do)  # noqa: B023  called at once
+            yield _checked(role, lambda: checks.check_role(role, attendance(settings, role)), do)  # noqa: B023  called at once
     if PLAN in found:
         yield _checked("planner", lambda: _leader(settings), "allow READ on the group PREFIX.planner")
 
 
 def _leader(settings: Settings) -> Check:
     with contextlib.closing(KafkaLease(settings)) as lease:
-        return check_leader(lease.last_beat(), settings.planner.leader_silent_ms, now_ms())
+        return checks.check_leader(lease.last_beat(), settings.planner.leader_silent_ms, now_ms())
 
 
 def _traffic(settings: Settings, found: Mapping[str, Found]) -> Iterator[Check]:
@@ -185,3 +179,34 @@ def _beats(records: list[Incoming]) -> list[tuple[int, Heartbeat]]:
 def _plan(settings: Settings) -> Plan | None:
     with ControlLog(settings, READ_S) as log:
         return newest(log)
+
+
+def attendance(settings: Settings, role: str) -> Attendance:
+    """Who reads for a role whose group is PREFIX.ROLE, and how many records it has not committed; it is not joined.
+
+    Raises:
+        PochadeError: the cluster does not answer, or refuses to tell how far the group has come.
+    """
+    prefix = settings.kafka.prefix
+    group, topic = f"{prefix}.{role}", full_name(prefix, READS[role])
+    try:
+        spans = unread(settings, topic, group)
+    except KafkaException as failure:
+        raise PochadeError(
+            f"cannot see how far {group} has come on {topic}: {failure.args[0].str()}; grant DESCRIBE on both"
+        ) from None
+    return Attendance(_members(settings, group), sum(span.end - span.start for span in spans.values()))
+
+
+def _members(settings: Settings, group: str) -> int | None:
+    client = AdminClient(client_config(settings))  # must live until the answer is here
+    future = client.describe_consumer_groups([group], request_timeout=ANSWER_LIMIT_S)[group]
+    try:
+        return len(future.result(2 * ANSWER_LIMIT_S).members)
+    except KafkaException as failure:
+        error = failure.args[0]
+        if error.code() in DENIED:
+            return None
+        if error.code() == KafkaError.GROUP_ID_NOT_FOUND:
+            return 0
+        raise PochadeError(f"cannot see the members of {group}: {error.str()}") from None

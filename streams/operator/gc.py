@@ -3,12 +3,15 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from schemas.errors import InvalidRecord
+from schemas.errors import InvalidRecord, PochadeError
 from schemas.messages import ImageGenerated
 from schemas.record import Incoming
-from schemas.topics import RESULTS
+from schemas.topics import IMAGES, RESULTS
 from streams.codec.avro import decode, decode_result
+from streams.kafka import snapshot
+from streams.operator import cluster
 from streams.operator.explain import steps_of
+from streams.settings import Settings
 from streams.store.port import Stored
 
 ORPHAN_MS = 3_600_000  # younger pictures may belong to a request whose records are still being written
@@ -56,6 +59,33 @@ class Mentions:
         """The URIs that may still be asked for."""
         unended = (uris for request, uris in self._by_images.items() if request not in self._ended)
         return self._by_results.union(*unended)
+
+
+def needed(settings: Settings) -> tuple[set[str], float]:
+    """URIs that are still named, and how far back (ms) the results that name them reach.
+
+    All deployments of the cluster are asked, since they share the store.
+
+    Raises:
+        PochadeError: the cluster cannot be read, or holds records that this version cannot read.
+    """
+    mentions = Mentions()
+
+    def add(record: Incoming) -> bool:
+        mentions.add(record)
+        return False
+
+    kept_ms = []
+    for deployment in cluster.deployments(settings):  # such as demos
+        kept_ms += [found.retention_ms for name, found in cluster.topics(deployment).items() if name == RESULTS]
+        for topic in (IMAGES, RESULTS):  # in this order: whose result is there now was in work before
+            snapshot.past(deployment, [topic], keep=add)
+    if mentions.unreadable:
+        raise PochadeError(
+            f"{mentions.unreadable} records of images and results cannot be read, so orphans cannot be told: upgrade "
+            "this command to the version of the roles, or run it without --orphans"
+        )
+    return mentions.needed(), min(kept_ms, default=0.0)
 
 
 def choose(

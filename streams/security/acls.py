@@ -1,13 +1,26 @@
-"""Rights of least privilege for each role and client, from `schemas/access.py`: as rows, or as commands."""
+"""Rights of least privilege for each role and client, from `schemas/access.py`: as rows, as commands, or created."""
 
+import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
 from schemas.access import ALL, GROUPS, JOBS, OPERATOR, SEES_LIMITS, TRANSACTIONS, WHO, read_by, written_by
 from schemas.errors import PochadeError, Unknown
 from schemas.topics import full_name
+from streams.kafka.clients import ANSWER_LIMIT_S, client_config
+from streams.settings import Settings
 
 CLUSTER_NAME = "kafka-cluster"  # Kafka's own name for the one resource of its kind
 DOCTOR_TOPICS = "doctor-"  # `pochade doctor` makes one for a moment, to ask the brokers' time
@@ -20,6 +33,14 @@ class Resource(StrEnum):
     GROUP = "group"
     TRANSACTIONAL_ID = "transactional-id"
     CLUSTER = "cluster"
+
+
+KINDS = {
+    Resource.TOPIC: ResourceType.TOPIC,
+    Resource.GROUP: ResourceType.GROUP,
+    Resource.TRANSACTIONAL_ID: ResourceType.TRANSACTIONAL_ID,
+    Resource.CLUSTER: ResourceType.BROKER,  # the same number
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,3 +130,37 @@ def commands(rows: Sequence[Acl], bootstrap: str) -> list[str]:
             words += ["--resource-pattern-type", pattern]
         told.append(shlex.join(words))
     return told
+
+
+def create_acls(settings: Settings, rows: Sequence[Acl]) -> int:
+    """Create these on the cluster as the user of the settings; those that exist stay. How many there are of them then.
+
+    Raises:
+        PochadeError: the cluster refuses, mostly because this user may not ALTER it.
+    """
+    # once each: several roles may share a user
+    bindings = list(dict.fromkeys(binding for row in rows for binding in _bindings(row)))
+    client = AdminClient(client_config(settings))  # must live until the answers are here
+    for future in client.create_acls(bindings, request_timeout=ANSWER_LIMIT_S).values():
+        try:
+            future.result(2 * ANSWER_LIMIT_S)
+        except KafkaException as failure:
+            raise PochadeError(
+                f"the cluster refused to create an ACL: {failure.args[0].str()}. It needs an authorizer "
+                "(authorizer.class.name), and this user ALTER on the cluster, or to be among super.users"
+            ) from None
+    return len(bindings)
+
+
+def _bindings(row: Acl) -> list[AclBinding]:
+    pattern = ResourcePatternType[row.pattern.upper()]
+    return [
+        AclBinding(
+            KINDS[row.resource], row.name, pattern, row.principal, "*", _operation(name), AclPermissionType.ALLOW
+        )
+        for name in row.operations
+    ]
+
+
+def _operation(name: str) -> AclOperation:
+    return AclOperation[re.sub("(?<=[a-z])(?=[A-Z])", "_", name).upper()]  # AlterConfigs -> ALTER_CONFIGS

@@ -25,7 +25,8 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka ha
     def __init__(self, oidc: Oidc) -> None:
         self._oidc = oidc
         self._tls = trusting(oidc.ca_file, oidc.ca_pem, "https.ca.location")
-        self._token, self._until_s = "", 0.0
+        self._token = ""
+        self._until_s = 0.0
         self._fetching: asyncio.Lock | None = None  # of the loop that asks first
 
     async def token(self) -> str:

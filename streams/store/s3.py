@@ -27,7 +27,8 @@ class S3ImageStore:
     """`s3://BUCKET/PREFIX/KEY` URIs."""
 
     def __init__(self, client: Any, bucket: str, prefix: str) -> None:
-        self._client, self._bucket = client, bucket
+        self._client = client
+        self._bucket = bucket
         self._prefix = f"{prefix}/" if prefix else ""
 
     @classmethod

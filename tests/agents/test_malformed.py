@@ -37,7 +37,7 @@ from schemas.messages import (
 from schemas.record import Incoming
 from schemas.topics import CLASSIFIED, DLQ, IMAGES, OUTCOMES, PLAN_KEY, RESULTS
 from streams.codec.avro import decode, encode
-from streams.codec.poison import ERROR
+from streams.codec.headers import ERROR
 from streams.kafka.consumer import now_ms
 from streams.kafka.memory import LeaseBoard, MemoryLease, MemoryRecordProducer
 from streams.kafka.producer import MOST_BYTES, size_of

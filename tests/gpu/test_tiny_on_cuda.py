@@ -12,7 +12,7 @@ from planner.catalog.entries import Loading
 from planner.catalog.options import settle
 from planner.catalog.parse import Variant
 from schemas.messages import PaintOptions
-from streams.catalogs import catalogs
+from streams import catalogs
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no CUDA device here")
 

@@ -25,3 +25,10 @@ def on(cluster: BrokerCluster, home: pathlib.Path) -> Settings:
     """Settings of a deployment of its own on a cluster, with `home` for what it stores."""
     kafka = {"bootstrap_servers": cluster.bootstrap, "prefix": f"t-{uuid.uuid4().hex[:12]}"}
     return load({"home": home, "kafka": {**kafka, "session_timeout_ms": 3000}})
+
+
+def leader_of(cluster: BrokerCluster, topic: str, partition: int) -> int:
+    """The node that leads a partition (full name of its topic)."""
+    leader = cluster.leaders()[topic, partition]
+    assert leader >= 0, f"nobody leads partition {partition} of {topic} now"
+    return leader

@@ -10,7 +10,6 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from streams.broker import embedded, java, record
-from streams.broker import jars as broker_jars
 from streams.kafka import clients
 from streams.kafka.producer import KafkaRecordProducer
 from streams.settings import Settings, load
@@ -32,12 +31,12 @@ def only_our_settings() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def new_home(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], pathlib.Path]:
     """Makes empty homes that share the project's jars, so that only the first test run fetches them."""
-    with contextlib.suppress(broker_jars.JavaMissing), record.locked(PROJECT_KAFKA):
+    with contextlib.suppress(java.JavaMissing), record.locked(PROJECT_KAFKA):
         java.prepare(PROJECT_KAFKA, print)
 
     def make() -> pathlib.Path:
         home = tmp_path_factory.mktemp("home")
-        jars = broker_jars.folder(PROJECT_KAFKA)
+        jars = java.jars_folder(PROJECT_KAFKA)
         (home / "kafka").mkdir()
         (home / "kafka" / jars.name).symlink_to(jars)
         return home

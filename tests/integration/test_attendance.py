@@ -9,8 +9,8 @@ from schemas import topics
 from schemas.record import Outgoing
 from streams.kafka.groups import member_config
 from streams.kafka.producer import KafkaRecordProducer, send_all
-from streams.operator.attendance import attendance
-from streams.operator.deployment_checks import Attendance
+from streams.operator.checks import Attendance
+from streams.operator.doctor import attendance
 from streams.settings import Settings
 from tests.integration.waiting import poll_until
 

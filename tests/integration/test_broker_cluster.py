@@ -19,7 +19,7 @@ from streams.kafka.clients import client_config, create_topics, topic_name
 from streams.kafka.producer import KafkaRecordProducer
 from streams.settings import Settings
 from tests.builders import a_request, an_outcome
-from tests.integration.clusters import on, running_cluster
+from tests.integration.clusters import leader_of, on, running_cluster
 from tests.integration.waiting import poll_until
 from tests.patience import PATIENCE_S
 
@@ -51,7 +51,7 @@ def test_every_topic_has_three_copies_two_of_which_must_hold_a_record(
     assert {len(part.replicas) for name in names for part in found[name].partitions.values()} == {3}
     asked = client.describe_configs([ConfigResource(ResourceType.TOPIC, name) for name in names])
     assert {answer.result(PATIENCE_S)["min.insync.replicas"].value for answer in asked.values()} == {"2"}
-    assert cluster.leader_of(topic_name(deployment, OUTCOMES), 0) in cluster.nodes
+    assert leader_of(cluster, topic_name(deployment, OUTCOMES), 0) in cluster.nodes
     assert cluster.controller() in cluster.nodes
 
 
@@ -65,7 +65,7 @@ def test_a_broker_that_is_killed_costs_no_request_and_doubles_none(
         ids = [f"r-{number}" for number in range(REQUESTS)]
         ask(producer, ids[:BEFORE])
         poll_until(lambda: ended(deployment) == BEFORE, "the results of before")
-        victim = cluster.leader_of(topic_name(deployment, RESULTS), 0)
+        victim = leader_of(cluster, topic_name(deployment, RESULTS), 0)
         cluster.kill(victim)
         ask(producer, ids)  # those of before said again, as a role that died says them again
         poll_until(lambda: ended(deployment) >= REQUESTS, "the results of all")

@@ -23,8 +23,7 @@ from schemas.errors import PochadeError
 from streams.broker import probe
 from streams.security import acls
 from streams.security.access_check import AccessDenied, check_access
-from streams.security.acl_admin import create_acls
-from streams.security.acls import principals
+from streams.security.acls import create_acls, principals
 from tests.certificates import Authority
 from tests.integration.conftest import PROJECT_KAFKA
 from tests.integration.secure_broker import ADMIN, ADMIN_PASSWORD, SecureBroker

@@ -15,8 +15,7 @@ from streams.cli import main
 from streams.codec.avro import encode
 from streams.kafka.consumer import now_ms
 from streams.kafka.producer import KafkaRecordProducer, send_all
-from streams.kafka.snapshot import past
-from streams.kafka.window import between
+from streams.kafka.snapshot import between, past
 from streams.settings import Settings
 from tests.integration.markers import end_with_markers
 from tests.integration.waiting import poll_until

@@ -7,7 +7,6 @@ import subprocess
 import uuid
 from collections.abc import Iterator, Mapping
 
-from streams.broker import jars as broker_jars
 from streams.broker import java as broker_java
 from streams.broker import probe
 from streams.broker.config import HOST, KAFKA_VERSION, free_ports, render
@@ -66,7 +65,7 @@ def kafka(
     }
     (home / "server.properties").write_text(render(properties | dict(more or {})))
     (home / "log4j2.properties").write_text((ROOT / "infra" / "kafka" / "log4j2.properties").read_text())
-    java, where = broker_jars.java(), jars(version)
+    java, where = broker_java.find_java(), jars(version)
     settings = str(home / "server.properties")
     cluster = ["format", "--cluster-id", uuid.uuid4().hex[:22], "-c", settings]
     subprocess.run(

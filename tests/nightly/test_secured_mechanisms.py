@@ -8,8 +8,7 @@ import pytest
 
 from schemas.access import ROLES, WHO
 from streams.security import acls
-from streams.security.acl_admin import create_acls
-from streams.security.acls import principals
+from streams.security.acls import create_acls, principals
 from tests.integration.conftest import PROJECT_KAFKA
 from tests.integration.secure_broker import ADMIN, ADMIN_PASSWORD, SecureBroker
 from tests.integration.secured_deployment import PREFIX, Deployment

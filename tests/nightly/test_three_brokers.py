@@ -20,12 +20,12 @@ from streams.codec.avro import encode
 from streams.kafka import snapshot
 from streams.kafka.clients import client_config, create_topics, topic_name
 from streams.kafka.consumer import now_ms
-from streams.kafka.log_ends import LogEnds
+from streams.kafka.offsets import LogEnds
 from streams.kafka.producer import KafkaRecordProducer, send_all
 from streams.settings import Settings
 from tests.builders import an_outcome
 from tests.chaos.running import chaos, told
-from tests.integration.clusters import on, running_cluster
+from tests.integration.clusters import leader_of, on, running_cluster
 from tests.integration.waiting import poll_until
 from tests.patience import PATIENCE_S
 
@@ -73,7 +73,7 @@ class Freezing(threading.Thread):
             self.over.set()
 
     def _freeze(self) -> None:
-        node = self._cluster.leader_of(self._topic, self._dice.randrange(FLOW_PARTITIONS))
+        node = leader_of(self._cluster, self._topic, self._dice.randrange(FLOW_PARTITIONS))
         self._cluster.freeze(node)
         try:
             time.sleep(self._dice.uniform(4, 8))
@@ -150,7 +150,7 @@ def test_records_go_to_the_new_leader_within_seconds_of_the_old_one_freezing(
 
     producer = KafkaRecordProducer(deployment)
     send(0)
-    frozen = cluster.leader_of(topic_name(deployment, OUTCOMES), 0)
+    frozen = leader_of(cluster, topic_name(deployment, OUTCOMES), 0)
     cluster.freeze(frozen)
     begun_s = time.monotonic()
     try:

@@ -13,7 +13,7 @@ from planner.catalog import parse as catalog
 from planner.catalog import profile
 from planner.observation import text as observation_text
 from planner.serving.hardness import InvalidReference, Reference
-from streams.catalogs.shipped import INFRA
+from streams.shipped import INFRA
 from tests.builders import an_observation
 from tests.malformed import DEEP, JSON, fuzz, told
 from tests.paths import ROOT

@@ -20,8 +20,7 @@ from schemas.errors import InvalidRecord
 from schemas.messages import ClassifiedRequest, Outcome, Result, Status
 from schemas.record import Incoming
 from streams.codec.avro import decode, encode
-from streams.codec.headers import DEADLINE
-from streams.codec.poison import ERROR
+from streams.codec.headers import DEADLINE, ERROR
 from streams.kafka import partitioner
 from streams.settings import Settings, load
 from tests.builders import NOW_MS, a_classified, a_request, an_outcome

@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 
 from schemas.errors import PochadeError
 from streams.cli import main
-from streams.kafka.librdkafka import check_properties
+from streams.kafka.clients import check_properties
 from streams.provenance import HIDDEN, origins
 from streams.settings import load
 

@@ -14,7 +14,7 @@ from agents.lab.training.ledger import Ledger
 from agents.lab.training.plan import steps_of
 from agents.lab.training.recipe import copy_parts, recipe
 from schemas.errors import PochadeError
-from streams.catalogs.shipped import MODELS
+from streams.shipped import MODELS
 
 
 class Reporter(Watcher, Protocol):

@@ -11,7 +11,7 @@ from types import TracebackType
 from planner.catalog.parse import Variant
 from schemas.errors import PochadeError
 from schemas.messages import GenerateRequest
-from streams.catalogs.shipped import INFRA
+from streams.shipped import INFRA
 
 
 class BareLoop:

@@ -8,7 +8,7 @@ from replay.bench.environment.traffic import write
 from schemas.messages import Cascade, Plan, Route
 from schemas.record import Outgoing
 from schemas.topics import PLAN, PLAN_KEY
-from streams.catalogs.catalog_file import text_of
+from streams.catalogs import text_of
 from streams.codec.avro import encode
 from streams.kafka.consumer import now_ms
 from streams.settings import Settings

@@ -20,7 +20,7 @@ from replay.local.deployment import child_environment, child_options
 from replay.local.processes import Child, role_process, spawn
 from replay.local.supervisor import STOP_S
 from schemas.errors import PochadeError
-from streams.broker import embedded, jars, java, record
+from streams.broker import embedded, java, record
 from streams.kafka import clients
 from streams.settings import Settings, load
 
@@ -123,10 +123,10 @@ def open_site(settings: Settings) -> Iterator[Site]:
 
 
 def _share_jars(there: pathlib.Path, here: pathlib.Path) -> None:
-    with contextlib.suppress(jars.JavaMissing), record.locked(there):
+    with contextlib.suppress(java.JavaMissing), record.locked(there):
         java.prepare(there, lambda _: None)
         here.mkdir(parents=True)
-        (here / jars.folder(there).name).symlink_to(jars.folder(there))
+        (here / java.jars_folder(there).name).symlink_to(java.jars_folder(there))
 
 
 def described(parameters: Mapping[str, Any]) -> dict[str, Any]:

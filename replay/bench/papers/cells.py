@@ -16,7 +16,7 @@ from replay.simulation.run import Ran
 from replay.simulation.setup import Outage, Setup, Timing
 from replay.traces import Trace
 from schemas.messages import Plan
-from streams.catalogs.simulated import load
+from streams.catalogs import measured
 
 REUSE = "+reuse"  # behind a catalog's name: its reuse levels stand in for its variants
 Parameters = tuple[tuple[str, float], ...]
@@ -116,7 +116,7 @@ def setup_of(cell: Cell) -> Setup:
 @lru_cache(maxsize=32)
 def catalog_of(name: str) -> Catalog:
     """A catalog that ships; with REUSE behind its name, as `with_reuse` makes it."""
-    return with_reuse(load(name.removesuffix(REUSE))) if name.endswith(REUSE) else load(name)
+    return with_reuse(measured(name.removesuffix(REUSE))) if name.endswith(REUSE) else measured(name)
 
 
 def with_reuse(catalog: Catalog) -> Catalog:

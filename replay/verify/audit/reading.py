@@ -27,8 +27,7 @@ from schemas.topics import (
 from streams.kafka.clients import own_topics
 from streams.kafka.consumer import now_ms
 from streams.kafka.offsets import positions
-from streams.operator.gc import ORPHAN_MS, choose
-from streams.operator.mentioned import needed
+from streams.operator.gc import ORPHAN_MS, choose, needed
 from streams.settings import Settings
 from streams.store.open import open_store
 

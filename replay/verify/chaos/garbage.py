@@ -3,8 +3,7 @@
 import math
 
 from streams.kafka.consumer import now_ms
-from streams.operator.gc import choose
-from streams.operator.mentioned import needed
+from streams.operator.gc import choose, needed
 from streams.settings import Settings
 from streams.store.open import open_store
 

@@ -10,7 +10,7 @@ from planner.policies import JUDGES_ALL
 from replay.local.deployment import own_deployment
 from replay.local.processes import RoleProcess, role_process
 from replay.verify.chaos.launching import stallable
-from streams.broker import jars as broker_jars
+from streams.broker import java
 from streams.broker.embedded import kafka_home
 from streams.settings import Settings
 
@@ -97,7 +97,7 @@ def on_cluster(own: Settings, bootstrap: str) -> Settings:
 
 def share_jars(settings: Settings, own: Settings) -> None:
     """Kafka's jars of the usual home, if they are there, so that they are not fetched again."""
-    jars, wanted = broker_jars.folder(kafka_home(settings)), kafka_home(own)
+    jars, wanted = java.jars_folder(kafka_home(settings)), kafka_home(own)
     wanted.mkdir(parents=True, exist_ok=True)
     link = wanted / jars.name
     if jars.is_dir() and not link.exists():

@@ -27,7 +27,7 @@ from replay.verify.chaos.world import World
 from schemas.topics import IMAGES
 from streams.broker.cluster import BrokerCluster
 from streams.broker.embedded import kafka_home
-from streams.catalogs.simulated import load
+from streams.catalogs import measured
 from streams.kafka.consumer import Follower
 from streams.kafka.producer import KafkaRecordProducer
 from streams.operator.client import RequestClient
@@ -80,7 +80,7 @@ class ChaosRun:
             stack.callback(producer.close)
             client = stack.enter_context(RequestClient(self.settings, producer))
             world = World(self._hosted, client, producer, self._cluster)
-            world.start(stack, sorted(load(self.settings.catalog, self.settings.published).variants))
+            world.start(stack, sorted(measured(self.settings.catalog, self.settings.published).variants))
             world.painting = self._hosted.ready.serving
             self._hosted.warm_up(client, f"warm-up-{self._name}", self._options.seed)
             driver = Driver(self._due, world.submit, epoch_ms)

@@ -13,7 +13,7 @@ from schemas.messages import ClassifiedRequest, Outcome, Status
 from schemas.record import Incoming, Outgoing
 from schemas.topics import CLASSIFIED, DAY_MS, DLQ, OUTCOMES
 from streams.kafka.consumer import now_ms
-from streams.kafka.producer import check_size
+from streams.kafka.topic_limits import TopicLimits
 from streams.settings import Requests
 from tests.agents.stubs import a_record, read, topics_of
 from tests.builders import a_catalog, a_request
@@ -82,8 +82,8 @@ def test_a_refused_prompt_of_a_megabyte_leaves_records_that_can_be_written(class
     outcome, kept = served(classifier, a_record(key=b"big", value=value))
     said = read(outcome, Outcome)
     assert (said.status, said.request_id, said.request.prompt) == (Status.REJECTED, "big", "x" * 100)
-    check_size(outcome)
-    check_size(kept)
+    TopicLimits().check(outcome)
+    TopicLimits().check(kept)
     assert value.startswith(kept.value or b"-")
     assert kept.headers["pochade_error_cut_from_bytes"] == str(len(value)).encode()
 

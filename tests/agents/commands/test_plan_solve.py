@@ -16,7 +16,7 @@ from agents.planner.report import Task, report
 from agents.planner.report import solved as solved_task
 from planner.observation.observation import Observation
 from planner.policies import POLICIES
-from streams.catalogs import catalogs
+from streams import catalogs
 from streams.settings import load
 from tests.builders import NOW_MS
 from tests.paths import PUBLISHED

@@ -9,8 +9,8 @@ from click.testing import CliRunner, Result
 
 from agents.commands.profile import profile
 from planner.catalog.profile import parse
-from streams.catalogs.shipped import INFRA
 from streams.cli import LazySettings
+from streams.shipped import INFRA
 
 FOLDER = INFRA / "profiles"
 

@@ -16,7 +16,7 @@ from agents.lab.training.ledger import Ledger
 from agents.lab.training.plan import TARGETS, Folders
 from schemas.errors import PochadeError
 from streams import cli
-from streams.catalogs.shipped import MODELS
+from streams.shipped import MODELS
 from tests.patience import PATIENCE_S
 
 Call = dict[str, Any]

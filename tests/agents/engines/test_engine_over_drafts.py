@@ -19,7 +19,7 @@ from planner.catalog.options import Settled, settle
 from planner.catalog.parse import Variant
 from schemas.ids import paint_over_seed
 from schemas.messages import PaintOptions
-from streams.catalogs import catalogs
+from streams import catalogs
 
 PROMPTS = ("a red heart above a blue star", "a green tree")
 SAME = 2  # of 255: rounding of the last bit differs with the batch

@@ -14,7 +14,7 @@ from planner.catalog.entries import Loading
 from planner.catalog.options import settle
 from planner.catalog.parse import Variant
 from schemas.messages import PaintOptions
-from streams.catalogs import catalogs
+from streams import catalogs
 
 UNET = "models/{}/unet/diffusion_pytorch_model.safetensors"
 

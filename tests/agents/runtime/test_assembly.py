@@ -11,7 +11,7 @@ from agents.classifier import judges
 from agents.discriminator import scorers
 from agents.runtime import assembly, views
 from agents.runtime.assembly import needs_torch
-from streams.catalogs import catalogs
+from streams import catalogs
 from streams.health import Health
 from streams.kafka.memory import MemoryRecordProducer
 from streams.settings import load

@@ -9,7 +9,6 @@ from agents.runtime.records import buried, event_record, job_record, outcome_rec
 from planner.serving.outcomes import step_of
 from schemas.messages import Event, GenerateJob, Outcome
 from schemas.topics import DLQ, EVENTS, OUTCOMES, RESULTS, jobs_topic
-from streams.kafka.producer import check_size
 from streams.kafka.topic_limits import TopicLimits
 from tests.agents.stubs import a_record, read
 from tests.builders import NOW_MS, a_classified, a_job, a_request, an_image, an_outcome
@@ -58,7 +57,7 @@ def test_a_refused_record_is_answered_and_kept_untouched() -> None:
 
 def test_a_record_as_large_as_a_topic_takes_can_still_be_kept() -> None:
     kept = buried(a_record(value=b"x" * 1_048_000), error=ValueError("no" * 5000), role="ledger", request_id="r-1")
-    check_size(kept)
+    TopicLimits().check(kept)
     assert len(kept.value or b"") > 900_000
     assert kept.headers["pochade_error_cut_from_bytes"] == b"1048000"
 
@@ -67,7 +66,7 @@ def test_an_outcome_too_long_to_be_written_keeps_how_it_ended_and_its_pictures()
     classified = a_classified(a_request(tenant="x" * 600_000))
     outcome = an_outcome(request=classified.request, classified=classified, path=(step_of(an_image(), None, None),))
     record = outcome_record(outcome, {"h": b"x" * 900_000}, NOW_MS)
-    check_size(record)
+    TopicLimits().check(record)
     said = read(record, Outcome)
     assert (said.status, said.path, said.request, said.classified) == (outcome.status, outcome.path, None, None)
 
@@ -77,7 +76,7 @@ def test_a_record_under_a_key_of_any_size_is_kept(size: int) -> None:
     record = a_record(value=b"raw", key=b"k" * size, headers={"h": b"x" * 500_000})
     written = refused(record, an_outcome(request_id="k" * size), ValueError("no"), NOW_MS)
     for each in written:
-        check_size(each)
+        TopicLimits().check(each)
     assert (written[-1].topic, written[-1].value) == (DLQ, b"raw")
 
 

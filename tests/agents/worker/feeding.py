@@ -12,7 +12,7 @@ from schemas.messages import ClassifiedRequest, GenerateRequest
 from schemas.record import Incoming, Outgoing
 from schemas.topics import DLQ, EVENTS, OUTCOMES
 from streams.codec.avro import decode, encode
-from streams.codec.poison import ERROR
+from streams.codec.headers import ERROR
 from streams.faust.host import AgentHost, StreamLogic
 from streams.kafka.consumer import now_ms
 from streams.kafka.memory import MemoryRecordProducer

@@ -14,7 +14,7 @@ from schemas.ids import seed_of
 from schemas.messages import Event, GenerateJob, ImageGenerated, Outcome, PaintOptions, Status
 from schemas.topics import DLQ, EVENTS, IMAGES, OUTCOMES, jobs_topic
 from streams.kafka.consumer import now_ms
-from streams.kafka.producer import check_size
+from streams.kafka.topic_limits import TopicLimits
 from streams.store.port import MemoryImageStore, StoreUnavailable
 from tests.agents.stubs import StubEngine, a_record, read, topics_of
 from tests.builders import a_classified, a_job, a_request, a_variant, an_image
@@ -207,7 +207,7 @@ def test_a_picture_whose_record_no_topic_takes_ends_its_request() -> None:
         huge = taken("huge", tenant="x" * size)
         written = studio.painter.answer([huge, taken("b")])
         for record in written:
-            check_size(record)
+            TopicLimits().check(record)
         assert {record.key for record in written} >= {b"huge", b"b"}
         assert written[-1].topic == IMAGES
     assert topics_of(written) == [OUTCOMES, DLQ, IMAGES]
@@ -215,5 +215,5 @@ def test_a_picture_whose_record_no_topic_takes_ends_its_request() -> None:
 
 def test_a_large_request_that_comes_too_late_expires_like_any_other() -> None:
     (written,) = Studio().painter.answer([taken("r-1", tenant="x" * 600_000, deadline_ms=5)])
-    check_size(written)
+    TopicLimits().check(written)
     assert read(written, Outcome).status is Status.EXPIRED

@@ -21,7 +21,7 @@ from planner.catalog.published import (
     with_published,
 )
 from schemas.errors import Unknown
-from streams.catalogs.published_files import texts_of
+from streams.catalogs import published_texts
 from tests.builders import a_catalog
 from tests.paths import CATALOGS, PUBLISHED
 
@@ -71,7 +71,7 @@ def test_an_unknown_kind_of_file_names_the_known_ones() -> None:
 @pytest.mark.parametrize("name", ["diffserve-sdturbo", "diffserve-sdxs", "diffserve-sdxlltn"])
 def test_what_ships_is_what_the_published_files_of_a_cascade_hold(name: str) -> None:
     catalog = shipped(name)
-    full = with_published(catalog, texts_of(PUBLISHED, catalog.published, catalog.name))
+    full = with_published(catalog, published_texts(PUBLISHED, catalog.published, catalog.name))
     assert full.variants == catalog.variants
     assert full.discriminators == catalog.discriminators
 
@@ -79,7 +79,7 @@ def test_what_ships_is_what_the_published_files_of_a_cascade_hold(name: str) -> 
 @needs_files
 def test_the_rows_that_ship_are_those_of_the_published_table_that_no_other_beats() -> None:
     catalog = shipped("hadis-l40s")
-    full = with_published(catalog, texts_of(PUBLISHED, catalog.published, catalog.name))
+    full = with_published(catalog, published_texts(PUBLISHED, catalog.published, catalog.name))
     assert len(full.pair_rows) == 726
     assert front(full.pair_rows) == front(catalog.pair_rows)
     assert len(front(catalog.pair_rows)) == len(catalog.pair_rows) == 46

@@ -8,7 +8,7 @@ import pytest
 from planner.control.format import counted, number, rate
 from planner.observation.observation import Observation
 from planner.policies import POLICIES, named
-from streams.catalogs import catalogs
+from streams import catalogs
 from tests.builders import NOW_MS, a_worker
 
 

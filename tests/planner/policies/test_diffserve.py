@@ -7,7 +7,7 @@ from planner.observation.deferral import SeenDeferral
 from planner.observation.observation import Observation, Queue
 from planner.policies import Draft
 from planner.policies.diffserve import plan
-from streams.catalogs import catalogs
+from streams import catalogs
 from tests.builders import a_catalog, a_discriminator, a_worker
 from tests.planner.policies.cascades import a_fine_catalog, counts, planned, seen
 

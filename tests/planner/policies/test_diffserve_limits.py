@@ -13,7 +13,7 @@ from planner.observation.observation import Observation, Queue, Served
 from planner.policies import Draft, InvalidParameter
 from planner.policies.diffserve import plan
 from schemas.errors import Unknown
-from streams.catalogs import catalogs
+from streams import catalogs
 from tests.planner.policies.cascades import a_fine_catalog, counts, planned, seen
 
 

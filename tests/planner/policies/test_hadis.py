@@ -11,7 +11,7 @@ from planner.observation.observation import Observation, Queue
 from planner.policies import Draft, InvalidParameter
 from planner.policies.hadis import plan
 from schemas.errors import Unknown
-from streams.catalogs import catalogs
+from streams import catalogs
 from tests.builders import a_worker
 from tests.paths import PUBLISHED
 from tests.planner.policies.cascades import ROWS, a_table_catalog, counts, planned, quality, seen

@@ -20,7 +20,7 @@ from replay.bench.environment.planner_instance import catalog, observations
 from replay.bench.planner import Effort, one_core, run, table, timed
 from replay.commands.bench import bench
 from schemas.errors import PochadeError, Unknown
-from streams.catalogs.simulated import load
+from streams.catalogs import measured
 from streams.settings import Settings
 
 QUICK = Effort(solves=3, baselines=3, seconds=5.0, limit_s=5.0)
@@ -62,9 +62,9 @@ def test_every_policy_is_asked() -> None:
 
 
 def test_only_the_policies_named_are_asked_and_an_unknown_one_is_refused() -> None:
-    assert [case.policy for case in cases(load, 3, 1, ["hadis"])] == [hadis.plan]
+    assert [case.policy for case in cases(measured, 3, 1, ["hadis"])] == [hadis.plan]
     with pytest.raises(Unknown, match="hadis"):
-        cases(load, 3, 1, ["hadys"])
+        cases(measured, 3, 1, ["hadys"])
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_only_the_policies_named_are_asked_and_an_unknown_one_is_refused() -> No
     [("diffserve", "diffserve-sdturbo", 6), ("hadis", "hadis-l40s", 6), ("argus", "argus-a100", 6), ("joint", "", 2)],
 )
 def test_a_policy_s_plans_are_no_worse_than_the_plain_model_s(policy: str, shipped: str, workers: int) -> None:
-    chosen = load(shipped) if shipped else catalog(2, 1, seed=1)
+    chosen = measured(shipped) if shipped else catalog(2, 1, seed=1)
     case = a_case(POLICIES[policy], chosen, workers, 3, seed=2, wanted_ms=1e6)
     found = ran(case)["cases"][case.name]  # type: ignore[index]
     assert found["solves"] == found["baseline"]["solves"] == 3
@@ -81,7 +81,7 @@ def test_a_policy_s_plans_are_no_worse_than_the_plain_model_s(policy: str, shipp
 
 
 def test_a_plan_that_is_worse_is_counted() -> None:
-    case = a_case(diffserve.plan, load("diffserve-sdturbo"), 4, 3, seed=1)
+    case = a_case(diffserve.plan, measured("diffserve-sdturbo"), 4, 3, seed=1)
     better = replace(case, baseline=lambda *_: Found(2.0))
     missing = replace(case, objective=lambda *_: None, baseline=lambda *_: Found(0.0, True))
     nobody = replace(case, baseline=lambda *_: Found(None, True))
@@ -104,7 +104,7 @@ def test_the_joint_baseline_is_stopped_at_its_limit_and_says_so() -> None:
 
 
 def test_a_series_ends_with_its_time_but_not_before_three_solves() -> None:
-    case = a_case(clipper_light.plan, load("diffserve-sdturbo"), 4, 50, seed=1)
+    case = a_case(clipper_light.plan, measured("diffserve-sdturbo"), 4, 50, seed=1)
     found = run([case], Effort(50, 3, 0.0, 1.0), lambda *_: None)["cases"][case.name]
     assert found["solves"] == 3
 
@@ -128,7 +128,7 @@ def test_it_runs_on_one_core_and_gives_the_others_back() -> None:
 
 
 def test_the_table_has_a_line_for_each_side() -> None:
-    case = a_case(diffserve.plan, load("diffserve-sdturbo"), 4, 3, seed=1, wanted_ms=0.0)
+    case = a_case(diffserve.plan, measured("diffserve-sdturbo"), 4, 3, seed=1, wanted_ms=0.0)
     lines = table(ran(case) | MACHINE)
     assert case.name in lines[1]
     assert "0 missed" in lines[1]

@@ -4,7 +4,7 @@ import pytest
 
 from replay.simulation.session import baseline_of
 from schemas.messages import Status
-from streams.catalogs.simulated import load
+from streams.catalogs import measured
 from tests.builders import a_catalog, a_variant
 from tests.replay.simulation.runs import a_setup, arrivals, one_level, ran
 
@@ -31,7 +31,7 @@ def test_a_level_between_counts_for_its_part_of_the_way_so_the_share_is_not_0_wh
 
 
 def test_on_hadis_catalog_whose_best_level_no_fleet_of_16_affords_chance_still_paints_some() -> None:
-    setup = a_setup(policy="hadis", catalog=load("hadis-l40s"), workers=16, slo_ms=60_000.0)
+    setup = a_setup(policy="hadis", catalog=measured("hadis-l40s"), workers=16, slo_ms=60_000.0)
     run = ran(setup, arrivals(8, 400))
     assert run.tally.levels["sd35-large"] == 0
     beside = baseline_of(run)

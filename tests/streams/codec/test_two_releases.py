@@ -22,9 +22,8 @@ from schemas.topics import CLASSIFIED, FLEET, OUTCOMES, PLAN_KEY, PROMPTS, SCHEM
 from streams.broker import registry_server
 from streams.codec import avro, schema_topic, schema_wait
 from streams.codec.avro import awaited_schema, decode, encode
-from streams.codec.held_back import HeldBack
 from streams.codec.schema_topic import KnownSchemas, entry_in, told
-from streams.codec.schema_wait import GRACE_EVERY_S, GRACE_S, SchemaWait
+from streams.codec.schema_wait import GRACE_EVERY_S, GRACE_S, HeldBack, SchemaWait
 from streams.faust import host as faust_host
 from streams.faust.host import AgentHost
 from streams.kafka.consumer import Follower

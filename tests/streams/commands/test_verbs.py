@@ -13,7 +13,7 @@ from schemas.record import Incoming, Outgoing
 from schemas.topics import DLQ, IMAGES, OUTCOMES, PROMPTS, RESULTS
 from streams.cli import main
 from streams.codec.avro import decode, encode
-from streams.codec.poison import dead_letter
+from streams.codec.headers import dead_letter
 from streams.commands import opening
 from streams.kafka import snapshot
 from streams.kafka.consumer import now_ms

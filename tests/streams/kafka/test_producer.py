@@ -16,10 +16,10 @@ from streams.kafka.producer import (
     DeliveryFailed,
     KafkaRecordProducer,
     RecordTooLarge,
-    check_size,
     send_all,
     size_of,
 )
+from streams.kafka.topic_limits import TopicLimits
 from streams.settings import load
 from tests.patience import PATIENCE_S
 from tests.streams.kafka.producer_contract import ReadBack, RecordProducerContract, Written, a_note
@@ -84,11 +84,11 @@ def test_what_passes_the_size_check_is_taken_by_the_client(alone: KafkaRecordPro
     headers = {f"name-{n}": b"x" * 100 for n in range(40)}
     used = size_of(Outgoing(topic=EVENTS, key=b"k", value=b"", headers=headers))
     largest = Outgoing(topic=EVENTS, key=b"k", value=b"x" * (MOST_BYTES - used), headers=headers)
-    check_size(largest)
+    TopicLimits().check(largest)
     with pytest.raises(DeliveryFailed, match="timed out"):  # queued, and only then without a broker
         alone.send(largest).result(PATIENCE_S)
     with pytest.raises(RecordTooLarge, match=r"990000 bytes.*got 990001"):
-        check_size(Outgoing(topic=EVENTS, key=b"kk", value=largest.value, headers=headers))
+        TopicLimits().check(Outgoing(topic=EVENTS, key=b"kk", value=largest.value, headers=headers))
 
 
 def test_a_producer_that_can_never_write_again_ends_the_process(

@@ -11,8 +11,7 @@ from click.testing import CliRunner
 from replay.local.deployment import child_environment, child_options, settings_shown
 from schemas.errors import PochadeError
 from streams import logs
-from streams.broker.private_folder import make_private
-from streams.broker.record import locked
+from streams.broker.record import locked, make_private
 from streams.cli import main
 from streams.commands.showing import line
 from streams.settings import InvalidSettings, load

@@ -17,7 +17,7 @@ from faust.types.auth import SASLMechanism
 
 from schemas.errors import PochadeError
 from streams.faust.security import faust_options
-from streams.kafka.librdkafka import check_properties
+from streams.kafka.clients import check_properties
 from streams.security.oidc import NoToken, TokenProvider
 from streams.security.security import (
     COUNTERPARTS,

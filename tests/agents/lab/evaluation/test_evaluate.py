@@ -146,7 +146,7 @@ def test_a_sheet_shows_every_picture_enlarged() -> None:
 
 
 def test_the_shipped_family_is_evaluated(tmp_path: pathlib.Path) -> None:
-    from streams.catalogs import catalogs
+    from streams import catalogs
 
     catalog = catalogs.load("tiny")
     try:

@@ -12,7 +12,7 @@ import pytest
 from agents.lab.evaluation.intervals import proportion
 from agents.lab.evaluation.reproduction import Compared, compare, doubts, read
 from schemas.errors import PochadeError
-from streams.catalogs.shipped import MODELS
+from streams.shipped import MODELS
 
 EMPTY = '{"levels": {}, "discriminators": {}, "classifiers": {}, "hybrid": null, "verdicts": []}'
 WORD = EMPTY.replace('"levels": {}', '"levels": {"light": {"quality": "x", "quality_ci": [0, 1]}}')

@@ -9,7 +9,7 @@ import pytest
 
 from planner.catalog.profile import Profile, parse
 from planner.catalog.prompt_table import prompt_table
-from streams.catalogs import catalogs
+from streams import catalogs
 
 FOLDER = pathlib.Path(str(importlib.resources.files("infra"))) / "profiles"
 

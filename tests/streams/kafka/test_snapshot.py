@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from tenacity import wait_none
 
 from schemas.errors import PochadeError
-from streams.kafka import errors, window
+from streams.kafka import errors, snapshot
 from streams.settings import Kafka, Settings
 
 NAME = "pochade.prompts.v1"
@@ -88,11 +88,11 @@ class Broker:
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> Callable[[Broker], list[bytes | None]]:
     monkeypatch.setattr(errors, "AGAIN", wait_none())
-    monkeypatch.setattr(window, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(snapshot, "PATIENCE_S", 0.3)
 
     def read(broker: Broker) -> list[bytes | None]:
-        monkeypatch.setattr(window, "Consumer", lambda _config: broker)
-        found = [record.value for record in window.between(SETTINGS, ["prompts.v1"], 0, 100)]
+        monkeypatch.setattr(snapshot, "Consumer", lambda _config: broker)
+        found = [record.value for record in snapshot.between(SETTINGS, ["prompts.v1"], 0, 100)]
         assert broker.is_closed
         return found
 

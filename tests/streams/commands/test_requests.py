@@ -1,19 +1,23 @@
-"""`pochade submit`, `results` and `explain` with a client that has its results already."""
+"""`pochade submit`, `results` and `explain` with a client that has its results already; options become fields."""
 
 import contextlib
 import json
 from collections.abc import Iterator
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
 from schemas import messages
+from schemas.errors import InvalidRequest
 from schemas.messages import GenerateRequest, Status
 from schemas.topics import PROMPTS
 from streams.cli import main
 from streams.codec.avro import decode
-from streams.commands import requests
+from streams.codec.prompt_file import request_of
+from streams.commands import opening
+from streams.commands.requests import fields_of
 from streams.kafka.memory import MemoryRecordProducer
 from streams.operator.client import RequestClient
 from streams.settings import Settings
@@ -28,7 +32,7 @@ class Deployment:
         self.topic = Topic(*(record(result, n) for n, result in enumerate(past)))
         self.producer = MemoryRecordProducer()
         self.status = Status.COMPLETED
-        monkeypatch.setattr(requests, "_client", self._client)
+        monkeypatch.setattr(opening, "client", self._client)
 
     @contextlib.contextmanager
     def _client(self, settings: Settings) -> Iterator[RequestClient]:
@@ -133,3 +137,28 @@ def test_a_duration_that_is_none_says_how_one_looks(deployment: Deployment) -> N
     assert done.exit_code == 2
     assert "such as 10m" in done.output
     assert not deployment.topic.opened_since
+
+
+def test_what_was_not_given_is_left_to_the_request() -> None:
+    given = {"seed": None, "tenant": "default", "n": None, "adapters": (), "strict": False, "size": None}
+    assert fields_of(given) == {"tenant": "default"}
+
+
+def test_what_was_given_becomes_a_request_that_reads() -> None:
+    given = {"quality": "high", "n": 2, "adapters": ("ink",), "strict": True, "size": "64x48", "guidance": 1.5}
+    request = request_of({**fields_of(given), "prompt": "a red heart"}, 5)
+    options = request.options
+    assert (request.quality, options.n, options.adapters, options.strict) == ("high", 2, ("ink",), True)
+    assert (options.width, options.height, options.guidance) == (64, 48, 1.5)
+    assert request.request_id
+
+
+def test_an_empty_id_would_be_everybodys_and_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="request_id must not be empty"):
+        request_of({"prompt": "a red heart", "request_id": ""}, 5)
+
+
+@pytest.mark.parametrize("size", ["64", "x48", "64x", "axb", "64:48"])
+def test_a_size_that_is_none_is_a_usage_error(size: str) -> None:
+    with pytest.raises(click.BadParameter, match="WIDTHxHEIGHT"):
+        fields_of({"size": size})

@@ -1,9 +1,11 @@
-"""Secrets that a setting names by file: `file:/run/secrets/password`, as Kubernetes and systemd hand them out.
+"""Secrets among the settings: told by their names, hidden where settings are shown, and read from files.
 
-The file is read each time a client is made, so that a rotated secret needs a role's restart and no other setting.
+A setting may name a file, `file:/run/secrets/password`, as Kubernetes and systemd hand them out. The file is read each
+time a client is made, so that a rotated secret needs a role's restart and no other setting.
 """
 
 import pathlib
+import re
 from collections.abc import Mapping
 
 from schemas.errors import PochadeError
@@ -12,6 +14,8 @@ SCHEME = "file:"
 FROM_FILES = frozenset(
     {"sasl.password", "ssl.key.password", "ssl.keystore.password", "sasl.oauthbearer.client.secret"}
 )  # librdkafka's properties that may be given so
+SECRET = re.compile(r"password|passphrase|secret|key|token|jaas", re.IGNORECASE)
+HIDDEN = "(hidden)"
 
 
 def secret(name: str, value: str) -> str:
@@ -43,3 +47,14 @@ def with_secrets(properties: Mapping[str, str]) -> dict[str, str]:
         name: secret(f"kafka.properties.{name}", value) if name in FROM_FILES else value
         for name, value in properties.items()
     }
+
+
+def is_secret(name: str) -> bool:
+    """Whether the name of a setting or of a property tells a secret."""
+    return bool(SECRET.search(name.removeprefix("kafka.properties.")))
+
+
+def quoted(value: object, name: str = "") -> str:
+    """A value that somebody typed, for an error: hidden if its setting's name, or the text itself, tells a secret."""
+    text = repr(value)
+    return HIDDEN if is_secret(name) or SECRET.search(text) else f"{text:.200}"

@@ -1,17 +1,63 @@
-"""Finding Java and Maven, and fetching jars whole or not at all; both are stand-ins here."""
+"""Whose data a broker may be begun on; finding Java and Maven, and fetching jars whole or not at all, by stand-ins."""
 
 import pathlib
 import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from schemas.errors import PochadeError
-from streams.broker import jars as broker_jars
-from streams.broker.jars import JavaMissing
+from streams.broker import java
+from streams.broker.java import JavaMissing, _check_unused
 
+WAIT = "import sys; print(flush=True); sys.stdin.read()"
+HOLD = f"import fcntl, sys; file = open(sys.argv[1], 'r+b'); fcntl.lockf(file, fcntl.LOCK_EX); {WAIT}"
 FETCHES = """for argument in "$@"; do case $argument in -DoutputDirectory=*) out=${argument#*=};; esac; done
 mkdir -p "$out"; echo jar > "$out/kafka.jar"
 """
+
+
+@pytest.fixture
+def run() -> Iterator[Callable[..., Any]]:
+    """Starts Python with a program and arguments, and ends it."""
+    begun: list[subprocess.Popen[bytes]] = []
+
+    def start(*arguments: str) -> subprocess.Popen[bytes]:
+        child = subprocess.Popen([sys.executable, "-c", *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        begun.append(child)
+        assert child.stdout is not None
+        child.stdout.readline()  # it is as far as it shall be
+        return child
+
+    yield start
+    for child in begun:
+        child.communicate()
+
+
+def test_data_of_nobody_may_be_used(tmp_path: pathlib.Path) -> None:
+    _check_unused(tmp_path)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / ".lock").touch()  # of one that has ended
+    _check_unused(tmp_path)
+
+
+def test_a_broker_that_has_just_begun_and_holds_no_lock_yet_is_seen(
+    tmp_path: pathlib.Path, run: Callable[..., Any]
+) -> None:
+    child = run(WAIT, str(tmp_path / "server.properties"))
+    with pytest.raises(PochadeError, match=rf"process {child.pid}\): `kill {child.pid}`, then start again"):
+        _check_unused(tmp_path)
+
+
+def test_a_lock_whose_holder_is_not_known_is_enough(tmp_path: pathlib.Path, run: Callable[..., Any]) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / ".lock").touch()
+    run(HOLD, str(tmp_path / "data" / ".lock"))
+    with pytest.raises(PochadeError, match=r"whose process is not seen from here\): stop that one"):
+        _check_unused(tmp_path)
 
 
 @pytest.fixture
@@ -38,39 +84,39 @@ def quiet(_: str) -> None:
 
 def test_without_java_the_packages_are_named(programs: pathlib.Path) -> None:  # noqa: ARG001  sets PATH
     with pytest.raises(JavaMissing, match=r"no java .*openjdk-17-jre-headless maven.*openjdk@17 maven"):
-        broker_jars.java()
+        java.find_java()
 
 
 @pytest.mark.parametrize("told", ["1.8.0_392", "11.0.2"])
 def test_a_java_that_is_too_old_is_refused_with_its_version(programs: pathlib.Path, told: str) -> None:
     program(programs / "java", f"echo 'openjdk version \"{told}\"' >&2")
     with pytest.raises(JavaMissing, match=r"needs Java 17 or newer: .*java is (8|11);"):
-        broker_jars.java()
+        java.find_java()
 
 
 def test_the_java_of_java_home_comes_first(programs: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(programs / "java", "echo 'openjdk version \"11\"' >&2")
     program(programs / "jdk" / "bin" / "java", "echo 'openjdk version \"21.0.1\"' >&2")
     monkeypatch.setenv("JAVA_HOME", str(programs / "jdk"))
-    assert broker_jars.java() == str(programs / "jdk" / "bin" / "java")
+    assert java.find_java() == str(programs / "jdk" / "bin" / "java")
 
 
 def test_jars_are_fetched_once_and_announced(programs: pathlib.Path, tmp_path: pathlib.Path) -> None:
     program(programs / "mvn", FETCHES)
     said: list[str] = []
-    jars = broker_jars.fetch(tmp_path, said.append)
+    jars = java.fetch_jars(tmp_path, said.append)
     (programs / "mvn").unlink()
-    assert broker_jars.fetch(tmp_path, said.append) == jars
+    assert java.fetch_jars(tmp_path, said.append) == jars
     assert [jar.name for jar in jars.iterdir()] == ["kafka.jar"]
     assert len(said) == 1 and "fetching Apache Kafka" in said[0]  # noqa: PT018
 
 
 def test_a_fetch_that_was_killed_half_way_is_begun_anew(programs: pathlib.Path, tmp_path: pathlib.Path) -> None:
     program(programs / "mvn", FETCHES)
-    half = broker_jars.folder(tmp_path).with_name(broker_jars.folder(tmp_path).name + ".part")
+    half = java.jars_folder(tmp_path).with_name(java.jars_folder(tmp_path).name + ".part")
     half.mkdir()
     (half / "broken.jar").write_text("half")
-    jars = broker_jars.fetch(tmp_path, quiet)
+    jars = java.fetch_jars(tmp_path, quiet)
     assert [jar.name for jar in jars.iterdir()] == ["kafka.jar"]
     assert not half.exists()
 
@@ -80,10 +126,10 @@ def test_when_maven_fails_its_words_are_in_the_error_and_no_folder_appears(
 ) -> None:
     program(programs / "mvn", FETCHES + "echo '[ERROR] Unknown host'; exit 1")
     with pytest.raises(PochadeError, match=r"(?s)exit 1.*settings\.xml.*Unknown host"):
-        broker_jars.fetch(tmp_path, quiet)
-    assert not broker_jars.folder(tmp_path).exists()
+        java.fetch_jars(tmp_path, quiet)
+    assert not java.jars_folder(tmp_path).exists()
 
 
 def test_without_maven_the_packages_are_named(programs: pathlib.Path, tmp_path: pathlib.Path) -> None:  # noqa: ARG001
     with pytest.raises(JavaMissing, match=r"no mvn .*maven"):
-        broker_jars.fetch(tmp_path, quiet)
+        java.fetch_jars(tmp_path, quiet)

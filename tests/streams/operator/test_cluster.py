@@ -3,8 +3,7 @@
 import dataclasses
 
 from schemas.topics import CLASSIFIED, OUTCOMES, PLAN, PROMPTS, TABLE, Topic
-from streams.operator.cluster import Found
-from streams.operator.topic_diff import differences, expected, variants_of
+from streams.operator.cluster import Found, differences, expected, variants_of
 
 
 def found(topics: list[Topic]) -> dict[str, Found]:

@@ -1,4 +1,4 @@
-"""Catalogs are found by name or by file, and what is missing is named."""
+"""Catalogs, their profiles and published files are found by name or by file, and what is missing is named."""
 
 import gzip
 import json
@@ -9,8 +9,8 @@ import pytest
 
 from planner.catalog.parse import Catalog
 from schemas.errors import PochadeError, Unknown
-from streams.catalogs import catalogs
-from streams.catalogs.simulated import load as simulated
+from streams import catalogs
+from streams.catalogs import published_text, published_texts
 from tests.paths import CATALOGS
 
 
@@ -47,7 +47,7 @@ def test_a_catalog_of_the_users_is_read_from_its_file(tmp_path: pathlib.Path) ->
     assert catalogs.load(str(own)).variants == catalogs.load("profile").variants
 
 
-@pytest.mark.parametrize("load", [catalogs.load, catalogs.measured, simulated])
+@pytest.mark.parametrize("load", [catalogs.load, catalogs.measured])
 def test_the_full_files_of_a_folder_replace_what_was_re_typed_of_them(
     load: Callable[[str, str], Catalog], tmp_path: pathlib.Path
 ) -> None:
@@ -63,7 +63,7 @@ def test_the_full_files_of_a_folder_replace_what_was_re_typed_of_them(
     assert load("diffserve-sdturbo", "").level("sd-turbo").latency_ms[1] == 100
 
 
-@pytest.mark.parametrize("load", [catalogs.load, simulated])
+@pytest.mark.parametrize("load", [catalogs.load, catalogs.measured])
 def test_a_folder_without_the_files_or_a_catalog_without_any_is_told(
     load: Callable[[str, str], Catalog], tmp_path: pathlib.Path
 ) -> None:
@@ -98,3 +98,59 @@ def test_a_discriminator_that_no_cascade_uses_is_offered_with_the_curve_of_its_c
     curve = json.loads((CATALOGS.parent / judge.folder / "config.json").read_text())["deferral"]
     said = [(point["threshold"], point["deferred"]) for point in curve]
     assert [tuple(point) for point in judge.deferral] == [pytest.approx(point, abs=1e-3) for point in said]
+
+
+def test_a_shipped_catalog_s_profile_ships_with_it_where_it_was_measured() -> None:
+    found = catalogs.find_profile("tiny")
+    assert found is not None
+    assert '"catalog": "tiny"' in found.text
+    assert {"quality", "confidence"} <= found.arrays.keys()
+    assert catalogs.find_profile("profile") is None
+
+
+def test_the_user_s_profile_lies_beside_the_user_s_catalog_with_or_without_its_table(tmp_path: pathlib.Path) -> None:
+    assert catalogs.find_profile(str(tmp_path / "mine.toml")) is None
+    (tmp_path / "mine.json").write_text("{}")
+    found = catalogs.find_profile(str(tmp_path / "mine.toml"))
+    assert found is not None
+    assert (found.file, found.text, found.arrays) == (str(tmp_path / "mine.json"), "{}", {})
+
+
+@pytest.mark.parametrize(("name", "data"), [("mine.json", b"\xff\xfe"), ("mine-quality.npz", b"no archive")])
+def test_a_profile_that_cannot_be_read_is_named(tmp_path: pathlib.Path, name: str, data: bytes) -> None:
+    (tmp_path / "mine.json").write_text("{}")
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(PochadeError, match=r"profile .*mine\.json cannot be read.*pochade profile"):
+        catalogs.find_profile(str(tmp_path / "mine.toml"))
+
+
+def test_an_unknown_catalog_lists_the_shipped_ones() -> None:
+    with pytest.raises(Unknown, match="tiny"):
+        catalogs.find_profile("tinny")
+
+
+def test_a_file_is_read_plain_or_gzip(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "a.csv").write_text("x\n")
+    (tmp_path / "b.csv.gz").write_bytes(gzip.compress("ü\n".encode("utf-8-sig")))
+    assert published_text(tmp_path, "a.csv") == ("x\n", str(tmp_path / "a.csv"))
+    assert published_texts(tmp_path, {"of": "b.csv"}, "mine") == {"of": ("ü\n", str(tmp_path / "b.csv.gz"))}
+
+
+def test_a_missing_file_is_named_with_what_is_there(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "a.csv").write_text("x\n")
+    with pytest.raises(PochadeError, match=r"no b\.csv or b\.csv\.gz in .*: there is a\.csv"):
+        published_text(tmp_path, "b.csv")
+    with pytest.raises(PochadeError, match="no such folder"):
+        published_text(tmp_path / "nowhere", "b.csv")
+
+
+def test_a_catalog_that_names_no_files_is_told_rather_than_left_as_it_is(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(PochadeError, match=r"catalog 'mine' names no published files to take from .*\[published\]"):
+        published_texts(tmp_path, {}, "mine")
+
+
+@pytest.mark.parametrize("data", [b"\xff\xfe\xfa", b"\x1f\x8b broken"])
+def test_a_file_that_is_no_text_is_named(tmp_path: pathlib.Path, data: bytes) -> None:
+    (tmp_path / "a.csv").write_bytes(data)
+    with pytest.raises(PochadeError, match=r"a\.csv cannot be read as text"):
+        published_text(tmp_path, "a.csv")

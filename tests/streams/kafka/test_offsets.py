@@ -1,9 +1,57 @@
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from streams.kafka import log_ends
-from streams.kafka.log_ends import ANSWER_S, LogEnds
+from streams.kafka import offsets
+from streams.kafka.offsets import ENDS_ANSWER_S, LogEnds, committed, ends_of
 from streams.settings import load
+
+PARTITIONS = [TopicPartition("events", 1)]
+
+
+class Cluster:
+    """What a Consumer asks; the first answers are errors."""
+
+    def __init__(self, *codes: int, each: bool = False) -> None:
+        """`each`: told of each partition, not of the whole question."""
+        self.codes, self.each = list(codes), each
+
+    def _error(self) -> KafkaError | None:
+        error = KafkaError(self.codes.pop(0)) if self.codes else None
+        if error is not None and not self.each:
+            raise KafkaException(error)
+        return error
+
+    def get_watermark_offsets(self, *_: Any, **__: Any) -> tuple[int, int]:
+        self._error()
+        return 3, 7
+
+    def committed(self, asked: list[TopicPartition], **_: Any) -> list[Any]:
+        error = self._error()
+        return [SimpleNamespace(partition=each.partition, offset=5, error=error) for each in asked]
+
+
+def test_a_topic_made_a_moment_ago_is_asked_again_until_it_has_a_leader() -> None:
+    cluster: Any = Cluster(KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART)
+    assert ends_of(cluster, PARTITIONS) == {1: (3, 7)}
+
+
+@pytest.mark.parametrize("each", [False, True])
+def test_a_group_whose_coordinator_moves_is_asked_for_again(each: bool) -> None:
+    cluster: Any = Cluster(KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, each=each)
+    assert committed(cluster, PARTITIONS, 5) == {1: 5}
+    assert cluster.codes == []
+
+
+@pytest.mark.parametrize("look", [ends_of, partial(committed, limit_s=5)])
+def test_what_does_not_pass_is_told_at_once(look: Any) -> None:
+    cluster: Any = Cluster(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    with pytest.raises(KafkaException):
+        look(cluster, PARTITIONS)
+    assert cluster.codes == []
 
 
 class Client:
@@ -47,7 +95,7 @@ def test_it_is_an_error_that_nobody_answers() -> None:
 
 def test_all_partitions_together_are_asked_for_two_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr(log_ends.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(offsets.time, "monotonic", lambda: now[0])
     asked, client = ends(away={0, 1, 2, 3})
 
     def use_up(partition: TopicPartition, timeout: float) -> tuple[int, int]:
@@ -57,7 +105,7 @@ def test_all_partitions_together_are_asked_for_two_seconds(monkeypatch: pytest.M
     monkeypatch.setattr(client, "get_watermark_offsets", use_up)
     with pytest.raises(KafkaException):
         asked.of("t", [0, 1, 2, 3])
-    assert now[0] == pytest.approx(ANSWER_S)
+    assert now[0] == pytest.approx(ENDS_ANSWER_S)
 
 
 def test_nothing_is_asked_about_no_partitions() -> None:

@@ -9,7 +9,7 @@ from schemas.messages import GenerateRequest
 from schemas.record import Incoming
 from schemas.topics import CLASSIFIED, DLQ, OUTCOMES, PROMPTS, jobs_topic
 from streams.codec.avro import decode, encode
-from streams.codec.poison import dead_letter
+from streams.codec.headers import dead_letter
 from streams.operator.dead_letters import REDRIVEN, Letter, NothingToDo, NotRedrivable, again, base_id, letter_of
 from tests.builders import NOW_MS, a_classified, a_job, a_request, an_outcome
 

@@ -1,0 +1,177 @@
+"""Catalogs of models, their profiles, and the full files that their figures were published in.
+
+A catalog is one TOML file, shipped under `infra/catalogs` or the user's own. `pochade profile` writes its profile as
+two files. The files that DiffServe's and HADIS's authors published lie in a folder that the user names.
+"""
+
+import gzip
+import pathlib
+import tomllib
+import zipfile
+import zlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from planner.catalog.evidence import with_files
+from planner.catalog.parse import Catalog, parse
+from planner.catalog.prompt_table import PromptTable, prompt_table
+from planner.catalog.published import with_published
+from schemas.errors import PochadeError, Unknown
+from streams.shipped import INFRA
+
+GZIP_MAGIC = b"\x1f\x8b"
+
+
+def load(name: str, published: str = "") -> Catalog:
+    """One shipped under `infra/catalogs`, or a file of the user's; its full files from the folder `published`, if any.
+
+    Raises:
+        Unknown, PochadeError: no such catalog or file, or what is wrong in it.
+    """
+    catalog = parse(text_of(name), pathlib.Path(name).stem)
+    if not published:
+        return catalog
+    return with_published(catalog, published_texts(pathlib.Path(published), catalog.published, name))
+
+
+def measured(name: str, published: str = "") -> Catalog:
+    """The catalog of `load` with what its profile knows by hardness band and class, where it has one.
+
+    Planner and simulator reckon with it.
+
+    Raises as `load` does, and for a profile that is none.
+    """
+    catalog, found = load(name, published), find_profile(name)
+    return with_files(catalog, found.text, found.arrays, found.file) if found else catalog
+
+
+def recorded_prompts(name: str) -> PromptTable:
+    """What every level made of each prompt of the catalog's profile. Raises PochadeError where there is none."""
+    found = find_profile(name)
+    if found is None or not found.arrays:
+        raise PochadeError(f"catalog {name!r} has no recorded prompts (NAME-quality.npz): leave --recorded out")
+    return prompt_table(found.arrays, found.file)
+
+
+def read_catalog(name: str) -> dict[str, Any]:
+    """The tables of a shipped catalog (a name) or of a file of the user's.
+
+    Raises:
+        Unknown, PochadeError: there is none, it is not TOML, or has no variant.
+    """
+    text = text_of(name)
+    try:
+        tables = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # RecursionError: nested without end
+        raise PochadeError(f"catalog {name!r} is not TOML: {error}") from None
+    if not isinstance(tables.get("variants"), dict) or not tables["variants"]:
+        raise PochadeError(f"catalog {name!r} has no variant: add [variants.NAME]")
+    return tables
+
+
+def file_of(name: str) -> pathlib.Path:
+    """The file of a shipped catalog (a name), or the user's. Raises Unknown for a name that none ships by."""
+    if "/" in name or name.endswith(".toml"):
+        return pathlib.Path(name)
+    shipped = {path.stem: path for path in (INFRA / "catalogs").glob("*.toml")}
+    if name not in shipped:
+        raise Unknown("catalog", name, shipped)
+    return shipped[name]
+
+
+def text_of(name: str) -> str:
+    """The TOML text of a shipped catalog (a name) or of a file of the user's. Raises Unknown, PochadeError."""
+    file = file_of(name)
+    try:
+        return file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise PochadeError(f"catalog file {name} cannot be read: {error}; correct the setting `catalog`") from None
+
+
+def missing_models(tables: dict[str, Any], engine: str) -> list[str]:
+    """Model folders that are named and not there, each as `variant light: models/light`; hub ids are not looked up.
+
+    `engine` is `worker.engine`: the one that replaces the catalog's, or "".
+    """
+    wanted = [
+        (f"variant {name}", table.get("model", ""))
+        for name, table in tables["variants"].items()
+        if isinstance(table, dict) and (engine or table.get("engine")) == "diffusers"
+    ]
+    wanted += [
+        (f"discriminator {name}", table.get("folder", ""))
+        for name, table in tables.get("discriminators", {}).items()
+        if isinstance(table, dict) and table.get("engine") == "learned"
+    ]
+    return [f"{who}: {folder}" for who, folder in wanted if _is_missing(str(folder))]
+
+
+def _is_missing(folder: str) -> bool:
+    shipped = INFRA / folder
+    looks_local = folder.startswith(("models/", "/", "./", "../")) or not folder
+    return looks_local and not (folder and (shipped.is_dir() or pathlib.Path(folder).is_dir()))
+
+
+class ProfileFiles(NamedTuple):
+    """What a profile's two files hold; `planner` knows what it means."""
+
+    file: str  # of the text, for messages
+    text: str  # NAME.json
+    arrays: dict[str, np.ndarray]  # NAME-quality.npz; {}: there is none
+
+
+def find_profile(name: str) -> ProfileFiles | None:
+    """The profile of a shipped catalog (a name), or NAME.json beside the user's NAME.toml; None where there is none.
+
+    Raises Unknown for a name that none ships by, PochadeError for files that cannot be read.
+    """
+    catalog = file_of(name)
+    folder = INFRA / "profiles" if catalog.parent == INFRA / "catalogs" else catalog.parent
+    file = folder / f"{catalog.stem}.json"
+    return read_profile(file) if file.is_file() else None
+
+
+def read_profile(file: pathlib.Path) -> ProfileFiles:
+    """NAME.json with what lies beside it. Raises PochadeError for files that cannot be read."""
+    try:
+        return ProfileFiles(str(file), file.read_text(), _quality_of(file.with_name(f"{file.stem}-quality.npz")))
+    except (OSError, UnicodeDecodeError, ValueError, zipfile.BadZipFile) as error:
+        raise PochadeError(f"profile {file} cannot be read: {error}; measure again with `pochade profile`") from None
+
+
+def _quality_of(file: pathlib.Path) -> dict[str, np.ndarray]:
+    if not file.is_file():
+        return {}
+    with np.load(file, allow_pickle=False) as arrays:
+        return dict(arrays)
+
+
+def published_text(folder: pathlib.Path, name: str) -> tuple[str, str]:
+    """(text, file as messages call it) of FOLDER/name, or of FOLDER/name.gz where that is there instead.
+
+    Raises PochadeError: neither is there, or it is no text.
+    """
+    file = next((f for f in (folder / name, folder / f"{name}.gz") if f.is_file()), None)
+    if file is None:
+        there = ", ".join(sorted(f.name for f in folder.glob("*.csv*"))) if folder.is_dir() else "no such folder"
+        raise PochadeError(f"no {name} or {name}.gz in {folder}: there is {there or 'no CSV file'}")
+    try:
+        data = file.read_bytes()
+        return (gzip.decompress(data) if data.startswith(GZIP_MAGIC) else data).decode("utf-8-sig"), str(file)
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise PochadeError(f"{file} cannot be read as text, plain or gzip: {error}") from error
+
+
+def published_texts(folder: pathlib.Path, names: Mapping[str, str], catalog: str) -> dict[str, tuple[str, str]]:
+    """kind -> `published_text` of its file, for all that a catalog's `published` names.
+
+    Raises PochadeError, as for no name.
+    """
+    if not names:
+        raise PochadeError(
+            f"catalog {catalog!r} names no published files to take from {folder}: "
+            "leave --published and the setting `published` out, or name them under [published]"
+        )
+    return {kind: published_text(folder, name) for kind, name in names.items()}

@@ -1,1 +1,0 @@
-"""Files of catalogs, profiles and published figures."""
