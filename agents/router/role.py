@@ -130,7 +130,7 @@ class Router:
 
 
 class Tenants:
-    """The tenants' rights (`planner/serving/tenants/tenants.py`) of one router process, for its two threads.
+    """The tenants' rights (`planner/serving/tenants.py`) of one router process, for its two threads.
 
     Thread-safe: the router asks and opens, a follower of `results` closes. Several routers each keep their own.
     """

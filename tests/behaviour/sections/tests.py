@@ -48,7 +48,7 @@ def collected(tree: Tree) -> list[str]:
 
 
 def without_folders(test: str) -> str:
-    """Shorten `tests/agents/router/test_router.py::test_x[a/b]` to `test_router.py::test_x[a/b]`."""
+    """Shorten `tests/agents/router/test_role.py::test_x[a/b]` to `test_role.py::test_x[a/b]`."""
     path, colons, name = test.partition("::")
     return path.rpartition("/")[2] + colons + name
 
