@@ -24,7 +24,9 @@ class Leadership:
     """
 
     def __init__(self, lease: Lease, silent_ms: int, epoch_ms: Callable[[], int]) -> None:
-        self._lease, self._silent_ms, self._epoch_ms = lease, silent_ms, epoch_ms
+        self._lease = lease
+        self._silent_ms = silent_ms
+        self._epoch_ms = epoch_ms
         self.is_leading = self._stands_by = False
         self._beat_ms = self._look_ms = self._heard_ms = 0
         self._heard = 0  # the leader's newest beat

@@ -11,8 +11,7 @@ from typing import Protocol
 from agents.planner import ROLE
 from agents.planner.leadership import Leadership
 from agents.planner.observe import Fleet, Sources
-from agents.planner.propose import Choice, Order, rules_of
-from agents.planner.solving import Solving
+from agents.planner.propose import Choice, Order, Solving, rules_of
 from agents.runtime.records import outgoing
 from planner.catalog.parse import Catalog
 from planner.control.replan import Signals, signals_of, why_now
@@ -66,7 +65,9 @@ class PlannerLoop:
     """One planner. `run` blocks until `stopping` is set."""
 
     def __init__(self, settings: Settings, catalog: Catalog, lease: Lease, plans: Plans, fleet: Fleet) -> None:
-        self._planner, self._plans, self._fleet = settings.planner, plans, fleet
+        self._planner = settings.planner
+        self._plans = plans
+        self._fleet = fleet
         self._leadership = Leadership(lease, settings.planner.leader_silent_ms, now_ms)
         self._choice = Choice(catalog, Solving(settings.planner.solve_limit_s), rules_of(settings))
         self.sources = Sources(settings, catalog, fleet)

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from agents.planner.propose import Choice, Order
-from agents.planner.solving import Solving
+from agents.planner.propose import Choice, Order, Solving
 from planner.control import propose, replan
 from planner.control.proposal import Draft
 from planner.control.propose import Rules
