@@ -19,8 +19,8 @@ FILE_OUT = click.Path(dir_okay=False, path_type=Path)
 def shadow(obj: LazySettings, policy: str, parameters: tuple[str, ...], save: Path | None, output: str) -> None:
     """Tell what POLICY would decide now, beside the plan in force. Nobody obeys it."""
     from agents.commands.plan_tables import print_json, print_shadow
+    from agents.planner.live import look
     from agents.planner.observation_file import write
-    from agents.planner.observe import look
     from agents.planner.propose import rules_of
     from agents.planner.report import Task, differences, report, solved
     from planner.control.plans import memory_of, publish
@@ -55,8 +55,8 @@ def explain(
 ) -> None:
     """Tell what limits the plan at the demand of now, and what one worker more would buy, or one less cost."""
     from agents.commands.plan_tables import print_explained, print_json
+    from agents.planner.live import look
     from agents.planner.observation_file import read
-    from agents.planner.observe import look
     from agents.planner.propose import rules_of
     from agents.planner.report import Task, explained
     from planner.control.plans import memory_of

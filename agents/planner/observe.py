@@ -1,8 +1,7 @@
 """The planner's senses: what it follows, and the one `Observation` that it makes of it (design, 2.8).
 
 `Sources` follows the topics. What they told of late lies in memory: prompts as they came (`Arrivals`), results with
-their confidences (`Ends`), and the queues before the workers (`QueueWatch`). `look` makes one observation without a
-planner.
+their confidences (`Ends`), and the queues before the workers (`QueueWatch`).
 """
 
 import logging
@@ -13,7 +12,6 @@ from itertools import islice
 from typing import NamedTuple, Protocol
 
 from agents.planner import ROLE
-from agents.runtime.views import FleetView, PlanView
 from planner.catalog.bands import bounds_of
 from planner.catalog.parse import Catalog, run_ms
 from planner.observation.deferral import SeenDeferral, seen_deferral
@@ -35,17 +33,15 @@ from planner.observation.observation import (
     counts_per_second,
     demand_rps,
     hardness_shares,
-    live_workers,
 )
 from planner.serving.placement import OVERLOADED, QUOTA, SHED
 from schemas import topics
 from schemas.errors import PochadeError
-from schemas.messages import ClassifiedRequest, Heartbeat, Pin, Plan, Result, Status, Step
+from schemas.messages import ClassifiedRequest, Plan, Result, Status, Step
 from schemas.record import Incoming
 from streams import metrics
 from streams.codec.avro import decode, decode_result
 from streams.kafka.consumer import Follower, now_ms
-from streams.kafka.snapshot import past
 from streams.operator.explain import steps_of
 from streams.settings import Settings
 
@@ -57,7 +53,6 @@ MOST_KINDS = 1000  # of classes, by strategy
 QUEUE_WINDOW_MS = 30_000  # in which the growth of a partition is measured
 LEAST_MS = 1000  # of watching, before a rate can be told
 SAMPLE_MS = 1000
-OPERATOR = "operator"  # the role of who looks without being a planner
 
 
 class Fleet(Protocol):
@@ -313,32 +308,3 @@ class QueueWatch:
             for (begin_ms, first), (end_ms, last) in spans
             if end_ms - begin_ms >= LEAST_MS
         )
-
-
-class Live(NamedTuple):
-    """One look at a running pipeline as its planner sees it: what is seen now and what is in force."""
-
-    observation: Observation
-    plan: Plan | None
-    pin: Pin | None
-
-
-def look(settings: Settings, catalog: Catalog) -> Live:
-    """Read what the planner reads, once. Raises PochadeError when the broker does not answer."""
-    plans, fleet = PlanView(settings, OPERATOR, catalog), FleetView(settings)
-    sources = Sources(settings, catalog, fleet)
-    try:
-        plans.start()
-        fleet.start()
-        sources.open()
-        for record in past(settings, [topics.FLEET], since_ms=now_ms() - DEMAND_MS):
-            heartbeat = decode(record.value, Heartbeat)
-            sources.queues.look({heartbeat.worker_id: Seen(heartbeat, record.timestamp_ms)})
-        allocation = plans.plan.allocation if plans.plan else {}
-        now = now_ms()
-        workers = live_workers(fleet.heartbeats, now, settings.planner.worker_silent_ms, allocation)
-        return Live(sources.observation(now, workers, plans.plan), plans.plan, plans.pin)
-    finally:
-        sources.close()
-        fleet.close()
-        plans.close()

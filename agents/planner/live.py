@@ -1,0 +1,45 @@
+"""One look at a running pipeline as its planner sees it, without being one."""
+
+from typing import NamedTuple
+
+from agents.planner.observe import Sources
+from agents.runtime.views import FleetView, PlanView
+from planner.catalog.parse import Catalog
+from planner.observation.observation import DEMAND_MS, Observation, Seen, live_workers
+from schemas import topics
+from schemas.messages import Heartbeat, Pin, Plan
+from streams.codec.avro import decode
+from streams.kafka.consumer import now_ms
+from streams.kafka.snapshot import past
+from streams.settings import Settings
+
+ROLE = "operator"
+
+
+class Live(NamedTuple):
+    """What is seen now and what is in force."""
+
+    observation: Observation
+    plan: Plan | None
+    pin: Pin | None
+
+
+def look(settings: Settings, catalog: Catalog) -> Live:
+    """Read what the planner reads, once. Raises PochadeError when the broker does not answer."""
+    plans, fleet = PlanView(settings, ROLE, catalog), FleetView(settings)
+    sources = Sources(settings, catalog, fleet)
+    try:
+        plans.start()
+        fleet.start()
+        sources.open()
+        for record in past(settings, [topics.FLEET], since_ms=now_ms() - DEMAND_MS):
+            heartbeat = decode(record.value, Heartbeat)
+            sources.queues.look({heartbeat.worker_id: Seen(heartbeat, record.timestamp_ms)})
+        allocation = plans.plan.allocation if plans.plan else {}
+        now = now_ms()
+        workers = live_workers(fleet.heartbeats, now, settings.planner.worker_silent_ms, allocation)
+        return Live(sources.observation(now, workers, plans.plan), plans.plan, plans.pin)
+    finally:
+        sources.close()
+        fleet.close()
+        plans.close()
