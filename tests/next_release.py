@@ -65,11 +65,11 @@ def _forget() -> None:
 
 def main() -> None:
     """The command line of the next release."""
-    from agents.runtime import views
+    from agents.runtime import assembly
     from streams.cli import main as command_line
 
     if SILENT in os.environ:
-        views.told = list  # type: ignore[assignment]
+        assembly.told = list  # type: ignore[assignment]
     with written():
         command_line(prog_name="pochade")
 

@@ -6,21 +6,23 @@ import socket
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from agents.router.reroute import sweeper_of
 from agents.runtime.process import Run, not_alive
-from agents.runtime.views import Views
+from agents.runtime.views import EndedView, FleetView, PlanView
 from agents.worker.resuming import settle
 from planner.catalog.parse import Catalog
 from schemas.topics import OUTCOMES
 from streams import catalogs, logs
+from streams.codec.schema_topic import KnownSchemas, told
 from streams.health import Health, Probe, served
-from streams.kafka.clients import check_properties
+from streams.kafka.clients import check_properties, create_topics
 from streams.kafka.groups import classic_settings
-from streams.kafka.producer import KafkaRecordProducer
+from streams.kafka.producer import KafkaRecordProducer, RecordProducer, send_all
 from streams.kafka.topic_limits import batching, kept_fresh
+from streams.security.access_check import check_access
 from streams.settings import Settings
 from streams.store.open import open_store
 
@@ -31,6 +33,8 @@ TORCH_ROLES = {"worker", "discriminator"}
 STREAM_ROLES = {"classifier", "router", "discriminator"}
 SWEEPER = "sweeper"  # the thread beside a router
 PLANNED = {"router", "discriminator"}  # stream roles that serve nothing before they hold a plan
+
+View = TypeVar("View", PlanView, EndedView, FleetView)
 
 
 @dataclass
@@ -52,6 +56,56 @@ class Threaded(NamedTuple):
     run: Run
     not_ready: Probe
     not_alive: Probe = lambda: ""  # besides its thread, which is looked after for every role
+
+
+class Views:
+    """The views that the roles of one process share: opened once, with their topics, and only when a role asks.
+
+    By then it has loaded its models: that takes seconds and no broker, which may be away meanwhile.
+    """
+
+    def __init__(
+        self, settings: Settings, role: str, catalog: Catalog, producer: RecordProducer, stack: contextlib.ExitStack
+    ) -> None:
+        self._settings = settings
+        self._role = role
+        self._catalog = catalog
+        self._stack = stack
+        self._producer = producer
+        self._has_topics = False
+
+    def need_topics(self) -> None:
+        """Make them, tell what this release writes with, and learn what newer ones do.
+
+        Raises PochadeError: what the cluster refuses, a right that a role lacks among it.
+        """
+        if not self._has_topics:
+            variants = sorted(self._catalog.variants)
+            check_access(self._settings, self._role.split("+"), variants)
+            create_topics(self._settings, variants)
+            send_all(self._producer, told())  # before its first record
+            known = KnownSchemas(self._settings)
+            self._stack.callback(known.close)
+            known.start()
+            self._has_topics = True
+
+    def _opened(self, view: View) -> View:
+        self.need_topics()
+        self._stack.callback(view.close)  # first: starting may fail
+        view.start()
+        return view
+
+    @cached_property
+    def plans(self) -> PlanView:
+        return self._opened(PlanView(self._settings, self._role, self._catalog))
+
+    @cached_property
+    def ended(self) -> EndedView:
+        return self._opened(EndedView(self._settings))
+
+    @cached_property
+    def fleet(self) -> FleetView:
+        return self._opened(FleetView(self._settings))
 
 
 def needs_torch(roles: frozenset[str], catalog: Catalog) -> bool:

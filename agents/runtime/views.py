@@ -1,16 +1,10 @@
-"""What every role knows besides its input: the plan in force, the requests that have ended, the workers' loads.
-
-The roles of one process share its views.
-"""
+"""What every role knows besides its input: the plan in force, the requests that have ended, the workers' loads."""
 
 import asyncio
-import contextlib
 import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from functools import cached_property
-from typing import TypeVar
 
 from planner.catalog.parse import Catalog
 from planner.control.plans import check, newer
@@ -23,14 +17,10 @@ from schemas.messages import Heartbeat, Pin, Plan
 from schemas.record import Incoming
 from streams import logs, metrics
 from streams.codec.avro import decode
-from streams.codec.schema_topic import KnownSchemas, told
 from streams.control.tail import ControlLog, Place, plan_of, tail
 from streams.control.topic import read_plans, take_in
 from streams.kafka.barrier import Barrier
-from streams.kafka.clients import create_topics
 from streams.kafka.consumer import Follower, now_ms
-from streams.kafka.producer import RecordProducer, send_all
-from streams.security.access_check import check_access
 from streams.settings import Settings
 
 FORGET_MS = 600_000  # a worker unheard of for longer leaves the view
@@ -217,56 +207,3 @@ class FleetView:
     def close(self) -> None:
         """Stop following."""
         self._follower.close()
-
-
-View = TypeVar("View", PlanView, EndedView, FleetView)
-
-
-class Views:
-    """The views that the roles of one process share: opened once, with their topics, and only when a role asks.
-
-    By then it has loaded its models: that takes seconds and no broker, which may be away meanwhile.
-    """
-
-    def __init__(
-        self, settings: Settings, role: str, catalog: Catalog, producer: RecordProducer, stack: contextlib.ExitStack
-    ) -> None:
-        self._settings = settings
-        self._role = role
-        self._catalog = catalog
-        self._stack = stack
-        self._producer = producer
-        self._has_topics = False
-
-    def need_topics(self) -> None:
-        """Make them, tell what this release writes with, and learn what newer ones do.
-
-        Raises PochadeError: what the cluster refuses, a right that a role lacks among it.
-        """
-        if not self._has_topics:
-            variants = sorted(self._catalog.variants)
-            check_access(self._settings, self._role.split("+"), variants)
-            create_topics(self._settings, variants)
-            send_all(self._producer, told())  # before its first record
-            known = KnownSchemas(self._settings)
-            self._stack.callback(known.close)
-            known.start()
-            self._has_topics = True
-
-    def _opened(self, view: View) -> View:
-        self.need_topics()
-        self._stack.callback(view.close)  # first: starting may fail
-        view.start()
-        return view
-
-    @cached_property
-    def plans(self) -> PlanView:
-        return self._opened(PlanView(self._settings, self._role, self._catalog))
-
-    @cached_property
-    def ended(self) -> EndedView:
-        return self._opened(EndedView(self._settings))
-
-    @cached_property
-    def fleet(self) -> FleetView:
-        return self._opened(FleetView(self._settings))

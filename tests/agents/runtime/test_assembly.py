@@ -9,7 +9,7 @@ import pytest
 
 from agents.classifier import judges
 from agents.discriminator import scorers
-from agents.runtime import assembly, views
+from agents.runtime import assembly
 from agents.runtime.assembly import needs_torch
 from streams import catalogs
 from streams.health import Health
@@ -47,16 +47,16 @@ def test_models_are_loaded_before_the_broker_is_asked_as_it_may_be_away_meanwhil
     done: list[str] = []
     for name in ("PlanView", "EndedView", "FleetView"):
         view = SimpleNamespace(start=lambda: done.append("view"), close=lambda: None)
-        monkeypatch.setattr(views, name, lambda *_args, view=view: view)
-    monkeypatch.setattr(views, "check_access", lambda *_args: None)
+        monkeypatch.setattr(assembly, name, lambda *_args, view=view: view)
+    monkeypatch.setattr(assembly, "check_access", lambda *_args: None)
     known = SimpleNamespace(start=lambda: done.append("schemas"), close=lambda: None)
-    monkeypatch.setattr(views, "KnownSchemas", lambda _settings: known)
-    monkeypatch.setattr(views, "create_topics", lambda *_args: done.append("topics"))
+    monkeypatch.setattr(assembly, "KnownSchemas", lambda _settings: known)
+    monkeypatch.setattr(assembly, "create_topics", lambda *_args: done.append("topics"))
     monkeypatch.setattr(judges, "open_judge", lambda _catalog: done.append("models"))
     monkeypatch.setattr(scorers, "open_scorers", lambda _catalog: done.append("models"))
     settings, levels = load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}}), catalogs.load("profile")
     with contextlib.ExitStack() as stack:
-        opened = views.Views(settings, role, levels, MemoryRecordProducer(), stack)
-        assert assembly._logics(role, settings, levels, opened, assembly.Process(Health({role})))
+        views = assembly.Views(settings, role, levels, MemoryRecordProducer(), stack)
+        assert assembly._logics(role, settings, levels, views, assembly.Process(Health({role})))
     assert done[:4] == ["models", "topics", "schemas", "view"]
     assert done.count("topics") == 1
