@@ -92,12 +92,16 @@ def uncommitted(client: Asked, topic: str) -> list[int]:
 @contextlib.contextmanager
 def asking(settings: Settings, group: str) -> Iterator[Asked]:
     """A client with the id of a group that it does not join."""
-    # offsets and ends as they are, also while a transaction that will move them is open
-    client = Consumer({**client_config(settings), "group.id": group, "isolation.level": "read_uncommitted"})
+    client = _client(settings, group)
     try:
         yield client
     finally:
         client.close()
+
+
+def _client(settings: Settings, group: str) -> Consumer:
+    """It is told offsets and ends as they are, also while a transaction that will move them is open."""
+    return Consumer({**client_config(settings), "group.id": group, "isolation.level": "read_uncommitted"})
 
 
 def _partitions(client: Asked, topic: str) -> list[TopicPartition]:
@@ -141,13 +145,8 @@ class LogEnds:
     """Where logs end, by a client of its own: a consumer's query would wait behind its fetch. Any thread may ask."""
 
     def __init__(self, settings: Settings) -> None:
-        self._client: Asked = Consumer(
-            {
-                **client_config(settings),
-                "group.id": f"{settings.kafka.prefix}.log-ends",  # never used: no commits, no membership
-                "isolation.level": "read_uncommitted",
-            }
-        )
+        # the group is never used: no commits, no membership
+        self._client: Asked = _client(settings, f"{settings.kafka.prefix}.log-ends")
 
     def of(self, topic: str, partitions: Collection[int]) -> dict[int, int]:
         """partition -> the end of its log; one whose leader does not answer now is left out.
