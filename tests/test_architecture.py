@@ -1,13 +1,21 @@
 """The house rules that a reader relies on: who imports whom, what planner never touches, where policies are named."""
 
 import ast
-import pathlib
 import re
-from collections.abc import Container, Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 
 from planner.policies import POLICIES
+from tests.imports import (
+    behind,
+    imported_names,
+    imports_of,
+    module_of,
+    project_imports,
+    project_modules,
+    sources,
+)
 from tests.paths import ROOT
 
 MAY_IMPORT = {
@@ -34,36 +42,14 @@ HEAVY_AT_START = {
     "numpy",
 }
 
-
-def sources(room: str) -> list[pathlib.Path]:
-    return sorted((ROOT / room).rglob("*.py"))
-
-
-def imports(path: pathlib.Path) -> Iterator[tuple[int, str]]:
-    """The line of each import, those inside functions too, and the top-level package that it names."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name.split(".")[0]) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield node.lineno, node.module.split(".")[0]
-
-
-def module_of(path: pathlib.Path) -> str:
-    parts = path.relative_to(ROOT).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-def modules_imported(path: pathlib.Path, known: Container[str]) -> Iterator[tuple[int, str]]:
-    """The line of each import, those inside functions too, and the module of this project that it names."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names if alias.name in known)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            for alias in node.names:
-                name = f"{node.module}.{alias.name}"
-                found = name if name in known else node.module
-                if found in known:
-                    yield node.lineno, found
+ROLES = (
+    "agents.classifier.role", "agents.router.role", "agents.worker.role", "agents.discriminator.role",
+    "agents.ledger.role", "agents.planner.loop", "agents.runtime.assembly",
+)  # fmt: skip
+LAUNCHERS = (
+    "streams.broker.embedded", "streams.broker.java", "streams.broker.docker", "streams.broker.cluster",
+    "streams.broker.registry_server",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("room", sorted(MAY_IMPORT))
@@ -71,15 +57,14 @@ def test_a_room_imports_only_the_rooms_below_it(room: str) -> None:
     wrong = [
         f"{path.relative_to(ROOT)}:{line} imports {name}"
         for path in sources(room)
-        for line, name in imports(path)
-        if name in MAY_IMPORT and name not in MAY_IMPORT[room]
+        for line, name in imports_of(path)
+        if (top := name.split(".")[0]) in MAY_IMPORT and top not in MAY_IMPORT[room]
     ]
     assert not wrong
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:
-    paths = {module_of(path): path for room in MAY_IMPORT for path in sources(room)}
-    waiting = {name: {found for _, found in modules_imported(path, paths)} for name, path in paths.items()}
+    waiting = {name: {found for _, found in project_imports(path)} for name, path in project_modules().items()}
     while free := [name for name, needs in waiting.items() if not needs & waiting.keys()]:
         for name in free:
             del waiting[name]
@@ -87,23 +72,43 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
 
 
 def test_only_commands_and_the_lab_itself_import_the_lab() -> None:
-    paths = {module_of(path): path for path in sources("agents")}
     wrong = [
         f"{path.relative_to(ROOT)}:{line} imports {found}"
-        for name, path in paths.items()
-        if not name.startswith(("agents.lab", "agents.commands"))
-        for line, found in modules_imported(path, paths)
+        for path in sources("agents")
+        if not module_of(path).startswith(("agents.lab", "agents.commands"))
+        for line, found in project_imports(path)
         if found.startswith("agents.lab")
     ]
     assert not wrong
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_no_role_reaches_what_launches_a_broker(role: str) -> None:
+    """A role finds a broker that runs; to start one takes Java, Docker and the registry, which are not its business."""
+    reached = behind(role)
+    chains = [" <- ".join(chain_of(name, reached)) for name in LAUNCHERS if name in reached]
+    assert not chains
+
+
+def chain_of(name: str, reached: Mapping[str, str]) -> Iterator[str]:
+    """A module, who imports it, who imports that one, up to where it began."""
+    yield name
+    while reached[name] != name:
+        name = reached[name]
+        yield name
+
+
+def test_what_launches_a_broker_is_where_the_test_above_looks_for_it() -> None:
+    assert set(LAUNCHERS) <= project_modules().keys()
+    assert set(LAUNCHERS) - {"streams.broker.cluster"} <= behind("streams.commands.broker").keys()
 
 
 def test_planner_has_no_clock_no_dice_no_files_and_no_clients() -> None:
     wrong = [
         f"{path.relative_to(ROOT)}:{line} imports {name}"
         for path in sources("planner")
-        for line, name in imports(path)
-        if name in NEVER_IN_PLANNER
+        for line, name in imports_of(path)
+        if name.split(".")[0] in NEVER_IN_PLANNER
     ]
     assert not wrong
     opened = [p for p in sources("planner") if re.search(r"\bopen\(|read_text\(|importlib\.resources", p.read_text())]
@@ -168,10 +173,8 @@ def test_commands_import_nothing_heavy_at_the_top() -> None:
     ]
     wrong = []
     for path in files:
-        for node in ast.parse(path.read_text()).body:
-            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
-            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            wrong += [f"{path.relative_to(ROOT)}: {n}" for n in names if n.split(".")[0] in HEAVY_AT_START]
+        at_the_top = imported_names(ast.parse(path.read_text()).body)
+        wrong += [f"{path.relative_to(ROOT)}: {name}" for _, name in at_the_top if name.split(".")[0] in HEAVY_AT_START]
     assert not wrong
 
 
@@ -190,7 +193,7 @@ def test_schemas_need_only_the_standard_library_and_fastavro() -> None:
     wrong = {
         name
         for path in sources("schemas")
-        for _, name in imports(path)
-        if name not in sys.stdlib_module_names | {"schemas"} | ONLY_STANDARD_LIBRARY_AND_FASTAVRO
+        for _, name in imports_of(path)
+        if name.split(".")[0] not in sys.stdlib_module_names | {"schemas"} | ONLY_STANDARD_LIBRARY_AND_FASTAVRO
     }
     assert not wrong

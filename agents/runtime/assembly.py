@@ -18,11 +18,12 @@ from schemas.topics import OUTCOMES
 from streams import catalogs, logs
 from streams.codec.schema_topic import KnownSchemas, told
 from streams.health import Health, Probe, served
-from streams.kafka.clients import check_properties, create_topics
 from streams.kafka.groups import classic_settings
 from streams.kafka.producer import KafkaRecordProducer, RecordProducer, send_all
 from streams.kafka.topic_limits import batching, kept_fresh
+from streams.kafka.topics import create_topics
 from streams.security.access_check import check_access
+from streams.security.properties import check_properties
 from streams.settings import Settings
 from streams.store.open import open_store
 

@@ -11,6 +11,7 @@ from schemas.topics import FLEET, PLAN, PLAN_KEY, PROMPTS
 from streams.codec.avro import decode
 from streams.kafka import clients, snapshot
 from streams.kafka.consumer import now_ms
+from streams.kafka.topics import own_topics
 from streams.operator.checks import check_workers
 from streams.settings import Settings
 
@@ -25,7 +26,7 @@ class NoDeployment(PochadeError):
 def require(settings: Settings) -> list[Heartbeat]:
     """Its live workers. Raises NoDeployment: what is missing, and how to start it."""
     prefix = settings.kafka.prefix
-    if f"{prefix}.{PROMPTS}" not in clients.own_topics(settings):
+    if f"{prefix}.{PROMPTS}" not in own_topics(settings):
         raise NoDeployment(f"there are no topics {prefix}.*: {how(settings)}")
     now = now_ms()
     beats = [record for record in snapshot.past(settings, [FLEET], since_ms=now - SINCE_MS) if record.value]

@@ -13,10 +13,10 @@ from replay.local.supervisor import USUAL, Patience, Supervisor
 from replay.reports.progress import Teller
 from schemas.errors import PochadeError
 from schemas.topics import FLEET, PLAN
-from streams.broker import embedded
-from streams.kafka import clients
+from streams.broker import address, embedded
 from streams.kafka.consumer import Follower
 from streams.kafka.producer import KafkaRecordProducer
+from streams.kafka.topics import create_topics
 from streams.operator.client import RequestClient
 from streams.settings import Settings
 
@@ -85,11 +85,11 @@ class Hosted:
 def start_broker(settings: Settings, stack: ExitStack, teller: Teller) -> None:
     """A broker, stopped with `stack` if it was started here, and the deployment's topics. Raises PochadeError."""
     teller.phase("starting the broker")
-    if embedded.find(settings) is None:
+    if address.find(settings) is None:
         stack.callback(embedded.stop, settings)
-    address = embedded.ensure(settings, teller.note)
-    teller.phase(f"broker at {address.bootstrap}; creating topics {settings.kafka.prefix}.*")
-    clients.create_topics(settings)
+    running = embedded.ensure(settings, teller.note)
+    teller.phase(f"broker at {running.bootstrap}; creating topics {settings.kafka.prefix}.*")
+    create_topics(settings)
 
 
 def open_client(settings: Settings, stack: ExitStack) -> RequestClient:

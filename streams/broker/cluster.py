@@ -23,9 +23,10 @@ from confluent_kafka.admin import AdminClient
 from schemas.errors import PochadeError
 from streams.broker import java as broker_java
 from streams.broker import probe
-from streams.broker.config import HOST, Ports, lasting_ports, member_properties
-from streams.broker.java import Say
-from streams.broker.process import Process, reasons
+from streams.broker.config import member_properties
+from streams.broker.node import HOST, Ports, lasting_ports
+from streams.broker.process import Process, Say, reasons
+from streams.kafka.clients import config_of
 
 READY_LIMIT_S = 90.0
 ANSWER_LIMIT_S = 10.0
@@ -189,10 +190,10 @@ class BrokerCluster:
 
     def _metadata(self) -> Any:
         serving = self.serving or self.nodes
-        return probe.probe(probe.client_config(self._addresses(serving), {}), ANSWER_LIMIT_S)
+        return probe.probe(config_of(self._addresses(serving), {}), ANSWER_LIMIT_S)
 
     def _admin(self) -> AdminClient:
-        return AdminClient(probe.client_config(self._addresses(self.serving), {}))
+        return AdminClient(config_of(self._addresses(self.serving), {}))
 
     def _addresses(self, numbers: Iterable[int]) -> str:
         return ",".join(f"{HOST}:{self._ports[number].broker}" for number in numbers)

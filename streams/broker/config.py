@@ -1,12 +1,8 @@
 """What embedded Kafka brokers are told: one KRaft node for one machine, or several, small and quick to start."""
 
-import random
-import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-KAFKA_VERSION = "4.3.1"
-HOST = "127.0.0.1"
+from streams.broker.node import HOST, Ports
 
 # Every internal topic small, every group setting free to be short: a dead worker's jobs move on within seconds.
 _NODE: dict[str, str] = {
@@ -42,7 +38,6 @@ _NODE: dict[str, str] = {
     "group.share.max.record.lock.duration.ms": "600000",
 }
 
-LASTING = range(20_000, 32_000)  # ports below those that systems give to outgoing connections
 COPIES = 3  # of each record in a cluster of several nodes, as far as there are so many
 IN_SYNC = 2  # of these must hold a record before it is acknowledged
 
@@ -56,47 +51,6 @@ _SEVERAL: dict[str, str] = {
     "transaction.state.log.min.isr": "{in_sync}",
     "share.coordinator.state.topic.min.isr": "{in_sync}",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ports:
-    """TCP ports on the loopback address, chosen once and kept while they are free."""
-
-    broker: int
-    controller: int
-    registry: int
-
-    def all_free(self) -> bool:
-        """Whether a new process could listen on each."""
-        return all(_is_free(port) for port in (self.broker, self.controller, self.registry))
-
-
-def free_ports() -> Ports:
-    """Three different ports that nobody listens on now."""
-    with socket.socket() as a, socket.socket() as b, socket.socket() as c:
-        for each in (a, b, c):
-            each.bind((HOST, 0))
-        broker, controller, registry = (each.getsockname()[1] for each in (a, b, c))
-        return Ports(broker=broker, controller=controller, registry=registry)
-
-
-def lasting_ports(nodes: int) -> dict[int, Ports]:
-    """number of a node, from 1 -> ports that no outgoing connection is given while the node is away."""
-    some = random.sample(LASTING, len(LASTING))
-    free = (port for port in some if _is_free(port))
-    return {
-        number: Ports(broker=next(free), controller=next(free), registry=next(free)) for number in range(1, nodes + 1)
-    }
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except OSError:
-            return False
-        return True
 
 
 def properties(ports: Ports, data: str, listen: str = HOST) -> dict[str, str]:

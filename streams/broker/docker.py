@@ -3,40 +3,20 @@
 import hashlib
 import pathlib
 import shutil
-import subprocess
-from dataclasses import dataclass
 
 from schemas.errors import PochadeError
-from streams.broker.config import HOST, KAFKA_VERSION, Ports, properties
-from streams.broker.java import Say
+from streams.broker.config import properties
+from streams.broker.container import Container, docker
+from streams.broker.node import HOST, KAFKA_VERSION, Ports
+from streams.broker.process import Say
 
 IMAGE = f"apache/kafka:{KAFKA_VERSION}"
 DATA = "/var/lib/kafka/data"  # owned by the image's user, so a named volume there is writable
 
 
-@dataclass(frozen=True, slots=True)
-class Container:
-    """A broker's container, known by its name."""
-
-    name: str
-
-    def is_alive(self) -> bool:
-        """Whether it runs."""
-        return _docker("inspect", "-f", "{{.State.Running}}", self.name).stdout.strip() == "true"
-
-    def rss_bytes(self) -> int:
-        """Unknown for a container: 0."""
-        return 0
-
-    def stop(self, timeout_s: float) -> None:
-        """Stop gracefully within `timeout_s`, and remove it; its volume stays."""
-        _docker("stop", "-t", str(int(timeout_s)), self.name)
-        _docker("rm", "-f", self.name)
-
-
 def is_available() -> bool:
     """Whether there is a Docker that answers."""
-    return shutil.which("docker") is not None and _docker("info").returncode == 0
+    return shutil.which("docker") is not None and docker("info").returncode == 0
 
 
 def container_name(kafka_home: pathlib.Path) -> str:
@@ -66,13 +46,9 @@ def start(kafka_home: pathlib.Path, ports: Ports, cluster_id: str, say: Say) -> 
         PochadeError: Docker refused; its own words are in the message.
     """
     container = Container(container_name(kafka_home))
-    _docker("rm", "-f", container.name)
+    docker("rm", "-f", container.name)
     say(f"starting {IMAGE} with Docker (the first time it is pulled, about 400 MB) ...")
-    done = _docker(*run_command(container.name, ports, cluster_id))
+    done = docker(*run_command(container.name, ports, cluster_id))
     if done.returncode != 0:
         raise PochadeError(f"docker could not start {IMAGE} (exit {done.returncode}): {done.stderr.strip()}")
     return container
-
-
-def _docker(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["docker", *arguments], capture_output=True, text=True, timeout=900)

@@ -1,79 +1,34 @@
 """The broker of a deployment: a configured Kafka cluster, or one node of Apache Kafka that runs under `home`.
 
 ensure   configured: it must answer         embedded: start it unless it runs, with the schema registry beside it
-find     configured: its address            embedded: the address if it runs
 stop     configured: nothing                embedded: end both processes, keep data and ports
+
+`address.py` finds what runs, and loads nothing of what starts it.
 """
 
 import base64
 import pathlib
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from schemas.errors import PochadeError
 from streams.broker import docker, java, probe, registry_server
 from streams.broker import record as broker_record
-from streams.broker.config import Ports, free_ports
-from streams.broker.java import JavaMissing, Say
-from streams.broker.process import reasons
+from streams.broker.address import Address, is_foreign, kafka_home, record
+from streams.broker.java import JavaMissing
+from streams.broker.node import Ports, free_ports
+from streams.broker.probe import reach
+from streams.broker.process import Say, reasons
 from streams.broker.record import Handle, Record
 from streams.settings import Settings
 
 READY_LIMIT_S = 90.0  # a loaded machine took 15 s; recovery after kill -9 adds to it
-FOREIGN_LIMIT_S = 5.0
-CONFIGURE_HINT = "check POCHADE_KAFKA__BOOTSTRAP_SERVERS and, for TLS or a password, [kafka.properties] in pochade.toml"
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where clients find the topics and their schemas."""
-
-    bootstrap: str
-    registry_url: str | None  # None: a configured cluster, whose registry is not ours
 
 
 class PortTaken(PochadeError):
     """Somebody took a port between our look and the broker's start."""
-
-
-def is_foreign(settings: Settings) -> bool:
-    """Whether a cluster is configured, so that nothing is started or stopped here."""
-    return bool(settings.kafka.bootstrap_servers)
-
-
-def kafka_home(settings: Settings) -> pathlib.Path:
-    """The embedded broker's folder, absolute."""
-    return settings.home.expanduser().resolve() / "kafka"
-
-
-def record(settings: Settings) -> Record | None:
-    """What is written about the embedded broker of this home; its processes may be dead."""
-    return None if is_foreign(settings) else broker_record.read(kafka_home(settings))
-
-
-def find(settings: Settings) -> Address | None:
-    """The configured cluster, or the embedded broker if its process lives. Asks nothing over the network."""
-    if is_foreign(settings):
-        return Address(settings.kafka.bootstrap_servers, None)
-    known = record(settings)
-    if known is None or known.broker is None or not known.broker.is_alive():
-        return None
-    return Address(known.bootstrap, known.registry_url)
-
-
-def bootstrap_servers(settings: Settings) -> str:
-    """What clients connect to.
-
-    Raises:
-        PochadeError: none is configured and none runs.
-    """
-    found = find(settings)
-    if found is None:
-        home = settings.home.expanduser().resolve()
-        raise PochadeError(f"no broker in {home}: run `pochade up` or set POCHADE_KAFKA__BOOTSTRAP_SERVERS")
-    return found.bootstrap
 
 
 def ensure(settings: Settings, say: Say = lambda _: None) -> Address:
@@ -91,25 +46,6 @@ def ensure(settings: Settings, say: Say = lambda _: None) -> Address:
         retrying = Retrying(retry=retry_if_exception_type(PortTaken), stop=stop_after_attempt(3), reraise=True)
         running = retrying(_running, home, say)
     return Address(running.bootstrap, running.registry_url)
-
-
-def reach(settings: Settings) -> None:
-    """Return if the configured cluster answers; of the embedded broker nothing is asked.
-
-    A command asks before its clients do: they would wait for long, and tell less.
-
-    Raises:
-        NotLetIn: the password or a certificate is wrong.
-        Unreachable: nobody answers.
-    """
-    if not is_foreign(settings):
-        return
-    try:
-        probe.probe(probe.client_config(settings.kafka.bootstrap_servers, settings.kafka.properties), FOREIGN_LIMIT_S)
-    except probe.NotLetIn:
-        raise
-    except probe.Unreachable as failure:
-        raise probe.Unreachable(f"{failure}; {CONFIGURE_HINT}") from None
 
 
 def stop(settings: Settings) -> bool:

@@ -11,14 +11,15 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import psutil
 
 from schemas.errors import PochadeError
 from streams.broker import probe
-from streams.broker.config import HOST, KAFKA_VERSION, Ports, free_ports, properties, render
-from streams.broker.process import Process, spawn
+from streams.broker.config import properties, render
+from streams.broker.node import HOST, KAFKA_VERSION, Ports, free_ports
+from streams.broker.process import Process, Say, spawn
 
 HEAP_MB = 256
 STOP_LIMIT_S = 15.0
@@ -28,8 +29,6 @@ ARCHIVE = "classes.jsa"
 JAVA_AT_LEAST = 17
 FETCH_LIMIT_S = 900
 INSTALL_HINT = "install Java 17 and Maven (Debian, Ubuntu: openjdk-17-jre-headless maven; macOS: openjdk@17 maven)"
-
-Say = Callable[[str], None]  # gets a line for what takes long
 
 # C1 only and one collector thread: less memory and a quicker start, ample for thousands of records a second
 _JVM = ("-Xms64m", f"-Xmx{HEAP_MB}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:+ExitOnOutOfMemoryError")

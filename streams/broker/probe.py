@@ -8,11 +8,14 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from schemas.errors import PochadeError
+from streams.broker.address import is_foreign
+from streams.kafka.clients import config_of
 from streams.security.refusals import plain, remedy
-from streams.security.secrets import with_secrets
+from streams.settings import Settings
 
 TRY_S = 0.5
-ANSWER_MS = 10_000  # of a request to one broker: then its connection is given up, and asked anew
+FOREIGN_LIMIT_S = 5.0
+CONFIGURE_HINT = "check POCHADE_KAFKA__BOOTSTRAP_SERVERS and, for TLS or a password, [kafka.properties] in pochade.toml"
 REFUSED_S = 2.0  # another broker of the list may let us in, or a restarted one does not know its users yet
 
 
@@ -24,29 +27,9 @@ class NotLetIn(Unreachable):
     """The cluster is there: the password or a certificate is wrong, and the message says which, and what to do."""
 
 
-def client_config(bootstrap: str, properties: Mapping[str, str]) -> dict[str, str]:
-    """Configuration that any librdkafka client of ours begins with; `properties` win, secrets read from their files.
-
-    Reconnects come quickly, because the default of 10 s would outlast a broker's restart. A broker that does not answer
-    for ANSWER_MS is left, because the default of 60 s would outlast the move of its partitions: an idempotent producer
-    sends nothing to a partition's new leader until the old one has answered, and uses a whole core meanwhile
-    (librdkafka's issues 2565 and 3692). librdkafka prints only what is critical: connection errors reach `error_cb`,
-    which every long-lived client must set.
-    """
-    return {
-        "bootstrap.servers": bootstrap,
-        "reconnect.backoff.ms": "50",
-        "reconnect.backoff.max.ms": "1000",
-        "socket.timeout.ms": str(ANSWER_MS),
-        "log_level": "2",
-        "log.connection.close": "false",
-        **with_secrets(properties),
-    }
-
-
 def starting_config(bootstrap: str) -> dict[str, str]:
     """For watching a broker of this machine start: tries to connect every few milliseconds."""
-    return client_config(bootstrap, {"reconnect.backoff.ms": "10", "reconnect.backoff.max.ms": "20"})
+    return config_of(bootstrap, {"reconnect.backoff.ms": "10", "reconnect.backoff.max.ms": "20"})
 
 
 def probe(config: Mapping[str, str], timeout_s: float, is_alive: Callable[[], bool] = lambda: True) -> Any:
@@ -73,6 +56,25 @@ def probe(config: Mapping[str, str], timeout_s: float, is_alive: Callable[[], bo
     _raise_refusal(told, config)
     reasons = "; ".join(plain(told)) or "no connection was made"
     raise Unreachable(f"no Kafka answers at {config['bootstrap.servers']} within {timeout_s:g} s: {reasons}")
+
+
+def reach(settings: Settings) -> None:
+    """Return if the configured cluster answers; of the embedded broker nothing is asked.
+
+    A command asks before its clients do: they would wait for long, and tell less.
+
+    Raises:
+        NotLetIn: the password or a certificate is wrong.
+        Unreachable: nobody answers.
+    """
+    if not is_foreign(settings):
+        return
+    try:
+        probe(config_of(settings.kafka.bootstrap_servers, settings.kafka.properties), FOREIGN_LIMIT_S)
+    except NotLetIn:
+        raise
+    except Unreachable as failure:
+        raise Unreachable(f"{failure}; {CONFIGURE_HINT}") from None
 
 
 def _raise_refusal(told: Iterable[str], config: Mapping[str, str]) -> None:

@@ -14,6 +14,8 @@ from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 SAME_START_S = 2.0  # a process id is not given out twice within this time; clocks are adjusted by less
 LINE_LIMIT = 300  # characters of a log line in an error message
 
+Say = Callable[[str], None]  # gets a line for what takes long
+
 _CAUSE = re.compile(r"(Caused by: |Error: |Exception in |\S+(Exception|Error): )")
 
 

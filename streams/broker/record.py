@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from schemas.errors import PochadeError
-from streams.broker.config import HOST, KAFKA_VERSION, Ports
-from streams.broker.docker import Container
+from streams.broker.container import Container
+from streams.broker.node import HOST, KAFKA_VERSION, Ports
 from streams.broker.process import Process
 
 Handle = Process | Container

@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from schemas.registry import Registered, by_id, latest, registered
-from streams.broker.config import HOST
+from streams.broker.node import HOST
 from streams.broker.process import Process, spawn
 
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"

@@ -18,9 +18,10 @@ from schemas.record import Incoming, Outgoing
 from schemas.registry import Registered, latest
 from schemas.topics import SCHEMAS
 from streams.codec.registry_client import open_registry
-from streams.kafka.clients import own_topics, topic_name
+from streams.kafka.clients import topic_name
 from streams.kafka.consumer import Follower
 from streams.kafka.producer import RecordProducer
+from streams.kafka.topics import own_topics
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)

@@ -8,8 +8,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from streams.broker import embedded
-from streams.kafka import clients
+from streams.broker import address, embedded
+from streams.kafka.topics import create_topics, own_topics
 from streams.settings import Settings
 
 Load = Callable[[], Settings]
@@ -34,11 +34,11 @@ def up(load: Load) -> None:
       POCHADE_KAFKA__BOOTSTRAP_SERVERS=kafka:9092 pochade up
     """
     settings = load()
-    address = embedded.ensure(settings, _say)
-    created = clients.create_topics(settings)
-    click.echo(f"broker    {address.bootstrap}")
-    if address.registry_url:
-        click.echo(f"registry  {address.registry_url}")
+    running = embedded.ensure(settings, _say)
+    created = create_topics(settings)
+    click.echo(f"broker    {running.bootstrap}")
+    if running.registry_url:
+        click.echo(f"registry  {running.registry_url}")
     click.echo(f"topics    {settings.kafka.prefix}.*: {len(created)} created")
 
 
@@ -52,7 +52,7 @@ def down(load: Load) -> None:
       pochade down
     """
     settings = load()
-    if embedded.is_foreign(settings):
+    if address.is_foreign(settings):
         click.echo(f"nothing to stop: the broker is the configured cluster at {settings.kafka.bootstrap_servers}")
     elif embedded.stop(settings):
         click.echo("stopped")
@@ -88,22 +88,22 @@ def describe(settings: Settings) -> dict[str, Any]:
     Raises:
         PochadeError: a configured cluster, or the running broker, does not answer.
     """
-    address = embedded.find(settings)
-    known = embedded.record(settings)
+    found = address.find(settings)
+    known = address.record(settings)
     facts: dict[str, Any] = {
-        "broker": "stopped" if address is None else "configured" if embedded.is_foreign(settings) else "running",
-        "bootstrap_servers": address.bootstrap if address else None,
+        "broker": "stopped" if found is None else "configured" if address.is_foreign(settings) else "running",
+        "bootstrap_servers": found.bootstrap if found else None,
         "registry_url": None,
         "topics": None,
         "pid": None,
         "memory_mb": None,
-        "home": str(embedded.kafka_home(settings).parent),
+        "home": str(address.kafka_home(settings).parent),
     }
-    if address is None:
+    if found is None:
         return facts
-    facts["topics"] = len(clients.own_topics(settings))
+    facts["topics"] = len(own_topics(settings))
     if known is not None and known.broker is not None:
         facts["pid"] = getattr(known.broker, "pid", None)
         facts["memory_mb"] = round(known.broker.rss_bytes() / 2**20) or None
-        facts["registry_url"] = address.registry_url if known.registry and known.registry.is_alive() else None
+        facts["registry_url"] = found.registry_url if known.registry and known.registry.is_alive() else None
     return facts

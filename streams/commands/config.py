@@ -60,7 +60,7 @@ def validate(obj: "Callable[[], Settings]", output: str) -> None:
       POCHADE_KAFKA__PREFIX=mine pochade config validate -o json
     """
     from streams.catalogs import read_catalog
-    from streams.kafka.clients import check_properties
+    from streams.security.properties import check_properties
 
     wrong = []
     settings = obj()  # the first error ends here: without settings there is nothing to check further

@@ -48,9 +48,9 @@ def producer(settings: "Settings", on_open: "OnOpen" = lambda _: None) -> "Itera
     Raises:
         Unreachable: the configured cluster does not answer, or does not let us in.
     """
-    from streams.broker import embedded
+    from streams.broker import probe
 
-    embedded.reach(settings)
+    probe.reach(settings)
     opened = LateProducer(settings, on_open)
     try:
         yield opened

@@ -64,19 +64,19 @@ def create(load: "Callable[[], Settings]", variants: tuple[str, ...], dry_run: b
       pochade topics create
       pochade topics create --variant light --variant heavy --dry-run
     """
-    from streams.kafka import clients
+    from streams.kafka.topics import create_topics, own_topics
     from streams.operator.cluster import expected
 
     settings = load()
     if dry_run:
-        there = set(clients.own_topics(settings))
+        there = set(own_topics(settings))
         names = [
             full_name(settings.kafka.prefix, t.name)
             for t in expected(variants, settings.kafka.jobs_partitions, settings.kafka.flow_partitions)
         ]
         created = [name for name in names if name not in there]
     else:
-        created = clients.create_topics(settings, variants)
+        created = create_topics(settings, variants)
     listing.show([{"topic": name, "created": not dry_run} for name in created], ("topic", "created"), output)
     click.echo(f"{len(created)} {'would be created' if dry_run else 'created'}", err=True)
 

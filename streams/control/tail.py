@@ -14,7 +14,7 @@ from schemas import topics
 from schemas.errors import InvalidRecord, PochadeError
 from schemas.messages import Plan
 from schemas.record import Incoming
-from streams.broker import embedded
+from streams.broker import probe
 from streams.codec.avro import decode
 from streams.codec.headers import FACT
 from streams.kafka.clients import client_config, topic_name
@@ -60,7 +60,7 @@ class ControlLog:
     """Reads pieces of the topic; a context manager, used by one thread."""
 
     def __init__(self, settings: Settings, within_s: float = ANSWER_S) -> None:
-        embedded.reach(settings)
+        probe.reach(settings)
         self._prefix = settings.kafka.prefix
         self._name = topic_name(settings, topics.PLAN)
         self._until_s = time.monotonic() + within_s

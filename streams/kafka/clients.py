@@ -1,38 +1,34 @@
-"""Where every client of the cluster begins, and the topics that must exist before a role may run."""
+"""Where every client of the cluster begins: its address, its properties, and the names of the deployment's topics."""
 
-import logging
-import re
-from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import Future
-from dataclasses import replace
-from typing import Any
+from collections.abc import Mapping
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
-from confluent_kafka.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    NewTopic,
-    ResourceType,
-    TopicMetadata,
-)
-from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
-
-from schemas.errors import PochadeError
-from schemas.topics import Topic, full_name, jobs_topic, table
-from streams.broker import embedded, probe
+from schemas.topics import full_name
+from streams.broker import address
 from streams.security.secrets import with_secrets
-from streams.security.security import FAUST_ROLES, security_of
 from streams.settings import Settings
 
-log = logging.getLogger(__name__)
-
+ANSWER_MS = 10_000  # of a request to one broker: then its connection is given up, and asked anew
 ANSWER_LIMIT_S = 15.0
-LAST: dict[str, Any] = {"retry_error_callback": lambda state: state.outcome.result()}  # the last answer, not an error
-IN_SYNC, SIZE = "min.insync.replicas", "max.message.bytes"
-SAFE_COPIES = 3  # with which one broker may be away and two are still in sync
-NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "log_level": "0"}
+
+
+def config_of(bootstrap: str, properties: Mapping[str, str]) -> dict[str, str]:
+    """Configuration that any librdkafka client of ours begins with; `properties` win, secrets read from their files.
+
+    Reconnects come quickly, because the default of 10 s would outlast a broker's restart. A broker that does not answer
+    for ANSWER_MS is left, because the default of 60 s would outlast the move of its partitions: an idempotent producer
+    sends nothing to a partition's new leader until the old one has answered, and uses a whole core meanwhile
+    (librdkafka's issues 2565 and 3692). librdkafka prints only what is critical: connection errors reach `error_cb`,
+    which every long-lived client must set.
+    """
+    return {
+        "bootstrap.servers": bootstrap,
+        "reconnect.backoff.ms": "50",
+        "reconnect.backoff.max.ms": "1000",
+        "socket.timeout.ms": str(ANSWER_MS),
+        "log_level": "2",
+        "log.connection.close": "false",
+        **with_secrets(properties),
+    }
 
 
 def client_config(settings: Settings) -> dict[str, str]:
@@ -41,7 +37,7 @@ def client_config(settings: Settings) -> dict[str, str]:
     Raises:
         PochadeError: no broker is configured and none runs.
     """
-    return probe.client_config(embedded.bootstrap_servers(settings), settings.kafka.properties)
+    return config_of(address.bootstrap_servers(settings), settings.kafka.properties)
 
 
 def producer_config(settings: Settings) -> dict[str, str]:
@@ -50,163 +46,9 @@ def producer_config(settings: Settings) -> dict[str, str]:
     Raises:
         PochadeError: no broker is configured and none runs.
     """
-    return {"request.timeout.ms": str(probe.ANSWER_MS), **client_config(settings)}
-
-
-def check_properties(settings: Settings, roles: Collection[str] = FAUST_ROLES) -> None:
-    """Construct clients with them, and ask whether Faust can follow them where one of these roles uses it.
-
-    Raises:
-        PochadeError: which property is unknown, has a wrong value, lacks another, or has no counterpart for Faust;
-            never the value: it may be secret.
-    """
-    if not settings.kafka.properties:
-        return
-    properties = with_secrets(settings.kafka.properties)
-    for name, value in properties.items():
-        try:
-            Producer({**NOWHERE, name: value})
-        except (KafkaException, ValueError, TypeError) as failure:
-            why = _reason(failure)
-            if "No such configuration property" in why:
-                raise PochadeError(
-                    f"kafka.properties.{name}: librdkafka has no such property; its CONFIGURATION.md has the names; "
-                    "Java's own (ssl.truststore..., sasl.jaas.config) are spelt otherwise there"
-                ) from None
-            if name in why or "Invalid value" in why:
-                raise PochadeError(f"kafka.properties.{name}: librdkafka refuses it: {_hidden(why, value)}") from None
-    if FAUST_ROLES & set(roles):
-        security_of(properties)
-    try:  # one may need another, such as SASL its mechanism
-        Producer({**NOWHERE, **properties})
-        Consumer({**NOWHERE, "group.id": "check", **properties}).close()
-    except (KafkaException, ValueError, TypeError) as failure:
-        why = _reason(failure)
-        for value in properties.values():
-            why = _hidden(why, value)
-        raise PochadeError(f"librdkafka refuses the settings under kafka.properties: {why}") from None
-
-
-def _reason(failure: Exception) -> str:
-    first = failure.args[0] if failure.args else failure
-    return str(first.str() if hasattr(first, "str") else first)
-
-
-def _hidden(text: str, value: str) -> str:
-    return re.sub(re.escape(value), "...", text) if len(value) > 3 else text
+    return {"request.timeout.ms": str(ANSWER_MS), **client_config(settings)}
 
 
 def topic_name(settings: Settings, name: str) -> str:
     """A topic of the table, as this deployment calls it."""
     return full_name(settings.kafka.prefix, name)
-
-
-def own_topics(settings: Settings) -> list[str]:
-    """Names of this deployment's topics that exist.
-
-    Raises:
-        Unreachable: the cluster does not answer.
-    """
-    found = probe.probe(client_config(settings), ANSWER_LIMIT_S).topics
-    return sorted(name for name in found if name.startswith(settings.kafka.prefix + "."))
-
-
-def create_topics(settings: Settings, variants: Sequence[str] = ()) -> list[str]:
-    """Create what is missing of the topic table and of the variants' job topics; the names created.
-
-    Existing topics stay as they are. On the embedded broker one copy is kept, elsewhere as many as the cluster says, of
-    which two must be in sync before a record is acknowledged where there are three. A cluster that allows no records
-    of the table's size gets its own limit.
-
-    Raises:
-        PochadeError: which topic the cluster refused, why, and what to do.
-    """
-    exists = set(own_topics(settings))
-    wanted: list[Topic] = [
-        *table(settings.kafka.flow_partitions),
-        *(jobs_topic(variant, settings.kafka.jobs_partitions) for variant in variants),
-    ]
-    missing = {topic_name(settings, topic.name): topic for topic in wanted}
-    missing = {name: topic for name, topic in missing.items() if name not in exists}
-    if not missing:
-        return []
-    is_foreign = embedded.is_foreign(settings)
-    client = _admin(settings)  # must live until the answers are here
-    failures = _create(client, missing, -1 if is_foreign else 1)
-    small = {name: _unsized(missing[name]) for name, failure in failures.items() if _may_be_of_size(failure)}
-    if small:
-        failures |= _create(client, small, -1 if is_foreign else 1)
-        if made := sorted(name for name in small if failures[name] is None):
-            log.warning("the cluster allows no %s of the table; with its own limit: %s", SIZE, ", ".join(made))
-    for name, failure in failures.items():
-        if failure is not None and failure.code() != KafkaError.TOPIC_ALREADY_EXISTS:  # made by another meanwhile
-            topic = missing[name]
-            raise PochadeError(
-                f"the cluster refused to create topic {name}: {failure.str()}. Grant CREATE on "
-                f"{settings.kafka.prefix}.* or have it created with {topic.partitions} partitions and {topic.config}"
-            )
-    created = sorted(name for name, failure in failures.items() if failure is None)
-    if is_foreign:
-        _have_two_in_sync(client, created)
-    return created
-
-
-def _create(client: AdminClient, topics: Mapping[str, Topic], copies: int) -> dict[str, KafkaError | None]:
-    """By name what the cluster has against it; None for one that it made."""
-    new = [NewTopic(name, topic.partitions, copies, config=topic.config) for name, topic in topics.items()]
-    futures = client.create_topics(new, operation_timeout=ANSWER_LIMIT_S, request_timeout=ANSWER_LIMIT_S)
-    return {name: _failure(future) for name, future in futures.items()}
-
-
-def _may_be_of_size(failure: KafkaError | None) -> bool:
-    return failure is not None and failure.code() in (KafkaError.POLICY_VIOLATION, KafkaError.INVALID_CONFIG)
-
-
-def _unsized(topic: Topic) -> Topic:
-    return replace(topic, config={name: value for name, value in topic.config.items() if name != SIZE})
-
-
-def _have_two_in_sync(client: AdminClient, names: Sequence[str]) -> None:
-    """Of three copies or more, two hold a record before it is acknowledged: one broker may then be lost for good.
-
-    Kafka's own default is one. A cluster that does not let us is left as it is: `doctor` tells.
-    """
-    found = _listed(client, names)
-    safe = [name for name in names if name in found and _copies(found[name]) >= SAFE_COPIES]
-    entry = ConfigEntry(IN_SYNC, "2", incremental_operation=AlterConfigOpType.SET)
-    wanted = [ConfigResource(ResourceType.TOPIC, name, incremental_configs=[entry]) for name in safe]
-    futures = client.incremental_alter_configs(wanted, request_timeout=ANSWER_LIMIT_S) if wanted else {}
-    if refused := [failure.str() for failure in map(_failure, futures.values()) if failure is not None]:
-        log.warning("topics keep the cluster's own %s: %s", IN_SYNC, refused[0])
-
-
-def _listed(client: AdminClient, names: Sequence[str]) -> dict[str, TopicMetadata]:
-    """Those of the topics that are there; some made a moment ago may not be known everywhere yet."""
-
-    def look() -> dict[str, TopicMetadata]:
-        try:
-            found = client.list_topics(timeout=ANSWER_LIMIT_S).topics
-        except KafkaException as error:
-            log.warning("cannot see the topics that were made: %s", error)
-            return {}
-        return {name: found[name] for name in names if name in found}
-
-    is_short = retry_if_result(lambda found: len(found) < len(names))
-    asking = Retrying(retry=is_short, stop=stop_after_delay(ANSWER_LIMIT_S), wait=wait_fixed(0.1), **LAST)
-    return asking(look)
-
-
-def _copies(topic: TopicMetadata) -> int:
-    return min((len(partition.replicas) for partition in topic.partitions.values()), default=0)
-
-
-def _admin(settings: Settings) -> AdminClient:
-    return AdminClient(client_config(settings))
-
-
-def _failure(future: "Future[None]") -> KafkaError | None:
-    try:
-        future.result(timeout=2 * ANSWER_LIMIT_S)
-    except KafkaException as failure:
-        return failure.args[0]
-    return None

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from schemas.errors import PochadeError
 from schemas.record import Incoming
 from schemas.topics import full_name
-from streams.broker import embedded
+from streams.broker import probe
 from streams.kafka.clients import client_config
 from streams.kafka.consumer import Follower, incoming, poll_batch
 from streams.kafka.errors import may_pass, partitions_of, patiently
@@ -40,7 +40,7 @@ def past(
     Raises:
         PochadeError: a topic could not be read to its end in time.
     """
-    embedded.reach(settings)
+    probe.reach(settings)
     found: list[Incoming] = []
 
     def on_record(record: Incoming) -> None:
@@ -57,7 +57,7 @@ def past(
 
 def live(settings: Settings, topics: Sequence[str], *, since_ms: int | None) -> Generator[Incoming | None, None, None]:
     """Records since a moment (None: from now) and what comes, for ever; None when nothing came for a moment."""
-    embedded.reach(settings)
+    probe.reach(settings)
     inbox: queue.SimpleQueue[Incoming] = queue.SimpleQueue()
     follower = Follower(settings, topics, inbox.put, since_ms=since_ms).start()
     try:
@@ -76,7 +76,7 @@ def one(settings: Settings, topic: str, partition: int, offset: int, timeout_s: 
     Raises:
         PochadeError: there is none, with the positions that there are.
     """
-    embedded.reach(settings)
+    probe.reach(settings)
     name = full_name(settings.kafka.prefix, topic)
     where = TopicPartition(name, partition, offset)
     group = f"{settings.kafka.prefix}.snapshot"  # never used

@@ -29,7 +29,8 @@ from schemas.topics import (
     table,
 )
 from streams.broker import probe
-from streams.kafka.clients import ANSWER_LIMIT_S, client_config, own_topics
+from streams.kafka.clients import ANSWER_LIMIT_S, client_config
+from streams.kafka.topics import own_topics
 from streams.settings import Settings
 
 KAFKAS_SEGMENT_MS = 7 * 24 * 60 * 60 * 1000  # its default

@@ -17,13 +17,14 @@ from streams.catalogs import missing_models, read_catalog
 from streams.codec.avro import decode
 from streams.control.tail import ControlLog, newest
 from streams.kafka import groups, snapshot
-from streams.kafka.clients import ANSWER_LIMIT_S, check_properties, client_config
+from streams.kafka.clients import ANSWER_LIMIT_S, client_config
 from streams.kafka.consumer import now_ms
 from streams.kafka.lease import KafkaLease
 from streams.kafka.offsets import unread
 from streams.operator import checks, cluster
 from streams.operator.checks import READS, Attendance, Check, fail, ok, warn
 from streams.operator.cluster import Found, differences, expected, variants_of
+from streams.security.properties import check_properties
 from streams.settings import Settings
 from streams.store.open import open_store
 

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from streams.broker import embedded, java, record
+from streams.broker import address, embedded, java, record
 from streams.kafka import clients
 from streams.kafka.producer import KafkaRecordProducer
+from streams.kafka.topics import create_topics, own_topics
 from streams.settings import Settings, load
 from tests.paths import ROOT
 from tests.patience import PATIENCE_S
@@ -54,20 +55,20 @@ def broker_home(new_home: Callable[[], pathlib.Path]) -> Iterator[pathlib.Path]:
         yield home
     finally:
         embedded.stop(settings)
-        assert embedded.find(settings) is None, f"a broker still runs in {home}"
+        assert address.find(settings) is None, f"a broker still runs in {home}"
 
 
 @pytest.fixture(scope="session", name="broker")
-def broker_address(broker_home: pathlib.Path) -> embedded.Address:
+def broker_address(broker_home: pathlib.Path) -> address.Address:
     """The address of the session's broker."""
-    found = embedded.find(load({"home": broker_home}))
+    found = address.find(load({"home": broker_home}))
     assert found is not None, "the session's broker died"
     return found
 
 
 def delete_topics(own: Settings) -> None:
     """Leave nothing of a deployment on the broker."""
-    if names := clients.own_topics(own):
+    if names := own_topics(own):
         client = AdminClient(clients.client_config(own))  # must live until the answers are here
         for deleted in client.delete_topics(names).values():
             deleted.result(PATIENCE_S)
@@ -84,7 +85,7 @@ def settings(broker_home: pathlib.Path) -> Iterator[Settings]:
 @pytest.fixture
 def producer(settings: Settings) -> Iterator[KafkaRecordProducer]:
     """A producer of a deployment of the test's own, whose topics are there."""
-    clients.create_topics(settings)
+    create_topics(settings)
     producer = KafkaRecordProducer(settings)
     yield producer
     producer.close()

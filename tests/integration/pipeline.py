@@ -16,9 +16,9 @@ from schemas.messages import GenerateRequest, Heartbeat, Plan, Result
 from schemas.record import Incoming, Outgoing
 from schemas.topics import DLQ, FLEET, PLAN, PLAN_KEY, PROMPTS, RESULTS
 from streams.codec.avro import decode, decode_result, encode
-from streams.kafka.clients import create_topics
 from streams.kafka.consumer import Follower, now_ms
 from streams.kafka.producer import KafkaRecordProducer, send_all
+from streams.kafka.topics import create_topics
 from streams.settings import Settings
 from tests.integration.waiting import ask, poll_until
 

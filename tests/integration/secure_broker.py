@@ -16,7 +16,9 @@ from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechani
 from replay.local.processes import Child, spawn
 from streams.broker import java as broker_java
 from streams.broker import probe
-from streams.broker.config import HOST, free_ports, properties, render
+from streams.broker.config import properties, render
+from streams.broker.node import HOST, free_ports
+from streams.kafka.clients import config_of
 from tests.certificates import Authority
 from tests.patience import PATIENCE_S
 
@@ -90,7 +92,7 @@ class SecureBroker:
 
     def admin(self) -> dict[str, str]:
         """librdkafka's configuration of the superuser."""
-        return probe.client_config(self.address(), self.scram(ADMIN, ADMIN_PASSWORD))
+        return config_of(self.address(), self.scram(ADMIN, ADMIN_PASSWORD))
 
     def set_passwords(self, passwords: Mapping[str, str]) -> None:
         """Create SCRAM users, or change their passwords."""

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from streams.broker import embedded as broker
-from streams.broker import probe
+from streams.broker import address, probe
 from streams.kafka import clients
 from streams.settings import Settings, load
 from tests.integration.waiting import poll_until
@@ -34,7 +33,7 @@ def told(home: pathlib.Path, options: list[str], *asked: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-def there(broker: broker.Address, broker_home: pathlib.Path) -> tuple[pathlib.Path, list[str]]:
+def there(broker: address.Address, broker_home: pathlib.Path) -> tuple[pathlib.Path, list[str]]:
     """The session's broker as a configured cluster, where a bench deletes its topics."""
     return broker_home, [
         "--set",
@@ -77,7 +76,7 @@ def test_a_killed_router_loses_nothing_and_the_benchs_own_broker_ends(new_home: 
     report = told(home, QUICK, "router", "--count", "400", "--repeats", "1", "--kill")
     assert report["lost"] == report["killed"]["lost"] == 0
     assert report["records_per_s"]["median"] > 0
-    assert broker.find(Settings(home=home)) is None
+    assert address.find(Settings(home=home)) is None
 
 
 def test_a_storm_of_retries_is_painted_once_a_request(there: tuple[pathlib.Path, list[str]]) -> None:

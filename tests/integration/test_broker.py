@@ -17,12 +17,13 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_f
 
 from schemas.errors import PochadeError
 from schemas.topics import DLQ, TABLE
-from streams.broker import embedded
+from streams.broker import address, embedded
 from streams.broker import record as broker_record
-from streams.broker.config import HOST, Ports, free_ports
+from streams.broker.node import HOST, Ports, free_ports
 from streams.broker.process import Process
 from streams.broker.record import Record
 from streams.kafka import clients
+from streams.kafka.topics import create_topics
 from streams.settings import Settings, load
 from tests.integration.calling import POCHADE, pochade, status
 from tests.integration.waiting import poll_until
@@ -40,12 +41,12 @@ def home(new_home: Callable[[], pathlib.Path]) -> Iterator[pathlib.Path]:
     yield made
     settings = load({"home": made})
     embedded.stop(settings)
-    assert embedded.find(settings) is None
+    assert address.find(settings) is None
 
 
 def processes(settings: Settings) -> tuple[Process, Process]:
     """Broker and registry as recorded."""
-    record = embedded.record(settings)
+    record = address.record(settings)
     assert record is not None
     assert isinstance(record.broker, Process)
     assert record.registry is not None
@@ -105,12 +106,12 @@ def test_two_starts_at_once_are_one_broker(home: pathlib.Path) -> None:
 def test_a_killed_broker_is_found_dead_and_restarted_on_its_data_and_port(home: pathlib.Path) -> None:
     settings = load({"home": home})
     address = embedded.ensure(settings)
-    clients.create_topics(settings)
+    create_topics(settings)
     write(settings, b"survivor")
     killed, registry = processes(settings)
     os.kill(killed.pid, signal.SIGKILL)
     poll_until(lambda: not killed.is_alive(), "the broker is dead")
-    assert embedded.find(settings) is None
+    assert address.find(settings) is None
     with pytest.raises(PochadeError, match="run `pochade up`"):
         clients.client_config(settings)
 
@@ -123,7 +124,7 @@ def test_a_killed_broker_is_found_dead_and_restarted_on_its_data_and_port(home: 
 def test_a_broker_whose_ports_were_taken_meanwhile_comes_back_on_others_with_its_data(home: pathlib.Path) -> None:
     settings = load({"home": home})
     before = embedded.ensure(settings)
-    clients.create_topics(settings)
+    create_topics(settings)
     write(settings, b"survivor")
     embedded.stop(settings)
     with socket.create_server((HOST, int(before.bootstrap.rpartition(":")[2]))):
@@ -141,7 +142,7 @@ def test_a_port_that_is_taken_just_before_the_start_is_exchanged(
     settings = load({"home": home})
     with socket.create_server((HOST, 0)) as listener:
         taken = replace(free_ports(), broker=listener.getsockname()[1])
-        broker_record.write(embedded.kafka_home(settings), Record(cluster_id=CLUSTER_ID, ports=taken))
+        broker_record.write(address.kafka_home(settings), Record(cluster_id=CLUSTER_ID, ports=taken))
         found = embedded.ensure(settings)
         assert found.bootstrap != f"{HOST}:{taken.broker}"
 
@@ -150,11 +151,11 @@ def test_a_broker_that_cannot_start_says_why(home: pathlib.Path) -> None:
     settings = load({"home": home})
     embedded.ensure(settings)
     embedded.stop(settings)
-    meta = embedded.kafka_home(settings) / "data" / "meta.properties"
+    meta = address.kafka_home(settings) / "data" / "meta.properties"
     meta.write_text(meta.read_text().replace("node.id=1", "node.id=7"))  # the data of another node
     with pytest.raises(PochadeError, match=r"(?s)broker ended while starting.*node id"):
         embedded.ensure(settings)
-    left = embedded.record(settings)
+    left = address.record(settings)
     assert left is not None
     assert left.registry is not None
     assert not left.registry.is_alive()  # no registry without a broker
@@ -164,7 +165,7 @@ def test_no_second_broker_is_started_on_data_that_are_in_use(home: pathlib.Path)
     settings = load({"home": home})
     embedded.ensure(settings)
     running = processes(settings)[0]
-    file = broker_record.path(embedded.kafka_home(settings))
+    file = broker_record.path(address.kafka_home(settings))
     forgotten = file.read_text()
     file.unlink()
     try:
@@ -193,10 +194,10 @@ def test_the_broker_survives_the_death_of_the_command_that_started_it(home: path
     settings = load({"home": home})
     command = [POCHADE, "--home", str(home), "up"]
     starter = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    poll_until(lambda: embedded.find(settings), "the broker's process is recorded")
+    poll_until(lambda: address.find(settings), "the broker's process is recorded")
     os.killpg(starter.pid, signal.SIGKILL)
     starter.wait()
-    found = embedded.record(settings)
+    found = address.record(settings)
     assert found is not None
     assert found.broker is not None
     embedded.ensure(settings)

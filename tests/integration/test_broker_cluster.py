@@ -15,8 +15,9 @@ from schemas.topics import OUTCOMES, PROMPTS, RESULTS, TABLE
 from streams.broker.cluster import BrokerCluster
 from streams.codec.avro import encode
 from streams.kafka import snapshot
-from streams.kafka.clients import client_config, create_topics, topic_name
+from streams.kafka.clients import client_config, topic_name
 from streams.kafka.producer import KafkaRecordProducer
+from streams.kafka.topics import create_topics
 from streams.settings import Settings
 from tests.builders import a_request, an_outcome
 from tests.integration.clusters import leader_of, on, running_cluster

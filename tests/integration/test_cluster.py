@@ -9,9 +9,10 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from schemas.errors import PochadeError
 from schemas.topics import RESULTS, TABLE
-from streams.broker import embedded, probe
-from streams.broker.config import HOST, free_ports
+from streams.broker import address, embedded, probe
+from streams.broker.node import HOST, free_ports
 from streams.kafka import clients
+from streams.kafka.topics import create_topics
 from streams.settings import Settings, load
 from tests.integration.calling import pochade, status
 from tests.patience import PATIENCE_S
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.integration
 
 
 def test_a_configured_cluster_is_used_and_nothing_is_started_or_stopped(
-    broker_home: pathlib.Path, broker: embedded.Address, tmp_path: pathlib.Path
+    broker_home: pathlib.Path, broker: address.Address, tmp_path: pathlib.Path
 ) -> None:
     prefix = f"foreign-{os.getpid()}"
     variables = {"POCHADE_KAFKA__BOOTSTRAP_SERVERS": broker.bootstrap, "POCHADE_KAFKA__PREFIX": prefix}
@@ -51,7 +52,7 @@ def test_an_unreachable_cluster_is_one_line_with_its_address_soon(tmp_path: path
     [("SSL", "SSL"), ("SASL_PLAINTEXT", "SASL")],
 )
 def test_a_cluster_that_does_not_let_us_in_says_why(
-    broker: embedded.Address, tmp_path: pathlib.Path, protocol: str, reason: str
+    broker: address.Address, tmp_path: pathlib.Path, protocol: str, reason: str
 ) -> None:
     properties = {"security.protocol": protocol}
     if protocol != "SSL":
@@ -62,13 +63,11 @@ def test_a_cluster_that_does_not_let_us_in_says_why(
 
 
 def test_topics_are_created_once_with_the_tables_partitions_and_configuration(settings: Settings) -> None:
-    created = clients.create_topics(settings, ["tiny-light"])
+    created = create_topics(settings, ["tiny-light"])
     assert len(created) == len(TABLE) + 1
     assert clients.topic_name(settings, "jobs.tiny-light.v1") in created
-    assert clients.create_topics(settings, ["tiny-light"]) == []
-    assert clients.create_topics(settings, ["tiny-light", "tiny-heavy"]) == [
-        clients.topic_name(settings, "jobs.tiny-heavy.v1")
-    ]
+    assert create_topics(settings, ["tiny-light"]) == []
+    assert create_topics(settings, ["tiny-light", "tiny-heavy"]) == [clients.topic_name(settings, "jobs.tiny-heavy.v1")]
     metadata = probe.probe(clients.client_config(settings), 10).topics
     for topic in TABLE:
         assert len(metadata[clients.topic_name(settings, topic.name)].partitions) == topic.partitions
@@ -82,4 +81,4 @@ def test_topics_are_created_once_with_the_tables_partitions_and_configuration(se
 
 def test_what_the_cluster_refuses_says_what_to_do(settings: Settings) -> None:
     with pytest.raises(PochadeError, match=r"refused to create topic .*jobs\.not a name.*Grant CREATE"):
-        clients.create_topics(settings, ["not a name"])
+        create_topics(settings, ["not a name"])

@@ -9,8 +9,8 @@ from schemas.messages import ImageGenerated, Status
 from schemas.record import Incoming
 from schemas.topics import IMAGES
 from streams.codec.avro import decode
-from streams.kafka.clients import create_topics
 from streams.kafka.consumer import Follower
+from streams.kafka.topics import create_topics
 from streams.settings import Settings, load
 from tests.integration.pipeline import Pipeline
 from tests.paths import CATALOGS

@@ -16,6 +16,7 @@ from streams.kafka import clients
 from streams.kafka.consumer import now_ms
 from streams.kafka.offsets import Unread, unread
 from streams.kafka.producer import KafkaRecordProducer, send_all
+from streams.kafka.topics import create_topics
 from streams.settings import Settings
 from tests.integration.waiting import poll_until
 from tests.patience import PATIENCE_S
@@ -32,7 +33,7 @@ def everything_is_long_ago(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def own(settings: Settings, producer: KafkaRecordProducer) -> Settings:  # noqa: ARG001  makes the topics
-    clients.create_topics(settings, ["light"])
+    create_topics(settings, ["light"])
     return settings
 
 

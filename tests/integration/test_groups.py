@@ -11,6 +11,7 @@ from schemas.topics import jobs_topic
 from streams.kafka import clients, groups
 from streams.kafka.group_terms import Timeouts, wanted_timeouts
 from streams.kafka.producer import KafkaRecordProducer, send_all
+from streams.kafka.topics import create_topics
 from streams.settings import Settings
 from tests.integration.waiting import poll_until
 from tests.patience import PATIENCE_S
@@ -56,7 +57,7 @@ def test_a_job_source_of_the_classic_protocol_takes_and_commits_as_the_other_doe
     kafka = settings.kafka.model_copy(update={"group_protocol": "classic"})
     classic = settings.model_copy(update={"kafka": kafka})
     topic = jobs_topic("light", 1).name
-    clients.create_topics(settings, ["light"])
+    create_topics(settings, ["light"])
     send_all(producer, [Outgoing(topic=topic, key=None, value=b"%d" % n, partition=0) for n in range(3)])
     with contextlib.closing(JobSource(classic, "light")) as source:
         (first,) = poll_until(lambda: source.take(1, 0.1), "the first job")

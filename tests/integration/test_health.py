@@ -14,8 +14,8 @@ from schemas.messages import GenerateRequest
 from schemas.record import Outgoing
 from schemas.topics import PROMPTS
 from streams.codec.avro import encode
-from streams.kafka.clients import create_topics
 from streams.kafka.producer import KafkaRecordProducer, send_all
+from streams.kafka.topics import create_topics
 from streams.settings import Settings
 from tests.integration.waiting import ask, poll_until
 

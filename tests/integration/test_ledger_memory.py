@@ -30,10 +30,11 @@ from schemas.topics import CLASSIFIED, DAY_MS, DLQ, ENDED, OUTCOMES, RESULTS
 from streams.codec.avro import decode, encode
 from streams.codec.headers import DEADLINE
 from streams.kafka import snapshot
-from streams.kafka.clients import client_config, create_topics, topic_name
+from streams.kafka.clients import client_config, topic_name
 from streams.kafka.consumer import now_ms
 from streams.kafka.partitioner import partition_of
 from streams.kafka.producer import KafkaRecordProducer
+from streams.kafka.topics import create_topics
 from streams.settings import Settings
 from tests.builders import a_classified, a_request, an_outcome
 from tests.integration.waiting import poll_until

@@ -6,9 +6,9 @@ import pytest
 
 from schemas.record import Delivered, Incoming
 from schemas.topics import EVENTS
-from streams.kafka.clients import create_topics
 from streams.kafka.consumer import Follower
 from streams.kafka.producer import KafkaRecordProducer
+from streams.kafka.topics import create_topics
 from streams.settings import Settings
 from tests.integration.waiting import poll_until
 from tests.streams.kafka.producer_contract import ReadBack, RecordProducerContract, Written

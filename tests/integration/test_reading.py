@@ -7,9 +7,9 @@ import pytest
 
 from schemas.record import Incoming, Outgoing
 from schemas.topics import EVENTS, PLAN, RESULTS
-from streams.kafka.clients import create_topics
 from streams.kafka.consumer import Follower, now_ms
 from streams.kafka.producer import KafkaRecordProducer, send_all
+from streams.kafka.topics import create_topics
 from streams.settings import Settings
 from tests.integration.markers import end_with_markers
 from tests.integration.waiting import poll_until

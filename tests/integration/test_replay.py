@@ -19,8 +19,8 @@ from replay.local.readiness import Readiness
 from replay.simulation.draws.hops import RANKS
 from schemas.topics import FLEET, PLAN, RESULTS
 from streams import cli
-from streams.kafka.clients import create_topics
 from streams.kafka.consumer import Follower
+from streams.kafka.topics import create_topics
 from streams.settings import Settings
 from tests.integration.waiting import poll_until
 from tests.patience import PATIENCE_S

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from schemas.messages import Status
-from streams.kafka.clients import create_topics
+from streams.kafka.topics import create_topics
 from streams.settings import Settings, load
 from streams.store.open import open_store
 from streams.store.port import StoreUnavailable

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 
 from streams.broker import java as broker_java
 from streams.broker import probe
-from streams.broker.config import HOST, KAFKA_VERSION, free_ports, render
+from streams.broker.config import render
+from streams.broker.node import HOST, KAFKA_VERSION, free_ports
 from streams.broker.process import spawn
 from tests.paths import ROOT
 from tests.patience import PATIENCE_S

@@ -11,8 +11,9 @@ from confluent_kafka.admin import AdminClient
 from schemas.record import Outgoing
 from schemas.topics import PROMPTS_BATCH, full_name
 from streams.codec.avro import encode
-from streams.kafka.clients import client_config, create_topics
+from streams.kafka.clients import client_config
 from streams.kafka.producer import KafkaRecordProducer, send_all
+from streams.kafka.topics import create_topics
 from streams.settings import Settings, load
 from tests.builders import a_request
 from tests.integration.pipeline import ROLES, Pipeline

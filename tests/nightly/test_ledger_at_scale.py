@@ -11,8 +11,9 @@ from agents.ledger.role import Ledger
 from schemas.topics import CLASSIFIED, DAY_MS, FLOW_PARTITIONS, OUTCOMES, RESULTS
 from streams.codec.avro import encode
 from streams.codec.headers import DEADLINE
-from streams.kafka.clients import client_config, create_topics, topic_name
+from streams.kafka.clients import client_config, topic_name
 from streams.kafka.consumer import now_ms
+from streams.kafka.topics import create_topics
 from streams.settings import Settings
 from tests.builders import a_classified, a_request, an_outcome
 from tests.integration.conftest import broker_home, new_home, only_our_settings, settings  # noqa: F401  fixtures

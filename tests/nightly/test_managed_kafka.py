@@ -22,10 +22,11 @@ from schemas import topics
 from schemas.errors import PochadeError
 from schemas.record import Outgoing
 from schemas.topics import jobs_topic
-from streams.broker.config import HOST, free_ports
+from streams.broker.node import HOST, free_ports
 from streams.codec.avro import encode
 from streams.kafka import clients, snapshot
 from streams.kafka.producer import KafkaRecordProducer, send_all
+from streams.kafka.topics import create_topics, own_topics
 from streams.operator.checks import Check, Verdict
 from streams.operator.doctor import examine
 from streams.settings import Settings, load
@@ -63,12 +64,10 @@ def operator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Setting
             "sasl.password": "not-so-secret",
         }
         own = {"bootstrap_servers": f"{HOST}:{port}", "prefix": PREFIX, "properties": properties}
-        clients.create_topics(everything, ["light"])
+        create_topics(everything, ["light"])
         allow(everything)
         limited = load({"home": folder, "kafka": own})
-        poll_until(
-            lambda: clients.own_topics(limited) == clients.own_topics(everything), "the brokers know what is allowed"
-        )
+        poll_until(lambda: own_topics(limited) == own_topics(everything), "the brokers know what is allowed")
         yield everything, limited
 
 
@@ -108,8 +107,8 @@ def test_doctor_names_what_is_not_granted_and_looks_at_the_rest(limited: Setting
 
 def test_a_missing_topic_that_may_not_be_made_is_an_error_that_says_what_to_have_made(limited: Settings) -> None:
     with pytest.raises(PochadeError, match=r"refused to create topic managed\.jobs\.other.*Grant CREATE"):
-        clients.create_topics(limited, ["light", "other"])
-    assert clients.create_topics(limited, ["light"]) == []
+        create_topics(limited, ["light", "other"])
+    assert create_topics(limited, ["light"]) == []
 
 
 def test_ledger_and_workers_run_there(limited: Settings, caplog: pytest.LogCaptureFixture) -> None:

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 import pytest
 
 from schemas.messages import Status
-from streams.broker.config import KAFKA_VERSION
+from streams.broker.node import KAFKA_VERSION
 from streams.kafka import groups
-from streams.kafka.clients import create_topics
+from streams.kafka.topics import create_topics
 from streams.operator.checks import Verdict
 from streams.operator.doctor import examine
 from streams.settings import Settings, load

@@ -24,7 +24,8 @@ from schemas.record import Outgoing
 from schemas.topics import PROMPTS
 from streams.broker import java as broker_java
 from streams.broker import probe
-from streams.broker.config import HOST, lasting_ports, properties
+from streams.broker.config import properties
+from streams.broker.node import HOST, lasting_ports
 from streams.codec.avro import encode
 from streams.kafka.consumer import now_ms
 from streams.settings import Settings, load

@@ -18,10 +18,11 @@ from schemas.topics import FLOW_PARTITIONS, OUTCOMES, RESULTS
 from streams.broker.cluster import BrokerCluster
 from streams.codec.avro import encode
 from streams.kafka import snapshot
-from streams.kafka.clients import client_config, create_topics, topic_name
+from streams.kafka.clients import client_config, topic_name
 from streams.kafka.consumer import now_ms
 from streams.kafka.offsets import LogEnds
 from streams.kafka.producer import KafkaRecordProducer, send_all
+from streams.kafka.topics import create_topics
 from streams.settings import Settings
 from tests.builders import an_outcome
 from tests.chaos.running import chaos, told

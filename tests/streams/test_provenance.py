@@ -8,8 +8,8 @@ from click.testing import CliRunner, Result
 
 from schemas.errors import PochadeError
 from streams.cli import main
-from streams.kafka.clients import check_properties
 from streams.provenance import HIDDEN, origins
+from streams.security.properties import check_properties
 from streams.settings import load
 
 

@@ -20,8 +20,9 @@ from replay.local.deployment import child_environment, child_options
 from replay.local.processes import Child, role_process, spawn
 from replay.local.supervisor import STOP_S
 from schemas.errors import PochadeError
-from streams.broker import embedded, java, record
+from streams.broker import address, embedded, java, record
 from streams.kafka import clients
+from streams.kafka.topics import create_topics, own_topics
 from streams.settings import Settings, load
 
 SKELETON = "replay.bench.baselines.skeleton"
@@ -42,7 +43,7 @@ class Site:
         prefix = f"{self.settings.kafka.prefix}-bench-{os.getpid()}-{self._runs}-{name}"
         kafka = self.settings.kafka.model_copy(update={"prefix": prefix})
         settings = self.settings.model_copy(update={"kafka": kafka, **changes})
-        clients.create_topics(settings, variants)
+        create_topics(settings, variants)
         self._prefixes.append(settings)
         return settings
 
@@ -99,10 +100,10 @@ class Site:
     def close(self) -> None:
         """Stop all children; on a configured cluster delete the topics."""
         self.stop(*self._children)
-        if embedded.is_foreign(self.settings):
+        if address.is_foreign(self.settings):
             for settings in self._prefixes:
                 client = AdminClient(clients.client_config(settings))
-                for future in client.delete_topics(clients.own_topics(settings), operation_timeout=15).values():
+                for future in client.delete_topics(own_topics(settings), operation_timeout=15).values():
                     future.result(30)
 
 
@@ -113,8 +114,8 @@ def open_site(settings: Settings) -> Iterator[Site]:
         home = pathlib.Path(tempfile.mkdtemp(prefix="pochade-bench-"))
         stack.callback(shutil.rmtree, home, ignore_errors=True)
         own = settings.model_copy(update={"home": home})
-        if not embedded.is_foreign(settings):
-            _share_jars(embedded.kafka_home(settings), home / "kafka")
+        if not address.is_foreign(settings):
+            _share_jars(address.kafka_home(settings), home / "kafka")
             stack.callback(embedded.stop, own)
         embedded.ensure(own)
         site = Site(own)

@@ -24,9 +24,9 @@ from schemas.topics import (
     jobs_topic,
     worker_group,
 )
-from streams.kafka.clients import own_topics
 from streams.kafka.consumer import now_ms
 from streams.kafka.offsets import positions
+from streams.kafka.topics import own_topics
 from streams.operator.gc import ORPHAN_MS, choose, needed
 from streams.settings import Settings
 from streams.store.open import open_store

@@ -11,7 +11,7 @@ from replay.local.deployment import own_deployment
 from replay.local.processes import RoleProcess, role_process
 from replay.verify.chaos.launching import stallable
 from streams.broker import java
-from streams.broker.embedded import kafka_home
+from streams.broker.address import kafka_home
 from streams.settings import Settings
 
 ENGINES = {"profile": ("chaos", "chaos"), "diffusers": ("diffusers", "tiny")}  # -> engine, catalog

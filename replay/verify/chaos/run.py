@@ -25,8 +25,8 @@ from replay.verify.chaos.schedule import LAST, Fault, draw_faults, draw_requests
 from replay.verify.chaos.story import report_of
 from replay.verify.chaos.world import World
 from schemas.topics import IMAGES
+from streams.broker.address import kafka_home
 from streams.broker.cluster import BrokerCluster
-from streams.broker.embedded import kafka_home
 from streams.catalogs import measured
 from streams.kafka.consumer import Follower
 from streams.kafka.producer import KafkaRecordProducer

@@ -4,14 +4,13 @@ Each command runs once with `--help` and once until it finds that no broker answ
 that its module can reach, imports inside functions included: the upper bound of what the command ever loads.
 """
 
-import ast
 import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from tests.behaviour.sections.size import behind, imported_names
-from tests.behaviour.tree import Tree, module_path, project, rooms
+from tests.behaviour.tree import Tree, project, rooms
+from tests.imports import behind, imports_of, project_modules
 
 LOAD = """
 import contextlib, io, json, sys
@@ -44,11 +43,10 @@ def record(tree: Tree, track: Callable[[Sequence[Any]], Iterable[Any]]) -> dict[
 
 def _reachable(name: str) -> dict[str, Any]:
     entry = project()["project"]["entry-points"]["pochade.commands"][name].partition(":")[0]
-    path = module_path(entry)
-    assert path is not None, f"the entry point of {name} names {entry}, which is not there"
-    files = behind(path)
-    imported = {top.split(".")[0] for file in files for top in imported_names(ast.parse(file.read_text()))}
-    return {"packages of others": _of_others(imported), "modules of the project (information)": len(files)}
+    assert entry in project_modules(), f"the entry point of {name} names {entry}, which is not there"
+    modules = behind(entry)
+    imported = {top.split(".")[0] for module in modules for _, top in imports_of(project_modules()[module])}
+    return {"packages of others": _of_others(imported), "modules of the project (information)": len(modules)}
 
 
 def _of_others(tops: set[str]) -> list[str]:

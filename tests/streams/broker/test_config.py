@@ -3,7 +3,8 @@
 import dataclasses
 import socket
 
-from streams.broker.config import HOST, LASTING, Ports, free_ports, lasting_ports, member_properties, properties, render
+from streams.broker.config import member_properties, properties, render
+from streams.broker.node import HOST, LASTING, Ports, free_ports, lasting_ports
 
 
 def test_free_ports_are_three_different_ones_that_can_be_bound() -> None:

@@ -2,8 +2,8 @@
 
 import pathlib
 
-from streams.broker.config import Ports
 from streams.broker.docker import IMAGE, container_name, environment, run_command
+from streams.broker.node import Ports
 
 PORTS = Ports(broker=9092, controller=9093, registry=8081)
 

@@ -7,11 +7,12 @@ import time
 import pytest
 
 from schemas.errors import PochadeError
+from streams.broker import address, probe, record
 from streams.broker import embedded as broker
-from streams.broker import probe, record
-from streams.broker.config import HOST, free_ports
+from streams.broker.node import HOST, free_ports
 from streams.broker.process import Process
 from streams.broker.record import Record
+from streams.kafka.clients import config_of
 from streams.settings import Settings, load
 
 
@@ -26,30 +27,30 @@ def foreign(tmp_path: pathlib.Path, address: str, **properties: str) -> Settings
 
 
 def test_a_home_without_a_broker_has_none_and_says_what_to_do(embedded: Settings) -> None:
-    assert broker.find(embedded) is None
+    assert address.find(embedded) is None
     with pytest.raises(
         PochadeError, match=r"no broker in .*: run `pochade up` or set POCHADE_KAFKA__BOOTSTRAP_SERVERS"
     ):
-        broker.bootstrap_servers(embedded)
+        address.bootstrap_servers(embedded)
 
 
 def test_a_stale_record_is_not_a_running_broker(embedded: Settings) -> None:
-    home = broker.kafka_home(embedded)
+    home = address.kafka_home(embedded)
     home.mkdir()
     somebody_else = Process(os.getpid(), started=1.0)
     record.write(home, Record(cluster_id="c", ports=free_ports(), broker=somebody_else))
-    assert broker.find(embedded) is None
+    assert address.find(embedded) is None
 
 
 def test_stopping_where_nothing_ran_is_no_error(embedded: Settings) -> None:
     assert broker.stop(embedded) is False
-    assert not broker.kafka_home(embedded).exists()
+    assert not address.kafka_home(embedded).exists()
 
 
 def test_a_configured_cluster_is_the_address_and_nothing_is_stopped(tmp_path: pathlib.Path) -> None:
     settings = foreign(tmp_path, "kafka:9092")
-    assert broker.find(settings) == broker.Address("kafka:9092", None)
-    assert broker.bootstrap_servers(settings) == "kafka:9092"
+    assert address.find(settings) == address.Address("kafka:9092", None)
+    assert address.bootstrap_servers(settings) == "kafka:9092"
     assert broker.stop(settings) is False
 
 
@@ -69,12 +70,12 @@ def test_a_property_that_librdkafka_does_not_know_is_named(tmp_path: pathlib.Pat
 def test_waiting_ends_at_once_when_the_broker_is_known_to_be_dead() -> None:
     begun = time.monotonic()
     with pytest.raises(probe.Unreachable):
-        probe.probe(probe.client_config(f"{HOST}:1", {}), 60, is_alive=lambda: False)
+        probe.probe(config_of(f"{HOST}:1", {}), 60, is_alive=lambda: False)
     assert time.monotonic() - begun < 30
 
 
 def test_configured_properties_win_over_our_own() -> None:
-    config = probe.client_config("kafka:9092", {"reconnect.backoff.max.ms": "7", "security.protocol": "SSL"})
+    config = config_of("kafka:9092", {"reconnect.backoff.max.ms": "7", "security.protocol": "SSL"})
     assert config["reconnect.backoff.max.ms"] == "7"
     assert config["security.protocol"] == "SSL"
     assert config["bootstrap.servers"] == "kafka:9092"

@@ -8,8 +8,8 @@ import pytest
 
 from schemas.errors import PochadeError
 from streams.broker import record as broker_record
-from streams.broker.config import Ports
-from streams.broker.docker import Container
+from streams.broker.container import Container
+from streams.broker.node import Ports
 from streams.broker.process import Process
 from streams.broker.record import Record
 

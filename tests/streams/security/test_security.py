@@ -17,8 +17,8 @@ from faust.types.auth import SASLMechanism
 
 from schemas.errors import PochadeError
 from streams.faust.security import faust_options
-from streams.kafka.clients import check_properties
 from streams.security.oidc import NoToken, TokenProvider
+from streams.security.properties import check_properties
 from streams.security.security import (
     COUNTERPARTS,
     MECHANISMS,

@@ -11,7 +11,7 @@ from replay.local.hosting import epoch_ms
 from replay.verify.chaos.schedule import Fault
 from replay.verify.chaos.world import NotThere, Steps, World
 from schemas.errors import PochadeError
-from streams.broker import embedded
+from streams.broker import address, embedded
 from streams.broker.process import Process
 
 TRIES = 3
@@ -46,7 +46,7 @@ def freeze(world: World, fault: Fault) -> Steps:
 
 
 def _running(world: World) -> Process:
-    known = embedded.record(world.settings)
+    known = address.record(world.settings)
     if known is None or not isinstance(known.broker, Process) or not known.broker.is_alive():
         raise NotThere("the broker was not running as a process of ours")
     return known.broker
@@ -57,7 +57,7 @@ def _back(world: World, fault: Fault, ended: Process) -> Generator[float, None, 
     while ended.is_alive():
         yield 0.05
     yield fault.lasts_ms / 1000
-    known, begun_s = embedded.record(world.settings), time.monotonic()
+    known, begun_s = address.record(world.settings), time.monotonic()
     assert known is not None, "it has run"
     accepting = world.aside(lambda: _accepts_at(known.bootstrap))
     for tries_left in reversed(range(TRIES)):

@@ -45,7 +45,7 @@ class BrokerAndPort:
 def found(monkeypatch: pytest.MonkeyPatch) -> Iterator[BrokerAndPort]:
     with subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"], text=True) as process:
         found = BrokerAndPort(process)
-        monkeypatch.setattr(broker.embedded, "record", found.record)
+        monkeypatch.setattr(broker.address, "record", found.record)
         monkeypatch.setattr(broker.embedded, "ensure", found.ensure)
         yield found
         process.kill()
@@ -92,6 +92,6 @@ def test_a_broker_that_stops_goes_on_again(found: BrokerAndPort) -> None:
 
 
 def test_a_broker_that_does_not_run_cannot_die(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(broker.embedded, "record", lambda _settings: SimpleNamespace(broker=None))
+    monkeypatch.setattr(broker.address, "record", lambda _settings: SimpleNamespace(broker=None))
     with pytest.raises(NotThere):
         next(broker.kill(world(), fault("broker")))

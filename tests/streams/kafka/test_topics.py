@@ -12,7 +12,7 @@ from confluent_kafka.admin import ConfigResource, NewTopic
 
 from schemas.errors import PochadeError
 from schemas.topics import RESULTS, TABLE
-from streams.kafka import clients
+from streams.kafka import topics as kafka_topics
 from streams.settings import load
 
 SETTINGS = load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}})
@@ -59,9 +59,9 @@ def answered(code: int | None = None) -> "Future[None]":
 
 
 def made_on(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, str]]:
-    monkeypatch.setattr(clients, "_admin", lambda _settings: cluster)
-    monkeypatch.setattr(clients, "own_topics", lambda _settings: [])
-    assert len(clients.create_topics(SETTINGS)) == len(TABLE)
+    monkeypatch.setattr(kafka_topics, "_admin", lambda _settings: cluster)
+    monkeypatch.setattr(kafka_topics, "own_topics", lambda _settings: [])
+    assert len(kafka_topics.create_topics(SETTINGS)) == len(TABLE)
     return cluster.topics
 
 

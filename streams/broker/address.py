@@ -1,0 +1,55 @@
+"""Where the broker of a deployment is: what it takes to find one, and nothing of what starts it."""
+
+import pathlib
+from dataclasses import dataclass
+
+from schemas.errors import PochadeError
+from streams.broker import record as broker_record
+from streams.broker.record import Record
+from streams.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where clients find the topics and their schemas."""
+
+    bootstrap: str
+    registry_url: str | None  # None: a configured cluster, whose registry is not ours
+
+
+def is_foreign(settings: Settings) -> bool:
+    """Whether a cluster is configured, so that nothing is started or stopped here."""
+    return bool(settings.kafka.bootstrap_servers)
+
+
+def kafka_home(settings: Settings) -> pathlib.Path:
+    """The embedded broker's folder, absolute."""
+    return settings.home.expanduser().resolve() / "kafka"
+
+
+def record(settings: Settings) -> Record | None:
+    """What is written about the embedded broker of this home; its processes may be dead."""
+    return None if is_foreign(settings) else broker_record.read(kafka_home(settings))
+
+
+def find(settings: Settings) -> Address | None:
+    """The configured cluster, or the embedded broker if its process lives. Asks nothing over the network."""
+    if is_foreign(settings):
+        return Address(settings.kafka.bootstrap_servers, None)
+    known = record(settings)
+    if known is None or known.broker is None or not known.broker.is_alive():
+        return None
+    return Address(known.bootstrap, known.registry_url)
+
+
+def bootstrap_servers(settings: Settings) -> str:
+    """What clients connect to.
+
+    Raises:
+        PochadeError: none is configured and none runs.
+    """
+    found = find(settings)
+    if found is None:
+        home = settings.home.expanduser().resolve()
+        raise PochadeError(f"no broker in {home}: run `pochade up` or set POCHADE_KAFKA__BOOTSTRAP_SERVERS")
+    return found.bootstrap
