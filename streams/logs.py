@@ -3,20 +3,17 @@
 Source of the fields: Kubernetes' collectors and Loki want one JSON object a line with a time and a level.
 """
 
-import contextlib
 import datetime
 import hashlib
 import json
 import logging
 import os
 import sys
-from collections.abc import Collection, Iterator
-from contextvars import ContextVar
+from collections.abc import Collection
 from typing import Any
 
 from schemas.errors import InvalidRecord, InvalidRequest
-from schemas.record import Incoming
-from streams.codec.requests import request_id_of
+from streams.log_context import context
 from streams.settings import Logs
 from streams.visible import visible, visible_lines
 
@@ -26,8 +23,6 @@ INSISTENT, AGAIN_S = "aiokafka", 1.0  # without a broker it logs 100 lines a sec
 CITING = (InvalidRecord, InvalidRequest)  # their messages show what was sent
 WITHHELD = "(the message cites what was sent, which is on the dlq; logs.prompts=clear shows it here)"
 
-_served: ContextVar[tuple[Incoming, ...]] = ContextVar("served", default=())
-_plan_version: ContextVar[int | None] = ContextVar("plan_version", default=None)
 _shows_prompts = False
 
 
@@ -80,36 +75,6 @@ class LastError(logging.Handler):
     def told(self) -> str:
         """To be put behind what is waited for; "" while there was none."""
         return f"; last error: {self._said}" if self._said else ""
-
-
-@contextlib.contextmanager
-def serving(*records: Incoming, plan_version: int | None = None) -> Iterator[None]:
-    """What is logged in the block, by this thread or task, is about these records."""
-    before, version = _served.set(records), _plan_version.set(plan_version)
-    try:
-        yield
-    finally:
-        _plan_version.reset(version)
-        _served.reset(before)
-
-
-def obeying(plan_version: int) -> None:
-    """The record being served is decided under this plan."""
-    _plan_version.set(plan_version)
-
-
-def context() -> dict[str, Any]:
-    """request_id (one for each record), topic, partition, offset, plan_version; what is not known is left out.
-
-    Computed when a line is logged, not when a record is begun: most records log nothing.
-    """
-    records, version = _served.get(), _plan_version.get()
-    fields: dict[str, Any] = {}
-    if records:
-        ids = [request_id_of(record) for record in records]
-        fields |= {"request_id": ids[0] if len(ids) == 1 else ids, "topic": records[0].topic}
-        fields |= {"partition": records[0].partition, "offset": records[0].offset}
-    return fields | ({} if version is None else {"plan_version": version})
 
 
 def logged_prompt(prompt: str) -> str:

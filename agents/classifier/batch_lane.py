@@ -9,8 +9,8 @@ from planner.catalog.parse import Catalog, run_ms
 from planner.serving.lanes import Occupation, batch_may_pass
 from schemas import topics
 from schemas.record import Delivered, Incoming, Outgoing
+from streams.clock import now_ms
 from streams.codec.requests import request_id_of
-from streams.kafka.consumer import now_ms
 
 LOOK_S = 0.05
 

@@ -15,8 +15,8 @@ from schemas.errors import InvalidRequest
 from schemas.messages import ClassifiedRequest, GenerateRequest
 from schemas.record import Delivered, Incoming, Outgoing
 from streams import metrics
+from streams.clock import now_ms
 from streams.codec.requests import decode_request, request_id_of
-from streams.kafka.consumer import now_ms
 from streams.settings import Requests
 
 

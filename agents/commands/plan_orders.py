@@ -15,8 +15,8 @@ def pin(obj: LazySettings, policy: str, parameters: tuple[str, ...]) -> None:
     from planner.observation.observation import Observation
     from planner.policies import named
     from streams import catalogs
+    from streams.clock import now_ms
     from streams.control.topic import order
-    from streams.kafka.consumer import now_ms
 
     given, catalog = numbers(parameters), catalogs.measured(obj().catalog, obj().published)
     # a trial on an empty fleet: an unknown policy or parameter is told here, not in the planner's log

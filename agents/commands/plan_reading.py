@@ -6,8 +6,9 @@ from typing import NamedTuple
 from planner.control.plans import newer
 from schemas.errors import InvalidRecord, PochadeError
 from schemas.messages import Pin, Plan
+from streams.control.records import take_in
 from streams.control.tail import ControlLog, plan_of, tail
-from streams.control.topic import NO_PLAN, take_in
+from streams.control.topic import NO_PLAN
 from streams.settings import Settings
 
 _log = logging.getLogger(__name__)

@@ -21,9 +21,9 @@ from schemas import topics
 from schemas.messages import Cascade, GenerateRequest, ImageGenerated, Plan
 from schemas.record import Delivered, Incoming, Outgoing
 from streams import metrics
+from streams.clock import now_ms
 from streams.codec.avro import decode
 from streams.codec.requests import request_id_of
-from streams.kafka.consumer import now_ms
 from streams.store.port import ImageStore, StoreUnavailable
 
 KEPT_AS_ASKED = "kept as it is: the request asked for this level"

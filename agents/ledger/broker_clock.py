@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 from schemas.errors import PochadeError
-from streams.kafka import consumer
+from streams import clock
 
 MOST_OFF_MS = 60_000  # that a machine's clock may differ from the broker's
 
@@ -18,7 +18,7 @@ class BrokerClock:
 
     def __init__(
         self,
-        wall_ms: Callable[[], int] = lambda: consumer.now_ms(),
+        wall_ms: Callable[[], int] = lambda: clock.now_ms(),
         steady_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000,
     ) -> None:
         self._wall_ms = wall_ms

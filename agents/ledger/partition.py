@@ -22,14 +22,14 @@ from schemas.errors import InvalidRecord, UnknownSchema
 from schemas.messages import ClassifiedRequest, Outcome
 from schemas.record import Headers, Incoming, Outgoing
 from schemas.topics import full_name
-from streams import logs, metrics
+from streams import log_context, metrics
+from streams.clock import now_ms
 from streams.codec.avro import decode, encode_result
 from streams.kafka.barrier import Barrier, open_reader, write_barrier
 from streams.kafka.clients import topic_name
-from streams.kafka.consumer import now_ms
 from streams.kafka.partitioner import partition_of
-from streams.kafka.producer import RecordProducer, RecordTooLarge, send_all, size_of
 from streams.kafka.transactions import open_producer, watchdog
+from streams.kafka.writing import RecordProducer, RecordTooLarge, send_all, size_of
 from streams.settings import Settings
 from streams.watchdog import Bite
 
@@ -233,7 +233,7 @@ class Lane:
         try:
             return [self._result(outcome, record.headers)]
         except Exception as error:  # numbers out of range, a batch of none, too large: the next must still be served
-            with logs.serving(record):
+            with log_context.serving(record):
                 log.exception("outcome %d@%d makes no result", record.partition, record.offset)
             reason = f"the outcome makes no result: {type(error).__name__}: {str(error)[:500]}"
             bare = failed(outcome.request_id, reason=reason, by=ROLE, now_ms=now_ms())

@@ -31,8 +31,9 @@ from streams import metrics
 from streams.codec.schema_wait import HeldBack, SchemaWait
 from streams.kafka.consumer import incoming, take
 from streams.kafka.groups import member_config
-from streams.kafka.producer import KafkaRecordProducer, RecordProducer
+from streams.kafka.producer import KafkaRecordProducer
 from streams.kafka.transactions import is_fenced
+from streams.kafka.writing import RecordProducer
 from streams.settings import Settings
 
 T = TypeVar("T")

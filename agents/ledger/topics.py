@@ -11,8 +11,8 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from schemas.topics import CLASSIFIED, DLQ, ENDED, OUTCOMES, RESULTS, WINDOW_MS
 from streams.kafka.clients import client_config, topic_name
-from streams.kafka.producer import MOST_BYTES
 from streams.kafka.transactions import BATCH_BYTES
+from streams.kafka.writing import MOST_BYTES
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)

@@ -3,13 +3,13 @@
 from typing import NamedTuple
 
 from agents.planner.observe import Sources
-from agents.runtime.views import FleetView, PlanView
+from agents.runtime.following import FollowedFleet, FollowedPlans
 from planner.catalog.parse import Catalog
 from planner.observation.observation import DEMAND_MS, Observation, Seen, live_workers
 from schemas import topics
 from schemas.messages import Heartbeat, Pin, Plan
+from streams.clock import now_ms
 from streams.codec.avro import decode
-from streams.kafka.consumer import now_ms
 from streams.kafka.snapshot import past
 from streams.settings import Settings
 
@@ -26,7 +26,7 @@ class Live(NamedTuple):
 
 def look(settings: Settings, catalog: Catalog) -> Live:
     """Read what the planner reads, once. Raises PochadeError when the broker does not answer."""
-    plans, fleet = PlanView(settings, ROLE, catalog), FleetView(settings)
+    plans, fleet = FollowedPlans(settings, ROLE, catalog), FollowedFleet(settings)
     sources = Sources(settings, catalog, fleet)
     try:
         plans.start()

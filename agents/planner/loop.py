@@ -20,9 +20,9 @@ from planner.policies import DEFAULT
 from schemas import topics
 from schemas.messages import Pin, Plan
 from schemas.record import Outgoing
-from streams.control.tail import Place
+from streams.clock import now_ms
+from streams.control.records import Place
 from streams.kafka.barrier import Barrier
-from streams.kafka.consumer import now_ms
 from streams.kafka.lease import Lease
 from streams.settings import Settings
 

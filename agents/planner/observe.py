@@ -40,8 +40,9 @@ from schemas.errors import PochadeError
 from schemas.messages import ClassifiedRequest, Plan, Result, Status, Step
 from schemas.record import Incoming
 from streams import metrics
+from streams.clock import now_ms
 from streams.codec.avro import decode, decode_result
-from streams.kafka.consumer import Follower, now_ms
+from streams.kafka.consumer import Follower
 from streams.operator.explain import steps_of
 from streams.settings import Settings
 

@@ -13,7 +13,7 @@ from schemas import ids
 from schemas.messages import ClassifiedRequest, GenerateJob, PaintOptions, Plan, Step
 from schemas.record import Delivered, Headers, Outgoing
 from streams import metrics
-from streams.kafka.consumer import now_ms
+from streams.clock import now_ms
 from streams.kafka.topic_limits import LIMITS
 
 NOWHERE = -1  # an offset that every heartbeat has counted

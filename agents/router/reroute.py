@@ -30,12 +30,12 @@ from schemas.messages import GenerateJob, Plan
 from schemas.record import Outgoing
 from schemas.topics import full_name, jobs_topic, worker_group
 from streams import metrics
+from streams.clock import now_ms
 from streams.codec.avro import decode
 from streams.codec.requests import request_id_of
-from streams.kafka.consumer import now_ms
 from streams.kafka.offsets import Unread, refresh, unread
-from streams.kafka.producer import RecordProducer
 from streams.kafka.topic_limits import written
+from streams.kafka.writing import RecordProducer
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)

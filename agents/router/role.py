@@ -19,9 +19,9 @@ from schemas import topics
 from schemas.messages import ClassifiedRequest, GenerateRequest, Plan
 from schemas.record import Delivered, Headers, Incoming, Outgoing
 from streams import metrics
+from streams.clock import now_ms
 from streams.codec.avro import decode
 from streams.codec.requests import request_id_of
-from streams.kafka.consumer import now_ms
 from streams.settings import Admission
 
 

@@ -10,8 +10,8 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from agents.router.reroute import sweeper_of
+from agents.runtime.following import FollowedEnds, FollowedFleet, FollowedPlans
 from agents.runtime.process import Run, not_alive
-from agents.runtime.views import EndedView, FleetView, PlanView
 from agents.worker.resuming import settle
 from planner.catalog.parse import Catalog
 from schemas.topics import OUTCOMES
@@ -19,9 +19,11 @@ from streams import catalogs, logs
 from streams.codec.schema_topic import KnownSchemas, told
 from streams.health import Health, Probe, served
 from streams.kafka.groups import classic_settings
-from streams.kafka.producer import KafkaRecordProducer, RecordProducer, send_all
-from streams.kafka.topic_limits import batching, kept_fresh
+from streams.kafka.limit_questions import kept_fresh
+from streams.kafka.producer import KafkaRecordProducer
+from streams.kafka.topic_limits import batching
 from streams.kafka.topics import create_topics
+from streams.kafka.writing import RecordProducer, send_all
 from streams.security.access_check import check_access
 from streams.security.properties import check_properties
 from streams.settings import Settings
@@ -35,7 +37,7 @@ STREAM_ROLES = {"classifier", "router", "discriminator"}
 SWEEPER = "sweeper"  # the thread beside a router
 PLANNED = {"router", "discriminator"}  # stream roles that serve nothing before they hold a plan
 
-View = TypeVar("View", PlanView, EndedView, FleetView)
+View = TypeVar("View", FollowedPlans, FollowedEnds, FollowedFleet)
 
 
 @dataclass
@@ -97,16 +99,16 @@ class Views:
         return view
 
     @cached_property
-    def plans(self) -> PlanView:
-        return self._opened(PlanView(self._settings, self._role, self._catalog))
+    def plans(self) -> FollowedPlans:
+        return self._opened(FollowedPlans(self._settings, self._role, self._catalog))
 
     @cached_property
-    def ended(self) -> EndedView:
-        return self._opened(EndedView(self._settings))
+    def ended(self) -> FollowedEnds:
+        return self._opened(FollowedEnds(self._settings))
 
     @cached_property
-    def fleet(self) -> FleetView:
-        return self._opened(FleetView(self._settings))
+    def fleet(self) -> FollowedFleet:
+        return self._opened(FollowedFleet(self._settings))
 
 
 def needs_torch(roles: frozenset[str], catalog: Catalog) -> bool:

@@ -12,8 +12,8 @@ from schemas.record import Headers, Incoming, Outgoing
 from streams import metrics
 from streams.codec.avro import encode
 from streams.codec.headers import ERROR, dead_letter, stamp
-from streams.kafka.producer import size_of
 from streams.kafka.topic_limits import LIMITS
+from streams.kafka.writing import size_of
 
 MOST_NAME = 200  # characters of an id in an error header: `planner.serving.admission` lets no longer one through
 CUT_HEADER = 100  # bytes, more than the header takes that tells of a cut

@@ -1,4 +1,7 @@
-"""What every role knows besides its input: the plan in force, the requests that have ended, the workers' loads."""
+"""What every role knows besides its input: the plan in force, the requests that have ended, the workers' loads.
+
+The views take in records and load no client; `following.py` reads the topics.
+"""
 
 import asyncio
 import logging
@@ -15,18 +18,13 @@ from schemas import topics
 from schemas.errors import InvalidPlan, InvalidRecord, UnknownSchema
 from schemas.messages import Heartbeat, Pin, Plan
 from schemas.record import Incoming
-from streams import logs, metrics
+from streams import log_context, metrics
+from streams.clock import now_ms
 from streams.codec.avro import decode
-from streams.control.tail import ControlLog, Place, plan_of, tail
-from streams.control.topic import read_plans, take_in
-from streams.kafka.barrier import Barrier
-from streams.kafka.consumer import Follower, now_ms
-from streams.settings import Settings
+from streams.control.records import Place, take_in
 
 FORGET_MS = 600_000  # a worker unheard of for longer leaves the view
-ENDED_WINDOW_MS = 60 * 60 * 1000
 ENDED_MOST = 500_000  # ids kept, about 60 MB; older ends are caught by the ledger
-START_TIMEOUT_S = 60
 
 log = logging.getLogger(__name__)
 
@@ -36,8 +34,7 @@ Loads = dict[str, list[Load]]  # variant -> its live workers
 class PlanView:
     """The newest valid plan of the control topic, and its pin. A plan is obeyed whole or not at all."""
 
-    def __init__(self, settings: Settings, role: str, catalog: Catalog) -> None:
-        self._settings = settings
+    def __init__(self, role: str, catalog: Catalog) -> None:
         self._role = role
         self._catalog = catalog
         self.plan: Plan | None = None
@@ -46,7 +43,6 @@ class PlanView:
         self.pin: Pin | None = None
         self.has_plan = threading.Event()
         self.place = Place()  # how far the topic is read
-        self._follower = Follower(settings, [topics.PLAN], self.on_record)
 
     def on_record(self, record: Incoming) -> None:
         """Take in a record of the control topic; versions not above our own are ignored."""
@@ -83,6 +79,14 @@ class PlanView:
     def _goes_on(self) -> str:
         return f"plan {self.plan.version} holds" if self.plan else "there is none before it"
 
+    def fits(self, plan: Plan) -> bool:
+        """Whether the plan could be obeyed with this catalog."""
+        try:
+            check(plan, self._catalog)
+        except InvalidPlan:
+            return False
+        return True
+
     def not_ready(self) -> str:
         """Why there is no plan to obey yet; any thread may ask."""
         return "" if self.plan else f"holds no plan yet{self.refusal and ': it '}{self.refusal}"
@@ -91,50 +95,16 @@ class PlanView:
         """The plan; waits for the first one: nothing is guessed before."""
         while self.plan is None:
             await asyncio.to_thread(self.has_plan.wait, 1)
-        logs.obeying(self.plan.version)
+        log_context.obeying(self.plan.version)
         return self.plan
-
-    def catch_up(self, barrier: Barrier) -> None:
-        """Take over the plans that former leaders wrote, before any is written after them.
-
-        Those that were handed over are known, and all of them would take longer than a leader may be silent. The end
-        that a reader is told may be an old one: that of the barrier is not.
-        """
-        read_plans(self._settings, self.obey, self.place.read_to, barrier)
-
-    def find(self, version: int) -> Plan | None:
-        """The plan of this version that readers obeyed: the first one; None if there was none."""
-        with ControlLog(self._settings) as log:
-            return plan_of(log, version)
-
-    def start(self) -> "PlanView":
-        """Follow, and return when the plan and the order in force are known; those before them stay unread."""
-        with ControlLog(self._settings, START_TIMEOUT_S) as log:
-            begin = tail(log, self._fits)
-        if begin.pin is not None:
-            self.on_record(begin.pin)
-        self._follower.start(begin.start).wait_caught_up(START_TIMEOUT_S)
-        return self
-
-    def _fits(self, plan: Plan) -> bool:
-        try:
-            check(plan, self._catalog)
-        except InvalidPlan:
-            return False
-        return True
-
-    def close(self) -> None:
-        """Stop following."""
-        self._follower.close()
 
 
 class EndedView:
     """The ids that have a result, within a window: their work is dead everywhere (design, section 2)."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self) -> None:
         self._ids: OrderedDict[str, None] = OrderedDict()
         self.on_end: Callable[[str], None] = lambda _request_id: None
-        self._follower = Follower(settings, [topics.RESULTS], self.on_record, since_ms=now_ms() - ENDED_WINDOW_MS)
 
     def on_record(self, record: Incoming) -> None:
         """The key is enough: nothing is decoded."""
@@ -147,25 +117,16 @@ class EndedView:
     def __contains__(self, request_id: object) -> bool:
         return request_id in self._ids
 
-    def start(self) -> "EndedView":
-        """Follow, and return when the window is read."""
-        self._follower.start().wait_caught_up(START_TIMEOUT_S)
-        return self
-
-    def close(self) -> None:
-        """Stop following."""
-        self._follower.close()
-
 
 class FleetView:
     """What each worker has to do: heartbeats and this process's own sends since, behind one lock."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._silent_ms = settings.planner.worker_silent_ms
+    def __init__(self, silent_ms: int) -> None:
+        """`silent_ms`: a worker unheard of for longer is dead."""
+        self._silent_ms = silent_ms
         self._lock = threading.Lock()
         self._loads = LoadView()
         self.heartbeats: dict[str, Seen] = {}  # worker -> its last heartbeat
-        self._follower = Follower(settings, [topics.FLEET], self.on_record, since_ms=now_ms() - 10 * self._silent_ms)
 
     def on_record(self, record: Incoming) -> None:
         """Take in a heartbeat; the broker's clock says when it was sent."""
@@ -198,12 +159,3 @@ class FleetView:
         """A job of our own lies at this offset."""
         with self._lock:
             self._loads.on_acknowledged(sent, offset)
-
-    def start(self) -> "FleetView":
-        """Follow, and return when the recent heartbeats are read."""
-        self._follower.start().wait_caught_up(START_TIMEOUT_S)
-        return self
-
-    def close(self) -> None:
-        """Stop following."""
-        self._follower.close()

@@ -28,11 +28,11 @@ from schemas.ids import paint_over_seed, seed_of
 from schemas.messages import GenerateJob, ImageGenerated
 from schemas.record import Outgoing
 from streams import metrics
+from streams.clock import now_ms
 from streams.codec.avro import decode
 from streams.codec.requests import request_id_of
-from streams.kafka.consumer import now_ms
-from streams.kafka.producer import RecordTooLarge
 from streams.kafka.topic_limits import LIMITS
+from streams.kafka.writing import RecordTooLarge
 from streams.store.port import ImageStore
 
 log = logging.getLogger(__name__)

@@ -15,8 +15,8 @@ from planner.serving.worker import left_ms, told_state
 from schemas import topics
 from schemas.messages import Heartbeat, OwnedPartition
 from streams import metrics
-from streams.kafka.consumer import now_ms
-from streams.kafka.producer import RecordProducer
+from streams.clock import now_ms
+from streams.kafka.writing import RecordProducer
 from streams.watchdog import Watchdog
 
 log = logging.getLogger(__name__)

@@ -20,10 +20,10 @@ from planner.serving import worker
 from planner.serving.escalation import judged_ms
 from schemas.messages import GenerateJob
 from schemas.record import Delivered, Outgoing
-from streams import logs, metrics
-from streams.kafka.consumer import now_ms
-from streams.kafka.producer import DeliveryFailed, RecordProducer, RecordTooLarge
+from streams import log_context, metrics
+from streams.clock import now_ms
 from streams.kafka.topic_limits import written
+from streams.kafka.writing import DeliveryFailed, RecordProducer, RecordTooLarge
 from streams.settings import Settings
 from streams.store.port import ImageStore
 from streams.watchdog import Watchdog
@@ -171,7 +171,7 @@ class Worker:
         on_their_way: list[tuple[Outgoing, Future[Delivered]]] = []
         try:
             for batch in batches:
-                with logs.serving(*(taken.record for taken in batch), plan_version=self._me.plan_version):
+                with log_context.serving(*(taken.record for taken in batch), plan_version=self._me.plan_version):
                     on_their_way += [(record, self._producer.send(record)) for record in painter.answer(batch)]
             for record, future in on_their_way:
                 self._deliver(record, future)

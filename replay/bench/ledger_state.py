@@ -19,8 +19,8 @@ from replay.bench.environment.tally import Tally
 from schemas.messages import EndedChunk
 from schemas.record import Outgoing
 from schemas.topics import ENDED, FLOW_PARTITIONS, OUTCOMES, RESULTS
+from streams.clock import now_ms
 from streams.codec.avro import encode
-from streams.kafka.consumer import now_ms
 from streams.settings import Settings
 
 EIGHT_DAYS = 69_120_000  # requests, at 100 a second

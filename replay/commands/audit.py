@@ -45,8 +45,8 @@ def audit(
     import math
 
     from replay.verify.audit import figures, reading
+    from streams.clock import now_ms
     from streams.commands import listing
-    from streams.kafka.consumer import now_ms
 
     now = now_ms()
     found = reading.audit(

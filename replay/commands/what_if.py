@@ -40,9 +40,9 @@ def what_if(load: "Callable[[], Settings]", named: str, since: int, slo: float |
 
     from replay.what_if import answer, collect, read_plan
     from streams.catalogs import measured as load_catalog
+    from streams.clock import now_ms
     from streams.commands.opening import client
     from streams.control.topic import plan_of_version
-    from streams.kafka.consumer import now_ms
 
     settings = load()
     slo_s = slo or settings.planner.slo_s or load_catalog(settings.catalog, settings.published).slo_s

@@ -8,9 +8,9 @@ from confluent_kafka.admin import AdminClient
 from schemas.errors import PochadeError
 from schemas.messages import Heartbeat
 from schemas.topics import FLEET, PLAN, PLAN_KEY, PROMPTS
+from streams.clock import now_ms
 from streams.codec.avro import decode
 from streams.kafka import clients, snapshot
-from streams.kafka.consumer import now_ms
 from streams.kafka.topics import own_topics
 from streams.operator.checks import check_workers
 from streams.settings import Settings

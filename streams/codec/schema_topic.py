@@ -20,8 +20,8 @@ from schemas.topics import SCHEMAS
 from streams.codec.registry_client import open_registry
 from streams.kafka.clients import topic_name
 from streams.kafka.consumer import Follower
-from streams.kafka.producer import RecordProducer
 from streams.kafka.topics import own_topics
+from streams.kafka.writing import RecordProducer
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)

@@ -44,7 +44,7 @@ def cancel(
       pochade cancel mine-1 --wait
       pochade cancel mine-1 --wait --reason "the user closed the page" -o json
     """
-    from streams.kafka.consumer import now_ms
+    from streams.clock import now_ms
 
     was_ended = False
     with opening.client(load()) as client:

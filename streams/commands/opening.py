@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the clients take half a second to load, which --help need not wait for
     from schemas.record import Delivered, Outgoing
-    from streams.kafka.producer import RecordProducer
+    from streams.kafka.writing import RecordProducer
     from streams.operator.client import RequestClient
     from streams.settings import Settings
 

@@ -35,7 +35,7 @@ def fetch(load: "Callable[[], Settings]", request_id: str, target: str, number: 
       pochade fetch demo-0-0007 -o - | display
       pochade fetch mine-2 --number 2 -o second.png
     """
-    from streams.kafka.consumer import now_ms
+    from streams.clock import now_ms
     from streams.store.open import open_store
 
     settings = load()
@@ -93,7 +93,7 @@ def gc(
       pochade gc --older-than 7d --orphans
       pochade gc --orphans -o json
     """
-    from streams.kafka.consumer import now_ms
+    from streams.clock import now_ms
     from streams.operator.gc import choose, needed
     from streams.store.open import open_store
 

@@ -112,8 +112,8 @@ def submit(
       pochade submit "a blue boat" --quality high -n 4 --steps 12 --strict
       pochade submit --file prompts.jsonl --wait
     """
+    from streams.clock import now_ms
     from streams.codec.prompt_file import request_of
-    from streams.kafka.consumer import now_ms
 
     left_ms = _deadline_ms(deadline, deadline_ms)
     fields = fields_of(asked)
@@ -152,8 +152,8 @@ def submit_file(
     Raises:
         PochadeError: bad lines, before anything is sent; or what had not ended in time.
     """
+    from streams.clock import now_ms
     from streams.codec.prompt_file import requests_in
-    from streams.kafka.consumer import now_ms
 
     assert file is not None
     now = now_ms()
@@ -250,8 +250,8 @@ def results(load: "Callable[[], Settings]", is_following: bool, since: int, outp
     """
     from rich.console import Console
 
+    from streams.clock import now_ms
     from streams.commands import showing
-    from streams.kafka.consumer import now_ms
 
     console = Console()
     with opening.client(load()) as client, contextlib.suppress(KeyboardInterrupt):
@@ -285,8 +285,8 @@ def explain(load: "Callable[[], Settings]", request_id: str, since: int, timeout
     """
     from rich.console import Console
 
+    from streams.clock import now_ms
     from streams.commands import showing
-    from streams.kafka.consumer import now_ms
     from streams.operator.explain import why
 
     settings = load()

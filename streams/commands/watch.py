@@ -44,8 +44,8 @@ def watch(
       pochade watch --since 1h -o jsonl | jq 'select(.kind == "escalated")'
     """
     from schemas.topics import EVENTS, RESULTS
+    from streams.clock import now_ms
     from streams.kafka import snapshot
-    from streams.kafka.consumer import now_ms
     from streams.operator.watch import Watch
 
     if since is None and request_ids:

@@ -16,7 +16,7 @@ from schemas.messages import Plan
 from schemas.record import Incoming
 from streams.broker import probe
 from streams.codec.avro import decode
-from streams.codec.headers import FACT
+from streams.control.records import Place, place_in
 from streams.kafka.clients import client_config, topic_name
 from streams.kafka.consumer import incoming, poll_batch
 from streams.kafka.errors import may_pass, patiently
@@ -24,21 +24,8 @@ from streams.settings import Settings
 
 STEP = 64  # records from the end that are looked at first; doubled until a plan is found
 MOST = 4096  # records that are looked at for a plan that fits
-READ_TO, PIN_AT = "read_to", "pin_at"  # facts in a plan's headers
-NO_PIN = -1
 ANSWER_S = 60
 NEW = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}  # a topic just made
-
-
-class Place(NamedTuple):
-    """How far somebody has read the topic: to before this offset, and where the newest order before it lay."""
-
-    read_to: int = 0
-    pin_at: int = NO_PIN
-
-    def facts(self) -> dict[str, object]:
-        """For a plan's headers."""
-        return {READ_TO: self.read_to, PIN_AT: self.pin_at}
 
 
 class Tail(NamedTuple):
@@ -46,14 +33,6 @@ class Tail(NamedTuple):
 
     start: int
     pin: Incoming | None = None
-
-
-def place_in(record: Incoming) -> Place | None:
-    """What a plan's headers tell; None: its planner was of a release that told nothing."""
-    try:
-        return Place(int(record.headers[FACT + READ_TO]), int(record.headers[FACT + PIN_AT]))
-    except (KeyError, ValueError):
-        return None
 
 
 class ControlLog:

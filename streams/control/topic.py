@@ -2,41 +2,32 @@
 
 import getpass
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from confluent_kafka import KafkaException, Message, TopicPartition
 
 from schemas import topics
 from schemas.errors import InvalidRecord, PochadeError
 from schemas.messages import Pin, Plan
-from schemas.record import Incoming, Outgoing
+from schemas.record import Outgoing
 from streams import metrics
-from streams.codec.avro import decode, encode
+from streams.clock import now_ms
+from streams.codec.avro import encode
 from streams.codec.headers import stamp
 from streams.codec.schema_topic import tell
+from streams.control.records import OnPlan, take_in
 from streams.control.tail import ControlLog, newest, oldest, plan_of
 from streams.kafka.barrier import Barrier, open_reader, read_past
 from streams.kafka.clients import topic_name
-from streams.kafka.consumer import incoming, now_ms
-from streams.kafka.producer import KafkaRecordProducer, send_all
+from streams.kafka.consumer import incoming
+from streams.kafka.producer import KafkaRecordProducer
+from streams.kafka.writing import send_all
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)
 
 WRITE_TIMEOUT_S = 15
 NO_PLAN = "no plan has been published: is a planner running? (`pochade serve planner`)"
-
-OnPlan = Callable[[Plan], object]
-OnPin = Callable[[Pin | None], None]  # an operator's order; None: there is none any more
-
-
-def take_in(record: Incoming, on_plan: OnPlan, on_pin: OnPin) -> None:
-    """Hand over what a record of the control topic says."""
-    if record.key == topics.PIN_KEY.encode():
-        pin = decode(record.value, Pin) if record.value else None
-        on_pin(pin if pin and (pin.policy or pin.plan_version) else None)
-    elif record.key == topics.PLAN_KEY.encode() and record.value:
-        on_plan(decode(record.value, Plan))
 
 
 def read_plans(settings: Settings, on_plan: OnPlan, start: int, barrier: Barrier) -> None:

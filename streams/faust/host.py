@@ -21,14 +21,15 @@ from faust.types import EventT, StreamT
 from schemas.errors import PochadeError, UnknownSchema
 from schemas.record import Delivered, Incoming, Outgoing
 from schemas.topics import EVENTS, full_name
-from streams import logs, metrics
+from streams import log_context, logs, metrics
 from streams.codec.schema_wait import AGAIN_S, SchemaWait
 from streams.faust.consumer import App
 from streams.faust.record_sets import Undecoded
 from streams.faust.security import faust_options
 from streams.kafka.clients import client_config
-from streams.kafka.producer import DeliveryFailed, RecordProducer, RecordTooLarge, size_of
+from streams.kafka.limit_questions import ask
 from streams.kafka.topic_limits import LIMITS, SENDS_ALONE
+from streams.kafka.writing import DeliveryFailed, RecordProducer, RecordTooLarge, size_of
 from streams.security.security import security_of
 from streams.settings import Settings
 
@@ -86,7 +87,7 @@ class AgentHost:
         async for event in stream.noack().events():
             record = _incoming(event, self._settings.kafka.prefix)
             await self._slots.acquire()  # first: nothing may come between a decision and its sends
-            with logs.serving(record):
+            with log_context.serving(record):
                 records = await self._decide(record)
             metrics.RECORDS.labels(self._logic.role).inc()
             self._unacked.put_nowait((event, record, [(r, self._producer.send(r)) for r in records]))
@@ -228,7 +229,7 @@ class AgentHost:
 
     async def _ask_limits(self) -> None:
         with contextlib.suppress(PochadeError):  # then what is known has to do
-            await asyncio.to_thread(LIMITS.ask, self._settings)
+            await asyncio.to_thread(ask, self._settings)
 
 
 def _place(record: Incoming) -> tuple[str, int, int]:

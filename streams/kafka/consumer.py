@@ -244,8 +244,3 @@ class Follower:
         return [
             TopicPartition(name, tp.partition, tp.offset if tp.offset >= 0 else ends[tp.partition]) for tp in starts
         ]
-
-
-def now_ms() -> int:
-    """Epoch milliseconds: the edges' clock, passed into every decision."""
-    return time.time_ns() // 1_000_000

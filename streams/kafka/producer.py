@@ -7,52 +7,23 @@ import contextlib
 import logging
 import os
 import threading
-from collections.abc import Sequence
 from concurrent.futures import Future
-from typing import Any, Protocol
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from schemas.errors import PochadeError
 from schemas.record import Delivered, Outgoing
 from schemas.topics import full_name
 from streams.kafka.clients import producer_config
+from streams.kafka.writing import DeliveryFailed, RecordTooLarge, size_of
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)
 
-MOST_BYTES = 990_000  # key, value and headers of one record; librdkafka refuses 1,000,000 with its own framing
-HEADER_BYTES = 6  # of a header's two lengths, of names below 64 bytes and values below a megabyte
 TOO_LARGE = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE}
 BUSY = 8  # records on their way from which senders are at it, and serve most reports
 BUSY_PAUSE_S = 0.004
 METADATA_S = 5.0  # to ask for a topic's partitions
-
-
-class DeliveryFailed(PochadeError):
-    """The broker did not take a record within the delivery timeout; it may be sent again."""
-
-
-class RecordTooLarge(DeliveryFailed):
-    """The topic takes no record of this size; sending it again would not help."""
-
-
-def size_of(record: Outgoing) -> int:
-    """Bytes of key, value and headers as a log keeps them, but for the frame that every record has."""
-    headers = sum(HEADER_BYTES + len(name.encode()) + len(value) for name, value in record.headers.items())
-    return len(record.key or b"") + len(record.value or b"") + headers
-
-
-class RecordProducer(Protocol):
-    """Writes records. A future resolves when the broker has the record, and only then may its cause be committed."""
-
-    def send(self, record: Outgoing) -> Future[Delivered]:
-        """Queue one record; thread-safe. The future raises DeliveryFailed."""
-        ...
-
-    def close(self) -> None:
-        """Wait for what is queued and release the client."""
-        ...
 
 
 class KafkaRecordProducer:
@@ -131,20 +102,3 @@ def _end_if_fatal(error: KafkaError) -> None:
     if error.fatal():
         log.critical("the producer cannot go on: %s; ending the process", error.str())
         os._exit(70)
-
-
-def send_all(producer: RecordProducer, records: Sequence[Outgoing], timeout_s: float = 120) -> list[Delivered]:
-    """Write records and wait until the broker has them all.
-
-    Raises:
-        DeliveryFailed: it did not take one, or told nothing of it for `timeout_s`.
-    """
-    futures = [(record, producer.send(record)) for record in records]
-    return [_delivered(record, future, timeout_s) for record, future in futures]
-
-
-def _delivered(record: Outgoing, future: Future[Delivered], timeout_s: float) -> Delivered:
-    try:
-        return future.result(timeout_s)
-    except TimeoutError:
-        raise DeliveryFailed(f"{record.topic} did not take a record within {timeout_s:g} s") from None

@@ -13,10 +13,11 @@ from schemas.errors import InvalidRecord, PochadeError
 from schemas.messages import GenerateRequest, Outcome, Result, Status
 from schemas.record import Delivered, Incoming, Outgoing
 from schemas.topics import OUTCOMES, PROMPTS, PROMPTS_BATCH, RESULTS
+from streams.clock import now_ms
 from streams.codec.avro import decode_result, encode
 from streams.codec.headers import stamp
-from streams.kafka.consumer import Follower, now_ms
-from streams.kafka.producer import RecordProducer
+from streams.kafka.consumer import Follower
+from streams.kafka.writing import RecordProducer
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)

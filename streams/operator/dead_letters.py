@@ -16,10 +16,10 @@ from schemas.errors import InvalidRecord, PochadeError
 from schemas.messages import ClassifiedRequest, GenerateJob, GenerateRequest, ImageGenerated, Outcome, Status
 from schemas.record import Headers, Incoming, Outgoing
 from schemas.topics import CLASSIFIED, DLQ, IMAGES, OUTCOMES, PROMPTS, RESULTS
+from streams.clock import now_ms
 from streams.codec.avro import decode, decode_result, encode
 from streams.codec.headers import ERROR
 from streams.kafka import snapshot
-from streams.kafka.consumer import now_ms
 from streams.settings import Settings
 
 REDRIVEN = "pochade_redriven"

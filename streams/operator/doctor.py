@@ -14,11 +14,11 @@ from schemas.record import Incoming
 from schemas.topics import DLQ, FLEET, PLAN, RESULTS, TABLE, full_name
 from streams.broker import probe
 from streams.catalogs import missing_models, read_catalog
+from streams.clock import now_ms
 from streams.codec.avro import decode
 from streams.control.tail import ControlLog, newest
 from streams.kafka import groups, snapshot
 from streams.kafka.clients import ANSWER_LIMIT_S, client_config
-from streams.kafka.consumer import now_ms
 from streams.kafka.lease import KafkaLease
 from streams.kafka.offsets import unread
 from streams.operator import checks, cluster

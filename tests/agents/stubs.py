@@ -15,7 +15,7 @@ from schemas.avro import Message
 from schemas.messages import Heartbeat, Pin, Plan
 from schemas.record import Incoming, Outgoing
 from streams.codec.avro import decode, encode
-from streams.control.tail import Place
+from streams.control.records import Place
 from streams.kafka.barrier import Barrier
 
 SILENT_MS = 3000

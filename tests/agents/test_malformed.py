@@ -5,7 +5,6 @@ import dataclasses
 import json
 import pathlib
 from collections.abc import Callable
-from unittest import mock
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +17,7 @@ from agents.planner.loop import PlannerLoop
 from agents.router.dispatcher import Dispatcher
 from agents.router.reroute import Rerouting
 from agents.router.role import Router, Tenants
-from agents.runtime import views
+from agents.runtime.views import FleetView, PlanView
 from agents.worker.generate import Painter
 from agents.worker.jobs import Taken
 from planner.serving.placement import decide
@@ -36,11 +35,11 @@ from schemas.messages import (
 )
 from schemas.record import Incoming
 from schemas.topics import CLASSIFIED, DLQ, IMAGES, OUTCOMES, PLAN_KEY, RESULTS
+from streams.clock import now_ms
 from streams.codec.avro import decode, encode
 from streams.codec.headers import ERROR
-from streams.kafka.consumer import now_ms
 from streams.kafka.memory import LeaseBoard, MemoryLease, MemoryRecordProducer
-from streams.kafka.producer import MOST_BYTES, size_of
+from streams.kafka.writing import MOST_BYTES, size_of
 from streams.settings import Admission, Requests, load
 from streams.store.port import MemoryImageStore
 from tests.agents.classifier.test_role import Judge
@@ -62,7 +61,6 @@ from tests.builders import (
 )
 from tests.malformed import EXAMPLES, JSON, fuzz, senseless, spoilt
 from tests.stateful.broker import Broker, Group, connected
-from tests.stateful.test_plans import Idle
 
 CATALOG = a_catalog()
 SETTINGS = load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}, "planner": {"policy": "random-split"}})
@@ -198,8 +196,7 @@ def only_ours(take: Callable[[Incoming], object], records: list[Incoming]) -> No
 @given(st.lists(senseless(a_plan(version=5)).map(encode) | spoilt(EXAMPLES[Plan]), max_size=8))
 def test_who_obeys_plans(values: list[bytes | None]) -> None:
     """What is obeyed can be: no request fails by it; and the next good plan is obeyed whatever came before."""
-    with mock.patch.object(views, "Follower", Idle):
-        view = views.PlanView(SETTINGS, "test", CATALOG)
+    view = PlanView("test", CATALOG)
     for value in values:
         only_ours(view.on_record, [a_record(value=value, key=PLAN_KEY.encode())])
         if view.plan is not None:
@@ -221,8 +218,7 @@ RESULT = EXAMPLES[Result]
 )
 def test_the_planner(beats: list[Fed], prompts: list[Fed], results: list[Fed]) -> None:
     board = LeaseBoard()
-    with mock.patch.object(views, "Follower", return_value=Idle(None, None, print)):
-        fleet = views.FleetView(SETTINGS)
+    fleet = FleetView(SETTINGS.planner.worker_silent_ms)
     loop = PlannerLoop(SETTINGS, CATALOG, MemoryLease(board), StubPlans(), fleet)
     only_ours(fleet.on_record, as_records(beats))
     only_ours(loop.sources.on_classified, as_records(prompts))

@@ -15,10 +15,12 @@ from schemas.ids import new_request_id
 from schemas.messages import GenerateRequest, Heartbeat, Plan, Result
 from schemas.record import Incoming, Outgoing
 from schemas.topics import DLQ, FLEET, PLAN, PLAN_KEY, PROMPTS, RESULTS
+from streams.clock import now_ms
 from streams.codec.avro import decode, decode_result, encode
-from streams.kafka.consumer import Follower, now_ms
-from streams.kafka.producer import KafkaRecordProducer, send_all
+from streams.kafka.consumer import Follower
+from streams.kafka.producer import KafkaRecordProducer
 from streams.kafka.topics import create_topics
+from streams.kafka.writing import send_all
 from streams.settings import Settings
 from tests.integration.waiting import ask, poll_until
 

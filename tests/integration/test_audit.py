@@ -10,9 +10,10 @@ from replay.verify.audit.reading import audit
 from schemas.messages import Result
 from schemas.record import Outgoing
 from schemas.topics import PROMPTS, RESULTS
+from streams.clock import now_ms
 from streams.codec.avro import encode
-from streams.kafka.consumer import now_ms
-from streams.kafka.producer import KafkaRecordProducer, send_all
+from streams.kafka.producer import KafkaRecordProducer
+from streams.kafka.writing import send_all
 from streams.settings import Settings
 from tests.builders import a_classified, a_request
 from tests.integration.waiting import poll_until

@@ -7,16 +7,18 @@ from unittest import mock
 import pytest
 
 from agents.commands.plan_reading import published
-from agents.runtime.views import PlanView
+from agents.runtime.following import FollowedPlans
 from schemas.messages import Pin, Plan, Route
 from schemas.record import Incoming, Outgoing
 from schemas.topics import PIN_KEY, PLAN, PLAN_KEY
 from streams.codec.avro import encode
 from streams.codec.headers import FACT
 from streams.control import tail
-from streams.control.tail import ControlLog, Place, newest, plan_of
+from streams.control.records import Place
+from streams.control.tail import ControlLog, newest, plan_of
 from streams.kafka import consumer
-from streams.kafka.producer import KafkaRecordProducer, send_all
+from streams.kafka.producer import KafkaRecordProducer
+from streams.kafka.writing import send_all
 from streams.settings import Settings
 from tests.builders import a_catalog, a_plan
 
@@ -49,8 +51,8 @@ def counted() -> Iterator[list[int]]:
 
 
 @contextlib.contextmanager
-def started(settings: Settings) -> Iterator[PlanView]:
-    view = PlanView(settings, "test", a_catalog())
+def started(settings: Settings) -> Iterator[FollowedPlans]:
+    view = FollowedPlans(settings, "test", a_catalog())
     try:
         yield view.start()
     finally:

@@ -10,8 +10,9 @@ from schemas.record import Outgoing
 from schemas.topics import jobs_topic
 from streams.kafka import clients, groups
 from streams.kafka.group_terms import Timeouts, wanted_timeouts
-from streams.kafka.producer import KafkaRecordProducer, send_all
+from streams.kafka.producer import KafkaRecordProducer
 from streams.kafka.topics import create_topics
+from streams.kafka.writing import send_all
 from streams.settings import Settings
 from tests.integration.waiting import poll_until
 from tests.patience import PATIENCE_S

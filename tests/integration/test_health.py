@@ -14,8 +14,9 @@ from schemas.messages import GenerateRequest
 from schemas.record import Outgoing
 from schemas.topics import PROMPTS
 from streams.codec.avro import encode
-from streams.kafka.producer import KafkaRecordProducer, send_all
+from streams.kafka.producer import KafkaRecordProducer
 from streams.kafka.topics import create_topics
+from streams.kafka.writing import send_all
 from streams.settings import Settings
 from tests.integration.waiting import ask, poll_until
 

@@ -12,11 +12,13 @@ from agents.ledger.role import Ledger
 from schemas.messages import Outcome, Result, Status
 from schemas.record import Incoming, Outgoing
 from schemas.topics import DLQ, OUTCOMES, RESULTS
+from streams.clock import now_ms
 from streams.codec.avro import decode, encode
 from streams.kafka.clients import client_config, topic_name
-from streams.kafka.consumer import Follower, now_ms
-from streams.kafka.producer import KafkaRecordProducer, send_all
+from streams.kafka.consumer import Follower
+from streams.kafka.producer import KafkaRecordProducer
 from streams.kafka.topics import create_topics
+from streams.kafka.writing import send_all
 from streams.settings import Settings
 from tests.builders import a_request, an_outcome
 from tests.integration.waiting import poll_until

@@ -27,11 +27,11 @@ from planner.serving.ended_ids import DIGEST_BYTES
 from schemas.messages import Result, Status
 from schemas.record import Incoming
 from schemas.topics import CLASSIFIED, DAY_MS, DLQ, ENDED, OUTCOMES, RESULTS
+from streams.clock import now_ms
 from streams.codec.avro import decode, encode
 from streams.codec.headers import DEADLINE
 from streams.kafka import snapshot
 from streams.kafka.clients import client_config, topic_name
-from streams.kafka.consumer import now_ms
 from streams.kafka.partitioner import partition_of
 from streams.kafka.producer import KafkaRecordProducer
 from streams.kafka.topics import create_topics

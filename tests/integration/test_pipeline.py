@@ -9,7 +9,7 @@ import pytest
 from agents.commands.plan import plan as plan_command
 from schemas.messages import Status
 from schemas.topics import jobs_topic
-from streams.kafka.consumer import now_ms
+from streams.clock import now_ms
 from streams.kafka.topics import create_topics
 from streams.settings import Settings, load
 from streams.store.open import open_store

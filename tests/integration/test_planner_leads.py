@@ -7,8 +7,8 @@ import pytest
 
 from agents.commands.plan_reading import published
 from agents.planner.loop import PlannerLoop
-from agents.runtime.views import FleetView, PlanView
-from streams.kafka.consumer import now_ms
+from agents.runtime.following import FollowedFleet, FollowedPlans
+from streams.clock import now_ms
 from streams.kafka.lease import KafkaLease
 from streams.kafka.topics import create_topics
 from streams.settings import Settings
@@ -25,7 +25,7 @@ def new_planner(settings: Settings) -> Iterator[Callable[[str], PlannerLoop]]:
 
         def new(policy: str) -> PlannerLoop:
             own = settings.model_copy(update={"planner": settings.planner.model_copy(update={"policy": policy})})
-            views = PlanView(own, "planner", a_catalog()), FleetView(own)
+            views = FollowedPlans(own, "planner", a_catalog()), FollowedFleet(own)
             lease = KafkaLease(own)
             for opened in (*views, lease):
                 stack.callback(opened.close)

@@ -12,8 +12,9 @@ from planner.policies import POLICIES
 from schemas.messages import GenerateJob, Status
 from schemas.record import Incoming
 from schemas.topics import jobs_topic
+from streams.clock import now_ms
 from streams.codec.avro import decode
-from streams.kafka.consumer import Follower, now_ms
+from streams.kafka.consumer import Follower
 from streams.settings import Settings, load
 from tests.integration.pipeline import Pipeline, running_pipeline
 

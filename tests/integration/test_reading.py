@@ -7,9 +7,11 @@ import pytest
 
 from schemas.record import Incoming, Outgoing
 from schemas.topics import EVENTS, PLAN, RESULTS
-from streams.kafka.consumer import Follower, now_ms
-from streams.kafka.producer import KafkaRecordProducer, send_all
+from streams.clock import now_ms
+from streams.kafka.consumer import Follower
+from streams.kafka.producer import KafkaRecordProducer
 from streams.kafka.topics import create_topics
+from streams.kafka.writing import send_all
 from streams.settings import Settings
 from tests.integration.markers import end_with_markers
 from tests.integration.waiting import poll_until

@@ -6,7 +6,7 @@ import pathlib
 import pytest
 
 from schemas.messages import Status
-from streams.kafka.consumer import now_ms
+from streams.clock import now_ms
 from streams.settings import Settings
 from tests.integration.pipeline import Pipeline, running_pipeline
 

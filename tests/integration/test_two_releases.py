@@ -13,14 +13,16 @@ from schemas.ids import new_request_id
 from schemas.messages import GenerateRequest, Result, Status
 from schemas.record import Incoming, Outgoing
 from schemas.topics import DLQ, PROMPTS, RESULTS, SCHEMAS
+from streams.clock import now_ms
 from streams.codec.avro import decode_result, encode
 from streams.codec.schema_topic import entry_in, told
 from streams.commands.opening import client
 from streams.kafka.clients import topic_name
-from streams.kafka.consumer import Follower, now_ms
-from streams.kafka.producer import KafkaRecordProducer, send_all
+from streams.kafka.consumer import Follower
+from streams.kafka.producer import KafkaRecordProducer
 from streams.kafka.snapshot import past
 from streams.kafka.topics import create_topics, own_topics
+from streams.kafka.writing import send_all
 from streams.settings import Settings
 from tests.integration.waiting import ask, poll_until
 from tests.next_release import SILENT, written

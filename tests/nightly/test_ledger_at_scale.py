@@ -9,10 +9,10 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from agents.ledger.role import Ledger
 from schemas.topics import CLASSIFIED, DAY_MS, FLOW_PARTITIONS, OUTCOMES, RESULTS
+from streams.clock import now_ms
 from streams.codec.avro import encode
 from streams.codec.headers import DEADLINE
 from streams.kafka.clients import client_config, topic_name
-from streams.kafka.consumer import now_ms
 from streams.kafka.topics import create_topics
 from streams.settings import Settings
 from tests.builders import a_classified, a_request, an_outcome

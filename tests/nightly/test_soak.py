@@ -26,8 +26,8 @@ from streams.broker import java as broker_java
 from streams.broker import probe
 from streams.broker.config import properties
 from streams.broker.node import HOST, lasting_ports
+from streams.clock import now_ms
 from streams.codec.avro import encode
-from streams.kafka.consumer import now_ms
 from streams.settings import Settings, load
 from tests.integration.pipeline import Pipeline
 from tests.integration.waiting import poll_until

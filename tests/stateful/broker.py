@@ -14,7 +14,8 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaExceptio
 from agents.ledger import partition as lane
 from agents.ledger.remembered import Send
 from schemas.record import Delivered, Incoming, Outgoing
-from streams.kafka import barrier, consumer, transactions
+from streams import clock
+from streams.kafka import barrier, transactions
 
 Place = tuple[str, int]  # topic with prefix, partition
 
@@ -256,7 +257,7 @@ def connected(broker: Broker) -> Iterator[None]:
     with (
         mock.patch.object(transactions, "Producer", lambda config: Transactions(broker, config)),
         mock.patch.object(barrier, "Consumer", lambda config: Reader(broker, config)),
-        mock.patch.object(consumer, "now_ms", side_effect=lambda: broker.now_ms),
+        mock.patch.object(clock, "now_ms", side_effect=lambda: broker.now_ms),
         mock.patch.object(lane, "now_ms", side_effect=lambda: broker.now_ms),
     ):
         yield

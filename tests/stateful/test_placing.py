@@ -10,8 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from agents.router.dispatcher import Dispatcher
 from schemas.messages import GenerateJob
 from schemas.record import Delivered, Outgoing
+from streams.clock import now_ms
 from streams.codec.avro import decode
-from streams.kafka.consumer import now_ms
 from tests.agents.stubs import StubFleet
 from tests.builders import a_catalog, a_classified, a_heartbeat, a_plan, a_request, owned
 from tests.stateful.depth import depth

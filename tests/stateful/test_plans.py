@@ -1,21 +1,18 @@
 """The plan view: versions only rise, and everyone obeys the newest plan of those that lead that fits its catalog."""
 
 import contextlib
-from collections.abc import Callable
-from unittest import mock
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from agents.planner.leadership import Leadership
-from agents.runtime import views
 from agents.runtime.views import PlanView
 from planner.catalog.parse import Catalog
 from planner.control.plans import check, publish
 from planner.control.proposal import Draft
 from schemas.errors import InvalidPlan, PochadeError
 from schemas.messages import Pin, Plan, Route
-from schemas.record import Incoming, Outgoing
+from schemas.record import Outgoing
 from schemas.topics import PIN_KEY, PLAN_KEY
 from streams.codec.avro import decode, encode
 from streams.kafka.memory import LeaseBoard, MemoryLease
@@ -32,16 +29,8 @@ CATALOGS = (a_catalog(), a_catalog(variants=a_catalog().variants | {"middle": a_
 RELEASES = st.sampled_from(CATALOGS)  # a deployment is being upgraded, or back: each life has its own
 
 
-class Idle:
-    """A follower that reads nothing: the machine hands records over."""
-
-    def __init__(self, _settings: object, _topics: object, on_record: Callable[[Incoming], None]) -> None:
-        self.on_record = on_record
-
-
 def a_view(catalog: Catalog) -> PlanView:
-    with mock.patch.object(views, "Follower", Idle):
-        return PlanView(SETTINGS, "model", catalog)
+    return PlanView("model", catalog)
 
 
 def fits(plan: Plan, catalog: Catalog) -> bool:

@@ -11,7 +11,7 @@ import pytest
 
 from schemas.errors import InvalidRecord
 from schemas.record import Incoming
-from streams import logs
+from streams import log_context, logs
 from streams.codec.requests import decode_request
 from streams.settings import InvalidSettings, Logs, load
 
@@ -68,8 +68,8 @@ def test_a_json_line_says_when_how_bad_who_what_and_which_roles(written: Written
 
 def test_a_line_about_a_record_says_which_and_under_which_plan(written: Written) -> None:
     set_up(format="json")
-    with logs.serving(a_record()):
-        logs.obeying(5)
+    with log_context.serving(a_record()):
+        log_context.obeying(5)
         log.info("inside")
     log.info("outside")
     inside, outside = lines(written)
@@ -80,32 +80,32 @@ def test_a_line_about_a_record_says_which_and_under_which_plan(written: Written)
 
 def test_a_batch_names_every_request(written: Written) -> None:
     set_up(format="json")
-    with logs.serving(a_record("r-1", 1), a_record("r-2", 2), plan_version=4):
+    with log_context.serving(a_record("r-1", 1), a_record("r-2", 2), plan_version=4):
         log.info("painting")
     [line] = lines(written)
     assert (line["request_id"], line["offset"], line["plan_version"]) == (["r-1", "r-2"], 1, 4)
 
 
 def test_the_plan_of_one_record_is_not_that_of_the_next() -> None:
-    with logs.serving(a_record("r-1")):
-        logs.obeying(5)
-    with logs.serving(a_record("r-2")):
-        assert "plan_version" not in logs.context()
+    with log_context.serving(a_record("r-1")):
+        log_context.obeying(5)
+    with log_context.serving(a_record("r-2")):
+        assert "plan_version" not in log_context.context()
 
 
 def test_threads_and_tasks_do_not_mix_up_their_records() -> None:
     async def served_by_a_task(name: str) -> object:
-        with logs.serving(a_record(name)):
+        with log_context.serving(a_record(name)):
             await asyncio.sleep(0)
-            return (await asyncio.to_thread(logs.context))["request_id"]
+            return (await asyncio.to_thread(log_context.context))["request_id"]
 
     async def both() -> list[object]:
         return await asyncio.gather(served_by_a_task("r-1"), served_by_a_task("r-2"))
 
     assert asyncio.run(both()) == ["r-1", "r-2"]
     seen: list[dict[str, Any]] = []
-    with logs.serving(a_record()):
-        thread = threading.Thread(target=lambda: seen.append(logs.context()))
+    with log_context.serving(a_record()):
+        thread = threading.Thread(target=lambda: seen.append(log_context.context()))
         thread.start()
         thread.join()
     assert seen == [{}]
@@ -128,7 +128,7 @@ def test_an_exception_is_a_field(written: Written) -> None:
 def test_a_prompt_is_never_logged_even_by_the_error_that_quotes_it(written: Written, format: str, value: bytes) -> None:
     set_up(format=format)
     record = a_record(value=value)
-    with logs.serving(record):
+    with log_context.serving(record):
         try:
             decode_request(record)
         except Exception as error:
@@ -169,7 +169,7 @@ def test_prompts_are_clear_only_where_the_settings_say_so(written: Written) -> N
 
 def test_text_is_one_line_with_the_record_at_its_end(written: Written) -> None:
     set_up(format="text")
-    with logs.serving(a_record()):
+    with log_context.serving(a_record()):
         log.info("routed")
     line = written.getvalue()
     assert "INFO pochade.tests: routed [request_id=r-17 topic=t partition=3 offset=12]\n" in line

@@ -17,7 +17,7 @@ from schemas.topics import PIN_KEY, PLAN_KEY
 from streams.codec.avro import decode, decode_result, encode, encode_result
 from streams.codec.headers import ERROR
 from streams.codec.requests import HINTS, decode_request, request_id_of
-from streams.control.topic import take_in
+from streams.control.records import take_in
 from streams.operator.dead_letters import NothingToDo, NotRedrivable, again, letter_of
 from streams.operator.explain import steps_of, why
 from streams.settings import Settings, load

@@ -20,7 +20,8 @@ from streams.faust.host import AgentHost
 from streams.kafka.clients import client_config
 from streams.kafka.consumer import incoming, take
 from streams.kafka.groups import member_config
-from streams.kafka.producer import KafkaRecordProducer, send_all
+from streams.kafka.producer import KafkaRecordProducer
+from streams.kafka.writing import send_all
 from streams.settings import Settings, load
 
 VARIANT = "light"

@@ -9,8 +9,8 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from replay.bench.environment.traffic import record
 from schemas.messages import Heartbeat, OwnedPartition
 from schemas.topics import FLEET, full_name, jobs_topic
+from streams.clock import now_ms
 from streams.kafka.clients import client_config
-from streams.kafka.consumer import now_ms
 from streams.kafka.producer import KafkaRecordProducer
 from streams.settings import Settings
 

@@ -9,8 +9,8 @@ from schemas.messages import Cascade, Plan, Route
 from schemas.record import Outgoing
 from schemas.topics import PLAN, PLAN_KEY
 from streams.catalogs import text_of
+from streams.clock import now_ms
 from streams.codec.avro import encode
-from streams.kafka.consumer import now_ms
 from streams.settings import Settings
 
 

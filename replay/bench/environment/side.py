@@ -6,7 +6,7 @@ from replay.bench.environment import traffic
 from replay.bench.environment.tally import Tally
 from schemas.messages import GenerateRequest
 from schemas.topics import PROMPTS
-from streams.kafka.producer import RecordProducer
+from streams.kafka.writing import RecordProducer
 from streams.settings import Settings
 
 

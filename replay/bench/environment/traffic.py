@@ -21,10 +21,10 @@ from schemas.messages import (
 )
 from schemas.record import Outgoing
 from schemas.topics import full_name
+from streams.clock import now_ms
 from streams.codec.avro import encode
 from streams.codec.headers import stamp
 from streams.kafka.clients import client_config
-from streams.kafka.consumer import now_ms
 from streams.settings import Settings
 
 

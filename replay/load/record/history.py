@@ -11,9 +11,9 @@ from schemas.errors import InvalidRecord, InvalidRequest
 from schemas.messages import ClassifiedRequest, Heartbeat, ImageGenerated, Plan, Result
 from schemas.record import Incoming
 from schemas.topics import CLASSIFIED, FLEET, IMAGES, PLAN, PLAN_KEY, PROMPTS, PROMPTS_BATCH, RESULTS
+from streams.clock import now_ms
 from streams.codec.avro import decode, decode_result
 from streams.codec.requests import decode_request
-from streams.kafka.consumer import now_ms
 from streams.kafka.snapshot import between
 from streams.settings import Settings
 

@@ -24,7 +24,7 @@ from schemas.topics import (
     jobs_topic,
     worker_group,
 )
-from streams.kafka.consumer import now_ms
+from streams.clock import now_ms
 from streams.kafka.offsets import positions
 from streams.kafka.topics import own_topics
 from streams.operator.gc import ORPHAN_MS, choose, needed

@@ -2,7 +2,7 @@
 
 import math
 
-from streams.kafka.consumer import now_ms
+from streams.clock import now_ms
 from streams.operator.gc import choose, needed
 from streams.settings import Settings
 from streams.store.open import open_store

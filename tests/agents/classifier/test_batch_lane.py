@@ -13,8 +13,8 @@ from agents.classifier.role import Classifier
 from agents.runtime.assembly import Process
 from schemas.record import Incoming
 from schemas.topics import CLASSIFIED, OUTCOMES, PROMPTS_BATCH
+from streams.clock import now_ms
 from streams.health import Health
-from streams.kafka.consumer import now_ms
 from streams.settings import Requests
 from tests.agents.classifier.test_role import Judge
 from tests.agents.stubs import StubFleet, a_record

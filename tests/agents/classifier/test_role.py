@@ -12,7 +12,7 @@ from schemas.ids import request_id_of_record
 from schemas.messages import ClassifiedRequest, Outcome, Status
 from schemas.record import Incoming, Outgoing
 from schemas.topics import CLASSIFIED, DAY_MS, DLQ, OUTCOMES
-from streams.kafka.consumer import now_ms
+from streams.clock import now_ms
 from streams.kafka.topic_limits import TopicLimits
 from streams.settings import Requests
 from tests.agents.stubs import a_record, read, topics_of

@@ -14,7 +14,7 @@ from agents.router.dispatcher import Dispatcher
 from planner.catalog.parse import Catalog
 from schemas.messages import Event, GenerateJob, GenerateRequest, ImageGenerated, Outcome, Status
 from schemas.topics import EVENTS, OUTCOMES, jobs_topic
-from streams.kafka.consumer import now_ms
+from streams.clock import now_ms
 from streams.store.port import MemoryImageStore, StoreUnavailable
 from tests import builders
 from tests.agents.stubs import StubFleet, StubPlans, a_record, read

@@ -10,7 +10,7 @@ from agents.router.dispatcher import Dispatcher
 from schemas.errors import Unknown
 from schemas.messages import GenerateJob, PaintOptions
 from schemas.record import Delivered, Outgoing
-from streams.kafka.consumer import now_ms
+from streams.clock import now_ms
 from tests.agents.stubs import StubFleet, read
 from tests.builders import a_catalog, a_classified, a_heartbeat, a_plan, a_request, owned
 from tests.patience import PATIENCE_S

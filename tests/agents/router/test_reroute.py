@@ -15,7 +15,7 @@ from planner.serving.outcomes import step_of
 from schemas.messages import Event, GenerateJob, Outcome, PaintOptions, Plan, Status
 from schemas.topics import DLQ, EVENTS, OUTCOMES
 from streams import metrics
-from streams.kafka.consumer import now_ms
+from streams.clock import now_ms
 from streams.kafka.memory import MemoryRecordProducer
 from streams.kafka.offsets import Unread
 from tests.agents.stubs import SILENT_MS, StubFleet, StubPlans, a_record, read

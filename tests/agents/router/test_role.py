@@ -13,8 +13,8 @@ from schemas.messages import GenerateJob, Outcome, PaintOptions, Route, Status
 from schemas.record import Delivered
 from schemas.topics import DLQ, OUTCOMES, jobs_topic
 from streams import metrics
+from streams.clock import now_ms
 from streams.codec.avro import encode
-from streams.kafka.consumer import now_ms
 from streams.settings import Admission
 from tests.agents.stubs import StubFleet, StubPlans, a_record, read, topics_of
 from tests.builders import a_catalog, a_classified, a_heartbeat, a_plan, a_request, owned

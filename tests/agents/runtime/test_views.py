@@ -1,7 +1,5 @@
 """The views take in records of their topics; nothing here reaches a broker."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from agents.runtime.views import FORGET_MS, EndedView, FleetView, PlanView
@@ -9,29 +7,19 @@ from schemas.errors import InvalidRecord
 from schemas.messages import Pin, Route
 from schemas.topics import PIN_KEY, PLAN_KEY
 from streams import metrics
-from streams.kafka.consumer import now_ms
-from streams.settings import Settings, load
+from streams.clock import now_ms
 from tests.agents.stubs import a_record
 from tests.builders import a_catalog, a_heartbeat, a_plan, owned
 
 
 @pytest.fixture
-def settings() -> Settings:
-    return load({"kafka": {"bootstrap_servers": "127.0.0.1:1", "properties": {"log_level": "0"}}})
+def plans() -> PlanView:
+    return PlanView("test", a_catalog())
 
 
 @pytest.fixture
-def plans(settings: Settings) -> Iterator[PlanView]:
-    view = PlanView(settings, "test", a_catalog())
-    yield view
-    view.close()
-
-
-@pytest.fixture
-def fleet(settings: Settings) -> Iterator[FleetView]:
-    view = FleetView(settings)
-    yield view
-    view.close()
+def fleet() -> FleetView:
+    return FleetView(silent_ms=3000)
 
 
 def test_versions_not_above_our_own_are_ignored(plans: PlanView) -> None:
@@ -93,21 +81,19 @@ def test_who_knows_only_a_plan_of_another_catalog_waits_and_says_so(plans: PlanV
     assert plans.not_ready() == ""
 
 
-def test_an_ended_request_is_known_by_its_records_key_alone(settings: Settings) -> None:
-    view = EndedView(settings)
+def test_an_ended_request_is_known_by_its_records_key_alone() -> None:
+    view = EndedView()
     view.on_record(a_record(value=b"whatever", key=b"r-7"))
     assert "r-7" in view
     assert "r-8" not in view
-    view.close()
 
 
-def test_the_oldest_ended_requests_are_forgotten(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_ended_requests_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agents.runtime.views.ENDED_MOST", 3)
-    view = EndedView(settings)
+    view = EndedView()
     for n in range(5):
         view.on_record(a_record(value=b"", key=b"r-%d" % n))
     assert [f"r-{n}" in view for n in range(5)] == [False, False, True, True, True]
-    view.close()
 
 
 def test_workers_long_unheard_of_leave_the_fleet(fleet: FleetView) -> None:

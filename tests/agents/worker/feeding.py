@@ -11,12 +11,12 @@ from schemas.errors import InvalidRecord
 from schemas.messages import ClassifiedRequest, GenerateRequest
 from schemas.record import Incoming, Outgoing
 from schemas.topics import DLQ, EVENTS, OUTCOMES
+from streams.clock import now_ms
 from streams.codec.avro import decode, encode
 from streams.codec.headers import ERROR
 from streams.faust.host import AgentHost, StreamLogic
-from streams.kafka.consumer import now_ms
 from streams.kafka.memory import MemoryRecordProducer
-from streams.kafka.producer import MOST_BYTES, size_of
+from streams.kafka.writing import MOST_BYTES, size_of
 from streams.settings import load
 from tests.agents.stubs import a_record
 from tests.malformed import senseless

@@ -13,7 +13,7 @@ from planner.serving.outcomes import result_of, step_of
 from schemas.ids import seed_of
 from schemas.messages import Event, GenerateJob, ImageGenerated, Outcome, PaintOptions, Status
 from schemas.topics import DLQ, EVENTS, IMAGES, OUTCOMES, jobs_topic
-from streams.kafka.consumer import now_ms
+from streams.clock import now_ms
 from streams.kafka.topic_limits import TopicLimits
 from streams.store.port import MemoryImageStore, StoreUnavailable
 from tests.agents.stubs import StubEngine, a_record, read, topics_of

@@ -16,7 +16,7 @@ from planner.serving.outcomes import step_of
 from schemas.ids import paint_over_seed, seed_of
 from schemas.messages import Event, ImageGenerated, ImageRef, Outcome, PaintOptions, Status
 from schemas.record import Outgoing
-from streams.kafka.consumer import now_ms
+from streams.clock import now_ms
 from streams.store.port import MemoryImageStore, StoreUnavailable
 from tests.agents.stubs import StubEngine, a_record, read
 from tests.builders import a_classified, a_job, a_request, a_variant, an_image, an_image_ref

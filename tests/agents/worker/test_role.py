@@ -14,7 +14,7 @@ from agents.worker.role import Worker
 from planner.catalog.parse import Catalog
 from schemas.messages import GenerateJob, Heartbeat, ImageGenerated, PaintOptions
 from schemas.topics import FLEET, IMAGES
-from streams.kafka.consumer import now_ms
+from streams.clock import now_ms
 from streams.kafka.memory import MemoryRecordProducer
 from streams.settings import load
 from streams.store.port import MemoryImageStore

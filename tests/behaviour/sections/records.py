@@ -30,9 +30,9 @@ from schemas import topics
 from schemas.messages import Admission, GenerateRequest, ImageGenerated, Result, Status
 from schemas.record import Incoming, Outgoing
 from schemas.registry import by_id
+from streams.clock import now_ms
 from streams.codec import schema_topic
 from streams.control import topic as control
-from streams.kafka.consumer import now_ms
 from streams.kafka.memory import MemoryRecordProducer
 from streams.operator import dead_letters as letters
 from streams.operator.client import RequestClient

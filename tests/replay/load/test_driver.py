@@ -5,7 +5,7 @@ from replay.load.driver import STUCK_MS, Driver, Due, audit, drive, schedule
 from replay.traces.trace import Row
 from schemas.messages import GenerateRequest
 from schemas.record import Delivered
-from streams.kafka.producer import DeliveryFailed
+from streams.kafka.writing import DeliveryFailed
 from tests.replay.runs import a_result
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from confluent_kafka import TopicPartition
 
-from agents.runtime.views import PlanView
+from agents.runtime.following import FollowedPlans
 from schemas.errors import InvalidRecord, PochadeError, UnknownSchema
 from schemas.later import LATER, MOST_AHEAD, Later
 from schemas.messages import ClassifiedRequest, Plan
@@ -403,7 +403,7 @@ def test_a_follower_sets_aside_what_it_cannot_read_and_takes_the_newest_of_each_
 def test_a_role_says_that_it_cannot_read_the_plan_and_obeys_it_once_it_can() -> None:
     with written():
         value = encode(a_plan(version=3))
-    view = PlanView(SETTINGS, "test", a_catalog())
+    view = FollowedPlans(SETTINGS, "test", a_catalog())
     view._follower._take_in(a_record(topic="plan.v1", key=PLAN_KEY.encode(), offset=9, value=value))
     assert "cannot read the record at 9 of the control topic: unknown schema id" in view.not_ready()
     learn()

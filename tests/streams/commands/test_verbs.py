@@ -12,11 +12,11 @@ from schemas.messages import GenerateRequest, Outcome, Status
 from schemas.record import Incoming, Outgoing
 from schemas.topics import DLQ, IMAGES, OUTCOMES, PROMPTS, RESULTS
 from streams.cli import main
+from streams.clock import now_ms
 from streams.codec.avro import decode, encode
 from streams.codec.headers import dead_letter
 from streams.commands import opening
 from streams.kafka import snapshot
-from streams.kafka.consumer import now_ms
 from streams.kafka.memory import MemoryRecordProducer
 from streams.operator import cluster
 from streams.operator.client import RequestClient

@@ -15,8 +15,8 @@ from streams.faust import host as faust_host
 from streams.faust.host import AgentHost
 from streams.faust.record_sets import Undecodable, Undecoded
 from streams.kafka.memory import MemoryRecordProducer
-from streams.kafka.producer import MOST_BYTES, DeliveryFailed, RecordTooLarge, size_of
 from streams.kafka.topic_limits import TopicLimits
+from streams.kafka.writing import MOST_BYTES, DeliveryFailed, RecordTooLarge, size_of
 from streams.settings import load
 from tests.streams.kafka.scripted import Event, Stream
 
@@ -26,7 +26,7 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> TopicLimits:
     """What topics take: nothing is known, and nobody answers; resends come at once."""
     limits = TopicLimits()
     monkeypatch.setattr(faust_host, "LIMITS", limits)
-    monkeypatch.setattr(limits, "ask", lambda _settings: False)
+    monkeypatch.setattr(faust_host, "ask", lambda _settings: False)
     monkeypatch.setattr(faust_host, "RESEND_WAITS_S", (0.0,) * 5)
     return limits
 

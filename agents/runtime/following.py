@@ -1,0 +1,85 @@
+"""The views of a process, following their topics: what `views.py` knows comes from here, record by record."""
+
+from agents.runtime.views import EndedView, FleetView, PlanView
+from planner.catalog.parse import Catalog
+from schemas import topics
+from schemas.messages import Plan
+from streams.clock import now_ms
+from streams.control.tail import ControlLog, plan_of, tail
+from streams.control.topic import read_plans
+from streams.kafka.barrier import Barrier
+from streams.kafka.consumer import Follower
+from streams.settings import Settings
+
+ENDED_WINDOW_MS = 60 * 60 * 1000
+START_TIMEOUT_S = 60
+
+
+class FollowedPlans(PlanView):
+    """The plan view of a process, and what a planner asks of the control topic besides."""
+
+    def __init__(self, settings: Settings, role: str, catalog: Catalog) -> None:
+        super().__init__(role, catalog)
+        self._settings = settings
+        self._follower = Follower(settings, [topics.PLAN], self.on_record)
+
+    def catch_up(self, barrier: Barrier) -> None:
+        """Take over the plans that former leaders wrote, before any is written after them.
+
+        Those that were handed over are known, and all of them would take longer than a leader may be silent. The end
+        that a reader is told may be an old one: that of the barrier is not.
+        """
+        read_plans(self._settings, self.obey, self.place.read_to, barrier)
+
+    def find(self, version: int) -> Plan | None:
+        """The plan of this version that readers obeyed: the first one; None if there was none."""
+        with ControlLog(self._settings) as log:
+            return plan_of(log, version)
+
+    def start(self) -> "FollowedPlans":
+        """Follow, and return when the plan and the order in force are known; those before them stay unread."""
+        with ControlLog(self._settings, START_TIMEOUT_S) as log:
+            begin = tail(log, self.fits)
+        if begin.pin is not None:
+            self.on_record(begin.pin)
+        self._follower.start(begin.start).wait_caught_up(START_TIMEOUT_S)
+        return self
+
+    def close(self) -> None:
+        """Stop following."""
+        self._follower.close()
+
+
+class FollowedEnds(EndedView):
+    """The ended requests of the last hour, and those that end from now on."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__()
+        self._follower = Follower(settings, [topics.RESULTS], self.on_record, since_ms=now_ms() - ENDED_WINDOW_MS)
+
+    def start(self) -> "FollowedEnds":
+        """Follow, and return when the window is read."""
+        self._follower.start().wait_caught_up(START_TIMEOUT_S)
+        return self
+
+    def close(self) -> None:
+        """Stop following."""
+        self._follower.close()
+
+
+class FollowedFleet(FleetView):
+    """The fleet as its heartbeats of the last moments tell, and those that come."""
+
+    def __init__(self, settings: Settings) -> None:
+        silent_ms = settings.planner.worker_silent_ms
+        super().__init__(silent_ms)
+        self._follower = Follower(settings, [topics.FLEET], self.on_record, since_ms=now_ms() - 10 * silent_ms)
+
+    def start(self) -> "FollowedFleet":
+        """Follow, and return when the recent heartbeats are read."""
+        self._follower.start().wait_caught_up(START_TIMEOUT_S)
+        return self
+
+    def close(self) -> None:
+        """Stop following."""
+        self._follower.close()
