@@ -27,8 +27,8 @@ from schemas.topics import full_name
 from streams import metrics
 from streams.codec.headers import DEADLINE
 from streams.kafka.barrier import open_reader
-from streams.kafka.consumer import incoming, poll_batch
 from streams.kafka.errors import may_pass, patiently
+from streams.kafka.polling import incoming, poll_batch
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)

@@ -29,8 +29,8 @@ from schemas.record import Incoming
 from schemas.topics import full_name
 from streams import metrics
 from streams.codec.schema_wait import HeldBack, SchemaWait
-from streams.kafka.consumer import incoming, take
 from streams.kafka.groups import member_config
+from streams.kafka.polling import incoming, take
 from streams.kafka.producer import KafkaRecordProducer
 from streams.kafka.transactions import is_fenced
 from streams.kafka.writing import RecordProducer

@@ -5,8 +5,9 @@ from collections import Counter
 
 from agents.runtime.records import job_record
 from agents.runtime.views import FleetView, Loads
+from planner.catalog.entries import run_ms
+from planner.catalog.model import Catalog
 from planner.catalog.options import job_ms, settle
-from planner.catalog.parse import Catalog, run_ms
 from planner.serving.dispatch import choose
 from planner.serving.worker_loads import Load, Sent, shortest_ms
 from schemas import ids

@@ -7,8 +7,8 @@ from dataclasses import replace
 from agents.router.dispatcher import Dispatcher
 from agents.runtime.records import outcome_record, refused
 from agents.runtime.views import EndedView, Loads, PlanView
+from planner.catalog.model import Catalog
 from planner.catalog.options import MOST_PICTURES, check_options, job_ms
-from planner.catalog.parse import Catalog
 from planner.serving.outcomes import failed, turned_away
 from planner.serving.placement import OVERLOADED, SHED, Place, TurnedAway, decide, limit_ms
 from planner.serving.quotas import Quota

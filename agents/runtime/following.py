@@ -1,7 +1,7 @@
 """The views of a process, following their topics: what `views.py` knows comes from here, record by record."""
 
 from agents.runtime.views import EndedView, FleetView, PlanView
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from schemas import topics
 from schemas.messages import Plan
 from streams.clock import now_ms

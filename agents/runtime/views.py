@@ -9,7 +9,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from planner.control.plans import check, newer
 from planner.observation.observation import Seen
 from planner.serving.admission import MOST_ID

@@ -26,9 +26,9 @@ from schemas.record import Incoming
 from schemas.topics import full_name, jobs_topic, worker_group
 from streams import metrics
 from streams.codec.schema_wait import HeldBack, SchemaWait
-from streams.kafka.consumer import incoming, take
 from streams.kafka.groups import member_config
 from streams.kafka.offsets import LogEnds
+from streams.kafka.polling import incoming, take
 from streams.settings import Settings
 
 PREFETCHED = 1000  # jobs that lie here when a call ends, so that the next one is full; at 1 most were of one picture

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from planner.catalog.entries import Curve, shares_below, variant_of
+from planner.catalog.measured import CascadeBands, Row, Shares
 from planner.catalog.model import Catalog, Pair
-from planner.catalog.profile import CascadeBands, Row, Shares
 from planner.catalog.quality import cascade_quality
 from planner.observation.deferral import SeenDeferral
 from planner.observation.observation import BINS, Observation

@@ -11,9 +11,10 @@ import numpy as np
 
 from planner.catalog.curves import PairRow
 from planner.catalog.entries import fastest_good, shares_below, variant_of
+from planner.catalog.measured import CascadeBands, CascadeKey, Measured, Shares
 from planner.catalog.model import Catalog
 from planner.catalog.options import fault
-from planner.catalog.profile import CascadeBands, CascadeKey, CascadeProfile, Measured, Profile, Shares, parse
+from planner.catalog.profile import CascadeProfile, Profile, parse
 from planner.catalog.prompt_table import PromptTable, prompt_table
 from planner.catalog.quality import STRATEGIES
 

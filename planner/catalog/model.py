@@ -7,8 +7,8 @@ from typing import Final, NamedTuple, TypeVar
 
 from planner.catalog.curves import CascadeCurves, PairRow, check_curve, check_row
 from planner.catalog.entries import Classifier, Discriminator, Variant, check_classifiers, run_ms
+from planner.catalog.measured import CascadeKey, Measured, Start
 from planner.catalog.options import fault
-from planner.catalog.profile import CascadeKey, Measured, Start
 from planner.catalog.validate import InvalidCatalog, is_amount, require
 from schemas.errors import Unknown
 

@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 
 from planner.catalog.curves import CascadeCurves, PairRow, SharePoint
 from planner.catalog.entries import Classifier, DeferralPoint, Discriminator, Loading, Variant, run_ms
+from planner.catalog.measured import Start
 from planner.catalog.model import Catalog, Cut, Pair
-from planner.catalog.profile import Start
 from planner.catalog.validate import InvalidCatalog, only, read, require, rows, typed
 
 __all__ = [

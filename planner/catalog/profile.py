@@ -13,17 +13,16 @@ intervals.
 import json
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from planner.catalog.curves import PairRow, check_row
 from planner.catalog.entries import DeferralPoint
+from planner.catalog.measured import Shares, Start
 from planner.catalog.validate import InvalidCatalog, by_band, is_amount, is_share, only, read, require, typed
 
 FORMAT = 1
 VERSION = 1  # of the swept table
-Shares = tuple[float | None, ...]  # one a hardness band; None: no prompt of the calibration set lies in it
-Row = tuple[float, ...]
 
 _PROVENANCE = ("format", "created", "command", "machine", "versions", "notes")  # for people; `machine` .. are free
 _REMEASURE = "measure again with `pochade profile`"
@@ -44,15 +43,6 @@ class LevelProfile:
     quality: float | None = None  # mean over the calibration prompts; None: nobody could judge
     quality_by_band: Shares = ()
     all_facts: float | None = None  # share of the prompts of which every stated fact is right
-
-
-class Start(NamedTuple):
-    """A level begun at step K from a picture: the draft of a cascade, or the nearest stored neighbour's."""
-
-    k: int
-    cost_share: float  # of painting on a blank
-    quality: float | None = None
-    quality_by_band: Shares = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,38 +99,6 @@ class Profile:
     def band(self, hardness: float) -> int:
         """Which band a hardness in [0, 1] lies in; a bound belongs to the band above it, 1 to the last."""
         return min(bisect_right(self.bands, hardness), len(self.bands) - 1) - 1
-
-
-class CascadeKey(NamedTuple):
-    """Which cascade a measurement is of; the step from which heavy paints over is apart."""
-
-    light: str
-    heavy: str
-    discriminator: str
-
-
-@dataclass(frozen=True, slots=True)
-class CascadeBands:
-    """A cascade by band c and threshold t, thresholds rising from 0 to 1; rows are bands."""
-
-    thresholds: Row
-    deferred: tuple[Row, ...]  # phi[c][t]: share of light's pictures with a confidence below t
-    kept: tuple[Shares, ...] = ()  # quality of light's pictures at or above t; () and None: unknown
-    again: tuple[Shares, ...] = ()  # quality of heavy's, on a blank, on the prompts below t; () and None: unknown
-    painted_over: dict[int, Shares] = field(default_factory=dict)  # step K -> what it adds to `again`, by band
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """What a profile knows of a catalog by hardness band and by class: the tables that planning by prompt rests on.
-
-    Hardness band c is [bounds[c], bounds[c + 1]), the last one with its end.
-    """
-
-    bounds: Row  # rising from 0 to 1
-    quality: dict[str, Shares]  # level -> by band; "heavy~k4" is a level too
-    cascades: dict[CascadeKey, CascadeBands] = field(default_factory=dict)
-    classes: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)  # strategy -> class -> level -> mean
 
 
 def parse(text: str, file: str) -> Profile:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
+from planner.catalog.model import Catalog
 from planner.catalog.options import TIERS, fault
-from planner.catalog.parse import Catalog
 from planner.control.proposal import Draft
 from planner.serving.dispatch import KINDS
 from schemas.errors import InvalidPlan, Unknown

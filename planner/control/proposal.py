@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from planner.observation.observation import Observation
 from schemas.errors import PochadeError, Unknown
 from schemas.messages import Admission, Cascade, Expected, Route

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from planner.serving.admission import can_meet
 from schemas.messages import Cascade, ClassifiedRequest, Plan
 

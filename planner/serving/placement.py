@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from planner.catalog.model import Catalog
 from planner.catalog.options import job_ms, settle
-from planner.catalog.parse import Catalog
 from planner.serving.admission import can_meet, is_admitted, level_in_time, predicted_finish_ms
 from planner.serving.escalation import judged_ms
 from schemas.errors import InvalidPlan

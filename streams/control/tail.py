@@ -18,8 +18,8 @@ from streams.broker import probe
 from streams.codec.avro import decode
 from streams.control.records import Place, place_in
 from streams.kafka.clients import client_config, topic_name
-from streams.kafka.consumer import incoming, poll_batch
 from streams.kafka.errors import may_pass, patiently
+from streams.kafka.polling import incoming, poll_batch
 from streams.settings import Settings
 
 STEP = 64  # records from the end that are looked at first; doubled until a plan is found

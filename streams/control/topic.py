@@ -19,7 +19,7 @@ from streams.control.records import OnPlan, take_in
 from streams.control.tail import ControlLog, newest, oldest, plan_of
 from streams.kafka.barrier import Barrier, open_reader, read_past
 from streams.kafka.clients import topic_name
-from streams.kafka.consumer import incoming
+from streams.kafka.polling import incoming
 from streams.kafka.producer import KafkaRecordProducer
 from streams.kafka.writing import send_all
 from streams.settings import Settings

@@ -25,8 +25,8 @@ from confluent_kafka import (
 
 from streams import metrics
 from streams.kafka.clients import client_config
-from streams.kafka.consumer import poll_batch
 from streams.kafka.errors import may_pass
+from streams.kafka.polling import poll_batch
 from streams.settings import Settings
 
 KEY = b"barrier"  # a compacted topic takes no record without a key

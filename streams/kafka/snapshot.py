@@ -14,8 +14,9 @@ from schemas.record import Incoming
 from schemas.topics import full_name
 from streams.broker import probe
 from streams.kafka.clients import client_config
-from streams.kafka.consumer import Follower, incoming, poll_batch
+from streams.kafka.consumer import Follower
 from streams.kafka.errors import may_pass, partitions_of, patiently
+from streams.kafka.polling import incoming, poll_batch
 from streams.settings import Settings
 
 READ_TIMEOUT_S = 60.0

@@ -13,7 +13,8 @@ from agents.lab.evaluation.painting.painting import Painted
 from agents.lab.profiling.rounds import Measured
 from agents.lab.profiling.run import CascadeFound, Found, Wanted
 from planner.catalog.entries import DeferralPoint
-from planner.catalog.profile import FORMAT, CascadeProfile, LevelProfile, Profile, Shares, Start, parse
+from planner.catalog.measured import Shares, Start
+from planner.catalog.profile import FORMAT, CascadeProfile, LevelProfile, Profile, parse
 from planner.catalog.prompt_table import prompt_table
 
 BANDS = (0.0, 0.25, 0.5, 0.75, 1.0)  # hardness

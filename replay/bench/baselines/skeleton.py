@@ -18,8 +18,8 @@ from schemas.topics import full_name, jobs_topic
 from streams.cli import nested
 from streams.faust.host import AgentHost
 from streams.kafka.clients import client_config
-from streams.kafka.consumer import incoming, take
 from streams.kafka.groups import member_config
+from streams.kafka.polling import incoming, take
 from streams.kafka.producer import KafkaRecordProducer
 from streams.kafka.writing import send_all
 from streams.settings import Settings, load

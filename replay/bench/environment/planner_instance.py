@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 
 from planner.catalog.entries import Discriminator
+from planner.catalog.measured import CascadeBands, Measured
 from planner.catalog.parse import Catalog, DeferralPoint, Pair, Variant, run_ms
-from planner.catalog.profile import CascadeBands, Measured
 from planner.observation.observation import BINS, Observation, Queue, WorkerView
 
 BATCHES = (1, 2, 4, 8)

@@ -11,7 +11,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixe
 from schemas.errors import PochadeError
 from schemas.topics import full_name
 from streams.kafka.clients import client_config
-from streams.kafka.consumer import take
+from streams.kafka.polling import take
 from streams.settings import Settings
 
 TICK_S = 0.02

@@ -16,8 +16,8 @@ from schemas.errors import PochadeError
 from schemas.record import Incoming
 from schemas.topics import full_name
 from streams.kafka.clients import client_config
-from streams.kafka.consumer import incoming, poll_batch
 from streams.kafka.errors import may_pass, partitions_of, patiently
+from streams.kafka.polling import incoming, poll_batch
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)

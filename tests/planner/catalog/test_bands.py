@@ -5,8 +5,8 @@ import pytest
 from planner.catalog.bands import band_shares, bounds_of, cascade_table, curve_rows, level_quality
 from planner.catalog.curves import CascadeCurves, SharePoint
 from planner.catalog.entries import DeferralPoint
+from planner.catalog.measured import CascadeBands, Measured, Start
 from planner.catalog.parse import Catalog
-from planner.catalog.profile import CascadeBands, Measured, Start
 from planner.observation.deferral import SeenDeferral, seen_deferral
 from tests.builders import a_catalog, a_discriminator, an_observation
 

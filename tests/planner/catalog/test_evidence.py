@@ -6,8 +6,9 @@ import pytest
 from planner.catalog.bands import cascade_table
 from planner.catalog.entries import DeferralPoint
 from planner.catalog.evidence import PRIOR, with_files, with_profile
+from planner.catalog.measured import Start
 from planner.catalog.parse import Catalog, InvalidCatalog
-from planner.catalog.profile import CascadeProfile, LevelProfile, Profile, Start
+from planner.catalog.profile import CascadeProfile, LevelProfile, Profile
 from planner.catalog.prompt_table import PromptTable
 from tests.builders import a_catalog
 

@@ -8,7 +8,8 @@ import pytest
 
 from planner.catalog.curves import PairRow
 from planner.catalog.evidence import with_profile
-from planner.catalog.profile import FORMAT, Profile, Start, parse
+from planner.catalog.measured import Start
+from planner.catalog.profile import FORMAT, Profile, parse
 from planner.catalog.prompt_table import prompt_table
 from planner.catalog.validate import InvalidCatalog
 from schemas.errors import Unknown

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from planner.catalog.curves import CascadeCurves, PairRow, SharePoint
+from planner.catalog.measured import Measured, Start
 from planner.catalog.parse import Catalog, Pair, parse
-from planner.catalog.profile import Measured, Start
 from planner.catalog.quality import (
     Judged,
     cascade_quality,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from planner.catalog.measured import Measured
 from planner.catalog.parse import Catalog, Cut
-from planner.catalog.profile import Measured
 from planner.control.plans import check, publish
 from planner.control.proposal import Draft
 from planner.policies.argus import plan

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from planner.catalog.measured import CascadeBands, Measured
 from planner.catalog.parse import Catalog, DeferralPoint, Pair
-from planner.catalog.profile import CascadeBands, Measured
 from planner.observation.deferral import SeenDeferral
 from planner.observation.observation import Observation
 from planner.policies import Draft

@@ -6,8 +6,8 @@ import highspy
 import numpy as np
 import pytest
 
+from planner.catalog.measured import Measured, Shares
 from planner.catalog.parse import parse
-from planner.catalog.profile import Measured, Shares
 from planner.control.plans import check, publish
 from planner.control.proposal import Draft
 from planner.observation.observation import Observation, Queue, WorkerView

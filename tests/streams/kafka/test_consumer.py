@@ -12,7 +12,8 @@ from schemas.record import Incoming
 from schemas.topics import EVENTS
 from streams import metrics
 from streams.kafka import consumer as reading
-from streams.kafka.consumer import NAMELESS, Follower, headers_of, incoming, poll_batch, take
+from streams.kafka.consumer import Follower
+from streams.kafka.polling import NAMELESS, headers_of, incoming, poll_batch, take
 from streams.settings import load
 from tests.patience import PATIENCE_S
 from tests.raw_batches import a_batch, write_batch

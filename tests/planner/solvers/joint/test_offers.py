@@ -3,8 +3,8 @@ import dataclasses
 import numpy as np
 import pytest
 
+from planner.catalog.measured import CascadeBands, Measured
 from planner.catalog.parse import Catalog, DeferralPoint, parse
-from planner.catalog.profile import CascadeBands, Measured
 from planner.control.proposal import settle
 from planner.observation.deferral import SeenDeferral
 from planner.observation.observation import Observation, WorkerView

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from planner.catalog.entries import deferred_share, highest_threshold
-from planner.catalog.profile import CascadeBands, Measured
+from planner.catalog.measured import CascadeBands, Measured
 from replay.simulation.draws.chance import uniform
 from replay.simulation.draws.drawn import Drawn
 from tests.builders import a_catalog, a_discriminator

@@ -1,0 +1,48 @@
+"""What was measured of a catalog: the tables that planning by prompt rests on. `profile.py` reads the files."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+Shares = tuple[float | None, ...]  # one a hardness band; None: no prompt of the calibration set lies in it
+Row = tuple[float, ...]
+
+
+class Start(NamedTuple):
+    """A level begun at step K from a picture: the draft of a cascade, or the nearest stored neighbour's."""
+
+    k: int
+    cost_share: float  # of painting on a blank
+    quality: float | None = None
+    quality_by_band: Shares = ()
+
+
+class CascadeKey(NamedTuple):
+    """Which cascade a measurement is of; the step from which heavy paints over is apart."""
+
+    light: str
+    heavy: str
+    discriminator: str
+
+
+@dataclass(frozen=True, slots=True)
+class CascadeBands:
+    """A cascade by band c and threshold t, thresholds rising from 0 to 1; rows are bands."""
+
+    thresholds: Row
+    deferred: tuple[Row, ...]  # phi[c][t]: share of light's pictures with a confidence below t
+    kept: tuple[Shares, ...] = ()  # quality of light's pictures at or above t; () and None: unknown
+    again: tuple[Shares, ...] = ()  # quality of heavy's, on a blank, on the prompts below t; () and None: unknown
+    painted_over: dict[int, Shares] = field(default_factory=dict)  # step K -> what it adds to `again`, by band
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What a profile knows of a catalog by hardness band and by class: the tables that planning by prompt rests on.
+
+    Hardness band c is [bounds[c], bounds[c + 1]), the last one with its end.
+    """
+
+    bounds: Row  # rising from 0 to 1
+    quality: dict[str, Shares]  # level -> by band; "heavy~k4" is a level too
+    cascades: dict[CascadeKey, CascadeBands] = field(default_factory=dict)
+    classes: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)  # strategy -> class -> level -> mean
