@@ -23,6 +23,8 @@ class Later:
         self._lock = threading.Lock()
         self._told: dict[int, Registered] = {}
         self._wanted: OrderedDict[int, None] = OrderedDict()
+        self._denied: OrderedDict[int, None] = OrderedDict()
+        self.more_wanted = threading.Event()  # an id is wanted that was not before; cleared by who asks for it
         self.count = 0  # schemas told so far: who waits for one looks again when this has changed
 
     def tell(self, entry: Registered) -> bool:
@@ -32,6 +34,7 @@ class Later:
             if is_ours and entry.id not in self._told and len(self._told) < MOST_TOLD:
                 self._told[entry.id] = entry
                 self._wanted.pop(entry.id, None)
+                self._denied.pop(entry.id, None)
                 self.count += 1
                 return True
         return False
@@ -41,10 +44,20 @@ class Later:
         found = self._told.get(schema_id)
         if found is None:
             with self._lock:
-                self._wanted[schema_id] = None
-                if len(self._wanted) > MOST_WANTED:
-                    self._wanted.popitem(last=False)
+                if schema_id not in self._wanted:
+                    self.more_wanted.set()
+                _add(self._wanted, schema_id)
         return found
+
+    def deny(self, schema_id: int) -> None:
+        """A registry was asked for this id and has no such schema; it may later."""
+        with self._lock:
+            _add(self._denied, schema_id)
+
+    def is_denied(self, schema_id: int) -> bool:
+        """Whether a registry was asked for this id and had no such schema so far."""
+        with self._lock:
+            return schema_id in self._denied
 
     def wanted(self) -> list[int]:
         """The ids that were asked for and that nobody has told, the oldest first."""
@@ -56,6 +69,14 @@ class Later:
         with self._lock:
             self._told.clear()
             self._wanted.clear()
+            self._denied.clear()
+            self.more_wanted.clear()
+
+
+def _add(ids: OrderedDict[int, None], schema_id: int) -> None:
+    ids[schema_id] = None
+    if len(ids) > MOST_WANTED:
+        ids.popitem(last=False)
 
 
 def _is_schema_of(entry: Registered) -> bool:

@@ -54,8 +54,14 @@ def by_id() -> dict[int, Registered]:
 
 @functools.cache
 def latest() -> dict[str, Registered]:
-    """subject -> its newest version: what this release writes."""
+    """subject -> its newest version: what this release writes, unless it is told to write an older one."""
     return {entry.subject: entry for entry in registered()}
+
+
+def newest_up_to(subject: str, schema_id: int) -> Registered:
+    """The newest version of a subject whose id is at most this; its first one where all have higher ids."""
+    versions = [entry for entry in registered() if entry.subject == subject]
+    return next((entry for entry in reversed(versions) if entry.id <= schema_id), versions[0])
 
 
 def append_changed(entries: tuple[Registered, ...]) -> tuple[Registered, ...]:

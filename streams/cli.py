@@ -65,6 +65,10 @@ class LazySettings:
             if self._config is not None:
                 os.environ["POCHADE_CONFIG"] = os.path.abspath(self._config)  # child processes read the same file
             self._loaded = load(self.flags)
+            if self._loaded.schemas.write_up_to:
+                from streams.codec.avro import write_up_to
+
+                write_up_to(self._loaded.schemas.write_up_to)
         return self._loaded
 
 

@@ -52,6 +52,13 @@ class Registry(Section):
     timeout_s: float = Field(5, gt=0, le=60)  # of one question
 
 
+class Schemas(Section):
+    """Which versions of the messages are written. Every version ever written is read, whatever stands here."""
+
+    # 0: the newest; else no schema with a higher id than this, until all readers know those of this release
+    write_up_to: int = Field(0, ge=0)
+
+
 class Requests(Section):
     """What a request may ask for."""
 
@@ -152,6 +159,7 @@ class Settings(BaseSettings):
     published: str = ""  # folder of the full files that its figures were published in; "": those that it holds
     kafka: Kafka = Kafka()
     registry: Registry = Registry()
+    schemas: Schemas = Schemas()
     requests: Requests = Requests()
     admission: Admission = Admission()
     tenants: dict[str, Tenant] = {}

@@ -16,6 +16,7 @@ from agents.worker.resuming import settle
 from planner.catalog.parse import Catalog
 from schemas.topics import OUTCOMES
 from streams import catalogs, logs
+from streams.codec.avro import write_up_to
 from streams.codec.schema_topic import KnownSchemas, told
 from streams.health import Health, Probe, served
 from streams.kafka.groups import classic_settings
@@ -126,6 +127,7 @@ def assemble(settings: Settings, roles: frozenset[str]) -> Iterator[Process]:
     """
     logs.set_up(settings.logs, roles)
     check_properties(settings, roles)
+    write_up_to(settings.schemas.write_up_to)
     health = Health(roles)
     with contextlib.ExitStack() as stack:
         stack.enter_context(served(health, settings.http))

@@ -74,6 +74,9 @@ def _running(home: pathlib.Path, say: Say) -> Record:
         broker, registry = _start(home, known.ports, known.cluster_id, say), None
         known = replace(known, broker=broker, registry=registry)
         broker_record.write(home, known)  # before it is ready: if we are killed now, it is found
+    if registry is not None and registry.is_alive() and not registry_server.is_up_to_date(known.registry_url):
+        say("starting the schema registry anew: the running one is of an older release ...")
+        registry.stop(java.STOP_LIMIT_S)
     if registry is None or not registry.is_alive():
         registry = registry_server.start(known.ports.registry, home / "registry.log")
         known = replace(known, registry=registry)

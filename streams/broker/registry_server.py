@@ -162,7 +162,21 @@ def wait_until_ready(url: str) -> None:
     Raises:
         OSError: not within 15 s.
     """
-    urllib.request.build_opener(urllib.request.ProxyHandler({})).open(f"{url}/subjects", timeout=5).close()
+    _open(f"{url}/subjects").close()
+
+
+def is_up_to_date(url: str) -> bool:
+    """Whether the registry there knows all schemas of this release; False where it does not answer, too."""
+    highest = registered()[-1].id
+    try:
+        _open(f"{url}/schemas/ids/{highest}").close()
+    except OSError:
+        return False
+    return True
+
+
+def _open(url: str) -> Any:
+    return urllib.request.build_opener(urllib.request.ProxyHandler({})).open(url, timeout=5)
 
 
 if __name__ == "__main__":

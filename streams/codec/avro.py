@@ -19,14 +19,27 @@ from schemas.avro import Message, subject_of, to_avro
 from schemas.errors import InvalidRecord, Unknown, UnknownSchema
 from schemas.later import LATER, may_come
 from schemas.messages import Result
-from schemas.registry import by_id, latest
+from schemas.registry import by_id, latest, newest_up_to
 
 M = TypeVar("M")
 HEAD = struct.Struct(">BI")
 
 
+_highest = 0  # id of a schema that this process writes; 0: the newest of each message
+
+
+def write_up_to(schema_id: int) -> None:
+    """From now on write no schema with a higher id, which readers of an older release would not know.
+
+    Of a message that is newer than this id its first version is written. 0: the newest version of each message.
+    """
+    global _highest
+    _highest = schema_id
+    _writer.cache_clear()
+
+
 def encode(message: Message) -> bytes:
-    """Framed Avro of any message, under its newest schema."""
+    """Framed Avro of any message, under its newest schema, or the newest that `write_up_to` allows."""
     head, schema, convert = _writer(type(message))
     out = io.BytesIO()
     out.write(head)
@@ -36,7 +49,8 @@ def encode(message: Message) -> bytes:
 
 @functools.cache
 def _writer(kind: type[Message]) -> tuple[bytes, Any, Callable[[Any], Any]]:
-    entry = latest()[subject_of(kind)]
+    subject = subject_of(kind)
+    entry = newest_up_to(subject, _highest) if _highest else latest()[subject]
     return HEAD.pack(0, entry.id), fastavro.parse_schema(entry.schema), to_avro(kind)
 
 

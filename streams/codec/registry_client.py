@@ -1,7 +1,8 @@
 """Asks a Confluent-compatible schema registry for a schema by its id, over http or https.
 
 What this release knows needs no registry: its ids are committed in `schemas/registry.json`. A record of a newer
-release carries an id that is not there, and `registry.url` names who knows it.
+release carries an id that is not there. `registry.url` names who knows it; where it is empty, the registry beside the
+embedded broker is asked, which a newer release may have started.
 """
 
 import json
@@ -16,8 +17,9 @@ from urllib.parse import urlsplit
 import httpx
 
 from schemas.errors import PochadeError
+from streams.broker import address
 from streams.security.secrets import secret
-from streams.settings import Registry
+from streams.settings import Registry, Settings
 
 CACHED_SCHEMAS = 1000  # ids kept; a deployment has some tens
 REFUSED_S = 5.0  # an id that was not answered is asked for again after so long: bad records must not flood a registry
@@ -45,8 +47,11 @@ class _Refusal(NamedTuple):
 class RegistryClient:
     """Reads schemas by id; an id's schema never changes, so each is fetched once. Any thread may ask."""
 
-    def __init__(self, settings: Registry) -> None:
-        """Raises PochadeError: settings that cannot work, or would send the password in the clear."""
+    def __init__(self, settings: Registry, *, is_local: bool = False) -> None:
+        """`is_local`: it runs on this machine, so that no proxy is asked.
+
+        Raises PochadeError: settings that cannot work, or would send the password in the clear.
+        """
         self._url = _checked_url(settings)
         self._known: OrderedDict[int, dict[str, Any]] = OrderedDict()
         self._refused: OrderedDict[int, _Refusal] = OrderedDict()
@@ -58,6 +63,7 @@ class RegistryClient:
             verify=_tls(settings),
             timeout=settings.timeout_s,
             follow_redirects=False,  # the password is for this host
+            trust_env=not is_local,
         )
 
     def schema(self, schema_id: int) -> dict[str, Any]:
@@ -134,9 +140,14 @@ class RegistryClient:
         return RegistryFailed(f"the schema registry {self._url} answered HTTP {status} to {path}; check registry.url")
 
 
-def open_registry(settings: Registry) -> RegistryClient | None:
-    """A client of the configured registry; None where none is configured."""
-    return RegistryClient(settings) if settings.url else None
+def open_registry(settings: Settings) -> RegistryClient | None:
+    """A client of the configured registry, else of the one beside the embedded broker; None where there is neither."""
+    if settings.registry.url:
+        return RegistryClient(settings.registry)
+    found = address.find(settings)
+    if found is None or found.registry_url is None:
+        return None
+    return RegistryClient(Registry(url=found.registry_url), is_local=True)
 
 
 def _checked_url(settings: Registry) -> str:

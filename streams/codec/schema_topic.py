@@ -1,7 +1,8 @@
 """The topic `schemas`: each release tells there what it writes with, so that older ones can read it meanwhile.
 
 A role and the command line tell their schemas before they write their first record. For an id that is not told there a
-schema registry is asked, if `registry.url` names one; it must have the schemas under the ids of our own file.
+schema registry is asked: that of `registry.url`, which must have the schemas under the ids of our own file, or the one
+beside the embedded broker.
 """
 
 import json
@@ -15,9 +16,9 @@ from schemas.avro import Message, subject_of
 from schemas.errors import InvalidRecord, PochadeError
 from schemas.later import LATER, Later
 from schemas.record import Incoming, Outgoing
-from schemas.registry import Registered, latest
+from schemas.registry import Registered, latest, registered
 from schemas.topics import SCHEMAS
-from streams.codec.registry_client import open_registry
+from streams.codec.registry_client import NoSuchSchema, open_registry
 from streams.kafka.clients import topic_name
 from streams.kafka.consumer import Follower
 from streams.kafka.topics import own_topics
@@ -27,7 +28,8 @@ from streams.settings import Settings
 log = logging.getLogger(__name__)
 
 START_S = 60  # for reading the topic, which holds some tens of records
-ASK_S = 0.5  # between two looks at what is wanted
+ASK_S = 0.5  # from one question to the next for an id that the registry does not have yet
+PAUSE_S = 0.05  # between two rounds of questions, however many ids are wanted anew
 
 
 class SchemaById(Protocol):
@@ -78,9 +80,10 @@ class KnownSchemas:
     """Keeps what this process knows of newer releases' schemas up to date."""
 
     def __init__(self, settings: Settings, later: Later = LATER, registry: SchemaById | None = None) -> None:
-        """`registry`: None: the configured one. Raises PochadeError: a registry's settings that cannot work."""
+        """`registry`: None: the configured or embedded one. Raises PochadeError: settings of one that cannot work."""
         self._later = later
-        self._registry = registry or open_registry(settings.registry)
+        self._registry = registry or open_registry(settings)
+        self._failures: dict[int, str] = {}  # id -> what was logged of it
         self._stopping = threading.Event()
         self._asking = threading.Thread(target=self._ask, name="schema-registry", daemon=True)
         self._follower = Follower(settings, [SCHEMAS], self.on_record)
@@ -93,6 +96,7 @@ class KnownSchemas:
 
     def start(self) -> "KnownSchemas":
         """Follow, and return when all that was told is known. Raises PochadeError where the broker is silent."""
+        log.info("knows schema ids up to %d; newer releases announce theirs", registered()[-1].id)
         self._follower.start().wait_caught_up(START_S)
         if self._registry is not None:
             self._asking.start()
@@ -108,7 +112,9 @@ class KnownSchemas:
             self._registry.close()
 
     def _ask(self) -> None:
-        while not self._stopping.wait(ASK_S):
+        while not self._stopping.wait(PAUSE_S):
+            self._later.more_wanted.wait(ASK_S)
+            self._later.more_wanted.clear()
             self.ask_registry()
 
     def ask_registry(self) -> None:
@@ -117,7 +123,16 @@ class KnownSchemas:
             try:
                 schema = self._registry.schema(schema_id) if self._registry else {}
             except PochadeError as error:
-                log.warning("schema id %d is not known: %s", schema_id, error)
+                self._log_failure(schema_id, str(error))
+                if isinstance(error, NoSuchSchema):
+                    self._later.deny(schema_id)
                 continue
             subject = f"{schema.get('namespace', '')}.{schema.get('name', '')}"
             self._later.tell(Registered(schema_id, subject, 0, schema))
+
+    def _log_failure(self, schema_id: int, why: str) -> None:
+        """One line for each reason: the registry is asked again and again."""
+        if self._failures.get(schema_id) != why:
+            self._failures = {each: text for each, text in self._failures.items() if each in self._later.wanted()}
+            self._failures[schema_id] = why
+            log.warning("schema id %d is not known: %s", schema_id, why)

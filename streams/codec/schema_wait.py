@@ -2,18 +2,19 @@
 
 Between roles such a record is a newer release's, and serving it is a matter of time: it becomes readable when its
 writer or a registry tells the schema, or its reader is upgraded. On a public topic it may be anybody's garbage, which
-must not stop a partition: it gets one short wait now and then, and is refused.
+must not stop a partition: records there share a short wait each minute, in which a registry is asked, and are refused.
 """
 
 import contextlib
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from schemas.errors import UnknownSchema
-from schemas.later import may_come
+from schemas.later import LATER, may_come
 from schemas.record import Incoming
 from schemas.topics import PUBLIC
 from streams import metrics
@@ -22,8 +23,9 @@ from streams.codec.avro import awaited_schema
 log = logging.getLogger(__name__)
 
 AGAIN_S = 0.2  # between two looks
-GRACE_S = 2.0  # of a record on a public topic: who wrote it told its schema just before, and a registry takes a moment
+GRACE_S = 2.0  # of records on public topics: who wrote one told its schema just before, and a registry takes a moment
 GRACE_EVERY_S = 60.0  # a flood of bad records may hold up good ones for this part of the time: 3 %
+DENIED_LOOKS = 2  # at a record on a public topic, where a registry has answered that it does not know the id
 
 
 class SchemaWait:
@@ -33,12 +35,13 @@ class SchemaWait:
         self._role = role
         self._clock_s = clock_s
         self.why = ""  # what the role waits for
-        self._grace_s = -GRACE_EVERY_S  # when the last one began
+        self._grace_s = -GRACE_EVERY_S  # when the current grace began
+        self._looks: Counter[int] = Counter()  # id -> looks of the current grace
 
     def waits(self, record: Incoming, error: UnknownSchema) -> bool:
         """Whether to look at the record again in AGAIN_S; False: it is refused."""
         if record.topic in PUBLIC:
-            return self._has_grace()
+            return self._has_grace(error.schema_id)
         if not may_come(error.schema_id):
             return False
         self.for_schema(record.topic, record.partition, record.offset, error.schema_id)
@@ -55,12 +58,21 @@ class SchemaWait:
             metrics.AWAITED_SCHEMAS.labels(self._role).inc()
             log.error("%s waits: %s", self._role, why)
 
-    def _has_grace(self) -> bool:
-        since_s = self._clock_s() - self._grace_s
-        if since_s >= GRACE_EVERY_S:
-            self._grace_s = self._clock_s()
-            return True
-        return since_s < GRACE_S
+    def _has_grace(self, schema_id: int) -> bool:
+        """Whether there is time left for a record on a public topic.
+
+        An id that a registry does not know leaves the rest of the time to others, so that each is asked for before its
+        record is refused.
+        """
+        now_s = self._clock_s()
+        if now_s - self._grace_s >= GRACE_EVERY_S:
+            self._grace_s = now_s
+            self._looks.clear()
+        is_denied = self._looks[schema_id] >= DENIED_LOOKS and LATER.is_denied(schema_id)
+        if is_denied or self._looks.total() * AGAIN_S >= GRACE_S:
+            return False
+        self._looks[schema_id] += 1
+        return True
 
     def ends(self) -> None:
         """What was waited for is readable, or somebody else's by now."""

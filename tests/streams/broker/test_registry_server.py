@@ -17,6 +17,7 @@ from schemas.avro import to_avro
 from schemas.messages import GenerateRequest
 from schemas.registry import latest, registered
 from streams.broker import registry_server
+from tests.next_release import entries
 from tests.patience import PATIENCE_S
 
 SUBJECT = "pochade.GenerateRequest"
@@ -129,3 +130,10 @@ def test_a_connection_that_says_nothing_is_ended(url: str, monkeypatch: pytest.M
     monkeypatch.setattr(registry_server.Handler, "timeout", 0.1)
     with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=PATIENCE_S) as client:
         assert client.recv(1) == b""
+
+
+def test_a_registry_of_an_older_release_is_told_from_one_of_this(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert registry_server.is_up_to_date(url)
+    monkeypatch.setattr(registry_server, "registered", entries)  # of the next release; the server's own is this one's
+    assert not registry_server.is_up_to_date(url)
+    assert not registry_server.is_up_to_date("http://127.0.0.1:1"), "nobody answers"

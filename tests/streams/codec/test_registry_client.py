@@ -1,19 +1,25 @@
 """A schema registry over https that wants a password: what it answers, and what a person reads when it does not."""
 
 import base64
+import os
 import pathlib
 import ssl
 import threading
 from collections.abc import Callable, Iterator
 from http.server import ThreadingHTTPServer
 
+import psutil
 import pytest
 
 from schemas.errors import PochadeError
 from schemas.registry import latest
+from streams.broker import record as broker_record
 from streams.broker import registry_server
+from streams.broker.node import Ports
+from streams.broker.process import Process
+from streams.broker.record import Record
 from streams.codec.registry_client import NoSuchSchema, RegistryClient, RegistryFailed, RegistryRefused, open_registry
-from streams.settings import Registry
+from streams.settings import Registry, load
 from tests.certificates import Authority
 
 PASSWORD = "hush-hush"
@@ -174,4 +180,23 @@ def test_settings_that_cannot_work_are_refused_without_the_password(
 
 
 def test_no_registry_is_asked_where_none_is_configured() -> None:
-    assert open_registry(Registry()) is None
+    assert open_registry(load({"kafka": {"bootstrap_servers": "kafka:9092"}})) is None
+
+
+def test_the_registry_beside_the_embedded_broker_is_asked_without_a_proxy(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    settings = load({"home": tmp_path})
+    assert open_registry(settings) is None, "no broker runs there"
+    me = Process(os.getpid(), psutil.Process().create_time())
+    with registry_server.server(0) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        ports = Ports(broker=1, controller=2, registry=server.server_port)
+        broker_record.make_private(tmp_path / "kafka")
+        broker_record.write(tmp_path / "kafka", Record(cluster_id="c", ports=ports, broker=me, registry=me))
+        client = open_registry(settings)
+        assert client is not None
+        assert client.schema(ENTRY.id) == ENTRY.schema
+        client.close()
+        server.shutdown()

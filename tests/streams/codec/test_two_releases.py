@@ -5,6 +5,7 @@ import asyncio
 import json
 import pathlib
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from http.server import ThreadingHTTPServer
 from typing import Any
@@ -13,15 +14,17 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from agents.runtime.following import FollowedPlans
-from schemas.errors import InvalidRecord, PochadeError, UnknownSchema
+from schemas.avro import subject_of
+from schemas.errors import InvalidRecord, UnknownSchema
 from schemas.later import LATER, MOST_AHEAD, Later
-from schemas.messages import ClassifiedRequest, Plan
+from schemas.messages import ClassifiedRequest, GenerateJob, Plan
 from schemas.record import Delivered, Incoming, Outgoing
 from schemas.registry import Registered, by_id, registered
 from schemas.topics import CLASSIFIED, FLEET, OUTCOMES, PLAN_KEY, PROMPTS, SCHEMAS
 from streams.broker import registry_server
 from streams.codec import avro, schema_topic, schema_wait
-from streams.codec.avro import awaited_schema, decode, encode
+from streams.codec.avro import awaited_schema, decode, encode, write_up_to
+from streams.codec.registry_client import NoSuchSchema
 from streams.codec.schema_topic import KnownSchemas, entry_in, told
 from streams.codec.schema_wait import GRACE_EVERY_S, GRACE_S, HeldBack, SchemaWait
 from streams.faust import host as faust_host
@@ -32,7 +35,9 @@ from streams.settings import Registry as RegistrySettings
 from streams.settings import load
 from tests.agents.stubs import a_record
 from tests.builders import a_catalog, a_classified, a_plan, a_request
+from tests.malformed import EXAMPLES
 from tests.next_release import entries, written
+from tests.patience import PATIENCE_S
 from tests.streams.kafka.scripted import Event, Stream
 
 SETTINGS = load({"kafka": {"bootstrap_servers": "127.0.0.1:1", "properties": {"log_level": "0"}}})
@@ -56,6 +61,7 @@ def of_tomorrow() -> bytes:
 def forget() -> None:
     LATER.forget()
     avro._schemas.cache_clear()
+    write_up_to(0)
 
 
 def learn() -> None:
@@ -139,10 +145,49 @@ class Registry:
         self.asked.append(schema_id)
         found = [entry for entry in entries() if entry.id == schema_id]
         if not found:
-            raise PochadeError("there is none")
+            raise NoSuchSchema("there is none")
         return found[0].schema
 
     def close(self) -> None: ...
+
+
+def test_a_release_that_writes_up_to_the_ids_of_the_one_before_writes_the_same_bytes_as_that() -> None:
+    before = {kind: encode(example) for kind, example in EXAMPLES.items()}
+    with written():
+        write_up_to(highest := len(registered_of_this_release()))
+        assert {kind: encode(example) for kind, example in EXAMPLES.items()} == before
+        write_up_to(0)
+        for kind, example in EXAMPLES.items():
+            assert written_id(encode(example)) > highest
+            assert decode(encode(example), kind) == example
+
+
+@pytest.mark.parametrize("highest", range(1, len(registered()) + 1))
+def test_no_higher_id_is_written_than_the_setting_says_but_for_messages_that_are_newer(highest: int) -> None:
+    write_up_to(highest)
+    for kind, example in EXAMPLES.items():
+        value = encode(example)
+        own = [entry.id for entry in registered() if entry.subject == subject_of(kind)]
+        assert written_id(value) == max([each for each in own if each <= highest], default=own[0])
+        assert isinstance(decode(value, kind), kind), "every version ever written is read"
+
+
+def test_an_older_version_leaves_out_what_it_has_no_field_for() -> None:
+    job = EXAMPLES[GenerateJob]
+    write_up_to(3)  # the job's first version
+    read = decode(encode(job), GenerateJob)
+    assert read != job
+    assert (read.job_id, read.level, read.classified.request.request_id) == (
+        job.job_id, job.level, job.classified.request.request_id,
+    )  # fmt: skip
+
+
+def written_id(value: bytes) -> int:
+    return int.from_bytes(value[1:5], "big")
+
+
+def registered_of_this_release() -> tuple[Registered, ...]:
+    return entries()[: -len({entry.subject for entry in entries()})]
 
 
 def test_a_registry_is_asked_for_what_nobody_told(of_tomorrow: bytes) -> None:
@@ -221,6 +266,41 @@ def test_on_a_public_topic_a_flood_of_unknown_ids_holds_up_a_small_part_of_the_t
         clock.now_s += 0.1
     assert waited_s <= (GRACE_S + 0.2) * (clock.now_s - 100) / GRACE_EVERY_S + GRACE_S
     assert wait.why == "", "nobody needs to be upgraded for somebody's garbage"
+
+
+def test_on_a_public_topic_every_id_is_asked_for_before_its_record_is_refused() -> None:
+    """One that the registry does not know takes a part of the time that is left, not all of it."""
+    wait = SchemaWait("test", Clock())
+    for n in range(3):
+        assert waits(wait, PROMPTS, 500 + n), "nobody has been asked for this one"
+        LATER.deny(500 + n)
+        looks = sum(waits(wait, PROMPTS, 500 + n) for _ in range(50))
+        assert looks < GRACE_S / schema_wait.AGAIN_S / 3
+    assert waits(wait, PROMPTS, 600)
+
+
+def test_a_registry_is_asked_at_once_for_an_id_that_is_wanted_anew(of_tomorrow: bytes) -> None:
+    registry = Registry()
+    known = KnownSchemas(SETTINGS, LATER, registry)
+    known._asking.start()
+    awaited_schema(of_tomorrow)
+    begun_s = time.monotonic()
+    while awaited_schema(of_tomorrow) is not None:
+        assert time.monotonic() < begun_s + PATIENCE_S
+        time.sleep(0.005)
+    assert len(registry.asked) == 1
+    known.close()
+
+
+def test_what_a_registry_does_not_know_is_logged_once_however_often_it_is_asked(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    known = KnownSchemas(SETTINGS, LATER, Registry())
+    LATER.find(9999)
+    for _ in range(5):
+        known.ask_registry()
+    assert len([line for line in caplog.messages if "schema id 9999 is not known" in line]) == 1
+    known.close()
 
 
 # ------------------------------------------------------------------ the Faust roles
