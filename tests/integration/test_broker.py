@@ -105,7 +105,7 @@ def test_two_starts_at_once_are_one_broker(home: pathlib.Path) -> None:
 
 def test_a_killed_broker_is_found_dead_and_restarted_on_its_data_and_port(home: pathlib.Path) -> None:
     settings = load({"home": home})
-    address = embedded.ensure(settings)
+    running = embedded.ensure(settings)
     create_topics(settings)
     write(settings, b"survivor")
     killed, registry = processes(settings)
@@ -115,10 +115,23 @@ def test_a_killed_broker_is_found_dead_and_restarted_on_its_data_and_port(home: 
     with pytest.raises(PochadeError, match="run `pochade up`"):
         clients.client_config(settings)
 
-    assert embedded.ensure(settings) == address
+    assert embedded.ensure(settings) == running
     assert not registry.is_alive()  # it has a successor on its port
     assert processes(settings)[0].pid != killed.pid
     assert read_all(settings) == [b"survivor"]
+
+
+def test_a_registry_of_an_older_release_is_started_anew_on_its_port(
+    home: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = load({"home": home})
+    running = embedded.ensure(settings)
+    broker, registry = processes(settings)
+    monkeypatch.setattr(embedded.registry_server, "is_up_to_date", lambda _url: False)
+    assert embedded.ensure(settings) == running
+    assert processes(settings)[0] == broker, "the broker is left alone"
+    assert processes(settings)[1] != registry
+    assert not registry.is_alive()
 
 
 def test_a_broker_whose_ports_were_taken_meanwhile_comes_back_on_others_with_its_data(home: pathlib.Path) -> None:

@@ -12,6 +12,7 @@ from replay.local.processes import role_process, spawn
 from schemas.ids import new_request_id
 from schemas.messages import GenerateRequest, Result, Status
 from schemas.record import Incoming, Outgoing
+from schemas.registry import registered
 from schemas.topics import DLQ, PROMPTS, RESULTS, SCHEMAS
 from streams.clock import now_ms
 from streams.codec.avro import decode_result, encode
@@ -86,6 +87,41 @@ def test_an_older_release_waits_for_a_newer_one_s_schemas_and_then_serves_everyt
     assert {result.request_id for result in results} == {request.request_id for request in requests}
     assert {result.status for result in results} == {Status.COMPLETED}
     assert (len(results), letters) == (REQUESTS, [])
+
+
+def test_readers_are_upgraded_first_where_the_newer_release_writes_as_the_older_one(
+    settings: Settings, producer: KafkaRecordProducer, tmp_path: pathlib.Path
+) -> None:
+    """Nobody announces the new schemas, and no registry has them: the older roles serve all the same."""
+    create_topics(settings, ["light", "heavy"])
+    results: list[Result] = []
+    options = [
+        "--home", str(settings.home), "--set", f"kafka.prefix={settings.kafka.prefix}", "--set", "catalog=profile",
+        "--set", "planner.policy=random-split", "--set", f"schemas.write_up_to={registered()[-1].id}",
+    ]  # fmt: skip
+    old, new = (role_process(name, roles, options, {}).command for name, roles in (("old", OLD), ("new", NEW)))
+    logs = tmp_path / "old.log", tmp_path / "new.log"
+    reading = Follower(settings, [RESULTS], lambda record: results.append(decode_result(record.value))).start()
+    children = [spawn(old, logs[0])]
+    try:
+        with mock.patch.dict(os.environ, {SILENT: "1"}):
+            children.append(spawn((sys.executable, "-m", "tests.next_release", *new[3:]), logs[1]))
+        requests = [
+            GenerateRequest(request_id=new_request_id(), prompt=f"prompt {n}", created_ms=now_ms())
+            for n in range(REQUESTS)
+        ]
+        send_all(producer, [Outgoing(topic=PROMPTS, key=r.request_id.encode(), value=encode(r)) for r in requests])
+        poll_until(lambda: len(results) == REQUESTS, lambda: f"{len(results)} ended\n{logs[0].read_text()[-3000:]}")
+    finally:
+        for child in children:
+            child.terminate()
+        for child in children:
+            child.wait(60)
+        reading.close()
+    assert {(result.request_id, result.status) for result in results} == {
+        (r.request_id, Status.COMPLETED) for r in requests
+    }
+    assert "unknown schema id" not in logs[0].read_text()
 
 
 def test_a_command_tells_its_schemas_when_it_writes_first(settings: Settings) -> None:
