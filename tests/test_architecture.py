@@ -166,6 +166,20 @@ def test_no_client_of_the_admin_asks_for_a_groups_offsets() -> None:
     assert not asking
 
 
+OPENS_CONSUMERS = {"streams.kafka.consumers", "streams.security.properties"}  # the second one tries properties out
+
+
+def test_consumers_are_opened_in_one_place() -> None:
+    """Their names, their commits and what they read are decided once; Faust opens its own."""
+    opening = {
+        module
+        for module, path in project_modules().items()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) == "Consumer"
+    }
+    assert opening == OPENS_CONSUMERS
+
+
 def test_commands_import_nothing_heavy_at_the_top() -> None:
     files = [
         ROOT / "streams" / "cli.py",

@@ -29,6 +29,7 @@ from schemas.record import Incoming
 from schemas.topics import full_name
 from streams import metrics
 from streams.codec.schema_wait import HeldBack, SchemaWait
+from streams.kafka.consumers import open_member
 from streams.kafka.groups import member_config
 from streams.kafka.polling import incoming, take
 from streams.kafka.producer import KafkaRecordProducer
@@ -158,16 +159,8 @@ class Session:
         self._is_leaving = False
         config = member_config(settings, f"{settings.kafka.prefix}.{ROLE}")
         self._expiry = Expiry(settings)
-        self._consumer = Consumer(
-            {
-                **config,
-                "on_commit": _on_commit,
-                "auto.offset.reset": "earliest",
-                "isolation.level": "read_committed",
-                "fetch.wait.max.ms": 100,
-                "max.poll.interval.ms": POLL_LIMIT_MS,
-            }
-        )
+        own = {"on_commit": _on_commit, "isolation.level": "read_committed", "max.poll.interval.ms": POLL_LIMIT_MS}
+        self._consumer = open_member(config, own)
         self._held_back = HeldBack(self._consumer, settings.kafka.prefix, schemas)
 
     def serve(self, stopping: threading.Event) -> None:

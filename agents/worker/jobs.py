@@ -26,6 +26,7 @@ from schemas.record import Incoming
 from schemas.topics import full_name, jobs_topic, worker_group
 from streams import metrics
 from streams.codec.schema_wait import HeldBack, SchemaWait
+from streams.kafka.consumers import open_member
 from streams.kafka.groups import member_config
 from streams.kafka.offsets import LogEnds
 from streams.kafka.polling import incoming, take
@@ -72,16 +73,12 @@ class JobSource:
         self._waiting: list[Message] = []  # polled and not taken: they followed one that is to be alone
         self._is_leaving = False
         self._ends = LogEnds(settings)
-        self._consumer = Consumer(
-            {
-                **member_config(settings, worker_group(self._prefix, variant)),
-                "auto.offset.reset": "earliest",
-                "max.poll.interval.ms": int(max(settings.worker.job_limit_s * 2, 60) * 1000),
-                "fetch.wait.max.ms": 100,
-                "queued.min.messages": PREFETCHED,
-                "fetch.queue.backoff.ms": 10,
-            }
-        )
+        own = {
+            "max.poll.interval.ms": int(max(settings.worker.job_limit_s * 2, 60) * 1000),
+            "queued.min.messages": PREFETCHED,
+            "fetch.queue.backoff.ms": 10,
+        }
+        self._consumer = open_member(member_config(settings, worker_group(self._prefix, variant)), own)
         self.schemas = SchemaWait("worker")
         self._held_back = HeldBack(self._consumer, self._prefix, self.schemas)
         self._consumer.subscribe([self._topic], on_assign=self._gain, on_revoke=self._lose, on_lost=self._lose)

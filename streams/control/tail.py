@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from schemas import topics
 from schemas.errors import InvalidRecord, PochadeError
@@ -17,7 +17,8 @@ from schemas.record import Incoming
 from streams.broker import probe
 from streams.codec.avro import decode
 from streams.control.records import Place, place_in
-from streams.kafka.clients import client_config, topic_name
+from streams.kafka.clients import topic_name
+from streams.kafka.consumers import AT_AN_END_MS, open_consumer
 from streams.kafka.errors import may_pass, patiently
 from streams.kafka.polling import incoming, poll_batch
 from streams.settings import Settings
@@ -43,17 +44,7 @@ class ControlLog:
         self._prefix = settings.kafka.prefix
         self._name = topic_name(settings, topics.PLAN)
         self._until_s = time.monotonic() + within_s
-        self._consumer = Consumer(
-            {
-                **client_config(settings),
-                "group.id": f"{settings.kafka.prefix}.control",  # never used
-                "enable.auto.commit": False,
-                "isolation.level": "read_committed",
-                "enable.partition.eof": True,
-                "auto.offset.reset": "earliest",
-                "fetch.wait.max.ms": 10,  # at the end the answer is empty: the default waits for half a second first
-            }
-        )
+        self._consumer = open_consumer(settings, "control", {"fetch.wait.max.ms": AT_AN_END_MS})
 
     def __enter__(self) -> "ControlLog":
         return self

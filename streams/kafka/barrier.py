@@ -11,7 +11,6 @@ Readers that have fenced nobody cannot do this: what they take for the end is on
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from confluent_kafka import (
     TIMESTAMP_LOG_APPEND_TIME,
@@ -24,7 +23,7 @@ from confluent_kafka import (
 )
 
 from streams import metrics
-from streams.kafka.clients import client_config
+from streams.kafka.consumers import AT_AN_END_MS, open_consumer
 from streams.kafka.errors import may_pass
 from streams.kafka.polling import poll_batch
 from streams.settings import Settings
@@ -69,17 +68,8 @@ def write_barrier(producer: Producer, topic: str, partition: int, limit_s: float
 
 def open_reader(settings: Settings, name: str) -> Consumer:
     """A consumer of committed records without a group, for `read_past` and `read_to_end`."""
-    config: dict[str, Any] = {
-        **client_config(settings),
-        "group.id": f"{settings.kafka.prefix}.{name}",  # never used: no commits, no membership
-        "enable.auto.commit": False,
-        "enable.partition.eof": True,
-        "isolation.level": "read_committed",
-        "auto.offset.reset": "earliest",
-        "fetch.wait.max.ms": 10,  # at the end the answer is empty: the default waits for half a second first
-        "queued.max.messages.kbytes": PREFETCHED_KB,
-    }
-    return Consumer(config)
+    properties = {"fetch.wait.max.ms": AT_AN_END_MS, "queued.max.messages.kbytes": PREFETCHED_KB}
+    return open_consumer(settings, name, properties)
 
 
 def read_past(consumer: Consumer, start: TopicPartition, barrier: Barrier, on_records: OnRecords) -> None:

@@ -6,14 +6,14 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException, Message, TopicPartition
 
 from schemas.errors import PochadeError, UnknownSchema
 from schemas.later import LATER
 from schemas.record import Incoming
 from schemas.topics import full_name
 from streams import metrics
-from streams.kafka.clients import client_config
+from streams.kafka.consumers import open_consumer
 from streams.kafka.errors import TRANSIENT, partitions_of
 from streams.kafka.polling import incoming, poll_batch
 from streams.settings import Settings
@@ -53,17 +53,7 @@ class Follower:
         self._set_aside: OrderedDict[tuple[str, bytes | None], Incoming] = OrderedDict()  # by topic and key
         self._schemas_known = LATER.count
         self._offset: int | None = None  # where to begin, if that is known
-        self._consumer = Consumer(
-            {
-                **client_config(settings),
-                "group.id": f"{settings.kafka.prefix}.follower",  # never used: no commits, no membership
-                "enable.auto.commit": False,
-                "isolation.level": isolation,
-                "enable.partition.eof": True,
-                "fetch.wait.max.ms": 100,
-                "auto.offset.reset": "earliest",
-            }
-        )
+        self._consumer = open_consumer(settings, "follower", {"isolation.level": isolation})
         self._thread = threading.Thread(target=self._run, name=f"follow-{'-'.join(topics)}", daemon=True)
 
     def start(self, offset: int | None = None) -> "Follower":

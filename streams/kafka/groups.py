@@ -13,12 +13,13 @@ from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from schemas.errors import PochadeError
 from schemas.topics import RESULTS, full_name
 from streams.kafka.clients import ANSWER_LIMIT_S, client_config
+from streams.kafka.consumers import open_member
 from streams.kafka.errors import may_pass
 from streams.kafka.group_terms import (
     CLASSIC_BEATS,
@@ -161,7 +162,7 @@ def try_consumer_protocol(settings: Settings, group: str, topic: str) -> tuple[T
 def _try(settings: Settings, member: Mapping[str, Any], topic: str, limit_s: float) -> tuple[Trial, str]:
     said: list[str] = []
     gained: list[object] = []
-    consumer = Consumer({**member, "error_cb": lambda error: said.append(error.str()), "logger": SILENT})
+    consumer = open_member(member, {"error_cb": lambda error: said.append(error.str()), "logger": SILENT})
     try:
         consumer.subscribe([full_name(settings.kafka.prefix, topic)], on_assign=lambda _, parts: gained.extend(parts))
         deadline = time.monotonic() + limit_s

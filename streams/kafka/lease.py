@@ -9,16 +9,17 @@ the dead one.
 
 import logging
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from schemas import topics
 from schemas.errors import PochadeError
 from schemas.record import Outgoing
 from schemas.topics import full_name
 from streams.kafka.barrier import Barrier, write_barrier
-from streams.kafka.clients import client_config, topic_name
+from streams.kafka.clients import topic_name
+from streams.kafka.consumers import open_consumer
 from streams.kafka.offsets import committed
 from streams.kafka.transactions import is_fenced, open_producer, watchdog
 from streams.settings import Settings
@@ -73,9 +74,8 @@ class KafkaLease:
         self._name = f"{settings.kafka.prefix}.planner"
         self._beats_at = topic_name(settings, topics.PLAN)
         self._producer: Producer | None = None
-        config: dict[str, Any] = {**client_config(settings), "group.id": self._name, "enable.auto.commit": False}
-        # read_committed would wait for a transaction that a dead holder left open
-        self._group = Consumer({**config, "isolation.level": "read_uncommitted"})  # never subscribed: it keeps beats
+        # read_committed would wait for a transaction that a dead holder left open. Never subscribed: it keeps beats
+        self._group = open_consumer(settings, "planner", {"isolation.level": "read_uncommitted"})
 
     def take(self) -> Barrier:
         self._producer = open_producer(self._settings, self._name, TRANSACTION_S)

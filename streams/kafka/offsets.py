@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from streams.kafka.clients import ANSWER_LIMIT_S, client_config
+from streams.kafka.consumers import open_member
 from streams.kafka.errors import Client, partitions_of, patiently
 from streams.settings import Settings
 
@@ -101,7 +102,7 @@ def asking(settings: Settings, group: str) -> Iterator[Asked]:
 
 def _client(settings: Settings, group: str) -> Consumer:
     """It is told offsets and ends as they are, also while a transaction that will move them is open."""
-    return Consumer({**client_config(settings), "group.id": group, "isolation.level": "read_uncommitted"})
+    return open_member({**client_config(settings), "group.id": group}, {"isolation.level": "read_uncommitted"})
 
 
 def _partitions(client: Asked, topic: str) -> list[TopicPartition]:

@@ -13,8 +13,8 @@ from schemas.errors import PochadeError
 from schemas.record import Incoming
 from schemas.topics import full_name
 from streams.broker import probe
-from streams.kafka.clients import client_config
 from streams.kafka.consumer import Follower
+from streams.kafka.consumers import open_consumer
 from streams.kafka.errors import may_pass, partitions_of, patiently
 from streams.kafka.polling import incoming, poll_batch
 from streams.settings import Settings
@@ -80,8 +80,7 @@ def one(settings: Settings, topic: str, partition: int, offset: int, timeout_s: 
     probe.reach(settings)
     name = full_name(settings.kafka.prefix, topic)
     where = TopicPartition(name, partition, offset)
-    group = f"{settings.kafka.prefix}.snapshot"  # never used
-    consumer = Consumer({**client_config(settings), "group.id": group, "enable.auto.commit": False})
+    consumer = open_consumer(settings, "snapshot")
     try:
         begin, end = consumer.get_watermark_offsets(where, timeout=timeout_s)
         if not begin <= offset < end:
@@ -116,15 +115,7 @@ def between(settings: Settings, topics: Sequence[str], since_ms: int, until_ms: 
     Raises:
         PochadeError: a topic that there is not, or the broker went away.
     """
-    consumer = Consumer(
-        {
-            **client_config(settings),
-            "group.id": f"{settings.kafka.prefix}.window",  # never used: no commits, no membership
-            "enable.auto.commit": False,
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-        }
-    )
+    consumer = open_consumer(settings, "window")
     try:
         names = [full_name(settings.kafka.prefix, topic) for topic in topics]
         starts = [start for name in names for start in _at(consumer, name, since_ms)]

@@ -18,6 +18,7 @@ from schemas.topics import full_name, jobs_topic
 from streams.cli import nested
 from streams.faust.host import AgentHost
 from streams.kafka.clients import client_config
+from streams.kafka.consumers import open_member
 from streams.kafka.groups import member_config
 from streams.kafka.polling import incoming, take
 from streams.kafka.producer import KafkaRecordProducer
@@ -99,11 +100,7 @@ def settle(settings: Settings, stopping: threading.Event) -> None:
 
 
 def _consumer(settings: Settings, group: str, own: dict[str, str | int]) -> Consumer:
-    return Consumer(
-        {
-            **member_config(settings, group), "auto.offset.reset": "earliest", "fetch.wait.max.ms": 100, **own,
-        }
-    )  # fmt: skip
+    return open_member(member_config(settings, group), own)
 
 
 def _position(message: Message, past: int, metadata: str) -> TopicPartition:

@@ -5,12 +5,12 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, KafkaException, TopicPartition
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from schemas.errors import PochadeError
 from schemas.topics import full_name
-from streams.kafka.clients import client_config
+from streams.kafka.consumers import open_consumer
 from streams.kafka.polling import take
 from streams.settings import Settings
 
@@ -33,16 +33,7 @@ class Tally:
         self.arrivals: list[Arrival] = []
         self._keys: set[bytes] = set()
         self._stopping = threading.Event()
-        self._consumer = Consumer(
-            {
-                **client_config(settings),
-                "group.id": f"{settings.kafka.prefix}.tally",  # never used: no commits, no membership
-                "enable.auto.commit": False,
-                "isolation.level": "read_committed",
-                "fetch.wait.max.ms": 100,
-                "auto.offset.reset": "earliest",
-            }
-        )
+        self._consumer = open_consumer(settings, "tally", {"enable.partition.eof": False})
         names = [full_name(settings.kafka.prefix, topic) for topic in topics]
         self._consumer.assign([start for name in names for start in self._starts(name, is_from_end)])
         self._thread = threading.Thread(target=self._run, name="tally", daemon=True)

@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from schemas.errors import PochadeError
 from schemas.record import Incoming
 from schemas.topics import full_name
-from streams.kafka.clients import client_config
+from streams.kafka.consumers import open_consumer
 from streams.kafka.errors import may_pass, partitions_of, patiently
 from streams.kafka.polling import incoming, poll_batch
 from streams.settings import Settings
@@ -57,17 +57,7 @@ class Logs:
 
     @contextlib.contextmanager
     def _client(self) -> Iterator[Consumer]:
-        consumer = Consumer(
-            {
-                **client_config(self._settings),
-                "group.id": f"{self._settings.kafka.prefix}.audit",  # never used: no commits, no membership
-                "enable.auto.commit": False,
-                "isolation.level": "read_committed",
-                "enable.partition.eof": True,
-                "fetch.wait.max.ms": 100,
-                "auto.offset.reset": "earliest",
-            }
-        )
+        consumer = open_consumer(self._settings, "audit")
         try:
             yield consumer
         except KafkaException as failure:

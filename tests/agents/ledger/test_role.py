@@ -38,7 +38,7 @@ def test_partitions_are_opened_together_as_requests_wait_meanwhile() -> None:
 def test_partitions_that_are_handed_over_at_the_end_are_not_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     # librdkafka assigns from within `close`, seen with workers: a lane there fences the partition's new owner
     class Group:
-        def __init__(self, _config: object) -> None: ...
+        def __init__(self, _member: object, _own: object) -> None: ...
 
         def subscribe(self, _topics: object, on_assign: Callable[..., None], **_callbacks: object) -> None:
             self.gain = on_assign
@@ -47,7 +47,7 @@ def test_partitions_that_are_handed_over_at_the_end_are_not_opened(monkeypatch: 
             self.gain(self, [TopicPartition("outcomes", 0)])
 
     opened: list[list[int]] = []
-    monkeypatch.setattr(ledger, "Consumer", Group)
+    monkeypatch.setattr(ledger, "open_member", Group)
     monkeypatch.setattr(ledger, "member_config", lambda *_: {})
     monkeypatch.setattr(Session, "_opened", lambda _self, numbers: opened.append(numbers) or {})
     stopping = threading.Event()
