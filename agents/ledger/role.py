@@ -9,11 +9,11 @@ import ctypes
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import groupby
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -30,7 +30,6 @@ from schemas.topics import full_name
 from streams import metrics
 from streams.codec.schema_wait import HeldBack, SchemaWait
 from streams.kafka.consumers import open_member
-from streams.kafka.groups import member_config
 from streams.kafka.polling import incoming, take
 from streams.kafka.producer import KafkaRecordProducer
 from streams.kafka.transactions import is_fenced
@@ -38,6 +37,7 @@ from streams.kafka.writing import RecordProducer
 from streams.settings import Settings
 
 T = TypeVar("T")
+Join = Callable[[Settings, str], Mapping[str, Any]]  # the configuration of a member, by the group's name
 log = logging.getLogger(__name__)
 
 SESSION_ENDS = (KafkaException, BufferError)  # BufferError: more waits to be written than the client holds
@@ -52,8 +52,10 @@ STANDBY_S = 10  # a member without partitions for so long is a spare one, and re
 class Ledger:
     """Owns lanes as the group assigns partitions, one `Session` after another. `run` blocks until `stopping` is set."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, join: Join) -> None:
+        """`join`: how a member of a group begins, `streams.kafka.groups.member_config`."""
         self._settings = settings
+        self._join = join
         self.membership = Membership()
         self._schemas = SchemaWait(ROLE)
         self._clock = BrokerClock()
@@ -83,7 +85,8 @@ class Ledger:
 
     def _session(self, stopping: threading.Event) -> None:
         self.membership.leaves()
-        session = Session(self._settings, self.membership, self._schemas, self._clock, self._producer)
+        member = self._join(self._settings, f"{self._settings.kafka.prefix}.{ROLE}")
+        session = Session(self._settings, member, self.membership, self._schemas, self._clock, self._producer)
         try:
             session.serve(stopping)
         finally:
@@ -144,6 +147,7 @@ class Session:
     def __init__(
         self,
         settings: Settings,
+        member: Mapping[str, Any],
         membership: Membership,
         schemas: SchemaWait,
         clock: BrokerClock,
@@ -157,10 +161,9 @@ class Session:
         self._lanes: dict[int, Lane] = {}
         self._added: dict[int, AddedPartition] = {}  # owned, beyond those that know what has ended
         self._is_leaving = False
-        config = member_config(settings, f"{settings.kafka.prefix}.{ROLE}")
         self._expiry = Expiry(settings)
         own = {"on_commit": _on_commit, "isolation.level": "read_committed", "max.poll.interval.ms": POLL_LIMIT_MS}
-        self._consumer = open_member(config, own)
+        self._consumer = open_member(member, own)
         self._held_back = HeldBack(self._consumer, settings.kafka.prefix, schemas)
 
     def serve(self, stopping: threading.Event) -> None:

@@ -19,7 +19,7 @@ from streams import catalogs, logs
 from streams.codec.avro import write_up_to
 from streams.codec.schema_topic import KnownSchemas, told
 from streams.health import Health, Probe, served
-from streams.kafka.groups import classic_settings
+from streams.kafka.groups import classic_settings, member_config
 from streams.kafka.limit_questions import kept_fresh
 from streams.kafka.producer import KafkaRecordProducer
 from streams.kafka.topic_limits import batching
@@ -213,7 +213,7 @@ def _threaded(
 
         views.need_topics()
         settle(settings, OUTCOMES, f"{settings.kafka.prefix}.{role}")
-        ledger = Ledger(settings)
+        ledger = Ledger(settings, member_config)
         return Threaded(ledger.run, ledger.not_ready)
     if role == "planner":
         from agents.planner.loop import PlannerLoop

@@ -32,6 +32,7 @@ from streams.codec.avro import decode, encode
 from streams.codec.headers import DEADLINE
 from streams.kafka import snapshot
 from streams.kafka.clients import client_config, topic_name
+from streams.kafka.groups import member_config
 from streams.kafka.partitioner import partition_of
 from streams.kafka.producer import KafkaRecordProducer
 from streams.kafka.topics import create_topics
@@ -101,7 +102,7 @@ def write(settings: Settings, topic: str, records: Sequence[Record], at_ms: int)
 
 @contextmanager
 def running(settings: Settings) -> Iterator[Ledger]:
-    role, stopping = Ledger(settings), threading.Event()
+    role, stopping = Ledger(settings, member_config), threading.Event()
     thread = threading.Thread(target=role.run, args=(stopping,))
     thread.start()
     try:

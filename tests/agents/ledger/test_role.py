@@ -48,11 +48,10 @@ def test_partitions_that_are_handed_over_at_the_end_are_not_opened(monkeypatch: 
 
     opened: list[list[int]] = []
     monkeypatch.setattr(ledger, "open_member", Group)
-    monkeypatch.setattr(ledger, "member_config", lambda *_: {})
     monkeypatch.setattr(Session, "_opened", lambda _self, numbers: opened.append(numbers) or {})
     stopping = threading.Event()
     stopping.set()
-    Ledger(SETTINGS)._session(stopping)
+    Ledger(SETTINGS, lambda *_: {})._session(stopping)
     assert opened == []
 
 
@@ -95,7 +94,7 @@ def test_a_ledger_that_was_overtaken_does_not_take_its_partition_back() -> None:
 
 def test_a_ledger_whose_clock_is_off_serves_nothing_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     # nine days ahead it forgot all that had ended, and ended 40 of 40 a second time
-    broker, role = Broker(now_ms=NOW_MS), Ledger(SETTINGS)
+    broker, role = Broker(now_ms=NOW_MS), Ledger(SETTINGS, lambda *_: {})
     with connected(broker):
         for off_ms in (9 * DAY_MS, -MOST_OFF_MS - 1):
             clock = BrokerClock(lambda off_ms=off_ms: NOW_MS + off_ms, lambda: 0)  # type: ignore[misc]
