@@ -166,7 +166,14 @@ def test_no_client_of_the_admin_asks_for_a_groups_offsets() -> None:
     assert not asking
 
 
-OPENS_CONSUMERS = {"streams.kafka.consumers", "streams.security.properties"}  # the second one tries properties out
+def test_a_process_of_roles_has_one_http_server() -> None:
+    """Health and metrics share it; the schema registry's is in a process of its own."""
+    serving = {name for name, path in project_modules().items() if "http.server" in {n for _, n in imports_of(path)}}
+    assert serving == {"streams.health", "streams.broker.registry_server"}
+    assert serving & behind("agents.runtime.assembly").keys() == {"streams.health"}
+
+
+OPENS_CONSUMERS = {"streams.kafka.consumer_factory", "streams.security.properties"}  # the second tries properties out
 
 
 def test_consumers_are_opened_in_one_place() -> None:

@@ -29,7 +29,7 @@ from schemas.record import Incoming
 from schemas.topics import full_name
 from streams import metrics
 from streams.codec.schema_wait import HeldBack, SchemaWait
-from streams.kafka.consumers import open_member
+from streams.kafka.consumer_factory import open_member
 from streams.kafka.polling import incoming, take
 from streams.kafka.producer import KafkaRecordProducer
 from streams.kafka.transactions import is_fenced

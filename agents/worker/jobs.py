@@ -26,7 +26,7 @@ from schemas.record import Incoming
 from schemas.topics import full_name, jobs_topic, worker_group
 from streams import metrics
 from streams.codec.schema_wait import HeldBack, SchemaWait
-from streams.kafka.consumers import open_member
+from streams.kafka.consumer_factory import open_member
 from streams.kafka.groups import member_config
 from streams.kafka.offsets import LogEnds
 from streams.kafka.polling import incoming, take

@@ -18,7 +18,7 @@ from streams.broker import probe
 from streams.codec.avro import decode
 from streams.control.records import Place, place_in
 from streams.kafka.clients import topic_name
-from streams.kafka.consumers import AT_AN_END_MS, open_consumer
+from streams.kafka.consumer_factory import AT_AN_END_MS, open_consumer
 from streams.kafka.errors import may_pass, patiently
 from streams.kafka.polling import incoming, poll_batch
 from streams.settings import Settings

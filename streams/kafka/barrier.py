@@ -23,7 +23,7 @@ from confluent_kafka import (
 )
 
 from streams import metrics
-from streams.kafka.consumers import AT_AN_END_MS, open_consumer
+from streams.kafka.consumer_factory import AT_AN_END_MS, open_consumer
 from streams.kafka.errors import may_pass
 from streams.kafka.polling import poll_batch
 from streams.settings import Settings

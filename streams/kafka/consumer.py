@@ -13,7 +13,7 @@ from schemas.later import LATER
 from schemas.record import Incoming
 from schemas.topics import full_name
 from streams import metrics
-from streams.kafka.consumers import open_consumer
+from streams.kafka.consumer_factory import open_consumer
 from streams.kafka.errors import TRANSIENT, partitions_of
 from streams.kafka.polling import incoming, poll_batch
 from streams.settings import Settings

@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from schemas.errors import PochadeError
 from schemas.topics import RESULTS, full_name
 from streams.kafka.clients import ANSWER_LIMIT_S, client_config
-from streams.kafka.consumers import open_member
+from streams.kafka.consumer_factory import open_member
 from streams.kafka.errors import may_pass
 from streams.kafka.group_terms import (
     CLASSIC_BEATS,

@@ -19,7 +19,7 @@ from schemas.record import Outgoing
 from schemas.topics import full_name
 from streams.kafka.barrier import Barrier, write_barrier
 from streams.kafka.clients import topic_name
-from streams.kafka.consumers import open_consumer
+from streams.kafka.consumer_factory import open_consumer
 from streams.kafka.offsets import committed
 from streams.kafka.transactions import is_fenced, open_producer, watchdog
 from streams.settings import Settings

@@ -14,7 +14,7 @@ from schemas.record import Incoming
 from schemas.topics import full_name
 from streams.broker import probe
 from streams.kafka.consumer import Follower
-from streams.kafka.consumers import open_consumer
+from streams.kafka.consumer_factory import open_consumer
 from streams.kafka.errors import may_pass, partitions_of, patiently
 from streams.kafka.polling import incoming, poll_batch
 from streams.settings import Settings

@@ -15,7 +15,7 @@ from agents.ledger import partition as lane
 from agents.ledger.remembered import Send
 from schemas.record import Delivered, Incoming, Outgoing
 from streams import clock
-from streams.kafka import consumers, transactions
+from streams.kafka import consumer_factory, transactions
 
 Place = tuple[str, int]  # topic with prefix, partition
 
@@ -256,7 +256,7 @@ def connected(broker: Broker) -> Iterator[None]:
     """Lanes that are made or used in the block talk to this broker, on its clock."""
     with (
         mock.patch.object(transactions, "Producer", lambda config: Transactions(broker, config)),
-        mock.patch.object(consumers, "Consumer", lambda config: Reader(broker, config)),
+        mock.patch.object(consumer_factory, "Consumer", lambda config: Reader(broker, config)),
         mock.patch.object(clock, "now_ms", side_effect=lambda: broker.now_ms),
         mock.patch.object(lane, "now_ms", side_effect=lambda: broker.now_ms),
     ):

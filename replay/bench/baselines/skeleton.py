@@ -18,7 +18,7 @@ from schemas.topics import full_name, jobs_topic
 from streams.cli import nested
 from streams.faust.host import AgentHost
 from streams.kafka.clients import client_config
-from streams.kafka.consumers import open_member
+from streams.kafka.consumer_factory import open_member
 from streams.kafka.groups import member_config
 from streams.kafka.polling import incoming, take
 from streams.kafka.producer import KafkaRecordProducer

@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from schemas.errors import PochadeError
 from schemas.record import Incoming
 from schemas.topics import full_name
-from streams.kafka.consumers import open_consumer
+from streams.kafka.consumer_factory import open_consumer
 from streams.kafka.errors import may_pass, partitions_of, patiently
 from streams.kafka.polling import incoming, poll_batch
 from streams.settings import Settings

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from agents.worker import jobs as job_source
 from agents.worker.jobs import JobSource
 from schemas.messages import OwnedPartition
-from streams.kafka import consumers
+from streams.kafka import consumer_factory
 from streams.settings import Settings, load
 
 TOPIC = "pochade.jobs.light.v1"
@@ -96,7 +96,7 @@ class FakeEnds:
 
 @pytest.fixture
 def new_source(monkeypatch: pytest.MonkeyPatch) -> Callable[[], JobSource]:
-    monkeypatch.setattr(consumers, "Consumer", FakeConsumer)
+    monkeypatch.setattr(consumer_factory, "Consumer", FakeConsumer)
     monkeypatch.setattr(job_source, "LogEnds", FakeEnds)
     monkeypatch.setattr(job_source, "member_config", lambda *_: {})
     return lambda: JobSource(load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}}), "light")

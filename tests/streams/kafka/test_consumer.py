@@ -12,7 +12,7 @@ from schemas.record import Incoming
 from schemas.topics import EVENTS
 from streams import metrics
 from streams.kafka import consumer as reading
-from streams.kafka import consumers
+from streams.kafka import consumer_factory
 from streams.kafka.consumer import Follower
 from streams.kafka.polling import NAMELESS, headers_of, incoming, poll_batch, take
 from streams.settings import load
@@ -143,7 +143,7 @@ class FakeTopic:
 
 @pytest.fixture
 def follower(monkeypatch: pytest.MonkeyPatch) -> Follower:
-    monkeypatch.setattr(consumers, "Consumer", FakeTopic)
+    monkeypatch.setattr(consumer_factory, "Consumer", FakeTopic)
     return Follower(load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}}), [EVENTS], lambda record: None, since_ms=5)
 
 
@@ -198,7 +198,7 @@ def test_a_follower_that_hangs_in_a_record_does_not_hang_who_closes_it(
         hangs.set()
         assert ends.wait(PATIENCE_S)
 
-    monkeypatch.setattr(consumers, "Consumer", OneRecord)
+    monkeypatch.setattr(consumer_factory, "Consumer", OneRecord)
     monkeypatch.setattr(reading, "CLOSE_S", 0.01)
     follower = Follower(load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}}), [EVENTS], on_record).start()
     assert hangs.wait(PATIENCE_S)

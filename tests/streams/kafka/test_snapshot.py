@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from tenacity import wait_none
 
 from schemas.errors import PochadeError
-from streams.kafka import consumers, errors, snapshot
+from streams.kafka import consumer_factory, errors, snapshot
 from streams.settings import Kafka, Settings
 
 NAME = "pochade.prompts.v1"
@@ -91,7 +91,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Callable[[Broker], list[bytes | Non
     monkeypatch.setattr(snapshot, "PATIENCE_S", 0.3)
 
     def read(broker: Broker) -> list[bytes | None]:
-        monkeypatch.setattr(consumers, "Consumer", lambda _config: broker)
+        monkeypatch.setattr(consumer_factory, "Consumer", lambda _config: broker)
         found = [record.value for record in snapshot.between(SETTINGS, ["prompts.v1"], 0, 100)]
         assert broker.is_closed
         return found

@@ -12,7 +12,7 @@ from replay.verify.audit.logs import Logs
 from schemas.errors import PochadeError
 from schemas.record import Incoming
 from schemas.topics import RESULTS
-from streams.kafka import consumers
+from streams.kafka import consumer_factory
 from streams.settings import Settings
 
 NAME = f"pochade.{RESULTS}"
@@ -57,9 +57,9 @@ class Brokers:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *clients: Sequence[Sequence[Said]]) -> None:
         self._clients = list(clients)
         self.began: list[int] = []  # where clients were told to begin
-        monkeypatch.setattr(consumers, "Consumer", lambda _config: self)
+        monkeypatch.setattr(consumer_factory, "Consumer", lambda _config: self)
         monkeypatch.setattr(logs, "AGAIN_S", 0.0)
-        monkeypatch.setattr(consumers, "client_config", lambda _settings: {})
+        monkeypatch.setattr(consumer_factory, "client_config", lambda _settings: {})
 
     def list_topics(self, name: str, timeout: float) -> Any:  # noqa: ARG002
         return SimpleNamespace(topics={name: SimpleNamespace(error=None, partitions={0: None})})
