@@ -1,4 +1,4 @@
-"""`pochade evaluate`: paint fresh prompts with every level and tell what is gained where, with intervals."""
+"""`pochade evaluate`: generate images for fresh prompts; report what each level and ranker gains, with intervals."""
 
 import json
 import os
@@ -86,7 +86,7 @@ def evaluate(
     del obj  # needs no settings
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")  # what importing it warns of would break up the bars
     begun = time.monotonic()
-    reference = reproduction.read(against) if against else None  # told before the hour of painting
+    reference = reproduction.read(against) if against else None  # a wrong file is reported before an hour of generating
     wanted = scope(relocated(catalogs.load(name), models), models, seed, count, is_quick=quick, threads=threads)
     workshop = Workshop(report / ".cache", jobs=jobs or usual_jobs(), threads=threads)
     study = Examination(wanted, workshop).run()

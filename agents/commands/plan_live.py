@@ -29,7 +29,7 @@ def shadow(obj: LazySettings, policy: str, parameters: tuple[str, ...], save: Pa
     from planner.policies import named
     from streams import catalogs
 
-    named(policy)  # an unknown one is told before anything is read
+    named(policy)  # an unknown policy is reported before anything is read
     catalog = catalogs.measured(obj().catalog, obj().published)
     live = look(obj(), catalog)
     if save is not None:

@@ -19,7 +19,7 @@ def pin(obj: LazySettings, policy: str, parameters: tuple[str, ...]) -> None:
     from streams.kafka.consumer import now_ms
 
     given, catalog = numbers(parameters), catalogs.measured(obj().catalog, obj().published)
-    # a trial on an empty fleet: an unknown policy or parameter is told here, not in the planner's log
+    # a trial on an empty fleet: an unknown policy or parameter is reported here, not in the planner's log
     named(policy)(Observation(now_ms=now_ms(), demand_rps=0.0), catalog, {}, given)
     order(obj(), policy, given)
     click.echo(f"{policy} is pinned; `pochade plan show` tells when its plan is in force")

@@ -1,4 +1,4 @@
-"""`pochade profile`: measure what a catalog's levels take and give, for the planner, the simulator and the catalog."""
+"""`pochade profile`: times, memory and quality of a catalog's levels, for planner, simulator and catalog."""
 
 import os
 import pathlib
@@ -127,7 +127,7 @@ def profile(
     _tell(measured, found, folder / f"{named}.json")
     if write:
         _write(catalog_name, measured)
-        catalog = relocated(catalogs.load(catalog_name), models)  # its rows shall tell the times that it now has
+        catalog = relocated(catalogs.load(catalog_name), models)  # its rows shall have the times that it now has
     if _has_judged_cascade(measured):
         swept(catalog, folder / f"{named}.json", Choice(), is_kept=True)
 

@@ -1,4 +1,4 @@
-"""`pochade train TARGET`: make the tiny family and its learned parts, all of them or one."""
+"""`pochade train TARGET`: train the tiny family and its learned parts, all of them or one."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""`pochade audit`: what lies on the topics, held against what is promised."""
+"""`pochade audit`: compares what lies on the topics with what is promised."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any

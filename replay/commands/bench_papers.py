@@ -1,4 +1,4 @@
-"""`pochade bench papers`: what the papers found, asked again, on one page."""
+"""`pochade bench papers`: the papers' comparisons in simulation, on one page."""
 
 import dataclasses
 import json

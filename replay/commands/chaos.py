@@ -1,4 +1,4 @@
-"""`pochade chaos`: faults on purpose, and whether every promise was kept."""
+"""`pochade chaos`: injects faults, and checks every promise."""
 
 import pathlib
 import signal

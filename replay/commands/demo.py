@@ -1,4 +1,4 @@
-"""`pochade demo`: the whole pipeline on this machine, once, with pictures to look at."""
+"""`pochade demo`: the whole pipeline on this machine, once, with images to look at."""
 
 import contextlib
 import logging

@@ -1,4 +1,4 @@
-"""What the benches' commands have in common: a broker of their own, and how the figures are told."""
+"""What the benches' commands have in common: a broker of their own, and how figures are printed."""
 
 import json
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""`pochade report compare | page`: reports of runs held against each other, and drawn again."""
+"""`pochade report compare | page`: compares two reports, or draws the page of one again."""
 
 import json
 import pathlib

@@ -146,7 +146,7 @@ class TraceGiven:
         return read_topic(load(), self.since, self.until, self.asked(models))
 
     def asked(self, models: frozenset[str] | None = None) -> "Asked":
-        """The same as the readers take it. Raises PochadeError for a prompt file that is none."""
+        """The options as the readers of traces take them. Raises PochadeError for a prompt file that is none."""
         from replay.load.prompts import read_prompts
         from replay.traces.reading import Asked
 

@@ -1,4 +1,4 @@
-"""`pochade replay what-if`: what another plan would have made of the requests of the past."""
+"""`pochade replay what-if`: how another plan would have served the requests of the past."""
 
 import json
 from collections.abc import Callable, Mapping

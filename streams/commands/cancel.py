@@ -1,4 +1,4 @@
-"""`pochade cancel`: a request is ended before it is painted."""
+"""`pochade cancel`: end a request before its image is generated."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""`pochade fetch` and `gc`: pictures out of the store, and old ones out of the way."""
+"""`pochade fetch` and `gc`: write an image of the store to a file, delete old images."""
 
 import os
 import pathlib

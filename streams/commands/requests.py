@@ -1,4 +1,4 @@
-"""`pochade submit`, `results` and `explain`: ask for pictures, and read what became of them."""
+"""`pochade submit`, `results` and `explain`: ask for images, and read how the requests ended."""
 
 import contextlib
 import json
@@ -70,7 +70,7 @@ OPTIONS = (
 
 
 def wishes(command: F) -> F:
-    """Add to a command the options that say how a request should be painted; it gets them as keywords."""
+    """Add to a command the options that say how its images should be generated; it gets them as keywords."""
     for option in reversed(OPTIONS):
         command = option(command)
     return command
