@@ -68,7 +68,7 @@ FOLDER = click.Path(file_okay=False, path_type=pathlib.Path)
 )
 @click.pass_context
 def run(context: click.Context, /, given: TraceGiven, name: str | None, **asked: Any) -> None:
-    """Publish a trace to a deployment at the trace's own pace, and report how its requests ended.
+    """Publish TRACE to a deployment at the trace's own pace, and report how its requests ended.
 
     The topics that serve production are not used without --production. An interrupted run (Ctrl-C) prints the command
     that resumes it; nothing is published twice. The report has the keys of `pochade simulate`, so that `pochade report

@@ -57,7 +57,7 @@ def replay() -> None:
 @SHOWN
 @click.pass_obj
 def inspect(load: "Callable[[], Settings]", /, given: TraceGiven, report: pathlib.Path | None, output: str) -> None:
-    """Show the rate of a trace over time, its burstiness, and its mix of prompts and models.
+    """Show the rate of TRACE over time, its burstiness, and its mix of prompts and models.
 
     \b
     Examples:
@@ -83,7 +83,7 @@ def inspect(load: "Callable[[], Settings]", /, given: TraceGiven, report: pathli
 @OUT
 @click.pass_obj
 def save(load: "Callable[[], Settings]", /, given: TraceGiven, output: pathlib.Path) -> None:
-    """Write a trace to a file: the requests sent to a deployment, or a trace changed by the options.
+    """Write a trace to a file: the requests sent to a deployment (--from-topic), or TRACE changed by the options.
 
     \b
     Examples:

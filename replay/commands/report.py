@@ -118,7 +118,7 @@ def _sentences(rows: "list[Row]") -> list[str]:
     help="File to write the page to (default: report.html beside the report).",
 )
 def page(source: pathlib.Path, to: pathlib.Path | None) -> None:
-    """Draw the page of a report again, from its report.json alone.
+    """Draw the page of REPORT again: a report.json, or the folder that holds one.
 
     \b
     Examples:

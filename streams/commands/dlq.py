@@ -60,7 +60,7 @@ def ls(load: "Callable[[], Settings]", error: str | None, since: int, output: st
 @SHOWN
 @click.pass_obj
 def show(load: "Callable[[], Settings]", position: str, output: str) -> None:
-    """Show one dead letter: the reason, its headers, and its raw bytes as hexadecimal and text.
+    """Show the dead letter at PARTITION@OFFSET: the reason, its headers, and its raw bytes as hexadecimal and text.
 
     \b
     Examples:

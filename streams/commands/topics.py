@@ -90,7 +90,9 @@ def create(load: "Callable[[], Settings]", variants: tuple[str, ...], dry_run: b
 @SHOWN
 @click.pass_obj
 def describe(load: "Callable[[], Settings]", name: str, output: str) -> None:
-    """Show one topic: partitions, copies, who writes and reads it, and its whole configuration.
+    """Show the topic NAME: partitions, copies, who writes and reads it, and its whole configuration.
+
+    NAME may leave out the deployment's prefix.
 
     \b
     Examples:
