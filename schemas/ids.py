@@ -12,7 +12,7 @@ def new_request_id() -> str:
 
 
 def request_id_of_record(topic: str, partition: int, offset: int) -> str:
-    """The id of a record without one: the same however often the record is read (design, section 1)."""
+    """The id of a request whose record names none: each reading of the record gives the same id."""
     return str(uuid.uuid5(RECORD_NAMESPACE, f"{topic}/{partition}/{offset}"))
 
 

@@ -269,7 +269,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """What is let in while nothing that the plan can do serves the whole demand (design, section 1)."""
+    """What is admitted while no plan serves the whole demand."""
 
     shares: dict[str, float]  # tier -> share of its requests, [0, 1]; one that is not named: all
     reason: str  # told to those turned away
@@ -278,7 +278,7 @@ class Admission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What the pipeline obeys; every policy produces one (design, section 1)."""
+    """What the pipeline obeys; every policy produces one."""
 
     version: int
     policy: str

@@ -1,4 +1,4 @@
-"""The topic table: the one place where topics are named, sized and configured (design, section 3)."""
+"""The topic table: the one place where topics are named, sized and configured."""
 
 from dataclasses import dataclass, field, replace
 

@@ -18,29 +18,29 @@ ENTRY_POINTS = "pochade.commands"
 SUMMARIES = {
     "up": "Start the embedded broker, or check the configured cluster; create the topics.",
     "down": "Stop the embedded broker; its data stays.",
-    "status": "Show where the broker is and how it does.",
-    "submit": "Send prompts to be painted.",
-    "results": "Read how requests ended.",
-    "explain": "Tell the way one request went, and why.",
+    "status": "Show whether the broker runs, and its address.",
+    "submit": "Send prompts as requests for images.",
+    "results": "List the results of requests.",
+    "explain": "Show the path of one request, and why it ended so.",
     "watch": "Follow requests live until they have ended.",
-    "cancel": "End a request before it is painted.",
-    "fetch": "Get the picture of a request.",
+    "cancel": "Cancel a request that has not ended.",
+    "fetch": "Write the image of a request to a file.",
     "serve": "Run roles: classifier, router, worker, discriminator, ledger, planner.",
-    "plan": "Show, solve or pin the plan.",
-    "simulate": "Run policies on a trace in simulated time and report.",
-    "report": "Hold two reports against each other, or draw the page of one.",
-    "replay": "Look at traces of requests, record and make them; ask what another plan would have done.",
+    "plan": "Show, solve, pin or compare plans.",
+    "simulate": "Simulate policies on a trace of requests.",
+    "report": "Compare two reports, or draw the page of one.",
+    "replay": "Publish, inspect, record and generate traces; ask what another plan would have done.",
     "topics": "List, create and check the topics.",
-    "dlq": "See what could not be served, and send it again.",
-    "gc": "Delete old pictures.",
-    "config": "Show where each setting comes from, and check them.",
-    "doctor": "Check the deployment, and say what to do.",
-    "demo": "Run the whole pipeline on this machine and show what comes out.",
-    "audit": "Count what was promised: nothing lost, nothing twice, every picture as its result says.",
-    "chaos": "Break a deployment on purpose while it serves, then audit it.",
+    "dlq": "List, show and redrive dead letters.",
+    "gc": "Delete old and orphaned images.",
+    "config": "Show where each setting comes from, and check all.",
+    "doctor": "Check the deployment, and say what to do about faults.",
+    "demo": "Run the whole pipeline on this machine, with a report and a gallery.",
+    "audit": "Count requests that were lost or ended twice, and check every stored image.",
+    "chaos": "Inject faults into a deployment while it serves, then audit it.",
     "train": "Train the tiny family and its learned parts, or one of them.",
-    "profile": "Measure what each level of a catalog costs and how good it is.",
-    "evaluate": "Measure on fresh prompts which models and judges pay.",
+    "profile": "Measure time, memory and quality of each level of a catalog.",
+    "evaluate": "Measure models, classifiers and discriminators on fresh prompts.",
     "bench": "Measure the pipeline against a baseline in the same run.",
 }
 
@@ -136,13 +136,19 @@ def nested(assignments: tuple[str, ...]) -> dict[str, Any]:
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="One setting; may be repeated.")
-@click.option("--home", type=click.Path(file_okay=False), help="Folder of this deployment's data (default .pochade).")
-@click.option("--config", type=click.Path(dir_okay=False), help="TOML file of settings (default pochade.toml).")
+@click.option(
+    "--set",
+    "assignments",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Value of a setting, such as worker.threads=2; may be repeated.",
+)
+@click.option("--home", type=click.Path(file_okay=False), help="Folder of this deployment's data (default: .pochade).")
+@click.option("--config", type=click.Path(dir_okay=False), help="TOML file of settings (default: pochade.toml).")
 @click.version_option(package_name="pochade", message="%(prog)s %(version)s")
 @click.pass_context
 def main(ctx: click.Context, assignments: tuple[str, ...], home: str | None, config: str | None) -> None:
-    """Text-to-image serving on Apache Kafka: each prompt painted by the cheapest model that is good enough for it.
+    """Text-to-image serving on Apache Kafka: each prompt goes to the cheapest model that is good enough for it.
 
     Settings come from these options, then POCHADE_* variables, then the TOML file.
 

@@ -1,4 +1,4 @@
-"""`pochade evaluate`: paint fresh prompts with every level and tell what is gained where, with intervals."""
+"""`pochade evaluate`: generate images for fresh prompts; report what each level and ranker gains, with intervals."""
 
 import json
 import os
@@ -17,44 +17,62 @@ RESAMPLES, QUICK_RESAMPLES = 1000, 100  # behind every interval
 
 
 @click.command(epilog="Example: pochade evaluate --seed 41 --count 1000 --report build/evaluation")
-@click.option("--seed", type=click.IntRange(0), required=True, help="Of the prompts and of the noise.")
-@click.option("--count", type=click.IntRange(8), default=1000, show_default=True, help="Fresh prompts, natural mix.")
+@click.option(
+    "--seed", type=click.IntRange(0), required=True, help="Random seed of the prompts and of the noise of their images."
+)
+@click.option(
+    "--count",
+    type=click.IntRange(8),
+    default=1000,
+    show_default=True,
+    help="Number of fresh prompts, in the natural mix of easy and hard ones.",
+)
 @click.option(
     "--report",
     type=click.Path(path_type=pathlib.Path, file_okay=False),
     required=True,
-    help="Folder for evaluate.json, report.html, sample sheets and what was observed.",
+    help="Folder to write evaluate.json, report.html, sample sheets and all observations to.",
 )
-@click.option("--catalog", "name", default="tiny", show_default=True, help="Shipped catalog or TOML file.")
+@click.option("--catalog", "name", default="tiny", show_default=True, help="Name of a shipped catalog, or a TOML file.")
 @click.option(
     "--models",
     type=click.Path(path_type=pathlib.Path, file_okay=False),
     default=MODELS,
-    help="Where all that the catalog calls models/... lies, and the scorer; default infra/models.",
+    help="Folder with the scorer and all models that the catalog calls models/... (default: infra/models).",
 )
-@click.option("--quick", is_flag=True, help="A few prompts: whether all works, in a minute or two.")
-@click.option("--jobs", type=click.IntRange(1), help="Processes that paint; default one a core, one on CUDA.")
-@click.option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Of each process, on a CPU.")
+@click.option(
+    "--quick", is_flag=True, help="Evaluate a few prompts only, to test in a minute or two that everything works."
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(1),
+    help="Number of processes that generate images (default: one per core, one on CUDA).",
+)
+@click.option(
+    "--threads", type=click.IntRange(1), default=1, show_default=True, help="Number of CPU threads of each process."
+)
 @click.option(
     "--against",
     type=click.Path(exists=True, dir_okay=False, path_type=pathlib.Path),
-    help="An evaluate.json of other prompts, such as infra/models/evaluate.json: tell what differs beyond chance.",
+    help="Earlier evaluate.json on other prompts, such as infra/models/evaluate.json; figures that "
+    "differ beyond chance are listed.",
 )
 @click.option(
     "--notes",
     type=click.Path(exists=True, dir_okay=False, path_type=pathlib.Path),
-    help="JSON: name of a verdict -> why its number was not reached.",
+    help="JSON file that maps the name of a verdict to the reason why its number was not reached.",
 )
 @click.pass_obj
 def evaluate(
     obj: LazySettings, seed: int, count: int, report: pathlib.Path, name: str, models: pathlib.Path, quick: bool,
     jobs: int | None, threads: int, against: pathlib.Path | None, notes: pathlib.Path | None,
 ) -> None:  # fmt: skip
-    """Paint fresh prompts with every level of a catalog and hold every ranker, cascade and start step against them.
+    """Generate images for fresh prompts with every level of a catalog; measure levels, cascades and rankers on them.
 
-    Levels by difficulty, quality against heavy share for every discriminator and classifier, painting over drafts and
-    reuse of neighbours from every step, FID beside facts; with intervals. Use a seed that nobody trained or calibrated
-    on. Painted parts are kept in REPORT/.cache: run the same command again to go on after an interruption.
+    The report has levels by difficulty, quality against heavy share for every discriminator and classifier, refining
+    drafts and reusing neighbours from every step, and FID beside facts, all with intervals. Use a seed that nothing was
+    trained or calibrated on. Finished parts are kept in REPORT/.cache: repeat the command to go on after an
+    interruption.
     """
     import time
 
@@ -68,7 +86,7 @@ def evaluate(
     del obj  # needs no settings
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")  # what importing it warns of would break up the bars
     begun = time.monotonic()
-    reference = reproduction.read(against) if against else None  # told before the hour of painting
+    reference = reproduction.read(against) if against else None  # a wrong file is reported before an hour of generating
     wanted = scope(relocated(catalogs.load(name), models), models, seed, count, is_quick=quick, threads=threads)
     workshop = Workshop(report / ".cache", jobs=jobs or usual_jobs(), threads=threads)
     study = Examination(wanted, workshop).run()

@@ -31,10 +31,10 @@ def show(obj: LazySettings, output: str) -> None:
 
 @plan.command(epilog="Example: pochade plan history -o json")
 @OUTPUT
-@click.option("--last", type=click.IntRange(1), default=20, show_default=True, help="How many plans.")
+@click.option("--last", type=click.IntRange(1), default=20, show_default=True, help="Maximum number of plans to list.")
 @click.pass_obj
 def history(obj: LazySettings, output: str, last: int) -> None:
-    """List the plans published before, the newest last."""
+    """List published plans, the newest last."""
     from agents.commands.plan_reading import MOST, published
     from agents.commands.plan_tables import print_history, print_json
 
@@ -51,7 +51,7 @@ def history(obj: LazySettings, output: str, last: int) -> None:
 @OUTPUT
 @click.pass_obj
 def diff(obj: LazySettings, before: int | None, after: int | None, output: str) -> None:
-    """Tell what two plans decided otherwise: BEFORE (default: the one before) and AFTER (default: the one in force)."""
+    """Show how plan AFTER (default: the plan in force) differs from plan BEFORE (default: the plan before it)."""
     from agents.commands.plan_reading import in_force, one_before, published
     from agents.commands.plan_tables import print_differences, print_json
     from agents.planner.report import differences

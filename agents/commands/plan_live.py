@@ -13,11 +13,13 @@ FILE_OUT = click.Path(dir_okay=False, path_type=Path)
 @click.command(epilog="Examples: pochade plan shadow hadis; pochade plan shadow argus --save seen.json -o json")
 @click.argument("policy")
 @PARAMETERS
-@click.option("--save", type=FILE_OUT, help="Write what was seen as JSON, for `plan solve --observation`.")
+@click.option(
+    "--save", type=FILE_OUT, help="File to write the observation to, as JSON, for `plan solve --observation`."
+)
 @OUTPUT
 @click.pass_obj
 def shadow(obj: LazySettings, policy: str, parameters: tuple[str, ...], save: Path | None, output: str) -> None:
-    """Tell what POLICY would decide now, beside the plan in force. Nobody obeys it."""
+    """Show what POLICY would decide now, beside the plan in force. The shadow plan is not published."""
     from agents.commands.plan_tables import print_json, print_shadow
     from agents.planner.live import look
     from agents.planner.observation_file import write
@@ -27,7 +29,7 @@ def shadow(obj: LazySettings, policy: str, parameters: tuple[str, ...], save: Pa
     from planner.policies import named
     from streams import catalogs
 
-    named(policy)  # an unknown one is told before anything is read
+    named(policy)  # an unknown policy is reported before anything is read
     catalog = catalogs.measured(obj().catalog, obj().published)
     live = look(obj(), catalog)
     if save is not None:
@@ -45,15 +47,19 @@ def shadow(obj: LazySettings, policy: str, parameters: tuple[str, ...], save: Pa
 
 
 @click.command(epilog="Examples: pochade plan explain; pochade plan explain --observation seen.json -o json")
-@click.option("--policy", metavar="NAME", help="Whose plan (default: that of the plan in force).")
-@click.option("--observation", type=FILE_IN, help="JSON of what is seen, instead of the running pipeline.")
+@click.option(
+    "--policy", metavar="NAME", help="Policy whose plan is explained (default: the policy of the plan in force)."
+)
+@click.option(
+    "--observation", type=FILE_IN, help="JSON file of what the planner observes, instead of the running pipeline."
+)
 @PARAMETERS
 @OUTPUT
 @click.pass_obj
 def explain(
     obj: LazySettings, policy: str | None, observation: Path | None, parameters: tuple[str, ...], output: str
 ) -> None:
-    """Tell what limits the plan at the demand of now, and what one worker more would buy, or one less cost."""
+    """Show what limits the plan at the current demand, what one more worker would gain and one less would lose."""
     from agents.commands.plan_tables import print_explained, print_json
     from agents.planner.live import look
     from agents.planner.observation_file import read

@@ -5,9 +5,20 @@ from pathlib import Path
 import click
 
 FILE_IN = click.Path(dir_okay=False, exists=True, path_type=Path)
-OUTPUT = click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+OUTPUT = click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="Output format: a table, or one JSON document.",
+)
 PARAMETERS = click.option(
-    "--parameter", "parameters", multiple=True, metavar="NAME=NUMBER", help="Of the policy; may be repeated."
+    "--parameter",
+    "parameters",
+    multiple=True,
+    metavar="NAME=NUMBER",
+    help="Parameter of the policy and its value, such as heavy_share=0.3; may be repeated.",
 )
 
 

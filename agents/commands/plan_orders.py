@@ -11,7 +11,7 @@ from streams.cli import LazySettings
 @PARAMETERS
 @click.pass_obj
 def pin(obj: LazySettings, policy: str, parameters: tuple[str, ...]) -> None:
-    """Have one policy plan until unpinned, without restarting anything."""
+    """Pin POLICY: the running planner uses it until `plan unpin`, without a restart."""
     from planner.observation.observation import Observation
     from planner.policies import named
     from streams import catalogs
@@ -19,7 +19,7 @@ def pin(obj: LazySettings, policy: str, parameters: tuple[str, ...]) -> None:
     from streams.control.topic import order
 
     given, catalog = numbers(parameters), catalogs.measured(obj().catalog, obj().published)
-    # a trial on an empty fleet: an unknown policy or parameter is told here, not in the planner's log
+    # a trial on an empty fleet: an unknown policy or parameter is reported here, not in the planner's log
     named(policy)(Observation(now_ms=now_ms(), demand_rps=0.0), catalog, {}, given)
     order(obj(), policy, given)
     click.echo(f"{policy} is pinned; `pochade plan show` tells when its plan is in force")
@@ -28,7 +28,7 @@ def pin(obj: LazySettings, policy: str, parameters: tuple[str, ...]) -> None:
 @click.command(epilog="Example: pochade plan unpin")
 @click.pass_obj
 def unpin(obj: LazySettings) -> None:
-    """Let the configured policy plan again."""
+    """End a pin or a rollback: the configured policy plans again."""
     from agents.commands.plan_reading import published
     from streams.control.topic import order
 
@@ -45,9 +45,9 @@ def unpin(obj: LazySettings) -> None:
 @click.argument("version", type=click.IntRange(1), required=False)
 @click.pass_obj
 def rollback(obj: LazySettings, version: int | None) -> None:
-    """Go back to what plan VERSION (default: the one before the one in force) decided, and stay there until unpinned.
+    """Return to the decision of plan VERSION (default: the plan before the one in force) until `plan unpin`.
 
-    Its decision is published again as a new plan, on the workers that are there now, by the leading planner.
+    The leading planner publishes that decision as a new plan, for the workers that are there now.
     """
     from agents.commands.plan_reading import in_force, one_before, published
     from streams.control.topic import of_version, order

@@ -14,14 +14,38 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--policy", metavar="NAME", help="Whose plan (default: the setting planner.policy).")
-@click.option("--demand", type=click.FloatRange(min=0), metavar="RPS", help="Requests a second (default: the file's).")
-@click.option("--workers", type=click.IntRange(0, 100_000), metavar="N", help="How many (default: the file's).")
-@click.option("--catalog", metavar="NAME", help="A shipped catalog or a file (default: the setting catalog).")
+@click.option("--policy", metavar="NAME", help="Policy that makes the plan (default: the setting planner.policy).")
+@click.option(
+    "--demand",
+    type=click.FloatRange(min=0),
+    metavar="RPS",
+    help="Demand to plan for, in requests per second (default: that of --observation).",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(0, 100_000),
+    metavar="N",
+    help="Number of idle workers to plan for (default: the workers of --observation).",
+)
+@click.option(
+    "--catalog", metavar="NAME", help="Name of a shipped catalog, or a TOML file (default: the setting catalog)."
+)
 @PUBLISHED
-@click.option("--slo", type=click.FloatRange(min=0), metavar="SECONDS", help="Latency that most requests should meet.")
-@click.option("--overprovision", type=click.FloatRange(min=0, min_open=True), metavar="X", help="Times the demand.")
-@click.option("--observation", type=FILE_IN, help="JSON of what is seen, as `plan shadow --save` writes it.")
+@click.option(
+    "--slo",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="Latency target in seconds (default: that of --observation, else the catalog's).",
+)
+@click.option(
+    "--overprovision",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="X",
+    help="Factor by which the policy plans for more than the demand (default: the policy's).",
+)
+@click.option(
+    "--observation", type=FILE_IN, help="JSON file of what the planner observes, as written by `plan shadow --save`."
+)
 @PARAMETERS
 @OUTPUT
 @click.pass_obj
@@ -38,7 +62,7 @@ def solve(
     parameters: tuple[str, ...],
     output: str,
 ) -> None:
-    """Solve one plan and print it. Needs no Kafka and no running pipeline; changes nothing.
+    """Make one plan and print it. Needs no Kafka and no running pipeline, and changes nothing.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""`pochade profile`: measure what a catalog's levels take and give, for the planner, the simulator and the catalog."""
+"""`pochade profile`: times, memory and quality of a catalog's levels, for planner, simulator and catalog."""
 
 import os
 import pathlib
@@ -21,35 +21,67 @@ if TYPE_CHECKING:
     invoke_without_command=True,
     epilog="Example: pochade profile --catalog my.toml --out build/profiles --levels light,heavy",
 )
-@click.option("--catalog", "name", help="Shipped catalog or TOML file; the configured one if left out.")
-@click.option("--out", type=click.Path(path_type=pathlib.Path, file_okay=False), help="Folder; default infra/profiles.")
-@click.option("--prompts", "count", type=click.IntRange(4), default=1000, show_default=True, help="To calibrate on.")
+@click.option("--catalog", "name", help="Name of a shipped catalog, or a TOML file (default: the setting catalog).")
+@click.option(
+    "--out",
+    type=click.Path(path_type=pathlib.Path, file_okay=False),
+    help="Folder to write the profile to (default: infra/profiles).",
+)
+@click.option(
+    "--prompts",
+    "count",
+    type=click.IntRange(4),
+    default=1000,
+    show_default=True,
+    help="Number of prompts to generate and to measure quality on.",
+)
 @click.option(
     "--prompt-file",
     type=click.Path(exists=True, dir_okay=False, path_type=pathlib.Path),
-    help="Prompts of yours, one a line, instead of captions of the tiny world.",
+    help="Text file with one prompt per line, instead of captions of the tiny world.",
 )
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
-@click.option("--levels", help="Only these, separated by commas.")
-@click.option("--batches", default="1,2,4,8", show_default=True, help="Pictures a call, separated by commas.")
-@click.option("--scorer", default="", help="Folder or hub id of a CLIP that judges pictures instead of their facts.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=1,
+    show_default=True,
+    help="Random seed of the prompts and of the noise of their images.",
+)
+@click.option("--levels", help="Names of the levels to measure, separated by commas (default: all).")
+@click.option(
+    "--batches",
+    default="1,2,4,8",
+    show_default=True,
+    help="Batch sizes to measure, in images per call, separated by commas.",
+)
+@click.option(
+    "--scorer",
+    default="",
+    help="Folder or hub id of a CLIP model that scores images, instead of checking the facts of the prompt.",
+)
 @click.option(
     "--models",
     type=click.Path(path_type=pathlib.Path, file_okay=False),
     default=MODELS,
-    help="Where all that the catalog calls models/... lies, and the scorer; default infra/models.",
+    help="Folder with the scorer and all models that the catalog calls models/... (default: infra/models).",
 )
-@click.option("--no-quality", is_flag=True, help="Times and memory only.")
-@click.option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Of one call, on a CPU.")
-@click.option("--jobs", type=click.IntRange(1), help="Processes that paint; timing always has the machine to itself.")
+@click.option("--no-quality", is_flag=True, help="Measure times and memory only, not quality.")
+@click.option(
+    "--threads", type=click.IntRange(1), default=1, show_default=True, help="Number of CPU threads of one call."
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(1),
+    help="Number of processes that generate images (default: one per core, one on CUDA); timing always runs alone.",
+)
 @click.option(
     "--budget",
     type=click.IntRange(1),
     default=60,
     show_default=True,
-    help="Seconds after which the repeats of one batch size end.",
+    help="Longest time to repeat the timing of one batch size, in seconds.",
 )
-@click.option("--write", is_flag=True, help="Write the figures into the catalog's file; comments stay.")
+@click.option("--write", is_flag=True, help="Write the figures into the catalog's file; its comments stay.")
 @click.pass_context
 def profile(
     context: click.Context, /, name: str | None, out: pathlib.Path | None, count: int, prompt_file: pathlib.Path | None,
@@ -59,9 +91,9 @@ def profile(
     """Measure every level of a catalog: loading, memory, latency by batch size, quality by prompt, confidences.
 
     Writes CATALOG.json and CATALOG-quality.npz, which the planner and the simulator read, and prints the lines for the
-    catalog. What is done is kept (OUT/.cache, else the deployment's folder): run the same command again to go on after
-    an interruption. On a CPU with one thread latency is CPU time, so that other work on the machine does not count;
-    elsewhere it is the time that passes. The settings of its cascades are swept too, as `profile cascades` does again.
+    catalog. Finished parts are kept in OUT/.cache, else in the deployment's folder: repeat the command to go on after
+    an interruption. With one thread on a CPU, latency is CPU time, so that other work on the machine does not count;
+    elsewhere it is elapsed time. The settings of cascades are swept at the end, as `profile cascades` does alone.
     """
     if context.invoked_subcommand is not None:
         return
@@ -95,7 +127,7 @@ def profile(
     _tell(measured, found, folder / f"{named}.json")
     if write:
         _write(catalog_name, measured)
-        catalog = relocated(catalogs.load(catalog_name), models)  # its rows shall tell the times that it now has
+        catalog = relocated(catalogs.load(catalog_name), models)  # its rows shall have the times that it now has
     if _has_judged_cascade(measured):
         swept(catalog, folder / f"{named}.json", Choice(), is_kept=True)
 

@@ -17,27 +17,49 @@ SUFFIXES = (".svg", ".png", ".pdf")
 
 
 @click.command(epilog="Example: pochade profile cascades --catalog tiny --plot cascades.svg")
-@click.option("--catalog", "name", help="Shipped catalog or TOML file; the configured one if left out.")
-@click.option("--profile", "file", type=click.Path(exists=True, dir_okay=False, path_type=pathlib.Path),
-              help="NAME.json of `profile`, NAME-quality.npz beside it; the catalog's own if left out.")  # fmt: skip
-@click.option("--sure", type=click.FloatRange(0, 10), default=1.0, show_default=True,
-              help="Standard errors by which a row must be better than any cheaper one.")  # fmt: skip
-@click.option("--resamples", type=click.IntRange(100, 100_000), default=1000, show_default=True, help="For intervals.")
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
-@click.option("--plot", "picture", type=click.Path(dir_okay=False, path_type=pathlib.Path), help="svg, png or pdf.")
-@click.option("--dry-run", is_flag=True, help="Show the table, write nothing.")
+@click.option("--catalog", "name", help="Name of a shipped catalog, or a TOML file (default: the setting catalog).")
+@click.option(
+    "--profile",
+    "file",
+    type=click.Path(exists=True, dir_okay=False, path_type=pathlib.Path),
+    help="Profile to sweep: NAME.json of `profile`, with NAME-quality.npz beside it (default: the catalog's own).",
+)
+@click.option(
+    "--sure",
+    type=click.FloatRange(0, 10),
+    default=1.0,
+    show_default=True,
+    help="Number of standard errors by which a row must be better than each cheaper one.",
+)
+@click.option(
+    "--resamples",
+    type=click.IntRange(100, 100_000),
+    default=1000,
+    show_default=True,
+    help="Number of bootstrap resamples for the intervals of quality.",
+)
+@click.option(
+    "--seed", type=click.IntRange(0), default=1, show_default=True, help="Random seed of the bootstrap resamples."
+)
+@click.option(
+    "--plot",
+    "picture",
+    type=click.Path(dir_okay=False, path_type=pathlib.Path),
+    help="File for a plot of the rows; it ends in .svg, .png or .pdf.",
+)
+@click.option("--dry-run", is_flag=True, help="Show the table, but do not write it into the profile.")
 @click.pass_obj
 def cascades(
     obj: LazySettings, name: str | None, file: pathlib.Path | None, sure: float, resamples: int, seed: int,
     picture: pathlib.Path | None, dry_run: bool,
 ) -> None:  # fmt: skip
-    """Sweep router, discriminator and start step of every pair of levels; keep what no other setting beats.
+    """Sweep router, discriminator and start step of every pair of levels; keep the settings that no other one beats.
 
-    Reads the profile of a catalog and writes the rows into it as `settings`: share straight to heavy, share painted
-    again, from which step, expected time and quality with its 95 % interval. Nothing is painted; it takes seconds.
-    Quality is that of the same prompts that the rows were chosen on, so that it promises a little too much: the command
-    says how much. A pair can be swept where the pictures of its first level were judged, and planned with where the
-    catalog offers it.
+    Reads the profile of a catalog and writes the rows into it as `settings`: share sent straight to heavy, share
+    escalated, start step of the refinement, expected time, and quality with its 95 % interval. No image is generated;
+    the sweep takes seconds. Rows are chosen and judged on the same prompts, so that their quality is a little too good:
+    the command says by how much. A pair can be swept if the images of its first level were judged; the planner uses it
+    if the catalog offers it.
     """
     from agents.lab.evaluation.intervals import Resampling
     from agents.lab.profiling.cascade_table import Choice

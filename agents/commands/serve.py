@@ -7,11 +7,13 @@ from streams.cli import LazySettings
 ROLES = ("classifier", "router", "worker", "discriminator", "ledger", "planner")
 
 
-@click.command(epilog="Example: pochade serve classifier router")
+@click.command(epilog="Examples: pochade serve classifier router; pochade --set worker.id=one serve worker")
 @click.argument("roles", nargs=-1, required=True, type=click.Choice(ROLES), metavar="ROLE...")
 @click.pass_obj
 def serve(obj: LazySettings, roles: tuple[str, ...]) -> None:
-    """Run roles in this process until SIGTERM: classifier, router, worker, discriminator, ledger, planner."""
+    """Run one or more ROLEs in this process until SIGTERM.
+
+    Roles: classifier, router, worker, discriminator, ledger, planner."""
     from agents.runtime.assembly import assemble
     from agents.runtime.process import Drain, run_process
 

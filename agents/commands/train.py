@@ -1,4 +1,4 @@
-"""`pochade train TARGET`: make the tiny family and its learned parts, all of them or one."""
+"""`pochade train TARGET`: train the tiny family and its learned parts, all of them or one."""
 
 import os
 import pathlib
@@ -20,10 +20,10 @@ def _table() -> str:
     return "\n".join([*rows, "", f"  Single steps: {singles}."])
 
 
-HELP = f"""Train TARGET from scratch, in steps that can be broken off and gone on with.
+HELP = f"""Train TARGET from scratch, in steps that can be interrupted and resumed.
 
-What a step needs comes from the work folder, else from the models that are shipped, else it is trained first. Finished
-steps are skipped. Minutes are on two cores of a CPU, two steps side by side:
+What a step needs is taken from the work folder, else from the models that ship, else it is trained first. Finished
+steps are skipped. The minutes below were measured on two CPU cores, with two steps side by side:
 
 \b
 {_table()}
@@ -41,21 +41,44 @@ Examples:
     "target", type=click.Choice([*TARGETS, *(name for name in STEPS if name not in TARGETS)]), metavar="TARGET"
 )
 @click.option(
-    "--work", type=click.Path(path_type=pathlib.Path, file_okay=False), default="build/models", show_default=True,
-    help="Folder of checkpoints, logs and parts.",
-)  # fmt: skip
+    "--work",
+    type=click.Path(path_type=pathlib.Path, file_okay=False),
+    default="build/models",
+    show_default=True,
+    help="Folder for checkpoints, logs and parts of models.",
+)
 @click.option(
-    "--models", type=click.Path(path_type=pathlib.Path, file_okay=False),
-    help="Folder to put the models into (default: those of this installation; with --scale, WORK/models).",
-)  # fmt: skip
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Another seed makes another family.")
-@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
-@click.option("--processes", type=click.IntRange(1), help="Steps side by side (default: 2, or 1 on a single core).")
-@click.option("--again", is_flag=True, help="Train the target's steps anew, even those that are finished.")
+    "--models",
+    type=click.Path(path_type=pathlib.Path, file_okay=False),
+    help="Folder to write finished models to (default: the models of this installation; with --scale, WORK/models).",
+)
 @click.option(
-    "--scale", type=click.FloatRange(0, 1, min_open=True), default=1.0, show_default=True,
-    help="Share of the training to do, for a quick look.",
-)  # fmt: skip
+    "--seed",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Random seed of the training; another seed gives another family of models.",
+)
+@click.option(
+    "--device",
+    type=click.Choice(["auto", "cpu", "cuda"]),
+    default="auto",
+    show_default=True,
+    help="Device to train on; auto takes CUDA where there is one.",
+)
+@click.option(
+    "--processes",
+    type=click.IntRange(1),
+    help="Number of training steps that run side by side (default: 2, or 1 on a single core).",
+)
+@click.option("--again", is_flag=True, help="Train every step of the target again, finished ones too.")
+@click.option(
+    "--scale",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="Share of the training to do, above 0 and up to 1; a small share only tests that training works.",
+)
 def train(
     target: str,
     work: pathlib.Path,

@@ -1,6 +1,6 @@
 """The best that any plan could reach: demand known beforehand, workers without queues, split and moved at no cost.
 
-Source: facts/joint-plan.md, "the oracle fluid bound (no queueing, no switching)", the yardstick of every report.
+No queueing and no switching: an upper bound of every policy (planner/policies/SOURCES.md 7).
 """
 
 import itertools

@@ -1,6 +1,6 @@
 """Deferral and quality by hardness band, for any catalog: one band of all prompts where nothing is known apart.
 
-Source: facts/joint-plan.md, phi[c, l, t], Q_keep[c, l, t], Q[c, h]; band c stands for the class there.
+These are phi[c, l, t], Q_keep[c, l, t] and Q[c, h] of planner/policies/SOURCES.md 7, where c is a band.
 """
 
 import itertools

@@ -1,6 +1,6 @@
 """What was measured of cascades and cannot be reckoned from their levels: quality by heavy share, and whole settings.
 
-FID is no mean over pictures: over the share that the heavy level paints it falls and rises again (facts/peers.md 2.2),
+FID is no mean over pictures: over the share that the heavy level paints it falls and rises again (SOURCES.md 4),
 so a curve is interpolated between its own points and never replaced by a mixture of its ends.
 """
 

@@ -3,9 +3,9 @@
 `with_published` is a catalog with the full files instead of the figures re-typed from them. What is wrong in a file is
 told with file and line.
 
-DiffServe's are profiles whose scores are P(fake) there and confidences, 1 - P(fake), here (facts/peers.md 2.4):
-`runtimes`, `deferral`, `confidences`, `discriminator`. HADIS's are of its L40S testbed (facts/peers.md 2.4, 2.5):
-`hybrid_configs`, `scores`, `prompt_features`.
+DiffServe's are profiles whose scores are P(fake) there and confidences, 1 - P(fake), here: `runtimes`, `deferral`,
+`confidences`, `discriminator`. HADIS's are of its L40S testbed: `hybrid_configs`, `scores`, `prompt_features`. Source:
+planner/policies/SOURCES.md 3.4 and 4.
 """
 
 import csv

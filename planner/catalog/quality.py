@@ -30,7 +30,7 @@ from planner.catalog.model import Catalog, Pair
 from schemas.errors import Unknown
 
 NO_CURVES = CascadeCurves()
-STEP = 0.1  # between neighbouring settings of the table, in both shares. Source: HADIS's table (facts/peers.md 2.5)
+STEP = 0.1  # between neighbouring settings of the table, in both shares. Source: HADIS's table (SOURCES.md 4)
 STRATEGIES = ("models", "reuse")
 
 
@@ -55,7 +55,7 @@ def random_quality(catalog: Catalog, kept: Mapping[str, float]) -> float | None:
     """Quality when each level answers a share of the requests, whatever the prompt; shares sum to 1.
 
     The mean of the levels and what mixing each two of them adds. Where nobody measured a random split of two, mixing
-    them adds nothing: for FID that is pessimistic, because mixtures do better than their ends (facts/peers.md 0.8).
+    them adds nothing: for FID that is pessimistic, because mixtures do better than their ends (SOURCES.md 3.8).
     """
     mean = _mean(catalog, kept)
     return None if mean is None else mean + math.fsum(mixing_gains(catalog, kept).values())

@@ -34,7 +34,7 @@ POLICIES: dict[str, Policy] = {
     "sommelier": sommelier.plan,
 }
 
-BASELINE = "random-split"  # the honesty baseline that every report carries (design, section 5)
+BASELINE = "random-split"  # in every report: a blind split is hard to beat at equal heavy share (SOURCES.md 3.8)
 DEFAULT = "joint"
 JUDGES_ALL = "diffserve-static"  # every first picture is judged: what the demo switches to on its way
 

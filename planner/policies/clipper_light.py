@@ -1,7 +1,7 @@
 """`clipper-light`: every request on the cheapest variant. Source: Clipper's throughput end (ARGUS 5.1, DiffServe T. 1).
 
 The batch size follows Clipper's AIMD (`planner.solvers.levels.shares`); the papers' own baselines fix 1
-(facts/peers.md).
+(SOURCES.md 1).
 """
 
 from collections.abc import Mapping

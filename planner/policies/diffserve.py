@@ -1,7 +1,7 @@
 """`diffserve`: everything light first, doubtful pictures again on heavy; the highest threshold that the workers carry.
 
 Source: DiffServe 3.3, Eqs. 1-5: max t over x1, x2, b1, b2 and t. We differ: demand is the arrival rate and waits are in
-seconds (its artifact counts requests in flight, facts/peers.md 0.1-0.2); t is one that f was measured at, or between
+seconds (its artifact counts requests in flight, SOURCES.md 3.1, 3.2); t is one that f was measured at, or between
 two such where they are few, and the reason says so; the discriminator takes time; where nothing fits, t falls to 0,
 then all workers paint light, and the share that even they cannot is stated. Its queueing delay "twice the execution" is
 `queue_factor`: 1 as in Proteus, where both are within half the SLO, 2 as DiffServe 4.5 words it, under which its own

@@ -1,7 +1,7 @@
 """`hadis`: hard prompts straight to heavy, doubtful drafts again, on the pair and thresholds of the best quality.
 
 Source: HADIS 3.2-3.4, Eqs. 1-5: one row of the offline table, workers and batches that minimise FID. We differ: light
-is charged for what reaches it (the published code charges it for all, facts/peers.md 0.11); latency is that of the
+is charged for what reaches it (the published code charges it for all, SOURCES.md 3.11); latency is that of the
 longest path a request can take under the row, where Eq. 3 sums both levels even if none takes both; a row's share of
 hard prompts is that of the traffic of late; where nothing fits, all workers paint on the lightest pair's light level.
 

@@ -1,6 +1,6 @@
 """`joint`: who goes where first, what is painted again from which step, workers and batches: one optimisation. Ours.
 
-Every policy of the papers is this with something fixed (facts/joint-plan.md). Fewest requests unserved, then measured
+Every policy of the papers is this with something fixed (SOURCES.md 7). Fewest requests unserved, then measured
 quality, then worker-seconds, then moves, as one weighted sum (`planner.solvers.joint.problem.Score`). Then the
 cheapest that is good enough: among plans whose quality is within the catalog's `indifference` of that one, one with
 less work. Workers stand by for what demand has jumped to of late, quality is planned for the demand of now

@@ -1,7 +1,7 @@
 """`proteus`: the workers' variants that give the highest accuracy at the demand, prompts spread by capacity alone.
 
 Source: Proteus's MILP as ARGUS 5.1 and DiffServe T. 1 run it: variants only, blind, over-provisioned by beta, batches
-of the largest of 1, 2, 4, 8 that takes less than half the SLO (facts/peers.md 1.3). We differ: shares follow capacity,
+of the largest of 1, 2, 4, 8 that takes less than half the SLO (SOURCES.md 1). We differ: shares follow capacity,
 where HADIS's copy routes 1/N to every worker; an optimum, not a gap of 50 %; a demand that does not fit is told at once
 instead of lowering beta step by step.
 """
@@ -17,7 +17,7 @@ from planner.observation.observation import Observation
 from planner.solvers.levels.level_mix import expected_of, mix_told, most_quality, offers_of, routes_of
 
 PARAMETERS = {
-    "overprovision": Parameter(1.05, 0.01, 100),  # beta. Source: facts/peers.md 1.3
+    "overprovision": Parameter(1.05, 0.01, 100),  # beta. Source: Proteus, SOURCES.md 1
     "batch": BATCH,  # of all variants; where it is not given and there is an SLO, by its rule
 }
 BATCHES = (8, 4, 2)

@@ -1,6 +1,6 @@
 """`random-split`: a fixed share of requests goes to the heavy level whatever the prompt: the baseline of every report.
 
-Source: DiffServe 2.2 (Random), HADIS's random repeats: hard to beat at equal heavy share (facts/peers.md 0.7-0.8).
+Source: DiffServe 2.2 (Random), HADIS's random repeats: hard to beat at equal heavy share (SOURCES.md 3.7, 3.8).
 """
 
 from collections.abc import Mapping

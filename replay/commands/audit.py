@@ -1,4 +1,4 @@
-"""`pochade audit`: what lies on the topics, held against what is promised."""
+"""`pochade audit`: compares what lies on the topics with what is promised."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -15,10 +15,27 @@ APART = {"lost_ids", "duplicate_ids", "late_commit_ids", "failed_for", "pictures
 
 
 @click.command()
-@click.option("--since", type=Ago(), help="Requests accepted within this time (default: all that the topics keep).")
-@click.option("--until", type=Ago(), help="And not within this one: those too young to have ended, say.")
-@click.option("--pictures/--no-pictures", "with_pictures", default=True, help="Read every picture that results name.")
-@click.option("--orphan-age", type=Ago(), default="1h", show_default=True, help="Younger pictures are no orphans yet.")
+@click.option(
+    "--since",
+    type=Ago(),
+    help="Audit only requests accepted within this time, such as 1h (default: all that the topics hold).",
+)
+@click.option(
+    "--until", type=Ago(), help="Leave out requests accepted within this time, such as 5m, as they may still be open."
+)
+@click.option(
+    "--pictures/--no-pictures",
+    "with_pictures",
+    default=True,
+    help="Read every image that a result names and check its hash.",
+)
+@click.option(
+    "--orphan-age",
+    type=Ago(),
+    default="1h",
+    show_default=True,
+    help="Minimum age of an image that no result names to count as an orphan.",
+)
 @SHOWN
 @click.pass_obj
 def audit(
@@ -29,11 +46,11 @@ def audit(
     orphan_age: int,
     output: str,
 ) -> None:
-    """Read the topics again and count: lost, doubled, late, painted twice; exit status 1 if a promise is broken.
+    """Read all topics again and count requests that were lost, ended twice, ended late or generated twice.
 
-    A request without a result is open as long as some role has not committed past a record of it, and lost otherwise.
-    Roles may run meanwhile. A result is late if an outcome lies before the one that it was made of. Pictures are read
-    and held against the hash that their result names.
+    Exit status 1 says that a promise is broken. A request without a result is open while some role has not committed
+    past a record of it, and lost otherwise. A result is late if an earlier outcome of the request lies before the one
+    that it was made from. Images are read and compared with the hash that their result names. Roles may run meanwhile.
 
     \b
     Examples:

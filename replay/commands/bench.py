@@ -16,15 +16,21 @@ if TYPE_CHECKING:  # loaded when a bench runs: --help need not wait for Kafka's 
     from streams.settings import Settings
 
 COUNT = click.IntRange(min=10)
-REPEATS = click.option("--repeats", type=click.IntRange(1, 20), default=3, show_default=True, help="Runs of each side.")
+REPEATS = click.option(
+    "--repeats",
+    type=click.IntRange(1, 20),
+    default=3,
+    show_default=True,
+    help="Number of runs of the pipeline and of the baseline.",
+)
 
 
 @click.group()
 def bench() -> None:
-    """Measure the pipeline against a baseline in the same run, on a broker that lives as long as the bench.
+    """Measure the pipeline and a baseline in the same run, on a broker that runs as long as the benchmark.
 
-    Measure on a quiet machine: the report tells how busy it was. Exit status 1: a record was lost, or a plan was worse
-    than the baseline's.
+    Measure on a quiet machine: the report says how busy it was. Exit status 1 says that a record was lost, or that a
+    plan was worse than the baseline's.
 
     \b
     Examples:
@@ -44,26 +50,68 @@ bench.add_command(papers)
 
 
 @bench.command()
-@click.option("--count", type=COUNT, default=200, show_default=True, help="Requests to each side.")
-@click.option("--rate", type=click.FloatRange(0.1, 20), default=5.0, show_default=True, help="Per second, each side.")
-@click.option("--warm-up", type=click.IntRange(min=1), default=20, show_default=True, help="Requests before.")
+@click.option(
+    "--count",
+    type=COUNT,
+    default=200,
+    show_default=True,
+    help="Number of requests to the pipeline, and as many to the baseline.",
+)
+@click.option(
+    "--rate",
+    type=click.FloatRange(0.1, 20),
+    default=5.0,
+    show_default=True,
+    help="Number of requests per second to the pipeline, and as many to the baseline.",
+)
+@click.option(
+    "--warm-up",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    help="Number of requests to each side before the measurement begins.",
+)
 @OUTPUT
 @click.pass_obj
 def overhead(load: "Callable[[], Settings]", /, output: str, **asked: Any) -> None:
-    """How much the pipeline adds to painting, against a skeleton of it whose handlers only copy."""
+    """Measure the latency that the pipeline adds to generating, against a skeleton whose handlers only copy.
+
+    \b
+    Examples:
+      pochade bench overhead
+      pochade bench overhead --count 100 --rate 2 -o json
+    """
     from replay.bench.overhead import run
 
     measure("overhead", lambda site: run(site, **asked), load(), asked, output)
 
 
 @bench.command()
-@click.option("--light", type=click.IntRange(min=0), default=200, show_default=True, help="Pictures a round; 0: none.")
-@click.option("--heavy", type=click.IntRange(min=0), default=15, show_default=True, help="Pictures a round; 0: none.")
+@click.option(
+    "--light",
+    type=click.IntRange(min=0),
+    default=200,
+    show_default=True,
+    help="Number of images of the light level in each round; 0 skips the level.",
+)
+@click.option(
+    "--heavy",
+    type=click.IntRange(min=0),
+    default=15,
+    show_default=True,
+    help="Number of images of the heavy level in each round; 0 skips the level.",
+)
 @REPEATS
 @OUTPUT
 @click.pass_obj
 def worker(load: "Callable[[], Settings]", light: int, heavy: int, repeats: int, output: str) -> None:
-    """How much of a bare diffusers loop's throughput a worker keeps, on one core and one thread."""
+    """Measure the throughput of a worker against a bare diffusers loop, on one core and one thread.
+
+    \b
+    Examples:
+      pochade bench worker
+      pochade bench worker --light 200 --heavy 0
+    """
     from replay.bench.worker import run
 
     counts = {name: count for name, count in (("light", light), ("heavy", heavy)) if count}
@@ -72,61 +120,132 @@ def worker(load: "Callable[[], Settings]", light: int, heavy: int, repeats: int,
 
 
 @bench.command()
-@click.option("--count", type=COUNT, default=20_000, show_default=True, help="Records a run.")
+@click.option("--count", type=COUNT, default=20_000, show_default=True, help="Number of records in each run.")
 @REPEATS
-@click.option("--kill", "is_killed", is_flag=True, help="One run more, with kill -9 half way.")
+@click.option("--kill", "is_killed", is_flag=True, help="Add one run in which the router is killed (kill -9) half way.")
 @OUTPUT
 @click.pass_obj
 def router(load: "Callable[[], Settings]", /, output: str, **asked: Any) -> None:
-    """How many records a second one router places, against a hop that only copies."""
+    """Measure how many records per second one router places, against a hop that only copies.
+
+    \b
+    Examples:
+      pochade bench router
+      pochade bench router --kill -o json
+    """
     from replay.bench.router import run
 
     measure("router", lambda site: run(site, **asked), load(), asked, output)
 
 
 @bench.command()
-@click.option("--count", type=COUNT, default=20_000, show_default=True, help="Outcomes a run.")
-@click.option("--existing", type=COUNT, default=100_000, show_default=True, help="Results there before a restart.")
+@click.option("--count", type=COUNT, default=20_000, show_default=True, help="Number of outcomes in each run.")
+@click.option(
+    "--existing",
+    type=COUNT,
+    default=100_000,
+    show_default=True,
+    help="Number of results on the topic before the ledger is restarted.",
+)
 @REPEATS
 @OUTPUT
 @click.pass_obj
 def ledger(load: "Callable[[], Settings]", /, output: str, **asked: Any) -> None:
-    """How many outcomes a second one ledger ends, and how soon it serves again after a restart."""
+    """Measure how many outcomes per second one ledger ends, and how soon it serves again after a restart.
+
+    \b
+    Examples:
+      pochade bench ledger
+      pochade bench ledger --existing 1000000
+    """
     from replay.bench.ledger import run
 
     measure("ledger", lambda site: run(site, **asked), load(), asked, output)
 
 
 @bench.command("ledger-state")
-@click.option("--ids", type=COUNT, default=2_000_000, show_default=True, help="Ended ids in chunks.")
-@click.option("--existing", type=COUNT, default=200_000, show_default=True, help="Results without chunks.")
+@click.option(
+    "--ids",
+    type=COUNT,
+    default=2_000_000,
+    show_default=True,
+    help="Number of ended ids on the topic `ended`, in chunks.",
+)
+@click.option(
+    "--existing",
+    type=COUNT,
+    default=200_000,
+    show_default=True,
+    help="Number of results that no chunk covers, so that they are read whole.",
+)
 @OUTPUT
 @click.pass_obj
 def ledger_state(load: "Callable[[], Settings]", /, output: str, **asked: Any) -> None:
-    """How much a ledger holds of what has ended, and how soon it serves again, with chunks and from whole results."""
+    """Measure a ledger's memory of ended ids, and how soon it serves again with chunks and from whole results.
+
+    \b
+    Examples:
+      pochade bench ledger-state
+      pochade bench ledger-state --ids 69120000
+    """
     from replay.bench.ledger_state import run
 
     measure("ledger-state", lambda site: run(site, **asked), load(), asked, output)
 
 
 @bench.command()
-@click.option("--policy", "policies", multiple=True, metavar="NAME", help="Only this one; may be repeated.")
-@click.option("--solves", type=click.IntRange(3, 100_000), default=200, show_default=True, help="Plans of each policy.")
-@click.option("--baselines", type=click.IntRange(3, 10_000), default=5, show_default=True, help="Of each baseline.")
-@click.option("--seconds", type=click.FloatRange(0.1, 3600), default=20, show_default=True, help="Most for a policy.")
-@click.option("--limit", "limit_s", type=click.FloatRange(0.1, 600), default=10, show_default=True,
-              help="Seconds after which the baseline's solver is stopped, each time.")  # fmt: skip
-@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Of what the planner sees.")
+@click.option("--policy", "policies", multiple=True, metavar="NAME", help="Measure only this policy; may be repeated.")
+@click.option(
+    "--solves",
+    type=click.IntRange(3, 100_000),
+    default=200,
+    show_default=True,
+    help="Number of plans that each policy makes.",
+)
+@click.option(
+    "--baselines",
+    type=click.IntRange(3, 10_000),
+    default=5,
+    show_default=True,
+    help="Number of plans that each baseline makes.",
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0.1, 3600),
+    default=20,
+    show_default=True,
+    help="Longest time to measure one policy, in seconds.",
+)
+@click.option(
+    "--limit",
+    "limit_s",
+    type=click.FloatRange(0.1, 600),
+    default=10,
+    show_default=True,
+    help="Time limit of the baseline's solver for one plan, in seconds.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=1,
+    show_default=True,
+    help="Random seed of the observations that are planned for.",
+)
 @OUTPUT
 @click.pass_obj
 def planner(
     load: "Callable[[], Settings]", /, policies: tuple[str, ...], solves: int, baselines: int, seconds: float,
     limit_s: float, seed: int, output: str,
 ) -> None:  # fmt: skip
-    """How long each policy takes to plan, against the plain model in PuLP's default solver. Needs no broker.
+    """Measure how long each policy takes to plan, against the plain model in PuLP's default solver.
 
-    Every policy plans for varied observations on one core; times are milliseconds. A baseline's answer that was stopped
-    at the limit is compared too.
+    Needs no broker. Every policy plans for varied observations on one core; times are in milliseconds. A baseline's
+    solution counts also where its solver was stopped at --limit.
+
+    \b
+    Examples:
+      pochade bench planner
+      pochade bench planner --policy joint --solves 50
     """
     from replay.bench.environment.figures import Conditions
     from replay.bench.environment.planner_cases import cases

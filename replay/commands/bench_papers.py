@@ -1,4 +1,4 @@
-"""`pochade bench papers`: what the papers found, asked again, on one page."""
+"""`pochade bench papers`: the papers' comparisons in simulation, on one page."""
 
 import dataclasses
 import json
@@ -21,21 +21,44 @@ FILE = click.Path(dir_okay=False, path_type=pathlib.Path)
 
 
 @click.command()
-@click.option("--only", "names", multiple=True, metavar="QUESTION", help="Only this one; may be repeated.")
-@click.option("--traces", "folder", type=FOLDER, help="Folder of the published traces (default: made ones, as shaped).")
-@click.option("--quick", is_flag=True, help="Ask everything on a few requests: figures mean nothing, but it runs.")
-@click.option("--jobs", type=click.IntRange(1, 256), default=2, show_default=True, help="Processes.")
-@click.option("--page", type=FILE, help="Write the page here (Markdown) instead of to the terminal.")
-@click.option("-o", "--output", type=click.Choice(["page", "json"]), default="page", show_default=True)
+@click.option("--only", "names", multiple=True, metavar="QUESTION", help="Ask only this question; may be repeated.")
+@click.option(
+    "--traces",
+    "folder",
+    type=FOLDER,
+    help="Folder of the published traces (default: generated traces of the same shape).",
+)
+@click.option(
+    "--quick",
+    is_flag=True,
+    help="Ask every question on a few requests, to test that all of them run; the figures mean nothing.",
+)
+@click.option(
+    "--jobs", type=click.IntRange(1, 256), default=2, show_default=True, help="Number of processes that simulate."
+)
+@click.option("--page", type=FILE, help="Markdown file to write the page to, instead of the terminal.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["page", "json"]),
+    default="page",
+    show_default=True,
+    help="Output format: a Markdown page, or one JSON document.",
+)
 @click.pass_context
 def papers(
     context: click.Context, /, names: tuple[str, ...], folder: pathlib.Path | None, quick: bool, jobs: int,
     page: pathlib.Path | None, output: str,
 ) -> None:  # fmt: skip
-    """What the papers found, asked again in simulation: a verdict with numbers, the paper's figure beside ours.
+    """Repeat the papers' comparisons in simulation: a verdict with numbers, the paper's figures beside ours.
 
-    Needs no broker. The published traces are no part of this project; without --traces others of the same shape are
-    made, the same each time.
+    Needs no broker. The published traces are not part of this project; without --traces, traces of the same shape are
+    generated, identical in each run.
+
+    \b
+    Examples:
+      pochade bench papers --quick
+      pochade bench papers --traces FOLDER --page RESULTS.md
     """
     from replay.bench.papers.answers import QUICK, Asking, Scale
     from replay.bench.papers.crew import Crew

@@ -1,4 +1,4 @@
-"""`pochade chaos`: faults on purpose, and whether every promise was kept."""
+"""`pochade chaos`: injects faults, and checks every promise."""
 
 import pathlib
 import signal
@@ -18,26 +18,58 @@ BROKERS = click.IntRange(1, 5)  # of one machine
 
 
 @click.command()
-@click.option("--requests", type=click.IntRange(min=1), default=200, show_default=True, help="Numbered requests.")
-@click.option("--faults", type=click.IntRange(min=0), default=10, show_default=True, help="Things that go wrong.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of requests and faults.")
-@click.option("--engine", type=click.Choice(["profile", "diffusers"]), default="profile", show_default=True)
-@click.option("--rate", "rate_rps", type=POSITIVE, help="Requests per second (default: 8; diffusers: 2).")
-@click.option("--workers", type=click.IntRange(2, 32), default=3, show_default=True, help="Painting processes.")
-@click.option("--brokers", type=BROKERS, default=1, show_default=True, help="Brokers; from 3 on two of each role.")
-@click.option("--policy", metavar="NAME", help="The planner's (default: one that judges every first picture).")
-@click.option("--only", multiple=True, metavar="KIND", help="Faults of this kind, such as kill; may be repeated.")
-@click.option("--report", type=FILE_OUT, help="Where the JSON report goes (default HOME/chaos/report.json).")
-@click.option("--keep", "is_kept", is_flag=True, help="Keep topics, pictures and logs of a run in which all went well.")
+@click.option(
+    "--requests", type=click.IntRange(min=1), default=200, show_default=True, help="Number of requests to publish."
+)
+@click.option("--faults", type=click.IntRange(min=0), default=10, show_default=True, help="Number of faults to inject.")
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Random seed of the requests and of the schedule of faults.",
+)
+@click.option(
+    "--engine",
+    type=click.Choice(["profile", "diffusers"]),
+    default="profile",
+    show_default=True,
+    help="Engine of the workers: profile only sleeps as long as measured, diffusers generates images.",
+)
+@click.option(
+    "--rate",
+    "rate_rps",
+    type=POSITIVE,
+    help="Number of requests to publish per second (default: 8; with --engine diffusers, 2).",
+)
+@click.option(
+    "--workers", type=click.IntRange(2, 32), default=3, show_default=True, help="Number of worker processes to start."
+)
+@click.option(
+    "--brokers",
+    type=BROKERS,
+    default=1,
+    show_default=True,
+    help="Number of brokers to start: 1, or 3 to 5 with two processes of each role.",
+)
+@click.option("--policy", metavar="NAME", help="Policy of the planner (default: one that judges every first image).")
+@click.option(
+    "--only", multiple=True, metavar="KIND", help="Inject only faults of this kind, such as kill; may be repeated."
+)
+@click.option("--report", type=FILE_OUT, help="File to write the JSON report to (default: HOME/chaos/report.json).")
+@click.option(
+    "--keep", "is_kept", is_flag=True, help="Keep topics, images and logs, also of a run in which all promises held."
+)
 @click.pass_obj
 def chaos(load: "Callable[[], Settings]", /, **asked: Any) -> None:
-    """Break a deployment on purpose while it serves, then audit it: nothing lost, nothing twice.
+    """Break a deployment on purpose while it serves, then audit that no request was lost or ended twice.
 
     Starts a broker and every role in HOME/chaos, publishes numbered requests, and kills, stops, doubles, misleads and
-    cuts off roles, the broker and the store at times that follow from --seed. Exit status 1 if a promise was broken;
-    then everything is kept, and the report names the folder. How soon work went on is told, and named where it was too
-    slow though no other fault was near: that breaks no promise, as the machine has a part in it. With --brokers 3 each
-    record has three copies; brokers are killed, ended, frozen and restarted one by one, and one is lost for good.
+    cuts off roles, the broker and the store at times that follow from --seed. Exit status 1 says that a promise was
+    broken; everything is then kept, and the report names the folder. The report also says how soon work went on after
+    each fault, and lists recoveries that were too slow although no other fault was near; those break no promise, since
+    they depend on the machine. With --brokers 3 each record has three copies; brokers are killed, stopped, frozen and
+    restarted one by one, and one is lost for good.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""`pochade demo`: the whole pipeline on this machine, once, with pictures to look at."""
+"""`pochade demo`: the whole pipeline on this machine, once, with images to look at."""
 
 import contextlib
 import logging
@@ -21,24 +21,53 @@ FILE_IN = click.Path(dir_okay=False, exists=True, path_type=Path)
 
 
 @click.command()
-@click.option("--prompts", type=FILE_IN, help="Text file, one prompt a line (default: ours).")
-@click.option("--count", type=click.IntRange(min=1), help="Requests (default: 36, or one for each prompt or arrival).")
-@click.option("--rate", type=click.FloatRange(min=0, min_open=True), default=4.0, show_default=True, help="Per second.")
-@click.option("--trace", type=FILE_IN, help="CSV with a column arrival_ms, plain or gzip, instead of --rate.")
-@click.option("--policy", metavar="NAME", help="The planner's policy (default: the setting planner.policy).")
-@click.option("--workers", type=click.IntRange(1, 64), default=2, show_default=True, help="Painting processes.")
-@click.option("--engine", metavar="NAME", help="diffusers, or profile: sleeps as measured and draws cards.")
-@click.option("--catalog", metavar="NAME", help="Variants to paint with (default: the setting catalog).")
-@click.option("--report", type=FILE_OUT, help="Where the JSON report goes (default HOME/demo/report.json).")
-@click.option("--gallery", type=FILE_OUT, help="Where the pictures go, as one page (default HOME/demo/gallery.html).")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of prompts, ids and noise.")
-@click.option("--keep", "is_kept", is_flag=True, help="Leave everything running afterwards, until Ctrl-C.")
+@click.option(
+    "--prompts", type=FILE_IN, help="Text file with one prompt per line (default: prompts that ship with the demo)."
+)
+@click.option(
+    "--count",
+    type=click.IntRange(min=1),
+    help="Number of requests to send (default: 36, or one per prompt or arrival given).",
+)
+@click.option(
+    "--rate",
+    type=click.FloatRange(min=0, min_open=True),
+    default=4.0,
+    show_default=True,
+    help="Number of requests to send per second.",
+)
+@click.option(
+    "--trace", type=FILE_IN, help="CSV file of arrivals with a column arrival_ms, plain or gzip, instead of --rate."
+)
+@click.option("--policy", metavar="NAME", help="Policy of the planner (default: the setting planner.policy).")
+@click.option(
+    "--workers", type=click.IntRange(1, 64), default=2, show_default=True, help="Number of worker processes to start."
+)
+@click.option(
+    "--engine",
+    metavar="NAME",
+    help="Engine of the workers: diffusers generates images; profile only sleeps as long as measured "
+    "and draws placeholders.",
+)
+@click.option(
+    "--catalog", metavar="NAME", help="Catalog of the variants to generate with (default: the setting catalog)."
+)
+@click.option("--report", type=FILE_OUT, help="File to write the JSON report to (default: HOME/demo/report.json).")
+@click.option("--gallery", type=FILE_OUT, help="File to write the page of images to (default: HOME/demo/gallery.html).")
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Random seed of the prompts, the request ids and the noise.",
+)
+@click.option("--keep", "is_kept", is_flag=True, help="Keep broker and roles running after the report, until Ctrl-C.")
 @click.pass_obj
 def demo(load: "Callable[[], Settings]", /, rate: float, **asked: Any) -> None:
-    """Run the whole pipeline here: a Kafka broker, all roles, workers that paint, and 36 prompts to begin with.
+    """Run the whole pipeline on this machine: a Kafka broker, all roles, and 36 prompts.
 
-    Ends with a report and a page of pictures that tells why each one was kept or painted again. Everything that was
-    started is stopped again. Exit status 0 says: nothing lost, nothing twice, every picture decodes.
+    Writes a report and a page of images that says why each one was kept or generated again, and stops everything that
+    it started. Exit status 0 says that no request was lost or ended twice and that every image decodes.
 
     \b
     Examples:

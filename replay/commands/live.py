@@ -23,25 +23,56 @@ FOLDER = click.Path(file_okay=False, path_type=pathlib.Path)
 
 @click.command()
 @trace_options
-@click.option("--name", help="Of the run: with the same one it goes on where it was interrupted (default: the time).")
-@click.option("--prefix", help="Of the topics published to (default: PREFIX-replay; with --serve PREFIX-replay-NAME).")
-@click.option("--production", "is_production", is_flag=True, help="Publish to this deployment's own topics.")
-@click.option("--serve", "serves", type=click.IntRange(1, 64), metavar="N", help="Start roles with N workers for it.")
-@click.option("--catalog", metavar="NAME", help="Variants to paint with (default: the setting catalog).")
-@click.option("--engine", metavar="NAME", help="With --serve: diffusers, or profile, which sleeps as measured.")
-@click.option("--policy", metavar="NAME", help="With --serve: the planner's (default: the setting planner.policy).")
 @click.option(
-    "--slo", "slo_s", type=POSITIVE, help="Seconds to answer within (default: the setting's, or the catalog's)."
+    "--name",
+    help="Name of the run (default: the current time); a run that was interrupted goes on when "
+    "started again with its name.",
 )
-@click.option("--drop/--no-drop", "drops", default=True, help="The SLO is the deadline of requests that have none.")
-@click.option("--report", type=FOLDER, help="Folder of report.json and report.html (default HOME/replay/NAME).")
+@click.option(
+    "--prefix", help="Prefix of the topics to publish to (default: PREFIX-replay; with --serve, PREFIX-replay-NAME)."
+)
+@click.option(
+    "--production",
+    "is_production",
+    is_flag=True,
+    help="Publish to this deployment's own topics, which serve production.",
+)
+@click.option(
+    "--serve", "serves", type=click.IntRange(1, 64), metavar="N", help="Start all roles for this run, with N workers."
+)
+@click.option(
+    "--catalog", metavar="NAME", help="Catalog of the variants to generate with (default: the setting catalog)."
+)
+@click.option(
+    "--engine",
+    metavar="NAME",
+    help="Engine of the workers that --serve starts: diffusers, or profile, which only sleeps as long as measured.",
+)
+@click.option(
+    "--policy", metavar="NAME", help="Policy of the planner that --serve starts (default: the setting planner.policy)."
+)
+@click.option(
+    "--slo",
+    "slo_s",
+    type=POSITIVE,
+    help="Latency target of a request, in seconds (default: the setting planner.slo_s, else the catalog's).",
+)
+@click.option(
+    "--drop/--no-drop",
+    "drops",
+    default=True,
+    help="Take the latency target as the deadline of requests that have none.",
+)
+@click.option(
+    "--report", type=FOLDER, help="Folder to write report.json and report.html to (default: HOME/replay/NAME)."
+)
 @click.pass_context
 def run(context: click.Context, /, given: TraceGiven, name: str | None, **asked: Any) -> None:
-    """Publish a trace to a deployment at its own pace, and report what became of it.
+    """Publish TRACE to a deployment at the trace's own pace, and report how its requests ended.
 
-    Production is never touched unless --production says so. An interrupted run (Ctrl-C) tells the line that goes on
-    with it: nothing is published twice, as the topics tell what was. Its report has the keys of `pochade simulate`,
-    so that `pochade report compare` works on both, and `pochade simulate --validate DIR` simulates the same again.
+    The topics that serve production are not used without --production. An interrupted run (Ctrl-C) prints the command
+    that resumes it; nothing is published twice. The report has the keys of `pochade simulate`, so that `pochade report
+    compare` works on both, and `pochade simulate --validate DIR` simulates the same run.
 
     \b
     Examples:

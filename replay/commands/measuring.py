@@ -1,4 +1,4 @@
-"""What the benches' commands have in common: a broker of their own, and how the figures are told."""
+"""What the benches' commands have in common: a broker of their own, and how figures are printed."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -13,7 +13,12 @@ if TYPE_CHECKING:  # loaded when a bench runs: --help need not wait for Kafka's 
     from streams.settings import Settings
 
 OUTPUT = click.option(
-    "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True, help="JSON: one line."
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="Output format: a table, or JSON on one line.",
 )
 
 

@@ -18,7 +18,9 @@ if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for nump
     from replay.traces.trace import Trace
     from streams.settings import Settings
 
-OUT = click.option("-o", "--output", type=FILE, required=True, help="The file; .gz packs it.")
+OUT = click.option(
+    "-o", "--output", type=FILE, required=True, help="File to write; a name that ends in .gz is compressed."
+)
 FOLDER = click.Path(file_okay=False, path_type=pathlib.Path)
 
 
@@ -35,11 +37,11 @@ class Replaying(click.Group):
 
 @click.group(cls=Replaying)
 def replay() -> None:
-    """Traces of requests: publish one again, look at, record or make one; what another plan had made of them.
+    """Publish, inspect, record and generate traces of requests; ask what another plan would have done.
 
-    A trace is a file that is told by its content, plain or gzip: arrivals (arrival_ms), counts per interval
-    (hour,invocations), GenTD26's request files, or JSON lines of timed requests; or --from-topic, what was asked of
-    this deployment.
+    A trace is a file, plain or gzip, whose format is recognised by its content: arrivals (arrival_ms), counts per
+    interval (hour,invocations), GenTD26's request files, or JSON lines of timed requests. With --from-topic the trace
+    is what was sent to this deployment.
 
     \b
     Examples:
@@ -51,11 +53,11 @@ def replay() -> None:
 
 @replay.command()
 @trace_options
-@click.option("--report", type=FOLDER, help="Folder of trace.json and trace.html, which has the plot.")
+@click.option("--report", type=FOLDER, help="Folder to write trace.json and trace.html (with the plot) to.")
 @SHOWN
 @click.pass_obj
 def inspect(load: "Callable[[], Settings]", /, given: TraceGiven, report: pathlib.Path | None, output: str) -> None:
-    """Show how much a trace asks for and when: rate plot, burstiness, mix of prompts and models.
+    """Show the rate of TRACE over time, its burstiness, and its mix of prompts and models.
 
     \b
     Examples:
@@ -81,7 +83,7 @@ def inspect(load: "Callable[[], Settings]", /, given: TraceGiven, report: pathli
 @OUT
 @click.pass_obj
 def save(load: "Callable[[], Settings]", /, given: TraceGiven, output: pathlib.Path) -> None:
-    """Write a trace to a file: to record what was asked of a deployment, or to keep what the options made.
+    """Write a trace to a file: the requests sent to a deployment (--from-topic), or TRACE changed by the options.
 
     \b
     Examples:
@@ -93,18 +95,52 @@ def save(load: "Callable[[], Settings]", /, given: TraceGiven, output: pathlib.P
 
 @replay.command()
 @click.argument("counts", type=FILE, required=False)
-@click.option("--shape", type=click.Choice(["ramp", "burst", "steps", "phases", "counts"]), required=True)
-@click.option("--rate", "rates", type=Rate(), multiple=True, help="As 2 or 40/m: low and high, or each step.")
-@click.option("--for", "lasting", type=Ago(), help="How long it lasts, such as 20m.")
-@click.option("--every", type=Ago(), help="Of a burst, and of the calm before it.")
-@click.option("--phases", default="easy,hard,easy,hard", show_default=True, help="Of equal length.")
-@click.option("--graded", type=FILE, help="Prompts for phases: CSV with prompt and hardness, or the rules' counts.")
-@click.option("--split", type=click.FloatRange(0, 1), default=0.5, show_default=True, help="Harder is hard.")
+@click.option(
+    "--shape",
+    type=click.Choice(["ramp", "burst", "steps", "phases", "counts"]),
+    required=True,
+    help="Shape of the trace: a ramp, bursts, steps, phases of easy and hard prompts, or the counts of a file.",
+)
+@click.option(
+    "--rate",
+    "rates",
+    type=Rate(),
+    multiple=True,
+    help="Rate of requests, such as 2 (per second) or 40/m: low and high of a ramp or a burst, or "
+    "each step; repeat the option.",
+)
+@click.option(
+    "--for", "lasting", type=Ago(), help="Duration of the trace, such as 20m (default: that of the paper's shape)."
+)
+@click.option("--every", type=Ago(), help="Duration of each burst, and of each calm period before it, such as 2m.")
+@click.option(
+    "--phases",
+    default="easy,hard,easy,hard",
+    show_default=True,
+    help="Phases of easy and hard prompts, of equal length, separated by commas.",
+)
+@click.option(
+    "--graded",
+    type=FILE,
+    help="CSV file of prompts for --shape phases, with the columns prompt and hardness, or prompt and "
+    "the counts of HADIS's rules.",
+)
+@click.option(
+    "--split",
+    type=click.FloatRange(0, 1),
+    default=0.5,
+    show_default=True,
+    help="Hardness from which a prompt counts as hard, from 0 to 1.",
+)
 @with_options(SHAPING + PROMPTS)
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of everything drawn.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed of everything that is drawn."
+)
 @OUT
 def make(shape: str, output: pathlib.Path, **asked: Any) -> None:
-    """Make a trace of a shape that the papers use; the same options make the same bytes. Defaults are the paper's.
+    """Generate a trace of a shape that the papers use, with the papers' figures as defaults.
+
+    The same options give the same bytes. COUNTS is the file of counts for --shape counts.
 
     \b
     Examples:
@@ -151,19 +187,49 @@ def _shaped(name: str, asked: dict[str, Any]) -> "Trace":
 
 
 @replay.command()
-@click.option("--workers", type=click.IntRange(1, 100_000), default=8, show_default=True, help="That there are.")
-@click.option("--lose", "lost", type=click.IntRange(min=0), default=4, show_default=True, help="Of them, each time.")
-@click.option("--store", "stores", multiple=True, help="Lost beside them: vector-store, object-store.")
-@click.option("--at", "at_ms", type=Ago(), multiple=True, default=("150m", "400m"), show_default=True, help="When.")
-@click.option("--for", "for_ms", type=Ago(), default="40m", show_default=True, help="How long each time.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of which workers are lost.")
+@click.option(
+    "--workers", type=click.IntRange(1, 100_000), default=8, show_default=True, help="Number of workers in the fleet."
+)
+@click.option(
+    "--lose",
+    "lost",
+    type=click.IntRange(min=0),
+    default=4,
+    show_default=True,
+    help="Number of workers lost in each outage, drawn at random each time.",
+)
+@click.option(
+    "--store",
+    "stores",
+    multiple=True,
+    help="Store that is lost in each outage as well: vector-store or object-store; may be repeated.",
+)
+@click.option(
+    "--at",
+    "at_ms",
+    type=Ago(),
+    multiple=True,
+    default=("150m", "400m"),
+    show_default=True,
+    help="Begin of an outage, as time since the begin of the trace, such as 5m; may be repeated.",
+)
+@click.option(
+    "--for", "for_ms", type=Ago(), default="40m", show_default=True, help="Duration of each outage, such as 40m."
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Random seed of the choice of workers that are lost.",
+)
 @OUT
 def outages(output: pathlib.Path, at_ms: tuple[int, ...], for_ms: int, seed: int, **asked: Any) -> None:
-    """Write a schedule of what fails when, for `pochade simulate --failures`: workers, and stores by name.
+    """Write a schedule of outages of workers and stores, for `pochade simulate --failures`.
 
-    The default is ARGUS's: half of eight workers, twice, for 40 minutes. While the object store is away, workers wait
-    with what they painted, and the discriminator with what it judges. Nothing asks the vector store yet: `simulate`
-    says so, and its outages change nothing.
+    The default schedule is that of ARGUS: half of eight workers are lost twice, for 40 minutes each. While the object
+    store is away, workers wait with their images, and the discriminator with those that it judges. No role uses the
+    vector store yet: its outages change nothing, and `simulate` says so.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""`pochade report compare | page`: reports of runs held against each other, and drawn again."""
+"""`pochade report compare | page`: compares two reports, or draws the page of one again."""
 
 import json
 import pathlib
@@ -23,7 +23,7 @@ COLOURS = {"better": "green", "worse": "red", "cannot tell": "dim"}
 
 @click.group()
 def report() -> None:
-    """What `pochade simulate --report` wrote: two reports side by side, or the page of one.
+    """Compare two reports of `pochade simulate` or `pochade replay run`, or draw the page of one.
 
     \b
     Examples:
@@ -35,13 +35,18 @@ def report() -> None:
 @report.command()
 @click.argument("first", type=REPORT)
 @click.argument("second", type=REPORT)
-@click.option("--all", "has_all", is_flag=True, help="Every metric of replay/METRICS.md.")
+@click.option(
+    "--all",
+    "has_all",
+    is_flag=True,
+    help="Compare every metric of replay/METRICS.md, not only the most important ones.",
+)
 @SHOWN
 def compare(first: pathlib.Path, second: pathlib.Path, has_all: bool, output: str) -> None:
-    """Say what is better, worse, or not to be told apart in SECOND, policy by policy.
+    """Show what is better or worse in report SECOND than in report FIRST, or cannot be told apart, by policy.
 
     FIRST and SECOND are report.json files or their folders. Differences are second minus first with their 95 %
-    interval: in pairs where both ran the same seeds, else by Welch's t. One seed tells nothing from chance.
+    interval: paired where both ran the same seeds, else by Welch's t. With one seed nothing can be told from chance.
 
     \b
     Examples:
@@ -107,9 +112,13 @@ def _sentences(rows: "list[Row]") -> list[str]:
 
 @report.command()
 @click.argument("source", metavar="REPORT", type=REPORT)
-@click.option("--to", type=click.Path(dir_okay=False, path_type=pathlib.Path), help="Default: report.html beside it.")
+@click.option(
+    "--to",
+    type=click.Path(dir_okay=False, path_type=pathlib.Path),
+    help="File to write the page to (default: report.html beside the report).",
+)
 def page(source: pathlib.Path, to: pathlib.Path | None) -> None:
-    """Draw the page of a report again, from its report.json alone.
+    """Draw the page of REPORT again: a report.json, or the folder that holds one.
 
     \b
     Examples:

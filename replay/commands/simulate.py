@@ -28,42 +28,99 @@ DISPATCHES = click.Choice(["least-work", "random", "pull", "round-robin"])
     "--catalog diffserve-sdturbo --slo 5 --report out"
 )
 @trace_options
-@click.option("--policy", "policies", multiple=True, metavar="NAME[,NAME...]", help="Simulated in turn.")
-@click.option("--workers", type=click.IntRange(1, 100_000), help="Painting processes.")
-@click.option("--catalog", metavar="NAME", help="Variants to paint with, and their profile (default: the setting).")
-@PUBLISHED
-@click.option("--slo", type=POSITIVE, help="Seconds within which a request should be answered.")
-@click.option("--overprovision", type=POSITIVE, help="Of demand, for policies that plan for it.")
-@click.option("--parameter", "parameters", multiple=True, metavar="[POLICY.]NAME=NUMBER", help="Of the policies.")
-@click.option("--period", type=POSITIVE, help="Seconds between plans (default: the setting planner.period_ms).")
-@click.option("--dispatch", type=DISPATCHES, help="How workers get jobs (default: as the plan says).")
-@click.option("--seeds", type=click.IntRange(1, 10_000), default=1, show_default=True, help="Runs with other draws.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The first.")
-@click.option("--failures", type=FILE, help="CSV at_s,worker,change: workers and stores that go `down` and come `up`.")
 @click.option(
-    "--drop/--no-drop", "drops", default=True, help="The SLO is a deadline: what cannot meet it is not begun."
+    "--policy",
+    "policies",
+    multiple=True,
+    metavar="NAME[,NAME...]",
+    help="Policies to simulate, one after the other, separated by commas; may be repeated.",
 )
-@click.option("--shed/--no-shed", "sheds", default=False, help="Plans turn away what their workers cannot paint.")
-@click.option("--load/--no-load", "loads", default=True, help="Changing variant takes the time that loading takes.")
-@click.option("--recorded", "is_recorded", is_flag=True, help="Requests are prompts of the profile, not drawn.")
-@click.option("--learn/--no-learn", "learns", default=False, help="Plan with the confidences seen (slower).")
+@click.option("--workers", type=click.IntRange(1, 100_000), help="Number of simulated workers.")
+@click.option(
+    "--catalog", metavar="NAME", help="Catalog of the variants and their profile (default: the setting catalog)."
+)
+@PUBLISHED
+@click.option("--slo", type=POSITIVE, help="Latency target of a request, in seconds.")
+@click.option(
+    "--overprovision",
+    type=POSITIVE,
+    help="Factor by which policies plan for more than the demand (default: each policy's own).",
+)
+@click.option(
+    "--parameter",
+    "parameters",
+    multiple=True,
+    metavar="[POLICY.]NAME=NUMBER",
+    help="Parameter of all policies, or of the one named, and its value; may be repeated.",
+)
+@click.option(
+    "--period", type=POSITIVE, help="Time between two plans, in seconds (default: the setting planner.period_ms)."
+)
+@click.option("--dispatch", type=DISPATCHES, help="Rule by which a job gets its worker (default: the plan's).")
+@click.option(
+    "--seeds",
+    type=click.IntRange(1, 10_000),
+    default=1,
+    show_default=True,
+    help="Number of runs of each policy, each with another random seed.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Random seed of the first run; run k uses seed + k, counted from 0.",
+)
+@click.option(
+    "--failures",
+    type=FILE,
+    help="CSV file of outages with the columns at_s, worker, change, as written by `pochade replay outages`.",
+)
+@click.option(
+    "--drop/--no-drop",
+    "drops",
+    default=True,
+    help="Take the latency target as the deadline: a request that cannot meet it is not begun.",
+)
+@click.option(
+    "--shed/--no-shed", "sheds", default=False, help="Let plans reject what their workers cannot serve (load shedding)."
+)
+@click.option(
+    "--load/--no-load",
+    "loads",
+    default=True,
+    help="Let a worker that changes its variant take the time that loading takes.",
+)
+@click.option(
+    "--recorded",
+    "is_recorded",
+    is_flag=True,
+    help="Take requests from the prompts recorded in the profile, instead of drawing them at random.",
+)
+@click.option(
+    "--learn/--no-learn",
+    "learns",
+    default=False,
+    help="Let policies plan with the confidences observed so far (slower).",
+)
 @click.option(
     "--baseline/--no-baseline",
     "has_baseline",
     default=None,
-    help=f"A split by chance beside the first policy (default: in reports of up to {MOST_BESIDE:,} requests).",
+    help="Also simulate a random split beside the first policy "
+    f"(default: in reports of up to {MOST_BESIDE:,} requests).",
 )
-@click.option("--report", type=FOLDER, help="Folder of report.json.")
+@click.option("--report", type=FOLDER, help="Folder to write report.json and report.html to.")
 @with_options(sweep.OPTIONS + validate.OPTIONS)
 @click.pass_context
 def simulate(
     context: click.Context, /, given: TraceGiven, report: pathlib.Path | None, has_baseline: bool | None, **asked: Any
 ) -> None:
-    """Run policies on a trace of arrivals, in simulated time, with the decisions of the live pipeline.
+    """Simulate policies on a trace of requests, with the functions that decide in the live pipeline.
 
     TRACE is a file of arrivals, counts or requests, plain or gzip (`pochade replay --help`). Confidences, hardness and
-    quality are drawn from the catalog's profile. Everything but the planner's own speed is simulated; the same seed
-    gives the same report.
+    quality are drawn from the catalog's profile. The planner's own solving time is not simulated. The same seed gives
+    the same report.
     """
     from replay.simulation.asked import setups_of
     from replay.simulation.failures import unheeded

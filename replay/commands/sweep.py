@@ -31,8 +31,19 @@ class Span(click.ParamType):
 
 
 OPTIONS = (
-    click.option("--sweep", "span", type=Span(), help="Find the smallest fleet of workers=LOW:HIGH that holds --hold."),
-    click.option("--hold", type=click.FloatRange(0, 1), default=0.99, show_default=True, help="Share in time."),
+    click.option(
+        "--sweep",
+        "span",
+        type=Span(),
+        help="Find the smallest number of workers from LOW to HIGH that meets --hold, such as workers=4:32.",
+    ),
+    click.option(
+        "--hold",
+        type=click.FloatRange(0, 1),
+        default=0.99,
+        show_default=True,
+        help="Share of requests that must end within --slo, for --sweep.",
+    ),
 )
 
 

@@ -23,30 +23,90 @@ SPACING = click.Choice(["poisson", "even", "exponential"])
 ORDER = click.Choice(["index", "turn", "sample"])
 
 SHAPING = (
-    click.option("--to", type=RateSpan(), help="Shape counts as the papers: rates of the least and the greatest."),
-    click.option("--interval", type=Ago(), help="Time a row of counts lasts (default: as it says; with --to 1s)."),
-    click.option("--spacing", type=SPACING, help="Arrivals within it (default poisson; with --to exponential)."),
+    click.option(
+        "--to",
+        type=RateSpan(),
+        help="Scale counts as the papers do: the smallest to the rate LOW, the largest to the rate HIGH, per second.",
+    ),
+    click.option(
+        "--interval",
+        type=Ago(),
+        help="Duration of one row of counts, such as 1s (default: the row's own; with --to, 1s).",
+    ),
+    click.option(
+        "--spacing",
+        type=SPACING,
+        help="Distribution of arrivals within one row of counts (default: poisson; with --to, exponential).",
+    ),
 )
 PROMPTS = (
-    click.option("--prompts", type=FILE, help="Text file, one prompt a line, plain or gzip, for the requests."),
-    click.option("--order", type=ORDER, help="Of these: by the trace's index, in turn, or drawn."),
+    click.option(
+        "--prompts",
+        type=FILE,
+        help="Text file with one prompt per line, plain or gzip, that replace the trace's own prompts.",
+    ),
+    click.option(
+        "--order",
+        type=ORDER,
+        help="How --prompts are assigned: by the trace's index, in turn, or drawn at random (default: "
+        "index if the trace has one, else turn).",
+    ),
 )
 OPTIONS = (
     click.argument("path", metavar="[TRACE]", type=FILE, required=False),
-    click.option("--from-topic", "is_topic", is_flag=True, help="Not a file: what was asked of this deployment."),
-    click.option("--since", type=Moment(), default="1h", show_default=True, help="From: ago, or a time (ISO 8601)."),
-    click.option("--until", type=Moment(), default="0s", help="To before: ago, or a time (default: now)."),
-    click.option("--lenient", "is_lenient", is_flag=True, help="Count and skip bad lines."),
-    click.option("--sort", "sorts", is_flag=True, help="Sort times that fall."),
-    click.option("--model", "renamed", type=Renaming(), multiple=True, help="THEIRS=OURS; '*=': any will do."),
-    click.option("--rate", type=Rate(), help="Poisson arrivals for requests without times, as 2 or 120/m."),
+    click.option(
+        "--from-topic",
+        "is_topic",
+        is_flag=True,
+        help="Read the requests that were sent to this deployment, instead of a file.",
+    ),
+    click.option(
+        "--since",
+        type=Moment(),
+        default="1h",
+        show_default=True,
+        help="Begin of the time span for --from-topic: how long ago, such as 2h, or a time in ISO 8601.",
+    ),
+    click.option(
+        "--until",
+        type=Moment(),
+        default="0s",
+        help="End of the time span for --from-topic, exclusive: how long ago, or a time in ISO 8601 (default: now).",
+    ),
+    click.option(
+        "--lenient", "is_lenient", is_flag=True, help="Skip lines that cannot be read, and report their number."
+    ),
+    click.option("--sort", "sorts", is_flag=True, help="Sort requests by time, where times are not ascending."),
+    click.option(
+        "--model",
+        "renamed",
+        type=Renaming(),
+        multiple=True,
+        help="Replace a model of the trace by one of ours; '*=OURS' replaces every model, '*=' lets the "
+        "plan choose; may be repeated.",
+    ),
+    click.option(
+        "--rate",
+        type=Rate(),
+        help="Rate of Poisson arrivals for requests without times, such as 2 (per second) or 120/m.",
+    ),
     *SHAPING,
-    click.option("--scale", type=POSITIVE, default=1.0, help="Times as many requests in the same time."),
-    click.option("--speed", type=POSITIVE, default=1.0, help="Times as fast."),
-    click.option("--loop", type=click.IntRange(min=1), default=1, help="Times over."),
-    click.option("--limit", type=click.IntRange(min=1), help="Requests at most."),
+    click.option(
+        "--scale",
+        type=POSITIVE,
+        default=1.0,
+        help="Factor by which to increase the number of requests in the same time.",
+    ),
+    click.option("--speed", type=POSITIVE, default=1.0, help="Factor by which to replay the trace faster."),
+    click.option("--loop", type=click.IntRange(min=1), default=1, help="Number of times to repeat the trace."),
+    click.option("--limit", type=click.IntRange(min=1), help="Maximum number of requests to take."),
     *PROMPTS,
-    click.option("--trace-seed", type=click.IntRange(min=0), default=0, help="Of what is drawn: arrivals, prompts."),
+    click.option(
+        "--trace-seed",
+        type=click.IntRange(min=0),
+        default=0,
+        help="Random seed of everything that is drawn for the trace, such as arrivals and prompts.",
+    ),
 )
 
 
@@ -86,7 +146,7 @@ class TraceGiven:
         return read_topic(load(), self.since, self.until, self.asked(models))
 
     def asked(self, models: frozenset[str] | None = None) -> "Asked":
-        """The same as the readers take it. Raises PochadeError for a prompt file that is none."""
+        """The options as the readers of traces take them. Raises PochadeError for a prompt file that is none."""
         from replay.load.prompts import read_prompts
         from replay.traces.reading import Asked
 

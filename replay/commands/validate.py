@@ -16,9 +16,26 @@ if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for nump
 FOLDER = click.Path(file_okay=False, path_type=pathlib.Path)
 SHARE = click.FloatRange(0, 1, min_open=True)
 OPTIONS = (
-    click.option("--validate", "run", type=FOLDER, metavar="RUN", help="Simulate a live run again, to compare."),
-    click.option("--measured", type=FOLDER, metavar="RUN", help="With it: times between processes of another run."),
-    click.option("--within", type=SHARE, default=0.1, show_default=True, help="With it: of latencies; others in step."),
+    click.option(
+        "--validate",
+        "run",
+        type=FOLDER,
+        metavar="RUN",
+        help="Folder of a live run to simulate again, so that both can be compared.",
+    ),
+    click.option(
+        "--measured",
+        type=FOLDER,
+        metavar="RUN",
+        help="Folder of another run whose times between processes --validate uses (default: those of RUN itself).",
+    ),
+    click.option(
+        "--within",
+        type=SHARE,
+        default=0.1,
+        show_default=True,
+        help="Relative difference of latencies that --validate accepts; the limits of other figures scale with it.",
+    ),
 )
 
 

@@ -1,4 +1,4 @@
-"""`pochade replay what-if`: what another plan would have made of the requests of the past."""
+"""`pochade replay what-if`: how another plan would have served the requests of the past."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -18,18 +18,35 @@ SECONDS = {"latency_p50_s": "latency, median", "latency_p95_s": "latency, 95 %"}
 
 
 @click.command("what-if")
-@click.option("--plan", "named", required=True, metavar="VERSION|FILE", help="A plan of history, or one in a file.")
-@click.option("--since", type=Ago(), default="1h", show_default=True, help="How far back to read results.")
-@click.option("--slo", type=click.FloatRange(min=0, min_open=True), help="Seconds (default: the setting's).")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the intervals' resamples.")
+@click.option(
+    "--plan",
+    "named",
+    required=True,
+    metavar="VERSION|FILE",
+    help="Version of a published plan, or a JSON file that holds a plan.",
+)
+@click.option("--since", type=Ago(), default="1h", show_default=True, help="How far back to read results, such as 1h.")
+@click.option(
+    "--slo",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Latency target of a request, in seconds (default: the setting planner.slo_s, else the catalog's).",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Random seed of the bootstrap resamples behind the intervals.",
+)
 @SHOWN
 @click.pass_obj
 def what_if(load: "Callable[[], Settings]", named: str, since: int, slo: float | None, seed: int, output: str) -> None:
-    """Estimate what another plan would have made of the requests that have ended, painting nothing.
+    """Estimate how another plan would have served the requests that have ended, without generating images.
 
-    Every picture's first level was drawn with a known probability; by its inverse the past answers for another plan,
-    within an interval. What the past cannot know is told: levels never drawn, pictures kept that this plan would have
-    painted again. Latencies are those of the load there was: to change load or workers, use `pochade simulate`.
+    The first level of every request was drawn with a known probability; weighting results by its inverse estimates
+    another plan, with intervals. The output names what the past cannot answer: levels that were never drawn, and images
+    kept that this plan would have escalated. Latencies are those of the load at the time: to change load or workers,
+    use `pochade simulate`.
 
     \b
     Examples:

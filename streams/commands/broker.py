@@ -24,8 +24,8 @@ def _say(line: str) -> None:
 def up(load: Load) -> None:
     """Start the embedded broker and its schema registry, or check the configured cluster; create the topics.
 
-    Safe to repeat: what runs is left alone. The broker is Apache Kafka; it needs Java 17 (or Docker), keeps its data
-    under HOME/kafka and runs until `pochade down`.
+    The command can be repeated: a running broker is left alone. The broker is Apache Kafka; it needs Java 17 (or
+    Docker), keeps its data under HOME/kafka and runs until `pochade down`.
 
     \b
     Examples:
@@ -61,10 +61,17 @@ def down(load: Load) -> None:
 
 
 @click.command()
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="Output format: a table, or one JSON document.",
+)
 @click.pass_obj
 def status(load: Load, output: str) -> None:
-    """Show whether a broker runs, its address, memory and topics, and where its schemas are.
+    """Show whether a broker runs, its address, memory and topics, and the address of its schema registry.
 
     \b
     Examples:

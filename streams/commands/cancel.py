@@ -1,4 +1,4 @@
-"""`pochade cancel`: a request is ended before it is painted."""
+"""`pochade cancel`: end a request before its image is generated."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -16,12 +16,27 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("request_id", metavar="ID")
-@click.option("--wait", "is_waiting", is_flag=True, help="Tell what it ended as.")
-@click.option("--timeout", type=click.FloatRange(min=0.1), default=30.0, show_default=True, help="Seconds to wait.")
+@click.option("--wait", "is_waiting", is_flag=True, help="Wait until the request has ended and print its final status.")
 @click.option(
-    "--since", type=Ago(), default="1d", show_default=True, help="With --wait: how far back to look for an end."
+    "--timeout",
+    type=click.FloatRange(min=0.1),
+    default=30.0,
+    show_default=True,
+    help="Longest time that --wait waits for the end, in seconds.",
 )
-@click.option("--reason", default="asked for by a client", show_default=True, help="Kept in the result.")
+@click.option(
+    "--since",
+    type=Ago(),
+    default="1d",
+    show_default=True,
+    help="How far back --wait looks for a result that is already there, such as 1d.",
+)
+@click.option(
+    "--reason",
+    default="asked for by a client",
+    show_default=True,
+    help="Reason to record in the result of the cancelled request.",
+)
 @SHOWN
 @click.pass_obj
 def cancel(
@@ -33,10 +48,10 @@ def cancel(
     reason: str,
     output: str,
 ) -> None:
-    """End the request ID as CANCELLED, unless it has ended: the first outcome counts, and it drops all work on it.
+    """End the request ID as CANCELLED, unless it has ended already.
 
-    A queued job never starts, a running one stops within one step. An ID that nobody has sent yet is cancelled in
-    advance. With --wait, exit status 0 says CANCELLED, and 1 that it had ended otherwise before.
+    A queued job never starts, and a running one stops within one denoising step. An ID that nobody has sent yet is
+    cancelled in advance. With --wait, exit status 0 says CANCELLED, and 1 that the request had ended otherwise.
 
     \b
     Examples:

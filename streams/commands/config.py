@@ -19,7 +19,7 @@ COLOURS = {"flag": "cyan", "environment": "green", "toml": "yellow", "default": 
 
 @click.group()
 def config() -> None:
-    """The settings: from options, then POCHADE_* variables, then the TOML file, then defaults.
+    """Show and check settings: options win over POCHADE_* variables, these over the TOML file, that over defaults.
 
     \b
     Examples:
@@ -29,11 +29,11 @@ def config() -> None:
 
 
 @config.command()
-@click.option("--changed", is_flag=True, help="Only what is not a default.")
+@click.option("--changed", is_flag=True, help="Show only settings whose value is not the default.")
 @LISTED
 @click.pass_obj
 def show(obj: LazySettings, changed: bool, output: str) -> None:
-    """Show every setting and where its value comes from. What may be a secret is hidden.
+    """Show every setting, its value and where the value comes from. Values that may be secrets are hidden.
 
     \b
     Examples:
@@ -50,9 +50,10 @@ def show(obj: LazySettings, changed: bool, output: str) -> None:
 @SHOWN
 @click.pass_obj
 def validate(obj: "Callable[[], Settings]", output: str) -> None:
-    """Check settings, the librdkafka properties among them, and that the catalog can be read; nothing is contacted.
+    """Check all settings, the librdkafka properties included, and that the catalog can be read. Contacts nothing.
 
-    Exit status 1 with what is wrong, its value, and what to do. Whether the cluster answers is `pochade doctor`'s.
+    Exit status 1 says that a setting is wrong; the message has its value and what to do. Whether the cluster answers is
+    checked by `pochade doctor`.
 
     \b
     Examples:

@@ -17,13 +17,17 @@ if TYPE_CHECKING:
 
 COLUMNS = ("position", "at", "error", "role", "topic", "request_id", "redriven", "message")
 SHOWN_BYTES = 4096
-SINCE = click.option("--since", type=Ago(), default="7d", show_default=True, help="How far back to look.")
-CLASS = click.option("--class", "error", metavar="C", help="Only letters of this error class, such as InvalidRecord.")
+SINCE = click.option(
+    "--since", type=Ago(), default="7d", show_default=True, help="How far back to read dead letters, such as 1h or 7d."
+)
+CLASS = click.option(
+    "--class", "error", metavar="C", help="Only dead letters of this error class, such as InvalidRecord."
+)
 
 
 @click.group()
 def dlq() -> None:
-    """Dead letters: records that could not be served, kept with the reason for 30 days.
+    """List, show and redrive dead letters: records that could not be served, kept with the reason for 30 days.
 
     \b
     Examples:
@@ -39,7 +43,7 @@ def dlq() -> None:
 @LISTED
 @click.pass_obj
 def ls(load: "Callable[[], Settings]", error: str | None, since: int, output: str) -> None:
-    """List dead letters, the oldest first; POSITION is what `show` and `redrive` take.
+    """List dead letters, the oldest first, with the position that `show` and `redrive` take.
 
     \b
     Examples:
@@ -56,7 +60,7 @@ def ls(load: "Callable[[], Settings]", error: str | None, since: int, output: st
 @SHOWN
 @click.pass_obj
 def show(load: "Callable[[], Settings]", position: str, output: str) -> None:
-    """Show one dead letter: why it is here, its headers, and its raw bytes as hexadecimal and text.
+    """Show the dead letter at PARTITION@OFFSET: the reason, its headers, and its raw bytes as hexadecimal and text.
 
     \b
     Examples:
@@ -91,8 +95,14 @@ def show(load: "Callable[[], Settings]", position: str, output: str) -> None:
 @dlq.command()
 @click.argument("positions", metavar="[PARTITION@OFFSET]...", nargs=-1)
 @CLASS
-@click.option("--rate", type=click.FloatRange(min=0.01), default=10.0, show_default=True, help="Records a second.")
-@click.option("--dry-run", is_flag=True, help="Only tell what would be sent.")
+@click.option(
+    "--rate",
+    type=click.FloatRange(min=0.01),
+    default=10.0,
+    show_default=True,
+    help="Maximum number of records to send per second.",
+)
+@click.option("--dry-run", is_flag=True, help="Only show what would be sent; send nothing.")
 @SINCE
 @LISTED
 @click.pass_obj
@@ -105,14 +115,14 @@ def redrive(
     since: int,
     output: str,
 ) -> None:
-    """Send dead letters again: those at the positions, else all of --since (and of --class).
+    """Redrive dead letters: send those at the positions again, else all within --since (and of --class).
 
-    Key, value and headers are the original ones, without the error headers and with the count `pochade_redriven`; they
-    go to the topic they came from. But a request that has ended is dead everywhere, so if it has (it mostly ended as
-    FAILED), its request goes to `prompts` as a NEW request, ID-redrive-N: watch that one. N is the first number that
-    has not ended, so redriving twice while the first is in work makes one request, and nothing is sent once a redrive
-    has COMPLETED. Deadlines stay: one that has passed ends as EXPIRED. Letters stay on the dlq. Exit status 1 if any
-    could not be sent again.
+    A record is sent to the topic that it came from with its original key, value and headers; error headers are dropped,
+    and `pochade_redriven` counts the redrives. A request that has ended (mostly as FAILED) can get no second result: it
+    is sent to `prompts` as a NEW request, ID-redrive-N, which is the one to watch. N is the first number that has not
+    ended, so redriving twice while the first redrive is open makes one request, and nothing is sent once a redrive has
+    COMPLETED. Deadlines stay: a request past its deadline ends as EXPIRED. Dead letters stay on the topic. Exit status
+    1 says that a record could not be sent again.
 
     \b
     Examples:

@@ -22,8 +22,8 @@ COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 def doctor(load: "Callable[[], Settings]", output: str) -> None:
     """Check settings, disk, models, the broker and its features, topics, rights, clocks, workers, plan, dead letters.
 
-    A verdict each: ok, warn, or fail with what to do. Exit status 1 if anything fails. It joins a group and begins a
-    transaction of its own, and makes a topic PREFIX.doctor-* for a moment; nothing else is changed.
+    Each check says ok, warn, or fail with what to do; exit status 1 says that a check failed. The doctor joins a group
+    and begins a transaction of its own, and creates a topic PREFIX.doctor-* for a moment; it changes nothing else.
 
     \b
     Examples:

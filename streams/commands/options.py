@@ -7,15 +7,27 @@ import click
 UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 LISTED = click.option(
-    "-o", "--output", type=click.Choice(["table", "json", "jsonl"]), default="table", show_default=True
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json", "jsonl"]),
+    default="table",
+    show_default=True,
+    help="Output format: a table, one JSON array, or one JSON object per line.",
 )
 PUBLISHED = click.option(
     "--published",
     type=click.Path(exists=True, file_okay=False),
     metavar="FOLDER",
-    help="The full files that the catalog's figures were published in (default: the setting published).",
+    help="Folder with the full files that the catalog's figures were published in (default: the setting published).",
 )
-SHOWN = click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+SHOWN = click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="Output format: a table, or one JSON document.",
+)
 
 
 class Ago(click.ParamType):

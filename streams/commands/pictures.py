@@ -1,4 +1,4 @@
-"""`pochade fetch` and `gc`: pictures out of the store, and old ones out of the way."""
+"""`pochade fetch` and `gc`: write an image of the store to a file, delete old images."""
 
 import os
 import pathlib
@@ -21,13 +21,30 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("request_id", metavar="ID")
 @click.option(
-    "-o", "--output", "target", required=True, metavar="FILE", help="Where to write it; - is standard output."
+    "-o",
+    "--output",
+    "target",
+    required=True,
+    metavar="FILE",
+    help="File to write the image to; - writes to standard output.",
 )
-@click.option("--number", type=click.IntRange(1), default=1, show_default=True, help="Which of n pictures.")
-@click.option("--since", type=Ago(), default="8d", show_default=True, help="How far back to look for its result.")
+@click.option(
+    "--number",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Number of the image to write, where the request asked for several (from 1).",
+)
+@click.option(
+    "--since",
+    type=Ago(),
+    default="8d",
+    show_default=True,
+    help="How far back to look for the request's result, such as 1d.",
+)
 @click.pass_obj
 def fetch(load: "Callable[[], Settings]", request_id: str, target: str, number: int, since: int) -> None:
-    """Write the picture of the completed request ID to a file, from whichever store the settings name.
+    """Write an image of the completed request ID to a file, from the store that the settings name.
 
     \b
     Examples:
@@ -67,10 +84,25 @@ def fetch(load: "Callable[[], Settings]", request_id: str, target: str, number: 
 
 
 @click.command()
-@click.option("--older-than", type=Ago(), help="Delete pictures older than this (default: store.retention_days).")
-@click.option("--orphans", "with_orphans", is_flag=True, help="Also those that no request names.")
-@click.option("--orphan-age", type=Ago(), default="1h", show_default=True, help="Younger ones may still be named.")
-@click.option("--dry-run", is_flag=True, help="Only tell what would be deleted.")
+@click.option(
+    "--older-than",
+    type=Ago(),
+    help="Delete images older than this, such as 7d (default: the setting store.retention_days).",
+)
+@click.option(
+    "--orphans",
+    "with_orphans",
+    is_flag=True,
+    help="Also delete orphans: images that no result and no open request names.",
+)
+@click.option(
+    "--orphan-age",
+    type=Ago(),
+    default="1h",
+    show_default=True,
+    help="Minimum age of an orphan to delete, such as 1h; a younger image may still be named by a result.",
+)
+@click.option("--dry-run", is_flag=True, help="Only show what would be deleted; delete nothing.")
 @LISTED
 @click.pass_obj
 def gc(
@@ -81,11 +113,12 @@ def gc(
     dry_run: bool,
     output: str,
 ) -> None:
-    """Delete stored pictures past their retention; prints counts and bytes.
+    """Delete stored images that are past their retention, and print counts and bytes.
 
-    Orphans are what crashed or repeated work left: older than --orphan-age, named by no result (drafts of escalated
-    requests are named) and by no request in work, in this and every other deployment on the cluster. Where `results` no
-    longer reaches back, nobody can tell: those wait for the retention. Not for a store that several clusters share.
+    Orphans are images that crashed or repeated work left: older than --orphan-age, and named by no result and no open
+    request of this and every other deployment on the cluster (results name the drafts of escalated requests too). An
+    image from before the oldest record of `results` stays until its retention ends. Do not use --orphans on a store
+    that several clusters share.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""`pochade submit`, `results` and `explain`: ask for pictures, and read what became of them."""
+"""`pochade submit`, `results` and `explain`: ask for images, and read how the requests ended."""
 
 import contextlib
 import json
@@ -24,24 +24,53 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # the fields of a request, as JSON names them
 OPTIONS = (
-    click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Noise seed; the same one paints the same picture."),
-    click.option("--tenant", default="default", show_default=True, help="On whose account."),
-    click.option("--quality", type=click.Choice(["low", "medium", "high", "auto"]), help="auto: as the plan says."),
-    click.option("--tier", type=click.Choice(["interactive", "standard", "batch"]), help="batch: when there is room."),
-    click.option("-n", "--pictures", "n", type=click.IntRange(1), help="Pictures, as one request."),
-    click.option("--steps", type=click.IntRange(1), help="Denoising steps."),
-    click.option("--guidance", type=click.FloatRange(0), help="Classifier-free guidance scale."),
-    click.option("--size", metavar="WIDTHxHEIGHT", help="In pixels, multiples of 8."),
-    click.option("--negative-prompt", help="What should not be in it."),
-    click.option("--model", help="Only this variant will do."),
-    click.option("--adapter", "adapters", multiple=True, help="A LoRA by name; may be repeated."),
-    click.option("--control", "controls", multiple=True, help="A ControlNet by name; may be repeated."),
-    click.option("--strict", is_flag=True, help="REJECTED where an option would be overridden."),
+    click.option(
+        "--seed",
+        type=click.IntRange(0, 2**63 - 1),
+        help="Seed of the noise: the same prompt, options and seed give the same image.",
+    ),
+    click.option("--tenant", default="default", show_default=True, help="Tenant that the request is charged to."),
+    click.option(
+        "--quality",
+        type=click.Choice(["low", "medium", "high", "auto"]),
+        help="Quality to ask for: low, medium and high ask for a level; auto, the default, leaves the "
+        "level to the plan.",
+    ),
+    click.option(
+        "--tier",
+        type=click.Choice(["interactive", "standard", "batch"]),
+        help="Priority: interactive goes before standard, the default; batch is served only when there is room.",
+    ),
+    click.option(
+        "-n",
+        "--pictures",
+        "n",
+        type=click.IntRange(1),
+        help="Number of images to generate for the prompt, as one request.",
+    ),
+    click.option("--steps", type=click.IntRange(1), help="Number of denoising steps (default: the variant's)."),
+    click.option(
+        "--guidance", type=click.FloatRange(0), help="Scale of classifier-free guidance (default: the variant's)."
+    ),
+    click.option(
+        "--size",
+        metavar="WIDTHxHEIGHT",
+        help="Width and height of the image in pixels, each a multiple of 8, such as 768x512.",
+    ),
+    click.option("--negative-prompt", help="What should not be in the image."),
+    click.option("--model", help="Name of the only variant that may generate the image."),
+    click.option("--adapter", "adapters", multiple=True, help="Name of a LoRA adapter to apply; may be repeated."),
+    click.option("--control", "controls", multiple=True, help="Name of a ControlNet to apply; may be repeated."),
+    click.option(
+        "--strict",
+        is_flag=True,
+        help="Reject the request (REJECTED) instead of overriding an option that the variant cannot honour.",
+    ),
 )
 
 
 def wishes(command: F) -> F:
-    """Add to a command the options that say how a request should be painted; it gets them as keywords."""
+    """Add to a command the options that say how its images should be generated; it gets them as keywords."""
     for option in reversed(OPTIONS):
         command = option(command)
     return command
@@ -78,14 +107,40 @@ def _deadline_ms(deadline: float | None, deadline_ms: int | None) -> int | None:
     "--file",
     "file",
     type=click.File(encoding="utf-8"),
-    help="One JSON request or plain prompt a line; - is standard input.",
+    help="File with one request per line, JSON or a plain prompt; - reads standard input.",
 )
-@click.option("--wait", "is_waiting", is_flag=True, help="Wait for the result and print it; with --file, a summary.")
-@click.option("--timeout", type=click.FloatRange(min=0.1), default=120.0, show_default=True, help="Seconds to wait.")
-@click.option("--deadline", type=click.FloatRange(min=0.001), help="Seconds from now; later, it is not painted.")
-@click.option("--deadline-ms", type=click.IntRange(min=1), help="The same in milliseconds from now.")
+@click.option(
+    "--wait",
+    "is_waiting",
+    is_flag=True,
+    help="Wait for the result and print it; with --file, print a summary of all results.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0.1),
+    default=120.0,
+    show_default=True,
+    help="Longest time to wait for results, in seconds.",
+)
+@click.option(
+    "--deadline",
+    type=click.FloatRange(min=0.001),
+    help="Deadline of the request, in seconds from now; past it the request ends as EXPIRED.",
+)
+@click.option(
+    "--deadline-ms",
+    type=click.IntRange(min=1),
+    help="Deadline of the request, in milliseconds from now, instead of --deadline.",
+)
 @wishes
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="Output format: a table, or one JSON document.",
+)
 @click.pass_obj
 def submit(
     load: "Callable[[], Settings]",
@@ -99,10 +154,10 @@ def submit(
     output: str,
     **asked: Any,
 ) -> None:
-    """Send PROMPT, or every line of --file, to be painted; prints the ids. With --wait, exit status 0 says COMPLETED.
+    """Send PROMPT, or every line of --file, as a request for images; print the request ids.
 
-    A JSON line is an object with the keys of a request, of which only "prompt" is required; what it does not give comes
-    from the options. If a line is wrong, nothing is sent.
+    A JSON line is an object with the keys of a request, of which only "prompt" is required; keys that it lacks are
+    taken from the options. If a line is wrong, nothing is sent. With --wait, exit status 0 says that all COMPLETED.
 
     \b
     Examples:
@@ -191,7 +246,7 @@ def _send(client: "RequestClient", requests: Sequence[GenerateRequest]) -> None:
 def _wait(client: "RequestClient", requests: Sequence[GenerateRequest], timeout: float) -> list[Result]:
     end_s = time.monotonic() + timeout
     results = []
-    with _progress(requests, "painting") as shown:
+    with _progress(requests, "generating") as shown:
         for request in shown:
             try:
                 results.append(client.wait(request.request_id, max(0.0, end_s - time.monotonic())))
@@ -235,12 +290,25 @@ def _print_ending(request_id: str, result: Result | None, output: str) -> None:
 
 
 @click.command()
-@click.option("--follow", "is_following", is_flag=True, help="Go on with what ends from now on, until Ctrl-C.")
-@click.option("--since", type=Ago(), default="10m", show_default=True, help="How far back to begin.")
-@click.option("-o", "--output", type=click.Choice(["table", "jsonl"]), default="table", show_default=True)
+@click.option("--follow", "is_following", is_flag=True, help="Keep listing requests as they end, until Ctrl-C.")
+@click.option(
+    "--since",
+    type=Ago(),
+    default="10m",
+    show_default=True,
+    help="How far back to begin the list, such as 10m, 2h or 7d.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "jsonl"]),
+    default="table",
+    show_default=True,
+    help="Output format: a table, or one JSON object per line.",
+)
 @click.pass_obj
 def results(load: "Callable[[], Settings]", is_following: bool, since: int, output: str) -> None:
-    """List how requests ended. Where the output is no terminal, the table is tab-separated.
+    """List the results of requests. Where the output is no terminal, the table is tab-separated.
 
     \b
     Examples:
@@ -269,12 +337,30 @@ def results(load: "Callable[[], Settings]", is_following: bool, since: int, outp
 
 @click.command()
 @click.argument("request_id", metavar="ID")
-@click.option("--since", type=Ago(), default="1d", show_default=True, help="How far back to look.")
-@click.option("--timeout", type=click.FloatRange(min=0), default=0.0, help="Seconds to wait for a result to come.")
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option(
+    "--since",
+    type=Ago(),
+    default="1d",
+    show_default=True,
+    help="How far back to look for the result, such as 10m, 2h or 7d.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    help="Longest time to wait for a result that is not there yet, in seconds.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="Output format: a table, or one JSON document.",
+)
 @click.pass_obj
 def explain(load: "Callable[[], Settings]", request_id: str, since: int, timeout: float, output: str) -> None:
-    """Tell the way the request ID went, and why it ended as it did; everything is in its result record.
+    """Show the path of the request ID through the pipeline, and why it ended as it did, from its result record.
 
     \b
     Examples:

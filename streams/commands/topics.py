@@ -17,13 +17,17 @@ if TYPE_CHECKING:
     from streams.settings import Settings
 
 VARIANTS = click.option(
-    "--variant", "variants", multiple=True, metavar="NAME", help="With a job topic for this variant; may be repeated."
+    "--variant",
+    "variants",
+    multiple=True,
+    metavar="NAME",
+    help="Name of a variant that needs a job topic; may be repeated.",
 )
 
 
 @click.group()
 def topics() -> None:
-    """The deployment's topics: what the table in schemas/topics.py wants, and what the cluster has.
+    """List, create and check the deployment's topics against the topic table in schemas/topics.py.
 
     \b
     Examples:
@@ -53,11 +57,11 @@ def list_topics(load: "Callable[[], Settings]", output: str) -> None:
 
 @topics.command()
 @VARIANTS
-@click.option("--dry-run", is_flag=True, help="Only tell what would be created.")
+@click.option("--dry-run", is_flag=True, help="Only show which topics would be created; create nothing.")
 @LISTED
 @click.pass_obj
 def create(load: "Callable[[], Settings]", variants: tuple[str, ...], dry_run: bool, output: str) -> None:
-    """Create what is missing; what exists stays as it is. Roles do this at their start, for their catalog's variants.
+    """Create missing topics; existing topics stay as they are. Roles do this at their start, for their catalog.
 
     \b
     Examples:
@@ -86,7 +90,9 @@ def create(load: "Callable[[], Settings]", variants: tuple[str, ...], dry_run: b
 @SHOWN
 @click.pass_obj
 def describe(load: "Callable[[], Settings]", name: str, output: str) -> None:
-    """Show one topic: partitions, copies, who writes and reads it, and its whole configuration.
+    """Show the topic NAME: partitions, copies, who writes and reads it, and its whole configuration.
+
+    NAME may leave out the deployment's prefix.
 
     \b
     Examples:
@@ -114,9 +120,10 @@ def describe(load: "Callable[[], Settings]", name: str, output: str) -> None:
 @LISTED
 @click.pass_obj
 def diff(load: "Callable[[], Settings]", variants: tuple[str, ...], output: str) -> None:
-    """Hold the table against the cluster; exit status 1 when something differs, with what to do about it.
+    """Compare the cluster's topics with the topic table; exit status 1 says that something differs, and what to do.
 
-    Job topics are those that exist and those of --variant; they want kafka.jobs_partitions or more.
+    Job topics are compared for variants that have one and for those of --variant; each needs kafka.jobs_partitions or
+    more partitions.
 
     \b
     Examples:
@@ -137,28 +144,41 @@ def diff(load: "Callable[[], Settings]", variants: tuple[str, ...], output: str)
 
 
 @topics.command("acls")
-@click.option("--role", "roles", multiple=True, metavar="NAME", help="Only for this role or client; may be repeated.")
+@click.option(
+    "--role",
+    "roles",
+    multiple=True,
+    metavar="NAME",
+    help="Print only the rights of this role or client; may be repeated.",
+)
 @click.option(
     "--principal",
     "named",
     multiple=True,
     metavar="NAME=User:WHO",
-    help="Who it connects as (default User:PREFIX-NAME); may be repeated.",
+    help="Principal that a role or client connects as (default: User:PREFIX-NAME); may be repeated.",
 )
-@click.option("--apply", "is_applied", is_flag=True, help="Create them on the cluster, as the user of these settings.")
 @click.option(
-    "-o", "--output", type=click.Choice(["text", "table", "json", "jsonl"]), default="text", show_default=True
+    "--apply", "is_applied", is_flag=True, help="Create the ACLs on the cluster, as the user of these settings."
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "table", "json", "jsonl"]),
+    default="text",
+    show_default=True,
+    help="Output format: kafka-acls.sh commands, a table, one JSON array, or one JSON object per line.",
 )
 @click.pass_obj
 def acls(
     load: "Callable[[], Settings]", roles: tuple[str, ...], named: tuple[str, ...], is_applied: bool, output: str
 ) -> None:
-    """Print the rights that each role and client needs, and no more, as kafka-acls.sh commands.
+    """Print the least rights that each role and client needs, as kafka-acls.sh commands.
 
     Roles: classifier, router, worker, discriminator, ledger, planner. Clients: producer (submits), consumer (reads
     results), operator (creates topics, cancels, pins plans, doctor, audit). Nothing is contacted without --apply. An
-    idempotent producer needs no right on the cluster. `bench`, `demo` and `chaos` make topics with prefixes of their
-    own and want a cluster that is theirs.
+    idempotent producer needs no right on the cluster. `bench`, `demo` and `chaos` create topics with prefixes of
+    their own and need a cluster for themselves.
 
     \b
     Examples:

@@ -24,17 +24,30 @@ SHOWN_ROWS = 30  # requests in the live table, those with the newest notes
 
 @click.command()
 @click.argument("request_ids", metavar="[ID]...", nargs=-1)
-@click.option("--since", type=Ago(), help="How far back to begin (default: 10m with IDs, from now on without).")
-@click.option("--timeout", type=click.FloatRange(min=0), default=0.0, help="Seconds to watch at most; 0: no limit.")
-@click.option("-o", "--output", type=click.Choice(["table", "jsonl"]), default="table", show_default=True)
+@click.option(
+    "--since",
+    type=Ago(),
+    help="How far back to begin, such as 10m or 2h (default: 10m with IDs; without IDs, from now on).",
+)
+@click.option(
+    "--timeout", type=click.FloatRange(min=0), default=0.0, help="Longest time to watch, in seconds; 0 sets no limit."
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "jsonl"]),
+    default="table",
+    show_default=True,
+    help="Output format: a table, or one JSON object per line.",
+)
 @click.pass_obj
 def watch(
     load: "Callable[[], Settings]", request_ids: tuple[str, ...], since: int | None, timeout: float, output: str
 ) -> None:
-    """Show events and results of requests live: those given, until all have ended, or everybody's until Ctrl-C.
+    """Show events and results of requests live: of the given IDs until all have ended, else of all until Ctrl-C.
 
-    A live table on a terminal, one tab-separated line a note elsewhere. A request that ended before --since is not
-    seen: look with `pochade explain ID`. Exit status 1 if --timeout passes first.
+    The output is a live table on a terminal, and one tab-separated line per event elsewhere. A request that ended
+    before --since is not shown: use `pochade explain ID`. Exit status 1 says that --timeout passed first.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""The README's commands, run as they stand: a block that no longer works fails here."""
+"""The commands of the README and of the operator's page, run as they stand: a block that no longer works fails here."""
 
 import os
 import pathlib
@@ -11,9 +11,15 @@ import pytest
 
 from tests.paths import ROOT
 
-BLOCKS = re.findall(r"^```bash\n(.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S)
-MAKE = [block for block in BLOCKS if block.startswith("make ")]
-BY_HAND = [block for block in BLOCKS if not block.startswith("make ")]
+
+def blocks(page: str) -> list[str]:
+    """The bash blocks of a page, in its order."""
+    return re.findall(r"^```bash\n(.*?)^```", (ROOT / page).read_text(), re.M | re.S)
+
+
+MAKE = [block for block in blocks("README.md") if block.startswith("make ")]
+*STARTED, STOPPED = [block for block in blocks("README.md") if not block.startswith("make ")]
+BY_HAND = [*STARTED, *blocks("streams/operator/OPERATING.md"), STOPPED]
 
 
 def test_the_two_commands_are_targets_that_set_up_and_run() -> None:

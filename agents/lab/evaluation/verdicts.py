@@ -1,4 +1,4 @@
-"""The numbers that issue 5 wants of the main pair, each held against what was measured.
+"""The numbers wanted of the main pair of levels, each compared with what was measured.
 
 A number is met by its point estimate, unless the wish is about an interval. The rankers judged are those the hybrid is
 made of: they were chosen on calibration prompts, so the best of several on the test prompts is never picked here.

@@ -5,7 +5,7 @@
 
 ODA: which class gives how much of itself to which level, so that the levels get what they can carry. Source: ARGUS 4.3,
 Algorithm 1. As printed its rows do not sum to 1: it divides by the mass of before in one branch, by that of now in the
-other, and never says what stays (facts/mission-table.md A.1, A.2). Here the masses themselves move, and `shift_map`
+other, and never says what stays (planner/policies/SOURCES.md 6.1). Here the masses themselves move, and `shift_map`
 divides them once. A move takes all classes on a level in proportion, which is the composition of step probabilities
 that ARGUS gives.
 """

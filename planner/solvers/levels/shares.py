@@ -51,7 +51,7 @@ def constant(shares: Mapping[str, float]) -> tuple[Route, ...]:
 def expected(flow: Flow, counts: Mapping[str, int], catalog: Catalog, batch: int, demand_rps: float) -> Expected:
     """What to hold the outcome against, at the demand now seen.
 
-    Without a cascade `quality` is what a random split at these shares would reach (facts/peers.md 0.8).
+    Without a cascade `quality` is what a random split at these shares would reach (SOURCES.md 3.8).
     """
     busy = {level: demand_rps * ms / 1000 for level, ms in work_of(flow, catalog, batch).items()}
     return Expected(

@@ -10,7 +10,7 @@
 
 The strategies are never mixed. LEAVING paints in full on the large model at once (K = 0) and moves workers to smaller
 ones, RETURNING moves them back, both in waves. Source: ARGUS 4.6 and Fig. 20b. We differ: thresholds and times, which
-it does not give; waves, because a worker here cannot paint with one model while it loads another (mission table A18).
+it does not give; waves, because a worker here cannot paint with one model while it loads another (SOURCES.md 6.5).
 """
 
 import math

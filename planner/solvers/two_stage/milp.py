@@ -1,7 +1,7 @@
 """The choice of `two_stage.solve` as an integer program for PuLP: its check, and the baseline of its speed.
 
 Source: DiffServe 3.3, HADIS 3.4. As printed both are bilinear, x T(b) with x and b variables; here u[i,b] = x_i y[i,b],
-workers of level i if its batch size is b, makes them linear (facts/mission-table.md A.16).
+workers of level i if its batch size is b, makes them linear (planner/policies/SOURCES.md 6.4).
 
     sum_k z[k] = 1, sum_b y[i,b] = 1, 0 <= u[i,b] <= S y[i,b], sum_{i,b} u[i,b] <= S
     sum_b T_i(b) u[i,b] >= D sum_k share_i(k) z[k]           throughput, heavy's share in pictures on a blank

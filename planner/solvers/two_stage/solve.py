@@ -2,8 +2,8 @@
 
 `solve` looks at every row, pair of batches and split. Of the splits and batches that reach the same score, the one with
 the least load on its busier level is taken, then on the other, then the least latency: run times are those of full
-batches, and a worker that finds one job begins at once. Where facts/mission-table.md A.12 puts latency first, that
-would leave no room for a burst.
+batches, and a worker that finds one job begins at once. To put latency first
+would leave no room for a burst (planner/policies/SOURCES.md 6.2).
 """
 
 import math

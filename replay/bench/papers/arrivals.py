@@ -1,6 +1,6 @@
 """The traces that questions ask for, by name: published ones from a folder, or of the same shape; and the papers' own.
 
-Source of the shapes made here: the published traces as the folder's README and facts/peers.md 2.6 have them. Azure's is
+Source of the shapes generated here: the published traces, as planner/policies/SOURCES.md 4 describes them. Azure's is
 one number an hour, scaled, an hour made a second; Twitter's are a swell, and bursts at seven times the calm.
 """
 

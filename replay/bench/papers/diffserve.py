@@ -17,10 +17,10 @@ PAPER = {  # violations, mean of the trace: 4.3, Figs. 5 and 6, cascade by casca
 }  # fmt: skip
 GAIN = "up to 23.4 % (4.3), 9 to 24 %, 8 to 15 % (Fig. 6) lower FID than all but Clipper-Heavy"
 STATIC_LOADS = (10.0, 20.0, 30.0)  # a second; Fig. 4 has three
-FACTORS = (1.0, 1.05, 1.2, 1.4, 1.6)  # facts/peers.md 3.5
+FACTORS = (1.0, 1.05, 1.2, 1.4, 1.6)  # of the reference, planner/policies/SOURCES.md 5
 REFERENCE = {1.0: "17.60 / 5.1", 1.05: "17.52 / 3.4", 1.2: "17.48 / 0.5", 1.4: "17.57 / 0.2", 1.6: "17.66 / 0.2"}
 SLOS = (3.0, 4.0, 5.0, 7.0, 10.0)  # s; Fig. 9 has a range about 5
-PEAK_THRESHOLD = 0.115  # its optimum at 32/s (facts/peers.md 3.1), held all the time
+PEAK_THRESHOLD = 0.115  # its optimum at 32/s (SOURCES.md 5), held all the time
 ABLATIONS = {
     "as planned": {},
     "static threshold": {"threshold": PEAK_THRESHOLD},
@@ -127,7 +127,7 @@ def _swept(found: Mapping[str, Mean]) -> Table:
     columns, rows = _grid(found, "over")
     told = [(policy, *cells) for policy, cells in rows.items()]
     told.append((f"{DIFFSERVE}, independent", *(REFERENCE[float(column)] for column in columns)))
-    title = "Over-provisioning on cascade 1, FID / violations % (Fig. 4; last row: facts/peers.md 3.5)"
+    title = "Over-provisioning on cascade 1, FID / violations % (Fig. 4; last row: planner/policies/SOURCES.md 5)"
     return Table(title=title, columns=("policy", *(f"x {column}" for column in columns)), rows=tuple(told))
 
 

@@ -20,7 +20,7 @@ SLOS = (15, 30, 60, 105)  # .25 to 1.75 of 60 s: 4.6, Fig. 9
 SIGNALS = {"both": 0, "router alone": 1, "discriminator alone": 2, "random": 3}  # 4.4, Fig. 7
 CACHES = {"solved each time": 0, "Cache-D": 1, "Cache-D+Q": 2}  # 4.5, Fig. 8
 PHASES, NEAR_S = ("easy", "hard", "easy", "hard"), 120.0
-RISE = 0.2  # of the heavy share at a hard phase. Source: mission table H28
+RISE = 0.2  # of the heavy share at a hard phase. ours: HADIS 4.7 draws the rise without a figure
 
 
 def ask(asking: Asking) -> Answer:
@@ -91,7 +91,8 @@ def _pairs(sides: dict[str, Mean]) -> Table:
             told = ", ".join(f"{pair} {percent(share, 0)}" for pair, share in _most(mean))
             rows.append((rate, told, number(mean.fid), percent(mean.violations, 2), CODE.get(float(rate), "-")))
     columns = ("demand /s", "pair (share of time)", "FID", "violations", "its code: heavy model, FID planned")
-    return Table(title="Pair by constant demand (4.3; facts/peers.md 3.1)", columns=columns, rows=tuple(rows))
+    title = "Pair by constant demand (4.3; planner/policies/SOURCES.md 5)"
+    return Table(title=title, columns=columns, rows=tuple(rows))
 
 
 def _most(mean: Mean) -> list[tuple[str, float]]:

@@ -14,9 +14,9 @@ from replay.bench.papers.names import HADIS, JOINT
 from replay.simulation.session import fluid_bound
 
 CATALOG, SLO_S = "diffserve-sdturbo", 5.0
-SLACK = 0.05  # FID that the best other may be ahead by. Source: issue 7
-WANTED = 3  # traces on which it should be ahead beyond chance. Source: issue 7
-BOUND, MOST = 0.04, 0.02  # above the fluid bound, and violations. Source: issue 7
+SLACK = 0.05  # FID that the best other may be ahead by. Ours
+WANTED = 3  # traces on which it should be ahead beyond chance. Ours
+BOUND, MOST = 0.04, 0.02  # above the fluid bound, and violations. Ours
 SCREENED = 1  # seeds that settings are chosen with
 OTHERS = tuple(policy for policy in POLICIES if policy != JOINT)
 

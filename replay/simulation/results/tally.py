@@ -11,7 +11,7 @@ from schemas.messages import Status
 
 FINENESS = 1.002  # a latency is known to this ratio
 _SCALE = 1 / math.log(FINENESS)
-SPAN_MS = 20_000  # over which the mixture of levels is judged as one. Source: facts/peers.md 3.5
+SPAN_MS = 20_000  # over which the mixture of levels is judged as one. As in SOURCES.md 5
 
 NO_PARTS: Mapping[str, int] = {}
 Judges = tuple[str, str, str] | None  # light, heavy, discriminator of the cascade that chose them; None: nobody chose

@@ -25,7 +25,7 @@ from replay.simulation.setup import Look, Setup, Timing
 from replay.simulation.wishes import wishes_of
 from schemas.errors import PochadeError
 
-LATENCY, VIOLATIONS, SHARES = 0.10, 0.03, 0.02  # that may lie between. Source: issue 7
+LATENCY, VIOLATIONS, SHARES = 0.10, 0.03, 0.02  # relative, and of shares, by which live and simulated may differ. Ours
 TIMES = 20  # that a run is simulated
 LEAST_WARM_UP_MS, MOST_WARM_UP_MS = 1000.0, 60_000.0  # from the first plan to the first request
 BEATS_ONCE = 3  # of a group in a session, when reports did not tell yet

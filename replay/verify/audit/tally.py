@@ -35,8 +35,8 @@ class Tally:
     """Takes in records of any topic, in each partition's order.
 
     `committed`: topic and partition -> the offset that its reading role has come to, as asked *before* the records
-    were read. What lies from there on waits: whoever it is about is not lost. A record below it has had its
-    consequences acknowledged (design, section 7), and so they were there to be read.
+    were read. What lies from there on waits: whoever it is about is not lost. A role commits a record
+    only after all that it wrote because of it is acknowledged, so that the consequences of a record below were there.
     """
 
     def __init__(

@@ -47,7 +47,7 @@ def test_the_best_mixture_is_better_than_all_heavy(name: str, heavy: float, fid:
 def test_the_thresholds_of_the_published_allocator_come_out(
     demand_rps: float, heavy_workers: int, threshold: float
 ) -> None:
-    """16 workers, batches (16, 4), as in facts/peers.md 3.1."""
+    """16 workers, batches (16, 4), as in planner/policies/SOURCES.md 5."""
     catalog = shipped("diffserve-sdturbo")
     assert throughput_rps(catalog.level("sd-turbo"), 16) * (16 - heavy_workers) >= demand_rps
     room_rps = heavy_workers * throughput_rps(catalog.level("sd15"), 4)

@@ -23,7 +23,7 @@ def drafted(observation: Observation, catalog: Catalog | None = None, **paramete
 def test_the_published_allocator_s_plans_come_out(
     demand_rps: float, workers: tuple[int, int], batches: tuple[int, int], threshold: float
 ) -> None:
-    """Published: facts/peers.md 3.1, run with its own 201-point f(t); 16 serving workers, SLO 5 s, empty queues.
+    """Published: SOURCES.md 5, run with its own 201-point f(t); 16 serving workers, SLO 5 s, empty queues.
 
     No difference: f(t) here is re-derived from its confidences, and its optimum leaves the light batch open (2, 4, 8
     and 16 do with two workers), of which ours takes the one with the most to spare.
@@ -37,7 +37,7 @@ def test_the_published_allocator_s_plans_come_out(
 
 @pytest.mark.parametrize(("demand_rps", "published"), [(4, 0.265), (16, 0.015), (32, 0.0)])
 def test_the_published_thresholds_of_the_third_cascade_come_out(demand_rps: float, published: float) -> None:
-    """Published: facts/peers.md 3.1, SDXL-Lightning and SDXL, SLO 15 s."""
+    """Published: SOURCES.md 5, SDXL-Lightning and SDXL, SLO 15 s."""
     draft = drafted(seen(16, demand_rps, slo_ms=15_000.0), catalogs.load("diffserve-sdxlltn"))
     assert draft.cascades[0].threshold == pytest.approx(published)
 

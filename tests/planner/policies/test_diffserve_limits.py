@@ -22,7 +22,7 @@ def drafted(observation: Observation, catalog: Catalog | None = None, **paramete
 
 
 def test_where_the_published_allocator_crashed_the_rest_is_shed() -> None:
-    """Its controller dies of an infeasible model from 40/s on (facts/peers.md 0.3); 16 workers paint 36/s."""
+    """Its controller dies of an infeasible model from 40/s on (SOURCES.md 3.3); 16 workers paint 36/s."""
     draft = drafted(seen(16, 50, slo_ms=15_000.0), catalogs.load("diffserve-sdxlltn"))
     assert set(draft.allocation.values()) == {"sdxl-lightning"}
     assert draft.cascades[0].threshold == 0

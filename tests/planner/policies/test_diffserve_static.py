@@ -94,7 +94,7 @@ PUBLISHED = (.05, .36), (.1, .449), (.15, .514), (.2, .582), (.25, .69), (.3, .7
 
 @pytest.mark.parametrize(("demand", "threshold", "light"), [(24, 0.23, 2), (32, 0.115, 2), (40, 0.055, 2)])
 def test_diffserve_s_own_figures_come_out(demand: float, threshold: float, light: int) -> None:
-    """SD-Turbo at batch 16 and SDv1.5 at batch 4 on 16 workers (facts/mission-table.md D11, facts/peers.md 3.1).
+    """SD-Turbo at batch 16 and SDv1.5 at batch 4 on 16 workers (planner/policies/SOURCES.md 5).
 
     Its curve has a point every .005, ours every .05, hence the tolerance.
     """

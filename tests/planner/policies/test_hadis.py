@@ -36,7 +36,7 @@ PUBLISHED_PLANS = [
 def test_the_published_allocator_s_plans_come_out_or_better(
     demand_rps: float, pair: tuple[str, str], published_fid: float, our_fid: float, is_full: bool
 ) -> None:
-    """Published: facts/peers.md 3.1; 16 serving workers, SLO 60 s, empty queues. The pairs are the same.
+    """Published: planner/policies/SOURCES.md 5; 16 serving workers, SLO 60 s, empty queues. The pairs are the same.
 
     Ours is better at 1, 2 and 3/s because light is charged for what reaches it: at 2/s its row sends 60 % straight to
     heavy, which costs the published planner a light worker for nothing. At 4 and 6/s the best row sends none.

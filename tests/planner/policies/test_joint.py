@@ -65,7 +65,7 @@ def test_the_plan_holds_for_any_demand_and_workers(name: str, demand_rps: float,
     ("demand_rps", "fid"), [(0.5, 19.29), (1, 20.16), (2, 21.2), (3, 22.37), (4, 22.93), (6, 23.85)]
 )
 def test_without_queues_it_is_at_least_as_good_as_hadis_is_published(demand_rps: float, fid: float) -> None:
-    """facts/peers.md 3.1. Better where router bypass pays, which that allocator charges for, and by mixing rows."""
+    """Published: SOURCES.md 5. Better where the router's bypass pays, which HD charges for, and by mixing rows."""
     draft = planned("hadis-l40s", demand_rps, FLUID, slo_s=60.0)
     assert fid_of(draft) <= fid + 0.005
 
@@ -81,7 +81,7 @@ def test_without_queues_it_is_as_diffserve_is_published_where_capacity_binds(
 
 
 def test_past_the_best_heavy_share_it_does_not_go_where_diffserve_does() -> None:
-    """At 24/s DiffServe's allocator takes t = .23, the highest; quality is best just below (facts/peers.md 0.9)."""
+    """At 24/s DiffServe's allocator takes t = .23, the highest; quality is best just below (SOURCES.md 4)."""
     draft = planned("diffserve-sdturbo", 8.0, FLUID)
     assert fid_of(draft) == pytest.approx(16.79, abs=0.02)
     assert promised(draft).heavy_share == pytest.approx(0.6, abs=0.02)

@@ -1,8 +1,8 @@
 """Our figures against those of an independent simulation of the published data, and what makes them differ.
 
-Reference: facts/peers.md 3.5, a simulation of 110 lines; azure 4to32, sdturbo, 16 workers, SLO 5 s, planned every 5 s,
-no switch cost, drop at the SLO. Where ours is further off than 2 points, one assumption after the other is changed to
-the reference's until the figure is the reference's; each change is only in here.
+Reference: planner/policies/SOURCES.md 5, a simulation of 110 lines; azure 4to32, sdturbo, 16 workers, SLO 5 s, planned
+every 5 s, no switch cost, drop at the SLO. Where ours is further off than 2 points, one assumption after the
+other is changed to the reference's until the figure is the reference's; each change is only in here.
 """
 
 import functools

@@ -132,7 +132,7 @@ def test_oda_can_be_worse_where_degradation_is_concave() -> None:
         by_oda, exact = float((aligned(h, f) * cost).sum()), least(h, f, cost)
         assert by_oda >= exact - 1e-9
         worse += by_oda > exact + 1e-6
-    assert worse >= 6  # facts/mission-table.md A10 found 41 of 120
+    assert worse >= 6  # 41 of 120 in another trial: planner/policies/SOURCES.md 6.1
 
 
 def test_the_example_that_breaks_the_printed_algorithm_comes_out_whole() -> None:
@@ -182,7 +182,7 @@ OTHER = dict(zip(CLASSES, (0.0, 0.05, 0.1, 0.15, 0.3, 0.4), strict=True))
 
 
 def test_a_thousand_prompts_tell_the_distribution_within_sampling_noise() -> None:
-    """L2 of .04 at most as a rule; ARGUS's .01 is below the noise of a thousand draws (facts/mission-table.md A.7)."""
+    """L2 of .04 at most as a rule; ARGUS's .01 is below the noise of a thousand draws (SOURCES.md 6.3)."""
     errors = [distance(predicted(class_shares(drawn(TRUTH, PROMPTS, seed)), CLASSES), TRUTH) for seed in range(40)]
     assert np.mean(errors) <= 0.03
     assert np.quantile(errors, 0.8) <= 0.04

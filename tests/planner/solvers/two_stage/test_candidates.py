@@ -33,6 +33,6 @@ def test_one_model_or_none_is_left_alone() -> None:
 
 
 def test_the_four_models_of_the_paper_stay() -> None:
-    """SDXL-Lightning, SD3.5-Turbo, -Medium and -Large: run times of HADIS 4.1, FID of facts/peers.md 2.5."""
+    """SDXL-Lightning, SD3.5-Turbo, -Medium and -Large: run times of HADIS 4.1, FID of SOURCES.md 4."""
     pool = [Candidate(str(ms), ms, -fid) for ms, fid in ((500, 29.75), (1300, 25.22), (13000, 20.61), (27000, 19.95))]
     assert pruned(pool) == {}
