@@ -13,7 +13,6 @@ from planner.serving.escalation import Keep
 from planner.serving.placement import Place, TurnedAway, decide
 from schemas.messages import GenerateJob, Plan
 
-REMEMBERED_MS = 60_000  # of ends; every process knows those of the last minute, at any rate of requests
 ANY_MS = sys.float_info.max  # of backlog, as the request was let in before; infinite where nobody serves a level
 
 
@@ -31,50 +30,6 @@ def stranded(variants: Iterable[str], plan: Plan, workers: Iterable[WorkerView])
         return []
     held = {worker.variant for worker in live} | {worker.home for worker in live}
     return sorted(set(variants) - held)
-
-
-class Lying(NamedTuple):
-    """A job as it lies on a topic."""
-
-    offset: int
-    written_ms: int
-    has_result: bool  # of its request
-
-
-class Unfinished(NamedTuple):
-    """What a partition holds that is still to be done: all from `begin` on but `ended`."""
-
-    begin: int
-    ended: frozenset[int] = frozenset()
-    was_looked_up: bool = True  # else all is young, and `begin` is the partition's first offset
-
-    def is_over(self, offset: int) -> bool:
-        """Whether nobody waits for the job at this offset any more."""
-        return offset < self.begin or offset in self.ended
-
-
-def is_forgotten(first: int, young: int, end: int) -> bool:
-    """Whether a partition from which nothing is committed may hold jobs that ended long ago.
-
-    Its group may never have been, or Kafka has dropped its offsets, as it does a week after the last member left.
-    `first`: the offset of the oldest job; `young`: that of the first one written within REMEMBERED_MS; `end`: of none.
-    """
-    return first < min(young, end)
-
-
-def unfinished(jobs: Iterable[Lying], end: int, now_ms: int, kept_ms: float) -> Unfinished:
-    """What is open of a forgotten partition, told by the results, which outlive the jobs.
-
-    `jobs`: by offset; one older than `kept_ms`, the topic's retention, waits only to be deleted: its result may have
-    gone before it. A job that nobody ever took is open, however old it is within that.
-    """
-    begin, ended = end, list[int]()
-    for job in jobs:
-        if job.has_result or job.written_ms < now_ms - kept_ms:
-            ended.append(job.offset)
-        else:
-            begin = min(begin, job.offset)
-    return Unfinished(begin, frozenset(offset for offset in ended if offset > begin))
 
 
 def rerouted(
