@@ -23,9 +23,9 @@ from planner.catalog.parse import Catalog
 from planner.observation.observation import live_workers
 from planner.serving.escalation import Keep
 from planner.serving.outcomes import failed, kept_draft, turned_away
-from planner.serving.placement import Place
-from planner.serving.reroute import rerouted, stranded
-from planner.serving.worker_loads import shortest_ms
+from planner.serving.placement import Ignored, Rejection
+from planner.serving.reroute import POLL_MS, OrphanRouting, StaysInQueue
+from planner.serving.routing import NO_LIMITS, RoutingLogic
 from schemas.messages import GenerateJob, Plan
 from schemas.record import Outgoing
 from schemas.topics import full_name, jobs_topic, worker_group
@@ -43,7 +43,6 @@ log = logging.getLogger(__name__)
 ROLE = "router"
 WAITS = "wait for the model that they name"
 DELIVERY_S = 120
-LOOK_S = 2.0
 POLL_S = 0.2
 SWEEP_S = 15.0  # at a time, so that a variant that gets a worker is left; a dead worker's session may last longer
 MOST = 100  # jobs at once
@@ -63,8 +62,10 @@ class Rerouting:
     Answers jobs by the plan in force, as the router answers requests; one that waits stays where it is.
     """
 
-    def __init__(self, catalog: Catalog, ended: EndedView, dispatcher: Dispatcher, producer: RecordProducer) -> None:
-        self._catalog = catalog
+    def __init__(
+        self, logic: OrphanRouting, ended: EndedView, dispatcher: Dispatcher, producer: RecordProducer
+    ) -> None:
+        self._logic = logic
         self._ended = ended
         self._dispatcher = dispatcher
         self._producer = producer
@@ -90,29 +91,29 @@ class Rerouting:
             return Answer("failed", tuple(refused(record, outcome, error, now_ms())))
 
     async def _answer(self, taken: Taken, job: GenerateJob, plan: Plan) -> Answer:
-        classified, headers = job.classified, taken.record.headers
-        if taken.has_ended or classified.request.request_id in self._ended:
+        classified, headers, at_ms = job.classified, taken.record.headers, now_ms()
+        loads = self._dispatcher.loads(at_ms)
+        has_ended = taken.has_ended or classified.request.request_id in self._ended
+        decision = self._logic.reroute(
+            classified, job.variant, plan, loads, at_ms, has_ended=has_ended, has_draft=bool(job.path)
+        )
+        if isinstance(decision, Ignored):
             metrics.DEAD_WORK.labels(ROLE).inc()
             return Answer("had ended")
-        seen = self._dispatcher.look()
-        waits_ms = {level: shortest_ms(loads) for level, loads in seen.items()}
-        fate = rerouted(plan, job, self._catalog, waits_ms, now_ms())
-        if fate is None:
+        if isinstance(decision, StaysInQueue):
             return Answer(WAITS)
         metrics.FALLBACKS.labels(ROLE, "stranded").inc()
-        if isinstance(fate, Keep):
-            outcome = kept_draft(job, reason=fate.reason, by=ROLE, now_ms=now_ms())
-            return Answer("kept their draft", (outcome_record(outcome, headers, now_ms()),))
-        if not isinstance(fate, Place):
-            outcome = turned_away(fate, classified, by=ROLE, policy=plan.policy, now_ms=now_ms())
-            return Answer(outcome.status.lower(), (outcome_record(outcome, headers, now_ms()),))
-        placed = await self._dispatcher.place(
-            plan, classified, fate.level, probability=fate.probability, cause=headers, seen=seen,
-            attempt=max(taken.attempt, job.attempt),
-        )  # fmt: skip
-        detail = {"from": job.level, "to": fate.level, "reason": f"nobody serves {job.variant} any more"}
+        if isinstance(decision, Keep):
+            outcome = kept_draft(job, reason=decision.reason, by=ROLE, now_ms=at_ms)
+            return Answer("kept their draft", (outcome_record(outcome, headers, at_ms),))
+        if isinstance(decision, Rejection):
+            outcome = turned_away(decision, classified, by=ROLE, policy=plan.policy, now_ms=at_ms)
+            return Answer(outcome.status.lower(), (outcome_record(outcome, headers, at_ms),))
+        attempt = max(taken.attempt, job.attempt)
+        sent = await self._dispatcher.send(plan, classified, decision, cause=headers, attempt=attempt, loads=loads)
+        detail = {"from": job.level, "to": decision.level, "reason": f"nobody serves {job.variant} any more"}
         note = event_record(classified.request.request_id, "rerouted", ROLE, now_ms(), **detail)
-        return Answer(f"to {fate.level}", (placed, note))
+        return Answer(f"to {decision.level}", (sent, note))
 
 
 class Source(Protocol):
@@ -137,6 +138,7 @@ class Sweeper:
     def __init__(
         self,
         catalog: Catalog,
+        logic: OrphanRouting,
         plans: PlanView,
         fleet: FleetView,
         silent_ms: int,
@@ -148,6 +150,7 @@ class Sweeper:
         """`waiting` tells by partition what the group of a variant has not committed; `refresh` commits the rest again,
         as Kafka drops the offsets of a group that has no member for a week."""
         self._catalog = catalog
+        self._logic = logic
         self._plans = plans
         self._fleet = fleet
         self._silent_ms = silent_ms
@@ -161,7 +164,7 @@ class Sweeper:
 
     def run(self, stopping: threading.Event) -> None:
         """Look once in a while. Raises KafkaException where the broker does not answer; it may be run again."""
-        while not stopping.wait(LOOK_S):
+        while not stopping.wait(POLL_MS / 1000):
             self.look(stopping)
             if time.monotonic() - self._refreshed_s > REFRESH_S:
                 self.refresh()
@@ -180,11 +183,7 @@ class Sweeper:
                 self._sweep(variant, stopping)
 
     def _stranded(self) -> list[str]:
-        plan = self._plans.plan
-        if plan is None:
-            return []
-        live = live_workers(self._fleet.heartbeats, now_ms(), self._silent_ms, plan.allocation)
-        return stranded(self._catalog.variants, plan, live)
+        return self._logic.orphaned(self._plans.plan, self._fleet.heartbeats, now_ms())
 
     def _holds(self, variant: str) -> bool:
         seen = self._seen[variant]
@@ -238,10 +237,12 @@ def sweeper_of(
     def waiting(variant: str) -> Mapping[int, Unread]:
         return unread(settings, *place(variant))
 
-    rerouting = Rerouting(catalog, ended, Dispatcher(catalog, fleet, ROLE), producer)
     silent_ms = settings.planner.worker_silent_ms
+    logic = OrphanRouting(catalog, RoutingLogic(catalog, NO_LIMITS), silent_ms)
+    rerouting = Rerouting(logic, ended, Dispatcher(catalog, fleet, ROLE), producer)
     return Sweeper(
         catalog,
+        logic,
         plans,
         fleet,
         silent_ms,

@@ -180,13 +180,16 @@ def _logics(role: str, settings: Settings, catalog: Catalog, views: Views, proce
     from agents.router.dispatcher import Dispatcher
 
     if role == "router":
-        from agents.router.role import Router, Tenants
+        from agents.router.role import Router
+        from agents.router.tenants import Tenants
         from planner.serving.quotas import Quota
+        from planner.serving.routing import RoutingLogic, backlog_limits
 
         tenants = Tenants({name: Quota(**limits.model_dump()) for name, limits in settings.tenants.items()})
         views.ended.on_end = tenants.ended
         dispatcher = Dispatcher(catalog, views.fleet, role)
-        return [Router(catalog, views.plans, views.ended, dispatcher, tenants, settings.admission)]
+        limits = backlog_limits(settings.admission.max_backlog_s, settings.admission.interactive_headroom)
+        return [Router(RoutingLogic(catalog, limits, tenants, views.ended), views.plans, dispatcher)]
     from agents.discriminator.role import Discriminator
     from agents.discriminator.scorers import open_scorers
 

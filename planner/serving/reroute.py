@@ -1,19 +1,19 @@
 """Jobs left on the topic of a variant that has lost its last worker: whose they are, and where they go instead."""
 
 import math
-import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from planner.catalog.parse import Catalog
 from planner.control.allocation import SERVING
-from planner.observation.observation import WorkerView
+from planner.observation.observation import Seen, WorkerView, live_workers
 from planner.serving.escalation import Keep
-from planner.serving.placement import Place, TurnedAway, decide
-from schemas.messages import GenerateJob, Plan
+from planner.serving.placement import ENDED, Ignored, Placement, Rejection
+from planner.serving.requests import ClassifiedValues
+from planner.serving.routing import Loads, RoutingLogic
+from schemas.messages import Plan
 
-ANY_MS = sys.float_info.max  # of backlog, as the request was let in before; infinite where nobody serves a level
+POLL_MS: Final = 2000.0  # between two searches for orphaned jobs
 
 
 def stranded(variants: Iterable[str], plan: Plan, workers: Iterable[WorkerView]) -> list[str]:
@@ -32,18 +32,58 @@ def stranded(variants: Iterable[str], plan: Plan, workers: Iterable[WorkerView])
     return sorted(set(variants) - held)
 
 
-def rerouted(
-    plan: Plan, job: GenerateJob, catalog: Catalog, wait_ms: Mapping[str, float], now_ms: int
-) -> Place | TurnedAway | Keep | None:
-    """What becomes of a job of a stranded variant; None: it waits where it is, for it names the model that it wants.
+class StaysInQueue(NamedTuple):
+    """The job stays where it lies."""
 
-    One that was to replace a draft leaves it as the answer, as where the next level has no time. Any other is decided
-    on anew by the plan in force, but is not shed and no backlog is too long, for it was let in before. `wait_ms` as in
-    `planner.serving.placement.decide`. Source: design, section 7 ("what an ownerless variant still holds is
-    re-routed").
+    why: str
+
+
+WAITS_FOR_MODEL = StaysInQueue("waits for the model that it names")
+
+
+class OrphanRouting:
+    """Decides on orphaned jobs: those on the topic of a variant that has lost its last worker.
+
+    The live rerouter (`agents/router/reroute.py`) and the simulator's call it every POLL_MS.
     """
-    if job.path:
-        return Keep(None, f"nobody serves {job.variant} any more; the draft was kept")
-    fate = decide(replace(plan, admission=None), job.classified, catalog, wait_ms, now_ms, ANY_MS)
-    waits = isinstance(fate, Place) and math.isinf(wait_ms[fate.level])
-    return None if waits else fate
+
+    def __init__(self, catalog: Catalog, routing: RoutingLogic, silent_ms: int) -> None:
+        """`silent_ms`: a worker without a heartbeat for longer is gone."""
+        self._catalog = catalog
+        self._routing = routing
+        self._silent_ms = silent_ms
+
+    def orphaned(self, plan: Plan | None, heartbeats: Mapping[str, Seen], now_ms: int) -> list[str]:
+        """The variants whose jobs go elsewhere now; `heartbeats`: the last one of each worker."""
+        if plan is None:
+            return []
+        return stranded(
+            self._catalog.variants, plan, live_workers(heartbeats, now_ms, self._silent_ms, plan.allocation)
+        )
+
+    def reroute(
+        self,
+        classified: ClassifiedValues,
+        variant: str,
+        plan: Plan,
+        loads: Loads,
+        now_ms: float,
+        *,
+        has_ended: bool,
+        has_draft: bool,
+    ) -> Placement | Rejection | Keep | Ignored | StaysInQueue:
+        """What becomes of an orphaned job of `variant`.
+
+        A job that was to replace a draft leaves the draft as the answer, as where the next level has no time. Any other
+        is decided on anew by the plan in force. It was admitted before, so it is not shed and no backlog is too long.
+        It stays in its queue where nobody serves the level that it would go to: it names its model, or no level has a
+        worker.
+        """
+        if has_ended:
+            return ENDED
+        if has_draft:
+            return Keep(None, f"nobody serves {variant} any more; the draft was kept")
+        decision = self._routing.place_again(classified, plan, loads, now_ms)
+        if isinstance(decision, Placement) and math.isinf(loads.wait_ms(decision.variant)):
+            return WAITS_FOR_MODEL
+        return decision

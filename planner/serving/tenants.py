@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from planner.catalog.options import TIERS
-from planner.serving.placement import OVERLOADED, QUOTA, TurnedAway
+from planner.serving.placement import OVERLOADED, QUOTA, Rejection
 from planner.serving.quotas import OTHERS, Bucket, Quota, named, others_weight, take_tokens
 from schemas.messages import Admission, Status
 
@@ -63,7 +63,7 @@ class Rights:
         self._works: dict[str, _Opened] = {}  # by request
         self._asking: dict[str, Asking] = {}  # by tier
 
-    def refuse(self, work: Work, allowed_ms: float, now_ms: int) -> TurnedAway | None:
+    def refuse(self, work: Work, allowed_ms: float, now_ms: int) -> Rejection | None:
         """Why the tenant may not have this now, or None: then its tokens are taken and its work is open.
 
         A request that is open already changes nothing. `allowed_ms`: the backlog that may wait in all, as in
@@ -75,14 +75,14 @@ class Rights:
         party = self._party(work.tenant)
         if self._open.exceeds_share(party, work.ms, allowed_ms):
             told = f"{_who(work.tenant, party)} its share of a crowded backlog: {self._open.of(party) / 1000:.1f} s"
-            return TurnedAway(Status.REJECTED, OVERLOADED, told, round(work.ms) + 1)
+            return Rejection(Status.REJECTED, OVERLOADED, told, round(work.ms) + 1)
         payer = work.tenant if work.tenant in self._named else OTHERS
         quota = self._quotas.get(payer, UNLIMITED)
         bucket, retry_after_ms = take_tokens(self._buckets.get(payer), quota, work.pictures, now_ms)
         if retry_after_ms is not None:
             whose = f"tenant {work.tenant!r}" if payer != OTHERS else "all tenants that are not configured together"
             told = f"{whose} may have {quota.rate_rps:g} pictures a second, {quota.burst:g} at once"
-            return TurnedAway(Status.REJECTED, QUOTA, told, retry_after_ms)
+            return Rejection(Status.REJECTED, QUOTA, told, retry_after_ms)
         if quota.rate_rps > 0:
             self._buckets[payer] = bucket
         self._works[work.request_id] = _Opened(party, work.ms, now_ms)

@@ -10,12 +10,13 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from planner.control.allocation import SERVING
 from planner.observation.observation import GONE
-from planner.serving.dispatch import KINDS, choose, pick
+from planner.serving.dispatch import KINDS, pick
 from planner.serving.worker import ahead_ms
 from planner.serving.worker_loads import UNACKNOWLEDGED_MS, LoadView, Sent, shortest_ms
 from schemas.messages import Heartbeat
 from tests.agents.stubs import SILENT_MS
 from tests.builders import NOW_MS, a_heartbeat, owned
+from tests.planner.serving.workers import choose
 from tests.stateful.depth import depth
 
 VARIANTS = ("light", "heavy")

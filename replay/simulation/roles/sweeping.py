@@ -1,48 +1,66 @@
-"""What waits for a variant without workers goes to those who serve, as `agents/router/reroute.py` sees to."""
+"""What waits for a variant without workers goes to those who serve: `OrphanRouting` decides which jobs, and where."""
 
-from planner.observation.observation import live_workers
+from planner.serving.escalation import Keep
 from planner.serving.outcomes import is_overdue
-from planner.serving.reroute import stranded
+from planner.serving.placement import Placement, Rejection
+from planner.serving.reroute import POLL_MS, OrphanRouting
 from replay.simulation.agenda import Agenda
 from replay.simulation.job import Job
 from replay.simulation.results.tally import Tally
 from replay.simulation.roles.board import Board
+from replay.simulation.roles.fleet import Fleet
 from replay.simulation.roles.pulse import Pulse
-from replay.simulation.roles.router import Router
+from replay.simulation.roles.sender import FleetLoads, Sender
 from replay.simulation.setup import Timing
+from replay.simulation.times import Begun, CallTimes
 from schemas.messages import Status
 
-LOOK_MS = 2000.0  # between two looks. Source: agents/router/reroute.py
 
-
-class Sweeper:
-    """Looks from its making on. A sweep takes no time."""
+class Sweeper(Sender):
+    """Looks from its making on, in the router's process. A sweep takes no time."""
 
     def __init__(
-        self, agenda: Agenda, board: Board, pulse: Pulse, timing: Timing, router: Router, tally: Tally
-    ) -> None:
-        self._agenda, self._board, self._pulse, self._timing = agenda, board, pulse, timing
-        self._router, self._tally = router, tally
-        agenda.at(agenda.now_ms + LOOK_MS, Sweeper._look, self)
+        self, agenda: Agenda, board: Board, fleet: Fleet, pulse: Pulse, timing: Timing, times: CallTimes, tally: Tally,
+        logic: OrphanRouting, loads: FleetLoads,
+    ) -> None:  # fmt: skip
+        super().__init__(agenda, board, fleet, pulse, timing, times, loads)
+        self._pulse, self._grace_ms, self._tally = pulse, timing.grace_ms, tally
+        self._logic, self._begun = logic, Begun()
+        agenda.at(agenda.now_ms + POLL_MS, Sweeper._look, self)
 
     def _look(self) -> None:
-        now_ms, plan = self._agenda.now_ms, self._board.before
-        self._agenda.at(now_ms + LOOK_MS, Sweeper._look, self)
-        held = [name for name, group in self._pulse.groups.items() if not group.members and group.waiting()]
-        if held and plan is not None:
-            seen = self._pulse.heartbeats()
-            live = live_workers(seen, int(now_ms), int(self._timing.silent_ms), plan.allocation)
-            for variant in stranded(held, plan, live):
+        now_ms = self._agenda.now_ms
+        self._agenda.at(now_ms + POLL_MS, Sweeper._look, self)
+        left = {name for name, group in self._pulse.groups.items() if not group.members and group.waiting()}
+        if not left:
+            return
+        for variant in self._logic.orphaned(self._board.before, self._pulse.heartbeats(), int(now_ms)):
+            if variant in left:
                 group = self._pulse.groups[variant]
                 group.leave_behind([job for job in group.take_orphans() if not self._answered(job)])
 
     def _answered(self, job: Job) -> bool:
         """Whether it lies there no more: it has ended, or goes elsewhere."""
         now_ms = self._agenda.now_ms
-        if is_overdue(job.deadline_ms, now_ms, self._timing.grace_ms):
-            self._tally.ended(Status.EXPIRED, job)
-        elif job.draft is not None:
-            self._tally.completed(job, *job.draft, self._board.judges(job.draft[0]), now_ms)
-        else:
-            return self._router.reroute(job)
+        has_ended = is_overdue(job.deadline_ms, now_ms, self._grace_ms)  # by the ledger
+        decision = self._logic.reroute(
+            job, job.variant, self._board.plan, self._loads, now_ms, has_ended=has_ended,
+            has_draft=job.draft is not None,
+        )  # fmt: skip
+        match decision:
+            case Placement():
+                job.placed(decision, self._begun[decision.level][1])
+                self.take(job)
+            case Rejection():
+                self._tally.ended(decision.status, job)
+            case Keep():
+                assert job.draft is not None
+                self._tally.completed(job, *job.draft, self._board.judges(job.draft[0]), now_ms)
+            case _ if has_ended:
+                self._tally.ended(Status.EXPIRED, job)
+            case _:
+                return False
         return True
+
+    def _serve(self, job: Job) -> bool:
+        return self._place(job)

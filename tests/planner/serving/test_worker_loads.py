@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.serving.dispatch import KINDS, choose, pick
+from planner.serving.dispatch import KINDS, pick
 from planner.serving.worker_loads import FORGET_MS, MOST_SENDS, UNACKNOWLEDGED_MS, Load, LoadView, shortest_ms
 from tests.builders import NOW_MS, a_heartbeat, owned
+from tests.planner.serving.workers import choose
 
 SILENT_MS = 3000
 STATES = st.sampled_from(["ready", "painting", "draining", "loading", "stopped"])
