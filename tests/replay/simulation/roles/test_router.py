@@ -1,0 +1,56 @@
+"""The simulator's router decides as the live one does, on the very same logic."""
+
+import random
+from collections import Counter
+
+from planner.serving.placement import QUOTA, UNHONOURED, Placement, Rejection
+from planner.serving.quotas import Quota
+from planner.serving.routing import NO_LIMITS
+from schemas.messages import PaintOptions
+from tests.builders import a_catalog, a_classified, a_plan, a_request
+from tests.replay.simulation.roles.routers import Carried, Live, Observed, Simulated, Situation, random_situation
+
+SITUATIONS = 1000
+
+
+def test_both_routers_decide_alike_in_any_situation() -> None:
+    met = Counter[str]()
+    for seed in range(SITUATIONS):
+        situation = random_situation(random.Random(seed))
+        live, simulated = Live(situation), Simulated(situation)
+        for nth, classified in enumerate(situation.requests):
+            where = f"request {nth} of situation {seed}"
+            done, shown = live.serve(classified), simulated.serve(classified)
+            assert simulated.logic.decision == live.logic.decision, where
+            if done.level and done.partition is None:  # nobody serves the level: the record's key decides
+                done = done._replace(partition=shown.partition)
+            assert shown == done, where
+            met[_kind(live.logic.decision)] += 1
+    assert met.keys() == {
+        "placed", "placed on cheaper-level", "placed on dearer-level", "Ignored", "deadline", "overloaded", "quota",
+        "shed", "unhonoured",
+    }  # fmt: skip
+    assert min(met.values()) >= 10
+
+
+def _kind(decision: object) -> str:
+    if isinstance(decision, Placement):
+        return f"placed on {decision.fallback}" if decision.fallback else "placed"
+    return decision.code if isinstance(decision, Rejection) else type(decision).__name__
+
+
+class QuotaBeforeOptions(Observed):
+    """The last two checks, exchanged."""
+
+    _unhonoured, _beyond_rights = Observed._beyond_rights, Observed._unhonoured
+
+
+def test_checks_that_are_exchanged_in_the_logic_change_both_routers() -> None:
+    situation = Situation(a_catalog(), a_plan(), NO_LIMITS, quotas={"acme": Quota(rate_rps=0.001, burst=1)})
+    first = a_classified(a_request(request_id="r-1", tenant="acme"))
+    strict = PaintOptions(steps=50, strict=True)
+    second = a_classified(a_request(request_id="r-2", tenant="acme", options=strict))
+    for kind, code in ((Observed, UNHONOURED), (QuotaBeforeOptions, QUOTA)):
+        for router in (Live(situation, kind), Simulated(situation, kind)):
+            assert router.serve(first).level == "light"
+            assert router.serve(second) == Carried(status="REJECTED", code=code)
