@@ -1,7 +1,7 @@
-"""The router's other hand: what lies on the topic of a variant that has lost its last worker goes to those who serve.
+"""Reroutes orphaned jobs, those on the topic of a variant that has lost its last worker, to workers that serve.
 
-Such a topic has no reader. While the plan in force gives the variant nobody, this joins its consumer group, has each
-job decided on anew, and commits when the answers are acknowledged; nothing is painted here. If this process dies in
+Such a topic has no reader. While the plan in force gives the variant no worker, the rerouter joins its consumer group,
+has `OrphanRouting` decide on each job anew, and commits when the answers are acknowledged. If this process dies in
 between, a job is taken again: the ledger lets one outcome through.
 """
 
@@ -44,8 +44,8 @@ ROLE = "router"
 WAITS = "wait for the model that they name"
 DELIVERY_S = 120
 POLL_S = 0.2
-SWEEP_S = 15.0  # at a time, so that a variant that gets a worker is left; a dead worker's session may last longer
-MOST = 100  # jobs at once
+MAX_TURN_S = 15.0  # with one variant, so that others get their turn; a dead worker's session may last longer
+MAX_JOBS = 100  # taken at once
 REFRESH_S = 3600.0  # far below the week, or less by their brokers' offsets.retention.minutes, that offsets are kept
 
 
@@ -86,7 +86,7 @@ class Rerouting:
         try:
             return await self._answer(taken, decode(record.value, GenerateJob), plan)
         except Exception as error:  # one job that cannot be answered must not keep those behind it
-            log.exception("a stranded job cannot be re-routed")
+            log.exception("an orphaned job cannot be rerouted")
             outcome = failed(request_id_of(record), reason=str(error), by=ROLE, now_ms=now_ms())
             return Answer("failed", tuple(refused(record, outcome, error, now_ms())))
 
@@ -132,8 +132,8 @@ class Source(Protocol):
         ...
 
 
-class Sweeper:
-    """Looks for stranded jobs. `run` blocks until `stopping` is set."""
+class Rerouter:
+    """Searches for orphaned jobs. `run` blocks until `stopping` is set."""
 
     def __init__(
         self,
@@ -163,9 +163,9 @@ class Sweeper:
         self._seen: defaultdict[str, dict[int, int]] = defaultdict(dict)
 
     def run(self, stopping: threading.Event) -> None:
-        """Look once in a while. Raises KafkaException where the broker does not answer; it may be run again."""
+        """Search every POLL_MS. Raises KafkaException where the broker does not answer; it may be run again."""
         while not stopping.wait(POLL_MS / 1000):
-            self.look(stopping)
+            self.search(stopping)
             if time.monotonic() - self._refreshed_s > REFRESH_S:
                 self.refresh()
 
@@ -176,24 +176,24 @@ class Sweeper:
             self._refresh(variant)
         self._refreshed_s = time.monotonic()
 
-    def look(self, stopping: threading.Event) -> None:
-        """Sweep the variants that are stranded and hold jobs."""
-        for variant in self._stranded():
+    def search(self, stopping: threading.Event) -> None:
+        """Reroute the jobs of variants that are orphaned and hold any."""
+        for variant in self._orphaned():
             if self._holds(variant):
-                self._sweep(variant, stopping)
+                self._reroute(variant, stopping)
 
-    def _stranded(self) -> list[str]:
+    def _orphaned(self) -> list[str]:
         return self._logic.orphaned(self._plans.plan, self._fleet.heartbeats, now_ms())
 
     def _holds(self, variant: str) -> bool:
         seen = self._seen[variant]
         return any(span.end > max(span.start, seen.get(p, 0)) for p, span in self._waiting(variant).items())
 
-    def _sweep(self, variant: str, stopping: threading.Event) -> None:
-        source, told, left, until_s = self._open(variant), Counter[str](), set[int](), time.monotonic() + SWEEP_S
+    def _reroute(self, variant: str, stopping: threading.Event) -> None:
+        source, told, left, until_s = self._open(variant), Counter[str](), set[int](), time.monotonic() + MAX_TURN_S
         try:
-            while not stopping.is_set() and variant in self._stranded() and time.monotonic() < until_s:
-                plan, window = self._plans.plan, source.take(MOST, POLL_S)
+            while not stopping.is_set() and variant in self._orphaned() and time.monotonic() < until_s:
+                plan, window = self._plans.plan, source.take(MAX_JOBS, POLL_S)
                 if plan is not None and window:
                     told.update(self._serve(variant, source, window, plan, left))
                 elif not self._holds(variant):
@@ -225,9 +225,9 @@ class Sweeper:
         return told
 
 
-def sweeper_of(
+def rerouter_of(
     settings: Settings, catalog: Catalog, producer: RecordProducer, plans: PlanView, ended: EndedView, fleet: FleetView
-) -> Sweeper:
+) -> Rerouter:
     """The one of a router's process."""
     prefix = settings.kafka.prefix
 
@@ -240,7 +240,7 @@ def sweeper_of(
     silent_ms = settings.planner.worker_silent_ms
     logic = OrphanRouting(catalog, RoutingLogic(catalog, NO_LIMITS), silent_ms)
     rerouting = Rerouting(logic, ended, Dispatcher(catalog, fleet, ROLE), producer)
-    return Sweeper(
+    return Rerouter(
         catalog,
         logic,
         plans,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from agents.router.reroute import sweeper_of
+from agents.router.reroute import rerouter_of
 from agents.runtime.process import Run, not_alive
 from agents.runtime.views import EndedView, FleetView, PlanView
 from agents.worker.resuming import settle
@@ -137,8 +137,8 @@ def assemble(settings: Settings, roles: frozenset[str]) -> Iterator[Process]:
         probes: dict[str, tuple[Probe, Probe]] = {}
         for role in sorted(roles):
             if role == "router":
-                sweeper = sweeper_of(settings, catalog, producer, views.plans, views.ended, views.fleet)
-                process.threaded[SWEEPER] = sweeper.run
+                rerouter = rerouter_of(settings, catalog, producer, views.plans, views.ended, views.fleet)
+                process.threaded[SWEEPER] = rerouter.run
                 probes[SWEEPER] = (lambda: "", partial(not_alive, SWEEPER))
             if role in STREAM_ROLES:
                 from streams.faust.host import AgentHost

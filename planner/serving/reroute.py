@@ -1,4 +1,4 @@
-"""Jobs left on the topic of a variant that has lost its last worker: whose they are, and where they go instead."""
+"""Orphaned jobs: those on the topic of a variant that has lost its last worker, and where they go instead."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -16,12 +16,12 @@ from schemas.messages import Plan
 POLL_MS: Final = 2000.0  # between two searches for orphaned jobs
 
 
-def stranded(variants: Iterable[str], plan: Plan, workers: Iterable[WorkerView]) -> list[str]:
+def orphaned_variants(variants: Iterable[str], plan: Plan, workers: Iterable[WorkerView]) -> list[str]:
     """The variants that no live worker serves or is on its way to, by name.
 
-    `workers`: the live ones with what `plan`, the one in force, allocates to them. None is stranded while the plan
-    counts on somebody who is gone, for the next one may give the variant another worker; nor while nobody serves
-    anything, for there is nowhere to go.
+    `workers`: the live ones with what `plan`, the one in force, allocates to them. There is none while the plan counts
+    on a worker that is gone, for the next plan may give the variant another one; nor while no worker serves anything,
+    for there is nowhere to go.
     """
     live = list(workers)
     if plan.allocation.keys() - {worker.worker_id for worker in live}:
@@ -57,7 +57,7 @@ class OrphanRouting:
         """The variants whose jobs go elsewhere now; `heartbeats`: the last one of each worker."""
         if plan is None:
             return []
-        return stranded(
+        return orphaned_variants(
             self._catalog.variants, plan, live_workers(heartbeats, now_ms, self._silent_ms, plan.allocation)
         )
 

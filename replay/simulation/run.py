@@ -21,12 +21,12 @@ from replay.simulation.roles.judge import Judge
 from replay.simulation.roles.lane import BatchLane
 from replay.simulation.roles.planning import PlannerLoop
 from replay.simulation.roles.pulse import Pulse
+from replay.simulation.roles.rerouting import Rerouter
 from replay.simulation.roles.router import Router
 from replay.simulation.roles.sender import FleetLoads
 from replay.simulation.roles.senses import Senses
 from replay.simulation.roles.serving import Serving
 from replay.simulation.roles.stores import ObjectStore
-from replay.simulation.roles.sweeping import Sweeper
 from replay.simulation.setup import Outage, Setup
 from replay.simulation.times import CallTimes
 from replay.simulation.wishes import BATCH, Wishes, tally_of
@@ -104,7 +104,7 @@ class Simulation:
         is_batch = wishes.is_batch() if wishes else None
         self._senses = Senses(agenda, setup, pulse.groups, self.tally, arrivals_ms, is_batch)
         orphans = OrphanRouting(catalog, routing, int(timing.silent_ms))
-        Sweeper(agenda, board, self._fleet, pulse, timing, times, self.tally, orphans, loads)
+        Rerouter(agenda, board, self._fleet, pulse, timing, times, self.tally, orphans, loads)
         if rights is not None:
             self._router.on_over_quota = self._senses.on_over_quota
             self.tally.on_end.append(lambda job: routing.abandon(job.request_id))

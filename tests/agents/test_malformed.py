@@ -146,7 +146,7 @@ def test_the_worker(fed: list[Fed], most: int) -> None:
 
 @fuzz(25)
 @given(feed(a_named_job, spoilt(EXAMPLES[GenerateJob]), EXAMPLES[GenerateJob]))
-def test_the_sweeper(fed: list[Fed]) -> None:
+def test_the_rerouter(fed: list[Fed]) -> None:
     producer = MemoryRecordProducer()
     logic = OrphanRouting(CATALOG, RoutingLogic(CATALOG, NO_LIMITS), 3000)
     rerouting = Rerouting(logic, set(), Dispatcher(CATALOG, a_fleet(), "router"), producer)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agents.router.dispatcher import Dispatcher
-from agents.router.reroute import WAITS, Rerouting, Sweeper
+from agents.router.reroute import WAITS, Rerouter, Rerouting
 from agents.worker.jobs import Taken
 from planner.serving.outcomes import step_of
 from planner.serving.reroute import OrphanRouting
@@ -170,13 +170,13 @@ class Scene:
         catalog = a_catalog()
         logic = a_logic()
         rerouting = Rerouting(logic, set(), Dispatcher(catalog, self.fleet, "router"), self.producer)  # type: ignore[arg-type]
-        self.sweeper = Sweeper(
+        self.rerouter = Rerouter(
             catalog, logic, self.plans, self.fleet, SILENT_MS, rerouting, self.topic.open, self.topic.unread  # type: ignore[arg-type]
         )  # fmt: skip
 
     def look(self) -> list[str]:
         """The requests that were sent to light by now."""
-        self.sweeper.look(threading.Event())
+        self.rerouter.search(threading.Event())
         jobs = [read(record, GenerateJob) for record in self.producer.topics.get(LIGHT, [])]
         return [job.classified.request.request_id for job in jobs]
 
@@ -234,6 +234,6 @@ def test_it_leaves_at_once_when_the_variant_gets_a_worker(scene: Scene) -> None:
 
 def test_the_offsets_of_variants_that_nobody_serves_are_kept(scene: Scene) -> None:
     kept: list[str] = []
-    scene.sweeper._refresh = kept.append
-    scene.sweeper.refresh()
+    scene.rerouter._refresh = kept.append
+    scene.rerouter.refresh()
     assert kept == ["heavy"]

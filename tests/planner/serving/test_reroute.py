@@ -8,7 +8,7 @@ import pytest
 from planner.observation.observation import Seen
 from planner.serving.escalation import Keep
 from planner.serving.placement import CHEAPER, ENDED, Ignored, Placement, Rejection
-from planner.serving.reroute import WAITS_FOR_MODEL, OrphanRouting, StaysInQueue, stranded
+from planner.serving.reroute import WAITS_FOR_MODEL, OrphanRouting, StaysInQueue, orphaned_variants
 from planner.serving.routing import NO_LIMITS, RoutingLogic
 from schemas.messages import Admission, PaintOptions, Plan, Route, Status
 from tests.builders import NOW_MS, a_catalog, a_classified, a_heartbeat, a_plan, a_request, a_worker
@@ -22,9 +22,9 @@ def all_light(**changes: Any) -> Plan:
     return a_plan(**({"allocation": {"w-1": "light"}, "cascades": ()} | changes))
 
 
-def test_a_variant_is_stranded_when_the_plan_has_nobody_for_it_and_nobody_serves_it() -> None:
-    assert stranded(VARIANTS, all_light(), [a_worker("w-1", "light")]) == ["heavy"]
-    assert stranded(VARIANTS, a_plan(), [a_worker("w-1", "light"), a_worker("w-2", "heavy")]) == []
+def test_a_variant_is_orphaned_when_the_plan_has_nobody_for_it_and_nobody_serves_it() -> None:
+    assert orphaned_variants(VARIANTS, all_light(), [a_worker("w-1", "light")]) == ["heavy"]
+    assert orphaned_variants(VARIANTS, a_plan(), [a_worker("w-1", "light"), a_worker("w-2", "heavy")]) == []
 
 
 @pytest.mark.parametrize(
@@ -42,8 +42,8 @@ def test_a_variant_is_stranded_when_the_plan_has_nobody_for_it_and_nobody_serves
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_none_is_stranded_as_long_as_somebody_may_come(why: str, plan: Plan, workers: list[Any]) -> None:
-    assert stranded(VARIANTS, plan, workers) == [], why
+def test_none_is_orphaned_as_long_as_somebody_may_come(why: str, plan: Plan, workers: list[Any]) -> None:
+    assert orphaned_variants(VARIANTS, plan, workers) == [], why
 
 
 Answer = Placement | Rejection | Keep | Ignored | StaysInQueue

@@ -1,4 +1,4 @@
-"""What waits for a variant without workers goes to those who serve: `OrphanRouting` decides which jobs, and where."""
+"""Orphaned jobs, those of a variant without workers, go to workers that serve. `OrphanRouting` decides on them."""
 
 from planner.serving.escalation import Keep
 from planner.serving.outcomes import is_overdue
@@ -16,8 +16,8 @@ from replay.simulation.times import Begun, CallTimes
 from schemas.messages import Status
 
 
-class Sweeper(Sender):
-    """Looks from its making on, in the router's process. A sweep takes no time."""
+class Rerouter(Sender):
+    """Searches for orphaned jobs every POLL_MS, in the process of the router. A search takes no time."""
 
     def __init__(
         self, agenda: Agenda, board: Board, fleet: Fleet, pulse: Pulse, timing: Timing, times: CallTimes, tally: Tally,
@@ -26,21 +26,21 @@ class Sweeper(Sender):
         super().__init__(agenda, board, fleet, pulse, timing, times, loads)
         self._pulse, self._grace_ms, self._tally = pulse, timing.grace_ms, tally
         self._logic, self._begun = logic, Begun()
-        agenda.at(agenda.now_ms + POLL_MS, Sweeper._look, self)
+        agenda.at(agenda.now_ms + POLL_MS, Rerouter._search, self)
 
-    def _look(self) -> None:
+    def _search(self) -> None:
         now_ms = self._agenda.now_ms
-        self._agenda.at(now_ms + POLL_MS, Sweeper._look, self)
+        self._agenda.at(now_ms + POLL_MS, Rerouter._search, self)
         left = {name for name, group in self._pulse.groups.items() if not group.members and group.waiting()}
         if not left:
             return
         for variant in self._logic.orphaned(self._board.before, self._pulse.heartbeats(), int(now_ms)):
             if variant in left:
                 group = self._pulse.groups[variant]
-                group.leave_behind([job for job in group.take_orphans() if not self._answered(job)])
+                group.leave_behind([job for job in group.take_orphans() if not self._rerouted(job)])
 
-    def _answered(self, job: Job) -> bool:
-        """Whether it lies there no more: it has ended, or goes elsewhere."""
+    def _rerouted(self, job: Job) -> bool:
+        """Whether the job has left its queue: it has ended, or goes elsewhere."""
         now_ms = self._agenda.now_ms
         has_ended = is_overdue(job.deadline_ms, now_ms, self._grace_ms)  # by the ledger
         decision = self._logic.reroute(
