@@ -5,7 +5,7 @@ from abc import abstractmethod
 from collections import deque
 
 from planner.serving.dispatch import RETRY_MS, Retry, WorkerChoice
-from planner.serving.worker_loads import Lineup, LoadView
+from planner.serving.worker_loads import LoadView, WorkerPool
 from replay.simulation.agenda import Agenda
 from replay.simulation.job import Job
 from replay.simulation.roles.board import Board
@@ -27,20 +27,20 @@ class FleetLoads:
         self._agenda, self._pulse, self._silent_ms, self._variants = agenda, pulse, timing.silent_ms, variants
         self._ear: Ear | None = None  # for heartbeats; None: not listening yet
 
-    def lineup(self, variant: str) -> Lineup:
+    def pool(self, variant: str) -> WorkerPool:
         """The workers that take new jobs of a variant."""
         if self._ear is None:  # only now: a sender that nothing is asked of need not hear what it would
             self._ear = self._pulse.tell(self.view)
         self._ear.listen(variant)
-        return self.view.lineup(variant, self._agenda.now_ms, self._silent_ms)
+        return self.view.pool(variant, self._agenda.now_ms, self._silent_ms)
 
     def wait_ms(self, variant: str) -> float:
         """Time until the least loaded worker of a variant is free; infinite where nobody serves it."""
-        return self.lineup(variant).wait_ms(self._agenda.now_ms)
+        return self.pool(variant).wait_ms(self._agenda.now_ms)
 
     def serving(self) -> int:
         """Number of workers that take new jobs, of all variants."""
-        return sum([len(self.lineup(variant).free_at_ms) for variant in self._variants])
+        return sum([len(self.pool(variant).free_at_ms) for variant in self._variants])
 
 
 class Sender:
@@ -78,21 +78,18 @@ class Sender:
             at_once = max(1, min(math.ceil(self._idle_in_ms / RETRY_MS), MAX_RETRIES_AT_ONCE))
             self._agenda.at(self._agenda.now_ms + RETRY_MS * at_once, Sender._retry, self)
 
-    def _lineup(self, variant: str) -> Lineup:
-        return self._loads.lineup(variant)
-
     def _place(self, job: Job) -> bool:
         """Send it to a worker of its variant, or where one may come; False: none is idle, and the plan says to wait."""
         variant, now_ms = job.variant, self._agenda.now_ms
-        lineup, group = self._loads.lineup(variant), self._fleet.group(variant)
-        place = self._choice.choose(self._board.plan, variant, job.request_id, lineup.free_at_ms, now_ms)
+        pool, group = self._loads.pool(variant), self._fleet.group(variant)
+        place = self._choice.choose(self._board.plan, variant, job.request_id, pool.free_at_ms, now_ms)
         if place is None:
             partition = int(draw(job.request_id, NO_OWNER) * len(group.ends))
         elif isinstance(place, Retry):
             self._idle_in_ms = place.idle_in_ms
             return False
         else:
-            partition = lineup.partition(place)
+            partition = pool.next_partition(place)
             run_ms = self._times.of_job(job)
             self._loads.view.on_sent(variant, partition, group.ends[partition], run_ms, now_ms)
             self._choice.on_sent(variant)
