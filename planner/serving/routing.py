@@ -127,7 +127,6 @@ class _Level:
         self.first_step = int(name.partition("~k")[2] or 0)  # of "heavy~k4": 4, with a similar past image
         self.cheaper = [variant.name for variant in catalog.cheaper_than(self.name)]
         self.dearer = [variant.name for variant in catalog.dearer_than(self.name)]
-        self.plain = self.resolve(AS_IT_IS)
 
     def resolve(self, options: PaintOptions) -> Resolved:
         settled = settle(options, self.variant)
@@ -156,12 +155,13 @@ class _Levels(dict[str, _Level]):
 class _PlanFacts:
     """What a plan says of all requests; asked once a plan."""
 
-    def __init__(self, plan: Plan, catalog: Catalog) -> None:
+    def __init__(self, plan: Plan, catalog: Catalog, levels: _Levels) -> None:
         self.plan = plan
         self.only = only_choice(plan)
         self.allocated = frozenset(plan.allocation.values())
         self._catalog = catalog
         self._judging_ms: dict[str, float] = {}
+        self.plain = _Costs(AS_IT_IS, 1, levels, self)  # of most requests
 
     def judging_ms(self, level: str) -> float:
         found = self._judging_ms.get(level)
@@ -179,24 +179,36 @@ class _Requested(NamedTuple):
 
 
 class _Costs:
-    """What each level would take for one request; resolved at most once a level."""
+    """What each level takes for requests with these options; `judged` of their images are judged."""
 
-    def __init__(self, request: RequestValues, judged: int, levels: _Levels, facts: _PlanFacts) -> None:
-        options = request.options
-        self._options = None if options is AS_IT_IS or options == AS_IT_IS else options
-        self._judged, self._levels, self._facts = judged, levels, facts
+    def __init__(self, options: PaintOptions, judged: int, levels: _Levels, facts: _PlanFacts) -> None:
+        self._options, self._judged, self._levels, self._facts = options, judged, levels, facts
         self._resolved: dict[str, Resolved] = {}
+        self._total_ms: dict[str, float] = {}
+        self._placements: dict[tuple[str, float, str], Placement] = {}
 
-    def resolved(self, level: str) -> Resolved:
-        if self._options is None:
-            return self._levels[level].plain
+    def _resolve(self, level: str) -> Resolved:
         if level not in self._resolved:
             self._resolved[level] = self._levels[level].resolve(self._options)
         return self._resolved[level]
 
     def total_ms(self, level: str) -> float:
         """Run time of the job, and the time to judge its images."""
-        return self.resolved(level).run_ms + self._judged * self._facts.judging_ms(level)
+        total_ms = self._total_ms.get(level)
+        if total_ms is None:
+            total_ms = self._resolve(level).run_ms + self._judged * self._facts.judging_ms(level)
+            self._total_ms[level] = total_ms
+        return total_ms
+
+    def placement(self, level: str, probability: float, fallback: str = "") -> Placement:
+        """The placement on a level."""
+        key = level, probability, fallback
+        placement = self._placements.get(key)
+        if placement is None:
+            options, run = self._resolve(level)
+            placement = Placement(level, self._levels[level].name, options, run, probability, fallback)
+            self._placements[key] = placement
+        return placement
 
 
 class RoutingLogic:
@@ -328,21 +340,27 @@ class RoutingLogic:
         """The requested level, or another one where the backlog or the deadline asks for it."""
         request, facts = classified.request, self._facts
         if facts is None or facts.plan is not plan:
-            facts = self._facts = _PlanFacts(plan, self._catalog)
+            facts = self._facts = _PlanFacts(plan, self._catalog, self._levels)
         requested = self._requested(classified, facts)
-        judged = request.options.n if may_escalate(classified, self._catalog) else 0
-        costs, level = _Costs(request, judged, self._levels, facts), requested.level
+        costs, level = self._costs(classified, facts), requested.level
         wait_ms, total_ms = loads.wait_ms(self._levels[level].name), costs.total_ms(level)
         is_in_time = can_meet(request.deadline_ms, predicted_finish_ms(now_ms, wait_ms, total_ms))
         if wait_ms <= limit_ms and is_in_time:
-            return _placement(level, self._levels[level], costs, requested.probability)
+            return costs.placement(level, requested.probability)
         other = self._other_level(requested, request, costs, loads, now_ms, limit_ms)
         if isinstance(other, Rejection):
             return other
         if other == level:
-            return _placement(level, self._levels[level], costs, requested.probability)
-        fallback = CHEAPER if other in self._levels[level].cheaper else DEARER
-        return _placement(other, self._levels[other], costs, 0.0, fallback)
+            return costs.placement(level, requested.probability)
+        return costs.placement(other, 0.0, CHEAPER if other in self._levels[level].cheaper else DEARER)
+
+    def _costs(self, classified: ClassifiedValues, facts: _PlanFacts) -> _Costs:
+        request = classified.request
+        options = request.options
+        if request.quality == ANY_QUALITY and (options is AS_IT_IS or options == AS_IT_IS):
+            return facts.plain
+        judged = options.n if may_escalate(classified, self._catalog) else 0
+        return _Costs(options, judged, self._levels, facts)
 
     def _requested(self, classified: ClassifiedValues, facts: _PlanFacts) -> _Requested:
         """The model that the request names, else the level of its quality, else the plan's draw.
@@ -399,11 +417,6 @@ class RoutingLogic:
             reason = f"no level would have met deadline_ms {deadline_ms}: it was {now_ms} when routed"
             return Rejection(Status.EXPIRED, DEADLINE, reason)
         return in_time
-
-
-def _placement(name: str, level: _Level, costs: _Costs, probability: float, fallback: str = "") -> Placement:
-    options, run = costs.resolved(name)
-    return Placement(name, level.name, options, run, probability, fallback)
 
 
 def with_room(wanted: str, cheaper: Sequence[str], wait_ms: Mapping[str, float], limit_ms: float) -> str | Rejection:
