@@ -52,7 +52,7 @@ REFRESH_S = 3600.0  # far below the week, or less by their brokers' offsets.rete
 class Answer(NamedTuple):
     """What becomes of a job, in words, and the records that make it so."""
 
-    told: str
+    what: str
     records: tuple[Outgoing, ...] = ()
 
 
@@ -76,7 +76,7 @@ class Rerouting:
         sent = [(record, self._producer.send(record)) for answer in answers for record in answer.records]
         for record, future in sent:
             self._dispatcher.on_delivered(record, written(self._producer, record, future, DELIVERY_S))
-        return [answer.told for answer in answers]
+        return [answer.what for answer in answers]
 
     async def _answers(self, jobs: Sequence[Taken], plan: Plan) -> list[Answer]:
         return [await self._answer_or_fail(taken, plan) for taken in jobs]
@@ -190,19 +190,19 @@ class Rerouter:
         return any(span.end > max(span.start, seen.get(p, 0)) for p, span in self._waiting(variant).items())
 
     def _reroute(self, variant: str, stopping: threading.Event) -> None:
-        source, told, left, until_s = self._open(variant), Counter[str](), set[int](), time.monotonic() + MAX_TURN_S
+        source, done, left, until_s = self._open(variant), Counter[str](), set[int](), time.monotonic() + MAX_TURN_S
         try:
             while not stopping.is_set() and variant in self._orphaned() and time.monotonic() < until_s:
                 plan, window = self._plans.plan, source.take(MAX_JOBS, POLL_S)
                 if plan is not None and window:
-                    told.update(self._serve(variant, source, window, plan, left))
+                    done.update(self._serve(variant, source, window, plan, left))
                 elif not self._holds(variant):
                     break
         finally:
             source.close()
-            if told:
-                jobs = ", ".join(f"{count} {what}" for what, count in told.items())
-                log.warning("nobody serves %s any more; of what lay there %s", variant, jobs)
+            if done:
+                jobs = ", ".join(f"{count} {what}" for what, count in done.items())
+                log.warning("rerouted orphaned jobs of %s, which nobody serves any more: %s", variant, jobs)
 
     def _serve(
         self, variant: str, source: Source, window: Sequence[Taken], plan: Plan, left: set[int]
@@ -211,9 +211,9 @@ class Rerouter:
         seen = self._seen[variant]
         fresh = [taken for taken in window if taken.record.offset >= seen.get(taken.record.partition, 0)]
         left |= {taken.record.partition for taken in window if taken not in fresh}  # met before, and not committed
-        told = self._rerouting.serve(fresh, plan)
+        answers = self._rerouting.serve(fresh, plan)
         done = []
-        for taken, what in zip(fresh, told, strict=True):
+        for taken, what in zip(fresh, answers, strict=True):
             partition = taken.record.partition
             seen[partition] = taken.record.offset + 1
             if what == WAITS:
@@ -222,7 +222,7 @@ class Rerouter:
                 done.append(taken)
         if done:
             source.commit(done)
-        return told
+        return answers
 
 
 def rerouter_of(

@@ -24,10 +24,10 @@ class Tenants:
         with self._lock:
             return self._rights.refuse(work, allowed_ms, now_ms)
 
-    def let_in(self, admission: Admission | None, tier: str, tenant: str, now_ms: float) -> Admission | None:
+    def admission_of(self, admission: Admission | None, tier: str, tenant: str, now_ms: float) -> Admission | None:
         """What the plan admits of the tenant's requests, who has sent one more."""
         with self._lock:
-            return self._rights.let_in(admission, tier, tenant, now_ms)
+            return self._rights.admission_of(admission, tier, tenant, now_ms)
 
     def is_crowded_out(self, tenant: str, allowed_ms: float) -> bool:
         """Whether the backlog is that of other tenants."""

@@ -75,7 +75,7 @@ class TenantRights(Protocol):
         """Whether the request was admitted of late and has not ended."""
         ...
 
-    def let_in(self, admission: Admission | None, tier: str, tenant: str, now_ms: float) -> Admission | None:
+    def admission_of(self, admission: Admission | None, tier: str, tenant: str, now_ms: float) -> Admission | None:
         """What the plan admits of the tenant's requests, who has sent one more."""
         ...
 
@@ -280,7 +280,7 @@ class RoutingLogic:
     def _shed(self, request: RequestValues, plan: Plan, now_ms: float) -> Rejection | None:
         admission = plan.admission
         if self._rights is not None:
-            admission = self._rights.let_in(admission, request.tier, request.tenant, now_ms)
+            admission = self._rights.admission_of(admission, request.tier, request.tenant, now_ms)
         if admission is None or is_admitted(admission, request.request_id, request.tier):
             return None
         return Rejection(Status.REJECTED, SHED, admission.reason, admission.retry_after_ms)

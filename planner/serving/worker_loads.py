@@ -159,7 +159,7 @@ class LoadView:
         sent.offset = offset
 
     def loads(self, variant: str, now_ms: float, silent_ms: float) -> list[Load]:
-        """The workers that take new jobs of a variant: serving, owning a partition, heard of in time. O(workers)."""
+        """The workers that take new jobs of a variant: serving, owning a partition, not silent. O(workers)."""
         pool = self.pool(variant, now_ms, silent_ms)
         return [
             Load(worker.worker_id, pool.next_partition(place), worker.remaining_ms(now_ms))

@@ -57,7 +57,7 @@ class AdmissionMachine(RuleBasedStateMachine):
         self.now_ms, self.numbers = NOW_MS, itertools.count()
         self.plans, self.ended = StubPlans(a_plan(cascades=())), set[str]()
         self.records: dict[str, Incoming] = {}
-        self.let_in: dict[tuple[str, float], bool] = {}  # by the plan, under a share
+        self.admitted: dict[tuple[str, float], bool] = {}  # by the plan, under a share
         self.live()
 
     def live(self) -> None:
@@ -74,7 +74,7 @@ class AdmissionMachine(RuleBasedStateMachine):
         assert self.plans.plan is not None
         self.admission = self.plans.plan.admission  # as it is for the tenant
         with (
-            mock.patch.object(self.tenants, "let_in", self.let_in_by_the_tenants),
+            mock.patch.object(self.tenants, "admission_of", self.admission_by_the_tenants),
             mock.patch.object(role, "now_ms", clock),
             mock.patch.object(dispatcher, "now_ms", clock),
         ):
@@ -86,11 +86,11 @@ class AdmissionMachine(RuleBasedStateMachine):
         assert record.key == name.encode()
         return decode(record.value, Outcome if record.topic == OUTCOMES else GenerateJob)  # type: ignore[type-var]
 
-    def let_in_by_the_tenants(
+    def admission_by_the_tenants(
         self, admission: Admission | None, tier: str, tenant: str, now_ms: float
     ) -> Admission | None:
         """What the router obeys: shed from those who ask for more than their part of what is admitted."""
-        found = Tenants.let_in(self.tenants, admission, tier, tenant, now_ms)
+        found = Tenants.admission_of(self.tenants, admission, tier, tenant, now_ms)
         if admission is None or tier not in admission.shares:
             assert found == admission
         elif admission.shares[tier] in (0.0, 1.0):
@@ -151,8 +151,8 @@ class AdmissionMachine(RuleBasedStateMachine):
 
     def monotone(self, name: str, share: float, is_in: bool) -> None:
         """A higher share lets the same requests in, and more."""
-        self.let_in[name, share] = is_in
-        for (other, below), was_in in self.let_in.items():
+        self.admitted[name, share] = is_in
+        for (other, below), was_in in self.admitted.items():
             if other == name and was_in:
                 assert is_in or share < below
 
@@ -167,7 +167,7 @@ class AdmissionMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.open)
     @rule(data=st.data(), after_ms=st.sampled_from([0, 0, OPEN_MS]))
     def a_client_asks_again_for_what_is_open(self, data: st.DataObject, after_ms: int) -> None:
-        """Whatever else is refused by now, it is not rejected, and takes no tokens; much later it is let in anew."""
+        """Whatever else is refused by now, it is not rejected, and takes no tokens; much later it is admitted anew."""
         name = data.draw(st.sampled_from(sorted(self.open)))
         self.now_ms += after_ms
         buckets, has_job = dict(self.tenants._rights._buckets), self.has_job(name)
@@ -217,7 +217,7 @@ class AdmissionMachine(RuleBasedStateMachine):
         )  # fmt: skip
         if shares is not None:
             for higher, lower in itertools.pairwise(TIERS):
-                assert shares[lower] == 0 or shares[higher] == 1, "a lower tier is let in where a higher one is shed"
+                assert shares[lower] == 0 or shares[higher] == 1, "a lower tier is admitted where a higher one is shed"
 
     @rule()
     def the_router_is_killed(self) -> None:
