@@ -9,17 +9,22 @@ from unittest import mock
 
 import numpy as np
 
-from agents.router import dispatcher, role
+from agents.router import dispatcher, reroute, role
 from agents.router.dispatcher import Dispatcher
+from agents.router.reroute import WAITS, Rerouting
 from agents.router.role import Router as LiveRouter
 from agents.router.tenants import Tenants
+from agents.worker.jobs import Taken
 from planner.catalog.entries import HONOURABLE
-from planner.catalog.options import AS_IT_IS, TIERS
+from planner.catalog.options import AS_IT_IS, TIERS, settle
 from planner.catalog.parse import Catalog
+from planner.observation.observation import Seen
+from planner.serving.outcomes import step_of
 from planner.serving.placement import Ignored, Placement, Rejection
 from planner.serving.quotas import Quota
 from planner.serving.requests import ClassifiedValues
-from planner.serving.routing import BacklogLimits, Loads, RoutingLogic
+from planner.serving.reroute import POLL_MS, OrphanRouting
+from planner.serving.routing import NO_LIMITS, BacklogLimits, Loads, RoutingLogic
 from planner.serving.tenants import Rights
 from planner.serving.worker_loads import LoadView
 from replay.simulation.agenda import Agenda
@@ -28,15 +33,28 @@ from replay.simulation.results.tally import Tally
 from replay.simulation.results.timeline import Timeline
 from replay.simulation.roles.board import Board
 from replay.simulation.roles.group import Group
+from replay.simulation.roles.rerouting import Rerouter
 from replay.simulation.roles.router import Router as SimulatedRouter
+from replay.simulation.roles.sender import FleetLoads
 from replay.simulation.setup import Timing
 from replay.simulation.times import CallTimes
 from replay.simulation.wishes import ANY_QUALITY, Asked, WishJob
 from replay.traces.trace import Wish
-from schemas.messages import Admission, ClassifiedRequest, GenerateJob, Heartbeat, Outcome, PaintOptions, Plan, Route
-from schemas.topics import OUTCOMES
+from schemas.messages import (
+    Admission,
+    ClassifiedRequest,
+    GenerateJob,
+    Heartbeat,
+    Outcome,
+    PaintOptions,
+    Plan,
+    Route,
+    Status,
+)
+from schemas.topics import EVENTS, OUTCOMES
 from streams.codec.avro import decode
-from tests.agents.stubs import SILENT_MS, StubFleet, StubPlans, a_record
+from streams.kafka.memory import MemoryRecordProducer
+from tests.agents.stubs import SILENT_MS, StubFleet, StubPlans, a_record, read
 from tests.builders import (
     NOW_MS,
     a_cascade,
@@ -44,9 +62,11 @@ from tests.builders import (
     a_classified,
     a_discriminator,
     a_heartbeat,
+    a_job,
     a_plan,
     a_request,
     a_variant,
+    an_image,
     owned,
 )
 
@@ -138,6 +158,9 @@ class StubPulse:
     def listen(self, variant: str) -> None:
         """All has been heard."""
 
+    def heartbeats(self) -> dict[str, Seen]:
+        return {heartbeat.worker_id: Seen(heartbeat, seen_ms) for heartbeat, seen_ms in self._beats}
+
 
 class StubJobTopics:
     """`Fleet` that nobody reads: what was sent last lies in `sent`."""
@@ -164,6 +187,19 @@ class Known(NamedTuple):
 
     def quality(self, level: str, step: int) -> list[float] | None:
         raise NotImplementedError((level, step))
+
+
+class StubTally:
+    """`Tally` of one request."""
+
+    def __init__(self) -> None:
+        self.status = ""
+
+    def ended(self, status: Status, _job: Job) -> None:
+        self.status = status
+
+    def completed(self, *_: object) -> None:
+        self.status = Status.COMPLETED
 
 
 class Simulated:
@@ -292,3 +328,70 @@ def _random_request(dice: random.Random, nth: int, names: list[str], tenants: tu
         deadline_ms=None if dice.random() < 0.4 else NOW_MS + dice.choice((-5, 10, 25, 130, 700, 3000, 60_000)),
     )  # fmt: skip
     return a_classified(request, hardness=dice.random(), classes={"models": dice.choice(names)})
+
+
+class LiveRerouter:
+    """`agents.router.reroute.Rerouting` on stubs, for jobs of one variant."""
+
+    def __init__(self, situation: Situation, variant: str) -> None:
+        self._situation, self._variant = situation, variant
+        self._fleet = StubFleet()
+        for heartbeat, seen_ms in situation.beats:
+            self._fleet.hear(heartbeat, seen_ms)
+        self.logic = OrphanRouting(situation.catalog, RoutingLogic(situation.catalog, NO_LIMITS), SILENT_MS)
+        sender = Dispatcher(situation.catalog, self._fleet, "router")  # type: ignore[arg-type]
+        self.producer = MemoryRecordProducer()
+        self._rerouting = Rerouting(self.logic, situation.ended, sender, self.producer)  # type: ignore[arg-type]
+
+    def serve(self, classified: ClassifiedRequest, *, has_draft: bool) -> Carried | None:
+        """None: the job stays where it lies, or its variant is not orphaned."""
+        if self._variant not in self.logic.orphaned(self._situation.plan, self._fleet.heartbeats, NOW_MS):
+            return None
+        path = (step_of(an_image(), 0.2, 0.5),) if has_draft else ()
+        job = a_job(classified, level=self._variant, variant=self._variant, path=path)
+        self.producer.topics.clear()
+        with (
+            mock.patch.object(reroute, "now_ms", return_value=NOW_MS),
+            mock.patch.object(dispatcher, "now_ms", return_value=NOW_MS),
+        ):
+            (what,) = self._rerouting.serve([Taken(a_record(job), 1)], self._situation.plan)
+        if what == WAITS:
+            return None
+        if what == "had ended":
+            return Carried(status="EXPIRED")  # by the ledger
+        if OUTCOMES in self.producer.topics:
+            return Carried(status=read(self.producer.topics[OUTCOMES][0], Outcome).status)
+        (record,) = [log[0] for topic, log in self.producer.topics.items() if topic != EVENTS]
+        sent = read(record, GenerateJob)
+        return Carried(sent.level, record.partition, sent.overridden)
+
+
+class SimulatedRerouter:
+    """`replay.simulation.roles.rerouting.Rerouter` on stubs, for jobs of one variant."""
+
+    def __init__(self, situation: Situation, variant: str) -> None:
+        self._catalog, self._variant = situation.catalog, variant
+        self._agenda, board = Agenda(NOW_MS - POLL_MS), Board(situation.catalog)
+        board.obey(situation.plan)
+        self._topics, self._tally, self._pulse = StubJobTopics(), StubTally(), StubPulse(situation.beats)
+        timing, times = Timing(silent_ms=SILENT_MS), CallTimes(situation.catalog)
+        logic = OrphanRouting(situation.catalog, RoutingLogic(situation.catalog, NO_LIMITS), SILENT_MS)
+        loads = FleetLoads(self._agenda, self._pulse, timing, tuple(situation.catalog.variants))  # type: ignore[arg-type]
+        self._rerouter = Rerouter(
+            self._agenda, board, self._topics, self._pulse, timing, times, self._tally, logic, loads
+        )  # type: ignore[arg-type]
+
+    def serve(self, classified: ClassifiedRequest, *, has_draft: bool) -> Carried | None:
+        """None: the job stays where it lies, or its variant is not orphaned."""
+        job = job_of(classified, self._catalog)
+        job.level = job.variant = self._variant
+        job.draft = (self._variant, 0) if has_draft else None
+        group = self._pulse.groups[self._variant] = Group(PARTITIONS)
+        group.append(0, job)
+        self._agenda.advance(NOW_MS)
+        if group.waiting():
+            return None
+        if self._topics.sent is None:
+            return Carried(status=self._tally.status)
+        overridden = settle(classified.request.options, self._catalog.level(job.variant)).overridden
+        return Carried(job.level, self._topics.sent[1], overridden)

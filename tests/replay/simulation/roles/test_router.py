@@ -1,16 +1,28 @@
 """The simulator's router decides as the live one does, on the very same logic."""
 
+import dataclasses
 import random
 from collections import Counter
 
+from planner.serving.outcomes import is_overdue
 from planner.serving.placement import QUOTA, UNHONOURED, Placement, Rejection
 from planner.serving.quotas import Quota
 from planner.serving.routing import NO_LIMITS
+from replay.simulation.setup import Timing
 from schemas.messages import PaintOptions
-from tests.builders import a_catalog, a_classified, a_plan, a_request
-from tests.replay.simulation.roles.routers import Carried, Live, Observed, Simulated, Situation, random_situation
+from tests.builders import NOW_MS, a_catalog, a_classified, a_plan, a_request
+from tests.replay.simulation.roles.routers import (
+    Carried,
+    Live,
+    LiveRerouter,
+    Observed,
+    Simulated,
+    SimulatedRerouter,
+    Situation,
+    random_situation,
+)
 
-SITUATIONS = 1000
+SITUATIONS, ORPHANS = 1000, 300
 
 
 def test_both_routers_decide_alike_in_any_situation() -> None:
@@ -37,6 +49,27 @@ def _kind(decision: object) -> str:
     if isinstance(decision, Placement):
         return f"placed on {decision.fallback}" if decision.fallback else "placed"
     return decision.code if isinstance(decision, Rejection) else type(decision).__name__
+
+
+def test_both_rerouters_decide_alike_on_a_job_of_a_variant_that_lost_its_workers() -> None:
+    met = Counter[str]()
+    for seed in range(ORPHANS):
+        dice = random.Random(seed)
+        situation, has_draft = random_situation(dice), dice.random() < 0.2
+        variant, classified = dice.choice(sorted(situation.catalog.variants)), situation.requests[0]
+        situation.beats = [beat for beat in situation.beats if beat.heartbeat.variant != variant]
+        allocation = {beat.heartbeat.worker_id: beat.heartbeat.variant for beat in situation.beats}
+        situation.plan = dataclasses.replace(situation.plan, allocation=allocation)
+        if dice.random() < 0.1:
+            late = dataclasses.replace(classified.request, deadline_ms=NOW_MS - 10_000)
+            classified = dataclasses.replace(classified, request=late)
+        request = classified.request
+        situation.ended = {request.request_id} if is_overdue(request.deadline_ms, NOW_MS, Timing().grace_ms) else set()
+        done = LiveRerouter(situation, variant).serve(classified, has_draft=has_draft)
+        shown = SimulatedRerouter(situation, variant).serve(classified, has_draft=has_draft)
+        assert shown == done, f"situation {seed}"
+        met["stays" if done is None else done.status or "placed"] += 1
+    assert met.keys() == {"stays", "placed", "EXPIRED", "REJECTED", "COMPLETED"}
 
 
 class QuotaBeforeOptions(Observed):
