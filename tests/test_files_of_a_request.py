@@ -20,7 +20,8 @@ from agents.classifier.role import Classifier
 from agents.discriminator.role import Discriminator
 from agents.ledger.partition import Lane
 from agents.router.dispatcher import Dispatcher
-from agents.router.role import Router, Tenants
+from agents.router.role import Router
+from agents.router.tenants import Tenants
 from agents.runtime.views import EndedView, FleetView, PlanView
 from agents.worker.generate import Painter
 from agents.worker.jobs import Taken

@@ -14,9 +14,9 @@ from agents.runtime.records import event_record, outcome_record, refused
 from agents.runtime.views import EndedView, PlanView
 from planner.catalog.options import begins_at, settle
 from planner.catalog.parse import Catalog
+from planner.serving.backoff import MAX_RETRY_S, RETRY_S
 from planner.serving.escalation import Escalate, Keep, Verdict, cascade_of, judge, judged_ms, may_escalate
 from planner.serving.outcomes import completed, failed, step_of
-from planner.serving.patience import AGAIN_S, MOST_AGAIN_S
 from schemas import topics
 from schemas.messages import Cascade, GenerateRequest, ImageGenerated, Plan
 from schemas.record import Delivered, Incoming, Outgoing
@@ -124,7 +124,7 @@ class Discriminator:
 
     @tenacity.retry(
         retry=tenacity.retry_if_exception_type(StoreUnavailable),
-        wait=tenacity.wait_exponential(AGAIN_S, max=MOST_AGAIN_S),
+        wait=tenacity.wait_exponential(RETRY_S, max=MAX_RETRY_S),
     )  # an outage of the store is waited out in place
     def _fetch(self, uri: str) -> bytes:
         return self._store.get(uri)

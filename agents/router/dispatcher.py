@@ -1,14 +1,15 @@
-"""Places a request on a level: the router's and the discriminator's shared hand, on top of `planner/` decisions."""
+"""Writes jobs for the workers that get them, and counts what is on its way: for the router and the discriminator."""
 
 import asyncio
-from collections import Counter
+from collections.abc import Iterable
+from functools import cached_property
 
 from agents.runtime.records import job_record
-from agents.runtime.views import FleetView, Loads
-from planner.catalog.entries import run_ms
-from planner.catalog.model import Catalog
-from planner.catalog.options import job_ms, settle
-from planner.serving.dispatch import choose
+from agents.runtime.views import FleetView
+from planner.catalog.options import job_ms, settle, settled_ms
+from planner.catalog.parse import Catalog
+from planner.serving.dispatch import Retry, WorkerChoice
+from planner.serving.placement import Placement
 from planner.serving.worker_loads import Load, Sent, shortest_ms
 from schemas import ids
 from schemas.messages import ClassifiedRequest, GenerateJob, PaintOptions, Plan, Step
@@ -18,7 +19,28 @@ from streams.clock import now_ms
 from streams.kafka.topic_limits import LIMITS
 
 NOWHERE = -1  # an offset that every heartbeat has counted
-PULL_WAIT_S = 0.005  # how often a job that waits for an idle worker looks again
+
+
+class FleetLoads:
+    """Who serves which variant at one moment, and what lies before them. The fleet is asked on first use, once."""
+
+    def __init__(self, fleet: FleetView, variants: Iterable[str], at_ms: int) -> None:
+        self._fleet = fleet
+        self._variants = variants
+        self._at_ms = at_ms
+
+    @cached_property
+    def by_variant(self) -> dict[str, list[Load]]:
+        """variant -> the workers that take its new jobs."""
+        return self._fleet.all_loads(self._variants, self._at_ms)
+
+    def wait_ms(self, variant: str) -> float:
+        """Time until the least loaded worker of a variant is free; infinite where nobody serves it."""
+        return shortest_ms(self.by_variant[variant])
+
+    def serving(self) -> int:
+        """Number of workers that take new jobs, of all variants."""
+        return sum(len(loads) for loads in self.by_variant.values())
 
 
 class Dispatcher:
@@ -28,14 +50,49 @@ class Dispatcher:
         self._catalog = catalog
         self._fleet = fleet
         self._role = role
-        self._sent_before: Counter[str] = Counter()
+        self._choice = WorkerChoice(catalog)
         # by id, a record not yet acknowledged (held, so that its id stays its own) and its handle in the loads. A send
-        # that fails is repeated with the same record, told to `on_undelivered`, or ends the process
+        # that fails is repeated with the same record, reported to `on_undelivered`, or ends the process
         self._on_their_way: dict[int, tuple[Outgoing, Sent]] = {}
 
-    def look(self) -> Loads:
-        """Who serves which level now, and what lies before them: one look a request."""
-        return self._fleet.all_loads(self._catalog.variants, now_ms())
+    def loads(self, at_ms: int) -> FleetLoads:
+        """The loads of all workers, for the decisions on one request."""
+        return FleetLoads(self._fleet, self._catalog.variants, at_ms)
+
+    async def send(
+        self,
+        plan: Plan,
+        classified: ClassifiedRequest,
+        placement: Placement,
+        *,
+        cause: Headers,
+        path: tuple[Step, ...] = (),
+        attempt: int = 1,
+        loads: FleetLoads | None = None,
+    ) -> Outgoing:
+        """The record of the placement's job, for the worker that the plan's dispatch names.
+
+        `attempt`: number of owners that the job will have met, the next one included. `loads`: those that the placement
+        was decided by. Raises RecordTooLarge.
+        """
+        known = loads.by_variant[placement.variant] if loads is not None else None
+        load = await self._worker(plan, placement.variant, classified.request.request_id, known)
+        job = GenerateJob(
+            job_id=ids.job_id(classified.request.request_id, len(path), placement.level),
+            classified=classified,
+            level=placement.level,
+            variant=placement.variant,
+            stage=len(path),
+            attempt=attempt,
+            probability=placement.probability,
+            plan_version=plan.version,
+            worker_id=load.worker_id if load else "",
+            routed_ms=now_ms(),
+            path=path,
+            overridden=placement.overridden,
+            paint_over_step=placement.options.paint_over_step,
+        )
+        return self._record(job, load, placement.run_ms, cause)
 
     async def place(
         self,
@@ -47,34 +104,18 @@ class Dispatcher:
         cause: Headers,
         path: tuple[Step, ...] = (),
         paint_over_step: int = 0,
-        attempt: int = 1,
-        seen: Loads | None = None,
     ) -> Outgoing:
-        """The job's record, for the worker that the plan's dispatch names. `seen`: what `look` just told.
+        """As `send`, for a level on which nothing has been resolved.
 
-        `paint_over_step`: at which of the job's steps it begins, with the last picture of `path`; 0: on a blank.
-        `attempt`: how many owners it will have met, the next one included. Raises RecordTooLarge.
+        `paint_over_step`: the step of the job at which it begins, with the last image of `path`; 0: from noise.
         """
-        load = await self._worker(plan, level, classified.request.request_id, (seen or {}).get(level))
-        job = GenerateJob(
-            job_id=ids.job_id(classified.request.request_id, len(path), level),
-            classified=classified,
-            level=level,
-            variant=self._catalog.level(level).name,
-            stage=len(path),
-            attempt=attempt,
-            probability=probability,
-            plan_version=plan.version,
-            worker_id=load.worker_id if load else "",
-            routed_ms=now_ms(),
-            path=path,
-            overridden=settle(classified.request.options, self._catalog.level(level)).overridden,
-            paint_over_step=paint_over_step,
-        )
-        return self._record(job, load, cause)
+        variant = self._catalog.level(level)
+        options = settle(classified.request.options, variant, paint_over_step)
+        placement = Placement(level, variant.name, options, settled_ms(variant, options), probability)
+        return await self.send(plan, classified, placement, cause=cause, path=path)
 
     def finish_in_ms(self, level: str, options: PaintOptions, paint_over_step: int = 0) -> float:
-        """What a job sent to a level now would take until painted; infinite when nobody serves it."""
+        """Time until a job that is sent to a level now has its images; infinite when nobody serves the level."""
         variant = self._catalog.level(level)
         return shortest_ms(self._fleet.loads(variant.name, now_ms())) + job_ms(variant, options, paint_over_step)
 
@@ -90,25 +131,24 @@ class Dispatcher:
         if sent is not None:
             self._fleet.acknowledged(sent, NOWHERE)
 
-    async def _worker(self, plan: Plan, level: str, request_id: str, seen: list[Load] | None) -> Load | None:
-        """Who gets it; None when nobody serves the level, so that the job waits on its topic for a worker to come."""
-        variant = self._catalog.level(level)
-        loads = self._fleet.loads(variant.name, now_ms()) if seen is None else seen
-        batch = plan.batch.get(variant.name, 1)
-        while loads:
-            load = choose(plan.dispatch, loads, request_id, self._sent_before[variant.name], run_ms(variant, 1), batch)
-            if load is not None:
-                return load
-            await asyncio.sleep(PULL_WAIT_S)
-            loads = self._fleet.loads(variant.name, now_ms())
-        metrics.FALLBACKS.labels(self._role, "no-owner").inc()
-        return None
+    async def _worker(self, plan: Plan, variant: str, request_id: str, known: list[Load] | None) -> Load | None:
+        """Who gets the job; None when nobody serves the variant, so that it waits on its topic for a worker to come."""
+        loads = self._fleet.loads(variant, now_ms()) if known is None else known
+        while True:
+            free_at_ms = [load.remaining_ms for load in loads]
+            place = self._choice.choose(plan, variant, request_id, free_at_ms, 0.0)
+            if place is None:
+                metrics.FALLBACKS.labels(self._role, "no-owner").inc()
+                return None
+            if not isinstance(place, Retry):
+                return loads[place]
+            await asyncio.sleep(place.after_ms / 1000)
+            loads = self._fleet.loads(variant, now_ms())
 
-    def _record(self, job: GenerateJob, load: Load | None, cause: Headers) -> Outgoing:
+    def _record(self, job: GenerateJob, load: Load | None, run_ms: float, cause: Headers) -> Outgoing:
         record = job_record(job, load.partition if load else None, cause, self._role, now_ms())
         LIMITS.check(record)  # what is never written must not be remembered as on its way
         if load is not None:
-            self._sent_before[job.variant] += 1
-            took = job_ms(self._catalog.level(job.level), job.classified.request.options, job.paint_over_step)
-            self._on_their_way[id(record)] = record, self._fleet.sent(job.variant, load.partition, took, now_ms())
+            self._choice.on_sent(job.variant)
+            self._on_their_way[id(record)] = record, self._fleet.sent(job.variant, load.partition, run_ms, now_ms())
         return record

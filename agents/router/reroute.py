@@ -1,7 +1,7 @@
-"""The router's other hand: what lies on the topic of a variant that has lost its last worker goes to those who serve.
+"""Reroutes orphaned jobs, those on the topic of a variant that has lost its last worker, to workers that serve.
 
-Such a topic has no reader. While the plan in force gives the variant nobody, this joins its consumer group, has each
-job decided on anew, and commits when the answers are acknowledged; nothing is painted here. If this process dies in
+Such a topic has no reader. While the plan in force gives the variant no worker, the rerouter joins its consumer group,
+has `OrphanRouting` decide on each job anew, and commits when the answers are acknowledged. If this process dies in
 between, a job is taken again: the ledger lets one outcome through.
 """
 
@@ -23,9 +23,9 @@ from planner.catalog.parse import Catalog
 from planner.observation.observation import live_workers
 from planner.serving.escalation import Keep
 from planner.serving.outcomes import failed, kept_draft, turned_away
-from planner.serving.placement import Place
-from planner.serving.reroute import rerouted, stranded
-from planner.serving.worker_loads import shortest_ms
+from planner.serving.placement import Ignored, Rejection
+from planner.serving.reroute import POLL_MS, OrphanRouting, StaysInQueue
+from planner.serving.routing import NO_LIMITS, RoutingLogic
 from schemas.messages import GenerateJob, Plan
 from schemas.record import Outgoing
 from schemas.topics import full_name, jobs_topic, worker_group
@@ -43,17 +43,16 @@ log = logging.getLogger(__name__)
 ROLE = "router"
 WAITS = "wait for the model that they name"
 DELIVERY_S = 120
-LOOK_S = 2.0
 POLL_S = 0.2
-SWEEP_S = 15.0  # at a time, so that a variant that gets a worker is left; a dead worker's session may last longer
-MOST = 100  # jobs at once
+MAX_TURN_S = 15.0  # with one variant, so that others get their turn; a dead worker's session may last longer
+MAX_JOBS = 100  # taken at once
 REFRESH_S = 3600.0  # far below the week, or less by their brokers' offsets.retention.minutes, that offsets are kept
 
 
 class Answer(NamedTuple):
     """What becomes of a job, in words, and the records that make it so."""
 
-    told: str
+    what: str
     records: tuple[Outgoing, ...] = ()
 
 
@@ -63,8 +62,10 @@ class Rerouting:
     Answers jobs by the plan in force, as the router answers requests; one that waits stays where it is.
     """
 
-    def __init__(self, catalog: Catalog, ended: EndedView, dispatcher: Dispatcher, producer: RecordProducer) -> None:
-        self._catalog = catalog
+    def __init__(
+        self, logic: OrphanRouting, ended: EndedView, dispatcher: Dispatcher, producer: RecordProducer
+    ) -> None:
+        self._logic = logic
         self._ended = ended
         self._dispatcher = dispatcher
         self._producer = producer
@@ -75,7 +76,7 @@ class Rerouting:
         sent = [(record, self._producer.send(record)) for answer in answers for record in answer.records]
         for record, future in sent:
             self._dispatcher.on_delivered(record, written(self._producer, record, future, DELIVERY_S))
-        return [answer.told for answer in answers]
+        return [answer.what for answer in answers]
 
     async def _answers(self, jobs: Sequence[Taken], plan: Plan) -> list[Answer]:
         return [await self._answer_or_fail(taken, plan) for taken in jobs]
@@ -85,34 +86,34 @@ class Rerouting:
         try:
             return await self._answer(taken, decode(record.value, GenerateJob), plan)
         except Exception as error:  # one job that cannot be answered must not keep those behind it
-            log.exception("a stranded job cannot be re-routed")
+            log.exception("an orphaned job cannot be rerouted")
             outcome = failed(request_id_of(record), reason=str(error), by=ROLE, now_ms=now_ms())
             return Answer("failed", tuple(refused(record, outcome, error, now_ms())))
 
     async def _answer(self, taken: Taken, job: GenerateJob, plan: Plan) -> Answer:
-        classified, headers = job.classified, taken.record.headers
-        if taken.has_ended or classified.request.request_id in self._ended:
+        classified, headers, at_ms = job.classified, taken.record.headers, now_ms()
+        loads = self._dispatcher.loads(at_ms)
+        has_ended = taken.has_ended or classified.request.request_id in self._ended
+        decision = self._logic.reroute(
+            classified, job.variant, plan, loads, at_ms, has_ended=has_ended, has_draft=bool(job.path)
+        )
+        if isinstance(decision, Ignored):
             metrics.DEAD_WORK.labels(ROLE).inc()
             return Answer("had ended")
-        seen = self._dispatcher.look()
-        waits_ms = {level: shortest_ms(loads) for level, loads in seen.items()}
-        fate = rerouted(plan, job, self._catalog, waits_ms, now_ms())
-        if fate is None:
+        if isinstance(decision, StaysInQueue):
             return Answer(WAITS)
         metrics.FALLBACKS.labels(ROLE, "stranded").inc()
-        if isinstance(fate, Keep):
-            outcome = kept_draft(job, reason=fate.reason, by=ROLE, now_ms=now_ms())
-            return Answer("kept their draft", (outcome_record(outcome, headers, now_ms()),))
-        if not isinstance(fate, Place):
-            outcome = turned_away(fate, classified, by=ROLE, policy=plan.policy, now_ms=now_ms())
-            return Answer(outcome.status.lower(), (outcome_record(outcome, headers, now_ms()),))
-        placed = await self._dispatcher.place(
-            plan, classified, fate.level, probability=fate.probability, cause=headers, seen=seen,
-            attempt=max(taken.attempt, job.attempt),
-        )  # fmt: skip
-        detail = {"from": job.level, "to": fate.level, "reason": f"nobody serves {job.variant} any more"}
+        if isinstance(decision, Keep):
+            outcome = kept_draft(job, reason=decision.reason, by=ROLE, now_ms=at_ms)
+            return Answer("kept their draft", (outcome_record(outcome, headers, at_ms),))
+        if isinstance(decision, Rejection):
+            outcome = turned_away(decision, classified, by=ROLE, policy=plan.policy, now_ms=at_ms)
+            return Answer(outcome.status.lower(), (outcome_record(outcome, headers, at_ms),))
+        attempt = max(taken.attempt, job.attempt)
+        sent = await self._dispatcher.send(plan, classified, decision, cause=headers, attempt=attempt, loads=loads)
+        detail = {"from": job.level, "to": decision.level, "reason": f"nobody serves {job.variant} any more"}
         note = event_record(classified.request.request_id, "rerouted", ROLE, now_ms(), **detail)
-        return Answer(f"to {fate.level}", (placed, note))
+        return Answer(f"to {decision.level}", (sent, note))
 
 
 class Source(Protocol):
@@ -131,12 +132,13 @@ class Source(Protocol):
         ...
 
 
-class Sweeper:
-    """Looks for stranded jobs. `run` blocks until `stopping` is set."""
+class Rerouter:
+    """Searches for orphaned jobs. `run` blocks until `stopping` is set."""
 
     def __init__(
         self,
         catalog: Catalog,
+        logic: OrphanRouting,
         plans: PlanView,
         fleet: FleetView,
         silent_ms: int,
@@ -148,6 +150,7 @@ class Sweeper:
         """`waiting` tells by partition what the group of a variant has not committed; `refresh` commits the rest again,
         as Kafka drops the offsets of a group that has no member for a week."""
         self._catalog = catalog
+        self._logic = logic
         self._plans = plans
         self._fleet = fleet
         self._silent_ms = silent_ms
@@ -160,9 +163,9 @@ class Sweeper:
         self._seen: defaultdict[str, dict[int, int]] = defaultdict(dict)
 
     def run(self, stopping: threading.Event) -> None:
-        """Look once in a while. Raises KafkaException where the broker does not answer; it may be run again."""
-        while not stopping.wait(LOOK_S):
-            self.look(stopping)
+        """Search every POLL_MS. Raises KafkaException where the broker does not answer; it may be run again."""
+        while not stopping.wait(POLL_MS / 1000):
+            self.search(stopping)
             if time.monotonic() - self._refreshed_s > REFRESH_S:
                 self.refresh()
 
@@ -173,37 +176,33 @@ class Sweeper:
             self._refresh(variant)
         self._refreshed_s = time.monotonic()
 
-    def look(self, stopping: threading.Event) -> None:
-        """Sweep the variants that are stranded and hold jobs."""
-        for variant in self._stranded():
+    def search(self, stopping: threading.Event) -> None:
+        """Reroute the jobs of variants that are orphaned and hold any."""
+        for variant in self._orphaned():
             if self._holds(variant):
-                self._sweep(variant, stopping)
+                self._reroute(variant, stopping)
 
-    def _stranded(self) -> list[str]:
-        plan = self._plans.plan
-        if plan is None:
-            return []
-        live = live_workers(self._fleet.heartbeats, now_ms(), self._silent_ms, plan.allocation)
-        return stranded(self._catalog.variants, plan, live)
+    def _orphaned(self) -> list[str]:
+        return self._logic.orphaned(self._plans.plan, self._fleet.heartbeats, now_ms())
 
     def _holds(self, variant: str) -> bool:
         seen = self._seen[variant]
         return any(span.end > max(span.start, seen.get(p, 0)) for p, span in self._waiting(variant).items())
 
-    def _sweep(self, variant: str, stopping: threading.Event) -> None:
-        source, told, left, until_s = self._open(variant), Counter[str](), set[int](), time.monotonic() + SWEEP_S
+    def _reroute(self, variant: str, stopping: threading.Event) -> None:
+        source, done, left, until_s = self._open(variant), Counter[str](), set[int](), time.monotonic() + MAX_TURN_S
         try:
-            while not stopping.is_set() and variant in self._stranded() and time.monotonic() < until_s:
-                plan, window = self._plans.plan, source.take(MOST, POLL_S)
+            while not stopping.is_set() and variant in self._orphaned() and time.monotonic() < until_s:
+                plan, window = self._plans.plan, source.take(MAX_JOBS, POLL_S)
                 if plan is not None and window:
-                    told.update(self._serve(variant, source, window, plan, left))
+                    done.update(self._serve(variant, source, window, plan, left))
                 elif not self._holds(variant):
                     break
         finally:
             source.close()
-            if told:
-                jobs = ", ".join(f"{count} {what}" for what, count in told.items())
-                log.warning("nobody serves %s any more; of what lay there %s", variant, jobs)
+            if done:
+                jobs = ", ".join(f"{count} {what}" for what, count in done.items())
+                log.warning("rerouted orphaned jobs of %s, which nobody serves any more: %s", variant, jobs)
 
     def _serve(
         self, variant: str, source: Source, window: Sequence[Taken], plan: Plan, left: set[int]
@@ -212,9 +211,9 @@ class Sweeper:
         seen = self._seen[variant]
         fresh = [taken for taken in window if taken.record.offset >= seen.get(taken.record.partition, 0)]
         left |= {taken.record.partition for taken in window if taken not in fresh}  # met before, and not committed
-        told = self._rerouting.serve(fresh, plan)
+        answers = self._rerouting.serve(fresh, plan)
         done = []
-        for taken, what in zip(fresh, told, strict=True):
+        for taken, what in zip(fresh, answers, strict=True):
             partition = taken.record.partition
             seen[partition] = taken.record.offset + 1
             if what == WAITS:
@@ -223,12 +222,12 @@ class Sweeper:
                 done.append(taken)
         if done:
             source.commit(done)
-        return told
+        return answers
 
 
-def sweeper_of(
+def rerouter_of(
     settings: Settings, catalog: Catalog, producer: RecordProducer, plans: PlanView, ended: EndedView, fleet: FleetView
-) -> Sweeper:
+) -> Rerouter:
     """The one of a router's process."""
     prefix = settings.kafka.prefix
 
@@ -238,10 +237,12 @@ def sweeper_of(
     def waiting(variant: str) -> Mapping[int, Unread]:
         return unread(settings, *place(variant))
 
-    rerouting = Rerouting(catalog, ended, Dispatcher(catalog, fleet, ROLE), producer)
     silent_ms = settings.planner.worker_silent_ms
-    return Sweeper(
+    logic = OrphanRouting(catalog, RoutingLogic(catalog, NO_LIMITS), silent_ms)
+    rerouting = Rerouting(logic, ended, Dispatcher(catalog, fleet, ROLE), producer)
+    return Rerouter(
         catalog,
+        logic,
         plans,
         fleet,
         silent_ms,

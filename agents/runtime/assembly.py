@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from agents.router.reroute import sweeper_of
+from agents.router.reroute import rerouter_of
 from agents.runtime.following import FollowedEnds, FollowedFleet, FollowedPlans
 from agents.runtime.process import Run, not_alive
 from agents.worker.resuming import settle
@@ -142,8 +142,8 @@ def assemble(settings: Settings, roles: frozenset[str]) -> Iterator[Process]:
         probes: dict[str, tuple[Probe, Probe]] = {}
         for role in sorted(roles):
             if role == "router":
-                sweeper = sweeper_of(settings, catalog, producer, views.plans, views.ended, views.fleet)
-                process.threaded[SWEEPER] = sweeper.run
+                rerouter = rerouter_of(settings, catalog, producer, views.plans, views.ended, views.fleet)
+                process.threaded[SWEEPER] = rerouter.run
                 probes[SWEEPER] = (lambda: "", partial(not_alive, SWEEPER))
             if role in STREAM_ROLES:
                 from streams.faust.host import AgentHost
@@ -185,13 +185,16 @@ def _logics(role: str, settings: Settings, catalog: Catalog, views: Views, proce
     from agents.router.dispatcher import Dispatcher
 
     if role == "router":
-        from agents.router.role import Router, Tenants
+        from agents.router.role import Router
+        from agents.router.tenants import Tenants
         from planner.serving.quotas import Quota
+        from planner.serving.routing import RoutingLogic, backlog_limits
 
         tenants = Tenants({name: Quota(**limits.model_dump()) for name, limits in settings.tenants.items()})
         views.ended.on_end = tenants.ended
         dispatcher = Dispatcher(catalog, views.fleet, role)
-        return [Router(catalog, views.plans, views.ended, dispatcher, tenants, settings.admission)]
+        limits = backlog_limits(settings.admission.max_backlog_s, settings.admission.interactive_headroom)
+        return [Router(RoutingLogic(catalog, limits, tenants, views.ended), views.plans, dispatcher)]
     from agents.discriminator.role import Discriminator
     from agents.discriminator.scorers import open_scorers
 

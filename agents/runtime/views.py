@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from planner.catalog.model import Catalog
 from planner.control.plans import check, newer
 from planner.observation.observation import Seen
-from planner.serving.admission import MOST_ID
+from planner.serving.admission import MAX_ID
 from planner.serving.worker_loads import Load, LoadView, Sent
 from schemas import topics
 from schemas.errors import InvalidPlan, InvalidRecord, UnknownSchema
@@ -133,8 +133,8 @@ class FleetView:
         heartbeat = decode(record.value, Heartbeat)
         if any(owned.remaining_ms < 0 or owned.end_offset < 0 for owned in heartbeat.partitions):
             raise InvalidRecord(f"{heartbeat.worker_id:.80} tells of less than no work: {heartbeat!r:.300}")
-        if not 0 < len(heartbeat.worker_id) <= MOST_ID:  # plans name it
-            raise InvalidRecord(f"worker_id must have 1 to {MOST_ID} characters: got {len(heartbeat.worker_id)}")
+        if not 0 < len(heartbeat.worker_id) <= MAX_ID:  # plans name it
+            raise InvalidRecord(f"worker_id must have 1 to {MAX_ID} characters: got {len(heartbeat.worker_id)}")
         since_ms = now_ms() - FORGET_MS
         with self._lock:  # a new dict each time: readers hold the old one
             heard = {worker: seen for worker, seen in self.heartbeats.items() if seen.seen_ms > since_ms}

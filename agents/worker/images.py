@@ -10,12 +10,12 @@ import tenacity
 from PIL import Image
 
 from planner.catalog.options import Settled
-from planner.serving.patience import AGAIN_S, DRAFT_S, MOST_AGAIN_S
+from planner.serving.backoff import DRAFT_S, MAX_RETRY_S, RETRY_S
 from schemas.errors import PochadeError
 from schemas.messages import GenerateJob, ImageRef
 from streams.store.port import ImageStore, StoreUnavailable
 
-AGAIN = tenacity.wait_exponential(AGAIN_S, max=MOST_AGAIN_S)
+AGAIN = tenacity.wait_exponential(RETRY_S, max=MAX_RETRY_S)
 Waits = Callable[[], contextlib.AbstractContextManager[None]]
 
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from agents.worker.resuming import Resumer
-from planner.serving.reroute import Unfinished
+from planner.serving.resuming import Unfinished
 from schemas.messages import OwnedPartition
 from schemas.record import Incoming
 from schemas.topics import full_name, jobs_topic, worker_group

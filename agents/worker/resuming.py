@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from planner.serving.reroute import REMEMBERED_MS, Lying, Unfinished, is_forgotten, unfinished
+from planner.serving.resuming import REMEMBERED_MS, Lying, Unfinished, is_forgotten, unfinished
 from schemas import topics
 from schemas.errors import PochadeError
 from schemas.record import Incoming

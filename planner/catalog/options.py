@@ -9,11 +9,11 @@ draft is encoded and noised to step K of that level's N, which goes on from ther
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from planner.catalog.entries import Variant, run_ms
 from schemas.errors import InvalidRequest
-from schemas.messages import GenerateRequest, ImageRef, PaintOptions
+from schemas.messages import ImageRef, PaintOptions
 
 QUALITIES = ("low", "medium", "high", "auto")
 TIERS = ("interactive", "standard", "batch")
@@ -36,7 +36,31 @@ class Settled(NamedTuple):
     paint_over_step: int = 0  # of `steps`: skipped, as a draft is painted over; 0: begun on a blank
 
 
-def check_options(request: GenerateRequest, most_pictures: int) -> None:
+class OptionValues(Protocol):
+    """What `check_options` reads of a request; `GenerateRequest` has it."""
+
+    @property
+    def request_id(self) -> str:
+        """Id of the request, for the message."""
+        ...
+
+    @property
+    def quality(self) -> str:
+        """One of QUALITIES."""
+        ...
+
+    @property
+    def tier(self) -> str:
+        """One of TIERS."""
+        ...
+
+    @property
+    def options(self) -> PaintOptions:
+        """What the images are to be like."""
+        ...
+
+
+def check_options(request: OptionValues, most_pictures: int) -> None:
     """Raise InvalidRequest for options that no variant could honour: out of range or misspelt."""
     options, who = request.options, f"(request {request.request_id})"
     _one_of("quality", request.quality, QUALITIES, who)

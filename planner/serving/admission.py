@@ -8,8 +8,8 @@ from schemas.ids import draw
 from schemas.messages import Admission, GenerateRequest
 
 SEED_LIMIT = 2**63
-MOST_ID = 200  # characters
-SALT = "admission"  # never the plan's version: under the same share a request is let in or not, whoever asks
+MAX_ID = 200  # characters
+SALT = "admission"  # never the plan's version: under an equal share a request has an equal answer, whoever asks
 AHEAD_MS = 24 * 60 * 60 * 1000  # a creation time further ahead is in another unit, not a clock's error
 
 
@@ -18,9 +18,9 @@ def check_request(
 ) -> None:
     """Raise InvalidRequest unless the request's values can be served. A deadline in the past is no such fault."""
     who = f"(request {request.request_id[:80]})"
-    if not 0 < len(request.request_id) <= MOST_ID:
+    if not 0 < len(request.request_id) <= MAX_ID:
         got = f"got {len(request.request_id)}"
-        raise InvalidRequest(f"request_id must have 1 to {MOST_ID} characters: {got}; omit it and one is made {who}")
+        raise InvalidRequest(f"request_id must have 1 to {MAX_ID} characters: {got}; omit it and one is made {who}")
     _check_prompt(request.prompt, max_prompt_bytes, who)
     _check_texts(request, max_prompt_bytes, who)
     if request.seed is not None and not 0 <= request.seed < SEED_LIMIT:
@@ -35,8 +35,8 @@ def _check_deadline(deadline_ms: int | None, max_s: float, now_ms: int, who: str
     """The ledger remembers for some days who has ended: whom it forgot before the deadline it would end once more."""
     ahead_s = 0.0 if deadline_ms is None else (deadline_ms - now_ms) / 1000
     if ahead_s > max_s:
-        told = f"deadline_ms must be at most {max_s:g} s ahead (requests.max_deadline_s): got {deadline_ms}"
-        raise InvalidRequest(f"{told}, {ahead_s:.0f} s ahead; choose an earlier one or omit it {who}")
+        limit = f"deadline_ms must be at most {max_s:g} s ahead (requests.max_deadline_s): got {deadline_ms}"
+        raise InvalidRequest(f"{limit}, {ahead_s:.0f} s ahead; choose an earlier one or omit it {who}")
 
 
 def _check_prompt(prompt: str, max_bytes: int, who: str) -> None:
@@ -59,8 +59,8 @@ def _check_texts(request: GenerateRequest, max_bytes: int, who: str) -> None:
     texts = (request.tenant, options.negative_prompt, options.model, *options.adapters, *options.controls)
     size = sum(len(text.encode(errors="replace")) for text in texts)
     if size > max_bytes:
-        told = f"tenant, negative_prompt, model, adapters and controls must have at most {max_bytes} bytes of UTF-8"
-        raise InvalidRequest(f"{told} together: got {size}; shorten them {who}")
+        limit = f"tenant, negative_prompt, model, adapters and controls must have at most {max_bytes} bytes of UTF-8"
+        raise InvalidRequest(f"{limit} together: got {size}; shorten them {who}")
 
 
 def is_admitted(admission: Admission | None, request_id: str, tier: str) -> bool:
@@ -70,7 +70,7 @@ def is_admitted(admission: Admission | None, request_id: str, tier: str) -> bool
 
 
 def predicted_finish_ms(now_ms: float, wait_ms: float, run_ms: float) -> float:
-    """When a job sent now is painted, epoch ms; infinity when `wait_ms` is (no worker serves it)."""
+    """When a job that is sent now has its images, epoch ms; infinity when `wait_ms` is (no worker serves it)."""
     return now_ms + wait_ms + run_ms
 
 
@@ -85,7 +85,7 @@ def level_in_time(
     """The wanted level if it finishes in time, else the first of the cheaper ones that does, else None: EXPIRED.
 
     `cheaper` is in order of preference, the dearest first; a level without a finish is not served and misses every
-    deadline. Without a deadline the wanted level is taken whether it is served or not. Source: design, section 2.
+    deadline. Without a deadline the wanted level is taken whether it is served or not.
     """
     for level in (wanted, *cheaper):
         if can_meet(deadline_ms, finish_ms.get(level, math.inf)):

@@ -1,36 +1,63 @@
-"""Which worker of a variant gets the next job."""
+"""Which worker of a variant gets the next job, and when a sender asks again that has to wait for one."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
 
+from planner.catalog.parse import Catalog, run_ms
 from planner.serving.worker import ahead_ms
-from planner.serving.worker_loads import Load, LoadView, Sent
 from schemas.errors import Unknown
 from schemas.ids import draw
-
-__all__ = ["KINDS", "Load", "LoadView", "Sent", "choose", "pick"]
+from schemas.messages import Plan
 
 SALT = "dispatch"
+RETRY_MS: Final = 5.0  # between two looks for an idle worker
 
 
-def choose(
-    kind: str, loads: Sequence[Load], request_id: str, sent_before: int, run_ms: float, batch: int = 1
-) -> Load | None:
-    """The worker for a job, or None: there is none, or (pull) the job waits until one can take it.
+class Retry(NamedTuple):
+    """No worker can take the job yet, and the plan's dispatch does not queue it before one."""
 
-    `sent_before` counts the sender's jobs to this variant; `run_ms` is what the job will take, the same on all workers
-    of a variant for now, `batch` how many of them share a call. Source of least-work: ARGUS 4.4, Eq. 3, with running
-    work counted; peers 0.10 measured it. Raises Unknown for a kind that is not in KINDS.
-    """
-    at = pick(kind, [load.remaining_ms for load in loads], 0.0, request_id, sent_before, ahead_ms(run_ms, batch))
-    return None if at is None else loads[at]
+    after_ms: float
+    idle_in_ms: float  # until a worker can take it, as far as is known now
+
+
+class WorkerChoice:
+    """Chooses the workers of one sender's jobs. Not thread-safe: one owner."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._sent: Counter[str] = Counter()  # jobs by variant
+        self._ahead_ms: dict[tuple[str, int], float] = {}
+
+    def choose(
+        self, plan: Plan, variant: str, request_id: str, free_at_ms: Sequence[float], now_ms: float
+    ) -> int | Retry | None:
+        """The place in `free_at_ms` of the worker that gets the job; None: the variant has no worker.
+
+        `free_at_ms`: when each worker of the variant has done all that it has, on the clock of `now_ms`.
+        """
+        if not free_at_ms:
+            return None
+        batch = plan.batch.get(variant, 1)
+        ahead = self._ahead_ms.get((variant, batch))
+        if ahead is None:
+            ahead = self._ahead_ms[variant, batch] = ahead_ms(run_ms(self._catalog.level(variant), 1), batch)
+        place = pick(plan.dispatch, free_at_ms, now_ms, request_id, self._sent[variant], ahead)
+        return Retry(RETRY_MS, min(free_at_ms) - now_ms - ahead) if place is None else place
+
+    def on_sent(self, variant: str) -> None:
+        """A job was sent to the worker that was chosen."""
+        self._sent[variant] += 1
 
 
 def pick(
     kind: str, free_at_ms: Sequence[float], now_ms: float, request_id: str, sent_before: int, most_ahead_ms: float = 0.0
 ) -> int | None:
-    """The same of the times at which the workers are free, on the clock of `now_ms`: which of them, by its place.
+    """The worker for a job by its place in `free_at_ms`; None: there is none, or (pull) none can take it yet.
 
-    `most_ahead_ms`: work that may wait before a worker whose jobs are pulled, `planner.serving.worker.ahead_ms`.
+    `free_at_ms` is on the clock of `now_ms`; `sent_before` counts the sender's jobs to this variant. `most_ahead_ms`:
+    work that may wait before a worker whose jobs are pulled, `planner.serving.worker.ahead_ms`. Raises Unknown for a
+    kind that is not in KINDS. Source of least-work: ARGUS 4.4, Eq. 3, with running work counted.
     """
     if kind not in KINDS:
         raise Unknown("dispatch", kind, KINDS)

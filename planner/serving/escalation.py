@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from planner.catalog.model import Catalog
 from planner.serving.admission import can_meet
+from planner.serving.requests import ClassifiedValues
 from schemas.messages import Cascade, ClassifiedRequest, Plan
 
 
@@ -28,7 +29,7 @@ class Escalate:
 Verdict = Keep | Escalate
 
 
-def may_escalate(classified: ClassifiedRequest, catalog: Catalog) -> bool:
+def may_escalate(classified: ClassifiedValues, catalog: Catalog) -> bool:
     """Whether a rejected picture may be painted again: not where the request asked for `low`, or named its model."""
     return classified.request.quality != "low" and classified.request.options.model not in catalog.variants
 

@@ -5,7 +5,7 @@ import json
 from collections.abc import Container, Iterable
 
 from planner.serving.escalation import as_score
-from planner.serving.placement import TurnedAway
+from planner.serving.placement import Rejection
 from schemas.avro import to_avro
 from schemas.messages import (
     ClassifiedRequest,
@@ -81,13 +81,13 @@ def too_late(job: GenerateJob, *, reason: str, by: str, now_ms: int) -> Outcome:
     return expired(job, reason=reason, by=by, now_ms=now_ms)
 
 
-def turned_away(fate: TurnedAway, classified: ClassifiedRequest, *, by: str, policy: str, now_ms: int) -> Outcome:
+def turned_away(rejection: Rejection, classified: ClassifiedRequest, *, by: str, policy: str, now_ms: int) -> Outcome:
     """The request ends where it was to be placed, REJECTED or EXPIRED."""
-    if fate.status is Status.EXPIRED:
-        return expired(classified, reason=fate.reason, by=by, now_ms=now_ms, policy=policy)
+    if rejection.status is Status.EXPIRED:
+        return expired(classified, reason=rejection.reason, by=by, now_ms=now_ms, policy=policy)
     return rejected(
-        classified, reason=fate.reason, by=by, now_ms=now_ms, policy=policy, code=fate.code,
-        retry_after_ms=fate.retry_after_ms,
+        classified, reason=rejection.reason, by=by, now_ms=now_ms, policy=policy, code=rejection.code,
+        retry_after_ms=rejection.retry_after_ms,
     )  # fmt: skip
 
 

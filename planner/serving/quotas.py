@@ -12,8 +12,8 @@ OTHERS: Final = "*"  # stands for all tenants without a quota of their own, toge
 class Quota:
     """What one tenant may do."""
 
-    rate_rps: float = 0.0  # pictures a second in the long run; 0: unlimited
-    burst: float = 10.0  # pictures at once after a silence
+    rate_rps: float = 0.0  # images a second in the long run; 0: unlimited
+    burst: float = 10.0  # images at once after a silence
     weight: float = 1.0  # of its share of the backlog when it is crowded
 
 

@@ -1,28 +1,27 @@
-"""Jobs left on the topic of a variant that has lost its last worker: whose they are, and where they go instead."""
+"""Orphaned jobs: those on the topic of a variant that has lost its last worker, and where they go instead."""
 
 import math
-import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from planner.catalog.model import Catalog
 from planner.control.allocation import SERVING
-from planner.observation.observation import WorkerView
+from planner.observation.observation import Seen, WorkerView, live_workers
 from planner.serving.escalation import Keep
-from planner.serving.placement import Place, TurnedAway, decide
-from schemas.messages import GenerateJob, Plan
+from planner.serving.placement import ENDED, Ignored, Placement, Rejection
+from planner.serving.requests import ClassifiedValues
+from planner.serving.routing import Loads, RoutingLogic
+from schemas.messages import Plan
 
-REMEMBERED_MS = 60_000  # of ends; every process knows those of the last minute, at any rate of requests
-ANY_MS = sys.float_info.max  # of backlog, as the request was let in before; infinite where nobody serves a level
+POLL_MS: Final = 2000.0  # between two searches for orphaned jobs
 
 
-def stranded(variants: Iterable[str], plan: Plan, workers: Iterable[WorkerView]) -> list[str]:
+def orphaned_variants(variants: Iterable[str], plan: Plan, workers: Iterable[WorkerView]) -> list[str]:
     """The variants that no live worker serves or is on its way to, by name.
 
-    `workers`: the live ones with what `plan`, the one in force, allocates to them. None is stranded while the plan
-    counts on somebody who is gone, for the next one may give the variant another worker; nor while nobody serves
-    anything, for there is nowhere to go.
+    `workers`: the live ones with what `plan`, the one in force, allocates to them. There is none while the plan counts
+    on a worker that is gone, for the next plan may give the variant another one; nor while no worker serves anything,
+    for there is nowhere to go.
     """
     live = list(workers)
     if plan.allocation.keys() - {worker.worker_id for worker in live}:
@@ -33,62 +32,58 @@ def stranded(variants: Iterable[str], plan: Plan, workers: Iterable[WorkerView])
     return sorted(set(variants) - held)
 
 
-class Lying(NamedTuple):
-    """A job as it lies on a topic."""
+class StaysInQueue(NamedTuple):
+    """The job stays where it lies."""
 
-    offset: int
-    written_ms: int
-    has_result: bool  # of its request
+    why: str
 
 
-class Unfinished(NamedTuple):
-    """What a partition holds that is still to be done: all from `begin` on but `ended`."""
-
-    begin: int
-    ended: frozenset[int] = frozenset()
-    was_looked_up: bool = True  # else all is young, and `begin` is the partition's first offset
-
-    def is_over(self, offset: int) -> bool:
-        """Whether nobody waits for the job at this offset any more."""
-        return offset < self.begin or offset in self.ended
+WAITS_FOR_MODEL = StaysInQueue("waits for the model that it names")
 
 
-def is_forgotten(first: int, young: int, end: int) -> bool:
-    """Whether a partition from which nothing is committed may hold jobs that ended long ago.
+class OrphanRouting:
+    """Decides on orphaned jobs: those on the topic of a variant that has lost its last worker.
 
-    Its group may never have been, or Kafka has dropped its offsets, as it does a week after the last member left.
-    `first`: the offset of the oldest job; `young`: that of the first one written within REMEMBERED_MS; `end`: of none.
+    The live rerouter (`agents/router/reroute.py`) and the simulator's call it every POLL_MS.
     """
-    return first < min(young, end)
 
+    def __init__(self, catalog: Catalog, routing: RoutingLogic, silent_ms: int) -> None:
+        """`silent_ms`: a worker without a heartbeat for longer is gone."""
+        self._catalog = catalog
+        self._routing = routing
+        self._silent_ms = silent_ms
 
-def unfinished(jobs: Iterable[Lying], end: int, now_ms: int, kept_ms: float) -> Unfinished:
-    """What is open of a forgotten partition, told by the results, which outlive the jobs.
+    def orphaned(self, plan: Plan | None, heartbeats: Mapping[str, Seen], now_ms: int) -> list[str]:
+        """The variants whose jobs go elsewhere now; `heartbeats`: the last one of each worker."""
+        if plan is None:
+            return []
+        return orphaned_variants(
+            self._catalog.variants, plan, live_workers(heartbeats, now_ms, self._silent_ms, plan.allocation)
+        )
 
-    `jobs`: by offset; one older than `kept_ms`, the topic's retention, waits only to be deleted: its result may have
-    gone before it. A job that nobody ever took is open, however old it is within that.
-    """
-    begin, ended = end, list[int]()
-    for job in jobs:
-        if job.has_result or job.written_ms < now_ms - kept_ms:
-            ended.append(job.offset)
-        else:
-            begin = min(begin, job.offset)
-    return Unfinished(begin, frozenset(offset for offset in ended if offset > begin))
+    def reroute(
+        self,
+        classified: ClassifiedValues,
+        variant: str,
+        plan: Plan,
+        loads: Loads,
+        now_ms: float,
+        *,
+        has_ended: bool,
+        has_draft: bool,
+    ) -> Placement | Rejection | Keep | Ignored | StaysInQueue:
+        """What becomes of an orphaned job of `variant`.
 
-
-def rerouted(
-    plan: Plan, job: GenerateJob, catalog: Catalog, wait_ms: Mapping[str, float], now_ms: int
-) -> Place | TurnedAway | Keep | None:
-    """What becomes of a job of a stranded variant; None: it waits where it is, for it names the model that it wants.
-
-    One that was to replace a draft leaves it as the answer, as where the next level has no time. Any other is decided
-    on anew by the plan in force, but is not shed and no backlog is too long, for it was let in before. `wait_ms` as in
-    `planner.serving.placement.decide`. Source: design, section 7 ("what an ownerless variant still holds is
-    re-routed").
-    """
-    if job.path:
-        return Keep(None, f"nobody serves {job.variant} any more; the draft was kept")
-    fate = decide(replace(plan, admission=None), job.classified, catalog, wait_ms, now_ms, ANY_MS)
-    waits = isinstance(fate, Place) and math.isinf(wait_ms[fate.level])
-    return None if waits else fate
+        A job that was to replace a draft leaves the draft as the answer, as where the next level has no time. Any other
+        is decided on anew by the plan in force. It was admitted before, so it is not shed and no backlog is too long.
+        It stays in its queue where nobody serves the level that it would go to: it names its model, or no level has a
+        worker.
+        """
+        if has_ended:
+            return ENDED
+        if has_draft:
+            return Keep(None, f"nobody serves {variant} any more; the draft was kept")
+        decision = self._routing.place_again(classified, plan, loads, now_ms)
+        if isinstance(decision, Placement) and math.isinf(loads.wait_ms(decision.variant)):
+            return WAITS_FOR_MODEL
+        return decision

@@ -12,32 +12,32 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from planner.catalog.options import TIERS
-from planner.serving.placement import OVERLOADED, QUOTA, TurnedAway
+from planner.serving.placement import OVERLOADED, QUOTA, Rejection
 from planner.serving.quotas import OTHERS, Bucket, Quota, named, others_weight, take_tokens
 from schemas.messages import Admission, Status
 
 UNLIMITED = Quota()
-OPEN_MS = 3_600_000  # one let in longer ago may have lost its job, as to a topic's retention: it is let in anew
+OPEN_MS = 3_600_000  # an older one may have lost its job, as to a topic's retention: it is admitted anew
 Party = str | None  # a tenant's name, or None: the place that the rest share
 
 CROWD_WINDOW_MS = 10_000.0  # requests count for as long, and for as long again
-FEW = 16  # names that are each a party, however rarely they ask
-MOST_PARTIES = 64
-MOST_NAMES = 4096  # remembered of a window; of more, the busiest
-CROWD_AGAIN_MS = 100.0  # how old the answer to "how often is often" may be
+MAX_SEPARATE = 16  # names that are each a party, however rarely they ask
+MAX_PARTIES = 64
+MAX_NAMES = 4096  # remembered of a window; of more, the busiest
+CROWD_MAX_AGE_MS = 100.0  # how old the answer to "how often is often" may be
 CROWDED = 0.5  # of the allowed backlog: below it nobody's share matters (work-conserving)
 NOTHING_MS = 0.5  # what rounding leaves
 STALE = 64  # entries of the heap beyond four a party before it is made anew
 WINDOW_MS = 10_000.0  # requests count whole for as long, and less and less for as long again
-AGAIN_MS, MORE = 100, 0.05  # how old a level may be; by how many requests more
+MAX_AGE_MS, MORE = 100, 0.05  # how old a level may be; by how many requests more
 
 
 class Work(NamedTuple):
-    """What a request would have painted for its tenant."""
+    """What a request asks for on behalf of its tenant."""
 
     request_id: str
     tenant: str
-    pictures: int
+    images: int
     ms: float  # predicted
 
 
@@ -48,7 +48,7 @@ class _Opened(NamedTuple):
 
 
 class Rights:
-    """Buckets, open work and what was asked for, by tenant; changed by `let_in`, `refuse` and `ended` alone.
+    """Buckets, open work and what was asked for, by tenant; changed by `admission_of`, `refuse` and `ended` alone.
 
     A tenant that is configured has its own; of the others the few or busy ones do, and the rest share one place
     (`Crowd`). All that are not configured share the quota of OTHERS, where there is one.
@@ -63,7 +63,7 @@ class Rights:
         self._works: dict[str, _Opened] = {}  # by request
         self._asking: dict[str, Asking] = {}  # by tier
 
-    def refuse(self, work: Work, allowed_ms: float, now_ms: int) -> TurnedAway | None:
+    def refuse(self, work: Work, allowed_ms: float, now_ms: int) -> Rejection | None:
         """Why the tenant may not have this now, or None: then its tokens are taken and its work is open.
 
         A request that is open already changes nothing. `allowed_ms`: the backlog that may wait in all, as in
@@ -74,15 +74,15 @@ class Rights:
         self.ended(work.request_id)
         party = self._party(work.tenant)
         if self._open.exceeds_share(party, work.ms, allowed_ms):
-            told = f"{_who(work.tenant, party)} its share of a crowded backlog: {self._open.of(party) / 1000:.1f} s"
-            return TurnedAway(Status.REJECTED, OVERLOADED, told, round(work.ms) + 1)
+            reason = f"{_who(work.tenant, party)} its share of a crowded backlog: {self._open.of(party) / 1000:.1f} s"
+            return Rejection(Status.REJECTED, OVERLOADED, reason, round(work.ms) + 1)
         payer = work.tenant if work.tenant in self._named else OTHERS
         quota = self._quotas.get(payer, UNLIMITED)
-        bucket, retry_after_ms = take_tokens(self._buckets.get(payer), quota, work.pictures, now_ms)
+        bucket, retry_after_ms = take_tokens(self._buckets.get(payer), quota, work.images, now_ms)
         if retry_after_ms is not None:
             whose = f"tenant {work.tenant!r}" if payer != OTHERS else "all tenants that are not configured together"
-            told = f"{whose} may have {quota.rate_rps:g} pictures a second, {quota.burst:g} at once"
-            return TurnedAway(Status.REJECTED, QUOTA, told, retry_after_ms)
+            reason = f"{whose} may have {quota.rate_rps:g} pictures a second, {quota.burst:g} at once"
+            return Rejection(Status.REJECTED, QUOTA, reason, retry_after_ms)
         if quota.rate_rps > 0:
             self._buckets[payer] = bucket
         self._works[work.request_id] = _Opened(party, work.ms, now_ms)
@@ -92,14 +92,14 @@ class Rights:
     def _party(self, tenant: str) -> Party:
         return tenant if tenant in self._named else self._crowd.party(tenant)
 
-    def let_in(self, admission: Admission | None, tier: str, tenant: str, now_ms: float) -> Admission | None:
+    def admission_of(self, admission: Admission | None, tier: str, tenant: str, now_ms: float) -> Admission | None:
         """What a plan lets in, with this tenant's part of the tier's; it has asked for one more."""
         if tenant not in self._named:
-            self._crowd.heard(tenant, now_ms)
+            self._crowd.count(tenant, now_ms)
         if tier not in TIERS:
             return admission
         asking, party = self._asking.setdefault(tier, Asking(self._quotas)), self._party(tenant)
-        asking.heard(party, now_ms)
+        asking.count(party, now_ms)
         share = admission.shares.get(tier, 1.0) if admission else 1.0
         if admission is None or share >= 1:
             return admission
@@ -110,7 +110,7 @@ class Rights:
         return self._open.is_crowded_out(self._party(tenant), allowed_ms)
 
     def is_open(self, request_id: str, now_ms: int) -> bool:
-        """Whether the request was let in, of late, and has not ended."""
+        """Whether the request was admitted of late and has not ended."""
         opened = self._works.get(request_id)
         return opened is not None and now_ms - opened.at_ms < OPEN_MS
 
@@ -142,7 +142,7 @@ class Crowd:
         self._names = 0
         self._often = 1  # requests from which a name is a party, where names are many
 
-    def heard(self, tenant: str, now_ms: float) -> None:
+    def count(self, tenant: str, now_ms: float) -> None:
         """It sent one more."""
         if not 0 <= now_ms - self._since_ms < CROWD_WINDOW_MS:
             is_next = 0 <= now_ms - self._since_ms < 2 * CROWD_WINDOW_MS
@@ -150,27 +150,27 @@ class Crowd:
             self._find(now_ms)
         self._names += tenant not in self._now and tenant not in self._before
         self._now[tenant] += 1
-        if len(self._now) > MOST_NAMES:
-            self._now = Counter(dict(self._now.most_common(MOST_NAMES // 2)))
-        if self._names > FEW and not 0 <= now_ms - self._found_ms < CROWD_AGAIN_MS:
+        if len(self._now) > MAX_NAMES:
+            self._now = Counter(dict(self._now.most_common(MAX_NAMES // 2)))
+        if self._names > MAX_SEPARATE and not 0 <= now_ms - self._found_ms < CROWD_MAX_AGE_MS:
             self._find(now_ms)
 
     def party(self, tenant: str) -> Party:
         """Whose share its requests count for."""
-        return tenant if self._names <= FEW or self._asked(tenant) >= self._often else None
+        return tenant if self._names <= MAX_SEPARATE or self._asked(tenant) >= self._often else None
 
     def _asked(self, tenant: str) -> int:
         return self._now[tenant] + self._before[tenant]
 
     def _find(self, now_ms: float) -> None:
-        """The least number of requests that no more names than that have sent, and no more than MOST_PARTIES."""
+        """The least number of requests that no more names than that have sent, and no more than MAX_PARTIES."""
         self._found_ms = now_ms
         self._names = len(self._now.keys() | self._before.keys())
         asked = sorted((self._asked(name) for name in self._now.keys() | self._before.keys()), reverse=True)
         self._often = 1
-        for number, times in enumerate(asked[: MOST_PARTIES + 1]):
+        for number, times in enumerate(asked[: MAX_PARTIES + 1]):
             # the next name would be one party more than it has requests, or than there may be
-            if number == MOST_PARTIES or times <= number:
+            if number == MAX_PARTIES or times <= number:
                 self._often = times + 1
                 return
 
@@ -319,7 +319,7 @@ def level(needs: Iterable[Need], amount: float) -> float:
 
 
 class Asking:
-    """How many requests of one tier each party has sent of late, and the part of them to let in.
+    """How many requests of one tier each party has sent of late, and the part of them to admit.
 
     Of what a plan lets in of a tier, who asks for little has it whole, and the others share the rest: max-min fairness.
     A plan's share of a tier is reckoned over all of its requests, so that one tenant that floods would otherwise have
@@ -339,7 +339,7 @@ class Asking:
         self._found_ms = 0.0
         self._good_for = 0.0  # so many requests more
 
-    def heard(self, party: Party, now_ms: float) -> None:
+    def count(self, party: Party, now_ms: float) -> None:
         """It sent one more. A clock that jumps back begins a new window."""
         if not 0 <= now_ms - self._since_ms < WINDOW_MS:
             is_next = 0 <= now_ms - self._since_ms < 2 * WINDOW_MS
@@ -348,8 +348,8 @@ class Asking:
         self._good_for -= 1
 
     def part(self, party: Party, share: float, now_ms: float) -> float:
-        """Of this party's requests, [0, 1], where `share` of all of the tier are let in; it was heard just now."""
-        if share != self._found_for or self._good_for < 0 or not 0 <= now_ms - self._found_ms < AGAIN_MS:
+        """Of this party's requests, [0, 1], where `share` of all of the tier is admitted; its last one is counted."""
+        if share != self._found_for or self._good_for < 0 or not 0 <= now_ms - self._found_ms < MAX_AGE_MS:
             self._find(share, now_ms)
         if self._level is None:
             return share

@@ -1,6 +1,6 @@
 """What each worker still has to do, as one sender sees it: heartbeats plus the sender's own sends since.
 
-Dispatch looks at the `Lineup` of a variant: the workers that take its new jobs, and when each is free.
+Dispatch asks the `WorkerPool` of a variant: the workers that take its new jobs, and when each is free.
 """
 
 import math
@@ -13,10 +13,10 @@ from planner.control.allocation import SERVING
 from planner.observation.observation import GONE
 from schemas.messages import Heartbeat
 
-FORGET_MS = 600_000  # a worker unheard of for longer leaves the view
-LOOK_MS = FORGET_MS // 10  # how often the view looks for such workers
+FORGET_MS = 600_000  # a worker without a heartbeat for longer leaves the view
+POLL_MS = FORGET_MS // 10  # between two searches for such workers
 UNACKNOWLEDGED_MS = 300_000  # librdkafka gives a send up by then (message.timeout.ms)
-MOST_SENDS = 2048  # remembered per partition; beyond it, a partition without an owner only looks emptier
+MAX_SENDS = 2048  # remembered per partition; beyond it, a partition without an owner only looks emptier
 
 Key = tuple[str, int]  # (variant, partition)
 
@@ -52,26 +52,26 @@ class LoadedWorker:
     state: str
     partitions: list[int]
     unseen: set[int]  # of its partitions, those that may hold own sends which its last heartbeat had not seen
-    turn: int  # which of its partitions is next: spread, so that a new worker takes over a fair part
+    next_turn: int  # which of its partitions is next: spread, so that a new worker takes over a fair part
     seen_ms: float = 0
     backlog_ms: float = 0  # of all its partitions, at `at_ms`
     at_ms: float = 0
-    lineup: "Lineup | None" = None  # the one in force that it stands in
-    place: int = 0  # in it
+    pool: "WorkerPool | None" = None  # the current one that it belongs to
+    place: int = 0  # in the pool
 
     def load(self, backlog_ms: float, at_ms: float) -> None:
-        """It has so much to do at a moment; works it off at one ms a ms from then on."""
+        """Set its backlog at a moment. The worker works it off at one ms a ms from then on."""
         self.backlog_ms, self.at_ms = backlog_ms, at_ms
-        if self.lineup is not None:
-            self.lineup.free_at_ms[self.place] = at_ms + backlog_ms
+        if self.pool is not None:
+            self.pool.free_at_ms[self.place] = at_ms + backlog_ms
 
     def remaining_ms(self, now_ms: float) -> float:
-        """What is left of it; a clock that jumps back adds nothing."""
+        """Backlog that is left; a clock that jumps back adds nothing."""
         return max(0.0, self.backlog_ms - max(0, now_ms - self.at_ms))
 
 
 @dataclass(slots=True, eq=False)
-class Lineup:
+class WorkerPool:
     """The workers that take new jobs of one variant and the times at which they are free, place by place."""
 
     until_ms: float  # nobody in it is silent before
@@ -81,60 +81,62 @@ class Lineup:
 
     def __post_init__(self) -> None:
         for place, worker in enumerate(self.workers):
-            worker.lineup, worker.place = self, place
+            worker.pool, worker.place = self, place
             self.free_at_ms.append(worker.at_ms + worker.backlog_ms)
 
-    def partition(self, place: int) -> int:
+    def next_partition(self, place: int) -> int:
         """Where to write to reach the worker at a place."""
         worker = self.workers[place]
-        return worker.partitions[worker.turn % len(worker.partitions)]
+        return worker.partitions[worker.next_turn % len(worker.partitions)]
 
     def wait_ms(self, now_ms: float) -> float:
-        """Until the least loaded one is free; infinite where there is none."""
+        """Time until the least loaded worker is free; infinite where there is none."""
         return max(0.0, min(self.free_at_ms) - now_ms) if self.free_at_ms else math.inf
 
-    def dissolve(self) -> None:
-        """It is no more what its workers keep up to date."""
+    def invalidate(self) -> None:
+        """Detach the workers, which keep its times up to date no more."""
         for worker in self.workers:
-            worker.lineup = None
+            worker.pool = None
 
 
 class LoadView:
     """The loads of all workers. Not thread-safe: one owner; times are arguments, on one clock.
 
-    A heartbeat tells the remaining work up to each partition's end offset; own sends at or above that offset, or not
+    A heartbeat has the remaining work up to each partition's end offset; own sends at or above that offset, or not
     acknowledged yet, come on top. Between heartbeats a worker works its backlog off at one ms a ms, so that a view is
-    not partial to whoever spoke last. A partition that two workers claim belongs to the newest heartbeat.
+    not partial to the worker whose heartbeat came last. A partition that two workers claim is that of the newest.
     """
 
     def __init__(self) -> None:
         self._workers: dict[str, LoadedWorker] = {}
         self._owners: dict[Key, str] = {}
-        self._sends: defaultdict[Key, deque[Sent]] = defaultdict(lambda: deque(maxlen=MOST_SENDS))
-        self._lineups: dict[str, Lineup] = {}
-        self._look_ms = -math.inf
+        self._sends: defaultdict[Key, deque[Sent]] = defaultdict(lambda: deque(maxlen=MAX_SENDS))
+        self._pools: dict[str, WorkerPool] = {}
+        self._next_poll_ms = -math.inf
 
     def on_heartbeat(self, heartbeat: Heartbeat, seen_ms: float) -> None:
-        """Take over what a worker says of itself. O(its partitions + own sends since the last one)."""
+        """Take over a heartbeat. O(partitions of its worker + own sends since the last one)."""
         ends = {owned.partition: owned.end_offset for owned in heartbeat.partitions}
         remaining_ms = float(sum(owned.remaining_ms for owned in heartbeat.partitions))
-        self.hear(heartbeat.worker_id, heartbeat.variant, heartbeat.state, list(ends), ends, remaining_ms, seen_ms)
+        self.update_from_heartbeat(
+            heartbeat.worker_id, heartbeat.variant, heartbeat.state, list(ends), ends, remaining_ms, seen_ms
+        )
 
-    def hear(
+    def update_from_heartbeat(
         self, worker_id: str, variant: str, state: str, partitions: list[int], ends: Mapping[int, int] | Sequence[int],
         remaining_ms: float, seen_ms: float,
     ) -> None:  # fmt: skip
-        """The same of a heartbeat's parts; `ends` by partition, `remaining_ms` of all of them."""
-        if seen_ms >= self._look_ms:
+        """Take over the parts of a heartbeat; `ends` by partition, `remaining_ms` of all its partitions together."""
+        if seen_ms >= self._next_poll_ms:
             self._forget(seen_ms)
         worker = self._workers.get(worker_id)
-        if worker is None or worker.variant != variant or worker.partitions != partitions or _turns(worker, state):
+        if worker is None or worker.variant != variant or worker.partitions != partitions or _changes(worker, state):
             worker = self._changed(worker, worker_id, variant, state, partitions)
         if worker is None:
             return
         worker.state, worker.seen_ms = state, seen_ms
-        if worker.lineup is None:  # it may have been silent
-            self._dissolve(variant)
+        if worker.pool is None:  # it may have been silent
+            self._invalidate(variant)
         if worker.unseen:
             pending = {p: self._pending_ms((variant, p), ends[p], seen_ms) for p in sorted(worker.unseen)}
             worker.unseen = {partition for partition, ms in pending.items() if ms}
@@ -142,13 +144,13 @@ class LoadView:
         worker.load(remaining_ms, seen_ms)
 
     def on_sent(self, variant: str, partition: int, offset: int | None, run_ms: float, now_ms: float) -> Sent:
-        """Count an own send; `offset` None until `on_acknowledged` tells it. O(1)."""
+        """Count an own send; `offset` None until `on_acknowledged` has it. O(1)."""
         sent = Sent(run_ms, now_ms, offset)
         self._sends[variant, partition].append(sent)
         worker = self._workers.get(self._owners.get((variant, partition), ""))
         if worker:
             worker.load(worker.remaining_ms(now_ms) + run_ms, now_ms)
-            worker.turn += 1
+            worker.next_turn += 1
             worker.unseen.add(partition)
         return sent
 
@@ -157,22 +159,22 @@ class LoadView:
         sent.offset = offset
 
     def loads(self, variant: str, now_ms: float, silent_ms: float) -> list[Load]:
-        """The workers that take new jobs of a variant: serving, owning a partition, heard of in time. O(workers)."""
-        lineup = self.lineup(variant, now_ms, silent_ms)
+        """The workers that take new jobs of a variant: serving, owning a partition, not silent. O(workers)."""
+        pool = self.pool(variant, now_ms, silent_ms)
         return [
-            Load(worker.worker_id, lineup.partition(place), worker.remaining_ms(now_ms))
-            for place, worker in enumerate(lineup.workers)
+            Load(worker.worker_id, pool.next_partition(place), worker.remaining_ms(now_ms))
+            for place, worker in enumerate(pool.workers)
         ]
 
-    def lineup(self, variant: str, now_ms: float, silent_ms: float) -> Lineup:
-        """The same as it is kept, until who takes jobs changes: O(1), else O(workers)."""
-        lineup = self._lineups.get(variant)
-        if lineup is None or now_ms > lineup.until_ms or lineup.silent_ms != silent_ms:
-            lineup = self._lined_up(variant, now_ms, silent_ms)
-        return lineup
+    def pool(self, variant: str, now_ms: float, silent_ms: float) -> WorkerPool:
+        """The workers that take new jobs of a variant. O(1) as long as they stay the same, else O(workers)."""
+        pool = self._pools.get(variant)
+        if pool is None or now_ms > pool.until_ms or pool.silent_ms != silent_ms:
+            pool = self._new_pool(variant, now_ms, silent_ms)
+        return pool
 
-    def _lined_up(self, variant: str, now_ms: float, silent_ms: float) -> Lineup:
-        self._dissolve(variant)
+    def _new_pool(self, variant: str, now_ms: float, silent_ms: float) -> WorkerPool:
+        self._invalidate(variant)
         workers = [
             worker
             for worker in self._workers.values()
@@ -182,13 +184,13 @@ class LoadView:
             and now_ms - worker.seen_ms <= silent_ms
         ]
         until_ms = min((worker.seen_ms for worker in workers), default=math.inf) + silent_ms
-        self._lineups[variant] = Lineup(until_ms, silent_ms, workers)
-        return self._lineups[variant]
+        self._pools[variant] = WorkerPool(until_ms, silent_ms, workers)
+        return self._pools[variant]
 
-    def _dissolve(self, variant: str) -> None:
-        lineup = self._lineups.pop(variant, None)
-        if lineup is not None:
-            lineup.dissolve()
+    def _invalidate(self, variant: str) -> None:
+        pool = self._pools.pop(variant, None)
+        if pool is not None:
+            pool.invalidate()
 
     def _changed(
         self, worker: LoadedWorker | None, worker_id: str, variant: str, state: str, partitions: list[int]
@@ -200,9 +202,9 @@ class LoadView:
             return None
         for partition in partitions:
             self._take((variant, partition), worker_id)
-        turn = worker.turn if worker else 0
-        self._dissolve(variant)
-        self._workers[worker_id] = LoadedWorker(worker_id, variant, state, list(partitions), set(partitions), turn)
+        next_turn = worker.next_turn if worker else 0
+        self._invalidate(variant)
+        self._workers[worker_id] = LoadedWorker(worker_id, variant, state, list(partitions), set(partitions), next_turn)
         return self._workers[worker_id]
 
     def _take(self, key: Key, worker_id: str) -> None:
@@ -210,7 +212,7 @@ class LoadView:
         if other and key[1] in other.partitions:
             other.partitions.remove(key[1])
             other.unseen.discard(key[1])
-            self._dissolve(other.variant)
+            self._invalidate(other.variant)
         self._owners[key] = worker_id
 
     def _release(self, worker_id: str) -> None:
@@ -219,10 +221,10 @@ class LoadView:
             for partition in worker.partitions:
                 self._owners.pop((worker.variant, partition), None)
             worker.partitions, worker.unseen = [], set()
-            self._dissolve(worker.variant)
+            self._invalidate(worker.variant)
 
     def _forget(self, now_ms: float) -> None:
-        self._look_ms = now_ms + LOOK_MS
+        self._next_poll_ms = now_ms + POLL_MS
         for worker_id in [w for w, worker in self._workers.items() if now_ms - worker.seen_ms > FORGET_MS]:
             self._release(worker_id)
             del self._workers[worker_id]
@@ -237,7 +239,7 @@ class LoadView:
         return sum(sent.run_ms for sent in kept)
 
 
-def _turns(worker: LoadedWorker, state: str) -> bool:
+def _changes(worker: LoadedWorker, state: str) -> bool:
     """Whether this state makes it take jobs, or no more."""
     return worker.state != state and (state in GONE or (worker.state in SERVING) != (state in SERVING))
 

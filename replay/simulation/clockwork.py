@@ -1,8 +1,7 @@
 """What a deployment's settings fix, as the simulator takes it: its times, and its tenants' quotas."""
 
-from planner.catalog.options import TIERS
-from planner.serving.placement import limit_ms
 from planner.serving.quotas import Quota
+from planner.serving.routing import backlog_limits
 from replay.simulation.setup import Timing
 from streams.kafka.group_terms import group_beat_ms
 from streams.settings import Settings
@@ -11,15 +10,15 @@ from streams.settings import Settings
 def timing_of(settings: Settings, *, loads: bool = True) -> Timing:
     """Of a deployment with these settings; without `loads` a worker changes variant in no time."""
     asked = settings.admission
-    limits = {tier: limit_ms(asked.max_backlog_s, tier, asked.interactive_headroom) for tier in TIERS}
+    limits = backlog_limits(asked.max_backlog_s, asked.interactive_headroom)
     return Timing(
         beat_ms=settings.worker.heartbeat_ms,
         silent_ms=settings.planner.worker_silent_ms,
         session_ms=settings.kafka.session_timeout_ms,
         group_beat_ms=group_beat_ms(settings.kafka.session_timeout_ms) if loads else 0,
         grace_ms=1000 * settings.ledger.grace_s,
-        most_backlog_ms=limits["standard"],
-        interactive_backlog_ms=limits["interactive"],
+        most_backlog_ms=limits.others_ms,
+        interactive_backlog_ms=limits.interactive_ms,
         max_attempts=settings.worker.max_attempts,
         job_limit_ms=1000 * settings.worker.job_limit_s,
         loads=loads,

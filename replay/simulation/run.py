@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from planner.serving.reroute import OrphanRouting
+from planner.serving.routing import BacklogLimits, RoutingLogic
 from planner.serving.tenants import Rights
 from replay.simulation.agenda import Agenda
 from replay.simulation.draws.delays import Delay
@@ -19,11 +21,12 @@ from replay.simulation.roles.judge import Judge
 from replay.simulation.roles.lane import BatchLane
 from replay.simulation.roles.planning import PlannerLoop
 from replay.simulation.roles.pulse import Pulse
+from replay.simulation.roles.rerouting import Rerouter
 from replay.simulation.roles.router import Router
+from replay.simulation.roles.sender import FleetLoads
 from replay.simulation.roles.senses import Senses
 from replay.simulation.roles.serving import Serving
 from replay.simulation.roles.stores import ObjectStore
-from replay.simulation.roles.sweeping import Sweeper
 from replay.simulation.setup import Outage, Setup
 from replay.simulation.times import CallTimes
 from replay.simulation.wishes import BATCH, Wishes, tally_of
@@ -93,14 +96,18 @@ class Simulation:
         self._store = store = ObjectStore(agenda)
         serving = Serving(agenda, board, catalog, timing, times, self.tally, store, setup.seed)
         self._fleet = Fleet(agenda, board, catalog, timing, pulse, serving, self.tally, setup.seed)
-        self._router = Router(agenda, board, self._fleet, pulse, timing, times, catalog, self.tally)
+        rights = Rights(setup.quotas) if self.tally.tenants else None
+        limits = BacklogLimits(timing.interactive_backlog_ms, timing.most_backlog_ms)
+        routing = RoutingLogic(catalog, limits, rights)
+        loads = FleetLoads(agenda, pulse, timing, tuple(catalog.variants))
+        self._router = Router(agenda, board, self._fleet, pulse, timing, times, self.tally, routing, loads)
         is_batch = wishes.is_batch() if wishes else None
         self._senses = Senses(agenda, setup, pulse.groups, self.tally, arrivals_ms, is_batch)
-        Sweeper(agenda, board, pulse, timing, self._router, self.tally)
-        if self.tally.tenants:
-            rights = Rights(setup.quotas)
-            self._router.rights, self._router.on_over_quota = rights, self._senses.on_over_quota
-            self.tally.on_end.append(lambda job: rights.ended(job.id))
+        orphans = OrphanRouting(catalog, routing, int(timing.silent_ms))
+        Rerouter(agenda, board, self._fleet, pulse, timing, times, self.tally, orphans, loads)
+        if rights is not None:
+            self._router.on_over_quota = self._senses.on_over_quota
+            self.tally.on_end.append(lambda job: routing.abandon(job.request_id))
         judge = Judge(agenda, board, self._fleet, pulse, timing, times, catalog, self.tally, store)
         judge.on_scored = self._senses.on_scored
         hops = timing.hops

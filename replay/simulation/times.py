@@ -23,18 +23,18 @@ class CallTimes(dict[tuple[str, int, int], float]):
 
     def __init__(self, catalog: Catalog) -> None:
         super().__init__()
-        self._catalog = catalog
+        self.catalog = catalog
 
     def __missing__(self, key: tuple[str, int, int]) -> float:
         variant, batch, step = key
-        self[key] = run_ms(self._catalog.level(variant), batch, step)
+        self[key] = run_ms(self.catalog.level(variant), batch, step)
         return self[key]
 
     def painting(self, variant: str, pictures: int, how: Settled | None, step: int) -> float:
         """Of a call for so many pictures, painted in this way."""
         if how is None:
             return self[variant, pictures, step]
-        return settled_ms(self._catalog.level(variant), how._replace(n=pictures))
+        return settled_ms(self.catalog.level(variant), how._replace(n=pictures))
 
     def of_job(self, job: Job) -> float:
         """Of a job alone."""

@@ -12,12 +12,13 @@ from planner.catalog.options import AS_IT_IS, TIERS, Settled, begins_at, settle
 from planner.catalog.parse import Catalog
 from planner.control.shedding import ORDINARY
 from planner.serving.escalation import may_escalate
+from planner.serving.placement import Placement
 from planner.serving.quotas import Quota
 from replay.simulation.job import Draws, Job
 from replay.simulation.results.tally import NO_PARTS, Tally
 from replay.simulation.results.timeline import Timeline
 from replay.traces.trace import Trace, Wish
-from schemas.messages import ClassifiedRequest, GenerateRequest, ImageRef
+from schemas.messages import ImageRef
 
 INTERACTIVE, BATCH = "interactive", "batch"
 ANY_QUALITY = Wish().quality
@@ -34,23 +35,27 @@ class Asked(NamedTuple):
 class WishJob(Job):
     """A job whose request asks for something. Its pictures count as one: one confidence, one quality."""
 
-    __slots__ = ("_catalog", "_options", "classified", "judged", "limit_ms", "pictures", "tenant", "tier")
+    __slots__ = ("_catalog", "judged", "limit_ms", "options", "pictures", "quality", "tenant", "tier")
 
     def __init__(self, job: Job, asked: Asked, catalog: Catalog) -> None:
         deadline_ms = job.deadline_ms if asked.slack_ms is None else job.arrived_ms + asked.slack_ms
-        super().__init__(job.number, job.id, job.arrived_ms, deadline_ms, job.draws, job.row)
-        self._catalog, self._options = catalog, asked.wish.options
+        super().__init__(job.number, job.request_id, job.arrived_ms, deadline_ms, job.draws, job.row)
+        self._catalog = catalog
+        self.options, self.quality = asked.wish.options, asked.wish.quality
         self.tier, self.tenant, self.limit_ms = asked.wish.tier, asked.wish.tenant, asked.slack_ms
-        self.pictures = self.judged = asked.wish.options.n
-        self.classified = None
-        if asked.wish.options != AS_IT_IS or asked.wish.quality != ANY_QUALITY:
-            self.classified = _classified(job, asked.wish)
-            self.judged *= may_escalate(self.classified, catalog)
+        self.pictures = asked.wish.options.n
+        self.judged = self.pictures * may_escalate(self, catalog)
+
+    def placed(self, placement: Placement, step: int) -> None:
+        """Go to the level of a placement, and have its options there."""
+        super().placed(placement, step)
+        how = placement.options._replace(n=1, overridden=())
+        self.how = None if how == settle(AS_IT_IS, self._catalog.level(placement.variant), step) else how
 
     def on(self, variant: Variant, step: int) -> tuple[Settled | None, int]:
         """As the variant settles its options; None where that is what it does by itself."""
-        how = settle(self._options, variant)
-        painted = settle(self._options, self._catalog.level(self.variant)) if self.variant else how
+        how = settle(self.options, variant)
+        painted = settle(self.options, self._catalog.level(self.variant)) if self.variant else how
         draft = ImageRef(uri="", sha256="", width=painted.width, height=painted.height, bytes=0)
         begins = begins_at(step, variant, how, [draft] * how.n)
         step = step if begins else 0
@@ -116,14 +121,3 @@ def _counts(trace: Trace, what: Callable[[Wish], str]) -> Counter[str]:
 
 def _is_plain(wish: Wish) -> bool:
     return wish.options == AS_IT_IS and (wish.quality, wish.tier) == (ANY_QUALITY, ORDINARY)
-
-
-def _classified(job: Job, wish: Wish) -> ClassifiedRequest:
-    at_ms = int(job.arrived_ms)
-    request = GenerateRequest(
-        request_id=job.id, prompt="", created_ms=at_ms, quality=wish.quality, tier=wish.tier, options=wish.options
-    )
-    return ClassifiedRequest(
-        request=request, hardness=job.draws.hardness[job.row], classes=job.draws.classes[job.row], classifier="",
-        received_ms=at_ms, classified_ms=at_ms,
-    )  # fmt: skip

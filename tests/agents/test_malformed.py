@@ -16,12 +16,14 @@ from agents.ledger.partition import Lane
 from agents.planner.loop import PlannerLoop
 from agents.router.dispatcher import Dispatcher
 from agents.router.reroute import Rerouting
-from agents.router.role import Router, Tenants
+from agents.router.role import Router
+from agents.router.tenants import Tenants
 from agents.runtime.views import FleetView, PlanView
 from agents.worker.generate import Painter
 from agents.worker.jobs import Taken
-from planner.serving.placement import decide
 from planner.serving.quotas import Quota
+from planner.serving.reroute import OrphanRouting
+from planner.serving.routing import NO_LIMITS, RoutingLogic
 from schemas.errors import PochadeError
 from schemas.messages import (
     ClassifiedRequest,
@@ -40,7 +42,7 @@ from streams.codec.avro import decode, encode
 from streams.codec.headers import ERROR
 from streams.kafka.memory import LeaseBoard, MemoryLease, MemoryRecordProducer
 from streams.kafka.writing import MOST_BYTES, size_of
-from streams.settings import Admission, Requests, load
+from streams.settings import Requests, load
 from streams.store.port import MemoryImageStore
 from tests.agents.classifier.test_role import Judge
 from tests.agents.discriminator.test_role import FixedScorer, stored_image
@@ -60,6 +62,7 @@ from tests.builders import (
     owned,
 )
 from tests.malformed import EXAMPLES, JSON, fuzz, senseless, spoilt
+from tests.planner.serving.workers import FixedLoads
 from tests.stateful.broker import Broker, Group, connected
 
 CATALOG = a_catalog()
@@ -94,8 +97,8 @@ def test_the_classifier(tmp_path: pathlib.Path, fed: list[Fed]) -> None:
     )
 )
 def test_the_router(tmp_path: pathlib.Path, fed: list[Fed]) -> None:
-    tenants, limits = Tenants({"default": Quota(rate_rps=1e6, burst=1e6)}), Admission(max_backlog_s=1e9)
-    router = Router(CATALOG, StubPlans(a_plan()), set(), Dispatcher(CATALOG, a_fleet(), "router"), tenants, limits)
+    logic = RoutingLogic(CATALOG, NO_LIMITS, Tenants({"default": Quota(rate_rps=1e6, burst=1e6)}))
+    router = Router(logic, StubPlans(a_plan()), Dispatcher(CATALOG, a_fleet(), "router"))
     answers = served(router, tmp_path, fed)
     is_accounted_for(fed, answers, ClassifiedRequest, "jobs.light.v1")
 
@@ -141,9 +144,10 @@ def test_the_worker(fed: list[Fed], most: int) -> None:
 
 @fuzz(25)
 @given(feed(a_named_job, spoilt(EXAMPLES[GenerateJob]), EXAMPLES[GenerateJob]))
-def test_the_sweeper(fed: list[Fed]) -> None:
+def test_the_rerouter(fed: list[Fed]) -> None:
     producer = MemoryRecordProducer()
-    rerouting = Rerouting(CATALOG, set(), Dispatcher(CATALOG, a_fleet(), "router"), producer)
+    logic = OrphanRouting(CATALOG, RoutingLogic(CATALOG, NO_LIMITS), 3000)
+    rerouting = Rerouting(logic, set(), Dispatcher(CATALOG, a_fleet(), "router"), producer)
     told = rerouting.serve([Taken(record, 1) for record in as_records(fed)], a_plan())
     assert len(told) == len(fed)
     assert all(what == "to light" for what, each in zip(told, fed, strict=True) if each.kind == "good")
@@ -200,7 +204,8 @@ def test_who_obeys_plans(values: list[bytes | None]) -> None:
     for value in values:
         only_ours(view.on_record, [a_record(value=value, key=PLAN_KEY.encode())])
         if view.plan is not None:
-            decide(view.plan, a_classified(), CATALOG, dict.fromkeys(CATALOG.variants, 0.0), NOW_MS, 1e9)
+            idle = FixedLoads(dict.fromkeys(CATALOG.variants, 0.0))
+            RoutingLogic(CATALOG, NO_LIMITS).route(a_classified(), view.plan, idle, NOW_MS)
             assert min(view.plan.batch.values(), default=1) >= 1
         good = a_plan(version=view.newest + 1, policy="good")
         only_ours(view.on_record, [a_record(good, key=PLAN_KEY.encode())])

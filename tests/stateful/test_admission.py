@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import NamedTuple
 from unittest import mock
 
@@ -11,24 +12,25 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from agents.router import dispatcher, role
-from agents.router.role import Router, Tenants
-from agents.runtime.views import Loads
+from agents.router.role import Router
+from agents.router.tenants import Tenants
 from planner.catalog.options import TIERS, job_ms
 from planner.control.shedding import shares_by_tier
 from planner.serving.admission import is_admitted
 from planner.serving.quotas import Quota, take_tokens
+from planner.serving.routing import RoutingLogic, backlog_limits
 from planner.serving.tenants import OPEN_MS
-from schemas.messages import Admission, GenerateJob, GenerateRequest, Outcome, PaintOptions, Plan, Route, Status
+from planner.serving.worker_loads import Load
+from schemas.messages import Admission, GenerateJob, Outcome, PaintOptions, Route, Status
 from schemas.record import Incoming
 from schemas.topics import OUTCOMES
 from streams.codec.avro import decode
-from streams.settings import Admission as Limits
 from tests.agents.stubs import SILENT_MS, StubFleet, StubPlans, a_record
 from tests.builders import NOW_MS, a_catalog, a_classified, a_heartbeat, a_plan, a_request, owned
 from tests.stateful.depth import depth
 
 QUOTAS = {"small": Quota(rate_rps=2.0, burst=2.0), "heavy": Quota(rate_rps=10.0, burst=5.0, weight=3.0)}
-LIMITS = Limits(max_backlog_s=5.0, interactive_headroom=0.2)
+LIMITS = backlog_limits(max_backlog_s=5.0, interactive_headroom=0.2)
 CATALOG = a_catalog()
 
 
@@ -55,14 +57,13 @@ class AdmissionMachine(RuleBasedStateMachine):
         self.now_ms, self.numbers = NOW_MS, itertools.count()
         self.plans, self.ended = StubPlans(a_plan(cascades=())), set[str]()
         self.records: dict[str, Incoming] = {}
-        self.let_in: dict[tuple[str, float], bool] = {}  # by the plan, under a share
+        self.admitted: dict[tuple[str, float], bool] = {}  # by the plan, under a share
         self.live()
 
     def live(self) -> None:
         self.fleet, self.tenants = StubFleet(), Tenants(QUOTAS)
-        self.router = Router(
-            CATALOG, self.plans, self.ended, dispatcher.Dispatcher(CATALOG, self.fleet, "router"), self.tenants, LIMITS
-        )
+        logic = RoutingLogic(CATALOG, LIMITS, self.tenants, self.ended)
+        self.router = Router(logic, self.plans, dispatcher.Dispatcher(CATALOG, self.fleet, "router"))
         self.grants: defaultdict[str, list[Grant]] = defaultdict(list)
         self.open: dict[str, Open] = {}  # by request
         for worker, variant in (("w-1", "light"), ("w-2", "heavy")):
@@ -70,9 +71,10 @@ class AdmissionMachine(RuleBasedStateMachine):
 
     def decided(self, name: str) -> GenerateJob | Outcome | None:
         clock = lambda: self.now_ms  # noqa: E731
-        self.plan = self.plans.plan  # as it is for the tenant
+        assert self.plans.plan is not None
+        self.admission = self.plans.plan.admission  # as it is for the tenant
         with (
-            mock.patch.object(self.tenants, "let_in", self.let_in_by_the_tenants),
+            mock.patch.object(self.tenants, "admission_of", self.admission_by_the_tenants),
             mock.patch.object(role, "now_ms", clock),
             mock.patch.object(dispatcher, "now_ms", clock),
         ):
@@ -84,14 +86,18 @@ class AdmissionMachine(RuleBasedStateMachine):
         assert record.key == name.encode()
         return decode(record.value, Outcome if record.topic == OUTCOMES else GenerateJob)  # type: ignore[type-var]
 
-    def let_in_by_the_tenants(self, plan: Plan, request: GenerateRequest, now_ms: int) -> Plan:
-        """What the router obeys: shed from those who ask for more than their part of what is let in."""
-        self.plan = Tenants.let_in(self.tenants, plan, request, now_ms)
-        if plan.admission is None or request.tier not in plan.admission.shares:
-            assert self.plan == plan
-        elif plan.admission.shares[request.tier] in (0.0, 1.0):
-            assert self.plan.admission.shares == plan.admission.shares
-        return self.plan
+    def admission_by_the_tenants(
+        self, admission: Admission | None, tier: str, tenant: str, now_ms: float
+    ) -> Admission | None:
+        """What the router obeys: shed from those who ask for more than their part of what is admitted."""
+        found = Tenants.admission_of(self.tenants, admission, tier, tenant, now_ms)
+        if admission is None or tier not in admission.shares:
+            assert found == admission
+        elif admission.shares[tier] in (0.0, 1.0):
+            assert found is not None
+            assert found.shares == admission.shares
+        self.admission = found
+        return found
 
     def has_job(self, name: str) -> bool:
         return name in self.open and self.now_ms - self.open[name].at_ms < OPEN_MS
@@ -121,11 +127,10 @@ class AdmissionMachine(RuleBasedStateMachine):
         said, classified = self.decided(name), decode(self.records[name].value, type(a_classified()))
         if said is None:
             return
-        request, plan = classified.request, self.plan
-        assert plan is not None
-        share = plan.admission.shares.get(request.tier, 1.0) if plan.admission else 1.0
+        request, admission = classified.request, self.admission
+        share = admission.shares.get(request.tier, 1.0) if admission else 1.0
         is_shed = isinstance(said, Outcome) and said.code == "shed"
-        assert is_shed != is_admitted(plan.admission, name, request.tier)
+        assert is_shed != is_admitted(admission, name, request.tier)
         self.monotone(name, share, not is_shed)
         if isinstance(said, GenerateJob) or said.reason.startswith("tenant "):  # by its rights
             self.open.pop(name, None)  # its job is long lost
@@ -146,8 +151,8 @@ class AdmissionMachine(RuleBasedStateMachine):
 
     def monotone(self, name: str, share: float, is_in: bool) -> None:
         """A higher share lets the same requests in, and more."""
-        self.let_in[name, share] = is_in
-        for (other, below), was_in in self.let_in.items():
+        self.admitted[name, share] = is_in
+        for (other, below), was_in in self.admitted.items():
             if other == name and was_in:
                 assert is_in or share < below
 
@@ -162,7 +167,7 @@ class AdmissionMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.open)
     @rule(data=st.data(), after_ms=st.sampled_from([0, 0, OPEN_MS]))
     def a_client_asks_again_for_what_is_open(self, data: st.DataObject, after_ms: int) -> None:
-        """Whatever else is refused by now, it is not rejected, and takes no tokens; much later it is let in anew."""
+        """Whatever else is refused by now, it is not rejected, and takes no tokens; much later it is admitted anew."""
         name = data.draw(st.sampled_from(sorted(self.open)))
         self.now_ms += after_ms
         buckets, has_job = dict(self.tenants._rights._buckets), self.has_job(name)
@@ -174,15 +179,15 @@ class AdmissionMachine(RuleBasedStateMachine):
     def a_request_is_cancelled_while_it_is_decided_on(self, data: st.DataObject) -> None:
         """Its result is heard of before it is open: it must not stay open for ever."""
         name = data.draw(st.sampled_from(sorted(self.records.keys() - self.open.keys() - self.ended)))
-        look = self.router._dispatcher.look
+        all_loads = self.fleet.all_loads
 
-        def ends_meanwhile() -> Loads:
+        def ends_meanwhile(variants: Iterable[str], at_ms: int) -> dict[str, list[Load]]:
             self.ended.add(name)
             self.tenants.ended(name)
-            return look()
+            return all_loads(variants, at_ms)
 
         with (
-            mock.patch.object(self.router._dispatcher, "look", ends_meanwhile),
+            mock.patch.object(self.fleet, "all_loads", ends_meanwhile),
             mock.patch.object(role, "now_ms", return_value=self.now_ms),
         ):
             written = asyncio.run(self.router.on_record(self.records[name]))
@@ -212,7 +217,7 @@ class AdmissionMachine(RuleBasedStateMachine):
         )  # fmt: skip
         if shares is not None:
             for higher, lower in itertools.pairwise(TIERS):
-                assert shares[lower] == 0 or shares[higher] == 1, "a lower tier is let in where a higher one is shed"
+                assert shares[lower] == 0 or shares[higher] == 1, "a lower tier is admitted where a higher one is shed"
 
     @rule()
     def the_router_is_killed(self) -> None:

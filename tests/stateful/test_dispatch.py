@@ -10,12 +10,13 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from planner.control.allocation import SERVING
 from planner.observation.observation import GONE
-from planner.serving.dispatch import KINDS, choose, pick
+from planner.serving.dispatch import KINDS, pick
 from planner.serving.worker import ahead_ms
 from planner.serving.worker_loads import UNACKNOWLEDGED_MS, LoadView, Sent, shortest_ms
 from schemas.messages import Heartbeat
 from tests.agents.stubs import SILENT_MS
 from tests.builders import NOW_MS, a_heartbeat, owned
+from tests.planner.serving.workers import choose
 from tests.stateful.depth import depth
 
 VARIANTS = ("light", "heavy")
@@ -128,15 +129,15 @@ class DispatchMachine(RuleBasedStateMachine):
     def a_job_is_sent(self, kind: str, variant: str, batch: int, size: float) -> None:
         loads, self.number = self.view.loads(variant, self.now_ms, SILENT_MS), self.number + 1
         chosen = choose(kind, loads, f"r-{self.number}", self.number, size, batch)
-        lineup = self.view.lineup(variant, self.now_ms, SILENT_MS)
-        at = pick(kind, lineup.free_at_ms, self.now_ms, f"r-{self.number}", self.number, ahead_ms(size, batch))
+        pool = self.view.pool(variant, self.now_ms, SILENT_MS)
+        at = pick(kind, pool.free_at_ms, self.now_ms, f"r-{self.number}", self.number, ahead_ms(size, batch))
         if chosen is None:
             assert at is None
             assert not loads or kind == "pull"
             assert shortest_ms(loads) > 0, "an idle worker pulls"
             return
         assert at is not None
-        assert (lineup.workers[at].worker_id, lineup.partition(at)) == chosen[:2]
+        assert (pool.workers[at].worker_id, pool.next_partition(at)) == chosen[:2]
         if kind in ("least-work", "pull"):
             assert chosen.remaining_ms == pytest.approx(shortest_ms(loads), abs=1e-6)
         if kind == "pull" and batch == 1:
@@ -171,8 +172,8 @@ class DispatchMachine(RuleBasedStateMachine):
             loads = self.view.loads(variant, self.now_ms, SILENT_MS)
             told = {load.worker_id: load.remaining_ms for load in loads}
             assert told == pytest.approx(self.expected(variant), abs=1e-6)
-            lineup = self.view.lineup(variant, self.now_ms, SILENT_MS)
-            assert lineup.wait_ms(self.now_ms) == pytest.approx(shortest_ms(loads), abs=1e-6)
+            pool = self.view.pool(variant, self.now_ms, SILENT_MS)
+            assert pool.wait_ms(self.now_ms) == pytest.approx(shortest_ms(loads), abs=1e-6)
 
     @invariant()
     def no_load_is_negative_and_a_partition_has_one_worker(self) -> None:

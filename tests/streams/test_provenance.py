@@ -8,8 +8,9 @@ from click.testing import CliRunner, Result
 
 from schemas.errors import PochadeError
 from streams.cli import main
-from streams.provenance import HIDDEN, origins
+from streams.provenance import origins
 from streams.security.properties import check_properties
+from streams.security.secrets import HIDDEN
 from streams.settings import load
 
 

@@ -3,7 +3,6 @@
 from planner.catalog.parse import Catalog
 from planner.control.plans import newer
 from planner.serving.escalation import cascade_of, judging_ms
-from planner.serving.placement import choose_level
 from replay.simulation.results.tally import Judges
 from schemas.messages import Cascade, Plan
 
@@ -16,19 +15,15 @@ class Board:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self.before: Plan | None = None  # the same, for whoever makes the next one
-        self.only_level = ""  # that all requests go to first; "": it depends on the request
         self._judging_ms: dict[str, float] = {}
         self._cascades: dict[str, Cascade | None] = {}
         self._judges: dict[str, Judges] = {}
-        self.has_classes = False
 
     def obey(self, plan: Plan) -> None:
         """Take over a newer plan."""
         if newer(self.before.version if self.before else 0, plan):
             self.plan = self.before = plan
             self._cascades, self._judges, self._judging_ms = {}, {}, {}
-            self.only_level = _only_level(plan)
-            self.has_classes = any(route.label for route in plan.routes)
 
     def cascade(self, level: str) -> Cascade | None:
         """As `cascade_of`, remembered for this plan."""
@@ -49,10 +44,3 @@ class Board:
             judges = (cascade.level, cascade.next_level, cascade.discriminator) if cascade else None
             self._judges[level] = judges
         return self._judges[level]
-
-
-def _only_level(plan: Plan) -> str:
-    """What `choose_level` says of every request; "": not the same of all."""
-    levels = {level for route in plan.routes for level, probability in route.levels.items() if probability > 0}
-    covers = any(not route.label and route.hardness_from <= 0 and route.hardness_to >= 1 for route in plan.routes)
-    return choose_level(plan, "", 0.0, {}).level if covers and len(levels) == 1 else ""

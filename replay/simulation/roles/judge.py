@@ -73,7 +73,7 @@ class Judge(Sender):
             return
         variant, now_ms = cascade.next_level, self._agenda.now_ms
         how, step = job.on(self._catalog.level(variant), cascade.paint_over_step)
-        painted_ms = self._lineup(variant).wait_ms(now_ms) + self._times.painting(variant, job.pictures, how, step)
+        painted_ms = self._loads.wait_ms(variant) + self._times.painting(variant, job.pictures, how, step)
         next_ms = painted_ms + job.judged * self._board.judging_ms(variant)
         if not can_meet(job.deadline_ms, now_ms + next_ms):
             self._complete(job)

@@ -59,7 +59,7 @@ class BatchLane:
         workers = [
             Occupation(free_at_ms - now_ms, self._times[variant, 1, 0])
             for variant in self._variants
-            for free_at_ms in self._view.lineup(variant, now_ms, self._silent_ms).free_at_ms
+            for free_at_ms in self._view.pool(variant, now_ms, self._silent_ms).free_at_ms
         ]
         return batch_may_pass(workers, [now_ms - passed for passed in self._in_flight.values()])
 

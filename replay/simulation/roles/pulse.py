@@ -128,7 +128,7 @@ class Ear:
         variant, state, remaining_ms = worker.heard_variant, worker.heard_state, worker.heard_remaining_ms
         partitions = worker.heard_partitions
         ends = self._groups[variant].ends if partitions else NOTHING
-        self._view.hear(worker.id, variant, state, partitions, ends, remaining_ms, worker.beaten_ms)
+        self._view.update_from_heartbeat(worker.id, variant, state, partitions, ends, remaining_ms, worker.beaten_ms)
 
 
 def _seen(worker: Worker) -> Seen:

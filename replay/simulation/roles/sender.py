@@ -1,11 +1,11 @@
-"""Who sends jobs to workers: what router and discriminator have in common, as in `agents/router/dispatcher.py`."""
+"""Who sends jobs to workers: what router and discriminator have in common. `WorkerChoice` chooses the worker."""
 
+import math
 from abc import abstractmethod
-from collections import Counter, deque
+from collections import deque
 
-from planner.serving.dispatch import pick
-from planner.serving.worker import ahead_ms
-from planner.serving.worker_loads import Lineup, LoadView
+from planner.serving.dispatch import RETRY_MS, Retry, WorkerChoice
+from planner.serving.worker_loads import LoadView, WorkerPool
 from replay.simulation.agenda import Agenda
 from replay.simulation.job import Job
 from replay.simulation.roles.board import Board
@@ -15,23 +15,47 @@ from replay.simulation.setup import Timing
 from replay.simulation.times import CallTimes
 from schemas.ids import draw
 
-PULL_WAIT_MS = 5.0  # how often a job that waits for an idle worker looks again. Source: agents/router/dispatcher.py
-LOOK_MS = 50.0  # at least as often, though nobody is expected to be free: a heartbeat may say otherwise
+MAX_RETRIES_AT_ONCE = 10  # looks for an idle worker that are skipped, as nobody is expected to be idle before
 NO_OWNER = "no-owner"
 
 
+class FleetLoads:
+    """The loads of all workers as one process sees them: heartbeats and its own sends."""
+
+    def __init__(self, agenda: Agenda, pulse: Pulse, timing: Timing, variants: tuple[str, ...]) -> None:
+        self.view = LoadView()
+        self._agenda, self._pulse, self._silent_ms, self._variants = agenda, pulse, timing.silent_ms, variants
+        self._ear: Ear | None = None  # for heartbeats; None: not listening yet
+
+    def pool(self, variant: str) -> WorkerPool:
+        """The workers that take new jobs of a variant."""
+        if self._ear is None:  # only now: a sender that nothing is asked of need not hear what it would
+            self._ear = self._pulse.tell(self.view)
+        self._ear.listen(variant)
+        return self.view.pool(variant, self._agenda.now_ms, self._silent_ms)
+
+    def wait_ms(self, variant: str) -> float:
+        """Time until the least loaded worker of a variant is free; infinite where nobody serves it."""
+        return self.pool(variant).wait_ms(self._agenda.now_ms)
+
+    def serving(self) -> int:
+        """Number of workers that take new jobs, of all variants."""
+        return sum([len(self.pool(variant).free_at_ms) for variant in self._variants])
+
+
 class Sender:
-    """Serves one record after the other, with a view of the loads of its own: heartbeats and its own sends."""
+    """Serves one record after the other."""
 
     def __init__(
-        self, agenda: Agenda, board: Board, fleet: Fleet, pulse: Pulse, timing: Timing, times: CallTimes
-    ) -> None:
-        self._agenda, self._board, self._fleet = agenda, board, fleet
-        self._view, self._silent_ms, self._times = LoadView(), timing.silent_ms, times
-        self._pulse = pulse
-        self._ear: Ear | None = None  # for heartbeats; None: not listening yet
+        self, agenda: Agenda, board: Board, fleet: Fleet, pulse: Pulse, timing: Timing, times: CallTimes,
+        loads: FleetLoads | None = None,
+    ) -> None:  # fmt: skip
+        """`loads`: of the process that this sender is part of; None: it is a process of its own."""
+        self._agenda, self._board, self._fleet, self._times = agenda, board, fleet, times
+        self._loads = loads or FleetLoads(agenda, pulse, timing, tuple(times.catalog.variants))
+        self._choice = WorkerChoice(times.catalog)
         self._held: deque[Job] = deque()  # behind one that waits for an idle worker
-        self._sent_before: Counter[str] = Counter()
+        self._idle_in_ms = 0.0  # of the one that waits
 
     def take(self, job: Job) -> None:
         """Serve a record, or keep it until those before it are served."""
@@ -45,38 +69,29 @@ class Sender:
     def _hold(self, job: Job) -> None:
         self._held.append(job)
         if len(self._held) == 1:
-            self._agenda.at(self._agenda.now_ms + PULL_WAIT_MS, Sender._retry, self)
+            self._agenda.at(self._agenda.now_ms + RETRY_MS, Sender._retry, self)
 
     def _retry(self) -> None:
         while self._held and self._serve(self._held[0]):
             self._held.popleft()
         if self._held:
-            now_ms = self._agenda.now_ms
-            wait_ms = self._lineup(self._held[0].variant).wait_ms(now_ms)
-            self._agenda.at(now_ms + max(PULL_WAIT_MS, min(wait_ms, LOOK_MS)), Sender._retry, self)
-
-    def _lineup(self, variant: str) -> Lineup:
-        if self._ear is None:  # only now: a sender that nothing is asked of need not hear what it would
-            self._ear = self._pulse.tell(self._view)
-        self._ear.listen(variant)
-        return self._view.lineup(variant, self._agenda.now_ms, self._silent_ms)
+            at_once = max(1, min(math.ceil(self._idle_in_ms / RETRY_MS), MAX_RETRIES_AT_ONCE))
+            self._agenda.at(self._agenda.now_ms + RETRY_MS * at_once, Sender._retry, self)
 
     def _place(self, job: Job) -> bool:
         """Send it to a worker of its variant, or where one may come; False: none is idle, and the plan says to wait."""
-        variant, now_ms, plan = job.variant, self._agenda.now_ms, self._board.plan
-        lineup = self._lineup(variant)
-        sent_before = self._sent_before[variant]
-        ahead = ahead_ms(self._times[variant, 1, 0], plan.batch.get(variant, 1))
-        place = pick(plan.dispatch, lineup.free_at_ms, now_ms, job.id, sent_before, ahead)
-        group = self._fleet.group(variant)
+        variant, now_ms = job.variant, self._agenda.now_ms
+        pool, group = self._loads.pool(variant), self._fleet.group(variant)
+        place = self._choice.choose(self._board.plan, variant, job.request_id, pool.free_at_ms, now_ms)
         if place is None:
-            if lineup.workers:
-                return False
-            partition = int(draw(job.id, NO_OWNER) * len(group.ends))
+            partition = int(draw(job.request_id, NO_OWNER) * len(group.ends))
+        elif isinstance(place, Retry):
+            self._idle_in_ms = place.idle_in_ms
+            return False
         else:
-            partition = lineup.partition(place)
+            partition = pool.next_partition(place)
             run_ms = self._times.of_job(job)
-            self._view.on_sent(variant, partition, group.ends[partition], run_ms, now_ms)
-            self._sent_before[variant] = sent_before + 1
+            self._loads.view.on_sent(variant, partition, group.ends[partition], run_ms, now_ms)
+            self._choice.on_sent(variant)
         self._fleet.send(variant, partition, job)
         return True

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from planner.catalog.options import Settled
 from planner.catalog.parse import Catalog
 from planner.serving.admission import can_meet
+from planner.serving.backoff import DRAFT_S
 from planner.serving.outcomes import is_overdue
-from planner.serving.patience import DRAFT_S
 from planner.serving.worker import alike, paced, window
 from replay.simulation.agenda import Agenda
 from replay.simulation.draws.delays import Delay

@@ -1,11 +1,11 @@
-"""The object store, which may be away, and who waits for it as live roles do, by `planner.serving.patience`."""
+"""The object store, which may be away, and who waits for it as live roles do, by `planner.serving.backoff`."""
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from planner.serving.patience import again_s
+from planner.serving.backoff import backoff_s
 from replay.simulation.agenda import Agenda
 
 T = TypeVar("T")
@@ -62,7 +62,7 @@ class ObjectStore:
         self._wait(Waiting(then, otherwise, about, self._agenda.now_ms, patience_ms, until_ms))
 
     def _wait(self, waiting: Waiting) -> None:
-        again_ms = self._agenda.now_ms + 1000 * again_s(waiting.failures)
+        again_ms = self._agenda.now_ms + 1000 * backoff_s(waiting.failures)
         if again_ms < waiting.until_ms:
             self._agenda.at(again_ms, self._ask, waiting)
         else:

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from agents.router.dispatcher import Dispatcher
-from agents.router.reroute import WAITS, Rerouting, Sweeper
+from agents.router.reroute import WAITS, Rerouter, Rerouting
 from agents.worker.jobs import Taken
 from planner.serving.outcomes import step_of
+from planner.serving.reroute import OrphanRouting
+from planner.serving.routing import NO_LIMITS, RoutingLogic
 from schemas.messages import Event, GenerateJob, Outcome, PaintOptions, Plan, Status
 from schemas.topics import DLQ, EVENTS, OUTCOMES
 from streams import metrics
@@ -37,7 +39,11 @@ def fleet() -> StubFleet:
 
 @pytest.fixture
 def rerouting(producer: MemoryRecordProducer, fleet: StubFleet) -> Rerouting:
-    return Rerouting(a_catalog(), {"ended"}, Dispatcher(a_catalog(), fleet, "router"), producer)  # type: ignore[arg-type]
+    return Rerouting(a_logic(), {"ended"}, Dispatcher(a_catalog(), fleet, "router"), producer)  # type: ignore[arg-type]
+
+
+def a_logic() -> OrphanRouting:
+    return OrphanRouting(a_catalog(), RoutingLogic(a_catalog(), NO_LIMITS), SILENT_MS)
 
 
 def on_heavy(attempt: int = 1, **changes: Any) -> Taken:
@@ -162,14 +168,15 @@ class Scene:
         self.plans.plan = a_plan(allocation={"w-1": "light"}, cascades=())
         self.fleet = StubFleet().hear(a_heartbeat(), now_ms())
         catalog = a_catalog()
-        rerouting = Rerouting(catalog, set(), Dispatcher(catalog, self.fleet, "router"), self.producer)  # type: ignore[arg-type]
-        self.sweeper = Sweeper(
-            catalog, self.plans, self.fleet, SILENT_MS, rerouting, self.topic.open, self.topic.unread  # type: ignore[arg-type]
+        logic = a_logic()
+        rerouting = Rerouting(logic, set(), Dispatcher(catalog, self.fleet, "router"), self.producer)  # type: ignore[arg-type]
+        self.rerouter = Rerouter(
+            catalog, logic, self.plans, self.fleet, SILENT_MS, rerouting, self.topic.open, self.topic.unread  # type: ignore[arg-type]
         )  # fmt: skip
 
     def look(self) -> list[str]:
         """The requests that were sent to light by now."""
-        self.sweeper.look(threading.Event())
+        self.rerouter.search(threading.Event())
         jobs = [read(record, GenerateJob) for record in self.producer.topics.get(LIGHT, [])]
         return [job.classified.request.request_id for job in jobs]
 
@@ -227,6 +234,6 @@ def test_it_leaves_at_once_when_the_variant_gets_a_worker(scene: Scene) -> None:
 
 def test_the_offsets_of_variants_that_nobody_serves_are_kept(scene: Scene) -> None:
     kept: list[str] = []
-    scene.sweeper._refresh = kept.append
-    scene.sweeper.refresh()
+    scene.rerouter._refresh = kept.append
+    scene.rerouter.refresh()
     assert kept == ["heavy"]

@@ -1,13 +1,17 @@
 """The router obeys the plan, drops dead requests, expires what cannot be in time, and keeps the tenants' rights."""
 
 import asyncio
+from collections.abc import Iterable
 
 import pytest
 
 from agents.router.dispatcher import Dispatcher
-from agents.router.role import Router, Tenants
-from agents.runtime.views import Loads
+from agents.router.role import Router
+from agents.router.tenants import Tenants
 from planner.serving.quotas import Quota
+from planner.serving.routing import RoutingLogic, backlog_limits
+from planner.serving.tenants import Work
+from planner.serving.worker_loads import Load
 from schemas.messages import Admission as Shed
 from schemas.messages import GenerateJob, Outcome, PaintOptions, Route, Status
 from schemas.record import Delivered
@@ -33,8 +37,10 @@ def a_router(
     tenants: Tenants | None = None,
     limits: Admission | None = None,
 ) -> Router:
-    dispatcher = Dispatcher(a_catalog(), fleet, "router")
-    return Router(a_catalog(), plans, ended or set(), dispatcher, tenants or Tenants({}), limits or Admission())
+    asked = limits or Admission()
+    admitted = backlog_limits(asked.max_backlog_s, asked.interactive_headroom)
+    logic = RoutingLogic(a_catalog(), admitted, tenants or Tenants({}), set() if ended is None else ended)
+    return Router(logic, plans, Dispatcher(a_catalog(), fleet, "router"))
 
 
 def test_a_request_becomes_a_job_on_the_routes_level_for_the_worker_that_owns_the_partition(fleet: StubFleet) -> None:
@@ -74,7 +80,7 @@ def test_what_never_got_its_job_is_decided_on_again(fleet: StubFleet, monkeypatc
         raise asyncio.CancelledError
 
     with monkeypatch.context() as patched:
-        patched.setattr(router._dispatcher, "place", cancelled)
+        patched.setattr(router._dispatcher, "send", cancelled)
         with pytest.raises(asyncio.CancelledError):
             asyncio.run(router.on_record(a_record(a_classified())))
     assert topics_of(asyncio.run(router.on_record(a_record(a_classified())))) == [jobs_topic("light", 1).name]
@@ -83,14 +89,14 @@ def test_what_never_got_its_job_is_decided_on_again(fleet: StubFleet, monkeypatc
 def test_what_ends_while_it_is_decided_on_is_not_open(fleet: StubFleet, monkeypatch: pytest.MonkeyPatch) -> None:
     ended, tenants = {"another"}, Tenants({})
     router = a_router(fleet, StubPlans(a_plan()), ended, tenants)
-    look = router._dispatcher.look
+    all_loads = fleet.all_loads
 
-    def ends_meanwhile() -> Loads:
+    def ends_meanwhile(variants: Iterable[str], at_ms: int) -> dict[str, list[Load]]:
         ended.add("r-1")
         tenants.ended("r-1")
-        return look()
+        return all_loads(variants, at_ms)
 
-    monkeypatch.setattr(router._dispatcher, "look", ends_meanwhile)
+    monkeypatch.setattr(fleet, "all_loads", ends_meanwhile)
     assert asyncio.run(router.on_record(a_record(a_classified()))) == []
     assert not tenants.is_open("r-1", now_ms())
 
@@ -244,21 +250,21 @@ def test_a_refused_request_takes_no_tokens(fleet: StubFleet) -> None:
 def test_a_crowded_share_is_refused_until_work_ends() -> None:
     tenants = Tenants({"a": Quota(weight=1)})
     for n in range(10):
-        assert tenants.refuse(a_request(request_id=f"r-{n}", tenant="a"), 10, 100, 0) is None
-    refused = tenants.refuse(a_request(request_id="r-10", tenant="a"), 10, 100, 0)
+        assert tenants.refuse(Work(f"r-{n}", "a", 1, 10), 100, 0) is None
+    refused = tenants.refuse(Work("r-10", "a", 1, 10), 100, 0)
     assert refused is not None
     assert refused.code == "overloaded"
     tenants.ended("r-0")
-    assert tenants.refuse(a_request(request_id="r-10", tenant="a"), 10, 100, 0) is None
+    assert tenants.refuse(Work("r-10", "a", 1, 10), 100, 0) is None
 
 
 def test_a_request_that_is_read_again_is_open_once() -> None:
     tenants = Tenants({})
     for _ in range(100):
-        assert tenants.refuse(a_request(tenant="a"), 60, 100, 0) is None
+        assert tenants.refuse(Work("r-1", "a", 1, 60), 100, 0) is None
 
 
 def test_the_end_of_an_unknown_request_changes_nothing() -> None:
     tenants = Tenants({})
     tenants.ended("never seen")
-    assert tenants.refuse(a_request(), 100, 100, 0) is None
+    assert tenants.refuse(Work("r-1", "default", 1, 100), 100, 0) is None

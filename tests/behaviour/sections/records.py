@@ -21,13 +21,15 @@ from agents.classifier.role import Classifier
 from agents.discriminator.role import Discriminator
 from agents.ledger.partition import Lane
 from agents.router.dispatcher import Dispatcher
-from agents.router.role import Router, Tenants
+from agents.router.role import Router
+from agents.router.tenants import Tenants
 from agents.runtime.records import buried, event_record, job_record, outcome_record, outgoing, refused
 from agents.worker.generate import Painter
 from agents.worker.heartbeat import Heart, WorkerState
 from agents.worker.jobs import Taken
+from planner.serving.routing import RoutingLogic, backlog_limits
 from schemas import topics
-from schemas.messages import Admission, GenerateRequest, ImageGenerated, Result, Status
+from schemas.messages import Admission, GenerateRequest, ImageGenerated, Plan, Result, Status
 from schemas.record import Incoming, Outgoing
 from schemas.registry import by_id
 from streams.clock import now_ms
@@ -228,15 +230,17 @@ def _router() -> Done:
     }
     for name, plan in plans.items():
         for asked, request in requests.items():
-            role = Router(
-                a_catalog(), StubPlans(plan), set(), Dispatcher(a_catalog(), _fleet(), "router"), Tenants({}), Limits()
-            )
+            role = _a_router(plan, _fleet())
             yield f"router under {name} meets {asked}", _answered(role, _incoming(a_classified(request)))
-    role = Router(
-        a_catalog(), StubPlans(a_plan()), set(), Dispatcher(a_catalog(), StubFleet(), "router"), Tenants({}), Limits()
-    )
+    role = _a_router(a_plan(), StubFleet())
     yield "router without workers meets a request", _answered(role, _incoming(a_classified()))
     yield "router meets what nobody can read", _answered(role, _incoming(None, value=b"\0nothing"))
+
+
+def _a_router(plan: Plan, fleet: StubFleet) -> Router:
+    limits = backlog_limits(Limits().max_backlog_s, Limits().interactive_headroom)
+    logic = RoutingLogic(a_catalog(), limits, Tenants({}))
+    return Router(logic, StubPlans(plan), Dispatcher(a_catalog(), fleet, "router"))
 
 
 def _worker() -> Done:

@@ -12,7 +12,8 @@ from planner.control.plans import check, publish, same_decision
 from planner.control.shedding import carried, shares_by_tier, with_admission
 from planner.policies import POLICIES, Draft, named
 from planner.serving.admission import is_admitted
-from planner.serving.placement import SHED, Place, TurnedAway, decide
+from planner.serving.placement import SHED, Ignored, Placement, Rejection
+from planner.serving.routing import NO_LIMITS, RoutingLogic
 from schemas.errors import InvalidPlan
 from schemas.messages import Admission, Route, Status
 from tests.builders import (
@@ -25,6 +26,7 @@ from tests.builders import (
     a_worker,
     an_observation,
 )
+from tests.planner.serving.workers import FixedLoads
 
 MIXED = {"interactive": 0.25, "standard": 0.5, "batch": 0.25}
 
@@ -131,14 +133,14 @@ def test_every_policy_sheds_by_the_same_rule_and_its_plan_is_whole(name: str) ->
 
 def test_the_router_turns_away_what_the_plan_sheds_and_says_so_before_anything_else() -> None:
     shed = Admission(shares={"standard": 0.0}, reason="shed: too much", retry_after_ms=4000)
-    waits = {"light": 0.0, "heavy": 0.0}
+    idle = FixedLoads({"light": 0.0, "heavy": 0.0})
 
-    def fate(tier: str) -> Place | TurnedAway:
+    def decided(tier: str) -> Placement | Rejection | Ignored:
         request = a_classified(a_request(tier=tier, quality="high"))
-        return decide(a_plan(admission=shed), request, a_catalog(), waits, NOW_MS, 1000)
+        return RoutingLogic(a_catalog(), NO_LIMITS).route(request, a_plan(admission=shed), idle, NOW_MS)
 
-    assert fate("standard") == TurnedAway(Status.REJECTED, SHED, "shed: too much", 4000)
-    assert isinstance(fate("interactive"), Place)
+    assert decided("standard") == Rejection(Status.REJECTED, SHED, "shed: too much", 4000)
+    assert isinstance(decided("interactive"), Placement)
 
 
 @given(st.integers(0, 10_000), st.floats(0, 1), st.floats(0, 1))

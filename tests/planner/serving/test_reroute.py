@@ -5,12 +5,14 @@ from typing import Any
 
 import pytest
 
+from planner.observation.observation import Seen
 from planner.serving.escalation import Keep
-from planner.serving.outcomes import step_of
-from planner.serving.placement import CHEAPER, Place, TurnedAway
-from planner.serving.reroute import Lying, Unfinished, is_forgotten, rerouted, stranded, unfinished
-from schemas.messages import Admission, GenerateJob, PaintOptions, Plan, Route, Status
-from tests.builders import NOW_MS, a_catalog, a_classified, a_job, a_plan, a_request, a_worker, an_image
+from planner.serving.placement import CHEAPER, ENDED, Ignored, Placement, Rejection
+from planner.serving.reroute import WAITS_FOR_MODEL, OrphanRouting, StaysInQueue, orphaned_variants
+from planner.serving.routing import NO_LIMITS, RoutingLogic
+from schemas.messages import Admission, PaintOptions, Plan, Route, Status
+from tests.builders import NOW_MS, a_catalog, a_classified, a_heartbeat, a_plan, a_request, a_worker
+from tests.planner.serving.workers import FixedLoads
 
 VARIANTS = ("light", "heavy")
 WAITS_MS = {"light": 40.0, "heavy": math.inf}
@@ -20,13 +22,9 @@ def all_light(**changes: Any) -> Plan:
     return a_plan(**({"allocation": {"w-1": "light"}, "cascades": ()} | changes))
 
 
-def on_heavy(**request: Any) -> GenerateJob:
-    return a_job(a_classified(a_request(**request)), level="heavy", variant="heavy")
-
-
-def test_a_variant_is_stranded_when_the_plan_has_nobody_for_it_and_nobody_serves_it() -> None:
-    assert stranded(VARIANTS, all_light(), [a_worker("w-1", "light")]) == ["heavy"]
-    assert stranded(VARIANTS, a_plan(), [a_worker("w-1", "light"), a_worker("w-2", "heavy")]) == []
+def test_a_variant_is_orphaned_when_the_plan_has_nobody_for_it_and_nobody_serves_it() -> None:
+    assert orphaned_variants(VARIANTS, all_light(), [a_worker("w-1", "light")]) == ["heavy"]
+    assert orphaned_variants(VARIANTS, a_plan(), [a_worker("w-1", "light"), a_worker("w-2", "heavy")]) == []
 
 
 @pytest.mark.parametrize(
@@ -44,89 +42,67 @@ def test_a_variant_is_stranded_when_the_plan_has_nobody_for_it_and_nobody_serves
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_none_is_stranded_as_long_as_somebody_may_come(why: str, plan: Plan, workers: list[Any]) -> None:
-    assert stranded(VARIANTS, plan, workers) == [], why
+def test_none_is_orphaned_as_long_as_somebody_may_come(why: str, plan: Plan, workers: list[Any]) -> None:
+    assert orphaned_variants(VARIANTS, plan, workers) == [], why
+
+
+Answer = Placement | Rejection | Keep | Ignored | StaysInQueue
+ROUTING = OrphanRouting(a_catalog(), RoutingLogic(a_catalog(), NO_LIMITS), 3000)
+
+
+def rerouted(plan: Plan, waits_ms: dict[str, float] = WAITS_MS, ended: bool = False, **job: Any) -> Answer:
+    draft = job.pop("draft", False)
+    classified = a_classified(a_request(**job))
+    loads = FixedLoads(waits_ms)
+    return ROUTING.reroute(classified, "heavy", plan, loads, NOW_MS, has_ended=ended, has_draft=draft)
+
+
+def test_orphaned_are_the_variants_of_the_catalog_that_lost_their_worker_by_the_plan_in_force() -> None:
+    beats = {"w-1": Seen(a_heartbeat(), NOW_MS), "w-2": Seen(a_heartbeat(worker_id="w-2", variant="heavy"), NOW_MS)}
+    assert ROUTING.orphaned(None, beats, NOW_MS) == []
+    assert ROUTING.orphaned(all_light(), beats, NOW_MS) == []
+    beats["w-1"] = Seen(a_heartbeat(), NOW_MS + 3001)
+    assert ROUTING.orphaned(all_light(), beats, NOW_MS + 3001) == ["heavy"]
 
 
 def test_a_job_goes_where_the_plan_in_force_draws_its_request() -> None:
-    fate = rerouted(all_light(), on_heavy(), a_catalog(), WAITS_MS, NOW_MS)
-    assert fate == Place("light", 1.0, ())
+    placed = rerouted(all_light())
+    assert isinstance(placed, Placement)
+    assert (placed.level, placed.probability, placed.fallback) == ("light", 1.0, "")
 
 
 def test_one_that_the_plan_still_draws_for_the_lost_variant_goes_to_a_cheaper_one() -> None:
-    plan = all_light(routes=(Route(levels={"heavy": 1.0}),))
-    assert rerouted(plan, on_heavy(), a_catalog(), WAITS_MS, NOW_MS) == Place("light", 0.0, (), CHEAPER)
+    placed = rerouted(all_light(routes=(Route(levels={"heavy": 1.0}),)))
+    assert isinstance(placed, Placement)
+    assert (placed.level, placed.probability, placed.fallback) == ("light", 0.0, CHEAPER)
 
 
-def test_what_was_let_in_is_neither_shed_nor_refused_for_the_backlog() -> None:
+def test_what_was_admitted_is_neither_shed_nor_rejected_for_the_backlog() -> None:
     nobody = all_light(
         admission=Admission(
             shares=dict.fromkeys(("interactive", "standard", "batch"), 0.0), reason="full", retry_after_ms=1
         )
     )
-    fate = rerouted(nobody, on_heavy(), a_catalog(), {"light": 1e9, "heavy": math.inf}, NOW_MS)
-    assert isinstance(fate, Place)
+    assert isinstance(rerouted(nobody, {"light": 1e9, "heavy": math.inf}), Placement)
 
 
-def test_one_that_no_level_paints_in_time_expires() -> None:
-    fate = rerouted(all_light(), on_heavy(deadline_ms=NOW_MS + 30), a_catalog(), WAITS_MS, NOW_MS)
-    assert isinstance(fate, TurnedAway)
-    assert fate.status is Status.EXPIRED
+def test_one_that_no_level_serves_in_time_expires() -> None:
+    rejection = rerouted(all_light(), deadline_ms=NOW_MS + 30)
+    assert isinstance(rejection, Rejection)
+    assert rejection.status is Status.EXPIRED
 
 
 @pytest.mark.parametrize("deadline_ms", [None, NOW_MS + 5])
 def test_one_that_names_the_lost_model_waits_for_it(deadline_ms: int | None) -> None:
-    job = on_heavy(options=PaintOptions(model="heavy"), deadline_ms=deadline_ms)
-    assert rerouted(all_light(), job, a_catalog(), WAITS_MS, NOW_MS) is None
+    assert rerouted(all_light(), options=PaintOptions(model="heavy"), deadline_ms=deadline_ms) is WAITS_FOR_MODEL
 
 
-def test_one_that_was_to_replace_a_draft_leaves_it_as_the_answer() -> None:
-    job = a_job(level="heavy", variant="heavy", stage=1, path=(step_of(an_image(), 0.2, 0.5),))
-    fate = rerouted(all_light(), job, a_catalog(), WAITS_MS, NOW_MS)
-    assert fate == Keep(None, "nobody serves heavy any more; the draft was kept")
+def test_a_strict_one_that_names_the_lost_model_and_asks_for_more_does_not_wait() -> None:
+    rejection = rerouted(all_light(), options=PaintOptions(model="heavy", steps=9, strict=True))
+    assert isinstance(rejection, Rejection)
+    assert rejection.code == "unhonoured"
 
 
-def lying(*has_result: bool, first: int = 5, age_ms: int = 1000) -> list[Lying]:
-    return [Lying(first + n, NOW_MS - age_ms, each) for n, each in enumerate(has_result)]
-
-
-WEEK_MS = 7 * 24 * 60 * 60 * 1000
-
-
-@pytest.mark.parametrize(
-    ("jobs", "expected"),
-    [
-        ([], Unfinished(9)),
-        (lying(True, True, True, True), Unfinished(9)),
-        (lying(False, False, False, False), Unfinished(5)),  # nobody ever served the variant
-        (lying(True, True, False, False), Unfinished(7)),  # its last worker left, and two came later
-        (lying(True, False, True, False), Unfinished(6, frozenset({7}))),
-    ],
-)
-def test_where_nothing_is_committed_what_has_no_result_is_open(jobs: list[Lying], expected: Unfinished) -> None:
-    assert unfinished(jobs, 9, NOW_MS, WEEK_MS) == expected
-
-
-def test_a_job_that_waits_only_to_be_deleted_is_not_open_as_its_result_may_have_gone_before_it() -> None:
-    jobs = [*lying(False, False, age_ms=WEEK_MS + 1), *lying(False, first=7, age_ms=WEEK_MS)]
-    assert unfinished(jobs, 9, NOW_MS, WEEK_MS) == Unfinished(7)
-
-
-def test_what_came_after_the_look_is_open() -> None:
-    found = Unfinished(6, frozenset({7}))
-    assert [found.is_over(offset) for offset in range(5, 10)] == [True, False, True, False, False]
-
-
-@pytest.mark.parametrize(
-    ("first", "young", "end", "expected"),
-    [
-        (5, 5, 9, False),  # all were written within the last minute, whose ends everybody knows
-        (5, 7, 9, True),
-        (5, 9, 9, True),
-        (9, 9, 9, False),  # empty
-    ],
-)
-def test_only_jobs_older_than_what_everybody_remembers_may_have_ended_unseen(
-    first: int, young: int, end: int, expected: bool
-) -> None:
-    assert is_forgotten(first, young, end) is expected
+def test_one_that_was_to_replace_a_draft_leaves_it_as_the_answer_unless_it_has_one() -> None:
+    assert rerouted(all_light(), draft=True) == Keep(None, "nobody serves heavy any more; the draft was kept")
+    assert rerouted(all_light(), draft=True, ended=True) is ENDED

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from planner.serving.quotas import Quota
 from planner.serving.tenants import (
     CROWD_WINDOW_MS,
-    FEW,
-    MOST_NAMES,
-    MOST_PARTIES,
+    MAX_NAMES,
+    MAX_PARTIES,
+    MAX_SEPARATE,
     OPEN_MS,
     WINDOW_MS,
     Asking,
@@ -83,12 +83,12 @@ def test_when_all_has_ended_nothing_is_open(steps: list[tuple[int, str, float, b
     assert rights.refuse(work(0, "b", 99), 100, 0) is None
 
 
-def heard(counts: Counter[str], within_ms: float = 5000) -> Crowd:
+def counted(counts: Counter[str], within_ms: float = 5000) -> Crowd:
     crowd = Crowd()
     order = [name for name, count in counts.items() for _ in range(count)]
     for n, name in enumerate(order):
-        crowd.heard(name, 1000 + within_ms * n / len(order))
-    crowd.heard(order[-1], 1000 + within_ms + 200)
+        crowd.count(name, 1000 + within_ms * n / len(order))
+    crowd.count(order[-1], 1000 + within_ms + 200)
     return crowd
 
 
@@ -97,48 +97,48 @@ def parties(crowd: Crowd, names: Counter[str]) -> set[str]:
 
 
 def test_a_few_names_are_each_a_party_however_rarely_they_ask() -> None:
-    counts = Counter({f"t-{n}": 1 for n in range(FEW)})
-    assert parties(heard(counts), counts) == counts.keys()
+    counts = Counter({f"t-{n}": 1 for n in range(MAX_SEPARATE)})
+    assert parties(counted(counts), counts) == counts.keys()
 
 
 def test_a_new_name_each_time_is_one_party_and_who_asks_again_is_himself() -> None:
     counts = Counter({f"sybil-{n}": 1 for n in range(400)}) + Counter({"fair": 20})
-    assert parties(heard(counts), counts) == {"fair"}
+    assert parties(counted(counts), counts) == {"fair"}
     counts = Counter({f"sybil-{n}": 3 for n in range(400)}) + Counter({"fair": 20, "rare": 2})
-    assert parties(heard(counts), counts) == {"fair"}
+    assert parties(counted(counts), counts) == {"fair"}
 
 
-@given(st.lists(st.integers(1, 100), min_size=FEW + 1, max_size=150))
+@given(st.lists(st.integers(1, 100), min_size=MAX_SEPARATE + 1, max_size=150))
 def test_many_parties_take_as_many_names_with_as_many_requests(asked: list[int]) -> None:
     counts = Counter({f"t-{n}": count for n, count in enumerate(asked)})
-    own = parties(heard(counts), counts)
-    assert len(own) <= MOST_PARTIES
+    own = parties(counted(counts), counts)
+    assert len(own) <= MAX_PARTIES
     assert all(counts[name] + 1 >= len(own) for name in own)  # one was heard once more
     rest = [counts[name] for name in counts if name not in own]
     assert not own or max(rest, default=0) <= min(counts[name] for name in own) + 1, "the busiest"
 
 
 def test_what_was_long_ago_counts_for_nothing() -> None:
-    crowd = heard(Counter({f"sybil-{n}": 1 for n in range(400)}))
+    crowd = counted(Counter({f"sybil-{n}": 1 for n in range(400)}))
     assert crowd.party("sybil-1") is None
     for n in range(1, 4):
-        crowd.heard("fair", 10_000 + n * CROWD_WINDOW_MS)
+        crowd.count("fair", 10_000 + n * CROWD_WINDOW_MS)
     assert crowd.party("sybil-1") == "sybil-1"
 
 
 def test_a_clock_that_jumps_back_begins_anew() -> None:
-    crowd = heard(Counter({f"sybil-{n}": 1 for n in range(400)}))
-    crowd.heard("fair", -1000.0)
+    crowd = counted(Counter({f"sybil-{n}": 1 for n in range(400)}))
+    crowd.count("fair", -1000.0)
     assert crowd.party("sybil-1") == "sybil-1"
 
 
 def test_names_without_end_take_bounded_memory_and_do_not_push_out_the_busy() -> None:
     crowd = Crowd()
-    for n in range(10 * MOST_NAMES):
-        crowd.heard(f"sybil-{n}", n / 20)
+    for n in range(10 * MAX_NAMES):
+        crowd.count(f"sybil-{n}", n / 20)
         if n % 20 == 0:
-            crowd.heard("fair", n / 20)
-    assert len(crowd._now) + len(crowd._before) <= 2 * MOST_NAMES + 2
+            crowd.count("fair", n / 20)
+    assert len(crowd._now) + len(crowd._before) <= 2 * MAX_NAMES + 2
     assert crowd.party("fair") == "fair"
     assert crowd.party("sybil-7") is None
 
@@ -266,7 +266,7 @@ def asked(quotas: dict[str, Quota] | None = None, **counts: int) -> Asking:
     asking = Asking(quotas or {})
     for name, count in counts.items():
         for n in range(count):
-            asking.heard(name, 1000 * n / count)
+            asking.count(name, 1000 * n / count)
     return asking
 
 
@@ -312,12 +312,12 @@ def test_nobody_is_let_in_where_nothing_of_a_tier_is() -> None:
 def test_what_was_asked_long_ago_takes_no_part() -> None:
     asking = asked(greedy=190, modest=10)
     for n in range(3):
-        asking.heard("modest", (n + 1) * WINDOW_MS)
+        asking.count("modest", (n + 1) * WINDOW_MS)
     assert asking.part("modest", 0.5, 3 * WINDOW_MS) == 0.5, "alone again"
 
 
 def test_a_clock_that_jumps_back_begins_a_new_window_of_asking() -> None:
     asking = asked(greedy=190, modest=10)
-    asking.heard("modest", -5000.0)
-    asking.heard("other", -5000.0)
+    asking.count("modest", -5000.0)
+    asking.count("other", -5000.0)
     assert asking.part("other", 0.5, -5000.0) == 0.5

@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.serving.dispatch import KINDS, choose, pick
-from planner.serving.worker_loads import FORGET_MS, MOST_SENDS, UNACKNOWLEDGED_MS, Load, LoadView, shortest_ms
+from planner.serving.dispatch import KINDS, pick
+from planner.serving.worker_loads import FORGET_MS, MAX_SENDS, UNACKNOWLEDGED_MS, Load, LoadView, shortest_ms
 from tests.builders import NOW_MS, a_heartbeat, owned
+from tests.planner.serving.workers import choose
 
 SILENT_MS = 3000
 STATES = st.sampled_from(["ready", "painting", "draining", "loading", "stopped"])
@@ -128,9 +129,9 @@ def test_a_worker_s_jobs_are_spread_over_its_partitions() -> None:
 
 def test_memory_is_bounded() -> None:
     view = heard(*(a_heartbeat(worker_id=f"w-{i}", partitions=(owned(i),)) for i in range(50)))
-    for offset in range(3 * MOST_SENDS):
+    for offset in range(3 * MAX_SENDS):
         view.on_sent("light", 99, offset, 20, NOW_MS)
-    assert len(view._sends["light", 99]) == MOST_SENDS
+    assert len(view._sends["light", 99]) == MAX_SENDS
     view.on_heartbeat(a_heartbeat(worker_id="new", partitions=(owned(60),)), NOW_MS + FORGET_MS + 1)
     assert set(view._workers) == {"new"}
     assert set(view._owners.values()) == {"new"}
@@ -166,8 +167,8 @@ def test_a_lineup_that_is_kept_says_what_a_fresh_look_at_the_workers_says(steps:
             kept.on_heartbeat(a_heartbeat(worker_id=f"w-{who}", state=state, partitions=claimed), now_ms)
         else:
             kept.on_sent("light", who, ms, float(ms), now_ms)
-        lineup = kept.lineup("light", now_ms, SILENT_MS)
-        told = {worker.worker_id: free_ms for worker, free_ms in zip(lineup.workers, lineup.free_at_ms, strict=True)}
+        pool = kept.pool("light", now_ms, SILENT_MS)
+        told = {worker.worker_id: free_ms for worker, free_ms in zip(pool.workers, pool.free_at_ms, strict=True)}
         serving = {
             worker.worker_id: worker
             for worker in kept._workers.values()
@@ -175,21 +176,21 @@ def test_a_lineup_that_is_kept_says_what_a_fresh_look_at_the_workers_says(steps:
         }
         assert told.keys() == serving.keys()
         loads = kept.loads("light", now_ms, SILENT_MS)
-        assert [load.remaining_ms for load in loads] == [max(0.0, free_ms - now_ms) for free_ms in lineup.free_at_ms]
-        assert lineup.wait_ms(now_ms) == shortest_ms(loads)
-        place = pick(kind, lineup.free_at_ms, now_ms, f"r-{number}", number)
+        assert [load.remaining_ms for load in loads] == [max(0.0, free_ms - now_ms) for free_ms in pool.free_at_ms]
+        assert pool.wait_ms(now_ms) == shortest_ms(loads)
+        place = pick(kind, pool.free_at_ms, now_ms, f"r-{number}", number)
         assert choose(kind, loads, f"r-{number}", number, 20) == (None if place is None else loads[place])
 
 
 def test_a_worker_that_was_silent_or_not_ready_joins_the_lineup_when_it_is_heard_as_ready() -> None:
     view = LoadView()
     view.on_heartbeat(a_heartbeat(state="loading"), NOW_MS)
-    assert view.lineup("light", NOW_MS, SILENT_MS).workers == []
+    assert view.pool("light", NOW_MS, SILENT_MS).workers == []
     view.on_heartbeat(a_heartbeat(), NOW_MS + 10)
-    assert [w.worker_id for w in view.lineup("light", NOW_MS + 10, SILENT_MS).workers] == ["w-1"]
-    assert view.lineup("light", NOW_MS + 4000, SILENT_MS).workers == []
+    assert [w.worker_id for w in view.pool("light", NOW_MS + 10, SILENT_MS).workers] == ["w-1"]
+    assert view.pool("light", NOW_MS + 4000, SILENT_MS).workers == []
     view.on_heartbeat(a_heartbeat(), NOW_MS + 5000)
-    assert [w.worker_id for w in view.lineup("light", NOW_MS + 5000, SILENT_MS).workers] == ["w-1"]
+    assert [w.worker_id for w in view.pool("light", NOW_MS + 5000, SILENT_MS).workers] == ["w-1"]
 
 
 def test_a_worker_that_stops_while_it_loads_is_forgotten() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from replay.simulation.roles.sweeping import LOOK_MS
+from planner.serving.reroute import POLL_MS
 from replay.simulation.run import Ran
 from replay.simulation.session import simulate
 from replay.traces.trace import Wish
@@ -32,7 +32,7 @@ def test_what_waits_for_a_level_that_nobody_serves_any_more_is_painted_on_anothe
     assert run.tally.late == 0
     latest_ms = run.tally.latencies.quantile(1.0)
     assert latest_ms is not None
-    assert 3000 < latest_ms < 6000 + LOOK_MS + 2000  # its session ends after 6 s, then somebody looks
+    assert 3000 < latest_ms < 6000 + POLL_MS + 2000  # its session ends after 6 s, then somebody looks
 
 
 def test_a_request_that_names_its_model_waits_for_it() -> None:

@@ -1,0 +1,9 @@
+"""How long a role waits before it asks an object store again that does not answer."""
+
+RETRY_S, MAX_RETRY_S = 0.1, 5.0  # after the first failure, doubled by each failure in a row; at most
+DRAFT_S = 5.0  # outage that is waited out for a draft: an image from noise costs less than a longer one
+
+
+def backoff_s(failures: int) -> float:
+    """Seconds to wait after so many failures in a row, 1 or more; as tenacity's `wait_exponential` has it."""
+    return float(min(MAX_RETRY_S, RETRY_S * 2 ** min(failures - 1, 30)))

@@ -1,0 +1,50 @@
+"""Which records of a partition are still to be done, where a consumer group has committed nothing."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+REMEMBERED_MS = 60_000  # of ends; every process knows those of the last minute, at any rate of requests
+
+
+class Lying(NamedTuple):
+    """A job as it lies on a topic."""
+
+    offset: int
+    written_ms: int
+    has_result: bool  # of its request
+
+
+class Unfinished(NamedTuple):
+    """What a partition holds that is still to be done: all from `begin` on but `ended`."""
+
+    begin: int
+    ended: frozenset[int] = frozenset()
+    was_looked_up: bool = True  # else all is young, and `begin` is the partition's first offset
+
+    def is_over(self, offset: int) -> bool:
+        """Whether nobody waits for the job at this offset any more."""
+        return offset < self.begin or offset in self.ended
+
+
+def is_forgotten(first: int, young: int, end: int) -> bool:
+    """Whether a partition from which nothing is committed may hold jobs that ended long ago.
+
+    Its group may never have been, or Kafka has dropped its offsets, as it does a week after the last member left.
+    `first`: the offset of the oldest job; `young`: that of the first one written within REMEMBERED_MS; `end`: of none.
+    """
+    return first < min(young, end)
+
+
+def unfinished(jobs: Iterable[Lying], end: int, now_ms: int, kept_ms: float) -> Unfinished:
+    """What is open of a forgotten partition, by the results, which outlive the jobs.
+
+    `jobs`: by offset; one older than `kept_ms`, the topic's retention, waits only to be deleted: its result may have
+    gone before it. A job that nobody ever took is open, however old it is within that.
+    """
+    begin, ended = end, list[int]()
+    for job in jobs:
+        if job.has_result or job.written_ms < now_ms - kept_ms:
+            ended.append(job.offset)
+        else:
+            begin = min(begin, job.offset)
+    return Unfinished(begin, frozenset(offset for offset in ended if offset > begin))

@@ -1,0 +1,66 @@
+"""Orphaned jobs, those of a variant without workers, go to workers that serve. `OrphanRouting` decides on them."""
+
+from planner.serving.escalation import Keep
+from planner.serving.outcomes import is_overdue
+from planner.serving.placement import Placement, Rejection
+from planner.serving.reroute import POLL_MS, OrphanRouting
+from replay.simulation.agenda import Agenda
+from replay.simulation.job import Job
+from replay.simulation.results.tally import Tally
+from replay.simulation.roles.board import Board
+from replay.simulation.roles.fleet import Fleet
+from replay.simulation.roles.pulse import Pulse
+from replay.simulation.roles.sender import FleetLoads, Sender
+from replay.simulation.setup import Timing
+from replay.simulation.times import Begun, CallTimes
+from schemas.messages import Status
+
+
+class Rerouter(Sender):
+    """Searches for orphaned jobs every POLL_MS, in the process of the router. A search takes no time."""
+
+    def __init__(
+        self, agenda: Agenda, board: Board, fleet: Fleet, pulse: Pulse, timing: Timing, times: CallTimes, tally: Tally,
+        logic: OrphanRouting, loads: FleetLoads,
+    ) -> None:  # fmt: skip
+        super().__init__(agenda, board, fleet, pulse, timing, times, loads)
+        self._pulse, self._grace_ms, self._tally = pulse, timing.grace_ms, tally
+        self._logic, self._begun = logic, Begun()
+        agenda.at(agenda.now_ms + POLL_MS, Rerouter._search, self)
+
+    def _search(self) -> None:
+        now_ms = self._agenda.now_ms
+        self._agenda.at(now_ms + POLL_MS, Rerouter._search, self)
+        left = {name for name, group in self._pulse.groups.items() if not group.members and group.waiting()}
+        if not left:
+            return
+        for variant in self._logic.orphaned(self._board.before, self._pulse.heartbeats(), int(now_ms)):
+            if variant in left:
+                group = self._pulse.groups[variant]
+                group.leave_behind([job for job in group.take_orphans() if not self._rerouted(job)])
+
+    def _rerouted(self, job: Job) -> bool:
+        """Whether the job has left its queue: it has ended, or goes elsewhere."""
+        now_ms = self._agenda.now_ms
+        has_ended = is_overdue(job.deadline_ms, now_ms, self._grace_ms)  # by the ledger
+        decision = self._logic.reroute(
+            job, job.variant, self._board.plan, self._loads, now_ms, has_ended=has_ended,
+            has_draft=job.draft is not None,
+        )  # fmt: skip
+        match decision:
+            case Placement():
+                job.placed(decision, self._begun[decision.level][1])
+                self.take(job)
+            case Rejection():
+                self._tally.ended(decision.status, job)
+            case Keep():
+                assert job.draft is not None
+                self._tally.completed(job, *job.draft, self._board.judges(job.draft[0]), now_ms)
+            case _ if has_ended:
+                self._tally.ended(Status.EXPIRED, job)
+            case _:
+                return False
+        return True
+
+    def _serve(self, job: Job) -> bool:
+        return self._place(job)
