@@ -189,10 +189,11 @@ def _logics(role: str, settings: Settings, catalog: Catalog, views: Views, proce
         return [Router(catalog, views.plans, views.ended, dispatcher, tenants, settings.admission)]
     from agents.discriminator.role import Discriminator
     from agents.discriminator.scorers import open_scorers
+    from planner.serving.escalation import EscalationLogic
 
     store, scorers = open_store(settings), open_scorers(catalog)
-    dispatcher = Dispatcher(catalog, views.fleet, role)
-    return [Discriminator(catalog, views.plans, views.ended, dispatcher, store, scorers)]
+    dispatcher, logic = Dispatcher(catalog, views.fleet, role), EscalationLogic(catalog)
+    return [Discriminator(logic, views.plans, views.ended, views.fleet, dispatcher, store, scorers)]
 
 
 def _threaded(

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from planner.serving.escalation import EscalationLogic
 from planner.serving.tenants import Rights
 from replay.simulation.agenda import Agenda
 from replay.simulation.draws.delays import Delay
@@ -82,8 +83,9 @@ class Simulation:
         source: Source | None = None,
         ids: Sequence[str] = (),
         wishes: Wishes | None = None,
+        escalation: EscalationLogic | None = None,
     ) -> None:
-        """`ids`: of the requests, where they are known; routes draw by them."""
+        """`ids`: of the requests, where they are known; routes draw by them. `escalation`: in place of its logic."""
         self._setup, self._arrivals_ms, self._ids, self._wishes = setup, arrivals_ms, ids, wishes
         self._source = source or _source(setup)
         timing, catalog = setup.timing, setup.catalog
@@ -101,7 +103,8 @@ class Simulation:
             rights = Rights(setup.quotas)
             self._router.rights, self._router.on_over_quota = rights, self._senses.on_over_quota
             self.tally.on_end.append(lambda job: rights.ended(job.id))
-        judge = Judge(agenda, board, self._fleet, pulse, timing, times, catalog, self.tally, store)
+        logic = escalation or EscalationLogic(catalog)
+        judge = Judge(agenda, board, self._fleet, pulse, timing, times, catalog, self.tally, store, logic)
         judge.on_scored = self._senses.on_scored
         hops = timing.hops
         serving.on_pictures = Delay(agenda, hops.judge, hops.slot_ms, setup.seed, "judge").before(judge.on_pictures)

@@ -1,7 +1,7 @@
 """Requests of a trace that ask for more than a picture: options, a quality, a tier, a deadline of their own."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from replay.simulation.job import Draws, Job
 from replay.simulation.results.tally import NO_PARTS, Tally
 from replay.simulation.results.timeline import Timeline
 from replay.traces.trace import Trace, Wish
-from schemas.messages import ClassifiedRequest, GenerateRequest, ImageRef
+from schemas.messages import ClassifiedRequest, GenerateRequest
 
 INTERACTIVE, BATCH = "interactive", "batch"
 ANY_QUALITY = Wish().quality
@@ -34,27 +34,37 @@ class Asked(NamedTuple):
 class WishJob(Job):
     """A job whose request asks for something. Its pictures count as one: one confidence, one quality."""
 
-    __slots__ = ("_catalog", "_options", "classified", "judged", "limit_ms", "pictures", "tenant", "tier")
+    __slots__ = (
+        "_catalog", "classified", "judged", "limit_ms", "options", "pictures", "quality", "tenant", "tier",
+    )  # fmt: skip
 
     def __init__(self, job: Job, asked: Asked, catalog: Catalog) -> None:
         deadline_ms = job.deadline_ms if asked.slack_ms is None else job.arrived_ms + asked.slack_ms
         super().__init__(job.number, job.id, job.arrived_ms, deadline_ms, job.draws, job.row)
-        self._catalog, self._options = catalog, asked.wish.options
+        self._catalog, self.options, self.quality = catalog, asked.wish.options, asked.wish.quality
         self.tier, self.tenant, self.limit_ms = asked.wish.tier, asked.wish.tenant, asked.slack_ms
         self.pictures = self.judged = asked.wish.options.n
         self.classified = None
         if asked.wish.options != AS_IT_IS or asked.wish.quality != ANY_QUALITY:
             self.classified = _classified(job, asked.wish)
-            self.judged *= may_escalate(self.classified, catalog)
+            self.judged *= may_escalate(self, catalog)
 
     def on(self, variant: Variant, step: int) -> tuple[Settled | None, int]:
         """As the variant settles its options; None where that is what it does by itself."""
-        how = settle(self._options, variant)
-        painted = settle(self._options, self._catalog.level(self.variant)) if self.variant else how
-        draft = ImageRef(uri="", sha256="", width=painted.width, height=painted.height, bytes=0)
-        begins = begins_at(step, variant, how, [draft] * how.n)
-        step = step if begins else 0
-        how = how._replace(n=1, overridden=(), paint_over_step=begins)
+        how = settle(self.options, variant)
+        sizes = self.sizes(self._catalog.level(self.variant) if self.variant else variant)
+        begins = begins_at(step, variant, how, sizes)
+        return self.as_resolved(variant, how._replace(paint_over_step=begins), step)
+
+    def sizes(self, variant: Variant) -> Sequence[tuple[int, int]]:
+        """As the variant resolves the options."""
+        how = settle(self.options, variant)
+        return [(how.width, how.height)] * how.n
+
+    def as_resolved(self, variant: Variant, how: Settled, step: int) -> tuple[Settled | None, int]:
+        """Apart from how many; None where that is what the variant does by itself."""
+        step = step if how.paint_over_step else 0
+        how = how._replace(n=1, overridden=())
         return None if how == settle(AS_IT_IS, variant, step) else how, step
 
 
