@@ -168,15 +168,15 @@ def _not_alive(role: str, threaded: Threaded) -> str:
 
 def _logics(role: str, settings: Settings, catalog: Catalog, views: Views, process: Process) -> "list[StreamLogic]":
     if role == "classifier":
-        from agents.classifier.batch_lane import BatchClassifier
+        from agents.classifier.batch_gate import BatchClassifier
         from agents.classifier.judges import open_judge
         from agents.classifier.role import Classifier
 
         judge = open_judge(catalog)  # first: it asks no broker
         classifier = Classifier(judge, catalog, settings.requests, views.ended)
         leaves = partial(process.must_hand_over, BatchClassifier.role)
-        lane = BatchClassifier(classifier, catalog, views.fleet, views.ended, leaves)
-        return [classifier, lane]
+        batch = BatchClassifier(classifier, catalog, views.fleet, views.ended, leaves)
+        return [classifier, batch]
     from agents.router.dispatcher import Dispatcher
 
     if role == "router":
