@@ -10,8 +10,8 @@ from confluent_kafka import KafkaException
 
 from agents.runtime.records import outgoing
 from agents.worker.jobs import JobSource
-from planner.catalog.parse import Variant, run_ms
-from planner.serving.worker import left_ms, told_state
+from planner.catalog.parse import Variant
+from planner.serving.worker import MIN_BEAT_MS, WorkerLogic, left_ms, told_state
 from schemas import topics
 from schemas.messages import Heartbeat, OwnedPartition
 from streams import metrics
@@ -20,8 +20,6 @@ from streams.kafka.producer import RecordProducer
 from streams.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
-
-LEAST_PERIOD_S = 0.05  # a beat after every batch tells the router who is free, but not more often than this
 
 
 @dataclass
@@ -35,7 +33,7 @@ class WorkerState:
     painted: int = 0
     detail: str = ""
     in_hand_ms: float = 0.0  # what the jobs taken will take
-    pace: float = 1.0  # what its jobs of late took, over what the variant takes by itself
+    logic: WorkerLogic | None = None  # of the variant that is served; None: none yet
     source: JobSource | None = None
     beaten_s: float | None = None  # monotonic seconds of the last heartbeat; None: none yet
     watchdog: Watchdog = field(default_factory=lambda: Watchdog(600))
@@ -75,7 +73,7 @@ class Heart:
                 log.exception("no heartbeat this time")
                 metrics.FALLBACKS.labels("worker", "heartbeat").inc()
             self._state.beaten_s = time.monotonic()
-            self._stopping.wait(LEAST_PERIOD_S)
+            self._stopping.wait(MIN_BEAT_MS / 1000)
             self._changed.wait(self._period_s)
             self._changed.clear()
         self._beat("stopped")
@@ -97,11 +95,11 @@ class Heart:
 
     def _partitions(self) -> tuple[OwnedPartition, ...]:
         me = self._state
-        source, variant, since = me.source, me.variant, me.watchdog.since
-        if source is None or variant is None:
+        source, logic, since = me.source, me.logic, me.watchdog.since
+        if source is None or logic is None:
             return ()
         try:
-            owned = source.owned(run_ms(variant, 1) * me.pace)
+            owned = source.owned(logic.waiting_ms(1))
         except (KafkaException, RuntimeError, TimeoutError) as error:  # closing, or the broker is away: next time
             log.debug("no positions for this heartbeat: %s", error)
             return ()

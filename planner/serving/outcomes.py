@@ -74,9 +74,14 @@ def expired(subject: Subject, *, reason: str, by: str, now_ms: int, policy: str 
     return _ended(Status.EXPIRED, subject, reason, by, policy, now_ms, "deadline")
 
 
+def late_status(*, has_draft: bool) -> Status:
+    """How a request ends whose job cannot be generated in time: the draft is the answer where there is one."""
+    return Status.COMPLETED if has_draft else Status.EXPIRED
+
+
 def too_late(job: GenerateJob, *, reason: str, by: str, now_ms: int) -> Outcome:
-    """The end of what cannot be painted in time: the draft where there is one, else EXPIRED."""
-    if job.path:
+    """The outcome of a job that cannot be generated in time."""
+    if late_status(has_draft=bool(job.path)) is Status.COMPLETED:
         return kept_draft(job, reason=f"{reason}; the draft was kept", by=by, now_ms=now_ms)
     return expired(job, reason=reason, by=by, now_ms=now_ms)
 

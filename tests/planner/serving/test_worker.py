@@ -2,7 +2,7 @@
 
 import pytest
 
-from planner.serving.worker import LEAST_MS, TIMES, WINDOW_MS, alike, hangs, left_ms, paced, window
+from planner.serving.worker import LEAST_MS, TIMES, WINDOW_MS, WorkerLogic, alike, hangs, left_ms, paced, window
 from tests.builders import a_variant
 
 RUN_MS = 200.0
@@ -46,3 +46,31 @@ def test_work_hangs_when_it_is_later_than_any_slow_machine_makes_it(elapsed_ms: 
 
 def test_work_that_hangs_for_an_hour_is_no_hour_of_work() -> None:
     assert left_ms(RUN_MS, 3_600_000.0) == RUN_MS
+
+
+def test_a_window_is_split_into_calls_and_takes_as_long_as_all_of_them_at_the_pace_of_recent_jobs() -> None:
+    logic = WorkerLogic(a_variant(latency_ms={1: 20.0, 4: 44.0}))
+    batches, run_ms = logic.begin([1, 2, 3, 4, 5], 4)
+    assert batches == [[1, 2, 3, 4], [5]]
+    assert run_ms == 64.0
+    logic.pace = 0.5
+    assert logic.begin([1], 4) == ([[1]], 10.0)
+
+
+def test_a_job_counts_in_the_pace_whether_or_not_it_is_in_time() -> None:
+    logic = WorkerLogic(a_variant(latency_ms={1: 20.0}))
+    assert logic.is_in_time(None, 20.0, 5.0, 0.0)
+    assert logic.pace == 1.0
+    assert logic.is_in_time(15.0, 10.0, 5.0, 0.0)
+    assert logic.pace < 1.0
+    slower = logic.pace
+    assert not logic.is_in_time(14.0, 10.0, 5.0, 0.0)
+    assert logic.pace < slower
+
+
+def test_heartbeats_go_by_the_pace_at_the_end_of_the_last_window() -> None:
+    logic = WorkerLogic(a_variant(latency_ms={1: 20.0}))
+    logic.is_in_time(None, 10.0, 0.0, 0.0)
+    assert logic.waiting_ms(3) == 60.0
+    logic.end()
+    assert logic.waiting_ms(3) == 60.0 * logic.pace

@@ -54,7 +54,7 @@ def drop_by_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     own = Serving.take_window
 
-    def take_window(self: Serving, worker: Worker, state: str) -> None:
+    def take_window(self: Serving, worker: Worker, *, is_leaving: bool) -> None:
         assert worker.member is not None
         waiting, most = worker.member.waiting, self._board.plan.batch.get(worker.variant, 1)
         call: list[Job] = []
@@ -66,7 +66,7 @@ def drop_by_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
             else:
                 self._end_too_late(job)
         waiting.extendleft(reversed(call))
-        own(self, worker, state)
+        own(self, worker, is_leaving=is_leaving)
 
     monkeypatch.setattr(Serving, "take_window", take_window)
 
