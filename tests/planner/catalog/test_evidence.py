@@ -111,9 +111,7 @@ def test_a_file_that_is_no_profile_is_named() -> None:
         with_files(a_catalog(), "{", {}, "mine.json")
 
 
-def test_predicted_classes_are_counted_by_band_and_a_band_without_prompts_has_those_of_all() -> (
-    None
-):
+def test_predicted_classes_are_counted_by_band_and_a_band_without_prompts_has_those_of_all() -> None:
     table, profile = prompts(), dataclasses.replace(a_profile(), bands=(0.0, 0.2, 0.5, 1.0))
     labels = np.array([["light"]] * 30 + [["heavy"]] * (EASY + HARD - 30))
     known = with_profile(a_catalog(), profile, dataclasses.replace(table, strategies=("models",), classes=labels))
