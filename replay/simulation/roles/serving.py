@@ -41,6 +41,7 @@ class Serving:
     def take_window(self, worker: Worker, *, is_leaving: bool) -> None:
         """Begin a window of work, if any waits that is still wanted."""
         assert worker.member is not None
+        assert worker.logic is not None
         assert not worker.call, f"{worker.id} is painting"
         waiting = worker.member.waiting
         while waiting:
@@ -48,6 +49,7 @@ class Serving:
             worker.since_ms, worker.state = self._agenda.now_ms, working_state(is_leaving)
             if self._begins_batch(worker):
                 return
+            worker.logic.end()
         worker.state = idle_state(worker.state == "draining")
 
     def _take(self, worker: Worker, waiting: deque[Job]) -> float:
