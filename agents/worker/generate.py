@@ -21,7 +21,7 @@ from planner.catalog.entries import Variant
 from planner.catalog.options import MOST_PICTURES, Settled, check_options, settle, settled_ms
 from planner.serving.admission import SEED_LIMIT
 from planner.serving.outcomes import failed, too_late
-from planner.serving.worker import WorkerLogic, alike
+from planner.serving.worker import WorkerLogic, group_by_call
 from schemas import topics
 from schemas.errors import PochadeError
 from schemas.ids import paint_over_seed, seed_of
@@ -75,8 +75,8 @@ class Wanted(NamedTuple):
 
 
 def grouped(wanted: Iterable[Wanted]) -> list[list[Wanted]]:
-    """Those that are painted alike share a call: size, steps, guidance, where they begin (design, section 2.4)."""
-    return alike(wanted, lambda each: each.how._replace(n=1, overridden=()))
+    """The jobs that share a call: those of one size, number of steps, guidance and first step."""
+    return group_by_call(wanted, lambda each: each.how._replace(n=1, overridden=()))
 
 
 class TooManyOwners(PochadeError):

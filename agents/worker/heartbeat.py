@@ -11,7 +11,7 @@ from confluent_kafka import KafkaException
 from agents.runtime.records import outgoing
 from agents.worker.jobs import JobSource
 from planner.catalog.parse import Variant
-from planner.serving.worker import MIN_BEAT_MS, WorkerLogic, left_ms, told_state
+from planner.serving.worker import MIN_BEAT_MS, WorkerLogic, remaining_ms, reported_state
 from schemas import topics
 from schemas.messages import Heartbeat, OwnedPartition
 from streams import metrics
@@ -80,7 +80,7 @@ class Heart:
 
     def _told_state(self) -> str:
         me, since = self._state, self._state.watchdog.since
-        return me.state if since is None else told_state(me.state, me.in_hand_ms, _ms_since(since))
+        return me.state if since is None else reported_state(me.state, me.in_hand_ms, _ms_since(since))
 
     def _beat(self, state: str) -> None:
         me = self._state
@@ -106,8 +106,8 @@ class Heart:
         if since is None or not owned:
             return owned
         first = owned[0]  # the work in hand delays every partition; one of them carries it
-        remaining_ms = first.remaining_ms + round(left_ms(me.in_hand_ms, _ms_since(since)))
-        return (dataclasses.replace(first, remaining_ms=remaining_ms), *owned[1:])
+        in_progress_ms = round(remaining_ms(me.in_hand_ms, _ms_since(since)))
+        return (dataclasses.replace(first, remaining_ms=first.remaining_ms + in_progress_ms), *owned[1:])
 
 
 def _ms_since(moment_s: float) -> float:

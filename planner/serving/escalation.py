@@ -18,7 +18,7 @@ from planner.catalog.parse import Catalog
 from planner.serving.admission import can_meet
 from schemas.messages import Cascade, ClassifiedRequest, PaintOptions, Plan
 
-KEPT_AS_ASKED = "kept as it is: the request asked for this level"
+AS_REQUESTED = "kept as it is: the request asked for this level"
 
 Size = tuple[int, int]
 """Width and height of an image in pixels."""
@@ -90,14 +90,14 @@ class Scored:
 
     def is_good(self) -> str:
         """The reason of an image that is good enough."""
-        return f"{self._told()} >= threshold {self.asked.cascade.threshold:.3f}"
+        return f"{self._in_words()} >= threshold {self.asked.cascade.threshold:.3f}"
 
     def is_doubtful(self) -> str:
         """The reason of an image that is not good enough."""
         threshold = self.asked.cascade.threshold
         if self.score < threshold:
-            return f"{self._told()} < threshold {threshold:.3f}"
-        return f"{self._told()}, threshold 1 keeps nothing"
+            return f"{self._in_words()} < threshold {threshold:.3f}"
+        return f"{self._in_words()}, threshold 1 keeps nothing"
 
     def is_late(self) -> str:
         """The reason of an image that is not good enough, but must do."""
@@ -105,7 +105,7 @@ class Scored:
         late = f"{self.asked.cascade.next_level} would need {self.next_ms:.0f} ms of {left_ms:.0f}"
         return f"{self.is_doubtful()}, but no time left: {late}"
 
-    def _told(self) -> str:
+    def _in_words(self) -> str:
         if self.score == self.confidence:
             return f"confidence {self.score:.3f}"
         return f"confidence {self.confidence} counts as 0"
@@ -152,7 +152,7 @@ class EscalationLogic:
         """
         asked = self._ask(plan, level)
         if isinstance(asked, Score) and not may_escalate(request, self._catalog):
-            return Keep(None, KEPT_AS_ASKED)
+            return Keep(None, AS_REQUESTED)
         return asked
 
     def decide(

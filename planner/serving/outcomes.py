@@ -18,7 +18,7 @@ from schemas.messages import (
     Step,
 )
 
-BELIEVED_MS = 24 * 60 * 60 * 1000  # that a writer's own time of a request may differ from the broker's
+MAX_CLOCK_DIFFERENCE_MS = 24 * 60 * 60 * 1000  # by which a writer's own time of a request may differ from the broker's
 
 Subject = str | GenerateRequest | ClassifiedRequest | GenerateJob
 """What is known of a request when it ends: from its bare id (a poison record) to a job with a path behind it."""
@@ -56,7 +56,7 @@ def completed(
 
 
 def kept_draft(job: GenerateJob, *, reason: str, by: str, now_ms: int) -> Outcome:
-    """The rejected draft is the answer after all: what was to replace it cannot come in time (design, section 2)."""
+    """The rejected draft is the answer after all: what was to replace it cannot come in time."""
     return _ended(Status.COMPLETED, job, reason, by, "", now_ms)
 
 
@@ -171,7 +171,7 @@ def result_of(outcome: Outcome) -> Result:
         threshold=last.threshold if last else None,
         escalated=len(outcome.path) > 1,
         paint_ms=round(sum(step.paint_ms / step.batch for step in outcome.path)),
-        latency_ms=outcome.ended_ms - _asked_ms(request, classified) if request else None,
+        latency_ms=outcome.ended_ms - _created_ms(request, classified) if request else None,
         created_ms=request.created_ms if request else None,
         ended_ms=outcome.ended_ms,
         path=json.dumps([to_avro(Step)(step) for step in outcome.path]),  # `asdict` takes three times as long
@@ -182,8 +182,8 @@ def result_of(outcome: Outcome) -> Result:
     )
 
 
-def _asked_ms(request: GenerateRequest, classified: ClassifiedRequest | None) -> int:
+def _created_ms(request: GenerateRequest, classified: ClassifiedRequest | None) -> int:
     """When a request began: as its writer says, unless that is no time near to when the broker took it."""
-    if classified is None or abs(classified.received_ms - request.created_ms) <= BELIEVED_MS:
+    if classified is None or abs(classified.received_ms - request.created_ms) <= MAX_CLOCK_DIFFERENCE_MS:
         return request.created_ms
     return classified.received_ms

@@ -7,7 +7,7 @@ from planner.catalog.options import Settled
 from planner.catalog.parse import Catalog
 from planner.serving.outcomes import is_overdue, late_status
 from planner.serving.patience import DRAFT_S
-from planner.serving.worker import alike, idle_state, working_state
+from planner.serving.worker import group_by_call, idle_state, working_state
 from replay.simulation.agenda import Agenda
 from replay.simulation.draws.delays import Delay
 from replay.simulation.job import Job
@@ -70,7 +70,7 @@ class Serving:
                 return True
             wanted = [job for job in batch if self._is_wanted(job, worker)]
             if wanted:
-                worker.calls = deque(alike(wanted, _how) if len(wanted) > 1 else (wanted,))
+                worker.calls = deque(group_by_call(wanted, _how) if len(wanted) > 1 else (wanted,))
                 self._begin_call(worker)
                 return True
         return False

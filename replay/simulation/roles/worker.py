@@ -2,7 +2,7 @@
 
 from collections import deque
 
-from planner.serving.worker import WorkerLogic, left_ms, told_state
+from planner.serving.worker import WorkerLogic, remaining_ms, reported_state
 from replay.simulation.job import Job
 from replay.simulation.roles.group import Member
 
@@ -22,7 +22,7 @@ class Worker:
         self.variant = ""  # that it serves or loads
         self.member: Member | None = None  # of the variant's group; None: none yet
         self.batches: deque[list[Job]] = deque()  # taken, to be begun
-        self.calls: deque[list[Job]] = deque()  # of the batch in hand: jobs that are painted alike
+        self.calls: deque[list[Job]] = deque()  # of the batch in progress: jobs that share a call
         self.call: list[Job] = []  # being painted
         self.call_ms = 0.0  # that it takes
         self.in_hand_ms = 0.0  # what was taken will take, as it thinks itself
@@ -42,11 +42,11 @@ class Worker:
 
     def told_state(self, now_ms: float) -> str:
         """As in Heartbeat."""
-        return told_state(self.state, self.in_hand_ms, now_ms - self.since_ms) if self.call else self.state
+        return reported_state(self.state, self.in_hand_ms, now_ms - self.since_ms) if self.call else self.state
 
     def remaining_ms(self, now_ms: float) -> float:
         """The work that its heartbeat reports, in ms."""
         assert self.member is not None
         assert self.logic is not None
-        left = left_ms(self.in_hand_ms, now_ms - self.since_ms) if self.call else 0.0
+        left = remaining_ms(self.in_hand_ms, now_ms - self.since_ms) if self.call else 0.0
         return self.logic.waiting_ms(len(self.member.waiting)) + left
