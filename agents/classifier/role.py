@@ -9,7 +9,7 @@ from agents.runtime.records import outcome_record, outgoing, refused
 from planner.catalog.options import check_options
 from planner.catalog.parse import Catalog, classes_of
 from planner.serving.admission import check_request
-from planner.serving.outcomes import expired, failed, rejected
+from planner.serving.outcomes import expired, failed, has_passed, rejected
 from schemas import topics
 from schemas.errors import InvalidRequest
 from schemas.messages import ClassifiedRequest, GenerateRequest
@@ -37,10 +37,10 @@ class Classifier:
         self._judging = asyncio.Lock()
 
     async def on_record(self, record: Incoming) -> Sequence[Outgoing]:
-        """What `classified` says; a request of the batch tier goes to its own lane first, whoever sent it here."""
+        """What `classified` says; a request of the batch tier goes to its own topic first, whoever sent it here."""
         checked = self._checked(record)
         if isinstance(checked, GenerateRequest) and checked.tier == "batch":
-            return [_to_batch_lane(record)]
+            return [_to_batch_topic(record)]
         return await self._classified(checked, record) if isinstance(checked, GenerateRequest) else checked
 
     async def classified(self, record: Incoming) -> Sequence[Outgoing]:
@@ -64,12 +64,12 @@ class Classifier:
                 subject = dataclasses.replace(request, prompt=request.prompt[: self._limits.max_prompt_bytes])
             outcome = rejected(subject, reason=str(error), by=self.role, now_ms=now_ms())
             return refused(record, outcome, error, now_ms())
-        if request.deadline_ms is not None and request.deadline_ms <= now_ms():
+        if has_passed(request.deadline_ms, now_ms()):
             return [self._too_late(request, record)]
         return request
 
     async def _classified(self, request: GenerateRequest, record: Incoming) -> Sequence[Outgoing]:
-        async with self._judging:  # one thread at a time; the batch lane judges here too
+        async with self._judging:  # one thread at a time; the batch gate judges here too
             judged = await asyncio.to_thread(self._judge.classify, request.prompt)
         classified = ClassifiedRequest(
             request=request,
@@ -114,7 +114,7 @@ def _facts(classified: ClassifiedRequest) -> dict[str, object]:
     return facts if request.deadline_ms is None else facts | {"deadline_ms": request.deadline_ms}
 
 
-def _to_batch_lane(record: Incoming) -> Outgoing:
+def _to_batch_topic(record: Incoming) -> Outgoing:
     """The record as it came, with its id as key where it had none: its own position is that of this topic."""
     return Outgoing(
         topic=topics.PROMPTS_BATCH, key=request_id_of(record).encode(), value=record.value, headers=record.headers

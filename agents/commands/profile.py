@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from agents.commands.profile_cascades import cascades, swept
+from agents.commands.profile_classes import classes
 from streams.cli import LazySettings
 from streams.shipped import INFRA, MODELS
 
@@ -133,6 +134,7 @@ def profile(
 
 
 profile.add_command(cascades)
+profile.add_command(classes)
 
 
 def _levels(catalog: "Catalog", asked: str | None) -> tuple[str, ...]:

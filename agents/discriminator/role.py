@@ -1,9 +1,11 @@
-"""The discriminator: `images` -> an outcome, or the same request again as a job on the next level."""
+"""The discriminator: `images` -> an outcome, or the request again as a job on the next level.
+
+The decisions are those of `planner.serving.escalation`.
+"""
 
 import asyncio
 import io
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import tenacity
 from PIL import Image
@@ -11,14 +13,13 @@ from PIL import Image
 from agents.discriminator.scorers import Scorer
 from agents.router.dispatcher import Dispatcher
 from agents.runtime.records import event_record, outcome_record, refused
-from agents.runtime.views import EndedView, PlanView
-from planner.catalog.options import begins_at, settle
-from planner.catalog.parse import Catalog
+from agents.runtime.views import EndedView, FleetView, PlanView
 from planner.serving.backoff import MAX_RETRY_S, RETRY_S
-from planner.serving.escalation import Escalate, Keep, Verdict, cascade_of, judge, judged_ms, may_escalate
+from planner.serving.escalation import Escalate, EscalationLogic, Keep, Score
 from planner.serving.outcomes import completed, failed, step_of
+from planner.serving.worker_loads import shortest_ms
 from schemas import topics
-from schemas.messages import Cascade, GenerateRequest, ImageGenerated, Plan
+from schemas.messages import GenerateRequest, ImageGenerated, Plan
 from schemas.record import Delivered, Incoming, Outgoing
 from streams import metrics
 from streams.clock import now_ms
@@ -26,27 +27,27 @@ from streams.codec.avro import decode
 from streams.codec.requests import request_id_of
 from streams.store.port import ImageStore, StoreUnavailable
 
-KEPT_AS_ASKED = "kept as it is: the request asked for this level"
-
 
 class Discriminator:
-    """`StreamLogic` of the discriminator: the threshold is that of the plan in force when it scores."""
+    """`StreamLogic` of the discriminator: an image is decided by the plan in force when its scoring begins."""
 
     role = "discriminator"
     source = topics.IMAGES
 
     def __init__(
         self,
-        catalog: Catalog,
+        logic: EscalationLogic,
         plans: PlanView,
         ended: EndedView,
+        fleet: FleetView,
         dispatcher: Dispatcher,
         store: ImageStore,
-        scorers: dict[str, Scorer],
+        scorers: Mapping[str, Scorer],
     ) -> None:
-        self._catalog = catalog
+        self._logic = logic
         self._plans = plans
         self._ended = ended
+        self._fleet = fleet
         self._dispatcher = dispatcher
         self._store = store
         self._scorers = scorers
@@ -59,57 +60,49 @@ class Discriminator:
             metrics.DEAD_WORK.labels(self.role).inc()
             return []
         plan = await self._plans.in_force()
-        cascade = cascade_of(plan, image.job.level)
+        decision: Keep | Score | Escalate = self._logic.examine(plan, image.job.level, request)
         confidence: float | None = None
-        verdict: Verdict = Keep(None, KEPT_AS_ASKED)
-        step = 0 if cascade is None else self._begins_at(cascade, image)
-        if cascade is None or may_escalate(image.job.classified, self._catalog):
-            next_ms = math.inf
-            if cascade is not None:
-                confidence = await self._score(image, cascade.discriminator)
-                next_ms = self._next_ms(plan, image, cascade.next_level, step)
-            verdict = judge(plan, image.job.level, confidence, request.deadline_ms, now_ms(), next_ms)
-        if isinstance(verdict, Escalate):
-            return await self._escalated(plan, image, confidence, verdict, step, record)
+        if isinstance(decision, Score):
+            confidence = await self._score(image, decision.discriminator)
+            decision = self._decide(decision, image, confidence)
+        if isinstance(decision, Escalate):
+            return await self._escalated(plan, image, confidence, decision, record)
+        return [self._completed(plan, image, confidence, decision, record)]
+
+    def _decide(self, asked: Score, image: ImageGenerated, confidence: float) -> Keep | Escalate:
+        at_ms = now_ms()
+        sizes = [(each.width, each.height) for each in (image.image, *image.more)]
+
+        def wait_ms(variant: str) -> float:
+            return shortest_ms(self._fleet.loads(variant, at_ms))
+
+        return self._logic.decide(asked, image.job.classified.request, sizes, confidence, wait_ms, at_ms)
+
+    def _completed(
+        self, plan: Plan, image: ImageGenerated, confidence: float | None, decision: Keep, record: Incoming
+    ) -> Outgoing:
+        at_ms = now_ms()
         outcome = completed(
-            image, confidence, verdict.threshold, reason=verdict.reason, by=self.role, policy=plan.policy,
-            now_ms=now_ms(),
+            image, confidence, decision.threshold, reason=decision.reason, by=self.role, policy=plan.policy,
+            now_ms=at_ms,
         )  # fmt: skip
-        return [outcome_record(outcome, record.headers, now_ms())]
+        return outcome_record(outcome, record.headers, at_ms)
 
     async def _escalated(
-        self,
-        plan: Plan,
-        image: ImageGenerated,
-        confidence: float | None,
-        verdict: Escalate,
-        step: int,
-        record: Incoming,
+        self, plan: Plan, image: ImageGenerated, confidence: float | None, decision: Escalate, record: Incoming
     ) -> Sequence[Outgoing]:
-        """The same request as a job on the next level; the draft stays on its path and is shown as a preview."""
-        job = image.job
-        path = (*job.path, step_of(image, confidence, verdict.threshold))
+        """The request as a job on the next level; the draft stays on its path and is shown as a preview."""
+        job, step = image.job, decision.how.from_step
+        path = (*job.path, step_of(image, confidence, decision.threshold))
         placed = await self._dispatcher.place(
-            plan, job.classified, verdict.next_level, probability=job.probability, cause=record.headers, path=path,
+            plan, job.classified, decision.next_level, probability=job.probability, cause=record.headers, path=path,
             paint_over_step=step,
         )  # fmt: skip
         detail = {
-            "from": job.level, "to": verdict.next_level, "preview": image.image.uri, "paint_over_step": step
+            "from": job.level, "to": decision.next_level, "preview": image.image.uri, "paint_over_step": step
         }  # fmt: skip
         note = event_record(job.classified.request.request_id, "escalated", self.role, now_ms(), **detail)
         return [placed, note]
-
-    def _next_ms(self, plan: Plan, image: ImageGenerated, level: str, step: int) -> float:
-        """What the request would take on the next level, until it is painted and judged there."""
-        classified = image.job.classified
-        painted_ms = self._dispatcher.finish_in_ms(level, classified.request.options, step)
-        return painted_ms + judged_ms(plan, classified, level, self._catalog)
-
-    def _begins_at(self, cascade: Cascade, image: ImageGenerated) -> int:
-        """The step of the next level from which it would paint over this picture; 0: on a blank."""
-        variant = self._catalog.level(cascade.next_level)
-        how = settle(image.job.classified.request.options, variant)
-        return begins_at(cascade.paint_over_step, variant, how, (image.image, *image.more))
 
     async def _score(self, image: ImageGenerated, discriminator: str) -> float:
         """The confidence in the worst of the request's pictures."""

@@ -173,15 +173,15 @@ def _not_alive(role: str, threaded: Threaded) -> str:
 
 def _logics(role: str, settings: Settings, catalog: Catalog, views: Views, process: Process) -> "list[StreamLogic]":
     if role == "classifier":
-        from agents.classifier.batch_lane import BatchClassifier
+        from agents.classifier.batch_gate import BatchClassifier
         from agents.classifier.judges import open_judge
         from agents.classifier.role import Classifier
 
         judge = open_judge(catalog)  # first: it asks no broker
         classifier = Classifier(judge, catalog, settings.requests, views.ended)
         leaves = partial(process.must_hand_over, BatchClassifier.role)
-        lane = BatchClassifier(classifier, catalog, views.fleet, views.ended, leaves)
-        return [classifier, lane]
+        batch = BatchClassifier(classifier, catalog, views.fleet, views.ended, leaves)
+        return [classifier, batch]
     from agents.router.dispatcher import Dispatcher
 
     if role == "router":
@@ -197,10 +197,11 @@ def _logics(role: str, settings: Settings, catalog: Catalog, views: Views, proce
         return [Router(RoutingLogic(catalog, limits, tenants, views.ended), views.plans, dispatcher)]
     from agents.discriminator.role import Discriminator
     from agents.discriminator.scorers import open_scorers
+    from planner.serving.escalation import EscalationLogic
 
     store, scorers = open_store(settings), open_scorers(catalog)
-    dispatcher = Dispatcher(catalog, views.fleet, role)
-    return [Discriminator(catalog, views.plans, views.ended, dispatcher, store, scorers)]
+    dispatcher, logic = Dispatcher(catalog, views.fleet, role), EscalationLogic(catalog)
+    return [Discriminator(logic, views.plans, views.ended, views.fleet, dispatcher, store, scorers)]
 
 
 def _threaded(

@@ -17,11 +17,11 @@ from agents.runtime.records import event_record, job_record, outcome_record, out
 from agents.runtime.views import EndedView
 from agents.worker.images import NoDraft, Pictures, Waits
 from agents.worker.jobs import Taken
-from planner.catalog.entries import Variant, run_ms
+from planner.catalog.entries import Variant
 from planner.catalog.options import MOST_PICTURES, Settled, check_options, settle, settled_ms
-from planner.serving.admission import SEED_LIMIT, can_meet, predicted_finish_ms
+from planner.serving.admission import SEED_LIMIT
 from planner.serving.outcomes import failed, too_late
-from planner.serving.worker import alike, paced
+from planner.serving.worker import WorkerLogic, group_by_call
 from schemas import topics
 from schemas.errors import PochadeError
 from schemas.ids import paint_over_seed, seed_of
@@ -75,8 +75,8 @@ class Wanted(NamedTuple):
 
 
 def grouped(wanted: Iterable[Wanted]) -> list[list[Wanted]]:
-    """Those that are painted alike share a call: size, steps, guidance, where they begin (design, section 2.4)."""
-    return alike(wanted, lambda each: each.how._replace(n=1, overridden=()))
+    """The jobs that share a call: those of one size, number of steps, guidance and first step."""
+    return group_by_call(wanted, lambda each: each.how._replace(n=1, overridden=()))
 
 
 class TooManyOwners(PochadeError):
@@ -105,6 +105,7 @@ class Painter:
         note: Callable[[Outgoing], object] = lambda _note: None,
         judged_ms: Callable[[GenerateJob], float] = lambda _job: 0.0,  # from painted to judged, by the plan in force
         waits: Waits = contextlib.nullcontext,  # around waiting for the store
+        logic: WorkerLogic | None = None,  # of the worker; by default one of its own
     ) -> None:
         self._worker_id = worker_id
         self._engine = engine
@@ -114,7 +115,7 @@ class Painter:
         self._ended = ended
         self._max_attempts = max_attempts
         self._judged_ms = judged_ms
-        self.pace = 1.0  # predicted time of its jobs of late over the variant's own: options and drafts change it
+        self.logic = logic or WorkerLogic(variant)
 
     def answer(self, batch: Sequence[Taken]) -> list[Outgoing]:
         """The records to write before the batch may be committed."""
@@ -150,8 +151,7 @@ class Painter:
     def _end_too_late(self, wanted: Wanted) -> list[Outgoing] | None:
         request = wanted.job.classified.request
         took_ms = settled_ms(self._variant, wanted.how)
-        self.pace = paced(self.pace, took_ms, run_ms(self._variant, 1))
-        if not can_meet(request.deadline_ms, predicted_finish_ms(now_ms(), 0, took_ms + self._judged_ms(wanted.job))):
+        if not self.logic.is_in_time(request.deadline_ms, took_ms, self._judged_ms(wanted.job), now_ms()):
             reason = f"{self._variant.name} would have finished after deadline_ms {request.deadline_ms}"
             outcome = too_late(wanted.job, reason=reason, by=ROLE, now_ms=now_ms())
             late = outcome_record(outcome, wanted.taken.record.headers, now_ms())

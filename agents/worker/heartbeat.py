@@ -10,8 +10,8 @@ from confluent_kafka import KafkaException
 
 from agents.runtime.records import outgoing
 from agents.worker.jobs import JobSource
-from planner.catalog.parse import Variant, run_ms
-from planner.serving.worker import left_ms, told_state
+from planner.catalog.parse import Variant
+from planner.serving.worker import MIN_BEAT_MS, WorkerLogic, remaining_ms, reported_state
 from schemas import topics
 from schemas.messages import Heartbeat, OwnedPartition
 from streams import metrics
@@ -20,8 +20,6 @@ from streams.kafka.writing import RecordProducer
 from streams.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
-
-LEAST_PERIOD_S = 0.05  # a beat after every batch tells the router who is free, but not more often than this
 
 
 @dataclass
@@ -35,7 +33,7 @@ class WorkerState:
     painted: int = 0
     detail: str = ""
     in_hand_ms: float = 0.0  # what the jobs taken will take
-    pace: float = 1.0  # what its jobs of late took, over what the variant takes by itself
+    logic: WorkerLogic | None = None  # of the variant that is served; None: none yet
     source: JobSource | None = None
     beaten_s: float | None = None  # monotonic seconds of the last heartbeat; None: none yet
     watchdog: Watchdog = field(default_factory=lambda: Watchdog(600))
@@ -75,14 +73,14 @@ class Heart:
                 log.exception("no heartbeat this time")
                 metrics.FALLBACKS.labels("worker", "heartbeat").inc()
             self._state.beaten_s = time.monotonic()
-            self._stopping.wait(LEAST_PERIOD_S)
+            self._stopping.wait(MIN_BEAT_MS / 1000)
             self._changed.wait(self._period_s)
             self._changed.clear()
         self._beat("stopped")
 
     def _told_state(self) -> str:
         me, since = self._state, self._state.watchdog.since
-        return me.state if since is None else told_state(me.state, me.in_hand_ms, _ms_since(since))
+        return me.state if since is None else reported_state(me.state, me.in_hand_ms, _ms_since(since))
 
     def _beat(self, state: str) -> None:
         me = self._state
@@ -97,19 +95,19 @@ class Heart:
 
     def _partitions(self) -> tuple[OwnedPartition, ...]:
         me = self._state
-        source, variant, since = me.source, me.variant, me.watchdog.since
-        if source is None or variant is None:
+        source, logic, since = me.source, me.logic, me.watchdog.since
+        if source is None or logic is None:
             return ()
         try:
-            owned = source.owned(run_ms(variant, 1) * me.pace)
+            owned = source.owned(logic.waiting_ms(1))
         except (KafkaException, RuntimeError, TimeoutError) as error:  # closing, or the broker is away: next time
             log.debug("no positions for this heartbeat: %s", error)
             return ()
         if since is None or not owned:
             return owned
         first = owned[0]  # the work in hand delays every partition; one of them carries it
-        remaining_ms = first.remaining_ms + round(left_ms(me.in_hand_ms, _ms_since(since)))
-        return (dataclasses.replace(first, remaining_ms=remaining_ms), *owned[1:])
+        in_progress_ms = round(remaining_ms(me.in_hand_ms, _ms_since(since)))
+        return (dataclasses.replace(first, remaining_ms=first.remaining_ms + in_progress_ms), *owned[1:])
 
 
 def _ms_since(moment_s: float) -> float:

@@ -13,11 +13,12 @@ from agents.runtime.views import EndedView, FleetView, PlanView
 from agents.worker.generate import Painter
 from agents.worker.heartbeat import Heart, WorkerState
 from agents.worker.jobs import JobSource, Taken
-from planner.catalog.parse import Catalog, Variant, run_ms
+from planner.catalog.parse import Catalog, Variant
 from planner.control.allocation import may_leave
 from planner.observation.observation import live_workers
 from planner.serving import worker
 from planner.serving.escalation import judged_ms
+from planner.serving.worker import POLL_MS, WorkerLogic
 from schemas.messages import GenerateJob
 from schemas.record import Delivered, Outgoing
 from streams import log_context, metrics
@@ -31,14 +32,12 @@ from streams.watchdog import Watchdog
 log = logging.getLogger(__name__)
 
 ROLE = "worker"
-POLL_S = 0.1
 DELIVERY_S = 600  # for the client to tell what became of a record: twice as long as it tries by itself
 RESEND_S = 1.0
 TURN_S = 60  # beside a job; a thread that waited for a dead client's answer painted no more, while its heart went on
 LOAD_RETRY_S, LOAD_RETRY_MOST_S = 5, 300  # doubled by each failure in a row
 SERVING = ("ready", "painting", "draining")
 NO_BEAT_S = 30  # a heartbeat's thread that is silent for longer has died or hangs
-SETTLE_MS = 2000  # routes have left a variant this long after the plan that left it (obeyed within a second)
 
 
 class Worker:
@@ -54,7 +53,9 @@ class Worker:
         ended: EndedView,
         fleet: FleetView,
         worker_id: str,
+        logic_of: Callable[[Variant], WorkerLogic] = WorkerLogic,
     ) -> None:
+        """`logic_of`: what decides while the worker serves a variant."""
         self._settings = settings
         self._catalog = catalog
         self._producer = producer
@@ -64,6 +65,7 @@ class Worker:
         self._fleet = fleet
         self._me = WorkerState(worker_id, watchdog=Watchdog(settings.worker.job_limit_s))
         self._turns = Watchdog(settings.worker.job_limit_s + TURN_S, what="a turn of the painting thread")
+        self._logic_of = logic_of
         self._load_retry_s = LOAD_RETRY_S
         self._trouble = ""  # what ended its last run; empty once it has served again
         self._absolve: Callable[[], None] | None = None  # of the window in hand, until it was done
@@ -75,7 +77,7 @@ class Worker:
             while not stopping.is_set():
                 variant = self._wanted()
                 if variant is None:
-                    stopping.wait(POLL_S)
+                    stopping.wait(POLL_MS / 1000)
                 else:
                     self._serve(variant, stopping)
         except Exception as error:  # it begins again, and until it serves it tells what ended it
@@ -119,10 +121,11 @@ class Worker:
             return
         self._load_retry_s = LOAD_RETRY_S
         source = JobSource(self._settings, variant.name)
-        self._me.source = source
+        logic = self._logic_of(variant)
+        self._me.source, self._me.logic = source, logic
         painter = Painter(
             self._me.worker_id, engine, variant, self._store, self._ended, self._settings.worker.max_attempts,
-            note=self._producer.send, judged_ms=self._judged_ms, waits=self._waits,
+            note=self._producer.send, judged_ms=self._judged_ms, waits=self._waits, logic=logic,
         )  # fmt: skip
         try:
             self._become("ready", variant)
@@ -132,7 +135,7 @@ class Worker:
                 if is_over:
                     break
         finally:
-            self._me.source = None
+            self._me.source, self._me.logic = None, None
             source.close()
 
     def _serve_once(self, variant: Variant, source: JobSource, painter: Painter) -> bool:
@@ -143,22 +146,21 @@ class Worker:
             return True
         plan = self._plans.plan
         most = plan.batch.get(variant.name, 1) if plan else 1
-        window = source.take(worker.window(variant, most), POLL_S)
+        taken = source.take(painter.logic.max_jobs(most), POLL_MS / 1000)
         self._trouble = ""  # the group answered
-        if not window:
+        if not taken:
             return moves and self._has_settled() and source.is_empty()  # the last one leaves an empty topic
-        batches = [window[i : i + most] for i in range(0, len(window), most)]
-        self._me.in_hand_ms = painter.pace * sum(run_ms(variant, len(batch)) for batch in batches)
-        self._me.state = "draining" if moves else "painting"
+        batches, self._me.in_hand_ms = painter.logic.begin(taken, most)
+        self._me.state = worker.working_state(moves)
         self._me.watchdog.begin()
         self._heart.beat_now()
         try:
-            self._paint(window, batches, source, painter)
+            self._paint(taken, batches, source, painter)
         finally:
             self._me.watchdog.end()
-        self._me.in_hand_ms, self._me.state = 0.0, "draining" if moves else "ready"
-        self._me.painted += len(window)
-        self._me.pace = painter.pace
+        self._me.in_hand_ms, self._me.state = 0.0, worker.idle_state(moves)
+        self._me.painted += len(taken)
+        painter.logic.end()
         self._heart.beat_now()
         return False
 
@@ -219,7 +221,7 @@ class Worker:
 
     def _has_settled(self) -> bool:
         plan = self._plans.plan
-        return plan is not None and now_ms() - plan.created_ms > SETTLE_MS
+        return plan is not None and worker.has_settled(plan.created_ms, now_ms())
 
     def _wait_after(self, error: EngineFailed, variant: Variant, stopping: threading.Event) -> None:
         """Be failed for a while, then there for a plan again: none names a failed worker, so it would stay so."""
@@ -232,5 +234,4 @@ class Worker:
 
     def _become(self, state: str, variant: Variant | None, detail: str = "") -> None:
         self._me.state, self._me.variant, self._me.detail = state, variant, detail
-        self._me.pace = 1.0
         self._heart.beat_now()

@@ -43,6 +43,7 @@ def with_profile(catalog: Catalog, profile: Profile, prompts: PromptTable | None
         quality=_qualities(profile),
         cascades={key: _bands(profile, cascade, prompts) for key, cascade in keyed.items() if key in offered},
         classes={s: _by_class(catalog, s, prompts) for s in STRATEGIES} if prompts else {},
+        predicted={s: _predicted(prompts, s, profile.bands) for s in prompts.strategies} if prompts else {},
     )
     reuse = {name: starts for name, starts in profile.reuse.items() if name in catalog.variants}
     return replace(
@@ -142,6 +143,19 @@ def _by_class(catalog: Catalog, strategy: str, prompts: PromptTable) -> dict[str
         for label in levels
         if (labels == label).any()
     }
+
+
+def _predicted(prompts: PromptTable, strategy: str, bounds: Sequence[float]) -> tuple[dict[str, float], ...]:
+    """By band, class -> share of its prompts; of a band without prompts, of all prompts."""
+    labels = prompts.classes[:, prompts.strategies.index(strategy)]
+    band_of = _band_of(prompts.hardness, bounds)
+    parts = [labels[band_of == band] for band in range(len(bounds) - 1)]
+    return tuple(_shares(part if len(part) else labels) for part in parts)
+
+
+def _shares(labels: np.ndarray) -> dict[str, float]:
+    names, counts = np.unique(labels, return_counts=True)
+    return {str(name): float(count / len(labels)) for name, count in zip(names, counts.tolist(), strict=True)}
 
 
 def _levels(catalog: Catalog, strategy: str, prompts: PromptTable) -> tuple[str, ...]:

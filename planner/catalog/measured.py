@@ -46,3 +46,5 @@ class Measured:
     quality: dict[str, Shares]  # level -> by band; "heavy~k4" is a level too
     cascades: dict[CascadeKey, CascadeBands] = field(default_factory=dict)
     classes: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)  # strategy -> class -> level -> mean
+    predicted: dict[str, tuple[dict[str, float], ...]] = field(default_factory=dict)
+    """strategy -> by band, class -> share of the band's prompts of which the catalog's classifier predicts it."""

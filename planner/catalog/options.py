@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 from planner.catalog.entries import Variant, run_ms
 from schemas.errors import InvalidRequest
-from schemas.messages import ImageRef, PaintOptions
+from schemas.messages import PaintOptions
 
 QUALITIES = ("low", "medium", "high", "auto")
 TIERS = ("interactive", "standard", "batch")
@@ -156,11 +156,12 @@ def fault(paint_over_step: int, light: Variant, heavy: Variant) -> str:
     return ""
 
 
-def begins_at(paint_over_step: int, variant: Variant, how: Settled, drafts: Sequence[ImageRef]) -> int:
-    """The step of its own at which a job begins over these drafts, for `paint_over_step` of the variant's steps.
+def begins_at(paint_over_step: int, variant: Variant, how: Settled, sizes: Sequence[tuple[int, int]]) -> int:
+    """The step of its own at which a job begins over drafts, for `paint_over_step` of the variant's steps.
 
-    A request that sets the steps has the same share skipped, rounded down, which always leaves one to take. 0, a
-    blank, where there is not one draft a picture, or one has another size than the job is to have.
+    `sizes`: width and height of each draft, in pixels. A request that sets the steps has the same share skipped,
+    rounded down, which always leaves one to take. 0, which is from noise, where there is not one draft for each image,
+    or one has another size than the job is to have.
     """
-    fits = len(drafts) == how.n and all((draft.width, draft.height) == (how.width, how.height) for draft in drafts)
+    fits = len(sizes) == how.n and all(size == (how.width, how.height) for size in sizes)
     return paint_over_step * how.steps // variant.steps if fits else 0

@@ -1,13 +1,15 @@
 """What every level made of each calibration prompt: for oracles, for simulations, for training a classifier."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from planner.catalog.validate import require
 
 _REMEASURE = "measure again with `pochade profile`"
+_OPTIONAL = ("strategies", "classes")  # arrays that a profile may lack
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -26,6 +28,8 @@ class PromptTable:
     over_rows: np.ndarray  # int [m], prompts whose draft the first cascade's heavy level painted over
     over_k: np.ndarray  # int [p], from which steps
     over_quality: np.ndarray  # [m, p]
+    strategies: tuple[str, ...] = ()  # s strategies whose class the catalog's classifiers predict; (): not recorded
+    classes: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), str))  # str [n, s], as they predict it
 
     def of(self, level: str) -> np.ndarray:
         """Quality [n] on one level."""
@@ -39,13 +43,16 @@ def prompt_table(arrays: Mapping[str, np.ndarray], file: str) -> PromptTable:
     Raises InvalidCatalog for an array that is missing, of another shape or out of range.
     """
     where = f"profile {file}"
-    named = {key: _present(arrays, key, where) for key in PromptTable.__dataclass_fields__}
+    named = {key: _present(arrays, key, where) for key in PromptTable.__dataclass_fields__ if key not in _OPTIONAL}
+    named |= {key: np.asarray(arrays[key]) for key in _OPTIONAL if all(other in arrays for other in _OPTIONAL)}
     n, k, c = (len(named[key]) for key in ("prompts", "levels", "judged"))
     m, p = len(named["over_rows"]), len(named["over_k"])
     shapes = {
         "seeds": (n,), "hardness": (n,), "cost_ms": (k,), "quality": (n, k), "all_facts": (n, k), "confidence": (n, c),
         "over_quality": (m, p),
     }  # fmt: skip
+    if "classes" in named:
+        shapes["classes"] = (n, len(named["strategies"]))
     for key, shape in shapes.items():
         require(named[key].shape == shape, f"{where}: {key}", named[key].shape, f"of shape {shape}", _REMEASURE)
     for key in ("hardness", "quality", "confidence", "over_quality"):
@@ -53,9 +60,11 @@ def prompt_table(arrays: Mapping[str, np.ndarray], file: str) -> PromptTable:
         require(bool(((known >= 0) & (known <= 1)).all()), f"{where}: {key}", known, "in [0, 1]", _REMEASURE)
     rows = named["over_rows"]
     require(bool(((rows >= 0) & (rows < n)).all()), f"{where}: over_rows", rows, f"rows of {n} prompts", _REMEASURE)
-    texts = {key: tuple(str(text) for text in named[key]) for key in ("prompts", "levels", "judged")}
+    words: list[str] = [key for key in ("prompts", "levels", "judged", "strategies") if key in named]
+    texts = {key: tuple(str(text) for text in named[key]) for key in words}
     floats = {key: named[key].astype(np.float64) for key in ("hardness", "quality", "confidence", "over_quality")}
-    return PromptTable(**{**named, **floats, **texts})  # type: ignore[arg-type]
+    values: dict[str, Any] = {**named, **floats, **texts}
+    return PromptTable(**values)
 
 
 def _present(arrays: Mapping[str, np.ndarray], key: str, where: str) -> np.ndarray:

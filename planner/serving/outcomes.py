@@ -18,7 +18,7 @@ from schemas.messages import (
     Step,
 )
 
-BELIEVED_MS = 24 * 60 * 60 * 1000  # that a writer's own time of a request may differ from the broker's
+MAX_CLOCK_DIFFERENCE_MS = 24 * 60 * 60 * 1000  # by which a writer's own time of a request may differ from the broker's
 
 Subject = str | GenerateRequest | ClassifiedRequest | GenerateJob
 """What is known of a request when it ends: from its bare id (a poison record) to a job with a path behind it."""
@@ -56,7 +56,7 @@ def completed(
 
 
 def kept_draft(job: GenerateJob, *, reason: str, by: str, now_ms: int) -> Outcome:
-    """The rejected draft is the answer after all: what was to replace it cannot come in time (design, section 2)."""
+    """The rejected draft is the answer after all: what was to replace it cannot come in time."""
     return _ended(Status.COMPLETED, job, reason, by, "", now_ms)
 
 
@@ -74,9 +74,14 @@ def expired(subject: Subject, *, reason: str, by: str, now_ms: int, policy: str 
     return _ended(Status.EXPIRED, subject, reason, by, policy, now_ms, "deadline")
 
 
+def late_status(*, has_draft: bool) -> Status:
+    """How a request ends whose job cannot be generated in time: the draft is the answer where there is one."""
+    return Status.COMPLETED if has_draft else Status.EXPIRED
+
+
 def too_late(job: GenerateJob, *, reason: str, by: str, now_ms: int) -> Outcome:
-    """The end of what cannot be painted in time: the draft where there is one, else EXPIRED."""
-    if job.path:
+    """The outcome of a job that cannot be generated in time."""
+    if late_status(has_draft=bool(job.path)) is Status.COMPLETED:
         return kept_draft(job, reason=f"{reason}; the draft was kept", by=by, now_ms=now_ms)
     return expired(job, reason=reason, by=by, now_ms=now_ms)
 
@@ -99,6 +104,11 @@ def cancelled(request_id: str, *, reason: str, by: str, now_ms: int) -> Outcome:
 def failed(subject: Subject, *, reason: str, by: str, now_ms: int, policy: str = "", code: str = "poison") -> Outcome:
     """The request cannot be read, or not be painted."""
     return _ended(Status.FAILED, subject, reason, by, policy, now_ms, code)
+
+
+def has_passed(deadline_ms: float | None, now_ms: float) -> bool:
+    """Whether a deadline is over; work on its request is not begun any more."""
+    return deadline_ms is not None and deadline_ms <= now_ms
 
 
 def is_overdue(deadline_ms: float | None, now_ms: float, grace_ms: float) -> bool:
@@ -161,7 +171,7 @@ def result_of(outcome: Outcome) -> Result:
         threshold=last.threshold if last else None,
         escalated=len(outcome.path) > 1,
         paint_ms=round(sum(step.paint_ms / step.batch for step in outcome.path)),
-        latency_ms=outcome.ended_ms - _asked_ms(request, classified) if request else None,
+        latency_ms=outcome.ended_ms - _created_ms(request, classified) if request else None,
         created_ms=request.created_ms if request else None,
         ended_ms=outcome.ended_ms,
         path=json.dumps([to_avro(Step)(step) for step in outcome.path]),  # `asdict` takes three times as long
@@ -172,8 +182,8 @@ def result_of(outcome: Outcome) -> Result:
     )
 
 
-def _asked_ms(request: GenerateRequest, classified: ClassifiedRequest | None) -> int:
+def _created_ms(request: GenerateRequest, classified: ClassifiedRequest | None) -> int:
     """When a request began: as its writer says, unless that is no time near to when the broker took it."""
-    if classified is None or abs(classified.received_ms - request.created_ms) <= BELIEVED_MS:
+    if classified is None or abs(classified.received_ms - request.created_ms) <= MAX_CLOCK_DIFFERENCE_MS:
         return request.created_ms
     return classified.received_ms

@@ -359,7 +359,7 @@ class RoutingLogic:
         options = request.options
         if request.quality == ANY_QUALITY and (options is AS_IT_IS or options == AS_IT_IS):
             return facts.plain
-        judged = options.n if may_escalate(classified, self._catalog) else 0
+        judged = options.n if may_escalate(request, self._catalog) else 0
         return _Costs(options, judged, self._levels, facts)
 
     def _requested(self, classified: ClassifiedValues, facts: _PlanFacts) -> _Requested:

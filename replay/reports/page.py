@@ -121,6 +121,7 @@ def setup(report: Report) -> dict[str, str]:
         "SLO": f"{asked['slo_s']:g} s; what cannot meet it is {'not begun' if asked['drops'] else 'painted anyway'}",
         "plans": f"every {asked['period_s']:g} s, demand by {asked['forecast']}",
         "dispatch": asked["dispatch"],
+        "classes of requests": ", ".join(f"{name} {how}" for name, how in asked.get("classes", {}).items()) or "none",
         "seeds": str(seeds.start) if len(seeds) == 1 else f"{len(seeds)}: {seeds.start} to {seeds.stop - 1}",
         "parameters": _parameters(asked["parameters"]),
         "versions": ", ".join(f"{name} {version}" for name, version in report["made"]["versions"].items()),

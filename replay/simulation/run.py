@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from planner.serving.batch_gate import BatchGate
+from planner.serving.escalation import EscalationLogic
 from planner.serving.reroute import OrphanRouting
 from planner.serving.routing import BacklogLimits, RoutingLogic
 from planner.serving.tenants import Rights
@@ -15,10 +17,10 @@ from replay.simulation.draws.recorded import Recorded
 from replay.simulation.job import Draws, Job
 from replay.simulation.results.tally import Tally
 from replay.simulation.results.timeline import Timeline
+from replay.simulation.roles.batch_gate import BatchClassifier
 from replay.simulation.roles.board import Board
 from replay.simulation.roles.fleet import Fleet
 from replay.simulation.roles.judge import Judge
-from replay.simulation.roles.lane import BatchLane
 from replay.simulation.roles.planning import PlannerLoop
 from replay.simulation.roles.pulse import Pulse
 from replay.simulation.roles.rerouting import Rerouter
@@ -85,8 +87,9 @@ class Simulation:
         source: Source | None = None,
         ids: Sequence[str] = (),
         wishes: Wishes | None = None,
+        escalation: EscalationLogic | None = None,
     ) -> None:
-        """`ids`: of the requests, where they are known; routes draw by them."""
+        """`ids`: of the requests, where they are known; routes draw by them. `escalation`: in place of its logic."""
         self._setup, self._arrivals_ms, self._ids, self._wishes = setup, arrivals_ms, ids, wishes
         self._source = source or _source(setup)
         timing, catalog = setup.timing, setup.catalog
@@ -108,14 +111,15 @@ class Simulation:
         if rights is not None:
             self._router.on_over_quota = self._senses.on_over_quota
             self.tally.on_end.append(lambda job: routing.abandon(job.request_id))
-        judge = Judge(agenda, board, self._fleet, pulse, timing, times, catalog, self.tally, store)
+        logic = escalation or EscalationLogic(catalog)
+        judge = Judge(agenda, board, self._fleet, pulse, timing, times, catalog, self.tally, store, logic)
         judge.on_scored = self._senses.on_scored
         hops = timing.hops
         serving.on_pictures = Delay(agenda, hops.judge, hops.slot_ms, setup.seed, "judge").before(judge.on_pictures)
         enter = self._senses.before(self._router.take)
         self._enter = Delay(agenda, hops.arrive, hops.slot_ms, setup.seed, "arrive").before(enter)
-        self._lane = BatchLane(agenda, pulse, timing, times, catalog, self.tally)
-        self._lane.on_passed = self._classified
+        self._batch = BatchClassifier(agenda, pulse, timing, times, catalog, self.tally, BatchGate())
+        self._batch.on_passed = self._classified
         self._planner = PlannerLoop(agenda, board, setup, self._fleet, pulse, self._senses)
         self._agenda = agenda
 
@@ -135,7 +139,7 @@ class Simulation:
 
     def _serve(self, first: int, arrivals_ms: list[float]) -> None:
         setup, wishes, tally, advance = self._setup, self._wishes, self.tally, self._agenda.advance
-        enter = self._sorted if wishes else self._enter
+        enter = self._by_tier if wishes else self._enter
         new = wishes.job if wishes else Job
         draws = self._source(first, len(arrivals_ms))
         self._senses.on_drawn(first, draws)
@@ -148,10 +152,10 @@ class Simulation:
             tally.requests += 1
             enter(job)
 
-    def _sorted(self, job: Job) -> None:
-        """To its lane."""
+    def _by_tier(self, job: Job) -> None:
+        """To the batch gate, or at once to the router."""
         if job.tier == BATCH:
-            self._lane.take(job)
+            self._batch.take(job)
         else:
             self._classified(job)
 

@@ -13,6 +13,7 @@ from planner.observation.observation import Observation
 from planner.policies import BASELINE, named
 from replay.reports.assembly import demand, entry
 from replay.reports.files import VERSION
+from replay.simulation.draws.classes import origin_of
 from replay.simulation.draws.drawn import Drawn
 from replay.simulation.run import Ran, Simulation
 from replay.simulation.setup import Setup
@@ -108,6 +109,7 @@ def report_of(trace: Trace, runs: Mapping[str, Sequence[Ran]]) -> dict[str, Any]
             "forecast": first.forecast,
             "learns": first.learns,
             "recorded": first.prompts is not None,
+            "classes": origin_of(first.catalog),
             "dispatch": first.dispatch or "as planned",
             "drops": first.drops,
             "sheds": first.sheds,

@@ -1,7 +1,7 @@
 """Requests of a trace that ask for more than a picture: options, a quality, a tier, a deadline of their own."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -18,7 +18,6 @@ from replay.simulation.job import Draws, Job
 from replay.simulation.results.tally import NO_PARTS, Tally
 from replay.simulation.results.timeline import Timeline
 from replay.traces.trace import Trace, Wish
-from schemas.messages import ImageRef
 
 INTERACTIVE, BATCH = "interactive", "batch"
 ANY_QUALITY = Wish().quality
@@ -55,11 +54,19 @@ class WishJob(Job):
     def on(self, variant: Variant, step: int) -> tuple[Settled | None, int]:
         """As the variant settles its options; None where that is what it does by itself."""
         how = settle(self.options, variant)
-        painted = settle(self.options, self._catalog.level(self.variant)) if self.variant else how
-        draft = ImageRef(uri="", sha256="", width=painted.width, height=painted.height, bytes=0)
-        begins = begins_at(step, variant, how, [draft] * how.n)
-        step = step if begins else 0
-        how = how._replace(n=1, overridden=(), paint_over_step=begins)
+        sizes = self.sizes(self._catalog.level(self.variant) if self.variant else variant)
+        begins = begins_at(step, variant, how, sizes)
+        return self.as_resolved(variant, how._replace(paint_over_step=begins), step)
+
+    def sizes(self, variant: Variant) -> Sequence[tuple[int, int]]:
+        """As the variant resolves the options."""
+        how = settle(self.options, variant)
+        return [(how.width, how.height)] * how.n
+
+    def as_resolved(self, variant: Variant, how: Settled, step: int) -> tuple[Settled | None, int]:
+        """Apart from how many; None where that is what the variant does by itself."""
+        step = step if how.paint_over_step else 0
+        how = how._replace(n=1, overridden=())
         return None if how == settle(AS_IT_IS, variant, step) else how, step
 
 

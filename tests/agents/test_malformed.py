@@ -21,6 +21,7 @@ from agents.router.tenants import Tenants
 from agents.runtime.views import FleetView, PlanView
 from agents.worker.generate import Painter
 from agents.worker.jobs import Taken
+from planner.serving.escalation import EscalationLogic
 from planner.serving.quotas import Quota
 from planner.serving.reroute import OrphanRouting
 from planner.serving.routing import NO_LIMITS, RoutingLogic
@@ -114,8 +115,9 @@ def a_picture(name: str) -> ImageGenerated:
 @fuzz(25)
 @given(feed(a_picture, spoilt(EXAMPLES[ImageGenerated]), EXAMPLES[ImageGenerated]))
 def test_the_discriminator(tmp_path: pathlib.Path, fed: list[Fed]) -> None:
-    dispatcher = Dispatcher(CATALOG, a_fleet(), "discriminator")
-    role = Discriminator(CATALOG, StubPlans(a_plan()), set(), dispatcher, STORE, {"look": FixedScorer(0.9)})
+    fleet, logic = a_fleet(), EscalationLogic(CATALOG)
+    dispatcher, scorers = Dispatcher(CATALOG, fleet, "discriminator"), {"look": FixedScorer(0.9)}
+    role = Discriminator(logic, StubPlans(a_plan()), set(), fleet, dispatcher, STORE, scorers)
     answers = served(role, tmp_path, fed)
     is_accounted_for(fed, answers, ImageGenerated, OUTCOMES)
 

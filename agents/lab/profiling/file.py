@@ -10,6 +10,7 @@ import numpy as np
 
 from agents.lab.evaluation.observations import Sweep
 from agents.lab.evaluation.painting.painting import Painted
+from agents.lab.profiling.classes import class_arrays
 from agents.lab.profiling.rounds import Measured
 from agents.lab.profiling.run import CascadeFound, Found, Wanted
 from planner.catalog.entries import DeferralPoint
@@ -65,7 +66,12 @@ def save_table(wanted: Wanted, found: Found, file: Path) -> None:
         "over_k": np.zeros(0, int) if swept is None else swept.k,
         "over_quality": (np.zeros((0, 0)) if swept is None else swept.quality.T).astype(np.float16),
     }
-    prompt_table(arrays, file.name)  # refuses what nobody could read
+    write_table(arrays | class_arrays(found.classes, n), file)
+
+
+def write_table(arrays: Mapping[str, np.ndarray], file: Path) -> None:
+    """Write the arrays of NAME-quality.npz. Raises InvalidCatalog for what nobody could read."""
+    prompt_table(arrays, file.name)
     with file.open("wb") as out:
         np.savez_compressed(out, allow_pickle=False, **arrays)
 

@@ -1,6 +1,7 @@
 """Profiles a catalog: times and memory of every level, and what each makes of the same prompts if it can be told."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from agents.lab.evaluation.painting.rankers import Rankers, find, per_prompt_ms
 from agents.lab.evaluation.painting.sweeps import Asked, nearest, order, over_orders, step_shares, steps_to_try, sweep
 from agents.lab.evaluation.painting.workshop import Workshop, work_ms
 from agents.lab.evaluation.sweeps import choose_k
+from agents.lab.profiling.classes import classes_by_strategy
 from agents.lab.profiling.rounds import Measured, time_levels
 from agents.world.layout import SIZE
 from planner.catalog.parse import Catalog, Pair, Variant
@@ -65,6 +67,7 @@ class Found:
     reuse: dict[str, Sweep]
     hardness: np.ndarray  # [n]
     missing: tuple[str, ...]
+    classes: Mapping[str, np.ndarray] = field(default_factory=dict)  # strategy -> predicted class, str [n]
 
 
 def run(wanted: Wanted, folder: Path, jobs: int) -> Found:
@@ -85,7 +88,8 @@ class _Study:
         self._pairs = [pair for pair in wanted.catalog.cascades if {pair.light, pair.heavy} <= set(wanted.levels)]
         self._painted: dict[str, Painted] = {}
         self._shares: dict[str, dict[int, float]] = {}  # of those levels that are swept
-        self._hardness = rankers.hardness(wanted.asked.prompts)
+        judged = rankers.judged(wanted.asked.prompts)
+        self._hardness, self._classes = np.array([each.hardness for each in judged]), classes_by_strategy(judged)
 
     def found(self, measured: dict[str, Measured]) -> Found:
         wanted = self._wanted
@@ -102,6 +106,7 @@ class _Study:
             reuse=self._reuse(self._pairs[0].heavy) if self._pairs else {},
             hardness=self._hardness,
             missing=tuple(dict.fromkeys(self._rankers.missing)),
+            classes=self._classes,
         )
 
     def _order(self, variant: Variant, asked: Asked) -> Order:

@@ -13,7 +13,7 @@ from planner.catalog.bands import bounds_of, cascade_table, level_quality
 from planner.catalog.model import Pair
 from planner.catalog.parse import Catalog
 from replay.simulation.draws.chance import uniform
-from replay.simulation.draws.classes import classes_at
+from replay.simulation.draws.classes import drawn_classes
 from replay.simulation.draws.conditional import at_confidence, inverse
 from replay.simulation.job import Draws
 
@@ -68,7 +68,9 @@ class DrawnChunk:
         self.hardness: list[float] = hardness.tolist()
         self._confidences: dict[tuple[str, str], list[float]] = {}
         self._qualities: dict[tuple[str, int], list[float] | None] = {}
-        self.classes = classes_at(source.catalog, hardness)
+        self.classes = drawn_classes(
+            source.catalog, hardness, lambda strategy: source.numbers(f"class/{strategy}", first, count)
+        )
 
     def confidence(self, level: str, discriminator: str) -> list[float]:
         """In the picture that a level paints for each request."""

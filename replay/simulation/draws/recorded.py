@@ -8,7 +8,7 @@ import numpy as np
 from planner.catalog.parse import Catalog
 from planner.catalog.prompt_table import PromptTable
 from replay.simulation.draws.chance import uniform
-from replay.simulation.draws.classes import classes_at
+from replay.simulation.draws.classes import with_labels
 from replay.simulation.draws.drawn import Drawn, DrawnChunk
 from replay.simulation.job import Draws
 
@@ -39,7 +39,9 @@ class RecordedChunk:
     def __init__(self, source: Recorded, rows: np.ndarray, drawn: DrawnChunk) -> None:
         self._source, self._rows, self._drawn = source, rows, drawn
         self.hardness: list[float] = source.prompts.hardness[rows].tolist()
-        self.classes = classes_at(source.catalog, source.prompts.hardness[rows])
+        table = source.prompts
+        labels = {strategy: table.classes[rows, at] for at, strategy in enumerate(table.strategies)}
+        self.classes = with_labels(source.catalog, table.hardness[rows], labels)
         self._confidences: dict[tuple[str, str], list[float]] = {}
         self._qualities: dict[tuple[str, int], list[float] | None] = {}
 

@@ -1,8 +1,11 @@
 """The workers' lives: start, load, join a group, leave it for another variant, die. Painting is `serving.py`."""
 
-from planner.catalog.parse import Catalog
+from collections.abc import Callable
+
+from planner.catalog.parse import Catalog, Variant
 from planner.control.allocation import may_leave
 from planner.observation.observation import live_workers
+from planner.serving.worker import POLL_MS, SETTLE_MS, WorkerLogic, has_settled
 from replay.simulation.agenda import Agenda
 from replay.simulation.draws.delays import Delay
 from replay.simulation.job import Job
@@ -15,9 +18,6 @@ from replay.simulation.roles.serving import Serving
 from replay.simulation.roles.worker import Worker
 from replay.simulation.setup import Timing
 from schemas.messages import Status
-
-SETTLE_MS = 2000.0  # routes have left a variant this long after the plan that left it. Source: agents/worker/role.py
-POLL_MS = 100.0  # an idle worker looks at the plan this often
 
 
 class Fleet:
@@ -33,7 +33,10 @@ class Fleet:
         serving: Serving,
         tally: Tally,
         seed: int = 0,
+        logic_of: Callable[[Variant], WorkerLogic] = WorkerLogic,
     ) -> None:
+        """`logic_of`: what decides while a worker serves a variant."""
+        self._logic_of = logic_of
         self._agenda, self._board, self._catalog, self._timing = agenda, board, catalog, timing
         self._pulse, self._serving, self._tally = pulse, serving, tally
         self._workers: dict[str, Worker] = {}  # by id, the living
@@ -108,7 +111,7 @@ class Fleet:
             self._leave(worker)
             self._load(worker, wanted)
         else:
-            self._serving.take_window(worker, "draining" if moves else "painting")
+            self._serving.take_window(worker, is_leaving=moves)
             if worker.call:
                 self._pulse.now(worker)
 
@@ -117,10 +120,10 @@ class Fleet:
         live = live_workers(self._pulse.heartbeats(), int(now_ms), int(self._timing.silent_ms))
         if may_leave(worker.id, worker.variant, plan.allocation, live):
             return True
-        has_settled = now_ms - plan.created_ms > SETTLE_MS
-        if is_empty and not has_settled:
+        is_obeyed = has_settled(plan.created_ms, now_ms)
+        if is_empty and not is_obeyed:
             self._agenda.at(plan.created_ms + SETTLE_MS + POLL_MS, self._look_again, worker)
-        return is_empty and has_settled  # the last one leaves an empty topic
+        return is_empty and is_obeyed  # the last one leaves an empty topic
 
     def _look_again(self, worker: Worker) -> None:
         if worker.is_up and worker.member is not None and not worker.call:
@@ -135,7 +138,8 @@ class Fleet:
     def _load(self, worker: Worker, variant: str, is_first: bool = False) -> None:
         """Nothing of it is resident. The fleet's very first load is before the run: it begins warm."""
         self.switches += worker.variant != ""
-        worker.variant, worker.state, worker.pace = variant, "loading", 1.0
+        worker.variant, worker.state = variant, "loading"
+        worker.logic = self._logic_of(self._catalog.level(variant))
         if is_first or not self._timing.loads:
             self._join(worker)
             return

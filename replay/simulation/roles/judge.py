@@ -1,11 +1,10 @@
-"""The discriminator: a picture is the answer, or its request goes on to the next level. The rules are planner's."""
+"""The simulated discriminator; `planner.serving.escalation` decides, as it does in `agents/discriminator`."""
 
 from collections import deque
 from collections.abc import Callable
 
 from planner.catalog.parse import Catalog
-from planner.serving.admission import can_meet
-from planner.serving.escalation import as_score, keeps
+from planner.serving.escalation import Escalate, EscalationLogic, Keep, Score, as_score
 from planner.serving.outcomes import is_overdue
 from replay.simulation.agenda import Agenda
 from replay.simulation.job import Job
@@ -17,7 +16,10 @@ from replay.simulation.roles.sender import Sender
 from replay.simulation.roles.stores import ObjectStore
 from replay.simulation.setup import Timing
 from replay.simulation.times import CallTimes
-from schemas.messages import Cascade, Status
+from schemas.messages import Status
+
+Fetched = tuple[Job, Score]
+"""A job whose image was fetched, and the score that is asked of it."""
 
 
 class Judge(Sender):
@@ -27,9 +29,10 @@ class Judge(Sender):
 
     def __init__(
         self, agenda: Agenda, board: Board, fleet: Fleet, pulse: Pulse, timing: Timing, times: CallTimes,
-        catalog: Catalog, tally: Tally, store: ObjectStore,
+        catalog: Catalog, tally: Tally, store: ObjectStore, logic: EscalationLogic,
     ) -> None:  # fmt: skip
         super().__init__(agenda, board, fleet, pulse, timing, times)
+        self._logic = logic
         self._tally, self._catalog, self._grace_ms = tally, catalog, timing.grace_ms
         self._store, self._waits = store, False  # for the store, and all that comes behind
         self._behind: deque[Job] = deque()
@@ -43,45 +46,49 @@ class Judge(Sender):
                 self._look_at(job)
 
     def _look_at(self, job: Job) -> None:
-        cascade = self._board.cascade(job.level)
-        if cascade is None or not job.judged or self._is_overdue(job):
+        if self._is_overdue(job):
+            self._tally.ended(Status.EXPIRED, job)
+            return
+        asked = self._logic.examine(self._board.plan, job.level, job)
+        if isinstance(asked, Keep):
             self._complete(job)
         elif self._store.is_there:
-            self._score((job, cascade))
+            self._score((job, asked))
         else:
             self._waits = True
-            self._store.reach(self._go_on, (job, cascade), _never)
+            self._store.reach(self._go_on, (job, asked), _never)
 
-    def _score(self, fetched: tuple[Job, Cascade]) -> None:
-        job, _ = fetched
-        scored_ms = self._agenda.now_ms + job.judged * self._board.judging_ms(job.level)
-        self._agenda.at(scored_ms, self._judge, fetched)
+    def _score(self, fetched: Fetched) -> None:
+        job, asked = fetched
+        self._agenda.at(self._agenda.now_ms + job.pictures * asked.latency_ms, self._judge, fetched)
 
-    def _go_on(self, fetched: tuple[Job, Cascade]) -> None:
-        """The picture that was waited for is there; then come those behind it."""
+    def _go_on(self, fetched: Fetched) -> None:
+        """The image that was waited for is there; then come those behind it."""
         self._score(fetched)
         self._waits = False
         while self._behind and not self._waits:
             self._look_at(self._behind.popleft())
 
-    def _judge(self, scored: tuple[Job, Cascade]) -> None:
-        job, cascade = scored
-        score = as_score(job.draws.confidence(job.level, cascade.discriminator)[job.row])
-        self.on_scored(job, cascade.discriminator, score)
-        if keeps(cascade, score):
+    def _judge(self, scored: Fetched) -> None:
+        job, asked = scored
+        confidence = job.draws.confidence(job.level, asked.discriminator)[job.row]
+        self.on_scored(job, asked.discriminator, as_score(confidence))
+        sizes = job.sizes(self._catalog.level(job.variant))
+        decision = self._logic.decide(asked, job, sizes, confidence, self._wait_ms, self._agenda.now_ms)
+        if isinstance(decision, Escalate):
+            self._escalate(job, asked, decision)
+        else:
             self._complete(job)
-            return
-        variant, now_ms = cascade.next_level, self._agenda.now_ms
-        how, step = job.on(self._catalog.level(variant), cascade.paint_over_step)
-        painted_ms = self._loads.wait_ms(variant) + self._times.painting(variant, job.pictures, how, step)
-        next_ms = painted_ms + job.judged * self._board.judging_ms(variant)
-        if not can_meet(job.deadline_ms, now_ms + next_ms):
-            self._complete(job)
-            return
+
+    def _wait_ms(self, variant: str) -> float:
+        return self._loads.wait_ms(variant)
+
+    def _escalate(self, job: Job, asked: Score, decision: Escalate) -> None:
         self._tally.escalated += 1
         job.draft = job.level, job.step
-        job.level, job.variant, job.step, job.attempt = cascade.next_level, variant, step, 1
-        job.how = how
+        job.level, job.variant, job.attempt = decision.next_level, decision.how.variant, 1
+        variant = self._catalog.level(job.variant)
+        job.how, job.step = job.as_resolved(variant, decision.how.options, asked.cascade.paint_over_step)
         self.take(job)
 
     def _serve(self, job: Job) -> bool:
@@ -98,6 +105,6 @@ class Judge(Sender):
         return is_overdue(job.deadline_ms, self._agenda.now_ms, self._grace_ms)
 
 
-def _never(_fetched: tuple[Job, Cascade]) -> None:
+def _never(_fetched: Fetched) -> None:
     """It waits for as long as it takes."""
     raise AssertionError("the discriminator gave up waiting")

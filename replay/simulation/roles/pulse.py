@@ -8,6 +8,7 @@ from collections import defaultdict
 
 from planner.control.allocation import SERVING
 from planner.observation.observation import Seen
+from planner.serving.worker import MIN_BEAT_MS
 from planner.serving.worker_loads import LoadView
 from replay.simulation.agenda import Agenda
 from replay.simulation.roles.group import Group
@@ -17,7 +18,6 @@ from replay.simulation.times import CallTimes
 from schemas.messages import Heartbeat, OwnedPartition
 
 NOTHING: list[int] = []
-LEAST_MS = 50.0  # between two beats. Source: agents/worker/heartbeat.py
 UNHEARD_MS = 60_000.0  # after which a beat is heard, though nobody asks: no view may take its worker for silent
 
 
@@ -25,7 +25,7 @@ class Pulse:
     """Workers' beats as the senders' load views and the planner hear them: at once."""
 
     def __init__(self, agenda: Agenda, timing: Timing, times: CallTimes) -> None:
-        self._agenda, self._period_ms, self._times = agenda, timing.beat_ms + LEAST_MS, times
+        self._agenda, self._period_ms, self._times = agenda, timing.beat_ms + MIN_BEAT_MS, times
         self._ears: list[Ear] = []
         self._caught_up_ms = 0.0
         self.groups: dict[str, Group] = {}
@@ -46,11 +46,11 @@ class Pulse:
 
     def now(self, worker: Worker) -> None:
         """Something changed that others should know before the next beat."""
-        if self._agenda.now_ms - worker.beaten_ms >= LEAST_MS:
+        if self._agenda.now_ms - worker.beaten_ms >= MIN_BEAT_MS:
             self._beat(worker)
         elif not worker.beat_is_due:
             worker.beat_is_due = True
-            self._agenda.at(worker.beaten_ms + LEAST_MS, self._on_change, worker)
+            self._agenda.at(worker.beaten_ms + MIN_BEAT_MS, self._on_change, worker)
 
     def _on_change(self, worker: Worker) -> None:
         if worker.is_up and worker.beat_is_due:
@@ -76,7 +76,7 @@ class Pulse:
         worker.beaten_ms, worker.beat_is_due = now_ms, False
         worker.heard_variant, worker.heard_state, worker.heard_remaining_ms = variant, state, 0.0
         if partitions:
-            worker.heard_remaining_ms = worker.remaining_ms(self._times[variant, 1, 0], now_ms)
+            worker.heard_remaining_ms = worker.remaining_ms(now_ms)
         if stays:
             for ear in self._ears:
                 ear.unheard[variant][worker.id] = worker

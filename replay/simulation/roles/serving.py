@@ -5,10 +5,9 @@ from collections.abc import Callable
 
 from planner.catalog.options import Settled
 from planner.catalog.parse import Catalog
-from planner.serving.admission import can_meet
 from planner.serving.backoff import DRAFT_S
-from planner.serving.outcomes import is_overdue
-from planner.serving.worker import alike, paced, window
+from planner.serving.outcomes import is_overdue, late_status
+from planner.serving.worker import group_by_call, idle_state, working_state
 from replay.simulation.agenda import Agenda
 from replay.simulation.draws.delays import Delay
 from replay.simulation.job import Job
@@ -34,40 +33,33 @@ class Serving:
     ) -> None:  # fmt: skip
         self._agenda, self._board, self._catalog, self._timing = agenda, board, catalog, timing
         self._times, self._tally, self._store = times, tally, store
-        self._windows: dict[tuple[str, int], int] = {}
         hops = timing.hops
         self._late = Delay(agenda, hops.paint, hops.slot_ms, seed, "paint")
         self._late_of = {name: Delay(agenda, own, hops.slot_ms, seed, "paint") for name, own in hops.paint_of.items()}
         self._rest = Delay(agenda, hops.rest, hops.slot_ms, seed, "rest")
 
-    def take_window(self, worker: Worker, state: str) -> None:
-        """Begin a window of work in this state, if any waits that is still wanted."""
+    def take_window(self, worker: Worker, *, is_leaving: bool) -> None:
+        """Begin a window of work, if any waits that is still wanted."""
         assert worker.member is not None
+        assert worker.logic is not None
         assert not worker.call, f"{worker.id} is painting"
         waiting = worker.member.waiting
         while waiting:
-            worker.in_hand_ms = worker.pace * self._take(worker, waiting)
-            worker.since_ms, worker.state = self._agenda.now_ms, state
+            worker.in_hand_ms = self._take(worker, waiting)
+            worker.since_ms, worker.state = self._agenda.now_ms, working_state(is_leaving)
             if self._begins_batch(worker):
                 return
-        worker.state = "draining" if worker.state == "draining" else "ready"
+            worker.logic.end()
+        worker.state = idle_state(worker.state == "draining")
 
     def _take(self, worker: Worker, waiting: deque[Job]) -> float:
-        """A window of jobs becomes batches; ms of all of them."""
-        variant, times = worker.variant, self._times
-        if len(waiting) == 1:
-            worker.batches.append([waiting.popleft()])
-            return times[variant, 1, 0]
-        most = self._board.plan.batch.get(variant, 1)
-        taken = [waiting.popleft() for _ in range(min(self._window(variant, most), len(waiting)))]
-        worker.batches.extend([taken[at : at + most] for at in range(0, len(taken), most)])
-        return sum([times[variant, len(batch), 0] for batch in worker.batches])
-
-    def _window(self, variant: str, most: int) -> int:
-        key = variant, most
-        if key not in self._windows:
-            self._windows[key] = window(self._catalog.level(variant), most)
-        return self._windows[key]
+        """A window of jobs becomes batches; predicted ms of all of them."""
+        assert worker.logic is not None
+        batch = self._board.plan.batch.get(worker.variant, 1)
+        jobs = min(worker.logic.max_jobs(batch), len(waiting))
+        batches, run_ms = worker.logic.begin([waiting.popleft() for _ in range(jobs)], batch)
+        worker.batches.extend(batches)
+        return run_ms
 
     def _begins_batch(self, worker: Worker) -> bool:
         """Whether anything of the window was left to paint."""
@@ -78,7 +70,7 @@ class Serving:
                 return True
             wanted = [job for job in batch if self._is_wanted(job, worker)]
             if wanted:
-                worker.calls = deque(alike(wanted, _how) if len(wanted) > 1 else (wanted,))
+                worker.calls = deque(group_by_call(wanted, _how) if len(wanted) > 1 else (wanted,))
                 self._begin_call(worker)
                 return True
         return False
@@ -101,26 +93,24 @@ class Serving:
             self._go_on(worker)
 
     def _is_wanted(self, job: Job, worker: Worker) -> bool:
-        """Whether it is worth painting; one that is not has ended."""
-        own_ms = self._times[worker.variant, 1, 0]
-        took_ms = self._times.of_job(job)
-        if took_ms != own_ms or worker.pace != 1.0:
-            worker.pace = paced(worker.pace, took_ms, own_ms)
+        """Whether it is worth generating; one that is not has ended."""
+        assert worker.logic is not None
         now_ms, deadline_ms = self._agenda.now_ms, job.deadline_ms
         if is_overdue(deadline_ms, now_ms, self._timing.grace_ms):  # the ledger has ended it
             self._tally.ended(Status.EXPIRED, job)
             return False
-        if can_meet(deadline_ms, now_ms + took_ms + job.judged * self._board.judging_ms(job.level)):
+        scoring_ms = job.judged * self._board.judging_ms(job.level)
+        if worker.logic.is_in_time(deadline_ms, self._times.of_job(job), scoring_ms, now_ms):
             return True
         self._end_too_late(job)
         return False
 
     def _end_too_late(self, job: Job) -> None:
-        """The draft where there is one, else EXPIRED."""
-        if job.draft is None:
-            self._tally.ended(Status.EXPIRED, job)
-        else:
+        status = late_status(has_draft=job.draft is not None)
+        if status is Status.COMPLETED and job.draft is not None:
             self._tally.completed(job, *job.draft, self._board.judges(job.draft[0]), self._agenda.now_ms)
+        else:
+            self._tally.ended(status, job)
 
     def _begin_call(self, worker: Worker) -> None:
         worker.call = call = worker.calls.popleft()
@@ -157,7 +147,9 @@ class Serving:
             self._begin_call(worker)
         elif not self._begins_batch(worker):
             worker.call, worker.in_hand_ms = [], 0.0
-            worker.state = "draining" if worker.state == "draining" else "ready"
+            worker.state = idle_state(worker.state == "draining")
+            assert worker.logic is not None
+            worker.logic.end()
             self.on_window_end(worker)
 
 

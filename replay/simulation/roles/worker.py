@@ -2,7 +2,7 @@
 
 from collections import deque
 
-from planner.serving.worker import left_ms, told_state
+from planner.serving.worker import WorkerLogic, remaining_ms, reported_state
 from replay.simulation.job import Job
 from replay.simulation.roles.group import Member
 
@@ -12,8 +12,8 @@ class Worker:
 
     __slots__ = (
         "batches", "beat_is_due", "beaten_ms", "busy_ms", "call", "call_ms", "calls", "heard_partitions",
-        "heard_remaining_ms", "heard_state", "heard_variant", "id", "in_hand_ms", "is_up", "member", "pace", "since_ms",
-        "started_ms", "state", "stopped_ms", "variant",
+        "heard_remaining_ms", "heard_state", "heard_variant", "id", "in_hand_ms", "is_up", "logic", "member",
+        "since_ms", "started_ms", "state", "stopped_ms", "variant",
     )  # fmt: skip
 
     def __init__(self, worker_id: str, now_ms: float) -> None:
@@ -22,12 +22,12 @@ class Worker:
         self.variant = ""  # that it serves or loads
         self.member: Member | None = None  # of the variant's group; None: none yet
         self.batches: deque[list[Job]] = deque()  # taken, to be begun
-        self.calls: deque[list[Job]] = deque()  # of the batch in hand: jobs that are painted alike
+        self.calls: deque[list[Job]] = deque()  # of the batch in progress: jobs that share a call
         self.call: list[Job] = []  # being painted
         self.call_ms = 0.0  # that it takes
         self.in_hand_ms = 0.0  # what was taken will take, as it thinks itself
         self.since_ms = 0.0
-        self.pace = 1.0
+        self.logic: WorkerLogic | None = None  # of its variant
         self.beaten_ms = now_ms
         self.beat_is_due = False  # sooner than the period says
         self.heard_variant, self.heard_state, self.heard_remaining_ms = "", "", 0.0
@@ -42,10 +42,11 @@ class Worker:
 
     def told_state(self, now_ms: float) -> str:
         """As in Heartbeat."""
-        return told_state(self.state, self.in_hand_ms, now_ms - self.since_ms) if self.call else self.state
+        return reported_state(self.state, self.in_hand_ms, now_ms - self.since_ms) if self.call else self.state
 
-    def remaining_ms(self, run_ms: float, now_ms: float) -> float:
-        """What it says it still has to do, where a job takes `run_ms`."""
+    def remaining_ms(self, now_ms: float) -> float:
+        """The work that its heartbeat reports, in ms."""
         assert self.member is not None
-        left = left_ms(self.in_hand_ms, now_ms - self.since_ms) if self.call else 0.0
-        return len(self.member.waiting) * run_ms * self.pace + left
+        assert self.logic is not None
+        left = remaining_ms(self.in_hand_ms, now_ms - self.since_ms) if self.call else 0.0
+        return self.logic.waiting_ms(len(self.member.waiting)) + left

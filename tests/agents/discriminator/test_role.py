@@ -12,6 +12,7 @@ from PIL import Image
 from agents.discriminator.role import Discriminator
 from agents.router.dispatcher import Dispatcher
 from planner.catalog.parse import Catalog
+from planner.serving.escalation import EscalationLogic
 from schemas.messages import Event, GenerateJob, GenerateRequest, ImageGenerated, Outcome, Status
 from schemas.topics import EVENTS, OUTCOMES, jobs_topic
 from streams.clock import now_ms
@@ -66,8 +67,11 @@ def a_discriminator(
     catalog: Catalog = CATALOG,
 ) -> Discriminator:
     heartbeat = a_heartbeat(worker_id="w-2", variant="heavy", partitions=(owned(3),))
-    dispatcher = Dispatcher(catalog, StubFleet().hear(heartbeat, now_ms()), "discriminator")
-    return Discriminator(catalog, plans or StubPlans(a_plan()), ended or set(), dispatcher, store, {"look": scorer})
+    fleet, logic = StubFleet().hear(heartbeat, now_ms()), EscalationLogic(catalog)
+    dispatcher = Dispatcher(catalog, fleet, "discriminator")
+    return Discriminator(
+        logic, plans or StubPlans(a_plan()), ended or set(), fleet, dispatcher, store, {"look": scorer}
+    )
 
 
 def test_a_confident_picture_completes_its_request(store: MemoryImageStore) -> None:

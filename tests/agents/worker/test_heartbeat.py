@@ -10,6 +10,7 @@ from confluent_kafka import KafkaException
 
 from agents.worker import heartbeat
 from agents.worker.heartbeat import Heart, WorkerState
+from planner.serving.worker import WorkerLogic
 from schemas.messages import Heartbeat, OwnedPartition
 from schemas.record import Delivered, Outgoing
 from schemas.topics import FLEET
@@ -51,7 +52,7 @@ class FixedSource:
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heartbeat, "LEAST_PERIOD_S", 0.001)
+    monkeypatch.setattr(heartbeat, "MIN_BEAT_MS", 0.001)
 
 
 def test_it_beats_until_closed_and_then_says_goodbye() -> None:
@@ -86,7 +87,11 @@ def test_a_beat_that_fails_does_not_silence_the_worker() -> None:
 def test_positions_that_cannot_be_had_leave_a_heartbeat_without_them() -> None:
     producer = Listening()
     source = FixedSource(error=KafkaException("closing"))
-    heart = Heart(WorkerState("w-1", state="ready", variant=a_variant(), source=source), producer, 60_000).start()
+    heart = Heart(
+        WorkerState("w-1", state="ready", variant=a_variant(), logic=WorkerLogic(a_variant()), source=source),
+        producer,
+        60_000,
+    ).start()
     assert producer.heard.acquire(timeout=PATIENCE_S)
     heart.close()
     assert producer.beats[0].partitions == ()
@@ -95,7 +100,7 @@ def test_positions_that_cannot_be_had_leave_a_heartbeat_without_them() -> None:
 def test_the_batch_in_hand_counts_once_on_top_of_what_waits() -> None:
     producer = Listening()
     state = WorkerState(
-        "w-1", variant=a_variant(), source=FixedSource(owned(0, 9, 100), owned(1, 4)), in_hand_ms=60_000
+        "w-1", logic=WorkerLogic(a_variant()), source=FixedSource(owned(0, 9, 100), owned(1, 4)), in_hand_ms=60_000
     )
     state.watchdog.begin()
     heart = Heart(state, producer, 60_000).start()
@@ -109,7 +114,14 @@ def test_the_batch_in_hand_counts_once_on_top_of_what_waits() -> None:
 
 def test_a_worker_whose_call_hangs_says_so_and_is_not_told_to_be_free() -> None:
     producer = Listening()
-    state = WorkerState("w-1", "painting", a_variant(), source=FixedSource(owned(0, 9, 100)), in_hand_ms=200)
+    state = WorkerState(
+        "w-1",
+        "painting",
+        a_variant(),
+        logic=WorkerLogic(a_variant()),
+        source=FixedSource(owned(0, 9, 100)),
+        in_hand_ms=200,
+    )
     state.watchdog.begin()
     state.watchdog.since = time.monotonic() - 60
     heart = Heart(state, producer, 60_000).start()
@@ -128,7 +140,9 @@ def test_jobs_that_wait_are_counted_at_the_pace_of_those_of_late() -> None:
             return (owned(0, 1, round(run_ms)),)
 
     producer = Listening()
-    state = WorkerState("w-1", variant=a_variant(), source=OneWaits(), pace=0.5)  # light takes 20 ms by itself
+    logic = WorkerLogic(a_variant())  # light takes 20 ms by itself
+    logic.reported_pace = 0.5
+    state = WorkerState("w-1", variant=a_variant(), logic=logic, source=OneWaits())
     heart = Heart(state, producer, 60_000).start()
     assert producer.heard.acquire(timeout=PATIENCE_S)
     heart.close()

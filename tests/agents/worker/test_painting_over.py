@@ -154,4 +154,4 @@ def test_the_pace_follows_what_the_jobs_of_late_skip() -> None:
     studio = Studio()
     for n in range(100):
         studio.painted(studio.job(f"r-{n}", step=6))
-    assert studio.painter.pace == pytest.approx(0.25, abs=0.01)
+    assert studio.painter.logic.pace == pytest.approx(0.25, abs=0.01)

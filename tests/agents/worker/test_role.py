@@ -74,7 +74,7 @@ class Shop:
         self.stopping = threading.Event()
         monkeypatch.setattr(module, "JobSource", self._source)
         monkeypatch.setattr(module, "open_engine", self._engine)
-        monkeypatch.setattr(module, "POLL_S", 0.001)
+        monkeypatch.setattr(module, "POLL_MS", 1.0)
         monkeypatch.setattr(module, "LOAD_RETRY_S", 0.001)
         self.worker = self.new_worker(catalog, heartbeat_ms=50)
         self._thread: threading.Thread | None = None

@@ -27,6 +27,7 @@ from agents.runtime.records import buried, event_record, job_record, outcome_rec
 from agents.worker.generate import Painter
 from agents.worker.heartbeat import Heart, WorkerState
 from agents.worker.jobs import Taken
+from planner.serving.escalation import EscalationLogic
 from planner.serving.routing import RoutingLogic, backlog_limits
 from schemas import topics
 from schemas.messages import Admission, GenerateRequest, ImageGenerated, Plan, Result, Status
@@ -286,9 +287,9 @@ def _discriminator() -> Done:
         ("a poor draft", 0.2, a_plan()),
         ("a poor draft to begin with", 0.2, over),
     ):
-        store = MemoryImageStore()
-        dispatcher = Dispatcher(a_catalog(), _fleet(), "discriminator")
-        role = Discriminator(a_catalog(), StubPlans(plan), set(), dispatcher, store, {"look": _Scorer(confidence)})
+        store, fleet, logic = MemoryImageStore(), _fleet(), EscalationLogic(a_catalog())
+        dispatcher, scorers = Dispatcher(a_catalog(), fleet, "discriminator"), {"look": _Scorer(confidence)}
+        role = Discriminator(logic, StubPlans(plan), set(), fleet, dispatcher, store, scorers)
         yield f"discriminator meets {name}", _answered(role, _incoming(_stored(store)))
 
 

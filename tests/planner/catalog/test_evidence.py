@@ -1,5 +1,7 @@
 """What a profile and its prompts add to a catalog."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -108,3 +110,14 @@ def test_reuse_is_the_profile_s_where_the_catalog_states_none() -> None:
 def test_a_file_that_is_no_profile_is_named() -> None:
     with pytest.raises(InvalidCatalog, match=r"profile mine\.json is not JSON"):
         with_files(a_catalog(), "{", {}, "mine.json")
+
+
+def test_predicted_classes_are_counted_by_band_and_a_band_without_prompts_has_those_of_all() -> None:
+    table, profile = prompts(), dataclasses.replace(a_profile(), bands=(0.0, 0.2, 0.5, 1.0))
+    labels = np.array([["light"]] * 30 + [["heavy"]] * (EASY + HARD - 30))
+    known = with_profile(a_catalog(), profile, dataclasses.replace(table, strategies=("models",), classes=labels))
+    assert known.measured is not None
+    easy, hard, none = known.measured.predicted["models"]
+    assert easy == {"light": 30 / EASY, "heavy": (EASY - 30) / EASY}
+    assert hard == {"heavy": 1.0}
+    assert none == {"light": 0.5, "heavy": 0.5}

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from planner.catalog.options import begins_at, check_options, fault, job_ms, settle
 from schemas.errors import InvalidRequest
 from schemas.messages import PaintOptions
-from tests.builders import a_request, a_variant, an_image_ref
+from tests.builders import a_request, a_variant
 
 FIXED = a_variant(name="light", steps=2, guidance=1.0, honours=())
 FREE = a_variant(name="heavy", steps=10, honours=("steps", "guidance", "width", "height", "negative_prompt"))
@@ -90,7 +90,7 @@ def test_what_nobody_could_honour_is_refused_in_words(changes: dict[str, object]
 
 
 def begin(paint_over_step: int, drafts: int = 1, **options: int) -> int:
-    return begins_at(paint_over_step, HEAVY, settle(PaintOptions(**options), HEAVY), [an_image_ref()] * drafts)
+    return begins_at(paint_over_step, HEAVY, settle(PaintOptions(**options), HEAVY), [(32, 32)] * drafts)
 
 
 def test_a_job_begins_at_the_cascades_step() -> None:

@@ -7,14 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.serving.escalation import Escalate, Keep, cascade_of, judge, judged_ms
+from planner.serving.escalation import Escalate, EscalationLogic, Keep, Score, cascade_of, judged_ms
 from schemas.messages import PaintOptions
 from tests.builders import NOW_MS, a_cascade, a_catalog, a_classified, a_discriminator, a_plan, a_request
 
+CATALOG = a_catalog()
+HEAVY_MS = 200.0  # of one image
 
-def judged(confidence: float | None, threshold: float = 0.5, deadline_ms: int | None = None, need_ms: float = 200):
-    plan = a_plan(cascades=(a_cascade(threshold=threshold),))
-    return judge(plan, "light", confidence, deadline_ms, NOW_MS, need_ms)
+
+def judged(
+    confidence: float | None, threshold: float = 0.5, deadline_ms: int | None = None, wait_ms: float = 0
+) -> Keep | Escalate:
+    logic, request = EscalationLogic(CATALOG), a_request(deadline_ms=deadline_ms)
+    asked = logic.examine(a_plan(cascades=(a_cascade(threshold=threshold),)), "light", request)
+    assert isinstance(asked, Score)
+    return logic.decide(asked, request, [(32, 32)], confidence, lambda _variant: wait_ms, NOW_MS)
 
 
 @given(st.floats(0, 1), st.floats(0, 1, exclude_max=True))
@@ -33,7 +40,7 @@ def test_threshold_zero_keeps_everything_and_one_nothing(confidence: float) -> N
 
 def test_without_a_cascade_for_the_level_the_picture_is_kept() -> None:
     plan = a_plan()
-    assert judge(plan, "heavy", None, None, NOW_MS, 0) == Keep(None, "no cascade for heavy")
+    assert EscalationLogic(CATALOG).examine(plan, "heavy", a_request()) == Keep(None, "no cascade for heavy")
     assert cascade_of(plan, "heavy") is None
     assert cascade_of(plan, "light") == a_cascade()
 
@@ -46,8 +53,8 @@ def test_a_doubtful_picture_is_kept_when_a_better_one_would_be_late_and_the_reas
 
 
 def test_nobody_serving_the_next_level_is_no_time_left_unless_there_is_no_deadline() -> None:
-    assert isinstance(judged(0.1, deadline_ms=2**60, need_ms=math.inf), Keep)
-    assert isinstance(judged(0.1, need_ms=math.inf), Escalate)
+    assert isinstance(judged(0.1, deadline_ms=2**60, wait_ms=math.inf), Keep)
+    assert isinstance(judged(0.1, wait_ms=math.inf), Escalate)
 
 
 @pytest.mark.parametrize("confidence", [math.nan, None, math.inf])

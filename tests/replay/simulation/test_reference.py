@@ -13,9 +13,9 @@ import pytest
 
 from planner.catalog.parse import parse
 from planner.serving.admission import can_meet
+from planner.serving.escalation import EscalationLogic
 from replay.simulation.job import Job
 from replay.simulation.results.figures import Figures, figures_of
-from replay.simulation.roles import judge
 from replay.simulation.roles.serving import Serving
 from replay.simulation.roles.worker import Worker
 from replay.simulation.setup import Timing
@@ -54,7 +54,7 @@ def drop_by_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     own = Serving.take_window
 
-    def take_window(self: Serving, worker: Worker, state: str) -> None:
+    def take_window(self: Serving, worker: Worker, *, is_leaving: bool) -> None:
         assert worker.member is not None
         waiting, most = worker.member.waiting, self._board.plan.batch.get(worker.variant, 1)
         call: list[Job] = []
@@ -66,14 +66,14 @@ def drop_by_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
             else:
                 self._end_too_late(job)
         waiting.extendleft(reversed(call))
-        own(self, worker, state)
+        own(self, worker, is_leaving=is_leaving)
 
     monkeypatch.setattr(Serving, "take_window", take_window)
 
 
 def refuse_drafts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A rejected draft is never an answer: what heavy has no time for is dropped, after it has waited there."""
-    monkeypatch.setattr(judge, "can_meet", lambda _deadline_ms, _finish_ms: True)
+    monkeypatch.setattr(EscalationLogic, "keep_for_time", lambda _logic, _scored: None)
     monkeypatch.setattr(Serving, "_end_too_late", lambda self, job: self._tally.ended(Status.EXPIRED, job))
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from agents.classifier.judges import REFERENCE, PromptJudge, RuleClassifier, open_judge, read_reference
+from agents.classifier.judges import REFERENCE, Judgement, PromptJudge, RuleClassifier, open_judge, read_reference
 from agents.engines import model_source
 from planner.catalog.parse import Catalog
 from schemas.errors import PochadeError
@@ -48,9 +48,13 @@ class Rankers:
         }  # fmt: skip
         return [f"{kind}: there is none" for kind, one in found.items() if not one]
 
+    def judged(self, prompts: Sequence[str]) -> list[Judgement]:
+        """Hardness and class of each prompt, as the product has them."""
+        return [self.judge.classify(prompt) for prompt in prompts]
+
     def hardness(self, prompts: Sequence[str]) -> np.ndarray:
         """[n] in 0..1, as the product has it."""
-        return np.array([self.judge.classify(prompt).hardness for prompt in prompts])
+        return np.array([each.hardness for each in self.judged(prompts)])
 
     def confidences(self, name: str, pictures: Sequence[np.ndarray], prompts: Sequence[str]) -> np.ndarray | None:
         """[n] by one discriminator; None, and told, where it cannot look at such pictures."""

@@ -10,7 +10,7 @@ import jsonschema
 import numpy as np
 from click.testing import CliRunner
 
-from planner.serving.worker import HANGING
+from planner.serving.worker import STALLED
 from replay.reports import page
 from replay.simulation.agenda import Agenda
 from replay.simulation.draws.hops import RANKS, Hops
@@ -118,7 +118,7 @@ def test_a_worker_that_waits_for_long_takes_no_more_jobs_until_it_goes_on() -> N
     assert worker.told_state(9000.0) == "painting"
     worker.call = [a_job(1)]
     assert worker.told_state(1500.0) == "painting"
-    assert worker.told_state(9000.0) == HANGING
+    assert worker.told_state(9000.0) == STALLED
 
 
 def test_the_watchdog_ends_a_worker_that_waits_for_too_long_and_its_job_fails_in_the_end() -> None:

@@ -1,16 +1,16 @@
-"""The batch lane: nothing passes but into an idle worker's hands, however late loads are told."""
+"""The batch gate: nothing passes but into an idle worker's hands, however late loads are told."""
 
 import itertools
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from planner.serving.lanes import UNHEARD_MS, Occupation, batch_may_pass
+from planner.serving.batch_gate import UNREPORTED_MS, Occupation, batch_may_pass
 from tests.stateful.depth import depth
 
 
-class LaneMachine(RuleBasedStateMachine):
-    """The batch lane before a few workers, of which it hears a beat late."""
+class GateMachine(RuleBasedStateMachine):
+    """The batch gate before a few workers, of which it hears a beat late."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class LaneMachine(RuleBasedStateMachine):
         workers = [Occupation(ms, 20.0) for ms in self.told]
         if not batch_may_pass(workers, ages):
             return
-        recent = sum(age < UNHEARD_MS for age in ages)
+        recent = sum(age < UNREPORTED_MS for age in ages)
         assert recent < sum(ms == 0 for ms in self.told), "nobody is idle for it"
         self.passed[next(self.numbers)] = self.now_ms
         self.work[self.work.index(min(self.work))] += 20.0
@@ -50,7 +50,7 @@ class LaneMachine(RuleBasedStateMachine):
         del self.passed[min(self.passed)]
 
     @rule()
-    def the_lane_is_killed(self) -> None:
+    def the_gate_is_killed(self) -> None:
         """What passed is not known any more, but its work is."""
         self.passed.clear()
 
@@ -59,5 +59,5 @@ class LaneMachine(RuleBasedStateMachine):
         assert len(self.passed) <= len(self.told)
 
 
-TestLane = LaneMachine.TestCase
-TestLane.settings = depth(40)
+TestGate = GateMachine.TestCase
+TestGate.settings = depth(40)

@@ -1,4 +1,7 @@
-"""The batch lane: `prompts.batch` waits on its topic and is classified while workers have nothing waiting."""
+"""The batch gate: `prompts.batch` waits on its topic and is classified while workers have nothing waiting.
+
+When a request may pass is decided in `planner.serving.batch_gate`.
+"""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -6,22 +9,20 @@ from collections.abc import Callable, Sequence
 from agents.classifier.role import Classifier
 from agents.runtime.views import EndedView, FleetView
 from planner.catalog.parse import Catalog, run_ms
-from planner.serving.lanes import Occupation, batch_may_pass
+from planner.serving.batch_gate import POLL_MS, BatchGate, Occupation
 from schemas import topics
 from schemas.record import Delivered, Incoming, Outgoing
 from streams.clock import now_ms
 from streams.codec.requests import request_id_of
 
-LOOK_S = 0.05
-
 
 def never() -> bool:
-    """What does not leave."""
+    """The condition of a process that does not end."""
     return False
 
 
 class BatchClassifier:
-    """`StreamLogic` of the lane: the classifier behind a gate."""
+    """`StreamLogic` of the batch tier: the classifier behind a gate."""
 
     role = "classifier-batch"
     source = topics.PROMPTS_BATCH
@@ -33,44 +34,48 @@ class BatchClassifier:
         fleet: FleetView,
         ended: EndedView,
         leaves: Callable[[], bool] = never,
+        gate: BatchGate | None = None,
     ) -> None:
-        """`leaves`: the process is told to end, or the lane's partitions are to move."""
+        """`leaves`: the process is to end, or the partitions of `prompts.batch` are to move.
+
+        `gate`: decides when a request may pass; by default one of its own.
+        """
         self._classifier = classifier
         self._catalog = catalog
         self._fleet = fleet
         self._ended = ended
         self._leaves = leaves
-        self._in_flight: dict[str, int] = {}  # request -> when it passed, epoch ms
+        self._gate = gate or BatchGate()
 
     async def on_record(self, record: Incoming) -> Sequence[Outgoing]:
-        """What the classifier says, when it is this record's turn.
+        """The classified record, once the gate lets it pass.
 
-        As the process leaves, and as partitions move, the one in hand passes: the whole group waits for it.
+        While the process ends or partitions move, the record in progress passes at once: the whole group waits for it.
         """
         while not (self._leaves() or self._is_open()):
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(POLL_MS / 1000)
         written = await self._classifier.classified(record)
         if any(each.topic == topics.CLASSIFIED for each in written):
-            self._in_flight[request_id_of(record)] = now_ms()
+            self._gate.on_passed(request_id_of(record), now_ms())
         return written
 
     def _is_open(self) -> bool:
         at_ms = now_ms()
-        self._in_flight = {name: passed for name, passed in self._in_flight.items() if name not in self._ended}
+        self._gate.remove_ended(self._ended)
         workers = [
             Occupation(load.remaining_ms, run_ms(variant, 1))
             for variant in self._catalog.variants.values()
             for load in self._fleet.loads(variant.name, at_ms)
         ]
-        return batch_may_pass(workers, [at_ms - passed for passed in self._in_flight.values()])
+        return self._gate.may_pass(workers, at_ms)
 
     def on_delivered(self, record: Outgoing, delivered: Delivered) -> None:
-        """Nothing to remember."""
+        """A record that was written changes nothing here."""
 
     def on_undelivered(self, record: Outgoing) -> None:
-        """It takes no room."""
-        self._in_flight.pop((record.key or b"").decode(), None)
+        """A record that was never written takes no room."""
+        self._gate.on_end((record.key or b"").decode())
 
     def on_error(self, record: Incoming, error: Exception) -> Sequence[Outgoing]:
-        """As the classifier."""
+        """The classifier's answer to a record that it cannot read."""
         return self._classifier.on_error(record, error)

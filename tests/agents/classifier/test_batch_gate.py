@@ -1,4 +1,4 @@
-"""The batch lane waits for room, whoever's requests take it."""
+"""The batch gate waits for room, whoever's requests take it."""
 
 import asyncio
 import threading
@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from agents.classifier.batch_lane import BatchClassifier
+from agents.classifier.batch_gate import BatchClassifier
 from agents.classifier.role import Classifier
 from agents.runtime.assembly import Process
 from schemas.record import Incoming
@@ -27,7 +27,7 @@ def fleet() -> StubFleet:
     return StubFleet()
 
 
-def a_lane(fleet: StubFleet, ended: set[str]) -> BatchClassifier:
+def a_gate(fleet: StubFleet, ended: set[str]) -> BatchClassifier:
     return BatchClassifier(Classifier(Judge(), a_catalog(), Requests()), a_catalog(), fleet, ended)
 
 
@@ -37,10 +37,10 @@ def a_batch_record(request_id: str = "r-1", prompt: str = "a red heart") -> Inco
 
 def test_a_request_waits_while_work_waits_and_passes_when_there_is_room(fleet: StubFleet) -> None:
     fleet.hear(a_heartbeat(partitions=(owned(0, 1, 60_000),)), now_ms())
-    lane = a_lane(fleet, set())
+    gate = a_gate(fleet, set())
 
     async def scenario() -> str:
-        passing = asyncio.create_task(lane.on_record(a_batch_record()))
+        passing = asyncio.create_task(gate.on_record(a_batch_record()))
         _, waiting = await asyncio.wait([passing], timeout=0.15)
         assert waiting, "it passed though a minute of work waited"
         fleet.hear(a_heartbeat(partitions=(owned(0, 1, 0),)), now_ms())
@@ -54,10 +54,10 @@ def test_the_one_in_hand_passes_as_the_process_leaves(fleet: StubFleet) -> None:
     fleet.hear(a_heartbeat(partitions=(owned(0, 1, 60_000),)), now_ms())
     leaving = threading.Event()
     classifier = Classifier(Judge(), a_catalog(), Requests())
-    lane = BatchClassifier(classifier, a_catalog(), fleet, set(), leaving.is_set)
+    gate = BatchClassifier(classifier, a_catalog(), fleet, set(), leaving.is_set)
 
     async def scenario() -> str:
-        passing = asyncio.create_task(lane.on_record(a_batch_record()))
+        passing = asyncio.create_task(gate.on_record(a_batch_record()))
         await asyncio.sleep(0)
         assert not passing.done()
         leaving.set()
@@ -66,8 +66,8 @@ def test_the_one_in_hand_passes_as_the_process_leaves(fleet: StubFleet) -> None:
     assert asyncio.run(scenario()) == CLASSIFIED
 
 
-def test_the_one_in_hand_passes_as_the_partitions_of_its_lane_move(fleet: StubFleet) -> None:
-    # a second classifier's lane joined after 65 s, and the first was thrown out of its group
+def test_the_one_in_hand_passes_as_the_partitions_of_its_topic_move(fleet: StubFleet) -> None:
+    # a second classifier's gate joined after 65 s, and the first was thrown out of its group
     fleet.hear(a_heartbeat(partitions=(owned(0, 1, 60_000),)), now_ms())
     rebalancing = dict.fromkeys(["classifier", "classifier-batch"], False)
     process = Process(Health({"classifier"}))
@@ -75,11 +75,11 @@ def test_the_one_in_hand_passes_as_the_partitions_of_its_lane_move(fleet: StubFl
         cast(Any, SimpleNamespace(role=role, is_rebalancing=partial(rebalancing.get, role))) for role in rebalancing
     ]
     leaves = partial(process.must_hand_over, BatchClassifier.role)
-    lane = BatchClassifier(Classifier(Judge(), a_catalog(), Requests()), a_catalog(), fleet, set(), leaves)
+    gate = BatchClassifier(Classifier(Judge(), a_catalog(), Requests()), a_catalog(), fleet, set(), leaves)
 
     async def scenario() -> str:
-        passing = asyncio.create_task(lane.on_record(a_batch_record()))
-        rebalancing["classifier"] = True  # whose partitions are not the lane's
+        passing = asyncio.create_task(gate.on_record(a_batch_record()))
+        rebalancing["classifier"] = True  # whose partitions are not the gate's
         _, waiting = await asyncio.wait([passing], timeout=0.15)
         assert waiting
         rebalancing["classifier-batch"] = True
@@ -91,11 +91,11 @@ def test_the_one_in_hand_passes_as_the_partitions_of_its_lane_move(fleet: StubFl
 def test_no_more_are_on_their_way_than_there_are_workers(fleet: StubFleet) -> None:
     fleet.hear(a_heartbeat(), now_ms())
     ended: set[str] = set()
-    lane = a_lane(fleet, ended)
+    gate = a_gate(fleet, ended)
 
     async def scenario() -> None:
-        assert await asyncio.wait_for(lane.on_record(a_batch_record("first")), PATIENCE_S)
-        second = asyncio.create_task(lane.on_record(a_batch_record("second")))
+        assert await asyncio.wait_for(gate.on_record(a_batch_record("first")), PATIENCE_S)
+        second = asyncio.create_task(gate.on_record(a_batch_record("second")))
         _, waiting = await asyncio.wait([second], timeout=0.15)
         assert waiting
         ended.add("first")
@@ -106,17 +106,17 @@ def test_no_more_are_on_their_way_than_there_are_workers(fleet: StubFleet) -> No
 
 def test_a_refused_request_takes_no_room(fleet: StubFleet) -> None:
     fleet.hear(a_heartbeat(), now_ms())
-    lane = a_lane(fleet, set())
+    gate = a_gate(fleet, set())
 
     async def scenario() -> list[str]:
-        refused = await asyncio.wait_for(lane.on_record(a_batch_record("empty", " ")), PATIENCE_S)
-        served = await asyncio.wait_for(lane.on_record(a_batch_record("full")), PATIENCE_S)
+        refused = await asyncio.wait_for(gate.on_record(a_batch_record("empty", " ")), PATIENCE_S)
+        served = await asyncio.wait_for(gate.on_record(a_batch_record("full")), PATIENCE_S)
         return [refused[0].topic, served[0].topic]
 
     assert asyncio.run(scenario()) == [OUTCOMES, CLASSIFIED]
 
 
-def test_a_batch_request_sent_to_the_ordinary_prompts_is_moved_to_its_lane_as_it_came() -> None:
+def test_a_batch_request_sent_to_the_ordinary_prompts_is_moved_to_its_topic_as_it_came() -> None:
     record = a_batch_record()
     (moved,) = asyncio.run(Classifier(Judge(), a_catalog(), Requests()).on_record(record))
     assert (moved.topic, moved.key, moved.value) == (PROMPTS_BATCH, b"r-1", record.value)
@@ -128,12 +128,12 @@ def test_a_request_under_another_key_than_its_id_gives_its_room_back_when_it_end
 ) -> None:
     fleet.hear(a_heartbeat(), now_ms())
     ended: set[str] = set()
-    lane = a_lane(fleet, ended)
+    gate = a_gate(fleet, ended)
 
     async def scenario() -> None:
         first = a_record(a_request(request_id="first", tier="batch"), key=key)
-        assert await asyncio.wait_for(lane.on_record(first), PATIENCE_S)
+        assert await asyncio.wait_for(gate.on_record(first), PATIENCE_S)
         ended.add("first")
-        assert await asyncio.wait_for(lane.on_record(a_batch_record("second")), PATIENCE_S)
+        assert await asyncio.wait_for(gate.on_record(a_batch_record("second")), PATIENCE_S)
 
     asyncio.run(scenario())
