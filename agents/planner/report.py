@@ -39,7 +39,7 @@ class Solved(NamedTuple):
 def solved(task: Task) -> Solved:
     """The policy's draft, held to what every plan must hold to. Raises PochadeError."""
     begun = time.perf_counter()
-    draft = made(task.policy, task.seen, task.catalog, task.memory, task.parameters, task.rules)
+    draft = made(named(task.policy), task.seen, task.catalog, task.memory, task.parameters, task.rules)
     solve_ms = 1000 * (time.perf_counter() - begun)
     check(publish(draft, None, task.policy, task.seen.now_ms), task.catalog)
     return Solved(draft, solve_ms)

@@ -11,10 +11,9 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from planner.catalog.parse import Catalog
-from planner.control.proposal import Draft
+from planner.control.proposal import Draft, Policy
 from planner.control.shedding import with_admission
 from planner.observation.observation import Observation
-from planner.policies import named
 from schemas.messages import Route
 
 
@@ -23,18 +22,21 @@ class Rules(NamedTuple):
 
     sheds: bool = True  # what no worker has time for is turned away by tier; else it expires at its deadline
     explore: float = 0.0  # share of first levels drawn evenly, [0, 1]
+    dispatch: str = ""  # instead of the policy's; "": as it says
 
 
 def made(
-    policy: str,
+    policy: Policy,
     seen: Observation,
     catalog: Catalog,
     memory: Mapping[str, Any],
     parameters: Mapping[str, float],
     rules: Rules,
 ) -> Draft:
-    """The policy's draft under the rules. Raises Unknown for a policy or parameter, and whatever the policy raises."""
-    draft = named(policy)(seen, catalog, memory, parameters)
+    """The policy's draft under the rules. Raises whatever the policy raises, such as Unknown for a parameter."""
+    draft = policy(seen, catalog, memory, parameters)
+    if rules.dispatch:
+        draft = replace(draft, dispatch=rules.dispatch)
     return let_in(explored(draft, rules.explore), seen, catalog, rules)
 
 

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from planner.catalog.parse import Catalog, run_ms
-from planner.control.plans import admitted, same_decision
+from planner.control.plans import admitted
 from planner.control.proposal import Draft
 from planner.observation.observation import Observation, WorkerView
-from planner.solvers.joint.problem import HOLD_S
 from schemas.messages import Expected, Plan
 
 GROWTH_MS = 1000.0  # by which a worker's backlog must have grown, beyond doubling
 PAUSE_MS = 1000  # between plans that a backlog asks for; workers and pins are never made to wait
 LATE = 5.0  # what a late request costs, in spans between the worst and the best quality of a catalog
+HOLD_S = 120.0  # how long a plan is expected to hold: what moves must pay in
 WEIGHED = 1.0  # what one costs that is served worse, as `planner.solvers.joint` prices its moves
 SLIGHT = 2e-3  # spans of quality a request: a gain below it is not worth a record
 
@@ -38,7 +38,7 @@ def signals_of(workers: Sequence[WorkerView], pin: tuple[str, ...] = ()) -> Sign
     return Signals(tuple(worker.worker_id for worker in workers), pin, backlog_ms)
 
 
-def why_now(before: Signals | None, now: Signals, since_ms: int, period_ms: int) -> str:
+def why_now(before: Signals | None, now: Signals, since_ms: float, period_ms: int) -> str:
     """Why a plan is due, in words; "" if it is not.
 
     `before`: the signals when it was planned last, `since_ms` ago; None: never.
@@ -56,15 +56,6 @@ def why_now(before: Signals | None, now: Signals, since_ms: int, period_ms: int)
     if now.backlog_ms > 2 * before.backlog_ms + GROWTH_MS and since_ms >= PAUSE_MS:
         return f"the backlog grew from {before.backlog_ms / 1000:.1f} to {now.backlog_ms / 1000:.1f} s a worker"
     return ""
-
-
-def stays(draft: Draft, policy: str, seen: Observation, before: Plan, catalog: Catalog) -> bool:
-    """The draft decides nothing new, or all it does is to move workers at a cost that it does not pay for."""
-    if same_decision(draft, before, policy):
-        return True
-    if policy != before.policy or not only_moves(draft, seen, before):
-        return False
-    return not worth(change_of(before, draft, seen, catalog, HOLD_S))
 
 
 def only_moves(draft: Draft, seen: Observation, before: Plan) -> bool:

@@ -159,7 +159,7 @@ def counts_per_second(arrivals_ms: Sequence[int], now_ms: int, seconds: int) -> 
     return tuple(np.bincount(seconds - 1 - ago_s, minlength=seconds).tolist())
 
 
-def steady_ms(now_ms: int, before_ms: int, most_ms: int) -> int:
+def steady_ms(now_ms: float, before_ms: float, most_ms: float) -> float:
     """The time to reckon with, when it was `before_ms` the last time: it stands still while a clock makes up for a
     jump back of at most `most_ms`. After a longer one time begins anew, and what lies in its future is not counted."""
     return before_ms if 0 < before_ms - now_ms <= most_ms else now_ms

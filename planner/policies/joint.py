@@ -14,9 +14,9 @@ from typing import Any
 from planner.catalog.bands import bounds_of
 from planner.catalog.parse import Catalog
 from planner.control.proposal import Draft, Parameter, settle
+from planner.control.replan import HOLD_S
 from planner.observation.observation import Observation
 from planner.solvers.joint.build import problem_of
-from planner.solvers.joint.problem import HOLD_S
 from planner.solvers.joint.reading import draft_of
 from planner.solvers.joint.rises import memory_of, remembered, rise_in
 from planner.solvers.joint.solve import solve

@@ -14,7 +14,7 @@ import pytest
 from planner.catalog.parse import Catalog, Cut, DeferralPoint
 from planner.control.evaluate import appraise
 from planner.control.plans import check, memory_of, publish
-from planner.control.replan import stays
+from planner.control.replan import HOLD_S, change_of, only_moves, worth
 from planner.control.shedding import with_admission
 from planner.observation.deferral import SeenDeferral, seen_deferral
 from planner.observation.observation import Observation, Queue, Served, hardness_shares
@@ -51,7 +51,8 @@ def planned(
             level = choose_level(plan, "r-1", hardness, {draft.strategy: label}).level
             assert not served or level.partition("~")[0] in served
     appraise(draft, seen, offered)
-    stays(draft, name, seen, plan, offered)
+    only_moves(draft, seen, plan)
+    worth(change_of(plan, draft, seen, offered, HOLD_S))
     return draft
 
 

@@ -93,6 +93,12 @@ class Pulse:
         """Work that waits a worker, as was heard last."""
         return sum([worker.heard_remaining_ms for worker in self.last.values()]) / max(1, len(self.last))
 
+    def live_backlog_ms(self, silent_ms: float) -> float:
+        """Work that waits a live worker, as was heard last."""
+        earliest_ms = int(self._agenda.now_ms) - int(silent_ms)
+        live = [w.heard_remaining_ms for w in self.last.values() if w.beaten_ms >= earliest_ms]
+        return sum(live) / max(1, len(live))
+
     def heartbeats(self) -> dict[str, Seen]:
         """The last one of each worker, as the planner and other workers have read it."""
         return {worker_id: _seen(worker) for worker_id, worker in self.last.items()}

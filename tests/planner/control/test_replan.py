@@ -9,6 +9,7 @@ from planner.catalog.parse import parse
 from planner.control.plans import publish
 from planner.control.proposal import Draft
 from planner.control.replan import (
+    HOLD_S,
     Change,
     Promise,
     Signals,
@@ -18,13 +19,11 @@ from planner.control.replan import (
     only_moves,
     promised,
     span_of,
-    stays,
     why_now,
     worth,
 )
 from planner.observation.observation import Observation, WorkerView
 from planner.policies import joint
-from planner.solvers.joint.problem import HOLD_S
 from schemas.messages import Admission, Cascade, Expected, Plan, Route
 from tests.builders import NOW_MS, a_catalog, a_worker
 
@@ -102,17 +101,12 @@ def seen() -> Observation:
 MOVED = drafted(allocation={"w-1": "light", "w-2": "heavy"}, expected=dataclasses.replace(PROMISED, quality=0.6001))
 
 
-def test_the_same_decision_stays() -> None:
-    assert stays(drafted(reason="another"), "p", seen(), in_force(), a_catalog())
+def test_a_decision_that_moves_nobody_has_no_moves_to_pay_for() -> None:
+    assert not only_moves(drafted(batch={"light": 2}), seen(), in_force())
 
 
-def test_a_decision_that_moves_nobody_is_obeyed_at_once() -> None:
-    assert not stays(drafted(batch={"light": 2}), "p", seen(), in_force(), a_catalog())
-
-
-def test_a_move_for_next_to_nothing_is_not_made() -> None:
-    assert stays(MOVED, "p", seen(), in_force(), a_catalog())
-    assert not stays(MOVED, "other", seen(), in_force(), a_catalog()), "another policy was asked for"
+def test_a_move_for_next_to_nothing_is_not_worth_it() -> None:
+    assert not worth(change_of(in_force(), MOVED, seen(), a_catalog(), HOLD_S))
 
 
 def test_what_must_change_changes_with_its_moves() -> None:
