@@ -34,7 +34,7 @@ def look(settings: Settings, catalog: Catalog) -> Live:
         sources.open()
         for record in past(settings, [topics.FLEET], since_ms=now_ms() - DEMAND_MS):
             heartbeat = decode(record.value, Heartbeat)
-            sources.queues.look({heartbeat.worker_id: Seen(heartbeat, record.timestamp_ms)})
+            sources.builder.queues.update_from_heartbeats({heartbeat.worker_id: Seen(heartbeat, record.timestamp_ms)})
         allocation = plans.plan.allocation if plans.plan else {}
         now = now_ms()
         workers = live_workers(fleet.heartbeats, now, settings.planner.worker_silent_ms, allocation)

@@ -81,7 +81,7 @@ class PlannerLoop:
 
     def step(self, monotonic_ms: int, now: int) -> None:
         """Watch; and, leading, plan if it is time to."""
-        self.sources.queues.look(self._fleet.heartbeats)
+        self.sources.on_heartbeats()
         if self._leadership.leads(monotonic_ms):
             if not self._was_leading:  # what was planned before it led must be known: versions only rise
                 assert self._leadership.barrier is not None

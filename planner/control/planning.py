@@ -16,11 +16,16 @@ from planner.control.plans import check, memory_of, publish, same_decision
 from planner.control.proposal import Draft, Policy
 from planner.control.propose import Rules, let_in, made
 from planner.control.replan import GROWTH_MS, HOLD_S, Signals, change_of, only_moves, signals_of, why_now, worth
-from planner.observation.observation import Observation, Seen, WorkerView, live_workers, steady_ms
+from planner.observation.observation import (
+    MAX_STEP_BACK_MS,
+    Observation,
+    Seen,
+    WorkerView,
+    live_workers,
+    steady_ms,
+)
 from schemas.errors import PochadeError
 from schemas.messages import Pin, Plan
-
-MAX_STEP_BACK_MS = 60_000  # by which a clock may jump back and be waited for; beyond it time begins anew
 
 # What a decision did without, as it is counted.
 POLICY_FAILED, POLICY_LATE = "policy", "policy-late"

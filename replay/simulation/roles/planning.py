@@ -1,10 +1,12 @@
 """The planner on the simulated clock: `PlannerLogic` decides, as it does live; here is when it is asked."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 
 from planner.control.planning import Order, PlannerLogic, PlanRequest
 from planner.control.propose import Rules
+from planner.observation.observation import Seen
 from planner.policies import named
 from replay.simulation.agenda import Agenda
 from replay.simulation.draws.delays import Delay
@@ -83,18 +85,20 @@ class PlannerLoop:
     def _tick(self) -> None:
         """Look, unless neither the period nor a backlog can call for a plan. Who comes or goes is looked at apart."""
         now_ms = self._agenda.now_ms
+        self._senses.sample_queues()
         if self._logic.may_be_due(now_ms, self._pulse.live_backlog_ms(self._setup.timing.silent_ms)):
             self.look()
         self._agenda.at(now_ms + self._look_ms, PlannerLoop._tick, self)
 
     def look(self) -> None:
         """Plan if it is time to."""
-        request = self._logic.due(self._agenda.now_ms, self._pulse.heartbeats(), self._plans)
+        heartbeats = self._pulse.heartbeats()
+        request = self._logic.due(self._agenda.now_ms, heartbeats, self._plans)
         if request is not None:
-            self._plan(request)
+            self._plan(request, heartbeats)
 
-    def _plan(self, request: PlanRequest) -> None:
-        seen = self._senses.observation(request.workers)
+    def _plan(self, request: PlanRequest, heartbeats: Mapping[str, Seen]) -> None:
+        seen = self._senses.observation(request, heartbeats, self._plans.plan)
         began_s = time.perf_counter()
         decision = self._logic.decide(seen, self._plans)
         self.solver_s += time.perf_counter() - began_s

@@ -1,0 +1,64 @@
+"""Results of late: how many were in time, and the confidences on their paths."""
+
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from planner.catalog.parse import Catalog
+from planner.observation.deferral import SeenDeferral, seen_deferral
+from planner.observation.observation import MAX_STEP_BACK_MS, SCORES, SERVED_MS, Served
+from schemas.messages import Plan, Status
+
+MAX_RESULTS = 200_000  # remembered
+
+
+class Ended(NamedTuple):
+    """A result, as far as it is counted."""
+
+    at_ms: int
+    is_in_time: bool
+
+
+class Results:
+    """The ends of requests, and the confidences of their pictures: those are told with the end, not before."""
+
+    def __init__(self, slo_ms: float) -> None:
+        """`slo_ms`: latency beyond which an answer is late; 0: none is."""
+        self._slo_ms = slo_ms
+        self._ended: deque[Ended] = deque(maxlen=MAX_RESULTS)
+        self._scores: defaultdict[str, deque[tuple[float, float]]] = defaultdict(lambda: deque(maxlen=SCORES))
+
+    def clear(self) -> None:
+        """A reader begins again with the window."""
+        self._ended.clear()
+        self._scores.clear()
+
+    def add(self, status: Status, ended_ms: int, latency_ms: float, *, lacked_capacity: bool = False) -> None:
+        """One more; what somebody cancelled, or asked for wrongly, says nothing of how requests are served.
+
+        `lacked_capacity`: of a REJECTED one, that workers had no time for it.
+        """
+        if status is Status.CANCELLED or (status is Status.REJECTED and not lacked_capacity):
+            return
+        is_late = self._slo_ms > 0 and latency_ms > self._slo_ms
+        self._ended.append(Ended(ended_ms, status is Status.COMPLETED and not is_late))
+
+    def add_score(self, level: str, hardness: float, confidence: float) -> None:
+        """The confidence of a level's picture, whose request has ended."""
+        self._scores[level].append((hardness, confidence))
+
+    def served(self, now_ms: int) -> Served:
+        """Those of the last minute; their pictures' quality is nobody's to tell."""
+        while self._ended and now_ms - self._ended[0].at_ms >= SERVED_MS + MAX_STEP_BACK_MS:
+            self._ended.popleft()
+        of_late = [ended.is_in_time for ended in list(self._ended) if 0 <= now_ms - ended.at_ms < SERVED_MS]
+        return Served(len(of_late), sum(of_late) / len(of_late)) if of_late else Served()
+
+    def deferral(self, plan: Plan | None, catalog: Catalog, bounds: Sequence[float]) -> tuple[SeenDeferral, ...]:
+        """The curves of the levels that were scored, by the discriminator that the plan or the catalog has for them."""
+        judges = {pair.light: pair.discriminator for pair in reversed(catalog.cascades)}
+        judges |= {cascade.level: cascade.discriminator for cascade in (plan.cascades if plan else ())}
+        return tuple(
+            seen_deferral(level, judges[level], list(self._scores[level]), bounds)
+            for level in sorted(self._scores.keys() & judges.keys())
+        )
