@@ -92,6 +92,7 @@ class PlannerLoop:
 
     def look(self) -> None:
         """Plan if it is time to."""
+        self._senses.sample_queues()
         heartbeats = self._pulse.heartbeats()
         request = self._logic.due(self._agenda.now_ms, heartbeats, self._plans)
         if request is not None:
