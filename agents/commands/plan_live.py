@@ -19,22 +19,22 @@ FILE_OUT = click.Path(dir_okay=False, path_type=Path)
 def shadow(obj: LazySettings, policy: str, parameters: tuple[str, ...], save: Path | None, output: str) -> None:
     """Tell what POLICY would decide now, beside the plan in force. Nobody obeys it."""
     from agents.commands.plan_tables import print_json, print_shadow
-    from agents.planner.live import look
+    from agents.planner.live import observe_once
     from agents.planner.observation_file import write
     from agents.planner.propose import rules_of
-    from agents.planner.report import Task, differences, report, solved
+    from agents.planner.report import Task, differences, report, solve_task
     from planner.control.plans import memory_of, publish
     from planner.policies import named
     from streams import catalogs
 
     named(policy)  # an unknown one is told before anything is read
     catalog = catalogs.measured(obj().catalog, obj().published)
-    live = look(obj(), catalog)
+    live = observe_once(obj(), catalog)
     if save is not None:
         write(live.observation, save)
     memory = memory_of(live.plan, policy)
     task = Task(policy, live.observation, catalog, memory, numbers(parameters), rules_of(obj()))
-    found = solved(task)
+    found = solve_task(task)
     would = report(task, found)
     rows = differences(live.plan, publish(found.draft, live.plan, policy, 0)) if live.plan else []
     if output == "json":
@@ -55,10 +55,10 @@ def explain(
 ) -> None:
     """Tell what limits the plan at the demand of now, and what one worker more would buy, or one less cost."""
     from agents.commands.plan_tables import print_explained, print_json
-    from agents.planner.live import look
+    from agents.planner.live import observe_once
     from agents.planner.observation_file import read
     from agents.planner.propose import rules_of
-    from agents.planner.report import Task, explained
+    from agents.planner.report import Task, explain_plan
     from planner.control.plans import memory_of
     from planner.policies import DEFAULT
     from streams import catalogs
@@ -68,11 +68,11 @@ def explain(
     if observation is not None:
         task = Task(policy or obj().planner.policy or DEFAULT, read(observation), catalog, {}, given)
     else:
-        live = look(obj(), catalog)
+        live = observe_once(obj(), catalog)
         name = policy or (live.plan.policy if live.plan else obj().planner.policy or DEFAULT)
         pinned = live.pin.parameters if live.pin and live.pin.policy == name else obj().planner.parameters
         task = Task(name, live.observation, catalog, memory_of(live.plan, name), given or pinned)
-    found = explained(task._replace(rules=rules_of(obj())))
+    found = explain_plan(task._replace(rules=rules_of(obj())))
     if output == "json":
         print_json(found)
     else:

@@ -24,7 +24,7 @@ class Live(NamedTuple):
     pin: Pin | None
 
 
-def look(settings: Settings, catalog: Catalog) -> Live:
+def observe_once(settings: Settings, catalog: Catalog) -> Live:
     """Read what the planner reads, once. Raises PochadeError when the broker does not answer."""
     plans, fleet = PlanView(settings, ROLE, catalog), FleetView(settings)
     sources = Sources(settings, catalog, fleet)

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
 from planner.catalog.parse import Catalog
-from planner.control.plans import check, newer
+from planner.control.plans import check, is_newer
 from planner.observation.observation import Seen
 from planner.serving.admission import MOST_ID
 from planner.serving.worker_loads import Load, LoadView, Sent
@@ -66,7 +66,7 @@ class PlanView:
 
         One that does not fit is of another catalog, as while a deployment is upgraded, or no planner's.
         """
-        if not newer(self.newest, plan):
+        if not is_newer(self.newest, plan):
             return
         self.newest, self.refusal = plan.version, ""
         try:

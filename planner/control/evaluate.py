@@ -33,7 +33,7 @@ class VariantLoad(NamedTuple):
         return self.offered_rps / self.capacity_rps if self.capacity_rps > 0 else math.inf
 
 
-class Appraisal(NamedTuple):
+class Evaluation(NamedTuple):
     """What a draft amounts to at the demand planned for."""
 
     loads: tuple[VariantLoad, ...]  # by variant
@@ -41,7 +41,7 @@ class Appraisal(NamedTuple):
     binding: tuple[str, ...]  # limits that it is close to or beyond, in words; (): none
 
 
-def appraise(draft: Draft, seen: Observation, catalog: Catalog) -> Appraisal:
+def evaluate(draft: Draft, seen: Observation, catalog: Catalog) -> Evaluation:
     """Shares by tenths of hardness go through routes, then cascades at the deferral seen or measured there.
 
     A class's share counts as spread over hardness as all prompts are, for the two are not observed together.
@@ -57,11 +57,11 @@ def appraise(draft: Draft, seen: Observation, catalog: Catalog) -> Appraisal:
     loads = _loads(shares, steps, draft, seen, catalog)
     ways_ms = [_way_ms(level, draft, seen, catalog) for level, share in shares.items() if share > 0]
     latency_ms = max(ways_ms, default=0.0)
-    return Appraisal(loads, latency_ms, tuple(_binding(loads, latency_ms, seen)))
+    return Evaluation(loads, latency_ms, tuple(_binding(loads, latency_ms, seen)))
 
 
 def first_loads(draft: Draft, seen: Observation, catalog: Catalog) -> tuple[VariantLoad, ...]:
-    """As in `appraise`, of first pictures alone."""
+    """As in `evaluate`, of first pictures alone."""
     shares = {level: float(mass.sum()) for level, mass in _first(draft, seen).items()}
     return _loads(shares, {}, draft, seen, catalog)
 

@@ -11,11 +11,20 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from planner.catalog.parse import Catalog
-from planner.control.carry_over import kept, survived
+from planner.control.carry_over import carry_over, fallback_plan
 from planner.control.plans import check, memory_of, publish, same_decision
 from planner.control.proposal import Draft, Policy
-from planner.control.propose import Rules, let_in, made
-from planner.control.replan import GROWTH_MS, HOLD_S, Signals, change_of, only_moves, signals_of, why_now, worth
+from planner.control.propose import Rules, propose, with_admission_by
+from planner.control.replan import (
+    GROWTH_MS,
+    HOLD_S,
+    Signals,
+    change_of,
+    is_worth_switching,
+    only_moves,
+    signals_of,
+    why_now,
+)
 from planner.observation.observation import (
     MAX_STEP_BACK_MS,
     Observation,
@@ -180,11 +189,13 @@ class PlannerLogic:
         """What the order comes to under the rules; a plan of it has been checked."""
         if order.back_to is not None:
             reason = f"back to plan {order.back_to.version}: {order.back_to.reason}"
-            draft = let_in(kept(order.back_to, seen.workers, self._catalog, reason), seen, self._catalog, self._rules)
+            draft = with_admission_by(
+                carry_over(order.back_to, seen.workers, self._catalog, reason), seen, self._catalog, self._rules
+            )
         else:
             memory = memory_of(before, order.policy)
             policy = self._policies(order.policy)
-            draft = made(policy, seen, self._catalog, memory, order.parameters, self._rules)
+            draft = propose(policy, seen, self._catalog, memory, order.parameters, self._rules)
         check(publish(draft, before, order.policy, seen.now_ms), self._catalog)
         return draft
 
@@ -202,7 +213,7 @@ class PlannerLogic:
         return is_ordered or not only_moves(draft, seen, before)
 
     def _is_worth_switching(self, draft: Draft, seen: Observation, before: Plan) -> bool:
-        return worth(change_of(before, draft, seen, self._catalog, HOLD_S))
+        return is_worth_switching(change_of(before, draft, seen, self._catalog, HOLD_S))
 
     def _fall_back(
         self, policy: str, error: Exception, seen: Observation, before: Plan | None, newest: int
@@ -212,7 +223,7 @@ class PlannerLogic:
         if before is None:
             return PlanDecision(None, (failed,), why, error)
         try:
-            plan = survived(before, why, seen, self._catalog, self._rules, newest)
+            plan = fallback_plan(before, why, seen, self._catalog, self._rules, newest)
         except Exception as unfit:  # a plan of a catalog that is no more
             return PlanDecision(None, (failed,), why, error, unfit)
         return PlanDecision(plan, (failed,) if plan is None else (failed, KEPT_PLAN), why, error)

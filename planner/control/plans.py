@@ -15,7 +15,7 @@ from schemas.messages import Admission, Cascade, Plan, Route
 
 STRATEGIES = ("models", "reuse")
 TOLERANCE = 1e-6  # of a sum of probabilities
-MOST_VERSION = 2**53  # nobody plans so often; one beyond would leave no room for those after it
+MAX_VERSION = 2**53  # nobody plans so often; one beyond would leave no room for those after it
 
 
 def publish(draft: Draft, previous: Plan | None, policy: str, now_ms: int, newest: int = 0) -> Plan:
@@ -62,12 +62,12 @@ def memory_of(plan: Plan | None, policy: str) -> dict[str, Any]:
     return dict(json.loads(plan.memory)) if plan is not None and plan.policy == policy else {}
 
 
-def newer(version: int, candidate: Plan) -> bool:
+def is_newer(version: int, candidate: Plan) -> bool:
     """Whether a reader that has met this version (0: none) should look at the candidate.
 
     Versions not above are ignored: they are a fenced planner's.
     """
-    return version < candidate.version <= MOST_VERSION
+    return version < candidate.version <= MAX_VERSION
 
 
 def check(plan: Plan, catalog: Catalog) -> None:

@@ -48,7 +48,7 @@ class Parameter(NamedTuple):
 BATCH = Parameter(1, 1, 1024, is_whole=True)  # most jobs a worker paints at once
 
 
-def settle(given: Mapping[str, float], allowed: Mapping[str, Parameter]) -> dict[str, float]:
+def validate_parameters(given: Mapping[str, float], allowed: Mapping[str, Parameter]) -> dict[str, float]:
     """All parameters of a policy: what is given, else the defaults. Raises Unknown, InvalidParameter."""
     for name, value in given.items():
         if name not in allowed:

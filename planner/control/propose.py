@@ -1,9 +1,8 @@
 """From a policy to the draft that is published: what a deployment asks of every policy, in one order.
 
-A small share of first levels is drawn evenly (`explored`), so that the past can answer for other plans
+A small share of first levels is drawn evenly (`with_exploration`), so that the past can answer for other plans
 (`analysis/off_policy.py`): many routes send everything one way, and history then has no example of any other. Source:
-mission-table C.5's exploration floor; epsilon-greedy logging as in Bottou et al., Counterfactual reasoning and learning
-systems, section 4.
+epsilon-greedy logging as in Bottou et al., Counterfactual reasoning and learning systems, section 4.
 """
 
 from collections.abc import Mapping
@@ -25,7 +24,7 @@ class Rules(NamedTuple):
     dispatch: str = ""  # instead of the policy's; "": as it says
 
 
-def made(
+def propose(
     policy: Policy,
     seen: Observation,
     catalog: Catalog,
@@ -37,10 +36,10 @@ def made(
     draft = policy(seen, catalog, memory, parameters)
     if rules.dispatch:
         draft = replace(draft, dispatch=rules.dispatch)
-    return let_in(explored(draft, rules.explore), seen, catalog, rules)
+    return with_admission_by(with_exploration(draft, rules.explore), seen, catalog, rules)
 
 
-def explored(draft: Draft, share: float) -> Draft:
+def with_exploration(draft: Draft, share: float) -> Draft:
     """The draft with `share` in [0, 1] of each route spread evenly over the levels that workers serve.
 
     Levels that the plan gives no worker are never explored, and a level it routes to keeps 1 - share of its part.
@@ -58,6 +57,6 @@ def _mixed(route: Route, served: list[str], share: float) -> Route:
     return replace(route, levels=levels)
 
 
-def let_in(draft: Draft, seen: Observation, catalog: Catalog, rules: Rules) -> Draft:
-    """A draft that is there already, such as an earlier plan's: its routes stay, who is let in is decided anew."""
+def with_admission_by(draft: Draft, seen: Observation, catalog: Catalog, rules: Rules) -> Draft:
+    """A draft that is there already, such as an earlier plan's: its routes stay, who is admitted is decided anew."""
     return with_admission(draft, seen, catalog) if rules.sheds else draft

@@ -1,8 +1,7 @@
-"""When the planner plans anew before its period is over, and whether the plan in force stays all the same.
+"""What calls for a plan before the period is over, and what a change from the plan in force gains and costs.
 
-A policy's new draft must be worth its change: what it gains while it holds must pay for the workers that are away
-(`worth`). That holds for every policy; live and simulated planners ask alike. Source: design, section 5; the terms of a
-change are those of facts/joint-plan.md, (drain + load) x demand at risk.
+A policy's new proposal must be worth its change (`is_worth_switching`): what it gains while it holds must pay for the
+workers that are away, (drain + load) x the demand at risk. That holds for every policy, live and simulated.
 """
 
 import json
@@ -17,11 +16,11 @@ from planner.observation.observation import Observation, WorkerView
 from schemas.messages import Expected, Plan
 
 GROWTH_MS = 1000.0  # by which a worker's backlog must have grown, beyond doubling
-PAUSE_MS = 1000  # between plans that a backlog asks for; workers and pins are never made to wait
+MIN_PAUSE_MS = 1000  # between plans that a backlog asks for; workers and pins are never made to wait
 LATE = 5.0  # what a late request costs, in spans between the worst and the best quality of a catalog
 HOLD_S = 120.0  # how long a plan is expected to hold: what moves must pay in
 WEIGHED = 1.0  # what one costs that is served worse, as `planner.solvers.joint` prices its moves
-SLIGHT = 2e-3  # spans of quality a request: a gain below it is not worth a record
+MIN_GAIN = 2e-3  # spans of quality a request: a gain below it is not worth a record
 
 
 class Signals(NamedTuple):
@@ -53,7 +52,7 @@ def why_now(before: Signals | None, now: Signals, since_ms: float, period_ms: in
         return "an operator's order"
     if since_ms >= period_ms:
         return "the period is over"
-    if now.backlog_ms > 2 * before.backlog_ms + GROWTH_MS and since_ms >= PAUSE_MS:
+    if now.backlog_ms > 2 * before.backlog_ms + GROWTH_MS and since_ms >= MIN_PAUSE_MS:
         return f"the backlog grew from {before.backlog_ms / 1000:.1f} to {now.backlog_ms / 1000:.1f} s a worker"
     return ""
 
@@ -71,7 +70,7 @@ def only_moves(draft: Draft, seen: Observation, before: Plan) -> bool:
     return moves and same_fleet and same_course and same_admission
 
 
-class Promise(NamedTuple):
+class Expectation(NamedTuple):
     """What a plan is expected to do at the demand now."""
 
     in_time: float  # share of requests, [0, 1]
@@ -83,8 +82,8 @@ class Promise(NamedTuple):
 class Change:
     """From the plan in force to another."""
 
-    before: Promise | None  # None: there is none, or it cannot go on (`is_broken`)
-    after: Promise
+    before: Expectation | None  # None: there is none, or it cannot go on (`is_broken`)
+    after: Expectation
     away_s: float  # worker-seconds that nobody serves: `away_s`
     workers: int  # live ones
     hold_s: float  # how long the new plan is expected to hold
@@ -92,7 +91,7 @@ class Change:
     risk: float = LATE  # what a request costs that a worker who is away would have served, in spans
 
 
-def worth(change: Change) -> bool:
+def is_worth_switching(change: Change) -> bool:
     """Whether the change pays: gain a request times those of the time it holds against the requests put at risk.
 
     Both are proportional to the demand, which therefore does not count. A worker that is away takes its share of the
@@ -103,7 +102,7 @@ def worth(change: Change) -> bool:
         return True
     gain = LATE * (change.after.in_time - change.before.in_time) + _better(change.before, change.after, change.span)
     risked_s = change.away_s / max(change.workers, 1) * min(change.before.utilization, 1.0)
-    return gain > SLIGHT and gain * change.hold_s > change.risk * risked_s
+    return gain > MIN_GAIN and gain * change.hold_s > change.risk * risked_s
 
 
 def change_of(plan: Plan | None, draft: Draft, seen: Observation, catalog: Catalog, hold_s: float) -> Change:
@@ -111,8 +110,8 @@ def change_of(plan: Plan | None, draft: Draft, seen: Observation, catalog: Catal
     expected = plan.expected if plan and not is_broken(plan, seen.workers) else None
     unknown = Expected(demand_rps=0.0, utilization=0.0, heavy_share=0.0)
     return Change(
-        before=promised(expected, seen.planning_rps) if expected else None,
-        after=promised(draft.expected or unknown, seen.planning_rps if draft.expected else 0.0),
+        before=expectation_at(expected, seen.planning_rps) if expected else None,
+        after=expectation_at(draft.expected or unknown, seen.planning_rps if draft.expected else 0.0),
         away_s=away_s(seen.workers, draft.allocation, catalog),
         workers=len(seen.workers),
         hold_s=hold_s,
@@ -121,16 +120,16 @@ def change_of(plan: Plan | None, draft: Draft, seen: Observation, catalog: Catal
     )
 
 
-def promised(expected: Expected, demand_rps: float) -> Promise:
+def expectation_at(expected: Expected, demand_rps: float) -> Expectation:
     """What a plan's expectation says of another demand: its levels' shares stay, so utilisation grows in proportion.
 
     Above a utilisation of 1 the rest is late. An expectation of no demand promises nothing above none.
     """
     if demand_rps <= 0:
-        return Promise(1.0, expected.quality, 0.0)
+        return Expectation(1.0, expected.quality, 0.0)
     grown = demand_rps / expected.demand_rps if expected.demand_rps > 0 else float("inf")
     utilization = expected.utilization * grown if expected.utilization > 0 else 0.0
-    return Promise(min(1.0, 1 / utilization) if utilization > 0 else 1.0, expected.quality, utilization)
+    return Expectation(min(1.0, 1 / utilization) if utilization > 0 else 1.0, expected.quality, utilization)
 
 
 def away_s(workers: Iterable[WorkerView], allocation: Mapping[str, str], catalog: Catalog) -> float:
@@ -159,7 +158,7 @@ def span_of(catalog: Catalog) -> float:
     return max(known) - min(known) if len(known) > 1 else 0.0
 
 
-def _better(before: Promise, after: Promise, span: float) -> float:
+def _better(before: Expectation, after: Expectation, span: float) -> float:
     if before.quality is None or after.quality is None or span <= 0:
         return 0.0
     return (after.quality - before.quality) / span

@@ -21,7 +21,7 @@ ORDINARY = "standard"  # the tier of a request that names none
 PARTS = 100  # an admitted share is a whole number of these, rounded up: a plan need not change with every breath
 RECOVER_S = 30.0  # in which work that has waited too long should be worked off, beside what is let in
 CALM = 0.5  # of the SLO: work up to it may wait, so that no worker stands idle
-RETRY_S, MOST_RETRY_S = 5.0, 300.0  # the less is let in, the later to ask again
+RETRY_S, MAX_RETRY_S = 5.0, 300.0  # the less is let in, the later to ask again
 
 
 def with_admission(draft: Draft, seen: Observation, catalog: Catalog) -> Draft:
@@ -30,14 +30,14 @@ def with_admission(draft: Draft, seen: Observation, catalog: Catalog) -> Draft:
     Nothing is shed for a demand that is only foretold: what comes beyond the plan is refused by its backlog
     (`planner.serving.placement`). Nor is it where no worker is: requests wait for one to come, up to their deadline.
     """
-    demand_rps, carried_rps = min(seen.demand_rps, seen.planning_rps), carried(draft, seen, catalog)
+    demand_rps, carried_rps = min(seen.demand_rps, seen.planning_rps), sustainable_rps(draft, seen, catalog)
     if demand_rps <= carried_rps:
         return replace(draft, admission=None)
     admitted = carried_rps * (1 - _backlog_share(seen)) / demand_rps
     shares = shares_by_tier(admitted, seen.tiers)
     if min(shares.values()) >= 1:
         return replace(draft, admission=None)
-    retry_s = math.ceil(min(MOST_RETRY_S, RETRY_S / max(admitted, RETRY_S / MOST_RETRY_S)))
+    retry_s = math.ceil(min(MAX_RETRY_S, RETRY_S / max(admitted, RETRY_S / MAX_RETRY_S)))
     told = ", ".join(f"{share:.0%} of {tier}" for tier, share in shares.items() if share < 1)
     reason = (
         f"shed: demand {rate(demand_rps)}, capacity {rate(carried_rps)}, so {told} requests are let in; "
@@ -47,7 +47,7 @@ def with_admission(draft: Draft, seen: Observation, catalog: Catalog) -> Draft:
     return replace(draft, admission=admission, is_feasible=False)
 
 
-def carried(draft: Draft, seen: Observation, catalog: Catalog) -> float:
+def sustainable_rps(draft: Draft, seen: Observation, catalog: Catalog) -> float:
     """Requests a second that the draft's workers can paint once each, mixed as they are; infinite without a worker.
 
     A request is painted on the level that its route names, or on a cheaper one where that is full or has no worker

@@ -61,7 +61,7 @@ class Queue(NamedTuple):
 
     variant: str
     waiting: float  # jobs that no worker has begun
-    arriving_rps: float  # jobs a second that join; never the jobs in flight (facts/peers.md 0.1)
+    arriving_rps: float  # jobs a second that join; never the jobs in flight
 
 
 class Served(NamedTuple):
@@ -147,7 +147,7 @@ def demand_rps(arrivals_ms: Sequence[int] | np.ndarray, now_ms: int, window_ms: 
     """Arrivals a second in the window (now - window, now].
 
     Never the requests in flight, which grow with the backlog: DiffServe's artifact took those for demand and saw
-    1.8 times the true rate (facts/peers.md 0.1).
+    1.8 times the true rate.
     """
     times = np.asarray(arrivals_ms)
     return 1000 * int(np.count_nonzero((times > now_ms - window_ms) & (times <= now_ms))) / window_ms

@@ -2,7 +2,6 @@
 
 from collections import defaultdict, deque
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from planner.catalog.parse import Catalog
 from planner.observation.deferral import SeenDeferral, seen_deferral
@@ -12,20 +11,13 @@ from schemas.messages import Plan, Status
 MAX_RESULTS = 200_000  # remembered
 
 
-class Ended(NamedTuple):
-    """A result, as far as it is counted."""
-
-    at_ms: int
-    is_in_time: bool
-
-
 class Results:
     """The ends of requests, and the confidences of their pictures: those are told with the end, not before."""
 
     def __init__(self, slo_ms: float) -> None:
         """`slo_ms`: latency beyond which an answer is late; 0: none is."""
         self._slo_ms = slo_ms
-        self._ended: deque[Ended] = deque(maxlen=MAX_RESULTS)
+        self._ended: deque[tuple[int, bool]] = deque(maxlen=MAX_RESULTS)  # when, and whether in time
         self._scores: defaultdict[str, deque[tuple[float, float]]] = defaultdict(lambda: deque(maxlen=SCORES))
 
     def clear(self) -> None:
@@ -40,8 +32,8 @@ class Results:
         """
         if status is Status.CANCELLED or (status is Status.REJECTED and not lacked_capacity):
             return
-        is_late = self._slo_ms > 0 and latency_ms > self._slo_ms
-        self._ended.append(Ended(ended_ms, status is Status.COMPLETED and not is_late))
+        is_late = latency_ms > self._slo_ms > 0
+        self._ended.append((ended_ms, status is Status.COMPLETED and not is_late))
 
     def add_score(self, level: str, hardness: float, confidence: float) -> None:
         """The confidence of a level's picture, whose request has ended."""
@@ -49,9 +41,10 @@ class Results:
 
     def served(self, now_ms: int) -> Served:
         """Those of the last minute; their pictures' quality is nobody's to tell."""
-        while self._ended and now_ms - self._ended[0].at_ms >= SERVED_MS + MAX_STEP_BACK_MS:
+        since_ms = now_ms - SERVED_MS
+        while self._ended and self._ended[0][0] <= since_ms - MAX_STEP_BACK_MS:
             self._ended.popleft()
-        of_late = [ended.is_in_time for ended in list(self._ended) if 0 <= now_ms - ended.at_ms < SERVED_MS]
+        of_late = [is_in_time for at_ms, is_in_time in list(self._ended) if since_ms < at_ms <= now_ms]
         return Served(len(of_late), sum(of_late) / len(of_late)) if of_late else Served()
 
     def deferral(self, plan: Plan | None, catalog: Catalog, bounds: Sequence[float]) -> tuple[SeenDeferral, ...]:

@@ -16,7 +16,7 @@ from planner.catalog.entries import Discriminator, deferred_share, highest_thres
 from planner.catalog.parse import Catalog, Pair
 from planner.control.allocation import assign
 from planner.control.format import rate
-from planner.control.proposal import BATCH, Draft, Parameter, settle
+from planner.control.proposal import BATCH, Draft, Parameter, validate_parameters
 from planner.observation.observation import Observation
 from planner.solvers.levels.shares import Flow, constant, expected
 from schemas.messages import Cascade
@@ -52,7 +52,7 @@ def plan(
     """The static cascade over the catalog's first pair. Parameters: those of `_parameters`."""
     del memory  # constant in time
     offered = catalog.pair()
-    settings = settle(parameters, _parameters(offered, catalog))
+    settings = validate_parameters(parameters, _parameters(offered, catalog))
     pair = offered._replace(paint_over_step=int(settings["paint_over_step"]))
     discriminator = catalog.discriminator(pair.discriminator)
     peak_rps, batch = settings["overprovision"] * settings["peak_rps"], int(settings["batch"])

@@ -18,7 +18,7 @@ from typing import Any
 
 from planner.catalog.parse import Catalog, Pair, run_ms
 from planner.catalog.quality import fid_of, random_quality
-from planner.control.proposal import Draft, Parameter, settle
+from planner.control.proposal import Draft, Parameter, validate_parameters
 from planner.observation.observation import Observation
 from planner.solvers.two_stage.candidates import Candidate, pruned
 from planner.solvers.two_stage.explain import reason, summary
@@ -48,7 +48,7 @@ def plan(
 ) -> Draft:
     """The best row of all pairs that the catalog offers. Parameters: PARAMETERS."""
     catalog.pair()  # raises where there is none
-    settings = settle(parameters, PARAMETERS)
+    settings = validate_parameters(parameters, PARAMETERS)
     return _drafted(offers_of(observation, catalog, settings), observation, catalog, memory, settings)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from planner.catalog.bands import bounds_of
 from planner.catalog.parse import Catalog
-from planner.control.proposal import Draft, Parameter, settle
+from planner.control.proposal import Draft, Parameter, validate_parameters
 from planner.control.replan import HOLD_S
 from planner.observation.observation import Observation
 from planner.solvers.joint.build import problem_of
@@ -42,7 +42,7 @@ def plan(
     observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
 ) -> Draft:
     """The best plan found. Parameters: PARAMETERS."""
-    settings = settle(parameters, PARAMETERS)
+    settings = validate_parameters(parameters, PARAMETERS)
     problem, now_ms = problem_of(observation, catalog, settings), observation.now_ms
     rise = rise_in(observation.counts, now_ms, min(problem.switch_s, default=0.0), problem.slo_s)
     rises = remembered(memory, settings["remember_s"], rise, now_ms)

@@ -11,7 +11,7 @@ from typing import Any
 from planner.catalog.parse import Catalog
 from planner.control.allocation import assign
 from planner.control.format import counted
-from planner.control.proposal import BATCH, Draft, Parameter, settle
+from planner.control.proposal import BATCH, Draft, Parameter, validate_parameters
 from planner.observation.observation import Observation
 from planner.solvers.levels.level_mix import Mix, Offer, expected_of, offers_of, reuse_offers, routes_of
 
@@ -26,7 +26,7 @@ def plan(
 ) -> Draft:
     """Everything on one variant; similar prompts evenly over its reuse levels. Parameters: batch, similar_share."""
     del memory  # constant in time
-    settings = settle(parameters, PARAMETERS)
+    settings = validate_parameters(parameters, PARAMETERS)
     best, batch, n_workers = catalog.best().name, int(settings["batch"]), len(observation.workers)
     reuse = reuse_offers(catalog, batch)
     offers = reuse or tuple(o for o in offers_of(catalog, {best: batch}) if o.level == best)

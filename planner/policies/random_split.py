@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.catalog.parse import Catalog
-from planner.control.allocation import assign, counts_told, split
-from planner.control.proposal import BATCH, Draft, Parameter, settle
+from planner.control.allocation import assign, describe_counts, split
+from planner.control.proposal import BATCH, Draft, Parameter, validate_parameters
 from planner.observation.observation import Observation
 from planner.solvers.levels.shares import Flow, constant, expected, work_of
 
@@ -20,7 +20,7 @@ def plan(
 ) -> Draft:
     """Cheapest and best variant at `heavy_share`, workers in proportion to the work. Parameters: heavy_share, batch."""
     del memory  # constant in time
-    settings = settle(parameters, PARAMETERS)
+    settings = validate_parameters(parameters, PARAMETERS)
     share, batch, n_workers = settings["heavy_share"], int(settings["batch"]), len(observation.workers)
     wanted = _wanted(catalog.cheapest().name, catalog.best().name, share)
     shares = _servable(wanted, n_workers)
@@ -32,7 +32,7 @@ def plan(
         allocation=assign(counts, observation.workers),
         batch=dict.fromkeys(shares, batch),
         expected=expected(flow, counts, catalog, batch, observation.demand_rps),
-        reason=f"heavy share {share:g}, workers {counts_told(counts)}{short}",
+        reason=f"heavy share {share:g}, workers {describe_counts(counts)}{short}",
     )
 
 

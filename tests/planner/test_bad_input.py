@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from planner.catalog.parse import Catalog, Cut, DeferralPoint
-from planner.control.evaluate import appraise
+from planner.control.evaluate import evaluate
 from planner.control.plans import check, memory_of, publish
-from planner.control.replan import HOLD_S, change_of, only_moves, worth
+from planner.control.replan import HOLD_S, change_of, is_worth_switching, only_moves
 from planner.control.shedding import with_admission
 from planner.observation.deferral import SeenDeferral, seen_deferral
 from planner.observation.observation import Observation, Queue, Served, hardness_shares
@@ -50,9 +50,9 @@ def planned(
         for label in LABELS:
             level = choose_level(plan, "r-1", hardness, {draft.strategy: label}).level
             assert not served or level.partition("~")[0] in served
-    appraise(draft, seen, offered)
+    evaluate(draft, seen, offered)
     only_moves(draft, seen, plan)
-    worth(change_of(plan, draft, seen, offered, HOLD_S))
+    is_worth_switching(change_of(plan, draft, seen, offered, HOLD_S))
     return draft
 
 

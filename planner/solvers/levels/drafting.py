@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from planner.catalog.parse import Catalog
 from planner.control.allocation import assign
 from planner.control.format import counted
-from planner.control.proposal import BATCH, Draft, Parameter, settle
+from planner.control.proposal import BATCH, Draft, Parameter, validate_parameters
 from planner.observation.observation import Observation
 from planner.solvers.levels import strategy_switch
 from planner.solvers.levels.level_mix import (
@@ -60,7 +60,7 @@ def draft(
     is_blind: bool,
 ) -> Draft:
     """Eq. 1 under the strategy that the switch rule has come to. Memory: the switch's state. Parameters: above."""
-    settings = settle(parameters, PARAMETERS)
+    settings = validate_parameters(parameters, PARAMETERS)
     batch = int(settings["batch"])
     demand_rps = settings["overprovision"] * observation.planning_rps
     task = Task(observation, catalog, demand_rps, batch, settings["hold"], is_blind)

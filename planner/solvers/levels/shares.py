@@ -11,7 +11,7 @@ from planner.catalog.parse import Catalog, Variant, run_ms
 from planner.catalog.quality import random_quality
 from planner.control.allocation import assign, busiest
 from planner.control.format import counted
-from planner.control.proposal import Draft, Parameter, settle
+from planner.control.proposal import Draft, Parameter, validate_parameters
 from planner.observation.observation import Observation
 from planner.solvers.aimd import MEMORY, tuned
 from schemas.messages import Expected, Route
@@ -70,7 +70,7 @@ def on(
     parameters: Mapping[str, float],
 ) -> Draft:
     """The draft that paints everything on `variant`. Parameters: PARAMETERS."""
-    settings = settle(parameters, PARAMETERS)
+    settings = validate_parameters(parameters, PARAMETERS)
     objective_ms = settings["objective"] * observation.slo_ms
 
     def is_late(_: str, size: int) -> bool:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from planner import policies as every
 from planner.catalog.parse import Catalog
-from planner.control.proposal import settle
+from planner.control.proposal import validate_parameters
 from planner.observation.observation import Observation
 from planner.policies import (
     Draft,
@@ -127,7 +127,7 @@ def _threshold(seen: Observation, draft: Draft, chosen: Catalog) -> float | None
 
 
 def _diffserve(seen: Observation, chosen: Catalog, limit_s: float) -> Found:
-    settings, pair = settle({}, diffserve.PARAMETERS), chosen.pair()
+    settings, pair = validate_parameters({}, diffserve.PARAMETERS), chosen.pair()
     rows, setup = threshold_rows(chosen, pair, seen), Setup(settings["overprovision"], settings["hop_ms"])
     return plain.two_stage([Offer(pair, problem_of(pair, rows, seen, chosen, setup))], limit_s)
 
@@ -138,7 +138,7 @@ def _quality(seen: Observation, draft: Draft, chosen: Catalog) -> float | None:
 
 
 def _hadis(seen: Observation, chosen: Catalog, limit_s: float) -> Found:
-    return plain.two_stage(hadis.offers_of(seen, chosen, settle({}, hadis.PARAMETERS)), limit_s)
+    return plain.two_stage(hadis.offers_of(seen, chosen, validate_parameters({}, hadis.PARAMETERS)), limit_s)
 
 
 def _mix(seen: Observation, draft: Draft, chosen: Catalog) -> float | None:
@@ -148,19 +148,19 @@ def _mix(seen: Observation, draft: Draft, chosen: Catalog) -> float | None:
 
 
 def _argus(seen: Observation, chosen: Catalog, limit_s: float) -> Found:
-    demand_rps = settle({}, MIXES)["overprovision"] * seen.planning_rps
+    demand_rps = validate_parameters({}, MIXES)["overprovision"] * seen.planning_rps
     return plain.equation_1(levels_of(chosen, {}), len(seen.workers), demand_rps, limit_s)
 
 
 def _joint_score(seen: Observation, draft: Draft, chosen: Catalog) -> float | None:
     del draft  # holds what is to be done, not what it is worth
-    settings = settle(QUALITY_FIRST, joint.PARAMETERS)
+    settings = validate_parameters(QUALITY_FIRST, joint.PARAMETERS)
     problem = joint_problem(seen, chosen, settings)
     return score(problem, solve_joint(problem, settings["time_limit_s"])).value
 
 
 def _joint(seen: Observation, chosen: Catalog, limit_s: float) -> Found:
-    return plain.joint(joint_problem(seen, chosen, settle(QUALITY_FIRST, joint.PARAMETERS)), limit_s)
+    return plain.joint(joint_problem(seen, chosen, validate_parameters(QUALITY_FIRST, joint.PARAMETERS)), limit_s)
 
 
 _SIDES: dict[

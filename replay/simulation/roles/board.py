@@ -1,7 +1,7 @@
 """The plan in force, with what a sender asks of it for every request."""
 
 from planner.catalog.parse import Catalog
-from planner.control.plans import newer
+from planner.control.plans import is_newer
 from planner.serving.escalation import cascade_of, judging_ms
 from planner.serving.placement import choose_level
 from replay.simulation.results.tally import Judges
@@ -24,7 +24,7 @@ class Board:
 
     def obey(self, plan: Plan) -> None:
         """Take over a newer plan."""
-        if newer(self.before.version if self.before else 0, plan):
+        if is_newer(self.before.version if self.before else 0, plan):
             self.plan = self.before = plan
             self._cascades, self._judges, self._judging_ms = {}, {}, {}
             self.only_level = _only_level(plan)

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from planner.control.evaluate import appraise
+from planner.control.evaluate import evaluate
 from planner.control.proposal import Draft
 from planner.observation.observation import Queue
 from schemas.messages import Route
@@ -23,7 +23,7 @@ def a_draft(**changes: object) -> Draft:
 
 
 def loads(draft: Draft, **seen: object) -> dict[str, tuple[float, float]]:
-    found = appraise(draft, an_observation(**seen), a_catalog()).loads
+    found = evaluate(draft, an_observation(**seen), a_catalog()).loads
     return {load.variant: (load.offered_rps, load.capacity_rps) for load in found}
 
 
@@ -62,31 +62,31 @@ def test_the_demand_planned_for_counts_not_the_one_seen() -> None:
 
 
 def test_a_full_variant_binds_and_one_with_room_does_not() -> None:
-    (limit,) = appraise(a_draft(), an_observation(), a_catalog()).binding
+    (limit,) = evaluate(a_draft(), an_observation(), a_catalog()).binding
     assert limit == "heavy: its 1 worker would be 100% busy"
-    assert appraise(a_draft(), an_observation(demand_rps=5.0), a_catalog()).binding == ()
+    assert evaluate(a_draft(), an_observation(demand_rps=5.0), a_catalog()).binding == ()
 
 
 def test_a_level_that_nobody_serves_binds() -> None:
-    found = appraise(a_draft(allocation={"w-1": "light"}), an_observation(), a_catalog())
+    found = evaluate(a_draft(allocation={"w-1": "light"}), an_observation(), a_catalog())
     assert "nobody serves heavy" in found.binding[0]
     assert {load.variant: load.utilization for load in found.loads}["heavy"] == math.inf
 
 
 def test_the_longest_way_counts_waits_both_calls_and_judging() -> None:
     seen = an_observation(demand_rps=1.0, slo_ms=500.0, queues=(Queue("heavy", 4.0, 16.0),))
-    found = appraise(a_draft(), seen, a_catalog())
+    found = evaluate(a_draft(), seen, a_catalog())
     assert found.latency_ms == pytest.approx(20 + 1 + 250 + 200)
     assert found.binding == ("the SLO of 0.5 s: the longest way takes 0.47 s",)
 
 
 def test_nothing_is_asked_of_anybody_where_there_is_no_demand() -> None:
-    found = appraise(a_draft(), an_observation(demand_rps=0.0), a_catalog())
+    found = evaluate(a_draft(), an_observation(demand_rps=0.0), a_catalog())
     assert [load.utilization for load in found.loads] == [0.0, 0.0]
     assert found.binding == ()
 
 
-def test_a_fleet_without_workers_is_appraised() -> None:
+def test_a_fleet_without_workers_is_evaluated() -> None:
     draft = a_draft(allocation={})
-    assert len(appraise(draft, an_observation(0), a_catalog()).binding) == 2
+    assert len(evaluate(draft, an_observation(0), a_catalog()).binding) == 2
     assert a_worker().home == "light"

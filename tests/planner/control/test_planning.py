@@ -167,7 +167,7 @@ def test_a_move_that_does_not_pay_is_not_made(monkeypatch: pytest.MonkeyPatch) -
     seen = serving(w_1="light", w_2="heavy")
     before = in_force(seen)
     asked: list[float] = []
-    monkeypatch.setattr(planning, "worth", lambda change: bool(asked.append(change.away_s)))
+    monkeypatch.setattr(planning, "is_worth_switching", lambda change: bool(asked.append(change.away_s)))
     decision = decided(Order("random-split", {"heavy_share": 1.0}), seen, before)
     assert (decision.plan, decision.fallbacks) == (None, (NOT_WORTH,))
     assert asked == [pytest.approx(0.07)], "20 ms to drain light and 50 to load"
@@ -177,7 +177,7 @@ def test_a_move_that_does_not_pay_is_not_made(monkeypatch: pytest.MonkeyPatch) -
 def test_nobody_asks_what_a_change_costs_that_must_be(monkeypatch: pytest.MonkeyPatch, why: str) -> None:
     seen = serving(w_1="light", w_2="heavy")
     before = in_force(seen)
-    monkeypatch.setattr(planning, "worth", lambda _: False)
+    monkeypatch.setattr(planning, "is_worth_switching", lambda _: False)
     order = Order("random-split", {"heavy_share": 1.0})
     if why == "another policy":
         order = Order("clipper-heavy")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from planner.catalog.options import TIERS
 from planner.control.plans import check, publish, same_decision
-from planner.control.shedding import carried, shares_by_tier, with_admission
+from planner.control.shedding import shares_by_tier, sustainable_rps, with_admission
 from planner.policies import POLICIES, Draft, named
 from planner.serving.admission import is_admitted
 from planner.serving.placement import SHED, Place, TurnedAway, decide
@@ -86,21 +86,21 @@ def test_work_that_waits_too_long_takes_its_part_of_the_workers_first() -> None:
 
 def test_a_dear_level_that_is_full_hands_over_to_a_cheaper_one_before_anything_is_shed() -> None:
     half = a_draft(light=1, heavy=1, to_heavy=0.5)  # 5 a second stay on heavy, the rest fits light
-    assert carried(half, an_observation(), a_catalog()) == pytest.approx(55)
+    assert sustainable_rps(half, an_observation(), a_catalog()) == pytest.approx(55)
 
 
 def test_a_cheap_level_cannot_hand_over_to_a_dearer_one() -> None:
-    assert carried(a_draft(light=1, heavy=20), an_observation(), a_catalog()) == pytest.approx(50)
+    assert sustainable_rps(a_draft(light=1, heavy=20), an_observation(), a_catalog()) == pytest.approx(50)
 
 
 def test_what_is_sent_where_nobody_is_waits_or_goes_lower() -> None:
-    assert carried(a_draft(light=1, to_heavy=0.5), an_observation(), a_catalog()) == pytest.approx(50)
-    assert carried(a_draft(light=0, heavy=1, to_heavy=0.5), an_observation(), a_catalog()) == pytest.approx(10)
+    assert sustainable_rps(a_draft(light=1, to_heavy=0.5), an_observation(), a_catalog()) == pytest.approx(50)
+    assert sustainable_rps(a_draft(light=0, heavy=1, to_heavy=0.5), an_observation(), a_catalog()) == pytest.approx(10)
 
 
 def test_escalations_give_way_so_that_nothing_is_shed_for_them() -> None:
     cascade = dataclasses.replace(a_draft(light=1, heavy=1), cascades=(a_cascade(threshold=1.0),))
-    assert carried(cascade, an_observation(), a_catalog()) == pytest.approx(50)
+    assert sustainable_rps(cascade, an_observation(), a_catalog()) == pytest.approx(50)
 
 
 @given(
