@@ -13,7 +13,7 @@ from agents.planner.observe import Fleet, Sources
 from agents.planner.propose import DecisionReport, PolicyThread, logic_of
 from agents.runtime.records import outgoing
 from planner.catalog.parse import Catalog
-from planner.control.planning import PlannerLogic, PlanRequest, PlansInForce
+from planner.control.planning import TICK_MS, PlannerLogic, PlanRequest, PlansInForce
 from schemas import topics
 from schemas.messages import Plan
 from schemas.record import Outgoing
@@ -23,7 +23,7 @@ from streams.kafka.consumer import now_ms
 from streams.kafka.lease import Lease
 from streams.settings import Settings
 
-TICK_S = 0.2
+TICK_S = TICK_MS / 1000
 
 
 class Plans(PlansInForce, Protocol):

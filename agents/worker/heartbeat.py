@@ -11,6 +11,7 @@ from confluent_kafka import KafkaException
 from agents.runtime.records import outgoing
 from agents.worker.jobs import JobSource
 from planner.catalog.parse import Variant, run_ms
+from planner.observation.observation import MIN_BEAT_MS
 from planner.serving.worker import left_ms, told_state
 from schemas import topics
 from schemas.messages import Heartbeat, OwnedPartition
@@ -21,7 +22,9 @@ from streams.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
 
-LEAST_PERIOD_S = 0.05  # a beat after every batch tells the router who is free, but not more often than this
+LEAST_PERIOD_S = (
+    MIN_BEAT_MS / 1000
+)  # a beat after every batch tells the router who is free, but not more often than this
 
 
 @dataclass

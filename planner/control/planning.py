@@ -42,6 +42,8 @@ KEPT_PLAN = "kept-plan"  # the plan in force goes on with the workers that are l
 NOT_WORTH = "change-not-worth"
 NO_OTHERS = Rules()
 
+TICK_MS = 200  # between two looks whether a plan is due
+
 
 class PolicyTimeout(PochadeError):
     """A policy has not made its plan within the limit."""

@@ -23,6 +23,7 @@ COUNTS_S = 60  # of arrivals a second, of which a forecast is made
 PROMPTS = 1000  # in the histograms of hardness, classes and tiers. Source: ARGUS 4.2, "the last 1,000 prompts"
 SCORES = 4000  # confidences a level, the newest: a curve of ten bands is then known to within .1 a band
 SERVED_MS = 60_000  # of results
+MIN_BEAT_MS = 50  # between two heartbeats of a worker
 MAX_STEP_BACK_MS = 60_000  # by which a clock may jump back and be waited for; beyond it time begins anew
 
 

@@ -9,7 +9,7 @@ from planner.serving.worker_loads import LoadView
 from replay.simulation.agenda import Agenda
 from replay.simulation.job import Job
 from replay.simulation.results.tally import Tally
-from replay.simulation.roles.pulse import Ear, Pulse
+from replay.simulation.roles.heartbeats import Heartbeats, Subscription
 from replay.simulation.setup import Timing
 from replay.simulation.times import CallTimes
 from schemas.messages import Status
@@ -23,13 +23,13 @@ class BatchLane:
     on_passed: Callable[[Job], None]
 
     def __init__(
-        self, agenda: Agenda, pulse: Pulse, timing: Timing, times: CallTimes, catalog: Catalog, tally: Tally
+        self, agenda: Agenda, pulse: Heartbeats, timing: Timing, times: CallTimes, catalog: Catalog, tally: Tally
     ) -> None:
         self._agenda, self._pulse = agenda, pulse
         self._silent_ms = timing.silent_ms
         self._times, self._variants, self._tally = times, tuple(catalog.variants), tally
         self._view = LoadView()  # of heartbeats alone
-        self._ear: Ear | None = None
+        self._ear: Subscription | None = None
         self._held: deque[Job] = deque()
         self._in_flight: dict[int, float] = {}  # number -> when it passed
         tally.on_end.append(self._on_end)
@@ -53,7 +53,7 @@ class BatchLane:
 
     def _is_open(self) -> bool:
         if self._ear is None:
-            self._ear = self._pulse.tell(self._view)
+            self._ear = self._pulse.subscribe(self._view)
         self._ear.catch_up()
         now_ms = self._agenda.now_ms
         workers = [

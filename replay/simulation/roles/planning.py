@@ -10,10 +10,10 @@ from planner.observation.observation import Seen
 from planner.policies import named
 from replay.simulation.agenda import Agenda
 from replay.simulation.draws.delays import Delay
-from replay.simulation.roles.board import Board
 from replay.simulation.roles.fleet import Fleet
-from replay.simulation.roles.pulse import Pulse
-from replay.simulation.roles.senses import Senses
+from replay.simulation.roles.heartbeats import Heartbeats
+from replay.simulation.roles.observation_feed import ObservationFeed
+from replay.simulation.roles.plan_state import PlanState
 from replay.simulation.setup import Look, Setup
 from schemas.messages import Pin, Plan
 
@@ -54,12 +54,12 @@ class PlannerLoop:
     """Plans at once, then on a period and whenever a worker comes or goes or the backlog grows."""
 
     def __init__(
-        self, agenda: Agenda, board: Board, setup: Setup, fleet: Fleet, pulse: Pulse, senses: Senses,
-        logic: PlannerLogic | None = None,
+        self, agenda: Agenda, plan_state: PlanState, setup: Setup, fleet: Fleet, beats: Heartbeats,
+        feed: ObservationFeed, logic: PlannerLogic | None = None,
     ) -> None:  # fmt: skip
         """`logic`: whose decisions it carries out; None: that of the setup."""
-        self._agenda, self._board, self._setup = agenda, board, setup
-        self._fleet, self._pulse, self._senses = fleet, pulse, senses
+        self._agenda, self._plan_state, self._setup = agenda, plan_state, setup
+        self._fleet, self._beats, self._feed = fleet, beats, feed
         self._logic, self._plans = logic or logic_of(setup), OwnPlans()
         self._look_ms = min(setup.timing.look_ms, setup.period_ms)
         hops = setup.timing.hops
@@ -85,21 +85,21 @@ class PlannerLoop:
     def _tick(self) -> None:
         """Look, unless neither the period nor a backlog can call for a plan. Who comes or goes is looked at apart."""
         now_ms = self._agenda.now_ms
-        self._senses.sample_queues()
-        if self._logic.may_be_due(now_ms, self._pulse.live_backlog_ms(self._setup.timing.silent_ms)):
+        self._feed.sample_queues()
+        if self._logic.may_be_due(now_ms, self._beats.live_backlog_ms(self._setup.timing.silent_ms)):
             self.look()
         self._agenda.at(now_ms + self._look_ms, PlannerLoop._tick, self)
 
     def look(self) -> None:
         """Plan if it is time to."""
-        self._senses.sample_queues()
-        heartbeats = self._pulse.heartbeats()
+        self._feed.sample_queues()
+        heartbeats = self._beats.heartbeats()
         request = self._logic.due(self._agenda.now_ms, heartbeats, self._plans)
         if request is not None:
             self._plan(request, heartbeats)
 
     def _plan(self, request: PlanRequest, heartbeats: Mapping[str, Seen]) -> None:
-        seen = self._senses.observation(request, heartbeats, self._plans.plan)
+        seen = self._feed.observation(request, heartbeats, self._plans.plan)
         began_s = time.perf_counter()
         decision = self._logic.decide(seen, self._plans)
         self.solver_s += time.perf_counter() - began_s
@@ -121,7 +121,7 @@ class PlannerLoop:
             self._takes.put_off(self._obey, plan)
 
     def _obey(self, plan: Plan) -> None:
-        self._board.obey(plan)
+        self._plan_state.obey(plan)
         self._fleet.obey()
 
 

@@ -14,9 +14,9 @@ from planner.serving.tenants import Rights, Work
 from replay.simulation.agenda import Agenda
 from replay.simulation.job import Job
 from replay.simulation.results.tally import Tally
-from replay.simulation.roles.board import Board
 from replay.simulation.roles.fleet import Fleet
-from replay.simulation.roles.pulse import Pulse
+from replay.simulation.roles.heartbeats import Heartbeats
+from replay.simulation.roles.plan_state import PlanState
 from replay.simulation.roles.sender import Sender
 from replay.simulation.setup import Timing
 from replay.simulation.times import Begun, CallTimes, LevelTimes
@@ -30,7 +30,7 @@ class Router(Sender):
     """Of a request without wishes the plan's draw is what `wished` comes to: it is asked only about the others."""
 
     def __init__(
-        self, agenda: Agenda, board: Board, fleet: Fleet, pulse: Pulse, timing: Timing, times: CallTimes,
+        self, agenda: Agenda, board: PlanState, fleet: Fleet, pulse: Heartbeats, timing: Timing, times: CallTimes,
         catalog: Catalog, tally: Tally,
     ) -> None:  # fmt: skip
         super().__init__(agenda, board, fleet, pulse, timing, times)

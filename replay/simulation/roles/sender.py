@@ -8,9 +8,9 @@ from planner.serving.worker import ahead_ms
 from planner.serving.worker_loads import Lineup, LoadView
 from replay.simulation.agenda import Agenda
 from replay.simulation.job import Job
-from replay.simulation.roles.board import Board
 from replay.simulation.roles.fleet import Fleet
-from replay.simulation.roles.pulse import Ear, Pulse
+from replay.simulation.roles.heartbeats import Heartbeats, Subscription
+from replay.simulation.roles.plan_state import PlanState
 from replay.simulation.setup import Timing
 from replay.simulation.times import CallTimes
 from schemas.ids import draw
@@ -24,12 +24,12 @@ class Sender:
     """Serves one record after the other, with a view of the loads of its own: heartbeats and its own sends."""
 
     def __init__(
-        self, agenda: Agenda, board: Board, fleet: Fleet, pulse: Pulse, timing: Timing, times: CallTimes
+        self, agenda: Agenda, board: PlanState, fleet: Fleet, pulse: Heartbeats, timing: Timing, times: CallTimes
     ) -> None:
         self._agenda, self._board, self._fleet = agenda, board, fleet
         self._view, self._silent_ms, self._times = LoadView(), timing.silent_ms, times
         self._pulse = pulse
-        self._ear: Ear | None = None  # for heartbeats; None: not listening yet
+        self._ear: Subscription | None = None  # for heartbeats; None: not listening yet
         self._held: deque[Job] = deque()  # behind one that waits for an idle worker
         self._sent_before: Counter[str] = Counter()
 
@@ -57,7 +57,7 @@ class Sender:
 
     def _lineup(self, variant: str) -> Lineup:
         if self._ear is None:  # only now: a sender that nothing is asked of need not hear what it would
-            self._ear = self._pulse.tell(self._view)
+            self._ear = self._pulse.subscribe(self._view)
         self._ear.listen(variant)
         return self._view.lineup(variant, self._agenda.now_ms, self._silent_ms)
 

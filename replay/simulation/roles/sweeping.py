@@ -6,8 +6,8 @@ from planner.serving.reroute import stranded
 from replay.simulation.agenda import Agenda
 from replay.simulation.job import Job
 from replay.simulation.results.tally import Tally
-from replay.simulation.roles.board import Board
-from replay.simulation.roles.pulse import Pulse
+from replay.simulation.roles.heartbeats import Heartbeats
+from replay.simulation.roles.plan_state import PlanState
 from replay.simulation.roles.router import Router
 from replay.simulation.setup import Timing
 from schemas.messages import Status
@@ -19,7 +19,7 @@ class Sweeper:
     """Looks from its making on. A sweep takes no time."""
 
     def __init__(
-        self, agenda: Agenda, board: Board, pulse: Pulse, timing: Timing, router: Router, tally: Tally
+        self, agenda: Agenda, board: PlanState, pulse: Heartbeats, timing: Timing, router: Router, tally: Tally
     ) -> None:
         self._agenda, self._board, self._pulse, self._timing = agenda, board, pulse, timing
         self._router, self._tally = router, tally

@@ -20,12 +20,12 @@ from replay.simulation.agenda import Agenda
 from replay.simulation.job import Job
 from replay.simulation.results.tally import Tally
 from replay.simulation.results.timeline import Timeline
-from replay.simulation.roles.board import Board
 from replay.simulation.roles.fleet import Fleet
 from replay.simulation.roles.group import Group, Member
+from replay.simulation.roles.heartbeats import Heartbeats
+from replay.simulation.roles.observation_feed import ObservationFeed
+from replay.simulation.roles.plan_state import PlanState
 from replay.simulation.roles.planning import PlannerLoop as SimulatedLoop
-from replay.simulation.roles.pulse import Pulse
-from replay.simulation.roles.senses import Senses
 from replay.simulation.roles.worker import Worker
 from replay.simulation.setup import Setup
 from replay.simulation.times import CallTimes
@@ -190,13 +190,13 @@ class SimulatedPlanner:
         )  # fmt: skip
         self.agenda, times_ms = Agenda(NOW_MS - 10_000), np.array([a.at_ms for a in arrivals], dtype=np.float64)
         self.tally = Tally(SLO_MS, Timeline(np.zeros(1)))
-        self.pulse = Pulse(self.agenda, setup.timing, CallTimes(catalog))
+        self.pulse = Heartbeats(self.agenda, setup.timing, CallTimes(catalog))
         self.draws = Draws([a.hardness for a in arrivals], [a.classes for a in arrivals])
         nobody_waits = np.zeros(len(arrivals), dtype=bool)
-        self.senses = Senses(self.agenda, setup, self.pulse.groups, self.tally, times_ms, nobody_waits)
+        self.senses = ObservationFeed(self.agenda, setup, self.pulse.groups, self.tally, times_ms, nobody_waits)
         self.senses.on_drawn(0, self.draws)
         fleet = cast(Fleet, Idle())
-        self.loop = SimulatedLoop(self.agenda, Board(catalog), setup, fleet, self.pulse, self.senses, logic)
+        self.loop = SimulatedLoop(self.agenda, PlanState(catalog), setup, fleet, self.pulse, self.senses, logic)
         self.jobs: dict[int, Job] = {}
         self.alive: set[str] | None = None
 

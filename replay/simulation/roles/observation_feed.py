@@ -107,7 +107,7 @@ class TraceArrivals:
         return (trace if self._is_seen is None else trace[self._is_seen[first:past]]).astype(np.int64)
 
 
-class Senses:
+class ObservationFeed:
     """Fed by the others as they go; asked once a plan."""
 
     def __init__(

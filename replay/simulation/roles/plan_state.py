@@ -8,7 +8,7 @@ from replay.simulation.results.tally import Judges
 from schemas.messages import Cascade, Plan
 
 
-class Board:
+class PlanState:
     """Everyone reads the same plan at once; live roles have it within a second."""
 
     plan: Plan  # the one in force, once there is one
