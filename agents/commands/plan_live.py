@@ -36,7 +36,7 @@ def shadow(obj: LazySettings, policy: str, parameters: tuple[str, ...], save: Pa
     task = Task(policy, live.observation, catalog, memory, numbers(parameters), rules_of(obj()))
     found = solve_task(task)
     would = report(task, found)
-    rows = differences(live.plan, publish(found.draft, live.plan, policy, 0)) if live.plan else []
+    rows = differences(live.plan, publish(found.proposal, live.plan, policy, 0)) if live.plan else []
     if output == "json":
         changes = [{"what": what, "in_force": was, "shadow": then} for what, was, then in rows]
         print_json({"in_force": live.plan, "shadow": would, "changes": changes})

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from agents.planner import ROLE
 from planner.catalog.parse import Catalog
 from planner.control.planning import Order, PlanDecision, PlannerLogic, PlanRequest, PolicyTimeout
-from planner.control.proposal import Draft
+from planner.control.proposal import PlanProposal
 from planner.control.propose import Rules
 from planner.policies import DEFAULT, named
 from streams import metrics
@@ -40,9 +40,9 @@ class PolicyThread:
 
     def __init__(self, limit_s: float) -> None:
         self._limit_s = limit_s
-        self._running: Future[Draft] | None = None
+        self._running: Future[PlanProposal] | None = None
 
-    def run(self, policy: str, propose: Callable[[], Draft]) -> Draft:
+    def run(self, policy: str, propose: Callable[[], PlanProposal]) -> PlanProposal:
         """The policy's proposal.
 
         A run beyond the limit goes on in its thread, where nobody can end it; until it has ended no other begins, and
@@ -54,7 +54,7 @@ class PolicyThread:
         """
         if self._running is not None and not self._running.done():
             raise PolicyTimeout(f"policy {policy} waits for one that runs longer than {self._limit_s:g} s")
-        running: Future[Draft] = Future()
+        running: Future[PlanProposal] = Future()
         self._running = running
         threading.Thread(target=_finish, args=(running, propose), name="policy", daemon=True).start()
         try:
@@ -65,7 +65,7 @@ class PolicyThread:
             raise PolicyTimeout(f"policy {policy} made no plan within {self._limit_s:g} s") from None
 
 
-def _finish(running: "Future[Draft]", propose: Callable[[], Draft]) -> None:
+def _finish(running: "Future[PlanProposal]", propose: Callable[[], PlanProposal]) -> None:
     try:
         running.set_result(propose())
     except BaseException as error:  # even SystemExit is the waiter's to know

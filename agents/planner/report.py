@@ -1,4 +1,4 @@
-"""Plans and drafts as plain values for people and programs: what `pochade plan` shows."""
+"""Plans and proposals as plain values for people and programs: what `pochade plan` shows."""
 
 import time
 from collections import Counter
@@ -10,7 +10,7 @@ from planner.catalog.parse import Catalog
 from planner.catalog.quality import fid_of
 from planner.control.evaluate import evaluate
 from planner.control.plans import admitted, check, publish
-from planner.control.proposal import Draft
+from planner.control.proposal import PlanProposal
 from planner.control.propose import Rules, propose
 from planner.observation.observation import Observation, WorkerView
 from planner.policies import named
@@ -30,19 +30,19 @@ class Task(NamedTuple):
 
 
 class Solved(NamedTuple):
-    """A draft and how long it took."""
+    """A proposal and how long it took."""
 
-    draft: Draft
+    proposal: PlanProposal
     solve_ms: float
 
 
 def solve_task(task: Task) -> Solved:
-    """The policy's draft, held to what every plan must hold to. Raises PochadeError."""
+    """The policy's proposal, held to what every plan must hold to. Raises PochadeError."""
     begun = time.perf_counter()
-    draft = propose(named(task.policy), task.seen, task.catalog, task.memory, task.parameters, task.rules)
+    proposal = propose(named(task.policy), task.seen, task.catalog, task.memory, task.parameters, task.rules)
     solve_ms = 1000 * (time.perf_counter() - begun)
-    check(publish(draft, None, task.policy, task.seen.now_ms), task.catalog)
-    return Solved(draft, solve_ms)
+    check(publish(proposal, None, task.policy, task.seen.now_ms), task.catalog)
+    return Solved(proposal, solve_ms)
 
 
 def with_overprovision(task: Task, factor: float | None) -> Task:
@@ -57,30 +57,30 @@ def with_overprovision(task: Task, factor: float | None) -> Task:
     return task._replace(parameters=own)
 
 
-def is_feasible(draft: Draft, seen: Observation) -> bool:
+def is_feasible(proposal: PlanProposal, seen: Observation) -> bool:
     """Whether all of the demand is served: as the policy says, and as its own expectation bears out."""
-    expected = draft.expected
+    expected = proposal.expected
     fits = expected is None or expected.utilization <= 1 + 1e-9
-    return draft.is_feasible and fits and (bool(draft.allocation) or seen.planning_rps <= 0)
+    return proposal.is_feasible and fits and (bool(proposal.allocation) or seen.planning_rps <= 0)
 
 
 def report(task: Task, found: Solved) -> dict[str, Any]:
-    """JSON values of a draft, its workers as counts."""
-    draft, expected = found.draft, found.draft.expected
+    """JSON values of a proposal, its workers as counts."""
+    proposal, expected = found.proposal, found.proposal.expected
     quality = expected.quality if expected else None
     told = {"demand_rps": None, "utilization": None, "heavy_share": None, **(asdict(expected) if expected else {})}
     return {
-        "feasible": is_feasible(draft, task.seen),
+        "feasible": is_feasible(proposal, task.seen),
         "policy": task.policy,
-        "strategy": draft.strategy,
-        "reason": draft.reason,
+        "strategy": proposal.strategy,
+        "reason": proposal.reason,
         "workers": len(task.seen.workers),
-        "allocation": counts_of(draft.allocation),
-        "batch": draft.batch,
-        "dispatch": draft.dispatch,
-        "routes": [asdict(route) for route in draft.routes],
-        "cascades": [cascade_of(cascade) for cascade in draft.cascades],
-        "admission": asdict(draft.admission) if draft.admission else None,
+        "allocation": counts_of(proposal.allocation),
+        "batch": proposal.batch,
+        "dispatch": proposal.dispatch,
+        "routes": [asdict(route) for route in proposal.routes],
+        "cascades": [cascade_of(cascade) for cascade in proposal.cascades],
+        "admission": asdict(proposal.admission) if proposal.admission else None,
         "expected": {**told, "quality": quality, "fid": fid_of(task.catalog, quality)},
         "solve_ms": round(found.solve_ms, 3),
     }
@@ -89,7 +89,7 @@ def report(task: Task, found: Solved) -> dict[str, Any]:
 def explain_plan(task: Task) -> dict[str, Any]:
     """What binds, and what the same policy would do with one worker more, and with one less."""
     now = solve_task(task)
-    evaluation = evaluate(now.draft, task.seen, task.catalog)
+    evaluation = evaluate(now.proposal, task.seen, task.catalog)
     workers = task.seen.workers
     more = (*workers, WorkerView("~one-more", "", "ready", task.seen.now_ms, 0.0))  # sorts after all others
     others = {"one_more": more, "one_less": workers[:-1]} if workers else {"one_more": more}

@@ -12,13 +12,13 @@ from planner.catalog.entries import run_ms, variant_of
 from planner.catalog.parse import Catalog
 from planner.control.allocation import assign, split
 from planner.control.plans import check, publish
-from planner.control.proposal import Draft
+from planner.control.proposal import PlanProposal
 from planner.control.propose import Rules, with_admission_by
 from planner.observation.observation import Observation, WorkerView
 from schemas.messages import Cascade, Plan, Route
 
 
-def carry_over(plan: Plan, workers: Sequence[WorkerView], catalog: Catalog, reason: str) -> Draft:
+def carry_over(plan: Plan, workers: Sequence[WorkerView], catalog: Catalog, reason: str) -> PlanProposal:
     """The plan's decision with its workers in the same proportion, every variant keeping one where that is possible.
 
     What goes to a variant that nobody is left for goes to the next cheaper one that is served, else to the next dearer;
@@ -29,7 +29,7 @@ def carry_over(plan: Plan, workers: Sequence[WorkerView], catalog: Catalog, reas
     """
     allocation = assign(split(_work(plan), len(workers)), workers)
     served = set(allocation.values())
-    return Draft(
+    return PlanProposal(
         strategy=plan.strategy,
         routes=tuple(_to_served(route, served, catalog) for route in plan.routes) if served else plan.routes,
         cascades=_among_served(plan.cascades, served) if served else plan.cascades,
@@ -59,8 +59,8 @@ def fallback_plan(
     if not lost:
         return None
     reason = f"{', '.join(lost)} gone, the rest of plan {before.version} stays: {why}"
-    draft = with_admission_by(carry_over(before, seen.workers, catalog, reason), seen, catalog, rules)
-    plan = publish(draft, before, before.policy, seen.now_ms, newest)
+    proposal = with_admission_by(carry_over(before, seen.workers, catalog, reason), seen, catalog, rules)
+    plan = publish(proposal, before, before.policy, seen.now_ms, newest)
     check(plan, catalog)
     return plan
 

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 from planner.catalog.parse import Catalog
 from planner.control.carry_over import carry_over, fallback_plan
 from planner.control.plans import check, memory_of, publish, same_decision
-from planner.control.proposal import Draft, Policy
+from planner.control.proposal import PlanProposal, Policy
 from planner.control.propose import Rules, propose, with_admission_by
 from planner.control.replan import (
     GROWTH_MS,
@@ -100,11 +100,11 @@ class PlanDecision:
     carry_over_error: Exception | None = None  # why the plan in force cannot go on with the workers that are left
 
 
-RunPolicy = Callable[[str, Callable[[], Draft]], Draft]
+RunPolicy = Callable[[str, Callable[[], PlanProposal]], PlanProposal]
 """(policy's name, what makes its proposal) -> the proposal. Raises what that raises, or PolicyTimeout."""
 
 
-def run_directly(_policy: str, propose: Callable[[], Draft]) -> Draft:
+def run_directly(_policy: str, propose: Callable[[], PlanProposal]) -> PlanProposal:
     """Run a policy without a limit."""
     return propose()
 
@@ -165,14 +165,14 @@ class PlannerLogic:
         """
         before, newest, order = plans.plan, plans.newest, self._order(plans)
         try:
-            draft = run(order.policy, partial(self._propose, order, seen, before))
+            proposal = run(order.policy, partial(self._propose, order, seen, before))
         except Exception as error:  # whatever a policy or its solver raises
             return self._fall_back(order.policy, error, seen, before, newest)
         if before is not None and newest <= before.version:
-            unchanged = self._keep_current(draft, order, seen, before)
+            unchanged = self._keep_current(proposal, order, seen, before)
             if unchanged is not None:
                 return unchanged
-        return PlanDecision(publish(draft, before, order.policy, seen.now_ms, newest))
+        return PlanDecision(publish(proposal, before, order.policy, seen.now_ms, newest))
 
     def _order(self, plans: PlansInForce) -> Order:
         """The operator's, else the configured one."""
@@ -187,35 +187,37 @@ class PlannerLogic:
             return Order(pin.policy, pin.parameters)
         return self._configured
 
-    def _propose(self, order: Order, seen: Observation, before: Plan | None) -> Draft:
+    def _propose(self, order: Order, seen: Observation, before: Plan | None) -> PlanProposal:
         """What the order comes to under the rules; a plan of it has been checked."""
         if order.back_to is not None:
             reason = f"back to plan {order.back_to.version}: {order.back_to.reason}"
-            draft = with_admission_by(
+            proposal = with_admission_by(
                 carry_over(order.back_to, seen.workers, self._catalog, reason), seen, self._catalog, self._rules
             )
         else:
             memory = memory_of(before, order.policy)
             policy = self._policies(order.policy)
-            draft = propose(policy, seen, self._catalog, memory, order.parameters, self._rules)
-        check(publish(draft, before, order.policy, seen.now_ms), self._catalog)
-        return draft
+            proposal = propose(policy, seen, self._catalog, memory, order.parameters, self._rules)
+        check(publish(proposal, before, order.policy, seen.now_ms), self._catalog)
+        return proposal
 
-    def _keep_current(self, draft: Draft, order: Order, seen: Observation, before: Plan) -> PlanDecision | None:
+    def _keep_current(
+        self, proposal: PlanProposal, order: Order, seen: Observation, before: Plan
+    ) -> PlanDecision | None:
         """That the plan in force stays: nothing new is decided, or workers move at a cost that it does not pay for."""
-        if same_decision(draft, before, order.policy):
+        if same_decision(proposal, before, order.policy):
             return PlanDecision()
-        if self._must_change(draft, order, seen, before) or self._is_worth_switching(draft, seen, before):
+        if self._must_change(proposal, order, seen, before) or self._is_worth_switching(proposal, seen, before):
             return None
-        return PlanDecision(fallbacks=(NOT_WORTH,), reason=f"a change is not worth its cost: {draft.reason}")
+        return PlanDecision(fallbacks=(NOT_WORTH,), reason=f"a change is not worth its cost: {proposal.reason}")
 
-    def _must_change(self, draft: Draft, order: Order, seen: Observation, before: Plan) -> bool:
+    def _must_change(self, proposal: PlanProposal, order: Order, seen: Observation, before: Plan) -> bool:
         """Whether nobody asks what the change costs: it was ordered, it moves nobody, or something forces it."""
         is_ordered = order.back_to is not None or order.policy != before.policy
-        return is_ordered or not only_moves(draft, seen, before)
+        return is_ordered or not only_moves(proposal, seen, before)
 
-    def _is_worth_switching(self, draft: Draft, seen: Observation, before: Plan) -> bool:
-        return is_worth_switching(change_of(before, draft, seen, self._catalog, HOLD_S))
+    def _is_worth_switching(self, proposal: PlanProposal, seen: Observation, before: Plan) -> bool:
+        return is_worth_switching(change_of(before, proposal, seen, self._catalog, HOLD_S))
 
     def _fall_back(
         self, policy: str, error: Exception, seen: Observation, before: Plan | None, newest: int

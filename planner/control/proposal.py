@@ -11,7 +11,7 @@ from schemas.messages import Admission, Cascade, Expected, Route
 
 
 @dataclass(frozen=True, kw_only=True)
-class Draft:
+class PlanProposal:
     """A plan before it has a version: everything a policy decides."""
 
     routes: tuple[Route, ...]
@@ -28,8 +28,8 @@ class Draft:
     is_feasible: bool = True  # all of the demand planned for is served within the SLO
 
 
-Policy = Callable[[Observation, Catalog, Mapping[str, Any], Mapping[str, float]], Draft]
-"""(observation, catalog, memory of the plan before, parameters) -> draft. Pure; never fails for want of workers."""
+Policy = Callable[[Observation, Catalog, Mapping[str, Any], Mapping[str, float]], PlanProposal]
+"""(observation, catalog, memory of the plan before, parameters) -> proposal. Pure; never fails for want of workers."""
 
 
 class InvalidParameter(PochadeError):

@@ -1,4 +1,4 @@
-"""From a policy to the draft that is published: what a deployment asks of every policy, in one order.
+"""From a policy to the proposal that is published: what a deployment asks of every policy, in one order.
 
 A small share of first levels is drawn evenly (`with_exploration`), so that the past can answer for other plans
 (`analysis/off_policy.py`): many routes send everything one way, and history then has no example of any other. Source:
@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from planner.catalog.parse import Catalog
-from planner.control.proposal import Draft, Policy
+from planner.control.proposal import PlanProposal, Policy
 from planner.control.shedding import with_admission
 from planner.observation.observation import Observation
 from schemas.messages import Route
@@ -31,23 +31,23 @@ def propose(
     memory: Mapping[str, Any],
     parameters: Mapping[str, float],
     rules: Rules,
-) -> Draft:
-    """The policy's draft under the rules. Raises whatever the policy raises, such as Unknown for a parameter."""
-    draft = policy(seen, catalog, memory, parameters)
+) -> PlanProposal:
+    """The policy's proposal under the rules. Raises whatever the policy raises, such as Unknown for a parameter."""
+    proposal = policy(seen, catalog, memory, parameters)
     if rules.dispatch:
-        draft = replace(draft, dispatch=rules.dispatch)
-    return with_admission_by(with_exploration(draft, rules.explore), seen, catalog, rules)
+        proposal = replace(proposal, dispatch=rules.dispatch)
+    return with_admission_by(with_exploration(proposal, rules.explore), seen, catalog, rules)
 
 
-def with_exploration(draft: Draft, share: float) -> Draft:
-    """The draft with `share` in [0, 1] of each route spread evenly over the levels that workers serve.
+def with_exploration(proposal: PlanProposal, share: float) -> PlanProposal:
+    """The proposal with `share` in [0, 1] of each route spread evenly over the levels that workers serve.
 
     Levels that the plan gives no worker are never explored, and a level it routes to keeps 1 - share of its part.
     """
-    served = sorted(set(draft.allocation.values()))
+    served = sorted(set(proposal.allocation.values()))
     if not share or not served:
-        return draft
-    return replace(draft, routes=tuple(_mixed(route, served, share) for route in draft.routes))
+        return proposal
+    return replace(proposal, routes=tuple(_mixed(route, served, share) for route in proposal.routes))
 
 
 def _mixed(route: Route, served: list[str], share: float) -> Route:
@@ -57,6 +57,6 @@ def _mixed(route: Route, served: list[str], share: float) -> Route:
     return replace(route, levels=levels)
 
 
-def with_admission_by(draft: Draft, seen: Observation, catalog: Catalog, rules: Rules) -> Draft:
-    """A draft that is there already, such as an earlier plan's: its routes stay, who is admitted is decided anew."""
-    return with_admission(draft, seen, catalog) if rules.sheds else draft
+def with_admission_by(proposal: PlanProposal, seen: Observation, catalog: Catalog, rules: Rules) -> PlanProposal:
+    """A proposal that is there already, such as an earlier plan's: its routes stay, who is admitted is decided anew."""
+    return with_admission(proposal, seen, catalog) if rules.sheds else proposal

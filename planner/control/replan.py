@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from planner.catalog.parse import Catalog, run_ms
 from planner.control.plans import admitted
-from planner.control.proposal import Draft
+from planner.control.proposal import PlanProposal
 from planner.observation.observation import Observation, WorkerView
 from schemas.messages import Expected, Plan
 
@@ -57,16 +57,16 @@ def why_now(before: Signals | None, now: Signals, since_ms: float, period_ms: in
     return ""
 
 
-def only_moves(draft: Draft, seen: Observation, before: Plan) -> bool:
+def only_moves(proposal: PlanProposal, seen: Observation, before: Plan) -> bool:
     """Whether it moves workers at home elsewhere and nothing forces it to.
 
     It must where the fleet is not the one planned for, others are let in than before, or the policy is on a course of
     its own, such as a switch of strategy, which its memory tells.
     """
-    moves = any(w.home and draft.allocation.get(w.worker_id, w.home) != w.home for w in seen.workers)
+    moves = any(w.home and proposal.allocation.get(w.worker_id, w.home) != w.home for w in seen.workers)
     same_fleet = before.allocation.keys() == {w.worker_id for w in seen.workers}
-    same_course = draft.strategy == before.strategy and draft.memory == json.loads(before.memory)
-    same_admission = admitted(draft.admission) == admitted(before.admission)
+    same_course = proposal.strategy == before.strategy and proposal.memory == json.loads(before.memory)
+    same_admission = admitted(proposal.admission) == admitted(before.admission)
     return moves and same_fleet and same_course and same_admission
 
 
@@ -105,18 +105,18 @@ def is_worth_switching(change: Change) -> bool:
     return gain > MIN_GAIN and gain * change.hold_s > change.risk * risked_s
 
 
-def change_of(plan: Plan | None, draft: Draft, seen: Observation, catalog: Catalog, hold_s: float) -> Change:
-    """The change from the plan in force to a draft, at the demand planned for."""
+def change_of(plan: Plan | None, proposal: PlanProposal, seen: Observation, catalog: Catalog, hold_s: float) -> Change:
+    """The change from the plan in force to a proposal, at the demand planned for."""
     expected = plan.expected if plan and not is_broken(plan, seen.workers) else None
     unknown = Expected(demand_rps=0.0, utilization=0.0, heavy_share=0.0)
     return Change(
         before=expectation_at(expected, seen.planning_rps) if expected else None,
-        after=expectation_at(draft.expected or unknown, seen.planning_rps if draft.expected else 0.0),
-        away_s=away_s(seen.workers, draft.allocation, catalog),
+        after=expectation_at(proposal.expected or unknown, seen.planning_rps if proposal.expected else 0.0),
+        away_s=away_s(seen.workers, proposal.allocation, catalog),
         workers=len(seen.workers),
         hold_s=hold_s,
         span=span_of(catalog),
-        risk=WEIGHED if draft.weighs_moves else LATE,
+        risk=WEIGHED if proposal.weighs_moves else LATE,
     )
 
 

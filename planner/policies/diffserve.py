@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from planner.catalog.parse import Catalog, Pair
-from planner.control.proposal import Draft, Parameter, validate_parameters
+from planner.control.proposal import Parameter, PlanProposal, validate_parameters
 from planner.observation.observation import Observation
 from planner.solvers.aimd import MEMORY, tuned
 from planner.solvers.two_stage.explain import reason
@@ -35,7 +35,7 @@ PARAMETERS = {
 
 def plan(
     observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
-) -> Draft:
+) -> PlanProposal:
     """The catalog's first pair at its highest threshold. Parameters: PARAMETERS and paint_over_step (the pair's)."""
     offered = catalog.pair()
     most_steps = catalog.level(offered.heavy).steps - 1

@@ -13,7 +13,7 @@ from typing import Any
 
 from planner.catalog.bands import bounds_of
 from planner.catalog.parse import Catalog
-from planner.control.proposal import Draft, Parameter, validate_parameters
+from planner.control.proposal import Parameter, PlanProposal, validate_parameters
 from planner.control.replan import HOLD_S
 from planner.observation.observation import Observation
 from planner.solvers.joint.build import problem_of
@@ -40,7 +40,7 @@ PARAMETERS = {
 
 def plan(
     observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
-) -> Draft:
+) -> PlanProposal:
     """The best plan found. Parameters: PARAMETERS."""
     settings = validate_parameters(parameters, PARAMETERS)
     problem, now_ms = problem_of(observation, catalog, settings), observation.now_ms

@@ -8,7 +8,7 @@ from typing import Any
 
 from planner.catalog.parse import Catalog
 from planner.control.allocation import assign, describe_counts, split
-from planner.control.proposal import BATCH, Draft, Parameter, validate_parameters
+from planner.control.proposal import BATCH, Parameter, PlanProposal, validate_parameters
 from planner.observation.observation import Observation
 from planner.solvers.levels.shares import Flow, constant, expected, work_of
 
@@ -17,7 +17,7 @@ PARAMETERS = {"heavy_share": Parameter(0.5, 0, 1), "batch": BATCH}
 
 def plan(
     observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
-) -> Draft:
+) -> PlanProposal:
     """Cheapest and best variant at `heavy_share`, workers in proportion to the work. Parameters: heavy_share, batch."""
     del memory  # constant in time
     settings = validate_parameters(parameters, PARAMETERS)
@@ -27,7 +27,7 @@ def plan(
     flow = Flow(painted=shares, kept=shares, heavy=catalog.best().name)
     counts = split(work_of(flow, catalog, batch), n_workers)
     short = "" if shares == wanted else "; one worker cannot serve both levels, so all requests go to the first"
-    return Draft(
+    return PlanProposal(
         routes=constant(shares),
         allocation=assign(counts, observation.workers),
         batch=dict.fromkeys(shares, batch),

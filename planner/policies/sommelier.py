@@ -11,7 +11,7 @@ from typing import Any
 from planner.catalog.parse import Catalog
 from planner.control.allocation import describe_counts
 from planner.control.format import rate
-from planner.control.proposal import BATCH, Draft, Parameter, validate_parameters
+from planner.control.proposal import BATCH, Parameter, PlanProposal, validate_parameters
 from planner.observation.observation import Observation, WorkerView
 from planner.solvers.levels.level_mix import Mix, Offer, expected_of, offers_of, routes_of
 
@@ -24,7 +24,7 @@ PARAMETERS = {
 
 def plan(
     observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
-) -> Draft:
+) -> PlanProposal:
     """Requests evenly over the workers, a variant for each. Parameters: overprovision, batch, drain_s."""
     del memory  # a worker's load is all it knows
     settings = validate_parameters(parameters, PARAMETERS)
@@ -34,7 +34,7 @@ def plan(
     chosen = {w.worker_id: choose(w, own_rps, offers, 1000 * settings["drain_s"]) for w in workers}
     mix = _even(Counter(chosen.values()), offers)
     counts = describe_counts(dict(sorted(mix.counts.items())))
-    return Draft(
+    return PlanProposal(
         routes=routes_of(mix, offers, catalog, "models", None)[0],
         allocation=chosen,
         batch=dict.fromkeys(catalog.variants, batch),

@@ -9,7 +9,7 @@ from planner.catalog.parse import Catalog
 from planner.control.proposal import validate_parameters
 from planner.observation.observation import Observation
 from planner.policies import (
-    Draft,
+    PlanProposal,
     Policy,
     argus,
     clipper_heavy,
@@ -52,7 +52,7 @@ class Case:
     workers: int
     observations: Sequence[Observation]
     wanted_ms: float | None = None  # a plan should take less
-    objective: Callable[[Observation, Draft], float | None] | None = None
+    objective: Callable[[Observation, PlanProposal], float | None] | None = None
     baseline: Callable[[Observation, float], Found] | None = None  # (what is seen, seconds) -> its answer
     tolerance: float = ROUNDING  # an objective less by no more is no worse
 
@@ -121,7 +121,7 @@ def a_case(
     )
 
 
-def _threshold(seen: Observation, draft: Draft, chosen: Catalog) -> float | None:
+def _threshold(seen: Observation, draft: PlanProposal, chosen: Catalog) -> float | None:
     del seen, chosen
     return draft.cascades[0].threshold if draft.is_feasible else None
 
@@ -132,7 +132,7 @@ def _diffserve(seen: Observation, chosen: Catalog, limit_s: float) -> Found:
     return plain.two_stage([Offer(pair, problem_of(pair, rows, seen, chosen, setup))], limit_s)
 
 
-def _quality(seen: Observation, draft: Draft, chosen: Catalog) -> float | None:
+def _quality(seen: Observation, draft: PlanProposal, chosen: Catalog) -> float | None:
     del seen, chosen
     return draft.expected.quality if draft.is_feasible and draft.expected else None
 
@@ -141,7 +141,7 @@ def _hadis(seen: Observation, chosen: Catalog, limit_s: float) -> Found:
     return plain.two_stage(hadis.offers_of(seen, chosen, validate_parameters({}, hadis.PARAMETERS)), limit_s)
 
 
-def _mix(seen: Observation, draft: Draft, chosen: Catalog) -> float | None:
+def _mix(seen: Observation, draft: PlanProposal, chosen: Catalog) -> float | None:
     """Eq. 1's objective: the route of requests without a class has the shares F."""
     del seen
     return mean_quality(draft.routes[-1].levels, levels_of(chosen, {}))
@@ -152,7 +152,7 @@ def _argus(seen: Observation, chosen: Catalog, limit_s: float) -> Found:
     return plain.equation_1(levels_of(chosen, {}), len(seen.workers), demand_rps, limit_s)
 
 
-def _joint_score(seen: Observation, draft: Draft, chosen: Catalog) -> float | None:
+def _joint_score(seen: Observation, draft: PlanProposal, chosen: Catalog) -> float | None:
     del draft  # holds what is to be done, not what it is worth
     settings = validate_parameters(QUALITY_FIRST, joint.PARAMETERS)
     problem = joint_problem(seen, chosen, settings)
@@ -165,7 +165,7 @@ def _joint(seen: Observation, chosen: Catalog, limit_s: float) -> Found:
 
 _SIDES: dict[
     Policy,
-    tuple[Callable[[Observation, Draft, Catalog], float | None], Callable[[Observation, Catalog, float], Found]],
+    tuple[Callable[[Observation, PlanProposal, Catalog], float | None], Callable[[Observation, Catalog, float], Found]],
 ] = {
     diffserve.plan: (_threshold, _diffserve),
     hadis.plan: (_quality, _hadis),

@@ -7,12 +7,12 @@ import pytest
 
 from agents.planner.propose import DecisionReport, PolicyThread
 from planner.control.planning import PlanDecision, PolicyTimeout
-from planner.control.proposal import Draft
+from planner.control.proposal import PlanProposal
 from schemas.messages import Route
 from streams import metrics
 from tests.patience import PATIENCE_S
 
-DRAFT = Draft(routes=(Route(levels={"light": 1.0}),), allocation={}, batch={}, reason="test")
+DRAFT = PlanProposal(routes=(Route(levels={"light": 1.0}),), allocation={}, batch={}, reason="test")
 
 
 def counted(kind: str) -> float:
@@ -20,7 +20,7 @@ def counted(kind: str) -> float:
 
 
 def test_what_a_policy_returns_or_raises_is_passed_on() -> None:
-    def raises() -> Draft:
+    def raises() -> PlanProposal:
         raise ZeroDivisionError("in the solver")
 
     policies = PolicyThread(PATIENCE_S)
@@ -32,7 +32,7 @@ def test_what_a_policy_returns_or_raises_is_passed_on() -> None:
 def test_a_policy_that_does_not_end_is_left_alone_and_no_second_one_is_begun() -> None:
     done, policies, threads = threading.Event(), PolicyThread(0.05), threading.active_count()
 
-    def waits() -> Draft:
+    def waits() -> PlanProposal:
         done.wait(PATIENCE_S)
         return DRAFT
 

@@ -48,7 +48,7 @@ def test_other_shares_of_a_tier_that_are_let_in_are_a_difference() -> None:
 def test_who_is_let_in_and_why_is_told_to_people_and_programs(capsys: pytest.CaptureFixture[str]) -> None:
     task = Task("clipper-heavy", an_observation(1, demand_rps=50.0), a_catalog(), {}, {"batch": 1})
     found = solve_task(task)
-    admission = found.draft.admission
+    admission = found.proposal.admission
     assert admission is not None
     told = report(task, found)
     assert told["admission"]["reason"] == admission.reason
@@ -63,4 +63,4 @@ def test_who_is_let_in_and_why_is_told_to_people_and_programs(capsys: pytest.Cap
 
 def test_what_is_solved_explores_as_the_planner_does() -> None:
     task = Task("diffserve-static", an_observation(2, demand_rps=1.0), a_catalog(), rules=Rules(explore=0.1))
-    assert solve_task(task).draft.routes[0].levels == pytest.approx({"light": 0.95, "heavy": 0.05})
+    assert solve_task(task).proposal.routes[0].levels == pytest.approx({"light": 0.95, "heavy": 0.05})

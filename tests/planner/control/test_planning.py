@@ -17,7 +17,7 @@ from planner.control.planning import (
     PlannerLogic,
     PolicyTimeout,
 )
-from planner.control.proposal import Draft, Policy
+from planner.control.proposal import PlanProposal, Policy
 from planner.control.propose import Rules
 from planner.observation.observation import Observation, Seen
 from planner.policies import named
@@ -95,7 +95,7 @@ def test_how_jobs_are_dispatched_may_be_ruled() -> None:
 
 
 def broken(_name: str) -> Policy:
-    def raises(*_: object) -> Draft:
+    def raises(*_: object) -> PlanProposal:
         raise ZeroDivisionError("in the solver")
 
     return raises
@@ -110,7 +110,7 @@ def test_a_policy_that_fails_leaves_the_plan_in_force_and_is_counted() -> None:
 
 
 def test_a_policy_that_is_late_or_unknown_is_counted_as_what_it_is() -> None:
-    def late(_policy: str, _propose: Callable[[], Draft]) -> Draft:
+    def late(_policy: str, _propose: Callable[[], PlanProposal]) -> PlanProposal:
         raise PolicyTimeout("waits")
 
     assert a_logic().decide(serving(), Plans(a_plan()), late).fallbacks == (POLICY_LATE, KEPT_PLAN)

@@ -8,16 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.control.plans import check, is_newer, publish, same_decision
-from planner.policies import Draft
+from planner.policies import PlanProposal
 from schemas.errors import InvalidPlan
 from schemas.messages import Expected, Plan, Route
 from tests.builders import NOW_MS, a_cascade, a_catalog, a_plan, a_variant
 
 
-def a_draft(**changes: Any) -> Draft:
+def a_draft(**changes: Any) -> PlanProposal:
     values = {"routes": (Route(levels={"light": 1.0}),), "allocation": {"w-1": "light"}, "batch": {"light": 1},
               "reason": "test"}  # fmt: skip
-    return Draft(**(values | changes))
+    return PlanProposal(**(values | changes))
 
 
 @given(st.lists(st.sampled_from(["a", "b"]), min_size=1, max_size=10))

@@ -6,13 +6,13 @@ import pytest
 
 from planner.analysis.off_policy import estimate
 from planner.control.plans import check, publish
-from planner.control.proposal import Draft
+from planner.control.proposal import PlanProposal
 from planner.control.propose import with_exploration
 from schemas.messages import Route
 from tests.builders import NOW_MS, a_catalog, a_plan
 from tests.planner.analysis.test_off_policy import halves, history
 
-ALL_LIGHT = Draft(
+ALL_LIGHT = PlanProposal(
     reason="test",
     batch={},
     routes=(Route(levels={"light": 1.0}, hardness_to=0.5), Route(levels={"heavy": 1.0}, hardness_from=0.5)),
@@ -33,15 +33,15 @@ def test_a_level_without_workers_is_never_explored() -> None:
 
 
 @pytest.mark.parametrize(
-    "draft", [ALL_LIGHT, Draft(reason="", batch={}, allocation={}, routes=(Route(levels={"light": 1.0}),))]
+    "proposal", [ALL_LIGHT, PlanProposal(reason="", batch={}, allocation={}, routes=(Route(levels={"light": 1.0}),))]
 )
-def test_without_a_share_or_workers_nothing_changes(draft: Draft) -> None:
-    assert with_exploration(draft, 0.0) is draft
-    assert with_exploration(replace(draft, allocation={}), 0.5).routes == draft.routes
+def test_without_a_share_or_workers_nothing_changes(proposal: PlanProposal) -> None:
+    assert with_exploration(proposal, 0.0) is proposal
+    assert with_exploration(replace(proposal, allocation={}), 0.5).routes == proposal.routes
 
 
 def test_a_past_that_explored_can_answer_for_another_plan() -> None:
-    greedy = Draft(
+    greedy = PlanProposal(
         reason="", batch={}, routes=(Route(levels={"light": 1.0}),), allocation={"w-1": "light", "w-2": "heavy"}
     )
     explored_plan = a_plan(routes=with_exploration(greedy, 0.2).routes, cascades=())

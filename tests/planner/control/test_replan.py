@@ -7,7 +7,7 @@ import pytest
 
 from planner.catalog.parse import parse
 from planner.control.plans import publish
-from planner.control.proposal import Draft
+from planner.control.proposal import PlanProposal
 from planner.control.replan import (
     HOLD_S,
     Change,
@@ -84,9 +84,9 @@ def test_the_first_plan_is_due_at_once() -> None:
     assert why_now(None, CALM, 0, PERIOD_MS) == "the first plan"
 
 
-def drafted(**values: object) -> Draft:
+def drafted(**values: object) -> PlanProposal:
     given: dict[str, object] = {"routes": LIGHT, "batch": {}, "reason": "", "expected": PROMISED}
-    return Draft(**(given | {"allocation": {"w-1": "light", "w-2": "light"}} | values))  # type: ignore[arg-type]
+    return PlanProposal(**(given | {"allocation": {"w-1": "light", "w-2": "light"}} | values))  # type: ignore[arg-type]
 
 
 def in_force(**values: object) -> Plan:
@@ -216,21 +216,21 @@ def test_a_change_is_told_from_the_plan_in_force_and_the_draft() -> None:
     expected = Expected(demand_rps=1.0, utilization=0.5, heavy_share=0.0, quality=0.5)
     plan = a_plan_in_force(allocation={"a": "light"}, expected=expected)
     routes, better = (Route(levels={"heavy": 1.0}),), dataclasses.replace(expected, quality=0.9)
-    draft = Draft(routes=routes, allocation={"a": "heavy"}, batch={}, reason="", expected=better)
+    proposal = PlanProposal(routes=routes, allocation={"a": "heavy"}, batch={}, reason="", expected=better)
     seen = Observation(now_ms=0, demand_rps=2.0, workers=(a_worker_at("a", "light"),))
-    change = change_of(plan, draft, seen, CATALOG, 60.0)
+    change = change_of(plan, proposal, seen, CATALOG, 60.0)
     assert change.before == Expectation(1.0, 0.5, 1.0)
     assert change.after == Expectation(1.0, 0.9, 1.0)
     assert (change.away_s, change.workers, change.hold_s) == (21.0, 1, 60.0)
     assert change.span == pytest.approx(0.4) == span_of(CATALOG)
-    assert change_of(None, draft, seen, CATALOG, 60.0).before is None
+    assert change_of(None, proposal, seen, CATALOG, 60.0).before is None
 
 
 def test_moves_that_the_policy_has_weighed_are_judged_by_quality_alone() -> None:
-    draft = Draft(routes=(Route(levels={"heavy": 1.0}),), allocation={"a": "heavy"}, batch={}, reason="")
+    proposal = PlanProposal(routes=(Route(levels={"heavy": 1.0}),), allocation={"a": "heavy"}, batch={}, reason="")
     seen = Observation(now_ms=0, demand_rps=2.0, workers=(a_worker_at("a", "light"),))
-    weighed = dataclasses.replace(draft, weighs_moves=True)
-    assert change_of(None, draft, seen, CATALOG, 60.0).risk == 5.0
+    weighed = dataclasses.replace(proposal, weighs_moves=True)
+    assert change_of(None, proposal, seen, CATALOG, 60.0).risk == 5.0
     assert change_of(None, weighed, seen, CATALOG, 60.0).risk == 1.0
     moving = a_change(away_s=120.0)
     assert not is_worth_switching(moving)
@@ -238,6 +238,6 @@ def test_moves_that_the_policy_has_weighed_are_judged_by_quality_alone() -> None
 
 
 def test_a_draft_without_expectation_promises_that_nothing_is_late() -> None:
-    draft = Draft(routes=(Route(levels={"heavy": 1.0}),), allocation={}, batch={}, reason="")
+    proposal = PlanProposal(routes=(Route(levels={"heavy": 1.0}),), allocation={}, batch={}, reason="")
     seen = Observation(now_ms=0, demand_rps=2.0, workers=(a_worker_at("a", "light"),))
-    assert change_of(None, draft, seen, CATALOG, 60.0).after.in_time == 1.0
+    assert change_of(None, proposal, seen, CATALOG, 60.0).after.in_time == 1.0

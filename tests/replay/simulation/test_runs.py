@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from planner.control.proposal import Draft
+from planner.control.proposal import PlanProposal
 from planner.observation.observation import Observation
 from planner.policies import POLICIES
 from replay.simulation.results.figures import figures_of
@@ -115,7 +115,7 @@ def test_a_policy_that_fails_as_a_worker_dies_leaves_the_plan_to_the_others_for_
 ) -> None:
     policy = POLICIES["clipper-light"]
 
-    def fails_later(seen: Observation, *others: Any) -> Draft:
+    def fails_later(seen: Observation, *others: Any) -> PlanProposal:
         if seen.now_ms > 5000:
             raise ZeroDivisionError("in the solver")
         return policy(seen, *others)

@@ -11,7 +11,7 @@ import pytest
 from agents.planner.loop import PlannerLoop as LiveLoop
 from planner.control.planning import NOT_WORTH, Order, PlanDecision, PlannerLogic
 from planner.control.plans import same_decision
-from planner.control.proposal import Draft
+from planner.control.proposal import PlanProposal
 from planner.control.propose import Rules
 from planner.observation.observation import Observation, live_workers
 from planner.policies import POLICIES, named
@@ -266,7 +266,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Observation]:
         shown.append(at)
         return decide(self, at, *others)
 
-    def fails(at: Observation, *others: Any) -> Draft:
+    def fails(at: Observation, *others: Any) -> PlanProposal:
         if at.now_ms > NOW_MS and sum(at.counts) % 2:
             raise ZeroDivisionError("in the solver")
         return POLICIES["random-split"](at, *others)
@@ -296,7 +296,7 @@ def test_of_the_same_situation_the_live_planner_and_the_simulated_one_publish_th
 class Exchanged(PlannerLogic):
     """It asks what a change costs before it asks whether the change must be."""
 
-    def _keep_current(self, draft: Draft, order: Order, seen: Observation, before: Plan) -> PlanDecision | None:
+    def _keep_current(self, draft: PlanProposal, order: Order, seen: Observation, before: Plan) -> PlanDecision | None:
         if same_decision(draft, before, order.policy):
             return PlanDecision()
         if not self._is_worth_switching(draft, seen, before):
