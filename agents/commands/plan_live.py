@@ -21,24 +21,24 @@ FILE_OUT = click.Path(dir_okay=False, path_type=Path)
 def shadow(obj: LazySettings, policy: str, parameters: tuple[str, ...], save: Path | None, output: str) -> None:
     """Show what POLICY would decide now, beside the plan in force. The shadow plan is not published."""
     from agents.commands.plan_tables import print_json, print_shadow
-    from agents.planner.live import look
+    from agents.planner.live import observe_once
     from agents.planner.observation_file import write
     from agents.planner.propose import rules_of
-    from agents.planner.report import Task, differences, report, solved
+    from agents.planner.report import Task, differences, report, solve_task
     from planner.control.plans import memory_of, publish
     from planner.policies import named
     from streams import catalogs
 
     named(policy)  # an unknown policy is reported before anything is read
     catalog = catalogs.measured(obj().catalog, obj().published)
-    live = look(obj(), catalog)
+    live = observe_once(obj(), catalog)
     if save is not None:
         write(live.observation, save)
     memory = memory_of(live.plan, policy)
     task = Task(policy, live.observation, catalog, memory, numbers(parameters), rules_of(obj()))
-    found = solved(task)
+    found = solve_task(task)
     would = report(task, found)
-    rows = differences(live.plan, publish(found.draft, live.plan, policy, 0)) if live.plan else []
+    rows = differences(live.plan, publish(found.proposal, live.plan, policy, 0)) if live.plan else []
     if output == "json":
         changes = [{"what": what, "in_force": was, "shadow": then} for what, was, then in rows]
         print_json({"in_force": live.plan, "shadow": would, "changes": changes})
@@ -61,10 +61,10 @@ def explain(
 ) -> None:
     """Show what limits the plan at the current demand, what one more worker would gain and one less would lose."""
     from agents.commands.plan_tables import print_explained, print_json
-    from agents.planner.live import look
+    from agents.planner.live import observe_once
     from agents.planner.observation_file import read
     from agents.planner.propose import rules_of
-    from agents.planner.report import Task, explained
+    from agents.planner.report import Task, explain_plan
     from planner.control.plans import memory_of
     from planner.policies import DEFAULT
     from streams import catalogs
@@ -74,11 +74,11 @@ def explain(
     if observation is not None:
         task = Task(policy or obj().planner.policy or DEFAULT, read(observation), catalog, {}, given)
     else:
-        live = look(obj(), catalog)
+        live = observe_once(obj(), catalog)
         name = policy or (live.plan.policy if live.plan else obj().planner.policy or DEFAULT)
         pinned = live.pin.parameters if live.pin and live.pin.policy == name else obj().planner.parameters
         task = Task(name, live.observation, catalog, memory_of(live.plan, name), given or pinned)
-    found = explained(task._replace(rules=rules_of(obj())))
+    found = explain_plan(task._replace(rules=rules_of(obj())))
     if output == "json":
         print_json(found)
     else:

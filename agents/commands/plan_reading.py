@@ -3,7 +3,7 @@
 import logging
 from typing import NamedTuple
 
-from planner.control.plans import newer
+from planner.control.plans import is_newer
 from schemas.errors import InvalidRecord, PochadeError
 from schemas.messages import Pin, Plan
 from streams.control.records import take_in
@@ -30,7 +30,7 @@ def published(settings: Settings, *versions: int, most: int = MOST) -> Published
     pins: list[Pin | None] = [None]
 
     def on_plan(plan: Plan) -> None:
-        if newer(plans[-1].version if plans else 0, plan):
+        if is_newer(plans[-1].version if plans else 0, plan):
             plans.append(plan)
 
     with ControlLog(settings, READ_S) as log:

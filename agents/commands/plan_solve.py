@@ -73,7 +73,7 @@ def solve(
     """
     from agents.commands.plan_tables import print_json, print_report
     from agents.planner.propose import rules_of
-    from agents.planner.report import Task, overprovisioned, report, solved
+    from agents.planner.report import Task, report, solve_task, with_overprovision
     from planner.policies import DEFAULT
     from streams import catalogs
 
@@ -81,8 +81,8 @@ def solve(
     held = catalogs.measured(catalog or obj().catalog, published or obj().published)
     asked_s = held.slo_s if slo is None and observation is None else slo
     task = Task(name, _seen(observation, demand, workers, asked_s), held, {}, numbers(parameters), rules_of(obj()))
-    task = overprovisioned(task, overprovision)
-    found = report(task, solved(task))
+    task = with_overprovision(task, overprovision)
+    found = report(task, solve_task(task))
     if output == "json":
         print_json(found)
     else:

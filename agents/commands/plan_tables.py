@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 from rich.table import Column, Table
 
-from agents.planner.report import admission_told, cascade_told, counts_of, routes_told
+from agents.planner.report import counts_of, describe_admission, describe_cascade, describe_routes
 from schemas.messages import Cascade, Pin, Plan, Route
 from streams.codec.avro import from_values
 
@@ -29,11 +29,11 @@ def print_plan(shown: Plan, pin: Pin | None) -> None:
         ("policy", shown.policy + _ordered(shown.policy, pin)),
         ("published", _at(shown.created_ms)),
         ("reason", shown.reason),
-        ("routes", routes_told(shown.routes)),
-        ("cascades", "\n".join(map(cascade_told, shown.cascades)) or "none"),
+        ("routes", describe_routes(shown.routes)),
+        ("cascades", "\n".join(map(describe_cascade, shown.cascades)) or "none"),
         ("workers", _workers(shown.allocation)),
         ("dispatch", f"{shown.dispatch}, batches {_counts(shown.batch) or 1}"),
-        ("let in", admission_told(shown.admission)),
+        ("let in", describe_admission(shown.admission)),
         ("expected", _expected(dataclasses.asdict(shown.expected)) if shown.expected else "nothing said"),
     ]
     _print(["plan", str(shown.version)], rows)
@@ -92,8 +92,8 @@ def _report(found: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [
         ("feasible", "yes" if found["feasible"] else "no: not all of the demand is served in time"),
         ("reason", found["reason"]),
-        ("routes", routes_told(routes)),
-        ("cascades", "\n".join(cascade_told(_cascade(table)) for table in found["cascades"]) or "none"),
+        ("routes", describe_routes(routes)),
+        ("cascades", "\n".join(describe_cascade(_cascade(table)) for table in found["cascades"]) or "none"),
         ("workers", _counts(found["allocation"]) or "none"),
         ("batches", _counts(found["batch"])),
         ("dispatch", found["dispatch"]),

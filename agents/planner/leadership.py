@@ -12,7 +12,7 @@ from streams.kafka.lease import Lease, LeaseLost
 log = logging.getLogger(__name__)
 
 BEAT_MS = 1000  # a planner that was overtaken hears of it this soon
-LOOK_MS = 500  # how often one that stands by looks for the leader's beat
+POLL_MS = 500  # how often one that stands by looks for the leader's beat
 
 
 class Leadership:
@@ -66,7 +66,7 @@ class Leadership:
         self.is_leading, self._stands_by, self._heard, self._look_ms = False, True, -1, 0
 
     def _is_silent(self, now_ms: int) -> bool:
-        if self._look_ms and now_ms - self._look_ms < LOOK_MS:
+        if self._look_ms and now_ms - self._look_ms < POLL_MS:
             return False
         self._look_ms, beat = now_ms, self._lease.last_beat()
         if beat != self._heard:

@@ -24,7 +24,7 @@ class Live(NamedTuple):
     pin: Pin | None
 
 
-def look(settings: Settings, catalog: Catalog) -> Live:
+def observe_once(settings: Settings, catalog: Catalog) -> Live:
     """Read what the planner reads, once. Raises PochadeError when the broker does not answer."""
     plans, fleet = FollowedPlans(settings, ROLE, catalog), FollowedFleet(settings)
     sources = Sources(settings, catalog, fleet)
@@ -34,7 +34,7 @@ def look(settings: Settings, catalog: Catalog) -> Live:
         sources.open()
         for record in past(settings, [topics.FLEET], since_ms=now_ms() - DEMAND_MS):
             heartbeat = decode(record.value, Heartbeat)
-            sources.queues.look({heartbeat.worker_id: Seen(heartbeat, record.timestamp_ms)})
+            sources.builder.queues.update_from_heartbeats({heartbeat.worker_id: Seen(heartbeat, record.timestamp_ms)})
         allocation = plans.plan.allocation if plans.plan else {}
         now = now_ms()
         workers = live_workers(fleet.heartbeats, now, settings.planner.worker_silent_ms, allocation)

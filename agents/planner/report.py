@@ -1,4 +1,4 @@
-"""Plans and drafts as plain values for people and programs: what `pochade plan` shows."""
+"""Plans and proposals as plain values for people and programs: what `pochade plan` shows."""
 
 import time
 from collections import Counter
@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from planner.catalog.parse import Catalog
 from planner.catalog.quality import fid_of
-from planner.control.evaluate import appraise
+from planner.control.evaluate import evaluate
 from planner.control.plans import admitted, check, publish
-from planner.control.proposal import Draft
-from planner.control.propose import Rules, made
+from planner.control.proposal import PlanProposal
+from planner.control.propose import Rules, propose
 from planner.observation.observation import Observation, WorkerView
 from planner.policies import named
 from schemas.errors import Unknown
@@ -30,22 +30,22 @@ class Task(NamedTuple):
 
 
 class Solved(NamedTuple):
-    """A draft and how long it took."""
+    """A proposal and how long it took."""
 
-    draft: Draft
+    proposal: PlanProposal
     solve_ms: float
 
 
-def solved(task: Task) -> Solved:
-    """The policy's draft, held to what every plan must hold to. Raises PochadeError."""
+def solve_task(task: Task) -> Solved:
+    """The policy's proposal, held to what every plan must hold to. Raises PochadeError."""
     begun = time.perf_counter()
-    draft = made(task.policy, task.seen, task.catalog, task.memory, task.parameters, task.rules)
+    proposal = propose(named(task.policy), task.seen, task.catalog, task.memory, task.parameters, task.rules)
     solve_ms = 1000 * (time.perf_counter() - begun)
-    check(publish(draft, None, task.policy, task.seen.now_ms), task.catalog)
-    return Solved(draft, solve_ms)
+    check(publish(proposal, None, task.policy, task.seen.now_ms), task.catalog)
+    return Solved(proposal, solve_ms)
 
 
-def overprovisioned(task: Task, factor: float | None) -> Task:
+def with_overprovision(task: Task, factor: float | None) -> Task:
     """The task with this many times the demand: by the policy's own parameter, else in the demand it is told."""
     if factor is None:
         return task
@@ -57,54 +57,54 @@ def overprovisioned(task: Task, factor: float | None) -> Task:
     return task._replace(parameters=own)
 
 
-def is_feasible(draft: Draft, seen: Observation) -> bool:
+def is_feasible(proposal: PlanProposal, seen: Observation) -> bool:
     """Whether all of the demand is served: as the policy says, and as its own expectation bears out."""
-    expected = draft.expected
+    expected = proposal.expected
     fits = expected is None or expected.utilization <= 1 + 1e-9
-    return draft.is_feasible and fits and (bool(draft.allocation) or seen.planning_rps <= 0)
+    return proposal.is_feasible and fits and (bool(proposal.allocation) or seen.planning_rps <= 0)
 
 
 def report(task: Task, found: Solved) -> dict[str, Any]:
-    """JSON values of a draft, its workers as counts."""
-    draft, expected = found.draft, found.draft.expected
+    """JSON values of a proposal, its workers as counts."""
+    proposal, expected = found.proposal, found.proposal.expected
     quality = expected.quality if expected else None
     told = {"demand_rps": None, "utilization": None, "heavy_share": None, **(asdict(expected) if expected else {})}
     return {
-        "feasible": is_feasible(draft, task.seen),
+        "feasible": is_feasible(proposal, task.seen),
         "policy": task.policy,
-        "strategy": draft.strategy,
-        "reason": draft.reason,
+        "strategy": proposal.strategy,
+        "reason": proposal.reason,
         "workers": len(task.seen.workers),
-        "allocation": counts_of(draft.allocation),
-        "batch": draft.batch,
-        "dispatch": draft.dispatch,
-        "routes": [asdict(route) for route in draft.routes],
-        "cascades": [cascade_of(cascade) for cascade in draft.cascades],
-        "admission": asdict(draft.admission) if draft.admission else None,
+        "allocation": counts_of(proposal.allocation),
+        "batch": proposal.batch,
+        "dispatch": proposal.dispatch,
+        "routes": [asdict(route) for route in proposal.routes],
+        "cascades": [cascade_of(cascade) for cascade in proposal.cascades],
+        "admission": asdict(proposal.admission) if proposal.admission else None,
         "expected": {**told, "quality": quality, "fid": fid_of(task.catalog, quality)},
         "solve_ms": round(found.solve_ms, 3),
     }
 
 
-def explained(task: Task) -> dict[str, Any]:
+def explain_plan(task: Task) -> dict[str, Any]:
     """What binds, and what the same policy would do with one worker more, and with one less."""
-    now = solved(task)
-    appraisal = appraise(now.draft, task.seen, task.catalog)
+    now = solve_task(task)
+    evaluation = evaluate(now.proposal, task.seen, task.catalog)
     workers = task.seen.workers
     more = (*workers, WorkerView("~one-more", "", "ready", task.seen.now_ms, 0.0))  # sorts after all others
     others = {"one_more": more, "one_less": workers[:-1]} if workers else {"one_more": more}
     return {
         "now": report(task, now),
-        "binding": list(appraisal.binding),
-        "latency_ms": appraisal.latency_ms,
-        "loads": [{**load._asdict(), "utilization": load.utilization} for load in appraisal.loads],
+        "binding": list(evaluation.binding),
+        "latency_ms": evaluation.latency_ms,
+        "loads": [{**load._asdict(), "utilization": load.utilization} for load in evaluation.loads],
         **{name: _with(task, some) for name, some in others.items()},
     }
 
 
 def _with(task: Task, workers: tuple[WorkerView, ...]) -> dict[str, Any]:
     other = task._replace(seen=replace(task.seen, workers=workers))
-    return report(other, solved(other))
+    return report(other, solve_task(other))
 
 
 def counts_of(allocation: Mapping[str, str]) -> dict[str, int]:
@@ -126,10 +126,10 @@ def cascade_of(cascade: Cascade) -> dict[str, Any]:
 def differences(before: Plan, after: Plan) -> list[tuple[str, str, str]]:
     """(what, before, after) of everything that was decided otherwise; versions, times and memories do not count."""
     rows = [(name, getattr(before, name), getattr(after, name)) for name in ("policy", "strategy", "dispatch")]
-    rows += [("routes", routes_told(before.routes), routes_told(after.routes))]
+    rows += [("routes", describe_routes(before.routes), describe_routes(after.routes))]
     rows += _tables("cascade after", _cascades(before), _cascades(after))
     rows += _tables("workers on", counts_of(before.allocation), counts_of(after.allocation))
-    rows += _tables("admitted of", *(_shares_told(admitted(plan.admission)) for plan in (before, after)))
+    rows += _tables("admitted of", *(_describe_shares(admitted(plan.admission)) for plan in (before, after)))
     rows += _tables("batch of", before.batch, after.batch)
     rows += _tables("worker", before.allocation, after.allocation)
     return [(what, str(old), str(new)) for what, old, new in rows if old != new]
@@ -141,25 +141,25 @@ def _tables(what: str, before: Mapping[str, object], after: Mapping[str, object]
 
 
 def _cascades(plan: Plan) -> dict[str, str]:
-    return {cascade.level: cascade_told(cascade) for cascade in plan.cascades}
+    return {cascade.level: describe_cascade(cascade) for cascade in plan.cascades}
 
 
-def _shares_told(shares: Mapping[str, float]) -> dict[str, str]:
+def _describe_shares(shares: Mapping[str, float]) -> dict[str, str]:
     return {name: f"{share:.0%}" for name, share in shares.items()}
 
 
-def admission_told(admission: Admission | None) -> str:
+def describe_admission(admission: Admission | None) -> str:
     """Who is let in, in words."""
     return admission.reason if admission else "everything"
 
 
-def cascade_told(cascade: Cascade) -> str:
+def describe_cascade(cascade: Cascade) -> str:
     """One cascade in words."""
     over = f", over the draft from step {cascade.paint_over_step}" if cascade.paint_over_step else ""
     return f"{cascade.level} -> {cascade.next_level} if {cascade.discriminator} < {cascade.threshold:.3f}{over}"
 
 
-def routes_told(routes: Iterable[Route]) -> str:
+def describe_routes(routes: Iterable[Route]) -> str:
     """All routes in words, one a line."""
     return "\n".join(f"{_where(route)} -> {_shares(route.levels)}" for route in routes)
 

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
 from planner.catalog.model import Catalog
-from planner.control.plans import check, newer
+from planner.control.plans import check, is_newer
 from planner.observation.observation import Seen
 from planner.serving.admission import MAX_ID
 from planner.serving.worker_loads import Load, LoadView, Sent
@@ -62,7 +62,7 @@ class PlanView:
 
         One that does not fit is of another catalog, as while a deployment is upgraded, or no planner's.
         """
-        if not newer(self.newest, plan):
+        if not is_newer(self.newest, plan):
             return
         self.newest, self.refusal = plan.version, ""
         try:

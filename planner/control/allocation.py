@@ -85,6 +85,6 @@ def busiest(busy: Mapping[str, float], counts: Mapping[str, int]) -> float:
     return max(workers / max(1, counts.get(name, 0)) for name, workers in busy.items())
 
 
-def counts_told(counts: Mapping[str, int]) -> str:
+def describe_counts(counts: Mapping[str, int]) -> str:
     """Workers in words: "heavy 3, light 1"; "" of none."""
     return ", ".join(f"{name} {count}" for name, count in counts.items())

@@ -1,7 +1,7 @@
 """What an earlier plan decided, on the workers that are there now.
 
-It is asked where no new plan can be made, or the old one shall hold again. Live and simulated planners ask alike what
-is obeyed when a policy has made no plan (`survived`).
+It is asked where an operator orders an earlier plan back (`carry_over`), and where a policy has made no plan
+(`fallback_plan`).
 """
 
 import json
@@ -12,13 +12,13 @@ from planner.catalog.entries import run_ms, variant_of
 from planner.catalog.parse import Catalog
 from planner.control.allocation import assign, split
 from planner.control.plans import check, publish
-from planner.control.proposal import Draft
-from planner.control.propose import Rules, let_in
+from planner.control.proposal import PlanProposal
+from planner.control.propose import Rules, with_admission_by
 from planner.observation.observation import Observation, WorkerView
 from schemas.messages import Cascade, Plan, Route
 
 
-def kept(plan: Plan, workers: Sequence[WorkerView], catalog: Catalog, reason: str) -> Draft:
+def carry_over(plan: Plan, workers: Sequence[WorkerView], catalog: Catalog, reason: str) -> PlanProposal:
     """The plan's decision with its workers in the same proportion, every variant keeping one where that is possible.
 
     What goes to a variant that nobody is left for goes to the next cheaper one that is served, else to the next dearer;
@@ -29,10 +29,10 @@ def kept(plan: Plan, workers: Sequence[WorkerView], catalog: Catalog, reason: st
     """
     allocation = assign(split(_work(plan), len(workers)), workers)
     served = set(allocation.values())
-    return Draft(
+    return PlanProposal(
         strategy=plan.strategy,
-        routes=tuple(_served(route, served, catalog) for route in plan.routes) if served else plan.routes,
-        cascades=_between(plan.cascades, served) if served else plan.cascades,
+        routes=tuple(_to_served(route, served, catalog) for route in plan.routes) if served else plan.routes,
+        cascades=_among_served(plan.cascades, served) if served else plan.cascades,
         allocation=allocation,
         batch=plan.batch,
         dispatch=plan.dispatch,
@@ -41,24 +41,26 @@ def kept(plan: Plan, workers: Sequence[WorkerView], catalog: Catalog, reason: st
     )
 
 
-def gone(plan: Plan, workers: Iterable[WorkerView]) -> list[str]:
-    """The workers that a plan counts on and that are not there."""
+def missing_workers(plan: Plan, workers: Iterable[WorkerView]) -> list[str]:
+    """The workers that a plan counts on and that are lost, by id."""
     return sorted(plan.allocation.keys() - {worker.worker_id for worker in workers})
 
 
-def survived(before: Plan, why: str, seen: Observation, catalog: Catalog, rules: Rules, newest: int = 0) -> Plan | None:
+def fallback_plan(
+    before: Plan, why: str, seen: Observation, catalog: Catalog, rules: Rules, newest: int = 0
+) -> Plan | None:
     """The plan in force on the workers that are left of it; None where all are there, so that it stays as it is.
 
     `why`: what became of the policy, for the reason. `newest`: as `publish` has it.
 
     Raises PochadeError: the plan is of a catalog that is no more.
     """
-    lost = gone(before, seen.workers)
+    lost = missing_workers(before, seen.workers)
     if not lost:
         return None
     reason = f"{', '.join(lost)} gone, the rest of plan {before.version} stays: {why}"
-    draft = let_in(kept(before, seen.workers, catalog, reason), seen, catalog, rules)
-    plan = publish(draft, before, before.policy, seen.now_ms, newest)
+    proposal = with_admission_by(carry_over(before, seen.workers, catalog, reason), seen, catalog, rules)
+    plan = publish(proposal, before, before.policy, seen.now_ms, newest)
     check(plan, catalog)
     return plan
 
@@ -71,7 +73,7 @@ def _work(plan: Plan) -> Mapping[str, float]:
     return dict.fromkeys([*first, *(variant_of(cascade.next_level) for cascade in plan.cascades)], 1.0)
 
 
-def _served(route: Route, served: Set[str], catalog: Catalog) -> Route:
+def _to_served(route: Route, served: Set[str], catalog: Catalog) -> Route:
     levels: dict[str, float] = {}
     for level, share in route.levels.items():
         name = level if variant_of(level) in served else _stand_in(level, served, catalog)
@@ -88,5 +90,5 @@ def _stand_in(level: str, served: Set[str], catalog: Catalog) -> str:
     return max(cheaper, key=times.__getitem__) if cheaper else min(times, key=times.__getitem__)
 
 
-def _between(cascades: Iterable[Cascade], served: Set[str]) -> tuple[Cascade, ...]:
+def _among_served(cascades: Iterable[Cascade], served: Set[str]) -> tuple[Cascade, ...]:
     return tuple(c for c in cascades if {variant_of(c.level), variant_of(c.next_level)} <= served)

@@ -1,4 +1,4 @@
-"""What a draft asks of each variant's workers, whichever policy made it, and what keeps it from being better."""
+"""What a proposal asks of each variant's workers, whichever policy made it, and what keeps it from being better."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +10,7 @@ from planner.catalog.bands import cascade_table
 from planner.catalog.entries import deferred_share, variant_of
 from planner.catalog.parse import Catalog, Pair, run_ms
 from planner.control.format import counted, number
-from planner.control.proposal import Draft
+from planner.control.proposal import PlanProposal
 from planner.observation.observation import BINS, Observation, queue_wait_ms
 from schemas.messages import Cascade, Route
 
@@ -18,12 +18,12 @@ TIGHT = 0.9  # of a limit; beyond it the limit is said to bind
 
 
 class VariantLoad(NamedTuple):
-    """A variant under a draft."""
+    """A variant under a proposal."""
 
     variant: str
     workers: int
     offered_rps: float  # pictures a second, first ones and escalations
-    capacity_rps: float  # of its workers, at the draft's batch size
+    capacity_rps: float  # of its workers, at the proposal's batch size
 
     @property
     def utilization(self) -> float:
@@ -33,46 +33,46 @@ class VariantLoad(NamedTuple):
         return self.offered_rps / self.capacity_rps if self.capacity_rps > 0 else math.inf
 
 
-class Appraisal(NamedTuple):
-    """What a draft amounts to at the demand planned for."""
+class Evaluation(NamedTuple):
+    """What a proposal amounts to at the demand planned for."""
 
     loads: tuple[VariantLoad, ...]  # by variant
     latency_ms: float  # the longest way: waits seen, calls, judging
     binding: tuple[str, ...]  # limits that it is close to or beyond, in words; (): none
 
 
-def appraise(draft: Draft, seen: Observation, catalog: Catalog) -> Appraisal:
+def evaluate(proposal: PlanProposal, seen: Observation, catalog: Catalog) -> Evaluation:
     """Shares by tenths of hardness go through routes, then cascades at the deferral seen or measured there.
 
     A class's share counts as spread over hardness as all prompts are, for the two are not observed together.
     """
-    masses = _first(draft, seen)
+    masses = _first(proposal, seen)
     steps: dict[str, int] = {}
-    for cascade in _in_order(draft.cascades):
+    for cascade in _in_order(proposal.cascades):
         if cascade.level in masses:
             deferred = masses[cascade.level] * _deferral(cascade, seen, catalog)
             masses[cascade.next_level] = masses.get(cascade.next_level, np.zeros(BINS)) + deferred
             steps[cascade.next_level] = cascade.paint_over_step
     shares = {level: float(mass.sum()) for level, mass in masses.items()}
-    loads = _loads(shares, steps, draft, seen, catalog)
-    ways_ms = [_way_ms(level, draft, seen, catalog) for level, share in shares.items() if share > 0]
+    loads = _loads(shares, steps, proposal, seen, catalog)
+    ways_ms = [_way_ms(level, proposal, seen, catalog) for level, share in shares.items() if share > 0]
     latency_ms = max(ways_ms, default=0.0)
-    return Appraisal(loads, latency_ms, tuple(_binding(loads, latency_ms, seen)))
+    return Evaluation(loads, latency_ms, tuple(_binding(loads, latency_ms, seen)))
 
 
-def first_loads(draft: Draft, seen: Observation, catalog: Catalog) -> tuple[VariantLoad, ...]:
-    """As in `appraise`, of first pictures alone."""
-    shares = {level: float(mass.sum()) for level, mass in _first(draft, seen).items()}
-    return _loads(shares, {}, draft, seen, catalog)
+def first_loads(proposal: PlanProposal, seen: Observation, catalog: Catalog) -> tuple[VariantLoad, ...]:
+    """As in `evaluate`, of first pictures alone."""
+    shares = {level: float(mass.sum()) for level, mass in _first(proposal, seen).items()}
+    return _loads(shares, {}, proposal, seen, catalog)
 
 
-def _first(draft: Draft, seen: Observation) -> dict[str, np.ndarray]:
+def _first(proposal: PlanProposal, seen: Observation) -> dict[str, np.ndarray]:
     """level -> share of requests a tenth of hardness that goes there first."""
     hardness = np.array(seen.hardness or (1 / BINS,) * BINS)
     edges = np.linspace(0, 1, BINS + 1)
     masses: dict[str, np.ndarray] = {}
-    weights = _weights(draft.routes, seen.classes.get(draft.strategy, {}))
-    for route, weight in zip(draft.routes, weights, strict=True):
+    weights = _weights(proposal.routes, seen.classes.get(proposal.strategy, {}))
+    for route, weight in zip(proposal.routes, weights, strict=True):
         inside = np.minimum(edges[1:], route.hardness_to) - np.maximum(edges[:-1], route.hardness_from)
         mass = weight * hardness * (1.0 if route.label else np.clip(inside, 0, None) * BINS)
         for level, share in route.levels.items():
@@ -114,43 +114,43 @@ def _deferral(cascade: Cascade, seen: Observation, catalog: Catalog) -> np.ndarr
 
 
 def _loads(
-    shares: Mapping[str, float], steps: Mapping[str, int], draft: Draft, seen: Observation, catalog: Catalog
+    shares: Mapping[str, float], steps: Mapping[str, int], proposal: PlanProposal, seen: Observation, catalog: Catalog
 ) -> tuple[VariantLoad, ...]:
-    counts = list(draft.allocation.values())
+    counts = list(proposal.allocation.values())
     offered: dict[str, float] = dict.fromkeys(sorted(set(counts)), 0.0)
     work_ms: dict[str, float] = {}
     for level, share in shares.items():
         variant, rps = variant_of(level), share * seen.planning_rps
         offered[variant] = offered.get(variant, 0.0) + rps
-        work_ms[variant] = work_ms.get(variant, 0.0) + rps * _picture_ms(level, steps.get(level, 0), draft, catalog)
+        work_ms[variant] = work_ms.get(variant, 0.0) + rps * _picture_ms(level, steps.get(level, 0), proposal, catalog)
     return tuple(
-        VariantLoad(variant, count, rps, count * _rps(rps, work_ms.get(variant, 0.0), variant, draft, catalog))
+        VariantLoad(variant, count, rps, count * _rps(rps, work_ms.get(variant, 0.0), variant, proposal, catalog))
         for variant, rps in sorted(offered.items())
         for count in [counts.count(variant)]
     )
 
 
-def _rps(rps: float, work_ms: float, variant: str, draft: Draft, catalog: Catalog) -> float:
+def _rps(rps: float, work_ms: float, variant: str, proposal: PlanProposal, catalog: Catalog) -> float:
     """What one worker paints a second of this mix; of nothing, what it would on a blank."""
-    return 1000 * rps / work_ms if work_ms > 0 else 1000 / _picture_ms(variant, 0, draft, catalog)
+    return 1000 * rps / work_ms if work_ms > 0 else 1000 / _picture_ms(variant, 0, proposal, catalog)
 
 
-def _picture_ms(level: str, step: int, draft: Draft, catalog: Catalog) -> float:
+def _picture_ms(level: str, step: int, proposal: PlanProposal, catalog: Catalog) -> float:
     variant = variant_of(level)
-    batch = draft.batch.get(variant, 1)
+    batch = proposal.batch.get(variant, 1)
     starts = {f"{variant}~k{start.k}": start.cost_share for start in catalog.reuse.get(variant, ())}
     return run_ms(catalog.level(variant), batch, step) / batch * starts.get(level, 1.0)
 
 
-def _way_ms(level: str, draft: Draft, seen: Observation, catalog: Catalog) -> float:
+def _way_ms(level: str, proposal: PlanProposal, seen: Observation, catalog: Catalog) -> float:
     """Waiting, painting and judging from this level on, escalated as far as its cascades go."""
     variant = variant_of(level)
-    own_ms = queue_wait_ms(seen, variant) + run_ms(catalog.level(variant), draft.batch.get(variant, 1))
-    cascade = next((c for c in draft.cascades if c.level == level and c.threshold > 0), None)
+    own_ms = queue_wait_ms(seen, variant) + run_ms(catalog.level(variant), proposal.batch.get(variant, 1))
+    cascade = next((c for c in proposal.cascades if c.level == level and c.threshold > 0), None)
     if cascade is None:
         return own_ms
     judging_ms = catalog.discriminator(cascade.discriminator).latency_ms
-    return own_ms + judging_ms + _way_ms(cascade.next_level, draft, seen, catalog)
+    return own_ms + judging_ms + _way_ms(cascade.next_level, proposal, seen, catalog)
 
 
 def _binding(loads: Iterable[VariantLoad], latency_ms: float, seen: Observation) -> Iterable[str]:

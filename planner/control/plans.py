@@ -1,4 +1,4 @@
-"""From a policy's draft to a published plan, and what every plan must hold to."""
+"""From a policy's proposal to a published plan, and what every plan must hold to."""
 
 import json
 import math
@@ -8,45 +8,45 @@ from typing import Any
 
 from planner.catalog.model import Catalog
 from planner.catalog.options import TIERS, fault
-from planner.control.proposal import Draft
+from planner.control.proposal import PlanProposal
 from planner.serving.dispatch import KINDS
 from schemas.errors import InvalidPlan, Unknown
 from schemas.messages import Admission, Cascade, Plan, Route
 
 STRATEGIES = ("models", "reuse")
 TOLERANCE = 1e-6  # of a sum of probabilities
-MOST_VERSION = 2**53  # nobody plans so often; one beyond would leave no room for those after it
+MAX_VERSION = 2**53  # nobody plans so often; one beyond would leave no room for those after it
 
 
-def publish(draft: Draft, previous: Plan | None, policy: str, now_ms: int, newest: int = 0) -> Plan:
-    """The plan to write: the draft with the version after the previous one's, from 1.
+def publish(proposal: PlanProposal, previous: Plan | None, policy: str, now_ms: int, newest: int = 0) -> Plan:
+    """The plan to write: the proposal with the version after the previous one's, from 1.
 
     `newest`: the highest version on the topic, where others may obey one that its planner does not.
     """
     return Plan(
         version=max(newest, previous.version if previous else 0) + 1,
         policy=policy,
-        strategy=draft.strategy,
+        strategy=proposal.strategy,
         created_ms=now_ms,
-        reason=draft.reason,
-        routes=draft.routes,
-        cascades=draft.cascades,
-        allocation=draft.allocation,
-        batch=draft.batch,
-        dispatch=draft.dispatch,
-        expected=draft.expected,
-        memory=json.dumps(draft.memory, sort_keys=True),
-        admission=draft.admission,
+        reason=proposal.reason,
+        routes=proposal.routes,
+        cascades=proposal.cascades,
+        allocation=proposal.allocation,
+        batch=proposal.batch,
+        dispatch=proposal.dispatch,
+        expected=proposal.expected,
+        memory=json.dumps(proposal.memory, sort_keys=True),
+        admission=proposal.admission,
     )
 
 
-def same_decision(draft: Draft, plan: Plan, policy: str | None = None) -> bool:
-    """Whether the plan in force already says what the draft does, so that nothing needs to be written.
+def same_decision(proposal: PlanProposal, plan: Plan, policy: str | None = None) -> bool:
+    """Whether the plan in force already says what the proposal does, so that nothing needs to be written.
 
     Version, time, reasons and expectation do not count; the policy's name does where it is given.
     """
-    drafted = publish(draft, None, policy or plan.policy, plan.created_ms)
-    if admitted(draft.admission) != admitted(plan.admission):
+    drafted = publish(proposal, None, policy or plan.policy, plan.created_ms)
+    if admitted(proposal.admission) != admitted(plan.admission):
         return False
     alike = replace(drafted, version=plan.version, reason=plan.reason, expected=plan.expected, admission=plan.admission)
     return alike == plan
@@ -62,12 +62,12 @@ def memory_of(plan: Plan | None, policy: str) -> dict[str, Any]:
     return dict(json.loads(plan.memory)) if plan is not None and plan.policy == policy else {}
 
 
-def newer(version: int, candidate: Plan) -> bool:
+def is_newer(version: int, candidate: Plan) -> bool:
     """Whether a reader that has met this version (0: none) should look at the candidate.
 
     Versions not above are ignored: they are a fenced planner's.
     """
-    return version < candidate.version <= MOST_VERSION
+    return version < candidate.version <= MAX_VERSION
 
 
 def check(plan: Plan, catalog: Catalog) -> None:

@@ -11,7 +11,7 @@ from schemas.messages import Admission, Cascade, Expected, Route
 
 
 @dataclass(frozen=True, kw_only=True)
-class Draft:
+class PlanProposal:
     """A plan before it has a version: everything a policy decides."""
 
     routes: tuple[Route, ...]
@@ -28,8 +28,8 @@ class Draft:
     is_feasible: bool = True  # all of the demand planned for is served within the SLO
 
 
-Policy = Callable[[Observation, Catalog, Mapping[str, Any], Mapping[str, float]], Draft]
-"""(observation, catalog, memory of the plan before, parameters) -> draft. Pure; never fails for want of workers."""
+Policy = Callable[[Observation, Catalog, Mapping[str, Any], Mapping[str, float]], PlanProposal]
+"""(observation, catalog, memory of the plan before, parameters) -> proposal. Pure; never fails for want of workers."""
 
 
 class InvalidParameter(PochadeError):
@@ -48,7 +48,7 @@ class Parameter(NamedTuple):
 BATCH = Parameter(1, 1, 1024, is_whole=True)  # most jobs a worker paints at once
 
 
-def settle(given: Mapping[str, float], allowed: Mapping[str, Parameter]) -> dict[str, float]:
+def validate_parameters(given: Mapping[str, float], allowed: Mapping[str, Parameter]) -> dict[str, float]:
     """All parameters of a policy: what is given, else the defaults. Raises Unknown, InvalidParameter."""
     for name, value in given.items():
         if name not in allowed:

@@ -1,9 +1,8 @@
-"""From a policy to the draft that is published: what a deployment asks of every policy, in one order.
+"""From a policy to the proposal that is published: what a deployment asks of every policy, in one order.
 
-A small share of first levels is drawn evenly (`explored`), so that the past can answer for other plans
+A small share of first levels is drawn evenly (`with_exploration`), so that the past can answer for other plans
 (`analysis/off_policy.py`): many routes send everything one way, and history then has no example of any other. Source:
-mission-table C.5's exploration floor; epsilon-greedy logging as in Bottou et al., Counterfactual reasoning and learning
-systems, section 4.
+epsilon-greedy logging as in Bottou et al., Counterfactual reasoning and learning systems, section 4.
 """
 
 from collections.abc import Mapping
@@ -11,10 +10,9 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from planner.catalog.parse import Catalog
-from planner.control.proposal import Draft
+from planner.control.proposal import PlanProposal, Policy
 from planner.control.shedding import with_admission
 from planner.observation.observation import Observation
-from planner.policies import named
 from schemas.messages import Route
 
 
@@ -23,30 +21,33 @@ class Rules(NamedTuple):
 
     sheds: bool = True  # what no worker has time for is turned away by tier; else it expires at its deadline
     explore: float = 0.0  # share of first levels drawn evenly, [0, 1]
+    dispatch: str = ""  # instead of the policy's; "": as it says
 
 
-def made(
-    policy: str,
+def propose(
+    policy: Policy,
     seen: Observation,
     catalog: Catalog,
     memory: Mapping[str, Any],
     parameters: Mapping[str, float],
     rules: Rules,
-) -> Draft:
-    """The policy's draft under the rules. Raises Unknown for a policy or parameter, and whatever the policy raises."""
-    draft = named(policy)(seen, catalog, memory, parameters)
-    return let_in(explored(draft, rules.explore), seen, catalog, rules)
+) -> PlanProposal:
+    """The policy's proposal under the rules. Raises whatever the policy raises, such as Unknown for a parameter."""
+    proposal = policy(seen, catalog, memory, parameters)
+    if rules.dispatch:
+        proposal = replace(proposal, dispatch=rules.dispatch)
+    return with_admission_by(with_exploration(proposal, rules.explore), seen, catalog, rules)
 
 
-def explored(draft: Draft, share: float) -> Draft:
-    """The draft with `share` in [0, 1] of each route spread evenly over the levels that workers serve.
+def with_exploration(proposal: PlanProposal, share: float) -> PlanProposal:
+    """The proposal with `share` in [0, 1] of each route spread evenly over the levels that workers serve.
 
     Levels that the plan gives no worker are never explored, and a level it routes to keeps 1 - share of its part.
     """
-    served = sorted(set(draft.allocation.values()))
+    served = sorted(set(proposal.allocation.values()))
     if not share or not served:
-        return draft
-    return replace(draft, routes=tuple(_mixed(route, served, share) for route in draft.routes))
+        return proposal
+    return replace(proposal, routes=tuple(_mixed(route, served, share) for route in proposal.routes))
 
 
 def _mixed(route: Route, served: list[str], share: float) -> Route:
@@ -56,6 +57,6 @@ def _mixed(route: Route, served: list[str], share: float) -> Route:
     return replace(route, levels=levels)
 
 
-def let_in(draft: Draft, seen: Observation, catalog: Catalog, rules: Rules) -> Draft:
-    """A draft that is there already, such as an earlier plan's: its routes stay, who is let in is decided anew."""
-    return with_admission(draft, seen, catalog) if rules.sheds else draft
+def with_admission_by(proposal: PlanProposal, seen: Observation, catalog: Catalog, rules: Rules) -> PlanProposal:
+    """A proposal that is there already, such as an earlier plan's: its routes stay, who is admitted is decided anew."""
+    return with_admission(proposal, seen, catalog) if rules.sheds else proposal

@@ -1,8 +1,7 @@
-"""When the planner plans anew before its period is over, and whether the plan in force stays all the same.
+"""What calls for a plan before the period is over, and what a change from the plan in force gains and costs.
 
-A policy's new draft must be worth its change: what it gains while it holds must pay for the workers that are away
-(`worth`). That holds for every policy; live and simulated planners ask alike. Source: design, section 5; the terms of a
-change are those of facts/joint-plan.md, (drain + load) x demand at risk.
+A policy's new proposal must be worth its change (`is_worth_switching`): what it gains while it holds must pay for the
+workers that are away, (drain + load) x the demand at risk. That holds for every policy, live and simulated.
 """
 
 import json
@@ -11,17 +10,17 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from planner.catalog.parse import Catalog, run_ms
-from planner.control.plans import admitted, same_decision
-from planner.control.proposal import Draft
+from planner.control.plans import admitted
+from planner.control.proposal import PlanProposal
 from planner.observation.observation import Observation, WorkerView
-from planner.solvers.joint.problem import HOLD_S
 from schemas.messages import Expected, Plan
 
 GROWTH_MS = 1000.0  # by which a worker's backlog must have grown, beyond doubling
-PAUSE_MS = 1000  # between plans that a backlog asks for; workers and pins are never made to wait
+MIN_PAUSE_MS = 1000  # between plans that a backlog asks for; workers and pins are never made to wait
 LATE = 5.0  # what a late request costs, in spans between the worst and the best quality of a catalog
+HOLD_S = 120.0  # how long a plan is expected to hold: what moves must pay in
 WEIGHED = 1.0  # what one costs that is served worse, as `planner.solvers.joint` prices its moves
-SLIGHT = 2e-3  # spans of quality a request: a gain below it is not worth a record
+MIN_GAIN = 2e-3  # spans of quality a request: a gain below it is not worth a record
 
 
 class Signals(NamedTuple):
@@ -38,7 +37,7 @@ def signals_of(workers: Sequence[WorkerView], pin: tuple[str, ...] = ()) -> Sign
     return Signals(tuple(worker.worker_id for worker in workers), pin, backlog_ms)
 
 
-def why_now(before: Signals | None, now: Signals, since_ms: int, period_ms: int) -> str:
+def why_now(before: Signals | None, now: Signals, since_ms: float, period_ms: int) -> str:
     """Why a plan is due, in words; "" if it is not.
 
     `before`: the signals when it was planned last, `since_ms` ago; None: never.
@@ -53,34 +52,25 @@ def why_now(before: Signals | None, now: Signals, since_ms: int, period_ms: int)
         return "an operator's order"
     if since_ms >= period_ms:
         return "the period is over"
-    if now.backlog_ms > 2 * before.backlog_ms + GROWTH_MS and since_ms >= PAUSE_MS:
+    if now.backlog_ms > 2 * before.backlog_ms + GROWTH_MS and since_ms >= MIN_PAUSE_MS:
         return f"the backlog grew from {before.backlog_ms / 1000:.1f} to {now.backlog_ms / 1000:.1f} s a worker"
     return ""
 
 
-def stays(draft: Draft, policy: str, seen: Observation, before: Plan, catalog: Catalog) -> bool:
-    """The draft decides nothing new, or all it does is to move workers at a cost that it does not pay for."""
-    if same_decision(draft, before, policy):
-        return True
-    if policy != before.policy or not only_moves(draft, seen, before):
-        return False
-    return not worth(change_of(before, draft, seen, catalog, HOLD_S))
-
-
-def only_moves(draft: Draft, seen: Observation, before: Plan) -> bool:
+def only_moves(proposal: PlanProposal, seen: Observation, before: Plan) -> bool:
     """Whether it moves workers at home elsewhere and nothing forces it to.
 
     It must where the fleet is not the one planned for, others are let in than before, or the policy is on a course of
     its own, such as a switch of strategy, which its memory tells.
     """
-    moves = any(w.home and draft.allocation.get(w.worker_id, w.home) != w.home for w in seen.workers)
+    moves = any(w.home and proposal.allocation.get(w.worker_id, w.home) != w.home for w in seen.workers)
     same_fleet = before.allocation.keys() == {w.worker_id for w in seen.workers}
-    same_course = draft.strategy == before.strategy and draft.memory == json.loads(before.memory)
-    same_admission = admitted(draft.admission) == admitted(before.admission)
+    same_course = proposal.strategy == before.strategy and proposal.memory == json.loads(before.memory)
+    same_admission = admitted(proposal.admission) == admitted(before.admission)
     return moves and same_fleet and same_course and same_admission
 
 
-class Promise(NamedTuple):
+class Expectation(NamedTuple):
     """What a plan is expected to do at the demand now."""
 
     in_time: float  # share of requests, [0, 1]
@@ -92,8 +82,8 @@ class Promise(NamedTuple):
 class Change:
     """From the plan in force to another."""
 
-    before: Promise | None  # None: there is none, or it cannot go on (`is_broken`)
-    after: Promise
+    before: Expectation | None  # None: there is none, or it cannot go on (`is_broken`)
+    after: Expectation
     away_s: float  # worker-seconds that nobody serves: `away_s`
     workers: int  # live ones
     hold_s: float  # how long the new plan is expected to hold
@@ -101,7 +91,7 @@ class Change:
     risk: float = LATE  # what a request costs that a worker who is away would have served, in spans
 
 
-def worth(change: Change) -> bool:
+def is_worth_switching(change: Change) -> bool:
     """Whether the change pays: gain a request times those of the time it holds against the requests put at risk.
 
     Both are proportional to the demand, which therefore does not count. A worker that is away takes its share of the
@@ -112,34 +102,34 @@ def worth(change: Change) -> bool:
         return True
     gain = LATE * (change.after.in_time - change.before.in_time) + _better(change.before, change.after, change.span)
     risked_s = change.away_s / max(change.workers, 1) * min(change.before.utilization, 1.0)
-    return gain > SLIGHT and gain * change.hold_s > change.risk * risked_s
+    return gain > MIN_GAIN and gain * change.hold_s > change.risk * risked_s
 
 
-def change_of(plan: Plan | None, draft: Draft, seen: Observation, catalog: Catalog, hold_s: float) -> Change:
-    """The change from the plan in force to a draft, at the demand planned for."""
+def change_of(plan: Plan | None, proposal: PlanProposal, seen: Observation, catalog: Catalog, hold_s: float) -> Change:
+    """The change from the plan in force to a proposal, at the demand planned for."""
     expected = plan.expected if plan and not is_broken(plan, seen.workers) else None
     unknown = Expected(demand_rps=0.0, utilization=0.0, heavy_share=0.0)
     return Change(
-        before=promised(expected, seen.planning_rps) if expected else None,
-        after=promised(draft.expected or unknown, seen.planning_rps if draft.expected else 0.0),
-        away_s=away_s(seen.workers, draft.allocation, catalog),
+        before=expectation_at(expected, seen.planning_rps) if expected else None,
+        after=expectation_at(proposal.expected or unknown, seen.planning_rps if proposal.expected else 0.0),
+        away_s=away_s(seen.workers, proposal.allocation, catalog),
         workers=len(seen.workers),
         hold_s=hold_s,
         span=span_of(catalog),
-        risk=WEIGHED if draft.weighs_moves else LATE,
+        risk=WEIGHED if proposal.weighs_moves else LATE,
     )
 
 
-def promised(expected: Expected, demand_rps: float) -> Promise:
+def expectation_at(expected: Expected, demand_rps: float) -> Expectation:
     """What a plan's expectation says of another demand: its levels' shares stay, so utilisation grows in proportion.
 
     Above a utilisation of 1 the rest is late. An expectation of no demand promises nothing above none.
     """
     if demand_rps <= 0:
-        return Promise(1.0, expected.quality, 0.0)
+        return Expectation(1.0, expected.quality, 0.0)
     grown = demand_rps / expected.demand_rps if expected.demand_rps > 0 else float("inf")
     utilization = expected.utilization * grown if expected.utilization > 0 else 0.0
-    return Promise(min(1.0, 1 / utilization) if utilization > 0 else 1.0, expected.quality, utilization)
+    return Expectation(min(1.0, 1 / utilization) if utilization > 0 else 1.0, expected.quality, utilization)
 
 
 def away_s(workers: Iterable[WorkerView], allocation: Mapping[str, str], catalog: Catalog) -> float:
@@ -168,7 +158,7 @@ def span_of(catalog: Catalog) -> float:
     return max(known) - min(known) if len(known) > 1 else 0.0
 
 
-def _better(before: Promise, after: Promise, span: float) -> float:
+def _better(before: Expectation, after: Expectation, span: float) -> float:
     if before.quality is None or after.quality is None or span <= 0:
         return 0.0
     return (after.quality - before.quality) / span

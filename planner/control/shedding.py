@@ -1,8 +1,8 @@
 """What a plan lets in where its workers cannot paint all that is asked: the lowest tiers are shed first.
 
-One rule for every policy, applied to its draft: a policy has lowered the quality as far as it does, and what is still
-too much is turned away at the door, with a reason, rather than expired by chance. The papers' systems do the latter
-(DiffServe 4.1 drops at the deadline): then this is not called.
+One rule for every policy, applied to its proposal: a policy has lowered the quality as far as it does, and what is
+still too much is turned away at the door, with a reason, rather than expired by chance. The papers' systems do the
+latter (DiffServe 4.1 drops at the deadline): then this is not called.
 """
 
 import math
@@ -13,7 +13,7 @@ from planner.catalog.options import TIERS
 from planner.catalog.parse import Catalog, run_ms
 from planner.control.evaluate import first_loads
 from planner.control.format import rate
-from planner.control.proposal import Draft
+from planner.control.proposal import PlanProposal
 from planner.observation.observation import Observation
 from schemas.messages import Admission
 
@@ -21,41 +21,41 @@ ORDINARY = "standard"  # the tier of a request that names none
 PARTS = 100  # an admitted share is a whole number of these, rounded up: a plan need not change with every breath
 RECOVER_S = 30.0  # in which work that has waited too long should be worked off, beside what is let in
 CALM = 0.5  # of the SLO: work up to it may wait, so that no worker stands idle
-RETRY_S, MOST_RETRY_S = 5.0, 300.0  # the less is let in, the later to ask again
+RETRY_S, MAX_RETRY_S = 5.0, 300.0  # the less is let in, the later to ask again
 
 
-def with_admission(draft: Draft, seen: Observation, catalog: Catalog) -> Draft:
-    """The draft with its admission group; as it is, with none, where its workers can paint all of the demand.
+def with_admission(proposal: PlanProposal, seen: Observation, catalog: Catalog) -> PlanProposal:
+    """The proposal with its admission group; as it is, with none, where its workers can paint all of the demand.
 
     Nothing is shed for a demand that is only foretold: what comes beyond the plan is refused by its backlog
     (`planner.serving.placement`). Nor is it where no worker is: requests wait for one to come, up to their deadline.
     """
-    demand_rps, carried_rps = min(seen.demand_rps, seen.planning_rps), carried(draft, seen, catalog)
+    demand_rps, carried_rps = min(seen.demand_rps, seen.planning_rps), sustainable_rps(proposal, seen, catalog)
     if demand_rps <= carried_rps:
-        return replace(draft, admission=None)
+        return replace(proposal, admission=None)
     admitted = carried_rps * (1 - _backlog_share(seen)) / demand_rps
     shares = shares_by_tier(admitted, seen.tiers)
     if min(shares.values()) >= 1:
-        return replace(draft, admission=None)
-    retry_s = math.ceil(min(MOST_RETRY_S, RETRY_S / max(admitted, RETRY_S / MOST_RETRY_S)))
+        return replace(proposal, admission=None)
+    retry_s = math.ceil(min(MAX_RETRY_S, RETRY_S / max(admitted, RETRY_S / MAX_RETRY_S)))
     told = ", ".join(f"{share:.0%} of {tier}" for tier, share in shares.items() if share < 1)
     reason = (
         f"shed: demand {rate(demand_rps)}, capacity {rate(carried_rps)}, so {told} requests are let in; "
         f"send again in {retry_s} s"
     )
     admission = Admission(shares=shares, reason=reason, retry_after_ms=1000 * retry_s)
-    return replace(draft, admission=admission, is_feasible=False)
+    return replace(proposal, admission=admission, is_feasible=False)
 
 
-def carried(draft: Draft, seen: Observation, catalog: Catalog) -> float:
-    """Requests a second that the draft's workers can paint once each, mixed as they are; infinite without a worker.
+def sustainable_rps(proposal: PlanProposal, seen: Observation, catalog: Catalog) -> float:
+    """Requests a second that the proposal's workers can paint once each, mixed as they are; infinite without a worker.
 
     A request is painted on the level that its route names, or on a cheaper one where that is full or has no worker
     (`planner.serving.placement.first_fit`). Escalations do not count: where the next level has no time, the draft is
     the answer (`planner.serving.escalation.judge`). So of any number of the cheapest levels, what goes there must fit
     them.
     """
-    loads = sorted(first_loads(draft, seen, catalog), key=lambda load: run_ms(catalog.level(load.variant), 1))
+    loads = sorted(first_loads(proposal, seen, catalog), key=lambda load: run_ms(catalog.level(load.variant), 1))
     cheapest = next((at for at, load in enumerate(loads) if load.workers), len(loads))
     least, offered, capacity = math.inf, 0.0, 0.0
     for load in loads[cheapest:]:

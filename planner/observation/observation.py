@@ -23,6 +23,7 @@ COUNTS_S = 60  # of arrivals a second, of which a forecast is made
 PROMPTS = 1000  # in the histograms of hardness, classes and tiers. Source: ARGUS 4.2, "the last 1,000 prompts"
 SCORES = 4000  # confidences a level, the newest: a curve of ten bands is then known to within .1 a band
 SERVED_MS = 60_000  # of results
+MAX_STEP_BACK_MS = 60_000  # by which a clock may jump back and be waited for; beyond it time begins anew
 
 
 class InvalidObservation(PochadeError):
@@ -60,7 +61,7 @@ class Queue(NamedTuple):
 
     variant: str
     waiting: float  # jobs that no worker has begun
-    arriving_rps: float  # jobs a second that join; never the jobs in flight (facts/peers.md 0.1)
+    arriving_rps: float  # jobs a second that join; never the jobs in flight
 
 
 class Served(NamedTuple):
@@ -142,24 +143,24 @@ def live_workers(
     )
 
 
-def demand_rps(arrivals_ms: Sequence[int], now_ms: int, window_ms: int) -> float:
+def demand_rps(arrivals_ms: Sequence[int] | np.ndarray, now_ms: int, window_ms: int) -> float:
     """Arrivals a second in the window (now - window, now].
 
     Never the requests in flight, which grow with the backlog: DiffServe's artifact took those for demand and saw
-    1.8 times the true rate (facts/peers.md 0.1).
+    1.8 times the true rate.
     """
     times = np.asarray(arrivals_ms)
     return 1000 * int(np.count_nonzero((times > now_ms - window_ms) & (times <= now_ms))) / window_ms
 
 
-def counts_per_second(arrivals_ms: Sequence[int], now_ms: int, seconds: int) -> tuple[int, ...]:
+def counts_per_second(arrivals_ms: Sequence[int] | np.ndarray, now_ms: int, seconds: int) -> tuple[int, ...]:
     """Arrivals in each of the last `seconds`, the oldest first; the last one ends with now. Later ones do not count."""
     ago_ms = now_ms - np.asarray(arrivals_ms, dtype=np.int64)
     ago_s = ago_ms[(ago_ms >= 0) & (ago_ms < 1000 * seconds)] // 1000
     return tuple(np.bincount(seconds - 1 - ago_s, minlength=seconds).tolist())
 
 
-def steady_ms(now_ms: int, before_ms: int, most_ms: int) -> int:
+def steady_ms(now_ms: float, before_ms: float, most_ms: float) -> float:
     """The time to reckon with, when it was `before_ms` the last time: it stands still while a clock makes up for a
     jump back of at most `most_ms`. After a longer one time begins anew, and what lies in its future is not counted."""
     return before_ms if 0 < before_ms - now_ms <= most_ms else now_ms

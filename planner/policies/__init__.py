@@ -1,6 +1,6 @@
 """The policies by name. One file each; this table is the only place that lists them."""
 
-from planner.control.proposal import Draft, InvalidParameter, Policy
+from planner.control.proposal import InvalidParameter, PlanProposal, Policy
 from planner.policies import (
     argus,
     clipper_heavy,
@@ -17,7 +17,7 @@ from planner.policies import (
 )
 from schemas.errors import Unknown
 
-__all__ = ["BASELINE", "DEFAULT", "JUDGES_ALL", "POLICIES", "Draft", "InvalidParameter", "Policy", "named"]
+__all__ = ["BASELINE", "DEFAULT", "JUDGES_ALL", "POLICIES", "InvalidParameter", "PlanProposal", "Policy", "named"]
 
 POLICIES: dict[str, Policy] = {
     "argus": argus.plan,

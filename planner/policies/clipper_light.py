@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.catalog.parse import Catalog
-from planner.control.proposal import Draft
+from planner.control.proposal import PlanProposal
 from planner.observation.observation import Observation
 from planner.solvers.levels.shares import on
 
 
 def plan(
     observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
-) -> Draft:
+) -> PlanProposal:
     """All workers on the variant with the shortest call. Parameters: batch, objective."""
     return on(catalog.cheapest(), observation, catalog, memory, parameters)

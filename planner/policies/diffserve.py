@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from planner.catalog.parse import Catalog, Pair
-from planner.control.proposal import Draft, Parameter, settle
+from planner.control.proposal import Parameter, PlanProposal, validate_parameters
 from planner.observation.observation import Observation
 from planner.solvers.aimd import MEMORY, tuned
 from planner.solvers.two_stage.explain import reason
@@ -35,12 +35,12 @@ PARAMETERS = {
 
 def plan(
     observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
-) -> Draft:
+) -> PlanProposal:
     """The catalog's first pair at its highest threshold. Parameters: PARAMETERS and paint_over_step (the pair's)."""
     offered = catalog.pair()
     most_steps = catalog.level(offered.heavy).steps - 1
     step = Parameter(offered.paint_over_step, 0, most_steps, is_whole=True)
-    settings = settle(parameters, PARAMETERS | {"paint_over_step": step})
+    settings = validate_parameters(parameters, PARAMETERS | {"paint_over_step": step})
     pair = offered._replace(paint_over_step=int(settings["paint_over_step"]))
     batches = _batches(pair, observation, catalog, memory, settings)
     setup = Setup(settings["overprovision"], settings["hop_ms"], settings["queue_factor"], batches=batches)

@@ -16,7 +16,7 @@ from planner.catalog.entries import Discriminator, deferred_share, highest_thres
 from planner.catalog.parse import Catalog, Pair
 from planner.control.allocation import assign
 from planner.control.format import rate
-from planner.control.proposal import BATCH, Draft, Parameter, settle
+from planner.control.proposal import BATCH, Parameter, PlanProposal, validate_parameters
 from planner.observation.observation import Observation
 from planner.solvers.levels.shares import Flow, constant, expected
 from schemas.messages import Cascade
@@ -48,11 +48,11 @@ class Stages:
 
 def plan(
     observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
-) -> Draft:
+) -> PlanProposal:
     """The static cascade over the catalog's first pair. Parameters: those of `_parameters`."""
     del memory  # constant in time
     offered = catalog.pair()
-    settings = settle(parameters, _parameters(offered, catalog))
+    settings = validate_parameters(parameters, _parameters(offered, catalog))
     pair = offered._replace(paint_over_step=int(settings["paint_over_step"]))
     discriminator = catalog.discriminator(pair.discriminator)
     peak_rps, batch = settings["overprovision"] * settings["peak_rps"], int(settings["batch"])
@@ -111,7 +111,7 @@ def _stages(counts: Mapping[str, int], threshold: float) -> Stages:
     return Stages(counts["light"], counts["heavy"], threshold if counts["heavy"] else 0.0)
 
 
-def _draft(stages: Stages, pair: Pair, seen: Observation, catalog: Catalog, batch: int, reason: str) -> Draft:
+def _draft(stages: Stages, pair: Pair, seen: Observation, catalog: Catalog, batch: int, reason: str) -> PlanProposal:
     light, heavy, name, step = pair
     deferred = deferred_share(catalog.discriminator(name), stages.threshold)
     counts = {light: stages.light, heavy: stages.heavy}
@@ -120,7 +120,7 @@ def _draft(stages: Stages, pair: Pair, seen: Observation, catalog: Catalog, batc
     cascade = Cascade(
         level=light, next_level=heavy, discriminator=name, threshold=stages.threshold, paint_over_step=step
     )
-    return Draft(
+    return PlanProposal(
         routes=constant({light: 1.0}),
         cascades=(cascade,),
         allocation=assign(counts, seen.workers),

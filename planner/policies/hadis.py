@@ -18,7 +18,7 @@ from typing import Any
 
 from planner.catalog.parse import Catalog, Pair, run_ms
 from planner.catalog.quality import fid_of, random_quality
-from planner.control.proposal import Draft, Parameter, settle
+from planner.control.proposal import Parameter, PlanProposal, validate_parameters
 from planner.observation.observation import Observation
 from planner.solvers.two_stage.candidates import Candidate, pruned
 from planner.solvers.two_stage.explain import reason, summary
@@ -45,10 +45,10 @@ Kept = dict[str, list[Any]]  # key -> light, heavy, step, row, its threshold and
 
 def plan(
     observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
-) -> Draft:
+) -> PlanProposal:
     """The best row of all pairs that the catalog offers. Parameters: PARAMETERS."""
     catalog.pair()  # raises where there is none
-    settings = settle(parameters, PARAMETERS)
+    settings = validate_parameters(parameters, PARAMETERS)
     return _drafted(offers_of(observation, catalog, settings), observation, catalog, memory, settings)
 
 
@@ -69,7 +69,7 @@ def _drafted(
     catalog: Catalog,
     memory: Mapping[str, Any],
     settings: Mapping[str, float],
-) -> Draft:
+) -> PlanProposal:
     """The best plan of all, or with a cache the one that was best in the same range."""
 
     def told(pair: Pair, row: Row) -> str:

@@ -13,10 +13,10 @@ from typing import Any
 
 from planner.catalog.bands import bounds_of
 from planner.catalog.parse import Catalog
-from planner.control.proposal import Draft, Parameter, settle
+from planner.control.proposal import Parameter, PlanProposal, validate_parameters
+from planner.control.replan import HOLD_S
 from planner.observation.observation import Observation
 from planner.solvers.joint.build import problem_of
-from planner.solvers.joint.problem import HOLD_S
 from planner.solvers.joint.reading import draft_of
 from planner.solvers.joint.rises import memory_of, remembered, rise_in
 from planner.solvers.joint.solve import solve
@@ -40,9 +40,9 @@ PARAMETERS = {
 
 def plan(
     observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
-) -> Draft:
+) -> PlanProposal:
     """The best plan found. Parameters: PARAMETERS."""
-    settings = settle(parameters, PARAMETERS)
+    settings = validate_parameters(parameters, PARAMETERS)
     problem, now_ms = problem_of(observation, catalog, settings), observation.now_ms
     rise = rise_in(observation.counts, now_ms, min(problem.switch_s, default=0.0), problem.slo_s)
     rises = remembered(memory, settings["remember_s"], rise, now_ms)

@@ -11,7 +11,7 @@ from typing import Any
 from planner.catalog.parse import Catalog
 from planner.control.allocation import assign
 from planner.control.format import counted
-from planner.control.proposal import BATCH, Draft, Parameter, settle
+from planner.control.proposal import BATCH, Parameter, PlanProposal, validate_parameters
 from planner.observation.observation import Observation
 from planner.solvers.levels.level_mix import Mix, Offer, expected_of, offers_of, reuse_offers, routes_of
 
@@ -23,10 +23,10 @@ PARAMETERS = {
 
 def plan(
     observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
-) -> Draft:
+) -> PlanProposal:
     """Everything on one variant; similar prompts evenly over its reuse levels. Parameters: batch, similar_share."""
     del memory  # constant in time
-    settings = settle(parameters, PARAMETERS)
+    settings = validate_parameters(parameters, PARAMETERS)
     best, batch, n_workers = catalog.best().name, int(settings["batch"]), len(observation.workers)
     reuse = reuse_offers(catalog, batch)
     offers = reuse or tuple(o for o in offers_of(catalog, {best: batch}) if o.level == best)
@@ -38,7 +38,7 @@ def plan(
         if reuse
         else "the catalog has no reuse levels to route to, so every picture is begun on a blank"
     )
-    return Draft(
+    return PlanProposal(
         strategy=strategy,
         routes=routes_of(mix, offers, catalog, strategy, None)[0],
         allocation=assign(mix.counts, observation.workers),

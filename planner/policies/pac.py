@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.catalog.parse import Catalog
-from planner.control.proposal import Draft
+from planner.control.proposal import PlanProposal
 from planner.observation.observation import Observation
 from planner.solvers.levels import drafting
 
 
 def plan(
     observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
-) -> Draft:
+) -> PlanProposal:
     """Levels by the demand, one route for all. Parameters: those of `planner.solvers.levels.drafting`."""
     return drafting.draft(observation, catalog, memory, parameters, is_blind=True)

@@ -12,7 +12,7 @@ from typing import Any
 from planner.catalog.entries import Variant, run_ms
 from planner.catalog.parse import Catalog
 from planner.control.allocation import assign
-from planner.control.proposal import BATCH, Draft, Parameter, settle
+from planner.control.proposal import BATCH, Parameter, PlanProposal, validate_parameters
 from planner.observation.observation import Observation
 from planner.solvers.levels.level_mix import expected_of, mix_told, most_quality, offers_of, routes_of
 
@@ -25,10 +25,10 @@ BATCHES = (8, 4, 2)
 
 def plan(
     observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
-) -> Draft:
+) -> PlanProposal:
     """Variants by the demand, one route for all. Parameters: overprovision, batch."""
     del memory  # each plan is solved anew
-    settings = settle(parameters, PARAMETERS)
+    settings = validate_parameters(parameters, PARAMETERS)
     is_free = "batch" not in parameters and observation.slo_ms > 0
     batches = {
         name: _largest_batch(variant, observation.slo_ms) if is_free else int(settings["batch"])
@@ -38,7 +38,7 @@ def plan(
     offers = offers_of(catalog, batches)
     mix = most_quality(offers, len(observation.workers), demand_rps)
     routes, how = routes_of(mix, offers, catalog, "models", None)
-    return Draft(
+    return PlanProposal(
         routes=routes,
         allocation=assign(mix.counts, observation.workers),
         batch=batches,

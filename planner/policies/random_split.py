@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.catalog.parse import Catalog
-from planner.control.allocation import assign, counts_told, split
-from planner.control.proposal import BATCH, Draft, Parameter, settle
+from planner.control.allocation import assign, describe_counts, split
+from planner.control.proposal import BATCH, Parameter, PlanProposal, validate_parameters
 from planner.observation.observation import Observation
 from planner.solvers.levels.shares import Flow, constant, expected, work_of
 
@@ -17,22 +17,22 @@ PARAMETERS = {"heavy_share": Parameter(0.5, 0, 1), "batch": BATCH}
 
 def plan(
     observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
-) -> Draft:
+) -> PlanProposal:
     """Cheapest and best variant at `heavy_share`, workers in proportion to the work. Parameters: heavy_share, batch."""
     del memory  # constant in time
-    settings = settle(parameters, PARAMETERS)
+    settings = validate_parameters(parameters, PARAMETERS)
     share, batch, n_workers = settings["heavy_share"], int(settings["batch"]), len(observation.workers)
     wanted = _wanted(catalog.cheapest().name, catalog.best().name, share)
     shares = _servable(wanted, n_workers)
     flow = Flow(painted=shares, kept=shares, heavy=catalog.best().name)
     counts = split(work_of(flow, catalog, batch), n_workers)
     short = "" if shares == wanted else "; one worker cannot serve both levels, so all requests go to the first"
-    return Draft(
+    return PlanProposal(
         routes=constant(shares),
         allocation=assign(counts, observation.workers),
         batch=dict.fromkeys(shares, batch),
         expected=expected(flow, counts, catalog, batch, observation.demand_rps),
-        reason=f"heavy share {share:g}, workers {counts_told(counts)}{short}",
+        reason=f"heavy share {share:g}, workers {describe_counts(counts)}{short}",
     )
 
 

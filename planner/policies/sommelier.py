@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from planner.catalog.parse import Catalog
-from planner.control.allocation import counts_told
+from planner.control.allocation import describe_counts
 from planner.control.format import rate
-from planner.control.proposal import BATCH, Draft, Parameter, settle
+from planner.control.proposal import BATCH, Parameter, PlanProposal, validate_parameters
 from planner.observation.observation import Observation, WorkerView
 from planner.solvers.levels.level_mix import Mix, Offer, expected_of, offers_of, routes_of
 
@@ -24,17 +24,17 @@ PARAMETERS = {
 
 def plan(
     observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
-) -> Draft:
+) -> PlanProposal:
     """Requests evenly over the workers, a variant for each. Parameters: overprovision, batch, drain_s."""
     del memory  # a worker's load is all it knows
-    settings = settle(parameters, PARAMETERS)
+    settings = validate_parameters(parameters, PARAMETERS)
     batch, workers = int(settings["batch"]), observation.workers
     offers = offers_of(catalog, dict.fromkeys(catalog.variants, batch))
     own_rps = settings["overprovision"] * observation.planning_rps / max(1, len(workers))
     chosen = {w.worker_id: choose(w, own_rps, offers, 1000 * settings["drain_s"]) for w in workers}
     mix = _even(Counter(chosen.values()), offers)
-    counts = counts_told(dict(sorted(mix.counts.items())))
-    return Draft(
+    counts = describe_counts(dict(sorted(mix.counts.items())))
+    return PlanProposal(
         routes=routes_of(mix, offers, catalog, "models", None)[0],
         allocation=chosen,
         batch=dict.fromkeys(catalog.variants, batch),

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from planner.observation.observation import Observation
-from planner.policies import Draft
+from planner.policies import PlanProposal
 from replay.bench.environment.figures import percentiles
 from replay.bench.environment.planner_cases import Case
 
@@ -53,7 +53,7 @@ def run(cases: Sequence[Case], effort: Effort, tell: Told) -> dict[str, Any]:
 def measured(case: Case, effort: Effort, tell: Told) -> dict[str, Any]:
     """One policy at one size, then its baseline."""
 
-    def plan(seen: Observation) -> Draft:
+    def plan(seen: Observation) -> PlanProposal:
         return case.policy(seen, case.catalog, {}, {})
 
     drafts, spent = _series(plan, case.observations[: effort.solves], effort.seconds, partial(tell, case.name))
@@ -65,7 +65,7 @@ def measured(case: Case, effort: Effort, tell: Told) -> dict[str, Any]:
     return told
 
 
-def _compared(case: Case, drafts: Sequence[Draft], effort: Effort, tell: Told) -> dict[str, Any]:
+def _compared(case: Case, drafts: Sequence[PlanProposal], effort: Effort, tell: Told) -> dict[str, Any]:
     """The baseline's times, and how the policy's objectives compare with its."""
     assert case.baseline, case.name
     assert case.objective, case.name

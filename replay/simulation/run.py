@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from planner.control.planning import TICK_MS
 from planner.serving.batch_gate import BatchGate
 from planner.serving.escalation import EscalationLogic
 from planner.serving.reroute import OrphanRouting
@@ -18,15 +19,15 @@ from replay.simulation.job import Draws, Job
 from replay.simulation.results.tally import Tally
 from replay.simulation.results.timeline import Timeline
 from replay.simulation.roles.batch_gate import BatchClassifier
-from replay.simulation.roles.board import Board
 from replay.simulation.roles.fleet import Fleet
+from replay.simulation.roles.heartbeats import Heartbeats
 from replay.simulation.roles.judge import Judge
+from replay.simulation.roles.observation_feed import ObservationFeed
+from replay.simulation.roles.plan_state import PlanState
 from replay.simulation.roles.planning import PlannerLoop
-from replay.simulation.roles.pulse import Pulse
 from replay.simulation.roles.rerouting import Rerouter
 from replay.simulation.roles.router import Router
 from replay.simulation.roles.sender import FleetLoads
-from replay.simulation.roles.senses import Senses
 from replay.simulation.roles.serving import Serving
 from replay.simulation.roles.stores import ObjectStore
 from replay.simulation.setup import Outage, Setup
@@ -35,7 +36,6 @@ from replay.simulation.wishes import BATCH, Wishes, tally_of
 from replay.traces.outages import OBJECT_STORE, STORES
 from schemas.messages import Plan
 
-MISSED_MS = 200.0  # after a worker is silent, until the planner has looked. Source: agents/planner/loop.py
 STEP_MS = 1000.0  # of the clock, when nothing arrives any more
 PATIENCE_MS = 600_000.0  # without any end, after the last arrival and outage: what is open waits for what never comes
 
@@ -93,9 +93,9 @@ class Simulation:
         self._setup, self._arrivals_ms, self._ids, self._wishes = setup, arrivals_ms, ids, wishes
         self._source = source or _source(setup)
         timing, catalog = setup.timing, setup.catalog
-        agenda, board = Agenda(-timing.warm_up_ms), Board(catalog)
+        agenda, board = Agenda(-timing.warm_up_ms), PlanState(catalog)
         times, self.tally = CallTimes(catalog), tally_of(wishes, setup.slo_ms, arrivals_ms)
-        self._pulse = pulse = Pulse(agenda, timing, times)
+        self._pulse = pulse = Heartbeats(agenda, timing, times)
         self._store = store = ObjectStore(agenda)
         serving = Serving(agenda, board, catalog, timing, times, self.tally, store, setup.seed)
         self._fleet = Fleet(agenda, board, catalog, timing, pulse, serving, self.tally, setup.seed)
@@ -105,7 +105,7 @@ class Simulation:
         loads = FleetLoads(agenda, pulse, timing, tuple(catalog.variants))
         self._router = Router(agenda, board, self._fleet, pulse, timing, times, self.tally, routing, loads)
         is_batch = wishes.is_batch() if wishes else None
-        self._senses = Senses(agenda, setup, pulse.groups, self.tally, arrivals_ms, is_batch)
+        self._senses = ObservationFeed(agenda, setup, pulse.groups, self.tally, arrivals_ms, is_batch)
         orphans = OrphanRouting(catalog, routing, int(timing.silent_ms))
         Rerouter(agenda, board, self._fleet, pulse, timing, times, self.tally, orphans, loads)
         if rights is not None:
@@ -191,7 +191,7 @@ class Simulation:
             self._planner.look()
         else:
             self._fleet.stop(outage.worker_id)
-            gone_ms = outage.at_ms + self._setup.timing.silent_ms + MISSED_MS
+            gone_ms = outage.at_ms + self._setup.timing.silent_ms + TICK_MS
             self._agenda.at(gone_ms, PlannerLoop.look, self._planner)
 
     def _ran(self, ended_ms: float) -> Ran:

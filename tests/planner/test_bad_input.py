@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from planner.catalog.parse import Catalog, Cut, DeferralPoint
-from planner.control.evaluate import appraise
+from planner.control.evaluate import evaluate
 from planner.control.plans import check, memory_of, publish
-from planner.control.replan import stays
+from planner.control.replan import HOLD_S, change_of, is_worth_switching, only_moves
 from planner.control.shedding import with_admission
 from planner.observation.deferral import SeenDeferral, seen_deferral
 from planner.observation.observation import Observation, Queue, Served, hardness_shares
-from planner.policies import POLICIES, Draft, named
+from planner.policies import POLICIES, PlanProposal, named
 from planner.serving.placement import choose_level
 from schemas.errors import PochadeError
 from tests.builders import NOW_MS, a_catalog, a_discriminator, a_variant, a_worker, an_observation
@@ -31,43 +31,44 @@ LABELS = ("light", "heavy", "never seen", "")
 
 def planned(
     name: str, seen: Observation, catalog: Catalog | None = None, memory: dict[str, Any] | None = None
-) -> Draft:
+) -> PlanProposal:
     """The policy's draft after everything that follows a policy, held to what must be true of any plan."""
     offered = catalog or a_catalog()
-    draft = with_admission(named(name)(seen, offered, memory or {}, {}), seen, offered)
-    plan = publish(draft, None, name, seen.now_ms)
+    proposal = with_admission(named(name)(seen, offered, memory or {}, {}), seen, offered)
+    plan = publish(proposal, None, name, seen.now_ms)
     check(plan, offered)
-    assert draft.reason
-    assert draft.allocation.keys() == {worker.worker_id for worker in seen.workers}
-    assert draft.expected
-    for figure in (draft.expected.utilization, draft.expected.heavy_share, draft.expected.demand_rps):
+    assert proposal.reason
+    assert proposal.allocation.keys() == {worker.worker_id for worker in seen.workers}
+    assert proposal.expected
+    for figure in (proposal.expected.utilization, proposal.expected.heavy_share, proposal.expected.demand_rps):
         assert math.isfinite(figure)
         assert figure >= 0
-    assert draft.expected.quality is None or math.isfinite(draft.expected.quality)
+    assert proposal.expected.quality is None or math.isfinite(proposal.expected.quality)
     json.loads(plan.memory)
-    served = set(draft.allocation.values())
+    served = set(proposal.allocation.values())
     for hardness in HARDNESSES:
         for label in LABELS:
-            level = choose_level(plan, "r-1", hardness, {draft.strategy: label}).level
+            level = choose_level(plan, "r-1", hardness, {proposal.strategy: label}).level
             assert not served or level.partition("~")[0] in served
-    appraise(draft, seen, offered)
-    stays(draft, name, seen, plan, offered)
-    return draft
+    evaluate(proposal, seen, offered)
+    only_moves(proposal, seen, plan)
+    is_worth_switching(change_of(plan, proposal, seen, offered, HOLD_S))
+    return proposal
 
 
 @every_policy
 @pytest.mark.parametrize("demand_rps", [0.0, 1e-9, 1e9])
 def test_no_demand_and_a_senseless_one_are_planned_for(name: str, demand_rps: float) -> None:
-    draft = planned(name, an_observation(3, demand_rps=demand_rps, slo_ms=1000.0))
-    assert (draft.admission is None) == (demand_rps < 1e9), "only what the workers cannot paint is shed"
+    proposal = planned(name, an_observation(3, demand_rps=demand_rps, slo_ms=1000.0))
+    assert (proposal.admission is None) == (demand_rps < 1e9), "only what the workers cannot paint is shed"
 
 
 @every_policy
 @pytest.mark.parametrize("n_workers", [0, 1])
 @pytest.mark.parametrize("demand_rps", [0.0, 10.0, 1e4])
 def test_no_worker_and_one_worker_are_fleets(name: str, n_workers: int, demand_rps: float) -> None:
-    draft = planned(name, an_observation(n_workers, demand_rps=demand_rps, slo_ms=1000.0))
-    assert draft.admission is None or n_workers, "without a worker requests wait for one"
+    proposal = planned(name, an_observation(n_workers, demand_rps=demand_rps, slo_ms=1000.0))
+    assert proposal.admission is None or n_workers, "without a worker requests wait for one"
 
 
 def of(light: dict[str, Any], heavy: dict[str, Any]) -> Catalog:
@@ -172,8 +173,8 @@ def test_a_clock_that_jumps_back_makes_a_plan_and_forgets_nothing(name: str) -> 
     memory = memory_of(publish(first, None, name, NOW_MS), name)
     for now_ms in (NOW_MS - 3_600_000, 0, -1):
         workers = tuple(dataclasses.replace(worker, seen_ms=NOW_MS) for worker in seen.workers)
-        draft = planned(name, dataclasses.replace(seen, now_ms=now_ms, workers=workers), memory=memory)
-        assert draft.allocation.keys() == first.allocation.keys()
+        proposal = planned(name, dataclasses.replace(seen, now_ms=now_ms, workers=workers), memory=memory)
+        assert proposal.allocation.keys() == first.allocation.keys()
 
 
 @every_policy

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.control.plans import check, publish
-from planner.policies import DEFAULT, POLICIES, Draft, InvalidParameter, named
+from planner.policies import DEFAULT, POLICIES, InvalidParameter, PlanProposal, named
 from schemas.errors import Unknown
 from tests.builders import a_catalog, a_variant, an_observation
 
@@ -17,11 +17,11 @@ TUNE_BATCHES = {"clipper-heavy", "clipper-light"}
 OF_A_GIVEN_BATCH = sorted(set(NAMES) - CHOOSE_BATCHES)
 
 
-def drafted(name: str, n_workers: int = 4, **parameters: float) -> Draft:
+def drafted(name: str, n_workers: int = 4, **parameters: float) -> PlanProposal:
     return named(name)(an_observation(n_workers), a_catalog(), {}, parameters)
 
 
-def counts(draft: Draft) -> dict[str, int]:
+def counts(draft: PlanProposal) -> dict[str, int]:
     return {v: list(draft.allocation.values()).count(v) for v in ("light", "heavy")}
 
 

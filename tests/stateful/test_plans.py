@@ -9,7 +9,7 @@ from agents.planner.leadership import Leadership
 from agents.runtime.views import PlanView
 from planner.catalog.parse import Catalog
 from planner.control.plans import check, publish
-from planner.control.proposal import Draft
+from planner.control.proposal import PlanProposal
 from schemas.errors import InvalidPlan, PochadeError
 from schemas.messages import Pin, Plan, Route
 from schemas.record import Outgoing
@@ -102,7 +102,7 @@ class PlanMachine(RuleBasedStateMachine):
         if leads and not planner.was_leading:
             self.planner_reads(which)  # catches up
         if leads:
-            draft = Draft(
+            draft = PlanProposal(
                 routes=(Route(levels={"light": 1 - share, dear: share}),), allocation={},
                 batch={"light": 0} if is_faulty else {}, reason="model",
             )  # fmt: skip

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from planner.control.replan import HOLD_S
+
 SHED = 1000.0  # what a shed request costs, in spans of quality: no quality is worth a request
-HOLD_S = 120.0  # how long a plan is expected to hold: what moves must pay in
 SPENT = 1e-6  # below it a share is rounding
 BUSY = 1e-3  # what keeping all workers busy costs, in spans of quality: between equals the cheaper
 

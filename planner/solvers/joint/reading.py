@@ -8,7 +8,7 @@ import numpy as np
 from planner.catalog.parse import Catalog
 from planner.control.allocation import assign
 from planner.control.format import counted, rate
-from planner.control.proposal import Draft
+from planner.control.proposal import PlanProposal
 from planner.observation.observation import Observation
 from planner.solvers.joint.one_level import carried
 from planner.solvers.joint.problem import Problem, Solution, score
@@ -18,13 +18,15 @@ ROUNDING = 1e-9
 SLIGHT = 2e-3  # a share of a band below it is left to the others
 
 
-def draft_of(problem: Problem, found: Solution, bounds: Sequence[float], seen: Observation, catalog: Catalog) -> Draft:
+def draft_of(
+    problem: Problem, found: Solution, bounds: Sequence[float], seen: Observation, catalog: Catalog
+) -> PlanProposal:
     """The draft. `bounds`: hardness of the problem's bands, rising from 0 to 1."""
     counts = with_spares(problem, found)
     cascades = tuple(_cascades(problem, found))
     worth = score(problem, found)
     planned = seen.planning_rps / problem.demand_rps if problem.demand_rps > 0 else 0.0
-    return Draft(
+    return PlanProposal(
         routes=_routes(problem, found, bounds, catalog),
         cascades=cascades,
         allocation=assign({name: counts[v] for v, name in enumerate(problem.levels) if counts[v]}, seen.workers),

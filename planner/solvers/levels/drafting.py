@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from planner.catalog.parse import Catalog
 from planner.control.allocation import assign
 from planner.control.format import counted
-from planner.control.proposal import BATCH, Draft, Parameter, settle
+from planner.control.proposal import BATCH, Parameter, PlanProposal, validate_parameters
 from planner.observation.observation import Observation
 from planner.solvers.levels import strategy_switch
 from planner.solvers.levels.level_mix import (
@@ -58,9 +58,9 @@ def draft(
     parameters: Mapping[str, float],
     *,
     is_blind: bool,
-) -> Draft:
+) -> PlanProposal:
     """Eq. 1 under the strategy that the switch rule has come to. Memory: the switch's state. Parameters: above."""
-    settings = settle(parameters, PARAMETERS)
+    settings = validate_parameters(parameters, PARAMETERS)
     batch = int(settings["batch"])
     demand_rps = settings["overprovision"] * observation.planning_rps
     task = Task(observation, catalog, demand_rps, batch, settings["hold"], is_blind)
@@ -81,7 +81,7 @@ def draft(
     return _between(task, state, reuse[0].variant, settings["switch_margin"])
 
 
-def _on_models(task: Task, note: str, memory: dict[str, Any] | None = None) -> Draft:
+def _on_models(task: Task, note: str, memory: dict[str, Any] | None = None) -> PlanProposal:
     offers = offers_of(task.catalog, dict.fromkeys(task.catalog.variants, task.batch))
     mix = most_quality(offers, len(task.seen.workers), task.demand_rps)
     qualities = [offer.quality for offer in offers]
@@ -90,13 +90,13 @@ def _on_models(task: Task, note: str, memory: dict[str, Any] | None = None) -> D
     return _drafted(task, "models", offers, mix, assign(mix.counts, task.seen.workers), note, memory or {})
 
 
-def _on_reuse(task: Task, reuse: Sequence[Offer], state: strategy_switch.State) -> Draft:
+def _on_reuse(task: Task, reuse: Sequence[Offer], state: strategy_switch.State) -> PlanProposal:
     mix = most_quality_shared(reuse, len(task.seen.workers), task.demand_rps)
     allocation = assign(mix.counts, task.seen.workers)
     return _drafted(task, "reuse", reuse, mix, allocation, "", strategy_switch.remembered(state))
 
 
-def _between(task: Task, state: strategy_switch.State, base: str, margin: float) -> Draft:
+def _between(task: Task, state: strategy_switch.State, base: str, margin: float) -> PlanProposal:
     """A wave of workers on their way, and routes to those that paint and stay."""
     offers, workers = offers_of(task.catalog, dict.fromkeys(task.catalog.variants, task.batch)), task.seen.workers
     is_leaving = state.stage == strategy_switch.LEAVING
@@ -119,12 +119,12 @@ def _drafted(
     allocation: dict[str, str],
     note: str,
     memory: dict[str, Any],
-) -> Draft:
+) -> PlanProposal:
     seen, catalog = task.seen, task.catalog
     classes = None if task.is_blind else seen.classes.get(strategy, {})
     routes, how = routes_of(mix, offers, catalog, strategy, classes)
     unjudged = "" if is_judged(catalog) else "; not all qualities are measured, so slower counts as better"
-    return Draft(
+    return PlanProposal(
         strategy=strategy,
         routes=routes,
         allocation=allocation,

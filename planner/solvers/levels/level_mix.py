@@ -21,7 +21,7 @@ import pulp
 from planner.catalog.entries import run_ms, throughput_rps
 from planner.catalog.parse import Catalog
 from planner.catalog.quality import Level, degradations, levels_of, random_quality
-from planner.control.allocation import busiest, counts_told
+from planner.control.allocation import busiest, describe_counts
 from planner.control.format import counted, rate
 from planner.solvers.levels.pasm import predicted, shift_map
 from planner.solvers.milp import solve
@@ -229,7 +229,7 @@ def _quality(shares: Mapping[str, float], offers: Sequence[Offer], catalog: Cata
 
 def mix_told(mix: Mix, offers: Sequence[Offer], demand_rps: float) -> str:
     """A mix in words: "heavy 3, light 1 for 10.5/s", what of it is not carried, and why it may not be the best."""
-    counts = counts_told({variant: count for variant, count in mix.counts.items() if count > 0})
+    counts = describe_counts({variant: count for variant, count in mix.counts.items() if count > 0})
     told = f"{counts or 'no worker yet'} for {rate(demand_rps)}"
     if mix.carried < 1 and counts:
         needed = math.ceil(demand_rps / max(offer.rps for offer in offers))

@@ -11,7 +11,7 @@ from planner.catalog.parse import Catalog, Variant, run_ms
 from planner.catalog.quality import random_quality
 from planner.control.allocation import assign, busiest
 from planner.control.format import counted
-from planner.control.proposal import Draft, Parameter, settle
+from planner.control.proposal import Parameter, PlanProposal, validate_parameters
 from planner.observation.observation import Observation
 from planner.solvers.aimd import MEMORY, tuned
 from schemas.messages import Expected, Route
@@ -68,9 +68,9 @@ def on(
     catalog: Catalog,
     memory: Mapping[str, Any],
     parameters: Mapping[str, float],
-) -> Draft:
+) -> PlanProposal:
     """The draft that paints everything on `variant`. Parameters: PARAMETERS."""
-    settings = settle(parameters, PARAMETERS)
+    settings = validate_parameters(parameters, PARAMETERS)
     objective_ms = settings["objective"] * observation.slo_ms
 
     def is_late(_: str, size: int) -> bool:
@@ -81,7 +81,7 @@ def on(
     batch = int(settings["batch"]) or sizes[variant.name]
     shares, counts = {variant.name: 1.0}, {variant.name: len(observation.workers)}
     flow = Flow(painted=shares, kept=shares, heavy=catalog.best().name)
-    return Draft(
+    return PlanProposal(
         routes=constant(shares),
         allocation=assign(counts, observation.workers),
         batch={variant.name: batch},

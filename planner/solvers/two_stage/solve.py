@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from planner.catalog.parse import Catalog, Pair, run_ms
 from planner.control.allocation import assign
-from planner.control.proposal import Draft
+from planner.control.proposal import PlanProposal
 from planner.observation.observation import Observation, queue_wait_ms
 from planner.solvers.levels.shares import constant
 from planner.solvers.two_stage.problem import Answer, Floats, Problem, Row, Stage, latencies, needs, stage
@@ -203,7 +203,7 @@ def _load(busy: float, workers: NDArray[np.int64]) -> Floats:
 
 def draft(
     plan: PairPlan, seen: Observation, reason: str, memory: Mapping[str, Any] | None = None, is_random: bool = False
-) -> Draft:
+) -> PlanProposal:
     """The draft of a plan. `is_random`: who is painted by heavy is drawn, whatever the prompt and the picture."""
     pair, answer, row = plan.pair, plan.answer, plan.answer.row
     cascade = Cascade(
@@ -214,7 +214,7 @@ def draft(
         paint_over_step=pair.paint_over_step,
     )
     planned = seen.planning_rps / plan.problem.demand_rps if plan.problem.demand_rps > 0 else 0.0
-    return Draft(
+    return PlanProposal(
         routes=constant({pair.light: 1 - row.heavy, pair.heavy: row.heavy}) if is_random else _routes(plan),
         cascades=() if is_random else (cascade,),
         allocation=assign({pair.light: answer.workers[0], pair.heavy: answer.workers[1]}, seen.workers),

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from planner import policies as every
 from planner.catalog.parse import Catalog
-from planner.control.proposal import settle
+from planner.control.proposal import validate_parameters
 from planner.observation.observation import Observation
 from planner.policies import (
-    Draft,
+    PlanProposal,
     Policy,
     argus,
     clipper_heavy,
@@ -52,7 +52,7 @@ class Case:
     workers: int
     observations: Sequence[Observation]
     wanted_ms: float | None = None  # a plan should take less
-    objective: Callable[[Observation, Draft], float | None] | None = None
+    objective: Callable[[Observation, PlanProposal], float | None] | None = None
     baseline: Callable[[Observation, float], Found] | None = None  # (what is seen, seconds) -> its answer
     tolerance: float = ROUNDING  # an objective less by no more is no worse
 
@@ -121,51 +121,51 @@ def a_case(
     )
 
 
-def _threshold(seen: Observation, draft: Draft, chosen: Catalog) -> float | None:
+def _threshold(seen: Observation, draft: PlanProposal, chosen: Catalog) -> float | None:
     del seen, chosen
     return draft.cascades[0].threshold if draft.is_feasible else None
 
 
 def _diffserve(seen: Observation, chosen: Catalog, limit_s: float) -> Found:
-    settings, pair = settle({}, diffserve.PARAMETERS), chosen.pair()
+    settings, pair = validate_parameters({}, diffserve.PARAMETERS), chosen.pair()
     rows, setup = threshold_rows(chosen, pair, seen), Setup(settings["overprovision"], settings["hop_ms"])
     return plain.two_stage([Offer(pair, problem_of(pair, rows, seen, chosen, setup))], limit_s)
 
 
-def _quality(seen: Observation, draft: Draft, chosen: Catalog) -> float | None:
+def _quality(seen: Observation, draft: PlanProposal, chosen: Catalog) -> float | None:
     del seen, chosen
     return draft.expected.quality if draft.is_feasible and draft.expected else None
 
 
 def _hadis(seen: Observation, chosen: Catalog, limit_s: float) -> Found:
-    return plain.two_stage(hadis.offers_of(seen, chosen, settle({}, hadis.PARAMETERS)), limit_s)
+    return plain.two_stage(hadis.offers_of(seen, chosen, validate_parameters({}, hadis.PARAMETERS)), limit_s)
 
 
-def _mix(seen: Observation, draft: Draft, chosen: Catalog) -> float | None:
+def _mix(seen: Observation, draft: PlanProposal, chosen: Catalog) -> float | None:
     """Eq. 1's objective: the route of requests without a class has the shares F."""
     del seen
     return mean_quality(draft.routes[-1].levels, levels_of(chosen, {}))
 
 
 def _argus(seen: Observation, chosen: Catalog, limit_s: float) -> Found:
-    demand_rps = settle({}, MIXES)["overprovision"] * seen.planning_rps
+    demand_rps = validate_parameters({}, MIXES)["overprovision"] * seen.planning_rps
     return plain.equation_1(levels_of(chosen, {}), len(seen.workers), demand_rps, limit_s)
 
 
-def _joint_score(seen: Observation, draft: Draft, chosen: Catalog) -> float | None:
+def _joint_score(seen: Observation, draft: PlanProposal, chosen: Catalog) -> float | None:
     del draft  # holds what is to be done, not what it is worth
-    settings = settle(QUALITY_FIRST, joint.PARAMETERS)
+    settings = validate_parameters(QUALITY_FIRST, joint.PARAMETERS)
     problem = joint_problem(seen, chosen, settings)
     return score(problem, solve_joint(problem, settings["time_limit_s"])).value
 
 
 def _joint(seen: Observation, chosen: Catalog, limit_s: float) -> Found:
-    return plain.joint(joint_problem(seen, chosen, settle(QUALITY_FIRST, joint.PARAMETERS)), limit_s)
+    return plain.joint(joint_problem(seen, chosen, validate_parameters(QUALITY_FIRST, joint.PARAMETERS)), limit_s)
 
 
 _SIDES: dict[
     Policy,
-    tuple[Callable[[Observation, Draft, Catalog], float | None], Callable[[Observation, Catalog, float], Found]],
+    tuple[Callable[[Observation, PlanProposal, Catalog], float | None], Callable[[Observation, Catalog, float], Found]],
 ] = {
     diffserve.plan: (_threshold, _diffserve),
     hadis.plan: (_quality, _hadis),

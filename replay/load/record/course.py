@@ -16,7 +16,7 @@ from replay.load.record.seen import Seen, observed
 from replay.simulation.job import Job
 from replay.simulation.results.tally import Tally
 from replay.simulation.results.timeline import Timeline
-from replay.simulation.roles.board import Board
+from replay.simulation.roles.plan_state import PlanState
 from replay.simulation.run import Ran
 from replay.simulation.setup import Setup
 from replay.simulation.wishes import tally_of, wishes_of
@@ -69,8 +69,8 @@ def _end_ms(arrival_ms: np.ndarray, number: int, result: Result) -> float:
     return float(arrival_ms[number]) + (result.latency_ms or 0)
 
 
-def _boards(plans: Iterable[Plan], catalog: Catalog) -> dict[int, Board]:
-    boards = {plan.version: Board(catalog) for plan in plans}
+def _boards(plans: Iterable[Plan], catalog: Catalog) -> dict[int, PlanState]:
+    boards = {plan.version: PlanState(catalog) for plan in plans}
     for plan in plans:
         boards[plan.version].obey(plan)
     return boards
@@ -85,7 +85,7 @@ def _painted(job: Job, result: Result) -> Job:
     return job
 
 
-def _count(tally: Tally, result: Result, boards: Mapping[int, Board], job: Job) -> None:
+def _count(tally: Tally, result: Result, boards: Mapping[int, PlanState], job: Job) -> None:
     if result.status is not Status.COMPLETED:
         tally.over_quota[job.tenant] += result.code == QUOTA
         tally.ended(result.status, job)

@@ -82,6 +82,7 @@ class Tally:
         self.tenants = {tenant: PartTally(requests) for tenant, requests in tenants.items()}
         self.over_quota: Counter[str] = Counter()  # of the REJECTED, by tenant
         self.on_end: list[Callable[[Job], object]] = []  # told where tiers are counted
+        self.on_result: Callable[[Job, Status], object] = _ignore  # told of every end
         self.requests = 0
         self.ends: Counter[Status] = Counter()
         self.late = 0
@@ -111,6 +112,7 @@ class Tally:
     def completed(self, job: Job, level: str, step: int, judges: Judges, now_ms: float) -> None:
         """The picture of a level is the answer."""
         self.ends[Status.COMPLETED] += 1
+        self.on_result(job, Status.COMPLETED)
         self.levels[level] += 1
         latency_ms = now_ms - job.arrived_ms
         self.latencies.add(latency_ms)
@@ -142,6 +144,7 @@ class Tally:
     def ended(self, status: Status, job: Job) -> None:
         """Any other end."""
         self.ends[status] += 1
+        self.on_result(job, status)
         if self.tiers:
             self._end_in_parts(status, job)
 
@@ -163,6 +166,10 @@ class Tally:
             if in_time:
                 self.spans_in_time.append(in_time)
             self._span, self._late_span = {}, {}
+
+
+def _ignore(_job: Job, _status: Status) -> None:
+    """Nobody is told."""
 
 
 def _without(span: Span, late: Span) -> Span:

@@ -13,7 +13,7 @@ from planner.serving.worker_loads import LoadView
 from replay.simulation.agenda import Agenda
 from replay.simulation.job import Job
 from replay.simulation.results.tally import Tally
-from replay.simulation.roles.pulse import Ear, Pulse
+from replay.simulation.roles.heartbeats import Heartbeats, Subscription
 from replay.simulation.setup import Timing
 from replay.simulation.times import CallTimes
 from schemas.messages import Status
@@ -27,7 +27,7 @@ class BatchClassifier:
     def __init__(
         self,
         agenda: Agenda,
-        pulse: Pulse,
+        pulse: Heartbeats,
         timing: Timing,
         times: CallTimes,
         catalog: Catalog,
@@ -42,7 +42,7 @@ class BatchClassifier:
         self._tally = tally
         self._gate = gate
         self._view = LoadView()  # of heartbeats alone
-        self._ear: Ear | None = None
+        self._ear: Subscription | None = None
         self._waiting: deque[Job] = deque()
         tally.on_end.append(self._on_end)
 
@@ -65,7 +65,7 @@ class BatchClassifier:
 
     def _workers(self) -> list[Occupation]:
         if self._ear is None:
-            self._ear = self._pulse.tell(self._view)
+            self._ear = self._pulse.subscribe(self._view)
         self._ear.catch_up()
         now_ms = self._agenda.now_ms
         return [

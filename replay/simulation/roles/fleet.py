@@ -10,9 +10,9 @@ from replay.simulation.agenda import Agenda
 from replay.simulation.draws.delays import Delay
 from replay.simulation.job import Job
 from replay.simulation.results.tally import Tally
-from replay.simulation.roles.board import Board
 from replay.simulation.roles.group import Group, Member
-from replay.simulation.roles.pulse import Pulse
+from replay.simulation.roles.heartbeats import Heartbeats
+from replay.simulation.roles.plan_state import PlanState
 from replay.simulation.roles.regrouping import Regrouping
 from replay.simulation.roles.serving import Serving
 from replay.simulation.roles.worker import Worker
@@ -26,10 +26,10 @@ class Fleet:
     def __init__(
         self,
         agenda: Agenda,
-        board: Board,
+        board: PlanState,
         catalog: Catalog,
         timing: Timing,
-        pulse: Pulse,
+        pulse: Heartbeats,
         serving: Serving,
         tally: Tally,
         seed: int = 0,

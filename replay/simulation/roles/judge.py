@@ -9,9 +9,9 @@ from planner.serving.outcomes import is_overdue
 from replay.simulation.agenda import Agenda
 from replay.simulation.job import Job
 from replay.simulation.results.tally import Tally
-from replay.simulation.roles.board import Board
 from replay.simulation.roles.fleet import Fleet
-from replay.simulation.roles.pulse import Pulse
+from replay.simulation.roles.heartbeats import Heartbeats
+from replay.simulation.roles.plan_state import PlanState
 from replay.simulation.roles.sender import Sender
 from replay.simulation.roles.stores import ObjectStore
 from replay.simulation.setup import Timing
@@ -28,7 +28,7 @@ class Judge(Sender):
     on_scored: Callable[[Job, str, float], None]
 
     def __init__(
-        self, agenda: Agenda, board: Board, fleet: Fleet, pulse: Pulse, timing: Timing, times: CallTimes,
+        self, agenda: Agenda, board: PlanState, fleet: Fleet, pulse: Heartbeats, timing: Timing, times: CallTimes,
         catalog: Catalog, tally: Tally, store: ObjectStore, logic: EscalationLogic,
     ) -> None:  # fmt: skip
         super().__init__(agenda, board, fleet, pulse, timing, times)

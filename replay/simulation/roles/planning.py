@@ -1,41 +1,70 @@
-"""The planner's loop of `agents/planner/` on the simulated clock: when it plans, and what becomes of it."""
+"""The planner on the simulated clock: `PlannerLogic` decides, as it does live; here is when it is asked."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 
-from planner.control.carry_over import survived
-from planner.control.plans import check, memory_of, publish
-from planner.control.proposal import Draft
-from planner.control.propose import Rules, made
-from planner.control.replan import GROWTH_MS, Signals, signals_of, stays, why_now
-from planner.observation.observation import Observation, WorkerView, live_workers
+from planner.control.planning import Order, PlannerLogic, PlanRequest
+from planner.control.propose import Rules
+from planner.observation.observation import Seen
+from planner.policies import named
 from replay.simulation.agenda import Agenda
 from replay.simulation.draws.delays import Delay
-from replay.simulation.roles.board import Board
 from replay.simulation.roles.fleet import Fleet
-from replay.simulation.roles.pulse import Pulse
-from replay.simulation.roles.senses import Senses
+from replay.simulation.roles.heartbeats import Heartbeats
+from replay.simulation.roles.observation_feed import ObservationFeed
+from replay.simulation.roles.plan_state import PlanState
 from replay.simulation.setup import Look, Setup
-from schemas.messages import Plan
+from schemas.messages import Pin, Plan
 
 NEVER_MS = 2**53  # the period of a planner that is told when to look
+
+
+def logic_of(setup: Setup) -> PlannerLogic:
+    """The logic of the planner of a simulated deployment."""
+    return PlannerLogic(
+        setup.catalog,
+        named,
+        Order(setup.policy, setup.parameters),
+        period_ms=NEVER_MS if setup.looks else int(setup.period_ms),
+        silent_ms=int(setup.timing.silent_ms),
+        rules=Rules(sheds=setup.sheds, dispatch=setup.dispatch),
+    )
+
+
+class OwnPlans:
+    """What a simulated planner goes on from: its last plan, which is in force a moment later. Nobody gives orders."""
+
+    pin: Pin | None = None
+
+    def __init__(self) -> None:
+        self.plan: Plan | None = None
+
+    @property
+    def newest(self) -> int:
+        """The version of its last plan; 0: there is none."""
+        return self.plan.version if self.plan else 0
+
+    def find(self, _version: int) -> Plan | None:
+        """No order leads back to an earlier plan."""
+        return None
 
 
 class PlannerLoop:
     """Plans at once, then on a period and whenever a worker comes or goes or the backlog grows."""
 
-    def __init__(self, agenda: Agenda, board: Board, setup: Setup, fleet: Fleet, pulse: Pulse, senses: Senses) -> None:
-        self._agenda, self._board, self._setup = agenda, board, setup
-        self._fleet, self._pulse, self._senses = fleet, pulse, senses
-        self._rules = Rules(sheds=setup.sheds)
+    def __init__(
+        self, agenda: Agenda, plan_state: PlanState, setup: Setup, fleet: Fleet, beats: Heartbeats,
+        feed: ObservationFeed, logic: PlannerLogic | None = None,
+    ) -> None:  # fmt: skip
+        """`logic`: whose decisions it carries out; None: that of the setup."""
+        self._agenda, self._plan_state, self._setup = agenda, plan_state, setup
+        self._fleet, self._beats, self._feed = fleet, beats, feed
+        self._logic, self._plans = logic or logic_of(setup), OwnPlans()
         self._look_ms = min(setup.timing.look_ms, setup.period_ms)
-        self._period_ms = NEVER_MS if setup.looks else int(setup.period_ms)
         hops = setup.timing.hops
         self._takes = Delay(agenda, hops.plan, hops.slot_ms, setup.seed, "plan")  # solving, and writing the plan
         self._takes_ms: float | None = None  # the same at this look, where it is known
-        self._before: Plan | None = None  # its last one, which is in force a moment later
-        self._seen: Signals | None = None
-        self._planned_ms = agenda.now_ms
         self.published: list[Plan] = []
         self.failures: list[str] = []  # of the policy, in words
         self.solver_s = 0.0  # wall time of the policy: never part of a report
@@ -48,69 +77,52 @@ class PlannerLoop:
         self._agenda.at(self._agenda.now_ms + self._look_ms, PlannerLoop._tick, self)
 
     def _on_period(self, look: Look) -> None:
-        self._planned_ms, self._takes_ms = self._agenda.now_ms - NEVER_MS, look.takes_ms
+        self._takes_ms = look.takes_ms
+        self._logic.end_period()
         self.look()
         self._takes_ms = None
 
     def _tick(self) -> None:
         """Look, unless neither the period nor a backlog can call for a plan. Who comes or goes is looked at apart."""
         now_ms = self._agenda.now_ms
-        if now_ms - self._planned_ms >= self._period_ms or self._pulse.backlog_ms() > GROWTH_MS:
+        self._feed.sample_queues()
+        if self._logic.may_be_due(now_ms, self._beats.live_backlog_ms(self._setup.timing.silent_ms)):
             self.look()
         self._agenda.at(now_ms + self._look_ms, PlannerLoop._tick, self)
 
     def look(self) -> None:
         """Plan if it is time to."""
-        now_ms, plan = self._agenda.now_ms, self._before
-        silent_ms = int(self._setup.timing.silent_ms)
-        workers = live_workers(self._pulse.heartbeats(), int(now_ms), silent_ms, plan.allocation if plan else {})
-        signals = signals_of(workers)
-        if why_now(self._seen, signals, int(now_ms - self._planned_ms), self._period_ms):
-            self._seen, self._planned_ms = signals, now_ms
-            self._plan(workers)
+        self._feed.sample_queues()
+        heartbeats = self._beats.heartbeats()
+        request = self._logic.due(self._agenda.now_ms, heartbeats, self._plans)
+        if request is not None:
+            self._plan(request, heartbeats)
 
-    def _plan(self, workers: tuple[WorkerView, ...]) -> None:
-        seen = self._senses.observation(workers)
+    def _plan(self, request: PlanRequest, heartbeats: Mapping[str, Seen]) -> None:
+        seen = self._feed.observation(request, heartbeats, self._plans.plan)
         began_s = time.perf_counter()
-        plan = self._chosen(seen, self._before)
+        decision = self._logic.decide(seen, self._plans)
         self.solver_s += time.perf_counter() - began_s
-        if plan is not None:
-            self.published.append(slim(plan, self.published[-1] if self.published else plan))
-            before, self._before = self._before, plan
-            if before is None:
-                self._obey(plan)
-            elif self._takes_ms is not None:
-                self._agenda.at(self._agenda.now_ms + self._takes_ms, self._obey, plan)
-            else:
-                self._takes.put_off(self._obey, plan)
+        if decision.error is not None:
+            if self._plans.plan is None:  # a run without any plan says nothing
+                raise decision.error
+            self.failures.append(decision.reason)
+        if decision.plan is not None:
+            self._publish(decision.plan)
+
+    def _publish(self, plan: Plan) -> None:
+        self.published.append(slim(plan, self.published[-1] if self.published else plan))
+        before, self._plans.plan = self._plans.plan, plan
+        if before is None:
+            self._obey(plan)
+        elif self._takes_ms is not None:
+            self._agenda.at(self._agenda.now_ms + self._takes_ms, self._obey, plan)
+        else:
+            self._takes.put_off(self._obey, plan)
 
     def _obey(self, plan: Plan) -> None:
-        self._board.obey(plan)
+        self._plan_state.obey(plan)
         self._fleet.obey()
-
-    def _chosen(self, seen: Observation, before: Plan | None) -> Plan | None:
-        """The plan to obey next; None: the one in force stays. A policy that fails changes nothing."""
-        setup = self._setup
-        try:
-            draft = self._drafted(seen, before)
-        except Exception as error:  # whatever a policy or its solver raises; the first must not fail
-            if before is None:
-                raise
-            self.failures.append(f"{type(error).__name__}: {error}")
-            why = f"policy {setup.policy} made no plan: {self.failures[-1]}"
-            return survived(before, why, seen, setup.catalog, self._rules)
-        if before is not None and stays(draft, setup.policy, seen, before, setup.catalog):
-            return None
-        return publish(draft, before, setup.policy, seen.now_ms)
-
-    def _drafted(self, seen: Observation, before: Plan | None) -> Draft:
-        setup = self._setup
-        memory = memory_of(before, setup.policy)
-        draft = made(setup.policy, seen, setup.catalog, memory, setup.parameters, self._rules)
-        if setup.dispatch:
-            draft = replace(draft, dispatch=setup.dispatch)
-        check(publish(draft, before, setup.policy, seen.now_ms), setup.catalog)
-        return draft
 
 
 def slim(plan: Plan, before: Plan) -> Plan:

@@ -8,9 +8,9 @@ from planner.serving.dispatch import RETRY_MS, Retry, WorkerChoice
 from planner.serving.worker_loads import LoadView, WorkerPool
 from replay.simulation.agenda import Agenda
 from replay.simulation.job import Job
-from replay.simulation.roles.board import Board
 from replay.simulation.roles.fleet import Fleet
-from replay.simulation.roles.pulse import Ear, Pulse
+from replay.simulation.roles.heartbeats import Heartbeats, Subscription
+from replay.simulation.roles.plan_state import PlanState
 from replay.simulation.setup import Timing
 from replay.simulation.times import CallTimes
 from schemas.ids import draw
@@ -22,15 +22,15 @@ NO_OWNER = "no-owner"
 class FleetLoads:
     """The loads of all workers as one process sees them: heartbeats and its own sends."""
 
-    def __init__(self, agenda: Agenda, pulse: Pulse, timing: Timing, variants: tuple[str, ...]) -> None:
+    def __init__(self, agenda: Agenda, pulse: Heartbeats, timing: Timing, variants: tuple[str, ...]) -> None:
         self.view = LoadView()
         self._agenda, self._pulse, self._silent_ms, self._variants = agenda, pulse, timing.silent_ms, variants
-        self._ear: Ear | None = None  # for heartbeats; None: not listening yet
+        self._ear: Subscription | None = None  # for heartbeats; None: not listening yet
 
     def pool(self, variant: str) -> WorkerPool:
         """The workers that take new jobs of a variant."""
         if self._ear is None:  # only now: a sender that nothing is asked of need not hear what it would
-            self._ear = self._pulse.tell(self.view)
+            self._ear = self._pulse.subscribe(self.view)
         self._ear.listen(variant)
         return self.view.pool(variant, self._agenda.now_ms, self._silent_ms)
 
@@ -47,7 +47,7 @@ class Sender:
     """Serves one record after the other."""
 
     def __init__(
-        self, agenda: Agenda, board: Board, fleet: Fleet, pulse: Pulse, timing: Timing, times: CallTimes,
+        self, agenda: Agenda, board: PlanState, fleet: Fleet, pulse: Heartbeats, timing: Timing, times: CallTimes,
         loads: FleetLoads | None = None,
     ) -> None:  # fmt: skip
         """`loads`: of the process that this sender is part of; None: it is a process of its own."""

@@ -12,7 +12,7 @@ from replay.simulation.agenda import Agenda
 from replay.simulation.draws.delays import Delay
 from replay.simulation.job import Job
 from replay.simulation.results.tally import Tally
-from replay.simulation.roles.board import Board
+from replay.simulation.roles.plan_state import PlanState
 from replay.simulation.roles.stores import ObjectStore
 from replay.simulation.roles.worker import Worker
 from replay.simulation.setup import Timing
@@ -28,7 +28,7 @@ class Serving:
     on_hung: Callable[[Worker], None]
 
     def __init__(
-        self, agenda: Agenda, board: Board, catalog: Catalog, timing: Timing, times: CallTimes, tally: Tally,
+        self, agenda: Agenda, board: PlanState, catalog: Catalog, timing: Timing, times: CallTimes, tally: Tally,
         store: ObjectStore, seed: int = 0,
     ) -> None:  # fmt: skip
         self._agenda, self._board, self._catalog, self._timing = agenda, board, catalog, timing

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from agents.commands.plan import plan as plan_command
 from agents.planner.observation_file import idle_workers
 from agents.planner.report import Task, report
-from agents.planner.report import solved as solved_task
+from agents.planner.report import solve_task as solved_task
 from planner.observation.observation import Observation
 from planner.policies import POLICIES
 from streams import catalogs
@@ -28,7 +28,7 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(plan_command, list(arguments), obj=lambda: load({"catalog": "profile"}))
 
 
-def solved(*arguments: str) -> dict[str, Any]:
+def solve_task(*arguments: str) -> dict[str, Any]:
     done = run("solve", *arguments, "-o", "json")
     assert done.exit_code == 0, done.output + str(done.exception)
     answer: dict[str, Any] = json.loads(done.output)
@@ -37,7 +37,7 @@ def solved(*arguments: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("policy", sorted(POLICIES))
 def test_every_policy_answers_with_all_that_is_asked_of_it(policy: str) -> None:
-    found = solved("--policy", policy, "--demand", "4", "--workers", "3", "--catalog", "tiny")
+    found = solve_task("--policy", policy, "--demand", "4", "--workers", "3", "--catalog", "tiny")
     assert found.keys() >= {
         "feasible", "policy", "allocation", "batch", "cascades", "routes", "expected", "solve_ms", "reason",
     }  # fmt: skip
@@ -64,23 +64,23 @@ def test_the_demo_can_run_every_policy_for_all_workers_have_a_place_and_all_leve
 
 def test_without_an_slo_the_one_of_the_catalogs_source_is_asked_for() -> None:
     asked = ("--policy", "diffserve", "--catalog", "diffserve-sdturbo", "--workers", "16", "--overprovision", "1")
-    found = solved(*asked, "--demand", "24")
+    found = solve_task(*asked, "--demand", "24")
     assert (found["allocation"], found["batch"]) == ({"sd-turbo": 2, "sd15": 14}, {"sd-turbo": 16, "sd15": 4})
     assert [cascade["threshold"] for cascade in found["cascades"]] == [0.23]
     assert found["expected"]["fid"] == -found["expected"]["quality"]
-    assert solved(*asked, "--demand", "32")["cascades"][0]["threshold"] == 0.115
-    assert solved(*asked, "--demand", "24", "--slo", "0")["cascades"][0]["threshold"] > 0.23
+    assert solve_task(*asked, "--demand", "32")["cascades"][0]["threshold"] == 0.115
+    assert solve_task(*asked, "--demand", "24", "--slo", "0")["cascades"][0]["threshold"] > 0.23
 
 
 @pytest.mark.skipif(not PUBLISHED.is_dir(), reason=f"the published files are not here: {PUBLISHED}")
 def test_with_the_full_published_files_the_published_plans_come_out_too() -> None:
     asked = ("--policy", "diffserve", "--catalog", "diffserve-sdturbo", "--workers", "16", "--overprovision", "1")
-    full = solved(*asked, "--demand", "24", "--published", str(PUBLISHED))
+    full = solve_task(*asked, "--demand", "24", "--published", str(PUBLISHED))
     assert (full["allocation"], full["batch"]) == ({"sd-turbo": 2, "sd15": 14}, {"sd-turbo": 16, "sd15": 4})
     assert [cascade["threshold"] for cascade in full["cascades"]] == [0.23]
-    assert solved(*asked, "--demand", "32", "--published", str(PUBLISHED))["cascades"][0]["threshold"] == 0.115
+    assert solve_task(*asked, "--demand", "32", "--published", str(PUBLISHED))["cascades"][0]["threshold"] == 0.115
     asked = ("--policy", "hadis", "--catalog", "hadis-l40s", "--workers", "16", "--published", str(PUBLISHED))
-    assert solved(*asked, "--demand", "0.5", "--slo", "60")["expected"]["fid"] == pytest.approx(19.29)
+    assert solve_task(*asked, "--demand", "0.5", "--slo", "60")["expected"]["fid"] == pytest.approx(19.29)
 
 
 def test_the_folder_of_published_files_is_an_option_or_a_setting(
@@ -94,7 +94,7 @@ def test_the_folder_of_published_files_is_an_option_or_a_setting(
 
 
 def test_cascades_are_told_with_from_to_and_threshold() -> None:
-    (cascade,) = solved("--policy", "diffserve-static", "--demand", "4", "--workers", "3")["cascades"]
+    (cascade,) = solve_task("--policy", "diffserve-static", "--demand", "4", "--workers", "3")["cascades"]
     assert (cascade["from"], cascade["to"]) == ("light", "heavy")
     assert 0 <= cascade["threshold"] <= 1
 
@@ -102,10 +102,10 @@ def test_cascades_are_told_with_from_to_and_threshold() -> None:
 @pytest.mark.parametrize("policy", ["diffserve", "random-split"])
 def test_overprovisioning_is_planned_for_whether_a_policy_has_a_parameter_for_it_or_not(policy: str) -> None:
     asked = ("--policy", policy, "--workers", "3", "--demand", "10")
-    twice = solved(*asked, "--overprovision", "2")
+    twice = solve_task(*asked, "--overprovision", "2")
     assert (
         twice["routes"]
-        == solved("--policy", policy, "--workers", "3", "--demand", "20", "--overprovision", "1")["routes"]
+        == solve_task("--policy", policy, "--workers", "3", "--demand", "20", "--overprovision", "1")["routes"]
     )
 
 
@@ -113,14 +113,14 @@ def test_an_observation_from_a_file_is_planned_for_and_options_change_it(tmp_pat
     file = tmp_path / "seen.json"
     file.write_text('{"demand_rps": 3, "forecast_rps": 5, "workers": [{"worker_id": "a"}, {"worker_id": "b"}]}')
     asked = ("--policy", "random-split", "--observation", str(file))
-    assert solved(*asked)["workers"] == 2
-    assert solved(*asked, "--workers", "5", "--demand", "7")["expected"]["demand_rps"] == 7
+    assert solve_task(*asked)["workers"] == 2
+    assert solve_task(*asked, "--workers", "5", "--demand", "7")["expected"]["demand_rps"] == 7
 
 
 def test_demand_that_nobody_serves_is_infeasible() -> None:
-    assert solved("--policy", "clipper-heavy", "--demand", "4", "--workers", "0")["feasible"] is False
-    assert solved("--policy", "clipper-heavy", "--demand", "400", "--workers", "2")["feasible"] is False
-    assert solved("--policy", "clipper-heavy", "--demand", "0", "--workers", "0")["feasible"] is True
+    assert solve_task("--policy", "clipper-heavy", "--demand", "4", "--workers", "0")["feasible"] is False
+    assert solve_task("--policy", "clipper-heavy", "--demand", "400", "--workers", "2")["feasible"] is False
+    assert solve_task("--policy", "clipper-heavy", "--demand", "0", "--workers", "0")["feasible"] is True
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from agents.commands.plan_tables import print_plan, print_report
-from agents.planner.report import Task, admission_told, differences, report, solved
+from agents.planner.report import Task, describe_admission, differences, report, solve_task
 from planner.control.propose import Rules
 from schemas.messages import Admission, Route
 from tests.builders import a_cascade, a_catalog, a_plan, an_observation
@@ -47,8 +47,8 @@ def test_other_shares_of_a_tier_that_are_let_in_are_a_difference() -> None:
 
 def test_who_is_let_in_and_why_is_told_to_people_and_programs(capsys: pytest.CaptureFixture[str]) -> None:
     task = Task("clipper-heavy", an_observation(1, demand_rps=50.0), a_catalog(), {}, {"batch": 1})
-    found = solved(task)
-    admission = found.draft.admission
+    found = solve_task(task)
+    admission = found.proposal.admission
     assert admission is not None
     told = report(task, found)
     assert told["admission"]["reason"] == admission.reason
@@ -57,10 +57,10 @@ def test_who_is_let_in_and_why_is_told_to_people_and_programs(capsys: pytest.Cap
     print_plan(a_plan(admission=admission), None)
     assert capsys.readouterr().out.count("shed: demand 50/s, capacity 5/s") == 2
     patient = task._replace(rules=Rules(sheds=False))
-    assert report(patient, solved(patient))["admission"] is None
-    assert admission_told(None) == "everything"
+    assert report(patient, solve_task(patient))["admission"] is None
+    assert describe_admission(None) == "everything"
 
 
 def test_what_is_solved_explores_as_the_planner_does() -> None:
     task = Task("diffserve-static", an_observation(2, demand_rps=1.0), a_catalog(), rules=Rules(explore=0.1))
-    assert solved(task).draft.routes[0].levels == pytest.approx({"light": 0.95, "heavy": 0.05})
+    assert solve_task(task).proposal.routes[0].levels == pytest.approx({"light": 0.95, "heavy": 0.05})

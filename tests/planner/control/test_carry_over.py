@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.control.carry_over import gone, kept, survived
+from planner.control.carry_over import carry_over, fallback_plan, missing_workers
 from planner.control.plans import check, publish
 from planner.control.propose import Rules
 from planner.observation.observation import Observation
@@ -20,47 +20,52 @@ def fleet(*homes: str) -> tuple:  # type: ignore[type-arg]
 
 
 def test_the_workers_that_a_plan_counts_on_and_are_not_there_are_told() -> None:
-    assert gone(a_plan(), fleet("light")) == ["w-2"]
-    assert gone(a_plan(), fleet("light", "heavy", "heavy")) == []
+    assert missing_workers(a_plan(), fleet("light")) == ["w-2"]
+    assert missing_workers(a_plan(), fleet("light", "heavy", "heavy")) == []
 
 
 def test_on_the_same_workers_nothing_changes() -> None:
     plan = a_plan(memory='{"n": 1}')
-    draft = kept(plan, fleet("light", "heavy"), a_catalog(), "again")
-    assert (draft.routes, draft.cascades, draft.allocation) == (plan.routes, plan.cascades, plan.allocation)
-    assert (draft.batch, draft.dispatch, draft.memory, draft.reason) == (plan.batch, plan.dispatch, {"n": 1}, "again")
+    proposal = carry_over(plan, fleet("light", "heavy"), a_catalog(), "again")
+    assert (proposal.routes, proposal.cascades, proposal.allocation) == (plan.routes, plan.cascades, plan.allocation)
+    assert (proposal.batch, proposal.dispatch, proposal.memory, proposal.reason) == (
+        plan.batch,
+        plan.dispatch,
+        {"n": 1},
+        "again",
+    )
 
 
 def test_a_variant_whose_only_worker_is_gone_gets_another_where_there_is_one_to_spare() -> None:
     plan = a_plan(allocation={"w-1": "light", "w-2": "light", "w-3": "light", "w-9": "heavy"})
-    draft = kept(plan, fleet("light", "light", "light"), a_catalog(), "")
-    assert sorted(draft.allocation.values()) == ["heavy", "light", "light"]
-    assert draft.cascades == plan.cascades
+    proposal = carry_over(plan, fleet("light", "light", "light"), a_catalog(), "")
+    assert sorted(proposal.allocation.values()) == ["heavy", "light", "light"]
+    assert proposal.cascades == plan.cascades
 
 
 def test_what_nobody_is_left_for_goes_to_a_level_that_is_served_and_its_cascades_end() -> None:
     plan = a_plan(routes=(Route(levels={"light": 0.4, "heavy": 0.6}),), allocation={"w-1": "light", "w-9": "heavy"})
-    draft = kept(plan, fleet("light"), a_catalog(), "")
-    assert draft.routes == (Route(levels={"light": 1.0}),)
-    assert (draft.cascades, draft.allocation) == ((), {"w-1": "light"})
-    dearer = kept(plan, fleet("heavy"), a_catalog(), "")
+    proposal = carry_over(plan, fleet("light"), a_catalog(), "")
+    assert proposal.routes == (Route(levels={"light": 1.0}),)
+    assert (proposal.cascades, proposal.allocation) == ((), {"w-1": "light"})
+    dearer = carry_over(plan, fleet("heavy"), a_catalog(), "")
     assert [route.levels.keys() for route in dearer.routes] == [set(dearer.allocation.values())]
 
 
 def test_without_any_worker_only_the_allocation_changes() -> None:
-    draft = kept(a_plan(), (), a_catalog(), "")
-    assert (draft.routes, draft.cascades, draft.allocation) == (a_plan().routes, a_plan().cascades, {})
+    proposal = carry_over(a_plan(), (), a_catalog(), "")
+    assert (proposal.routes, proposal.cascades, proposal.allocation) == (a_plan().routes, a_plan().cascades, {})
 
 
 def test_a_plan_made_without_workers_spreads_those_that_come_over_the_levels_it_uses() -> None:
-    draft = kept(a_plan(allocation={}), fleet("", "", ""), a_catalog(), "")
-    assert set(draft.allocation.values()) == {"light", "heavy"}
+    proposal = carry_over(a_plan(allocation={}), fleet("", "", ""), a_catalog(), "")
+    assert set(proposal.allocation.values()) == {"light", "heavy"}
 
 
 def test_a_level_that_the_catalog_does_not_hold_any_more_is_told() -> None:
     plan = a_plan(routes=(Route(levels={"old": 1.0}),), allocation={"w-1": "light"})
     with pytest.raises(Unknown, match="old"):
-        kept(plan, fleet("light"), a_catalog(), "")
+        carry_over(plan, fleet("light"), a_catalog(), "")
 
 
 @given(
@@ -76,20 +81,20 @@ def test_whoever_is_there_every_worker_has_a_place_and_every_route_is_whole(
         allocation={f"w-{n}": variant for n, variant in enumerate(counted_on, 4)}, cascades=(a_cascade(),),
     )  # fmt: skip
     workers = fleet(*homes)
-    draft = kept(plan, workers, a_catalog(), "")
-    check(publish(draft, plan, "p", NOW_MS), a_catalog())
-    assert draft.allocation.keys() == {worker.worker_id for worker in workers}
+    proposal = carry_over(plan, workers, a_catalog(), "")
+    check(publish(proposal, plan, "p", NOW_MS), a_catalog())
+    assert proposal.allocation.keys() == {worker.worker_id for worker in workers}
     if workers:
-        served = set(draft.allocation.values())
-        sent = {level for route in draft.routes for level, part in route.levels.items() if part > 0}
-        assert sent | {cascade.next_level for cascade in draft.cascades} <= served
-        assert all(math.isclose(sum(route.levels.values()), 1) for route in draft.routes)
+        served = set(proposal.allocation.values())
+        sent = {level for route in proposal.routes for level, part in route.levels.items() if part > 0}
+        assert sent | {cascade.next_level for cascade in proposal.cascades} <= served
+        assert all(math.isclose(sum(route.levels.values()), 1) for route in proposal.routes)
 
 
 def after(before: Plan, *workers: str, demand_rps: float = 1.0, sheds: bool = False) -> Plan | None:
     fleet = tuple(a_worker(worker, before.allocation[worker]) for worker in workers)
     seen = Observation(now_ms=NOW_MS, demand_rps=demand_rps, workers=fleet)
-    return survived(before, "the solver broke", seen, a_catalog(), Rules(sheds=sheds))
+    return fallback_plan(before, "the solver broke", seen, a_catalog(), Rules(sheds=sheds))
 
 
 def test_where_all_are_there_the_plan_stays_as_it_is() -> None:
@@ -104,10 +109,10 @@ def test_where_some_are_gone_the_plan_goes_on_without_them_and_says_why() -> Non
 
 
 def test_what_the_rest_cannot_paint_is_shed_where_plans_shed() -> None:
-    kept, shedding = (after(a_plan(), "w-1", demand_rps=10_000.0, sheds=sheds) for sheds in (False, True))
-    assert kept is not None
+    patient, shedding = (after(a_plan(), "w-1", demand_rps=10_000.0, sheds=sheds) for sheds in (False, True))
+    assert patient is not None
     assert shedding is not None
-    assert kept.admission is None
+    assert patient.admission is None
     assert shedding.admission is not None
 
 

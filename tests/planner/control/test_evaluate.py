@@ -5,8 +5,8 @@ import math
 
 import pytest
 
-from planner.control.evaluate import appraise
-from planner.control.proposal import Draft
+from planner.control.evaluate import evaluate
+from planner.control.proposal import PlanProposal
 from planner.observation.observation import Queue
 from schemas.messages import Route
 from tests.builders import a_cascade, a_catalog, a_worker, an_observation
@@ -14,16 +14,16 @@ from tests.builders import a_cascade, a_catalog, a_worker, an_observation
 HALF = Route(levels={"light": 1.0}, hardness_to=0.5), Route(levels={"heavy": 1.0}, hardness_from=0.5)
 
 
-def a_draft(**changes: object) -> Draft:
-    draft = Draft(
+def a_draft(**changes: object) -> PlanProposal:
+    proposal = PlanProposal(
         routes=(Route(levels={"light": 1.0}),), cascades=(a_cascade(threshold=0.5),),
         allocation={"w-1": "light", "w-2": "heavy"}, batch={"light": 1, "heavy": 1}, reason="",
     )  # fmt: skip
-    return dataclasses.replace(draft, **changes)  # type: ignore[arg-type]
+    return dataclasses.replace(proposal, **changes)  # type: ignore[arg-type]
 
 
-def loads(draft: Draft, **seen: object) -> dict[str, tuple[float, float]]:
-    found = appraise(draft, an_observation(**seen), a_catalog()).loads
+def loads(proposal: PlanProposal, **seen: object) -> dict[str, tuple[float, float]]:
+    found = evaluate(proposal, an_observation(**seen), a_catalog()).loads
     return {load.variant: (load.offered_rps, load.capacity_rps) for load in found}
 
 
@@ -36,22 +36,22 @@ def test_a_batch_raises_what_a_worker_can_take() -> None:
 
 
 def test_painting_over_a_draft_skips_its_share_of_the_call() -> None:
-    draft = a_draft(cascades=(a_cascade(threshold=0.5, paint_over_step=5),))
-    assert loads(draft)["heavy"][1] == pytest.approx(5.0 * 25 / 20)
+    proposal = a_draft(cascades=(a_cascade(threshold=0.5, paint_over_step=5),))
+    assert loads(proposal)["heavy"][1] == pytest.approx(5.0 * 25 / 20)
 
 
 def test_routes_by_hardness_take_the_share_of_prompts_that_are_so_hard() -> None:
-    draft = a_draft(routes=HALF, cascades=())
-    assert loads(draft)["heavy"][0] == pytest.approx(5.0), "hardness not seen: as in the reference set"
+    proposal = a_draft(routes=HALF, cascades=())
+    assert loads(proposal)["heavy"][0] == pytest.approx(5.0), "hardness not seen: as in the reference set"
     hard = (0.0,) * 9 + (1.0,)
-    assert loads(draft, hardness=hard)["heavy"][0] == pytest.approx(10.0)
+    assert loads(proposal, hardness=hard)["heavy"][0] == pytest.approx(10.0)
 
 
 def test_routes_by_class_take_the_share_of_the_class() -> None:
     routes = Route(levels={"light": 1.0}, label="light"), Route(levels={"heavy": 1.0}, label="heavy")
-    draft = a_draft(routes=routes, cascades=())
-    assert loads(draft, classes={"models": {"light": 0.8, "heavy": 0.2}})["heavy"][0] == pytest.approx(2.0)
-    assert loads(draft)["heavy"][0] == pytest.approx(5.0), "no class seen: all alike"
+    proposal = a_draft(routes=routes, cascades=())
+    assert loads(proposal, classes={"models": {"light": 0.8, "heavy": 0.2}})["heavy"][0] == pytest.approx(2.0)
+    assert loads(proposal)["heavy"][0] == pytest.approx(5.0), "no class seen: all alike"
     mixed = a_draft(routes=(routes[1], *HALF), cascades=())
     shares = loads(mixed, classes={"models": {"light": 0.8, "heavy": 0.2}})
     assert shares["heavy"][0] == pytest.approx(2.0 + 4.0), "a class without a route goes by hardness"
@@ -62,31 +62,31 @@ def test_the_demand_planned_for_counts_not_the_one_seen() -> None:
 
 
 def test_a_full_variant_binds_and_one_with_room_does_not() -> None:
-    (limit,) = appraise(a_draft(), an_observation(), a_catalog()).binding
+    (limit,) = evaluate(a_draft(), an_observation(), a_catalog()).binding
     assert limit == "heavy: its 1 worker would be 100% busy"
-    assert appraise(a_draft(), an_observation(demand_rps=5.0), a_catalog()).binding == ()
+    assert evaluate(a_draft(), an_observation(demand_rps=5.0), a_catalog()).binding == ()
 
 
 def test_a_level_that_nobody_serves_binds() -> None:
-    found = appraise(a_draft(allocation={"w-1": "light"}), an_observation(), a_catalog())
+    found = evaluate(a_draft(allocation={"w-1": "light"}), an_observation(), a_catalog())
     assert "nobody serves heavy" in found.binding[0]
     assert {load.variant: load.utilization for load in found.loads}["heavy"] == math.inf
 
 
 def test_the_longest_way_counts_waits_both_calls_and_judging() -> None:
     seen = an_observation(demand_rps=1.0, slo_ms=500.0, queues=(Queue("heavy", 4.0, 16.0),))
-    found = appraise(a_draft(), seen, a_catalog())
+    found = evaluate(a_draft(), seen, a_catalog())
     assert found.latency_ms == pytest.approx(20 + 1 + 250 + 200)
     assert found.binding == ("the SLO of 0.5 s: the longest way takes 0.47 s",)
 
 
 def test_nothing_is_asked_of_anybody_where_there_is_no_demand() -> None:
-    found = appraise(a_draft(), an_observation(demand_rps=0.0), a_catalog())
+    found = evaluate(a_draft(), an_observation(demand_rps=0.0), a_catalog())
     assert [load.utilization for load in found.loads] == [0.0, 0.0]
     assert found.binding == ()
 
 
-def test_a_fleet_without_workers_is_appraised() -> None:
-    draft = a_draft(allocation={})
-    assert len(appraise(draft, an_observation(0), a_catalog()).binding) == 2
+def test_a_fleet_without_workers_is_evaluated() -> None:
+    proposal = a_draft(allocation={})
+    assert len(evaluate(proposal, an_observation(0), a_catalog()).binding) == 2
     assert a_worker().home == "light"

@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.control.plans import check, newer, publish, same_decision
-from planner.policies import Draft
+from planner.control.plans import check, is_newer, publish, same_decision
+from planner.policies import PlanProposal
 from schemas.errors import InvalidPlan
 from schemas.messages import Expected, Plan, Route
 from tests.builders import NOW_MS, a_cascade, a_catalog, a_plan, a_variant
 
 
-def a_draft(**changes: Any) -> Draft:
+def a_draft(**changes: Any) -> PlanProposal:
     values = {"routes": (Route(levels={"light": 1.0}),), "allocation": {"w-1": "light"}, "batch": {"light": 1},
               "reason": "test"}  # fmt: skip
-    return Draft(**(values | changes))
+    return PlanProposal(**(values | changes))
 
 
 @given(st.lists(st.sampled_from(["a", "b"]), min_size=1, max_size=10))
@@ -25,20 +25,20 @@ def test_versions_count_from_one_whatever_the_policy(policies: list[str]) -> Non
     plan: Plan | None = None
     for i, policy in enumerate(policies):
         published = publish(a_draft(), plan, policy, NOW_MS + i)
-        assert newer(plan.version if plan else 0, published)
+        assert is_newer(plan.version if plan else 0, published)
         assert (published.version, published.policy, published.created_ms) == (i + 1, policy, NOW_MS + i)
         plan = published
 
 
 def test_a_reader_ignores_versions_not_above_its_own() -> None:
-    assert newer(0, a_plan(version=1))
-    assert not newer(3, a_plan(version=3))
-    assert not newer(3, a_plan(version=2))
+    assert is_newer(0, a_plan(version=1))
+    assert not is_newer(3, a_plan(version=3))
+    assert not is_newer(3, a_plan(version=2))
 
 
 def test_a_version_that_would_be_the_last_is_nobody_s() -> None:
-    assert newer(3, a_plan(version=2**53))
-    assert not newer(3, a_plan(version=2**63 - 1))
+    assert is_newer(3, a_plan(version=2**53))
+    assert not is_newer(3, a_plan(version=2**63 - 1))
 
 
 def test_a_plan_is_written_above_one_that_its_planner_does_not_obey() -> None:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from planner.catalog.options import TIERS
 from planner.control.plans import check, publish, same_decision
-from planner.control.shedding import carried, shares_by_tier, with_admission
-from planner.policies import POLICIES, Draft, named
+from planner.control.shedding import shares_by_tier, sustainable_rps, with_admission
+from planner.policies import POLICIES, PlanProposal, named
 from planner.serving.admission import is_admitted
 from planner.serving.placement import SHED, Ignored, Placement, Rejection
 from planner.serving.routing import NO_LIMITS, RoutingLogic
@@ -31,15 +31,15 @@ from tests.planner.serving.workers import FixedLoads
 MIXED = {"interactive": 0.25, "standard": 0.5, "batch": 0.25}
 
 
-def a_draft(light: int = 2, heavy: int = 0, to_heavy: float = 0.0) -> Draft:
+def a_draft(light: int = 2, heavy: int = 0, to_heavy: float = 0.0) -> PlanProposal:
     """Light workers paint 50 a second each, heavy ones 5."""
     allocation = {f"l-{i}": "light" for i in range(light)} | {f"h-{i}": "heavy" for i in range(heavy)}
     levels = {"light": 1 - to_heavy, "heavy": to_heavy}
-    return Draft(routes=(Route(levels=levels),), allocation=allocation, batch={}, reason="test")
+    return PlanProposal(routes=(Route(levels=levels),), allocation=allocation, batch={}, reason="test")
 
 
-def admitted(draft: Draft, **seen: object) -> dict[str, float] | None:
-    found = with_admission(draft, an_observation(**seen), a_catalog()).admission
+def admitted(proposal: PlanProposal, **seen: object) -> dict[str, float] | None:
+    found = with_admission(proposal, an_observation(**seen), a_catalog()).admission
     return found.shares if found else None
 
 
@@ -50,13 +50,13 @@ def test_what_the_workers_can_paint_is_let_in_whole() -> None:
 
 def test_beyond_it_the_lowest_tier_is_shed_first_and_the_reason_says_why_and_when_to_come_back() -> None:
     seen = an_observation(demand_rps=125.0, tiers=MIXED)  # of 100: a fifth is too much
-    draft = with_admission(a_draft(), seen, a_catalog())
-    told = draft.admission
+    proposal = with_admission(a_draft(), seen, a_catalog())
+    told = proposal.admission
     assert told
     assert told.shares == {"interactive": 1.0, "standard": 1.0, "batch": pytest.approx(0.2)}
     assert told.reason == ("shed: demand 125/s, capacity 100/s, so 20% of batch requests are let in; send again in 7 s")
     assert told.retry_after_ms == 7000
-    assert not draft.is_feasible
+    assert not proposal.is_feasible
 
 
 def test_interactive_requests_are_the_last_to_go() -> None:
@@ -88,21 +88,21 @@ def test_work_that_waits_too_long_takes_its_part_of_the_workers_first() -> None:
 
 def test_a_dear_level_that_is_full_hands_over_to_a_cheaper_one_before_anything_is_shed() -> None:
     half = a_draft(light=1, heavy=1, to_heavy=0.5)  # 5 a second stay on heavy, the rest fits light
-    assert carried(half, an_observation(), a_catalog()) == pytest.approx(55)
+    assert sustainable_rps(half, an_observation(), a_catalog()) == pytest.approx(55)
 
 
 def test_a_cheap_level_cannot_hand_over_to_a_dearer_one() -> None:
-    assert carried(a_draft(light=1, heavy=20), an_observation(), a_catalog()) == pytest.approx(50)
+    assert sustainable_rps(a_draft(light=1, heavy=20), an_observation(), a_catalog()) == pytest.approx(50)
 
 
 def test_what_is_sent_where_nobody_is_waits_or_goes_lower() -> None:
-    assert carried(a_draft(light=1, to_heavy=0.5), an_observation(), a_catalog()) == pytest.approx(50)
-    assert carried(a_draft(light=0, heavy=1, to_heavy=0.5), an_observation(), a_catalog()) == pytest.approx(10)
+    assert sustainable_rps(a_draft(light=1, to_heavy=0.5), an_observation(), a_catalog()) == pytest.approx(50)
+    assert sustainable_rps(a_draft(light=0, heavy=1, to_heavy=0.5), an_observation(), a_catalog()) == pytest.approx(10)
 
 
 def test_escalations_give_way_so_that_nothing_is_shed_for_them() -> None:
     cascade = dataclasses.replace(a_draft(light=1, heavy=1), cascades=(a_cascade(threshold=1.0),))
-    assert carried(cascade, an_observation(), a_catalog()) == pytest.approx(50)
+    assert sustainable_rps(cascade, an_observation(), a_catalog()) == pytest.approx(50)
 
 
 @given(
@@ -124,11 +124,11 @@ def test_as_many_are_let_in_as_can_be_painted_and_never_a_lower_tier_before_a_hi
 @pytest.mark.parametrize("name", sorted(POLICIES))
 def test_every_policy_sheds_by_the_same_rule_and_its_plan_is_whole(name: str) -> None:
     seen, catalog = an_observation(2, demand_rps=1000.0, slo_ms=1000.0, tiers=MIXED), a_catalog()
-    draft = with_admission(named(name)(seen, catalog, {}, {}), seen, catalog)
-    assert draft.admission
-    assert draft.admission.shares["batch"] == 0
-    assert not draft.is_feasible
-    check(publish(draft, None, name, NOW_MS), catalog)
+    proposal = with_admission(named(name)(seen, catalog, {}, {}), seen, catalog)
+    assert proposal.admission
+    assert proposal.admission.shares["batch"] == 0
+    assert not proposal.is_feasible
+    check(publish(proposal, None, name, NOW_MS), catalog)
 
 
 def test_the_router_turns_away_what_the_plan_sheds_and_says_so_before_anything_else() -> None:
@@ -159,13 +159,13 @@ def test_the_share_let_in_is_the_share_asked_for() -> None:
 
 
 def test_a_plan_is_written_anew_for_other_shares_not_for_other_words() -> None:
-    draft = dataclasses.replace(a_draft(), admission=Admission(shares={"batch": 0.5}, reason="a", retry_after_ms=1))
-    plan = publish(draft, None, "test", NOW_MS)
-    said = dataclasses.replace(draft, admission=Admission(shares={"batch": 0.5}, reason="b", retry_after_ms=2))
-    less = dataclasses.replace(draft, admission=Admission(shares={"batch": 0.4}, reason="a", retry_after_ms=1))
+    proposal = dataclasses.replace(a_draft(), admission=Admission(shares={"batch": 0.5}, reason="a", retry_after_ms=1))
+    plan = publish(proposal, None, "test", NOW_MS)
+    said = dataclasses.replace(proposal, admission=Admission(shares={"batch": 0.5}, reason="b", retry_after_ms=2))
+    less = dataclasses.replace(proposal, admission=Admission(shares={"batch": 0.4}, reason="a", retry_after_ms=1))
     assert same_decision(said, plan)
     assert not same_decision(less, plan)
-    assert not same_decision(dataclasses.replace(draft, admission=None), plan)
+    assert not same_decision(dataclasses.replace(proposal, admission=None), plan)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from planner.catalog.curves import PairRow
 from planner.catalog.parse import Catalog, DeferralPoint
 from planner.control.plans import check, publish
 from planner.observation.observation import Observation
-from planner.policies import Draft, Policy
+from planner.policies import PlanProposal, Policy
 from tests.builders import a_catalog, a_discriminator, an_observation
 
 TWENTIETHS = tuple(DeferralPoint(t / 20, t / 20) for t in range(21))
@@ -33,20 +33,20 @@ def seen(n_workers: int = 4, demand_rps: float = 30.0, **changes: Any) -> Observ
     return an_observation(n_workers, demand_rps=demand_rps, **({"slo_ms": 1000.0} | changes))
 
 
-def planned(policy: Policy, observation: Observation, catalog: Catalog, **parameters: float) -> Draft:
+def planned(policy: Policy, observation: Observation, catalog: Catalog, **parameters: float) -> PlanProposal:
     """A draft that is checked, without over-provisioning unless told."""
     draft = policy(observation, catalog, {}, {"overprovision": 1.0, **parameters})
     check(publish(draft, None, "test", 0), catalog)
     return draft
 
 
-def counts(draft: Draft) -> tuple[int, int]:
+def counts(draft: PlanProposal) -> tuple[int, int]:
     """Workers on light and heavy."""
     variants = list(draft.allocation.values())
     return variants.count(draft.cascades[0].level), variants.count(draft.cascades[0].next_level)
 
 
-def quality(draft: Draft) -> float:
+def quality(draft: PlanProposal) -> float:
     assert draft.expected
     assert draft.expected.quality is not None
     return draft.expected.quality

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from planner.catalog.measured import Measured
 from planner.catalog.parse import Catalog, Cut
 from planner.control.plans import check, publish
-from planner.control.proposal import Draft
+from planner.control.proposal import PlanProposal
 from planner.policies.argus import plan
 from planner.solvers.levels.strategy_switch import STAGES
 from tests.builders import NOW_MS, a_catalog, a_variant, a_worker, an_observation
@@ -20,21 +20,21 @@ from tests.planner.solvers.levels.builders import a_ladder, a_reuse_ladder, thre
 CLASSES = {"light": 0.6, "heavy": 0.4}
 
 
-def drafted(demand: float, n_workers: int = 4, catalog: Catalog | None = None, **parameters: float) -> Draft:
+def drafted(demand: float, n_workers: int = 4, catalog: Catalog | None = None, **parameters: float) -> PlanProposal:
     observation = an_observation(n_workers, demand_rps=demand, classes={"models": CLASSES})
     return checked(plan(observation, catalog or a_ladder(), {}, {"overprovision": 1, **parameters}), catalog)
 
 
-def checked(draft: Draft, catalog: Catalog | None = None) -> Draft:
+def checked(draft: PlanProposal, catalog: Catalog | None = None) -> PlanProposal:
     check(publish(draft, None, "argus", NOW_MS), catalog or a_ladder())
     return draft
 
 
-def counts(draft: Draft) -> dict[str, int]:
+def counts(draft: PlanProposal) -> dict[str, int]:
     return dict(Counter(draft.allocation.values()))
 
 
-def rows(draft: Draft) -> dict[str, dict[str, float]]:
+def rows(draft: PlanProposal) -> dict[str, dict[str, float]]:
     return {route.label: route.levels for route in draft.routes}
 
 

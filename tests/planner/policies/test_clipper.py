@@ -5,7 +5,7 @@ import json
 import pytest
 
 from planner.observation.observation import Served
-from planner.policies import Draft, named
+from planner.policies import PlanProposal, named
 from tests.builders import a_catalog, a_variant, an_observation
 
 TIMES = {size: 100.0 * size for size in (1, 2, 4, 8, 16, 32)}
@@ -45,7 +45,7 @@ def test_while_nothing_is_served_nothing_is_learned_and_no_plan_is_written_for_i
 
 def test_a_fixed_batch_is_kept_and_remembers_nothing() -> None:
     assert sizes(3, slo_ms=4000.0, batch=4) == [4, 4, 4]
-    draft: Draft = named("clipper-heavy")(an_observation(served=SOMETHING), CATALOG, {}, {"batch": 4})
+    draft: PlanProposal = named("clipper-heavy")(an_observation(served=SOMETHING), CATALOG, {}, {"batch": 4})
     assert draft.memory == {}
 
 

@@ -5,14 +5,14 @@ import pytest
 from planner.catalog.parse import Catalog, DeferralPoint, Pair
 from planner.observation.deferral import SeenDeferral
 from planner.observation.observation import Observation, Queue
-from planner.policies import Draft
+from planner.policies import PlanProposal
 from planner.policies.diffserve import plan
 from streams import catalogs
 from tests.builders import a_catalog, a_discriminator, a_worker
 from tests.planner.policies.cascades import a_fine_catalog, counts, planned, seen
 
 
-def drafted(observation: Observation, catalog: Catalog | None = None, **parameters: float) -> Draft:
+def drafted(observation: Observation, catalog: Catalog | None = None, **parameters: float) -> PlanProposal:
     return planned(plan, observation, catalog or a_fine_catalog(), **parameters)
 
 

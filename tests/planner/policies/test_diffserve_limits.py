@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from planner.catalog.parse import Catalog
 from planner.observation.observation import Observation, Queue, Served
-from planner.policies import Draft, InvalidParameter
+from planner.policies import InvalidParameter, PlanProposal
 from planner.policies.diffserve import plan
 from schemas.errors import Unknown
 from streams import catalogs
 from tests.planner.policies.cascades import a_fine_catalog, counts, planned, seen
 
 
-def drafted(observation: Observation, catalog: Catalog | None = None, **parameters: float) -> Draft:
+def drafted(observation: Observation, catalog: Catalog | None = None, **parameters: float) -> PlanProposal:
     return planned(plan, observation, catalog or a_fine_catalog(), **parameters)
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from planner.catalog.parse import Catalog
 from planner.observation.observation import Observation, Queue
-from planner.policies import Draft, InvalidParameter
+from planner.policies import InvalidParameter, PlanProposal
 from planner.policies.hadis import plan
 from schemas.errors import Unknown
 from streams import catalogs
@@ -17,7 +17,7 @@ from tests.paths import PUBLISHED
 from tests.planner.policies.cascades import ROWS, a_table_catalog, counts, planned, quality, seen
 
 
-def drafted(observation: Observation, catalog: Catalog | None = None, **parameters: float) -> Draft:
+def drafted(observation: Observation, catalog: Catalog | None = None, **parameters: float) -> PlanProposal:
     return planned(plan, observation, catalog or a_table_catalog(), **parameters)
 
 

@@ -7,12 +7,14 @@ import pytest
 
 from planner.catalog.curves import PairRow
 from planner.observation.observation import Observation, Queue
-from planner.policies import Draft
+from planner.policies import PlanProposal
 from planner.policies.hadis import BY_DEMAND, BY_DEMAND_AND_QUEUE, MOST, plan
 from tests.planner.policies.cascades import ROWS, a_table_catalog, counts, seen
 
 
-def drafted(observation: Observation, memory: dict[str, Any], cache: int, rows: tuple[PairRow, ...] = ROWS) -> Draft:
+def drafted(
+    observation: Observation, memory: dict[str, Any], cache: int, rows: tuple[PairRow, ...] = ROWS
+) -> PlanProposal:
     kept = json.loads(json.dumps(memory))  # as a plan's record holds it
     return plan(observation, a_table_catalog(pair_rows=rows), kept, {"overprovision": 1.0, "cache": cache})
 

@@ -8,14 +8,14 @@ from planner.catalog.measured import CascadeBands, Measured
 from planner.catalog.parse import Catalog, DeferralPoint, Pair
 from planner.observation.deferral import SeenDeferral
 from planner.observation.observation import Observation
-from planner.policies import Draft
+from planner.policies import PlanProposal
 from planner.policies.hadis import DISCRIMINATOR_ONLY, RANDOM, ROUTER_ONLY, pairs, plan
 from planner.solvers.two_stage.problem import share_above
 from tests.builders import a_catalog, a_discriminator, a_variant
 from tests.planner.policies.cascades import ROWS, a_table_catalog, counts, planned, quality, seen
 
 
-def drafted(observation: Observation, catalog: Catalog | None = None, **parameters: float) -> Draft:
+def drafted(observation: Observation, catalog: Catalog | None = None, **parameters: float) -> PlanProposal:
     return planned(plan, observation, catalog or a_table_catalog(), **parameters)
 
 

@@ -9,7 +9,7 @@ import pytest
 from planner.catalog.measured import Measured, Shares
 from planner.catalog.parse import parse
 from planner.control.plans import check, publish
-from planner.control.proposal import Draft
+from planner.control.proposal import PlanProposal
 from planner.observation.observation import Observation, Queue, WorkerView
 from planner.policies import joint
 from schemas.messages import Expected
@@ -29,23 +29,23 @@ def seen(
     return Observation(now_ms=0, demand_rps=demand_rps, slo_ms=1000 * slo_s, workers=views, **values)
 
 
-def planned(name: str, demand_rps: float, parameters: dict[str, float] | None = None, **values: Any) -> Draft:
+def planned(name: str, demand_rps: float, parameters: dict[str, float] | None = None, **values: Any) -> PlanProposal:
     catalog = CATALOGS[name]
     draft = joint.plan(seen(demand_rps, **values), catalog, {}, parameters or {})
     check(publish(draft, None, "joint", 0), catalog)
     return draft
 
 
-def count(draft: Draft, variant: str) -> int:
+def count(draft: PlanProposal, variant: str) -> int:
     return list(draft.allocation.values()).count(variant)
 
 
-def promised(draft: Draft) -> Expected:
+def promised(draft: PlanProposal) -> Expected:
     assert draft.expected is not None
     return draft.expected
 
 
-def fid_of(draft: Draft) -> float:
+def fid_of(draft: PlanProposal) -> float:
     quality = promised(draft).quality
     assert quality is not None
     return -quality

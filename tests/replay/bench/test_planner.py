@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from planner.catalog.bands import bounds_of, cascade_table
-from planner.control.proposal import settle
+from planner.control.proposal import validate_parameters
 from planner.policies import POLICIES, argus, clipper_light, diffserve, hadis, joint
 from planner.solvers.joint.build import problem_of
 from planner.solvers.levels.level_mix import Offer
@@ -100,7 +100,7 @@ def test_eq_1_as_printed_gives_each_worker_one_level_and_carries_all() -> None:
 def test_the_joint_baseline_is_stopped_at_its_limit_and_says_so() -> None:
     made = catalog(6, 4, seed=1)
     (seen,) = observations(made, 200, 1, seed=1)
-    assert plain.joint(problem_of(seen, made, settle({}, joint.PARAMETERS)), 0.01).is_stopped
+    assert plain.joint(problem_of(seen, made, validate_parameters({}, joint.PARAMETERS)), 0.01).is_stopped
 
 
 def test_a_series_ends_with_its_time_but_not_before_three_solves() -> None:

@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from planner.control.proposal import Draft
-from planner.control.propose import made
+from planner.control.proposal import PlanProposal
 from planner.observation.observation import Observation
+from planner.policies import POLICIES
 from replay.simulation.results.figures import figures_of
-from replay.simulation.roles import planning
 from replay.simulation.session import simulate
 from replay.simulation.setup import Timing
 from schemas.messages import Status
@@ -20,10 +19,10 @@ from tests.replay.simulation.runs import a_setup, arrivals, down, ran, timed, up
 ONE = {"batch": 1.0}  # a job at a time
 
 BY_ONE = {"batch": 1.0}
-POLICIES = ["clipper-light", "clipper-heavy", "random-split", "diffserve-static"]
+NAMES = ["clipper-light", "clipper-heavy", "random-split", "diffserve-static"]
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", NAMES)
 @pytest.mark.parametrize("rate_rps", [5.0, 60.0])
 def test_every_request_ends_once(policy: str, rate_rps: float) -> None:
     tally = ran(a_setup(policy=policy), arrivals(rate_rps, 600)).tally
@@ -114,12 +113,14 @@ def test_after_its_silence_nothing_is_sent_to_a_dead_worker_and_the_next_plan_is
 def test_a_policy_that_fails_as_a_worker_dies_leaves_the_plan_to_the_others_for_the_reason_told_live(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def fails_later(policy: str, seen: Observation, *others: Any) -> Draft:
+    policy = POLICIES["clipper-light"]
+
+    def fails_later(seen: Observation, *others: Any) -> PlanProposal:
         if seen.now_ms > 5000:
             raise ZeroDivisionError("in the solver")
-        return made(policy, seen, *others)
+        return policy(seen, *others)
 
-    monkeypatch.setattr(planning, "made", fails_later)
+    monkeypatch.setitem(POLICIES, "clipper-light", fails_later)
     setup = a_setup(policy="clipper-light", parameters=ONE, workers=2, outages=(down(5, "w-1"),))
     run = ran(setup, arrivals(10, 200))
     last = run.plans[-1]

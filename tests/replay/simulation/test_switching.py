@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from planner.catalog.parse import Catalog
-from planner.control.proposal import Draft
+from planner.control.proposal import PlanProposal
 from planner.observation.observation import Observation
 from planner.policies import POLICIES
 from replay.simulation.setup import Setup, Timing
@@ -20,10 +20,12 @@ LOAD_MS = 3000.0
 SWITCH_S = 9  # plans are made at -1, 4, 9, ... seconds
 
 
-def plan(seen: Observation, _catalog: Catalog, _memory: Mapping[str, Any], _parameters: Mapping[str, float]) -> Draft:
+def plan(
+    seen: Observation, _catalog: Catalog, _memory: Mapping[str, Any], _parameters: Mapping[str, float]
+) -> PlanProposal:
     """All on light until SWITCH_S, then all on heavy."""
     level = "light" if seen.now_ms < 1000 * SWITCH_S else "heavy"
-    return Draft(
+    return PlanProposal(
         routes=(Route(levels={level: 1.0}),), allocation={w.worker_id: level for w in seen.workers}, batch={},
         reason="test",
     )  # fmt: skip

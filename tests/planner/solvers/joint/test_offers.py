@@ -5,7 +5,7 @@ import pytest
 
 from planner.catalog.measured import CascadeBands, Measured
 from planner.catalog.parse import Catalog, DeferralPoint, parse
-from planner.control.proposal import settle
+from planner.control.proposal import validate_parameters
 from planner.observation.deferral import SeenDeferral
 from planner.observation.observation import Observation, WorkerView
 from planner.policies import joint
@@ -71,7 +71,9 @@ def test_a_curve_is_offered_between_thresholds_that_defer_far_apart() -> None:
 
 
 def test_only_who_has_a_draft_may_be_promised_less_than_an_answer_in_time() -> None:
-    problem = problem_of(SEEN, shipped("diffserve-sdturbo"), settle({"percentile": 0.99}, joint.PARAMETERS))
+    problem = problem_of(
+        SEEN, shipped("diffserve-sdturbo"), validate_parameters({"percentile": 0.99}, joint.PARAMETERS)
+    )
     light, heavy = problem.modes
     assert not any(mode.has_draft for mode in light), "nothing is painted again there"
     again = [mode for mode in heavy if mode.has_draft]
@@ -111,7 +113,7 @@ def test_a_level_that_nobody_judged_counts_as_the_worst_known() -> None:
 
 
 def test_the_promises_of_a_cascade_fit_the_slo_together() -> None:
-    problem = problem_of(SEEN, in_bands(), settle({"hop_ms": 100.0}, joint.PARAMETERS))
+    problem = problem_of(SEEN, in_bands(), validate_parameters({"hop_ms": 100.0}, joint.PARAMETERS))
     light, _, heavy = ([mode.sojourn_s for mode in modes] for modes in problem.modes)
     judged = next(gate for gate in problem.gates if gate.next_level >= 0)
     left_s = problem.slo_s - judged.extra_s

@@ -3,7 +3,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from planner.control.proposal import Draft
+from planner.control.proposal import PlanProposal
 from planner.observation.observation import Observation, WorkerView
 from planner.solvers.joint.problem import Gate, Option, Problem, Solution
 from planner.solvers.joint.reading import draft_of, with_spares
@@ -20,7 +20,7 @@ def named(problem: Problem) -> Problem:
     return dataclasses.replace(problem, levels=names)
 
 
-def drafted(problem: Problem, found: Solution, bounds: tuple[float, ...] = (0.0, 1.0)) -> Draft:
+def drafted(problem: Problem, found: Solution, bounds: tuple[float, ...] = (0.0, 1.0)) -> PlanProposal:
     workers = tuple(WorkerView(f"w{i}", "", "ready", 0, 0.0) for i in range(problem.workers))
     seen = Observation(now_ms=0, demand_rps=problem.demand_rps, slo_ms=1000 * problem.slo_s, workers=workers)
     return draft_of(problem, found, bounds, seen, CATALOG)

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from planner.control.plans import check, publish
-from planner.control.proposal import Draft
+from planner.control.proposal import PlanProposal
 from planner.policies.argus import plan
 from planner.solvers.levels.strategy_switch import LEAVING, MODELS, RETURNING, REUSE
 from tests.builders import NOW_MS, a_worker, an_observation
@@ -17,7 +17,7 @@ PAST = {"heavy~k20": 0.5, "heavy~k10": 0.3, "heavy": 0.2}
 
 def reusing(
     retrieval_ms: float | None, memory: dict, homes: tuple[str, ...] = ("heavy",) * 4, **changes: object
-) -> Draft:
+) -> PlanProposal:
     workers = tuple(a_worker(f"w-{i}", variant) for i, variant in enumerate(homes))
     values = {"demand_rps": 60.0, "classes": {"reuse": PAST}, "workers": workers, "retrieval_ms": retrieval_ms}
     draft = plan(an_observation(**(values | changes)), a_reuse_ladder(), memory, {"overprovision": 1})
@@ -25,7 +25,7 @@ def reusing(
     return draft
 
 
-def rows(draft: Draft) -> dict[str, dict[str, float]]:
+def rows(draft: PlanProposal) -> dict[str, dict[str, float]]:
     return {route.label: route.levels for route in draft.routes}
 
 

@@ -6,8 +6,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from planner.catalog.measured import Measured
 from planner.catalog.parse import Catalog, classes_of
-from planner.catalog.profile import Measured
 from replay.simulation.draws.classes import CUT, PROFILED, classes_at, origin_of
 from replay.simulation.draws.drawn import Drawn
 from replay.simulation.draws.recorded import Recorded

@@ -31,8 +31,8 @@ from replay.simulation.agenda import Agenda
 from replay.simulation.job import Job
 from replay.simulation.results.tally import Tally
 from replay.simulation.results.timeline import Timeline
-from replay.simulation.roles.board import Board
 from replay.simulation.roles.group import Group
+from replay.simulation.roles.plan_state import PlanState
 from replay.simulation.roles.rerouting import Rerouter
 from replay.simulation.roles.router import Router as SimulatedRouter
 from replay.simulation.roles.sender import FleetLoads
@@ -144,7 +144,7 @@ class Live:
 
 
 class StubPulse:
-    """`Pulse` whose workers have beaten once."""
+    """`Heartbeats` whose workers have beaten once."""
 
     def __init__(self, beats: list[Beat]) -> None:
         self._beats = beats
@@ -209,7 +209,7 @@ class Simulated:
         catalog = self._catalog = situation.catalog
         rights = Rights(situation.quotas) if situation.has_rights else None
         self.logic = kind(catalog, situation.limits, rights, situation.ended)
-        agenda, board, self._topics = Agenda(NOW_MS), Board(catalog), StubJobTopics()
+        agenda, board, self._topics = Agenda(NOW_MS), PlanState(catalog), StubJobTopics()
         board.obey(situation.plan)
         self.tally = Tally(1000.0, Timeline(np.array([0.0])))
         self._router = SimulatedRouter(
@@ -371,7 +371,7 @@ class SimulatedRerouter:
 
     def __init__(self, situation: Situation, variant: str) -> None:
         self._catalog, self._variant = situation.catalog, variant
-        self._agenda, board = Agenda(NOW_MS - POLL_MS), Board(situation.catalog)
+        self._agenda, board = Agenda(NOW_MS - POLL_MS), PlanState(situation.catalog)
         board.obey(situation.plan)
         self._topics, self._tally, self._pulse = StubJobTopics(), StubTally(), StubPulse(situation.beats)
         timing, times = Timing(silent_ms=SILENT_MS), CallTimes(situation.catalog)

@@ -17,7 +17,7 @@ from planner.serving.worker_loads import LoadView
 from replay.simulation.agenda import Agenda
 from replay.simulation.job import Job
 from replay.simulation.roles.batch_gate import BatchClassifier
-from replay.simulation.roles.pulse import Pulse
+from replay.simulation.roles.heartbeats import Heartbeats
 from replay.simulation.setup import Timing
 from replay.simulation.times import CallTimes
 from replay.simulation.wishes import tally_of
@@ -83,7 +83,7 @@ class Fed(BatchClassifier):
 def simulated(loads: Loads, gate: BatchGate) -> int:
     """Requests that pass while the clock stands still."""
     agenda, timing, times = Agenda(0.0), Timing(), CallTimes(CATALOG)
-    pulse, tally = Pulse(agenda, timing, times), tally_of(None, 1000.0, np.zeros(REQUESTS))
+    pulse, tally = Heartbeats(agenda, timing, times), tally_of(None, 1000.0, np.zeros(REQUESTS))
     role = Fed(agenda, pulse, timing, times, CATALOG, tally, gate)
     for beat in beats(loads):
         role.view.on_heartbeat(beat, 0.0)

@@ -17,14 +17,14 @@ from agents.discriminator import role
 from agents.discriminator.role import Discriminator
 from agents.router.dispatcher import Dispatcher
 from planner.catalog.parse import Catalog
-from planner.serving.escalation import Escalate, EscalationLogic, Keep, Request, Score, Scored, Size, WaitMs
+from planner.serving.escalation import Escalate, EscalationLogic, Keep, Score, Scored, Size, WaitMs
 from planner.serving.worker_loads import LoadView
 from replay.simulation.agenda import Agenda
 from replay.simulation.job import Job
-from replay.simulation.roles.board import Board
 from replay.simulation.roles.fleet import Fleet
+from replay.simulation.roles.heartbeats import Heartbeats
 from replay.simulation.roles.judge import Judge
-from replay.simulation.roles.pulse import Pulse
+from replay.simulation.roles.plan_state import PlanState
 from replay.simulation.roles.serving import Serving
 from replay.simulation.roles.stores import ObjectStore
 from replay.simulation.setup import Timing
@@ -37,6 +37,7 @@ from streams.store.port import MemoryImageStore
 from tests import builders
 from tests.agents.stubs import StubFleet, StubPlans, a_record, read
 from tests.builders import NOW_MS, a_cascade, a_catalog, a_classified, a_heartbeat, a_job, a_plan, a_request, owned
+from tests.replay.simulation.roles.test_judge import Request
 
 CATALOG = a_catalog(  # scoring takes the simulation no time, as live it takes none of a clock that stands still
     discriminators={
@@ -167,10 +168,10 @@ class Recording(Judge):
 def simulated(situation: Situation, logic_of: LogicOf) -> Decided:
     """Of the simulator's role."""
     reasons: list[str] = []
-    agenda, timing, board = Agenda(0.0), Timing(), Board(CATALOG)
+    agenda, timing, board = Agenda(0.0), Timing(), PlanState(CATALOG)
     board.obey(situation.plan)
     times = CallTimes(CATALOG)
-    pulse, store = Pulse(agenda, timing, times), ObjectStore(agenda)
+    pulse, store = Heartbeats(agenda, timing, times), ObjectStore(agenda)
     tally = tally_of(None, 1000.0, np.zeros(1))
     serving = Serving(agenda, board, CATALOG, timing, times, tally, store)
     fleet = Fleet(agenda, board, CATALOG, timing, pulse, serving, tally)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from planner.catalog.parse import Catalog
-from planner.control.proposal import Draft
+from planner.control.proposal import PlanProposal
 from planner.observation.observation import Observation
 from planner.policies import POLICIES
 from replay.simulation.draws.hops import Hops, whole
@@ -23,11 +23,13 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Observation]:
     """What a policy is shown that has all painted light before 12 s, and heavy from then on."""
     looks: list[Observation] = []
 
-    def plan(at: Observation, _catalog: Catalog, _memory: Mapping[str, Any], _parameters: Mapping[str, float]) -> Draft:
+    def plan(
+        at: Observation, _catalog: Catalog, _memory: Mapping[str, Any], _parameters: Mapping[str, float]
+    ) -> PlanProposal:
         looks.append(at)
         level = "light" if at.now_ms < 12_000 else "heavy"
         allocation = {worker.worker_id: "light" if n % 2 else "heavy" for n, worker in enumerate(at.workers)}
-        return Draft(routes=(Route(levels={level: 1.0}),), allocation=allocation, batch={}, reason="test")
+        return PlanProposal(routes=(Route(levels={level: 1.0}),), allocation=allocation, batch={}, reason="test")
 
     monkeypatch.setitem(POLICIES, "watching", plan)
     return looks

@@ -1,7 +1,7 @@
 """Heartbeats: on a period, and at once before and after every window of work, but never closer than 50 ms.
 
-Of a worker that stays what it is only the last beat counts, so a view hears it when it is next asked about the variant;
-who comes, goes or changes is heard at once, in the order in which it happens.
+Of a worker that stays what it is only the last beat counts, so a view takes it in when it is next asked about the
+variant. Of a worker that comes, goes or changes every beat is taken in at once, in order.
 """
 
 from collections import defaultdict
@@ -18,26 +18,26 @@ from replay.simulation.times import CallTimes
 from schemas.messages import Heartbeat, OwnedPartition
 
 NOTHING: list[int] = []
-UNHEARD_MS = 60_000.0  # after which a beat is heard, though nobody asks: no view may take its worker for silent
+MAX_PENDING_MS = 60_000.0  # after which a beat is heard, though nobody asks: no view may take its worker for silent
 
 
-class Pulse:
-    """Workers' beats as the senders' load views and the planner hear them: at once."""
+class Heartbeats:
+    """Workers' heartbeats, which the senders' load views and the planner read at once."""
 
     def __init__(self, agenda: Agenda, timing: Timing, times: CallTimes) -> None:
         self._agenda, self._period_ms, self._times = agenda, timing.beat_ms + MIN_BEAT_MS, times
-        self._ears: list[Ear] = []
+        self._subscriptions: list[Subscription] = []
         self._caught_up_ms = 0.0
         self.groups: dict[str, Group] = {}
         self.last: dict[str, Worker] = {}  # by id, the process that was heard last
 
-    def tell(self, view: LoadView) -> "Ear":
-        """A view that begins to listen knows the last beats."""
-        ear = Ear(view, self.groups)
-        self._ears.append(ear)
+    def subscribe(self, view: LoadView) -> "Subscription":
+        """A view that subscribes knows the last beats at once."""
+        subscription = Subscription(view, self.groups)
+        self._subscriptions.append(subscription)
         for worker in self.last.values():
-            ear.hear(worker)
-        return ear
+            subscription.update_at_once(worker)
+        return subscription
 
     def start(self, worker: Worker) -> None:
         """Beat from now on."""
@@ -78,53 +78,59 @@ class Pulse:
         if partitions:
             worker.heard_remaining_ms = worker.remaining_ms(now_ms)
         if stays:
-            for ear in self._ears:
-                ear.unheard[variant][worker.id] = worker
+            for subscription in self._subscriptions:
+                subscription.pending[variant][worker.id] = worker
         else:
             self.last[worker.id], worker.heard_partitions = worker, list(partitions)
-            for ear in self._ears:
-                ear.hear(worker)
-        if now_ms - self._caught_up_ms >= UNHEARD_MS:
+            for subscription in self._subscriptions:
+                subscription.update_at_once(worker)
+        if now_ms - self._caught_up_ms >= MAX_PENDING_MS:
             self._caught_up_ms = now_ms
-            for ear in self._ears:
-                ear.catch_up()
+            for subscription in self._subscriptions:
+                subscription.catch_up()
 
     def backlog_ms(self) -> float:
         """Work that waits a worker, as was heard last."""
         return sum([worker.heard_remaining_ms for worker in self.last.values()]) / max(1, len(self.last))
+
+    def live_backlog_ms(self, silent_ms: float) -> float:
+        """Work that waits a live worker, as was heard last."""
+        earliest_ms = int(self._agenda.now_ms) - int(silent_ms)
+        live = [w.heard_remaining_ms for w in self.last.values() if w.beaten_ms >= earliest_ms]
+        return sum(live) / max(1, len(live))
 
     def heartbeats(self) -> dict[str, Seen]:
         """The last one of each worker, as the planner and other workers have read it."""
         return {worker_id: _seen(worker) for worker_id, worker in self.last.items()}
 
 
-class Ear:
-    """What a view has not heard yet of the beats."""
+class Subscription:
+    """The beats that a view has not taken in yet."""
 
     def __init__(self, view: LoadView, groups: dict[str, Group]) -> None:
-        self.unheard: defaultdict[str, dict[str, Worker]] = defaultdict(dict)  # variant -> id -> who has beaten since
+        self.pending: defaultdict[str, dict[str, Worker]] = defaultdict(dict)  # variant -> id -> who has beaten since
         self._view, self._groups = view, groups
 
     def catch_up(self) -> None:
-        """Hear everybody."""
-        for variant in list(self.unheard):
+        """Take in all beats."""
+        for variant in list(self.pending):
             self.listen(variant)
 
     def listen(self, variant: str) -> None:
-        """Hear those of a variant."""
-        unheard = self.unheard[variant]
-        if unheard:
-            for worker in unheard.values():
-                self._tell(worker)
-            unheard.clear()
+        """Take in the beats of a variant's workers."""
+        pending = self.pending[variant]
+        if pending:
+            for worker in pending.values():
+                self._pass_on(worker)
+            pending.clear()
 
-    def hear(self, worker: Worker) -> None:
-        """Hear one who is not what it was, and its earlier beats no more."""
-        for unheard in self.unheard.values():
-            unheard.pop(worker.id, None)
-        self._tell(worker)
+    def update_at_once(self, worker: Worker) -> None:
+        """Take in the beat of a worker that is not what it was; its earlier beats count no more."""
+        for pending in self.pending.values():
+            pending.pop(worker.id, None)
+        self._pass_on(worker)
 
-    def _tell(self, worker: Worker) -> None:
+    def _pass_on(self, worker: Worker) -> None:
         variant, state, remaining_ms = worker.heard_variant, worker.heard_state, worker.heard_remaining_ms
         partitions = worker.heard_partitions
         ends = self._groups[variant].ends if partitions else NOTHING

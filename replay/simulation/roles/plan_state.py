@@ -1,13 +1,13 @@
 """The plan in force, with what a sender asks of it for every request."""
 
 from planner.catalog.parse import Catalog
-from planner.control.plans import newer
+from planner.control.plans import is_newer
 from planner.serving.escalation import cascade_of, judging_ms
 from replay.simulation.results.tally import Judges
 from schemas.messages import Cascade, Plan
 
 
-class Board:
+class PlanState:
     """Everyone reads the same plan at once; live roles have it within a second."""
 
     plan: Plan  # the one in force, once there is one
@@ -21,7 +21,7 @@ class Board:
 
     def obey(self, plan: Plan) -> None:
         """Take over a newer plan."""
-        if newer(self.before.version if self.before else 0, plan):
+        if is_newer(self.before.version if self.before else 0, plan):
             self.plan = self.before = plan
             self._cascades, self._judges, self._judging_ms = {}, {}, {}
 

@@ -1,0 +1,238 @@
+"""The planner's logic, run live and simulated: when a plan is due, whose order is in force, what is published.
+
+The order of the checks is this class's alone. Whoever drives it brings the time, the heartbeats, the plans in force and
+the observation, and writes what it decides.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple, Protocol
+
+from planner.catalog.parse import Catalog
+from planner.control.carry_over import carry_over, fallback_plan
+from planner.control.plans import check, memory_of, publish, same_decision
+from planner.control.proposal import PlanProposal, Policy
+from planner.control.propose import Rules, propose, with_admission_by
+from planner.control.replan import (
+    GROWTH_MS,
+    HOLD_S,
+    Signals,
+    change_of,
+    is_worth_switching,
+    only_moves,
+    signals_of,
+    why_now,
+)
+from planner.observation.observation import (
+    MAX_STEP_BACK_MS,
+    Observation,
+    Seen,
+    WorkerView,
+    live_workers,
+    steady_ms,
+)
+from schemas.errors import PochadeError
+from schemas.messages import Pin, Plan
+
+# What a decision did without, as it is counted.
+POLICY_FAILED, POLICY_LATE = "policy", "policy-late"
+KEPT_PLAN = "kept-plan"  # the plan in force goes on with the workers that are left
+NOT_WORTH = "change-not-worth"
+NO_OTHERS = Rules()
+
+TICK_MS = 200  # between two looks whether a plan is due
+
+
+class PolicyTimeout(PochadeError):
+    """A policy has not made its plan within the limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Whose decision is wanted: a policy's, or, where `back_to` is given, that of an earlier plan."""
+
+    policy: str
+    parameters: Mapping[str, float] = field(default_factory=dict)
+    back_to: Plan | None = None
+
+
+class PlansInForce(Protocol):
+    """The plans that a planner goes on from."""
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan in force."""
+        ...
+
+    @property
+    def pin(self) -> Pin | None:
+        """The operator's order."""
+        ...
+
+    @property
+    def newest(self) -> int:
+        """The highest version there is, obeyed or not."""
+        ...
+
+    def find(self, version: int) -> Plan | None:
+        """An earlier plan."""
+        ...
+
+
+class PlanRequest(NamedTuple):
+    """A plan is due."""
+
+    why: str
+    now_ms: int
+    workers: tuple[WorkerView, ...]  # live ones, by id
+
+
+@dataclass(frozen=True, slots=True)
+class PlanDecision:
+    """What follows from a request for a plan."""
+
+    plan: Plan | None = None  # to be published; None: the plan in force stays
+    fallbacks: tuple[str, ...] = ()  # what it did without, to be counted
+    reason: str = ""  # why the plan in force stays or the policy's was not taken; "": there is nothing to tell
+    error: Exception | None = None  # of the policy
+    carry_over_error: Exception | None = None  # why the plan in force cannot go on with the workers that are left
+
+
+RunPolicy = Callable[[str, Callable[[], PlanProposal]], PlanProposal]
+"""(policy's name, what makes its proposal) -> the proposal. Raises what that raises, or PolicyTimeout."""
+
+
+def run_directly(_policy: str, propose: Callable[[], PlanProposal]) -> PlanProposal:
+    """Run a policy without a limit."""
+    return propose()
+
+
+class PlannerLogic:
+    """One planner's decisions. Times are in ms of one clock; they may be fractions of one."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        policies: Callable[[str], Policy],
+        configured: Order,
+        *,
+        period_ms: int,
+        silent_ms: int,
+        rules: Rules = NO_OTHERS,
+    ) -> None:
+        """`policies`: the policy of a name, raises Unknown. `silent_ms`: without heartbeats, a worker is lost."""
+        self._catalog, self._policies, self._configured, self._rules = catalog, policies, configured, rules
+        self._period_ms, self._silent_ms = period_ms, silent_ms
+        self._signals: Signals | None = None  # when it was planned last
+        self._planned_ms = self._now_ms = -math.inf
+        self._back_to: Plan | None = None
+
+    def begin(self) -> None:
+        """Forget when it was planned last: a planner that begins to lead plans at once."""
+        self._signals = None
+
+    def end_period(self) -> None:
+        """The period since the last plan is over, whatever its length."""
+        self._planned_ms = -math.inf
+
+    def may_be_due(self, now_ms: float, backlog_ms: float) -> bool:
+        """Whether a plan may be due while workers and orders stay: a cheap question before `due`.
+
+        `backlog_ms`: work waiting a live worker.
+        """
+        return now_ms - self._planned_ms >= self._period_ms or backlog_ms > GROWTH_MS
+
+    def due(self, now_ms: float, heartbeats: Mapping[str, Seen], plans: PlansInForce) -> PlanRequest | None:
+        """The request for a plan where the period is over, or workers, an operator or the backlog call for one."""
+        now_ms = self._now_ms = steady_ms(now_ms, self._now_ms, MAX_STEP_BACK_MS)
+        allocation = plans.plan.allocation if plans.plan else {}
+        workers = live_workers(heartbeats, int(now_ms), self._silent_ms, allocation)
+        signals, since_ms = signals_of(workers, _identity(plans.pin)), now_ms - self._planned_ms
+        why = why_now(self._signals, signals, since_ms if since_ms >= 0 else self._period_ms, self._period_ms)
+        if not why:
+            return None
+        self._signals, self._planned_ms = signals, now_ms
+        return PlanRequest(why, int(now_ms), workers)
+
+    def decide(self, seen: Observation, plans: PlansInForce, run: RunPolicy = run_directly) -> PlanDecision:
+        """The plan to publish after the one in force, or why that one stays.
+
+        A policy that fails changes nothing, unless workers are gone: then the plan in force goes on with those left.
+        Where a newer version is on the topic, others may obey what this planner refused (it has another catalog), and
+        even the same decision is published above it.
+        """
+        before, newest, order = plans.plan, plans.newest, self._order(plans)
+        try:
+            proposal = run(order.policy, partial(self._propose, order, seen, before))
+        except Exception as error:  # whatever a policy or its solver raises
+            return self._fall_back(order.policy, error, seen, before, newest)
+        if before is not None and newest <= before.version:
+            unchanged = self._keep_current(proposal, order, seen, before)
+            if unchanged is not None:
+                return unchanged
+        return PlanDecision(publish(proposal, before, order.policy, seen.now_ms, newest))
+
+    def _order(self, plans: PlansInForce) -> Order:
+        """The operator's, else the configured one."""
+        pin = plans.pin
+        if pin is None or not pin.plan_version:
+            self._back_to = None
+        elif self._back_to is None or self._back_to.version != pin.plan_version:
+            self._back_to = plans.find(pin.plan_version)
+        if self._back_to is not None:
+            return Order(self._back_to.policy, back_to=self._back_to)
+        if pin is not None and pin.policy:
+            return Order(pin.policy, pin.parameters)
+        return self._configured
+
+    def _propose(self, order: Order, seen: Observation, before: Plan | None) -> PlanProposal:
+        """What the order comes to under the rules; a plan of it has been checked."""
+        if order.back_to is not None:
+            reason = f"back to plan {order.back_to.version}: {order.back_to.reason}"
+            proposal = with_admission_by(
+                carry_over(order.back_to, seen.workers, self._catalog, reason), seen, self._catalog, self._rules
+            )
+        else:
+            memory = memory_of(before, order.policy)
+            policy = self._policies(order.policy)
+            proposal = propose(policy, seen, self._catalog, memory, order.parameters, self._rules)
+        check(publish(proposal, before, order.policy, seen.now_ms), self._catalog)
+        return proposal
+
+    def _keep_current(
+        self, proposal: PlanProposal, order: Order, seen: Observation, before: Plan
+    ) -> PlanDecision | None:
+        """That the plan in force stays: nothing new is decided, or workers move at a cost that it does not pay for."""
+        if same_decision(proposal, before, order.policy):
+            return PlanDecision()
+        if self._must_change(proposal, order, seen, before) or self._is_worth_switching(proposal, seen, before):
+            return None
+        return PlanDecision(fallbacks=(NOT_WORTH,), reason=f"a change is not worth its cost: {proposal.reason}")
+
+    def _must_change(self, proposal: PlanProposal, order: Order, seen: Observation, before: Plan) -> bool:
+        """Whether nobody asks what the change costs: it was ordered, it moves nobody, or something forces it."""
+        is_ordered = order.back_to is not None or order.policy != before.policy
+        return is_ordered or not only_moves(proposal, seen, before)
+
+    def _is_worth_switching(self, proposal: PlanProposal, seen: Observation, before: Plan) -> bool:
+        return is_worth_switching(change_of(before, proposal, seen, self._catalog, HOLD_S))
+
+    def _fall_back(
+        self, policy: str, error: Exception, seen: Observation, before: Plan | None, newest: int
+    ) -> PlanDecision:
+        why = f"policy {policy} made no plan: {type(error).__name__}: {error}"
+        failed = POLICY_LATE if isinstance(error, PolicyTimeout) else POLICY_FAILED
+        if before is None:
+            return PlanDecision(None, (failed,), why, error)
+        try:
+            plan = fallback_plan(before, why, seen, self._catalog, self._rules, newest)
+        except Exception as unfit:  # a plan of a catalog that is no more
+            return PlanDecision(None, (failed,), why, error, unfit)
+        return PlanDecision(plan, (failed,) if plan is None else (failed, KEPT_PLAN), why, error)
+
+
+def _identity(pin: Pin | None) -> tuple[str, ...]:
+    """What tells one order from another; the same one given again is a new one."""
+    return (pin.policy, str(pin.parameters), str(pin.plan_version), str(pin.created_ms)) if pin else ()

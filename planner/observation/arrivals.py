@@ -1,0 +1,87 @@
+"""Prompts as they arrive: what is remembered of them for demand, forecast and histograms."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from planner.observation.observation import PROMPTS
+
+MAX_ARRIVALS = 200_000  # remembered, about 3,000 a second; 0.25 KB each, 50 MB in all (measured)
+MAX_KINDS = 1000  # of classes, by strategy
+
+
+class Prompts(NamedTuple):
+    """The last PROMPTS prompts, the oldest first."""
+
+    hardness: Sequence[float]
+    classes: Sequence[Mapping[str, str]]
+    tiers: Sequence[str]
+
+
+class ArrivalLog(Protocol):
+    """What an observation is made of. Each request counts once; what a tenant's quota refused does not."""
+
+    def times_ms(self, now_ms: int) -> Sequence[int] | np.ndarray:
+        """When requests arrived: all within COUNTS_S before now; older and later ones do no harm."""
+        ...
+
+    def last(self) -> Prompts:
+        """The last prompts."""
+        ...
+
+
+class Arrival(NamedTuple):
+    """A prompt as it was classified, as far as it is counted."""
+
+    at_ms: int
+    hardness: float
+    classes: Mapping[str, str]
+    tier: str
+
+
+class Arrivals:
+    """Prompts by the id of their request, each request once: a storm of retries asks for no more pictures.
+
+    What a tenant's quota refused is no demand: no plan could serve it.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, Arrival | None] = {}  # by id, in their order; None: it was taken back
+        self._classes: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}  # each kind once: there are few
+
+    def clear(self) -> None:
+        """A reader begins again with the window."""
+        self._known.clear()
+
+    def add(self, request_id: str, arrival: Arrival) -> None:
+        """One more, unless its request is known."""
+        if request_id not in self._known:
+            shared = arrival._replace(classes=self._shared(arrival.classes), tier=sys.intern(arrival.tier))
+            self._remember(request_id, shared)
+
+    def take_back(self, request_id: str) -> None:
+        """A quota refused it; its prompt may be read later than that."""
+        self._remember(request_id, None)
+
+    def _shared(self, classes: Mapping[str, str]) -> Mapping[str, str]:
+        if len(self._classes) > MAX_KINDS:
+            self._classes.clear()
+        return self._classes.setdefault(tuple(sorted(classes.items())), classes)
+
+    def _remember(self, request_id: str, arrival: Arrival | None) -> None:
+        self._known[request_id] = arrival
+        if len(self._known) > MAX_ARRIVALS:
+            del self._known[next(iter(self._known))]
+
+    def times_ms(self, _now_ms: int) -> list[int]:
+        """When those that are remembered arrived."""
+        return [arrival.at_ms for arrival in list(self._known.values()) if arrival]
+
+    def last(self) -> Prompts:
+        """The last prompts that were not taken back."""
+        known = (arrival for arrival in reversed(list(self._known.values())) if arrival)
+        newest = list(islice(known, PROMPTS))[::-1]
+        return Prompts([a.hardness for a in newest], [a.classes for a in newest], [a.tier for a in newest])

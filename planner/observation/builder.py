@@ -1,0 +1,59 @@
+"""The one `Observation` that the planner makes of what it was told: arrivals, results, heartbeats."""
+
+from collections.abc import Mapping
+from typing import Generic, TypeVar
+
+from planner.catalog.bands import bounds_of
+from planner.catalog.parse import Catalog
+from planner.observation.arrivals import ArrivalLog
+from planner.observation.forecast import expected_rps
+from planner.observation.observation import (
+    COUNTS_S,
+    DEMAND_MS,
+    Observation,
+    Seen,
+    WorkerView,
+    class_histograms,
+    class_shares,
+    counts_per_second,
+    demand_rps,
+    hardness_shares,
+)
+from planner.observation.queues import QueueGrowth
+from planner.observation.results import Results
+from schemas.messages import Plan
+
+Log = TypeVar("Log", bound=ArrivalLog)
+
+
+class ObservationBuilder(Generic[Log]):
+    """Fed from topics live, from arrays in the simulator; every window and every estimate is the same."""
+
+    def __init__(self, catalog: Catalog, arrivals: Log, *, slo_ms: float, forecast: str, period_ms: float) -> None:
+        """`forecast`: its name in `forecast.py`; of the demand until the next plan, a period from now."""
+        self._catalog, self._bounds, self._slo_ms = catalog, bounds_of(catalog), slo_ms
+        self._forecast, self._horizon_s = forecast, max(1, round(period_ms / 1000))
+        self.arrivals, self.results, self.queues = arrivals, Results(slo_ms), QueueGrowth()
+
+    def observation(
+        self, now_ms: int, workers: tuple[WorkerView, ...], heartbeats: Mapping[str, Seen], plan: Plan | None
+    ) -> Observation:
+        """All that is seen now, of these live workers. `plan`: the one in force, which says who judges what."""
+        times_ms, prompts = self.arrivals.times_ms(now_ms), self.arrivals.last()
+        counts = counts_per_second(times_ms, now_ms, COUNTS_S)
+        deferral = self.results.deferral(plan, self._catalog, self._bounds)
+        return Observation(
+            now_ms=now_ms,
+            demand_rps=demand_rps(times_ms, now_ms, DEMAND_MS),
+            hardness=hardness_shares(prompts.hardness),
+            classes=class_histograms(prompts.classes),
+            tiers=class_shares(prompts.tiers),
+            workers=workers,
+            slo_ms=self._slo_ms,
+            forecast_rps=expected_rps(self._forecast, counts, self._horizon_s),
+            counts=counts,
+            queues=self.queues.queues(heartbeats, [worker.worker_id for worker in workers], self._catalog),
+            deferral=deferral,
+            served=self.results.served(now_ms),
+            ignored=sum(seen.ignored for seen in deferral),
+        )

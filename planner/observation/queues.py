@@ -1,0 +1,56 @@
+"""How many jobs of a variant wait and how fast they join, from heartbeats."""
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping
+
+from planner.catalog.parse import Catalog, run_ms
+from planner.observation.observation import GONE, Queue, Seen
+
+QUEUE_WINDOW_MS = 30_000  # in which the growth of a partition is measured
+SAMPLE_MS = 1000
+MIN_WATCHED_MS = 1000  # before a rate can be told
+
+
+class QueueGrowth:
+    """Waiting jobs and arrival rates of variants.
+
+    A partition's end offset grows by one with each job, first attempts and escalations alike: its growth is the
+    arrival rate, whatever is in flight.
+    """
+
+    def __init__(self) -> None:
+        self._ends: defaultdict[tuple[str, int], deque[tuple[int, int]]] = defaultdict(deque)  # (ms, end offset)
+
+    def update_from_heartbeats(self, heartbeats: Mapping[str, Seen]) -> None:
+        """Take in the newest heartbeats; the same ones again change nothing."""
+        for seen in heartbeats.values():
+            for owned in seen.heartbeat.partitions:
+                self.sample(seen.heartbeat.variant, owned.partition, seen.seen_ms, owned.end_offset)
+
+    def sample(self, variant: str, partition: int, at_ms: int, end_offset: int) -> None:
+        """A partition ended here then."""
+        ends = self._ends[variant, partition]
+        if not ends or at_ms - ends[-1][0] >= SAMPLE_MS:
+            ends.append((at_ms, end_offset))
+        while len(ends) > 2 and at_ms - ends[1][0] >= QUEUE_WINDOW_MS:
+            ends.popleft()
+
+    def queues(self, heartbeats: Mapping[str, Seen], live: Iterable[str], catalog: Catalog) -> tuple[Queue, ...]:
+        """Of each variant that a live worker serves. A job waits unless its worker has begun it; run times are the
+        catalog's for one picture, so that a batch in hand counts as waiting but for one."""
+        waiting: dict[str, float] = {}
+        for worker_id in live:
+            beat = heartbeats[worker_id].heartbeat
+            if beat.state not in GONE and beat.variant in catalog.variants:
+                work_ms = sum(owned.remaining_ms for owned in beat.partitions)
+                jobs = work_ms / run_ms(catalog.level(beat.variant), 1) - (beat.state == "painting")
+                waiting[beat.variant] = waiting.get(beat.variant, 0.0) + max(0.0, jobs)
+        return tuple(Queue(name, jobs, self._arriving_rps(name)) for name, jobs in sorted(waiting.items()))
+
+    def _arriving_rps(self, variant: str) -> float:
+        spans = [(ends[0], ends[-1]) for (name, _), ends in self._ends.items() if name == variant]
+        return sum(
+            1000 * max(0, last - first) / (end_ms - begin_ms)
+            for (begin_ms, first), (end_ms, last) in spans
+            if end_ms - begin_ms >= MIN_WATCHED_MS
+        )

@@ -1,0 +1,63 @@
+"""Results of late: how many were in time, and the confidences on their paths."""
+
+from array import array
+from collections import defaultdict, deque
+from collections.abc import Sequence
+
+import numpy as np
+
+from planner.catalog.parse import Catalog
+from planner.observation.deferral import SeenDeferral, seen_deferral
+from planner.observation.observation import MAX_STEP_BACK_MS, SCORES, SERVED_MS, Served
+from schemas.messages import Plan, Status
+
+MAX_RESULTS = 200_000  # that count
+
+
+class Results:
+    """The ends of requests, and the confidences of their pictures: those are told with the end, not before."""
+
+    def __init__(self, slo_ms: float) -> None:
+        """`slo_ms`: latency beyond which an answer is late; 0: none is."""
+        self._slo_ms = slo_ms
+        self._ended = array("d")  # 2 * when + whether in time, of each; one thread may add while another reads
+        self._scores: defaultdict[str, deque[tuple[float, float]]] = defaultdict(lambda: deque(maxlen=SCORES))
+
+    def clear(self) -> None:
+        """A reader begins again with the window."""
+        del self._ended[:]
+        self._scores.clear()
+
+    def add(self, status: Status, ended_ms: int, latency_ms: float, *, lacked_capacity: bool = False) -> None:
+        """One more; what somebody cancelled, or asked for wrongly, says nothing of how requests are served.
+
+        `lacked_capacity`: of a REJECTED one, that workers had no time for it.
+        """
+        if status is Status.CANCELLED or (status is Status.REJECTED and not lacked_capacity):
+            return
+        is_late = latency_ms > self._slo_ms > 0
+        self._ended.append(2 * ended_ms + (status is Status.COMPLETED and not is_late))
+        if len(self._ended) > 2 * MAX_RESULTS:
+            del self._ended[:MAX_RESULTS]
+
+    def add_score(self, level: str, hardness: float, confidence: float) -> None:
+        """The confidence of a level's picture, whose request has ended."""
+        self._scores[level].append((hardness, confidence))
+
+    def served(self, now_ms: int) -> Served:
+        """Those of the last minute; their pictures' quality is nobody's to tell."""
+        since_ms = now_ms - SERVED_MS
+        at_ms, is_in_time = np.divmod(np.frombuffer(self._ended.tobytes()), 2)
+        young = np.flatnonzero(at_ms > since_ms - MAX_STEP_BACK_MS)
+        del self._ended[: young[0] if len(young) else len(at_ms)]
+        of_late = is_in_time[(at_ms > since_ms) & (at_ms <= now_ms)][-MAX_RESULTS:]
+        return Served(len(of_late), float(of_late.mean())) if len(of_late) else Served()
+
+    def deferral(self, plan: Plan | None, catalog: Catalog, bounds: Sequence[float]) -> tuple[SeenDeferral, ...]:
+        """The curves of the levels that were scored, by the discriminator that the plan or the catalog has for them."""
+        judges = {pair.light: pair.discriminator for pair in reversed(catalog.cascades)}
+        judges |= {cascade.level: cascade.discriminator for cascade in (plan.cascades if plan else ())}
+        return tuple(
+            seen_deferral(level, judges[level], list(self._scores[level]), bounds)
+            for level in sorted(self._scores.keys() & judges.keys())
+        )

@@ -1,0 +1,164 @@
+"""What the planner sees of the simulated pipeline: arrays and events, fed to the builder of its `Observation`."""
+
+import itertools
+from collections import defaultdict, deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from planner.control.planning import PlanRequest
+from planner.control.shedding import ORDINARY
+from planner.observation.arrivals import Prompts
+from planner.observation.builder import ObservationBuilder
+from planner.observation.observation import COUNTS_S, PROMPTS, Observation, Seen
+from replay.simulation.agenda import Agenda
+from replay.simulation.job import Draws, Job
+from replay.simulation.results.tally import Tally
+from replay.simulation.roles.group import Group
+from replay.simulation.setup import Setup
+from schemas.messages import Plan, Status
+
+T = TypeVar("T")
+
+CHUNKS = 2  # of requests drawn at once, which are longer than the histogram
+
+
+class TraceArrivals:
+    """The arrivals of a run as an `ArrivalLog`: its trace up to now, without a record of each request."""
+
+    def __init__(
+        self, agenda: Agenda, setup: Setup, tally: Tally, arrivals_ms: np.ndarray, is_batch: np.ndarray | None
+    ) -> None:
+        """`is_batch`: bool, one a request: it is not seen until it leaves the batch lane; None: all are."""
+        self._agenda, self._setup, self._tally, self._arrivals_ms = agenda, setup, tally, arrivals_ms
+        self._drawn: deque[tuple[int, Draws]] = deque(maxlen=CHUNKS)  # with the number of their first request
+        self._entered: deque[float] | None = deque() if setup.timing.hops.arrive else None  # arrivals, once classified
+        self._n_entered = 0
+        self._is_seen = None if is_batch is None else ~is_batch
+        self._tiers: deque[str] = deque(maxlen=PROMPTS)
+
+    def on_drawn(self, first: int, draws: Draws) -> None:
+        """The requests from this number on are these; they have not arrived yet."""
+        self._drawn.append((first, draws))
+
+    def before(self, action: Callable[[Job], None]) -> Callable[[Job], None]:
+        """The action upon a request that was classified: where that takes time, it is seen only then."""
+        entered = self._entered
+        if entered is None:
+            return action
+
+        def seen(job: Job) -> None:
+            entered.append(job.arrived_ms)
+            self._n_entered += 1
+            action(job)
+
+        return seen
+
+    def on_classified(self, job: Job) -> None:
+        """A request with a tier of its own is on its way to the router."""
+        self._tiers.append(job.tier)
+        if self._is_seen is not None:
+            self._is_seen[job.number] = True
+
+    def take_back(self, job: Job) -> None:
+        """A quota refused a request with a tier of its own: it is no demand."""
+        if self._is_seen is not None:
+            self._is_seen[job.number] = False
+        if self._entered and job.arrived_ms in self._entered:  # else it is longer ago than anybody looks back
+            self._entered.remove(job.arrived_ms)
+        if job.tier in self._tiers:
+            self._tiers.remove(job.tier)
+
+    def last(self) -> Prompts:
+        """The last requests that have arrived, those apart that are not seen."""
+        hardness = self._last(lambda draws: draws.hardness)
+        tiers = self._tiers or [ORDINARY] * min(1, len(hardness))
+        return Prompts(hardness, self._last(lambda draws: draws.classes), list(tiers))
+
+    def _last(self, what: Callable[[Draws], Sequence[T]]) -> list[T]:
+        past, is_seen = self._tally.requests if self._entered is None else self._n_entered, self._is_seen
+        found: list[T] = []
+        for first, draws in self._drawn:
+            arrived = what(draws)[max(0, past - PROMPTS - first) if is_seen is None else 0 : max(0, past - first)]
+            found += arrived if is_seen is None else itertools.compress(arrived, is_seen[first:])
+        return found[-PROMPTS:]
+
+    def times_ms(self, _now_ms: int) -> np.ndarray:
+        """The last minute, or little more. Before 0 the trace is mirrored: a run begins amid traffic, not at rest."""
+        now_ms, trace, window_ms = self._agenda.now_ms, self._arrivals_ms, 1000 * COUNTS_S
+        if self._entered is None:
+            first, past = np.searchsorted(trace, [now_ms - window_ms, now_ms], side="right")
+            arrived = self._seen(first, past)
+        else:
+            while self._entered and self._entered[0] <= now_ms - window_ms:
+                self._entered.popleft()
+            arrived = np.array(self._entered, dtype=np.float64).astype(np.int64)
+        if now_ms >= window_ms:
+            return arrived
+        if self._setup.is_cold:
+            return np.concatenate([np.array(self._setup.before_ms, dtype=np.int64), arrived])
+        mirrored = self._seen(0, np.searchsorted(trace, window_ms - now_ms, side="left"))
+        return np.concatenate([-mirrored, arrived])
+
+    def _seen(self, first: int | np.int64, past: int | np.int64) -> np.ndarray:
+        """Arrivals of the requests first .. past - 1, those apart that wait in the batch lane or were over a quota."""
+        trace = self._arrivals_ms[first:past]
+        return (trace if self._is_seen is None else trace[self._is_seen[first:past]]).astype(np.int64)
+
+
+class ObservationFeed:
+    """Fed by the others as they go; asked once a plan."""
+
+    def __init__(
+        self,
+        agenda: Agenda,
+        setup: Setup,
+        groups: dict[str, Group],
+        tally: Tally,
+        arrivals_ms: np.ndarray,
+        is_batch: np.ndarray | None = None,
+    ) -> None:
+        """`is_batch`: as `TraceArrivals` has it."""
+        self._agenda, self._setup, self._groups = agenda, setup, groups
+        self._builder = ObservationBuilder(
+            setup.catalog,
+            TraceArrivals(agenda, setup, tally, arrivals_ms, is_batch),
+            slo_ms=setup.slo_ms,
+            forecast=setup.forecast,
+            period_ms=setup.period_ms,
+        )
+        arrivals = self._builder.arrivals
+        self.on_drawn, self.before, self.on_classified = arrivals.on_drawn, arrivals.before, arrivals.on_classified
+        self._scores: defaultdict[int, list[tuple[str, float]]] = defaultdict(list)  # of open requests: level and score
+        self._over_quota = -1  # the number of the last request that a quota refused
+        tally.on_result = self.on_result
+
+    def on_over_quota(self, job: Job) -> None:
+        """A request was refused, as its tenant has no right to it; its end is told next."""
+        self._over_quota = job.number
+        self._builder.arrivals.take_back(job)
+
+    def on_scored(self, job: Job, _discriminator: str, confidence: float) -> None:
+        """A picture was judged; the planner reads of it when its request has ended."""
+        if self._setup.learns:
+            self._scores[job.number].append((job.level, confidence))
+
+    def on_result(self, job: Job, status: Status) -> None:
+        """A request has ended."""
+        now_ms, results = self._agenda.now_ms, self._builder.results
+        lacked_capacity = job.number != self._over_quota
+        results.add(status, int(now_ms), now_ms - job.arrived_ms, lacked_capacity=lacked_capacity)
+        if self._scores:
+            for level, confidence in self._scores.pop(job.number, ()):
+                results.add_score(level, job.draws.hardness[job.row], confidence)
+
+    def sample_queues(self) -> None:
+        """Take in how far the topics of variants reach that somebody reads, all partitions of one together."""
+        for variant, group in self._groups.items():
+            if group.members:
+                self._builder.queues.sample(variant, 0, int(self._agenda.now_ms), sum(group.ends))
+
+    def observation(self, request: PlanRequest, heartbeats: Mapping[str, Seen], plan: Plan | None) -> Observation:
+        """All that is seen now, of the live workers. `plan`: the planner's last one."""
+        return self._builder.observation(request.now_ms, request.workers, heartbeats, plan)

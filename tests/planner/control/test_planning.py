@@ -1,0 +1,224 @@
+"""Which plan follows the one in force: what fails changes nothing, and a move must pay."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from planner.control import planning
+from planner.control.planning import (
+    KEPT_PLAN,
+    NOT_WORTH,
+    POLICY_FAILED,
+    POLICY_LATE,
+    Order,
+    PlanDecision,
+    PlannerLogic,
+    PolicyTimeout,
+)
+from planner.control.proposal import PlanProposal, Policy
+from planner.control.propose import Rules
+from planner.observation.observation import Observation, Seen
+from planner.policies import named
+from schemas.messages import Pin, Plan
+from tests.builders import NOW_MS, a_catalog, a_heartbeat, a_plan, a_worker, an_observation
+
+PERIOD_MS = 5000
+
+
+@dataclasses.dataclass
+class Plans:
+    """The plans in force of a test."""
+
+    plan: Plan | None = None
+    pin: Pin | None = None
+    newest: int = 0
+    earlier: tuple[Plan, ...] = ()
+
+    def find(self, version: int) -> Plan | None:
+        return next((plan for plan in self.earlier if plan.version == version), None)
+
+
+def a_logic(
+    order: Order | None = None, rules: Rules | None = None, policies: Callable[[str], Policy] = named
+) -> PlannerLogic:
+    return PlannerLogic(
+        a_catalog(), policies, order or Order("random-split"), period_ms=PERIOD_MS, silent_ms=3000,
+        rules=rules or Rules(),
+    )  # fmt: skip
+
+
+def decided(
+    order: Order, seen: Observation, before: Plan | None, rules: Rules | None = None, newest: int = 0, **more: Any
+) -> PlanDecision:
+    return a_logic(order, rules, **more).decide(seen, Plans(before, newest=newest))
+
+
+def published(order: Order, seen: Observation, before: Plan | None, rules: Rules | None = None, **more: Any) -> Plan:
+    plan = decided(order, seen, before, rules, **more).plan
+    assert plan is not None
+    return plan
+
+
+def serving(**variants: str) -> Observation:
+    workers = tuple(a_worker(name.replace("_", "-"), variant, allocated=variant) for name, variant in variants.items())
+    return an_observation(workers=workers)
+
+
+def in_force(seen: Observation) -> Plan:
+    return published(Order("random-split"), seen, None)
+
+
+def test_what_the_workers_cannot_paint_is_shed_by_the_plan_unless_the_rules_say_otherwise() -> None:
+    busy, order = dataclasses.replace(serving(w_1="heavy"), demand_rps=50.0), Order("clipper-heavy", {"batch": 1})
+    plan = published(order, busy, None)
+    assert plan.admission is not None
+    assert plan.admission.shares["standard"] == pytest.approx(0.1)
+    again = published(order, dataclasses.replace(busy, demand_rps=4.0), plan)
+    assert again.admission is None, "all are let in again at once"
+    assert published(order, busy, None, Rules(sheds=False)).admission is None
+
+
+def test_the_share_to_explore_is_spread_over_the_served_levels_once() -> None:
+    seen, curious, order = serving(w_1="light", w_2="heavy"), Rules(explore=0.1), Order("diffserve-static")
+    plan = published(order, seen, None, curious)
+    assert plan.routes[0].levels == pytest.approx({"light": 0.95, "heavy": 0.05})
+    assert decided(order, seen, plan, curious) == PlanDecision(), "the same decision is not published again"
+    back = a_logic(rules=curious).decide(seen, Plans(a_plan(version=2), Pin(policy="", plan_version=1), 2, (plan,)))
+    assert back.plan is not None
+    assert back.plan.routes == plan.routes, "an earlier plan's routes are explored already"
+
+
+def test_how_jobs_are_dispatched_may_be_ruled() -> None:
+    assert published(Order("random-split"), serving(w_1="light"), None, Rules(dispatch="pull")).dispatch == "pull"
+
+
+def broken(_name: str) -> Policy:
+    def raises(*_: object) -> PlanProposal:
+        raise ZeroDivisionError("in the solver")
+
+    return raises
+
+
+def test_a_policy_that_fails_leaves_the_plan_in_force_and_is_counted() -> None:
+    seen = serving(w_1="light", w_2="heavy")
+    decision = decided(Order("p"), seen, a_plan(), policies=broken)
+    assert (decision.plan, decision.fallbacks) == (None, (POLICY_FAILED,))
+    assert decision.reason == "policy p made no plan: ZeroDivisionError: in the solver"
+    assert isinstance(decision.error, ZeroDivisionError)
+
+
+def test_a_policy_that_is_late_or_unknown_is_counted_as_what_it_is() -> None:
+    def late(_policy: str, _propose: Callable[[], PlanProposal]) -> PlanProposal:
+        raise PolicyTimeout("waits")
+
+    assert a_logic().decide(serving(), Plans(a_plan()), late).fallbacks == (POLICY_LATE, KEPT_PLAN)
+    unknown = decided(Order("no-such"), serving(w_1="light", w_2="heavy"), a_plan())
+    assert (unknown.plan, unknown.fallbacks) == (None, (POLICY_FAILED,))
+
+
+def test_where_others_obey_a_plan_that_was_refused_here_even_the_same_decision_is_published_above_it() -> None:
+    seen, before, order = (
+        serving(w_1="light", w_2="heavy"),
+        in_force(serving(w_1="light", w_2="heavy")),
+        Order("random-split"),
+    )
+    assert decided(order, seen, before, newest=before.version).plan is None
+    plan = published(order, seen, before, newest=9)
+    assert plan == dataclasses.replace(before, version=10, reason=plan.reason, expected=plan.expected)
+    assert published(order, seen, None, newest=9).version == 10
+
+
+def test_a_proposal_that_contradicts_the_catalog_is_not_published() -> None:
+    def contradicts(name: str) -> Policy:
+        return lambda *arguments: dataclasses.replace(named(name)(*arguments), batch={"lihgt": 1})
+
+    assert decided(Order("random-split"), serving(w_1="light"), None, policies=contradicts).plan is None
+
+
+def test_when_a_policy_fails_as_workers_vanish_the_plan_goes_on_with_those_left() -> None:
+    decision = decided(Order("p"), serving(w_1="light"), a_plan(version=7), policies=broken)
+    plan = decision.plan
+    assert plan is not None
+    assert decision.fallbacks == (POLICY_FAILED, KEPT_PLAN)
+    assert (plan.version, plan.policy, plan.allocation, plan.cascades) == (8, "test", {"w-1": "light"}, ())
+    assert "w-2 gone" in plan.reason
+    assert "ZeroDivisionError: in the solver" in plan.reason
+    assert published(Order("p"), serving(w_1="light"), a_plan(version=7), newest=9, policies=broken).version == 10
+
+
+def test_a_plan_of_a_catalog_that_is_no_more_cannot_go_on() -> None:
+    decision = decided(Order("p"), serving(w_1="light"), a_plan(batch={"old": 1}), policies=broken)
+    assert (decision.plan, decision.fallbacks) == (None, (POLICY_FAILED,))
+    assert decision.carry_over_error is not None
+
+
+def test_without_a_plan_before_a_failing_policy_makes_none() -> None:
+    assert decided(Order("p"), serving(w_1="light"), None, policies=broken).plan is None
+
+
+def test_the_same_decision_stays() -> None:
+    before = in_force(serving(w_1="light", w_2="heavy"))
+    assert decided(Order("random-split"), serving(w_1="light", w_2="heavy"), before) == PlanDecision()
+
+
+def test_a_move_that_does_not_pay_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = serving(w_1="light", w_2="heavy")
+    before = in_force(seen)
+    asked: list[float] = []
+    monkeypatch.setattr(planning, "is_worth_switching", lambda change: bool(asked.append(change.away_s)))
+    decision = decided(Order("random-split", {"heavy_share": 1.0}), seen, before)
+    assert (decision.plan, decision.fallbacks) == (None, (NOT_WORTH,))
+    assert asked == [pytest.approx(0.07)], "20 ms to drain light and 50 to load"
+
+
+@pytest.mark.parametrize("why", ["another policy", "a worker lost", "a worker joined", "nobody moves"])
+def test_nobody_asks_what_a_change_costs_that_must_be(monkeypatch: pytest.MonkeyPatch, why: str) -> None:
+    seen = serving(w_1="light", w_2="heavy")
+    before = in_force(seen)
+    monkeypatch.setattr(planning, "is_worth_switching", lambda _: False)
+    order = Order("random-split", {"heavy_share": 1.0})
+    if why == "another policy":
+        order = Order("clipper-heavy")
+    elif why == "a worker lost":
+        seen = serving(w_1="light")
+    elif why == "a worker joined":
+        seen = serving(w_1="light", w_2="heavy", w_3="")
+    else:
+        order = Order("random-split", {"heavy_share": 0.4})
+    assert decided(order, seen, before).plan is not None
+
+
+def test_a_change_that_pays_is_made() -> None:
+    seen = dataclasses.replace(serving(w_1="light", w_2="heavy"), demand_rps=30.0)
+    after = published(Order("random-split", {"heavy_share": 0.0}), seen, in_force(seen))
+    assert set(after.allocation.values()) == {"light"}, "one heavy worker cannot do half of 30 a second"
+    assert after.created_ms == NOW_MS
+
+
+def test_a_plan_is_due_at_once_and_then_when_something_calls_for_it() -> None:
+    logic, plans = a_logic(), Plans()
+    heartbeats = {"w-1": Seen(a_heartbeat(), NOW_MS)}
+
+    def why(after_ms: int) -> str:
+        request = logic.due(NOW_MS + after_ms, heartbeats, plans)
+        return request.why if request else ""
+
+    assert [why(0), why(200)] == ["the first plan", ""]
+    logic.begin()
+    assert [why(400), why(600)] == ["the first plan", ""], "who begins to lead plans at once"
+    plans.pin = Pin(policy="p")
+    assert [why(800), why(1000)] == ["an operator's order", ""]
+    logic.end_period()
+    assert [why(1200), why(1400)] == ["the period is over", ""]
+    heartbeats.clear()
+    assert [why(1600), why(1600 + PERIOD_MS)] == ["w-1 is lost", "the period is over"]
+
+
+def test_whether_a_plan_may_be_due_is_told_by_period_and_backlog() -> None:
+    logic = a_logic()
+    assert logic.may_be_due(NOW_MS, 0.0)
+    logic.due(NOW_MS, {}, Plans())
+    assert [logic.may_be_due(NOW_MS + PERIOD_MS - 1, ms) for ms in (1000.0, 1001.0)] == [False, True]
+    assert logic.may_be_due(NOW_MS + PERIOD_MS, 0.0)
