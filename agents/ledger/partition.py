@@ -18,7 +18,7 @@ from agents.ledger.topics import LedgerTopics
 from agents.runtime.records import buried, outcome_record, outgoing
 from planner.serving.outcomes import expired, failed, first_of, result_of
 from schemas import topics
-from schemas.errors import InvalidRecord, UnknownSchema
+from schemas.errors import InvalidRecord, PochadeError, UnknownSchema
 from schemas.messages import ClassifiedRequest, Outcome
 from schemas.record import Headers, Incoming, Outgoing
 from schemas.topics import full_name
@@ -40,7 +40,12 @@ MOVED = "pochade_moved_from"  # on an outcome that was written to the partition 
 LEAST_BYTES = 1000  # of a record; no topic takes less
 DELIVERY_S = 130.0  # the client gives up after 120 s
 
+OVERLAP = 1000  # outcomes before the group's commit that are looked at again: the largest transaction has as many
 Make = Callable[[Sequence[Incoming]], tuple[list[Outgoing], list[str]]]  # what to write, and who ends by it
+
+
+class MarkerLost(PochadeError):
+    """A transaction that a broker reported as committed has no results: what is known of its partition is wrong."""
 
 
 class Lane:
@@ -67,6 +72,7 @@ class Lane:
         self._topics = known or LedgerTopics()
         self._clock = clock or BrokerClock()
         self._refused: dict[str, int] = {}  # topic -> bytes that it takes, as it was learnt
+        self._last: tuple[int, Sequence[str]] | None = None  # the last transaction: its first result, and who ended
         self._format = settings.results.format
         self._watchdog = watchdog("a transaction of the ledger", TRANSACTION_S, bite)
         self.ended = Remembered(settings, partition, self._topics, self._clock, send)
@@ -80,10 +86,17 @@ class Lane:
                 reader.close()
 
     def reopen(self) -> None:
-        """A new producer after one that broke; what is known stays, and it reads on. Raises as the constructor."""
+        """A new producer after one that broke; what is known stays, and it reads on.
+
+        Raises:
+            MarkerLost: the broker has aborted a transaction that it had said to be committed.
+            KafkaException, ClockOff: as the constructor.
+        """
         barrier = self._fence()
         reader = open_reader(self._settings, f"{ROLE}.recovery")
         try:
+            if self._last is not None and not self.ended.are_committed(reader, *self._last, barrier):
+                raise MarkerLost(f"results of partition {self.partition} were reported as committed and are aborted")
             self.ended.read_on(reader, barrier)
         finally:
             reader.close()
@@ -109,6 +122,33 @@ class Lane:
         source = full_name(self._settings.kafka.prefix, topics.OUTCOMES)
         group.commit(offsets=[TopicPartition(source, self.partition, records[-1].offset + 1)], asynchronous=True)
         return ended
+
+    def end_lost(self, records: Sequence[Incoming]) -> list[str]:
+        """End those of outcomes before the group's commit that have no result; whom.
+
+        Where a partition has no leader for a moment, as one with a single copy whose broker ends, Kafka 4.1 to 4.3
+        forgets a transaction's marker and reports it as committed (KAFKA-20734); the next producer's first abort, the
+        barrier's, hides it for ever. Only the last transaction before a producer can be hit: the marker of the next one
+        holds for it, too.
+        """
+        lost = [record for record in records if self._is_lost(record)]
+        ended = self._end(lost, self._results) if lost else []
+        if ended:
+            metrics.FALLBACKS.labels(ROLE, "lost-marker").inc(len(ended))
+            log.warning("the broker lost a committed transaction; %d requests get their result again", len(ended))
+        return ended
+
+    def _is_lost(self, record: Incoming) -> bool:
+        try:
+            outcome = _outcome_in(record, self.ended.since_ms())
+        except (InvalidRecord, UnknownSchema):  # it was answered with a letter, or waits
+            return False
+        count, key = self._topics.partitions, record.key or b""
+        if count and partition_of(key, count) != self.partition:
+            return (
+                MOVED not in record.headers
+            )  # nobody here knows whether it has arrived; there a second one is dropped
+        return not self.ended.among([outcome.request_id])
 
     def _end(self, records: Sequence[Incoming], make: Make) -> list[str]:
         """In one transaction; in several where a topic refuses a record of it for its size: that one ends alone."""
@@ -178,15 +218,17 @@ class Lane:
         with self._watchdog:
             self._producer.commit_transaction(TRANSACTION_S)
         if last >= 0:
-            self._remember(told, ids)
+            self._remember(told, ids, sum(record.topic == topics.RESULTS for record in written))
 
-    def _remember(self, told: list[tuple[KafkaError | None, Message]], ids: Sequence[str]) -> None:
+    def _remember(self, told: list[tuple[KafkaError | None, Message]], ids: Sequence[str], results: int) -> None:
         if not told:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "a committed record was not reported"))
         message = told[0][1]
         at_ms = message.timestamp()[1]
         self._clock.hear(at_ms)
-        self.ended.add(ids, at_ms, (message.offset() or 0) + 1)
+        end = (message.offset() or 0) + 1
+        self.ended.add(ids, at_ms, end)
+        self._last = end - results, ids
 
     def _results(self, records: Sequence[Incoming]) -> tuple[list[Outgoing], list[str]]:
         written: list[Outgoing] = []

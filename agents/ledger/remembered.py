@@ -116,6 +116,13 @@ class Remembered:
         read_past(reader, place, barrier, self._take_results)
         self._ids.forget(self._window_begins())
 
+    def are_committed(self, reader: Consumer, first: int, ids: Sequence[str], barrier: Barrier) -> bool:
+        """Whether readers find a result for each of these ids between the offset `first` and the barrier."""
+        missing = {each.encode() for each in ids}
+        place = TopicPartition(topic_name(self._settings, RESULTS), self._partition, first)
+        read_past(reader, place, barrier, lambda found: missing.difference_update(each.key() or b"" for each in found))
+        return not missing
+
     def _window_begins(self) -> int:
         return self._newest_ms - self._topics.window_ms
 
@@ -152,10 +159,10 @@ class Remembered:
         self._ids.forget(self._window_begins())
 
     def _add(self, digests: Sequence[bytes], at_ms: int, end: int) -> None:
+        if self._ids.is_full:  # what was added before: only now its transaction is sure to have its marker
+            self._write(self._ids.seal())
         self._ids.add(digests, at_ms)
         self._end = max(self._end, end)
-        if self._ids.is_full:
-            self._write(self._ids.seal())
 
     def _write(self, segment: Segment) -> None:
         first, self._first = self._first, self._end

@@ -20,7 +20,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from agents.ledger import topics as ledger_topics
 from agents.ledger.broker_clock import BrokerClock
 from agents.ledger.open_requests import Expiry
-from agents.ledger.partition import AddedPartition, Lane
+from agents.ledger.partition import OVERLAP, AddedPartition, Lane
 from agents.ledger.remembered import ROLE
 from schemas import topics
 from schemas.errors import PochadeError
@@ -30,6 +30,7 @@ from schemas.topics import full_name
 from streams import metrics
 from streams.codec.schema_wait import HeldBack, SchemaWait
 from streams.kafka.consumer_factory import open_member
+from streams.kafka.idle_member import IdleMember
 from streams.kafka.polling import incoming, take
 from streams.kafka.producer import KafkaRecordProducer
 from streams.kafka.transactions import is_fenced
@@ -43,7 +44,8 @@ log = logging.getLogger(__name__)
 SESSION_ENDS = (KafkaException, BufferError)  # BufferError: more waits to be written than the client holds
 AGAIN_S = 0.5  # from the end of a session to the next
 AT_ONCE = 8  # partitions that are opened together: one after the other took 4 s for four (measured)
-BATCH = 1000  # outcomes a transaction: one costs 5 ms however many it holds (measured)
+ANSWER_S = 10.0
+BATCH = OVERLAP  # outcomes a transaction: one costs 5 ms however many it holds (measured)
 POLL_LIMIT_MS = 1_800_000  # for learning what has ended: minutes where a deployment of millions had no `ended` before
 WAIT_S = 0.1  # for outcomes, while nothing else is to be done
 STANDBY_S = 10  # a member without partitions for so long is a spare one, and ready to be
@@ -159,11 +161,13 @@ class Session:
         self._clock = clock
         self._producer = producer
         self._lanes: dict[int, Lane] = {}
+        self._committed: dict[int, int] = {}  # owned partition -> the group's commit when it was gained
         self._added: dict[int, AddedPartition] = {}  # owned, beyond those that know what has ended
         self._is_leaving = False
         self._expiry = Expiry(settings)
         own = {"on_commit": _on_commit, "isolation.level": "read_committed", "max.poll.interval.ms": POLL_LIMIT_MS}
         self._consumer = open_member(member, own)
+        self._idle = IdleMember(settings, f"{settings.kafka.prefix}.{ROLE}")
         self._held_back = HeldBack(self._consumer, settings.kafka.prefix, schemas)
 
     def serve(self, stopping: threading.Event) -> None:
@@ -174,6 +178,7 @@ class Session:
         wait_s = WAIT_S
         while not stopping.is_set():
             self._serve(self._held_back.readable(take(self._consumer, BATCH, wait_s)))
+            self._idle.check(self._consumer, len(self._lanes) + len(self._added))
             wait_s = 0.0 if self._expiry.read_on(self._lanes) else WAIT_S
             self._expire()
 
@@ -185,20 +190,31 @@ class Session:
 
     # ------------------------------------------------------------------ partitions
 
-    def _gain(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+    def _gain(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         if self._is_leaving:  # one that is being closed is still given partitions: a lane would fence their owner
             return
         numbers = [gained.partition for gained in partitions]
         self._membership.reads(f"the end of results, partitions {', '.join(map(str, numbers))}")
         opened = self._opened(numbers)
         self._lanes.update(opened)
+        consumer.incremental_assign([self._beginning(each) for each in consumer.committed(partitions, ANSWER_S)])
         self._expiry.follow(opened)
         self._membership.has(len(self._lanes))
+
+    def _beginning(self, committed: TopicPartition) -> TopicPartition:
+        """Where to read a partition from: so far before its commit that a lost transaction lies behind."""
+        if committed.error is not None:
+            raise KafkaException(committed.error)
+        if committed.offset > 0 and committed.partition in self._lanes:
+            self._committed[committed.partition] = committed.offset
+            committed.offset = max(0, committed.offset - OVERLAP)
+        return committed
 
     def _lose(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         numbers = [lost.partition for lost in partitions]
         for number in numbers:
             self._lanes.pop(number, None)
+            self._committed.pop(number, None)
             self._added.pop(number, None)
         self._expiry.leave(numbers)
         self._held_back.lose(partitions)
@@ -223,15 +239,18 @@ class Session:
         for partition, run in groupby(records, key=lambda r: r.partition):
             taken = list(run)
             if partition in self._lanes:
-                self._expiry.ended(partition, act_on(self._lanes[partition], self._serving(taken)))
+                self._expiry.ended(partition, act_on(self._lanes[partition], self._serving(partition, taken)))
             elif partition in self._added:
                 self._added[partition].serve(taken, self._consumer)
             else:  # taken away while these were on their way: the new owner reads them
                 continue
             metrics.RECORDS.labels(ROLE).inc(len(taken))
 
-    def _serving(self, records: list[Incoming]) -> Callable[[Lane], list[str]]:
-        return lambda lane: lane.serve(records, self._consumer)
+    def _serving(self, partition: int, records: list[Incoming]) -> Callable[[Lane], list[str]]:
+        committed = self._committed.get(partition, 0)
+        before = [record for record in records if record.offset < committed]
+        new = records[len(before) :]
+        return lambda lane: lane.end_lost(before) + (lane.serve(new, self._consumer) if new else [])
 
     def _expire(self) -> None:
         self._clock.check()

@@ -28,6 +28,7 @@ from streams import metrics
 from streams.codec.schema_wait import HeldBack, SchemaWait
 from streams.kafka.consumer_factory import open_member
 from streams.kafka.groups import member_config
+from streams.kafka.idle_member import IdleMember
 from streams.kafka.offsets import LogEnds
 from streams.kafka.polling import incoming, take
 from streams.settings import Settings
@@ -78,7 +79,9 @@ class JobSource:
             "queued.min.messages": PREFETCHED,
             "fetch.queue.backoff.ms": 10,
         }
-        self._consumer = open_member(member_config(settings, worker_group(self._prefix, variant)), own)
+        group = worker_group(self._prefix, variant)
+        self._consumer = open_member(member_config(settings, group), own)
+        self._idle = IdleMember(settings, group)
         self.schemas = SchemaWait("worker")
         self._held_back = HeldBack(self._consumer, self._prefix, self.schemas)
         self._consumer.subscribe([self._topic], on_assign=self._gain, on_revoke=self._lose, on_lost=self._lose)
@@ -118,8 +121,12 @@ class JobSource:
         """Up to `most` jobs; each alone as long as there are some that a dead owner had in hand.
 
         Partitions come and go within the poll, so only then is it known which jobs are to be alone.
+
+        Raises:
+            MembershipLost: the cluster does not count on this member any more, and only joining anew helps.
         """
         polled = take(self._consumer, max(1, most - len(self._waiting)), 0 if self._waiting else timeout_s)
+        self._idle.check(self._consumer, len(self._next))
         ready = self._waiting + self._held_back.readable(self._owned_of(polled))
         many = 1 if self._suspects else most
         self._waiting = ready[many:]

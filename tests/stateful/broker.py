@@ -44,6 +44,9 @@ class Broker:
     committed: dict[Place, int] = field(default_factory=dict)
     epochs: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
     hidden: int = 0  # newest records that whoever answers does not have at first: it was frozen
+    hanging: defaultdict[str, list[tuple[Place, int]]] = field(default_factory=lambda: defaultdict(list))
+    """Transactional id -> offsets of records that were reported as committed and have no marker."""
+    lost: list[tuple[Place, Written]] = field(default_factory=list)  # of these, what was aborted later
     takes: dict[str, int] = field(default_factory=dict)  # topic -> bytes of a record that it takes
 
     def append(
@@ -93,6 +96,7 @@ class Transactions:
 
     dies: str = ""  # "before" or "after" the next commit took effect
     breaks: str = ""  # so does the connection, and the process lives
+    forgets: bool = False  # the next commit is reported, and its marker lost (KAFKA-20734)
 
     def __init__(self, broker: Broker, config: dict[str, Any]) -> None:
         self._broker, self._id, self._epoch = broker, config["transactional.id"], -1
@@ -136,20 +140,35 @@ class Transactions:
             size = len(key or b"") + len(value or b"") + sum(len(k) + len(v) for k, v in headers.items())
             if size > self._broker.takes.get(place[0], size):
                 raise KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))
-        self._append(committed=True)
+        forgets, Transactions.forgets = Transactions.forgets, False
+        self._append(committed=True, forgets=forgets)
         if dies == "after":
             raise Crash("after the commit, before the group's")
         if breaks == "after":
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
 
-    def _append(self, *, committed: bool) -> None:
+    def _append(self, *, committed: bool, forgets: bool = False) -> None:
+        if not forgets:
+            self._close_hanging(committed=committed)
         for place, key, value, headers, on_delivery in self._open:
-            offset = self._broker.append(place, key, value, headers, committed=committed)
+            offset = self._broker.append(place, key, value, headers, committed=committed and not forgets)
+            if forgets:
+                self._broker.hanging[self._id].append((place, offset))
             if on_delivery is not None:
                 on_delivery(None, Message(place, offset, self._broker.logs[place][offset]))
         for place in {place for place, *_ in self._open}:
             self._broker.append(place, None, None, {}, committed=False)
         self._open = []
+
+    def _close_hanging(self, *, committed: bool) -> None:
+        """The marker of this transaction holds for what the one before it left open on its partitions."""
+        places, hanging = {place for place, *_ in self._open}, self._broker.hanging[self._id]
+        for place, offset in [each for each in hanging if each[0] in places]:
+            written = self._broker.logs[place][offset]
+            self._broker.logs[place][offset] = written._replace(is_committed=committed)
+            if not committed:
+                self._broker.lost.append((place, written))
+            hanging.remove((place, offset))
 
 
 class Reader:

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from agents.ledger.broker_clock import BrokerClock, ClockOff
 from agents.ledger.open_requests import OpenRequests
-from agents.ledger.partition import MOVED, Lane
+from agents.ledger.partition import MOVED, OVERLAP, Lane, MarkerLost
 from agents.ledger.remembered import CHUNK_REST
 from agents.ledger.topics import LedgerTopics
 from planner.serving.ended_ids import DIGEST_BYTES, digest_of
@@ -24,7 +24,7 @@ from streams.codec.headers import DEADLINE, ERROR
 from streams.kafka import partitioner
 from streams.settings import Settings, load
 from tests.builders import NOW_MS, a_classified, a_request, an_outcome
-from tests.stateful.broker import Broker, Crash, Group, Transactions, connected, sender
+from tests.stateful.broker import Broker, Crash, Group, Place, Transactions, Written, connected, sender
 from tests.stateful.depth import depth
 
 PARTITIONS = 2
@@ -55,6 +55,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.broker = Broker(now_ms=NOW_MS)
         self.off_ms = 0  # of the ledger's own clock
         self.crashes = 0  # between a transaction and the group's commit
+        self.is_over = False
         self.lanes: dict[int, Lane] = {}
         self.live()
 
@@ -63,7 +64,8 @@ class LedgerMachine(RuleBasedStateMachine):
         self.lanes = {}
         with connected(self.broker), contextlib.suppress(ClockOff):
             self.lanes = {partition: self.lane(partition) for partition in range(PARTITIONS)}
-        self.read = {p: self.broker.committed.get((OUTCOMES, p), 0) for p in range(PARTITIONS)}
+        self.begin = {p: self.broker.committed.get((OUTCOMES, p), 0) for p in range(PARTITIONS)}
+        self.read = {p: max(0, begin - OVERLAP) for p, begin in self.begin.items()}
         self.open, self.followed = dict[int, OpenRequests](), dict[int, int]()
         for partition, lane in self.lanes.items():
             self.follow(partition, lane)
@@ -150,7 +152,12 @@ class LedgerMachine(RuleBasedStateMachine):
     def it_serves_a_batch(self, partition: int, most: int) -> None:
         records = self.broker.read((OUTCOMES, partition), self.read[partition], most)
         if records and self.lanes:
-            ended = self.act(partition, lambda lane: lane.serve(records, Group(self.broker)))
+            before = [record for record in records if record.offset < self.begin[partition]]
+            new = records[len(before) :]
+            ended = self.act(
+                partition,
+                lambda lane: lane.end_lost(before) + (lane.serve(new, Group(self.broker)) if new else []),
+            )
             if ended is not None:
                 self.open[partition].end(digest_of(name.encode()) for name in ended)
                 self.read[partition] = records[-1].offset + 1
@@ -164,7 +171,7 @@ class LedgerMachine(RuleBasedStateMachine):
                 except KafkaException:
                     self.lanes[partition].reopen()
                     return what(self.lanes[partition])
-            except ClockOff:
+            except (ClockOff, MarkerLost):
                 pass
         self.crashes += 1  # it had committed its transaction
         self.live()
@@ -202,6 +209,10 @@ class LedgerMachine(RuleBasedStateMachine):
         self.broker.hidden = hidden
         self.live()
 
+    @rule()
+    def the_broker_loses_the_marker_of_the_next_transaction(self) -> None:
+        Transactions.forgets = True
+
     @rule(when=st.sampled_from(["before", "after"]))
     def its_connection_breaks_in_the_next_transaction(self, when: str) -> None:
         Transactions.breaks = when
@@ -209,7 +220,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(partition=st.integers(0, PARTITIONS - 1), when=st.sampled_from(["before", "after"]), serves=st.booleans())
     def it_is_killed_in_a_transaction(self, partition: int, when: str, serves: bool) -> None:
-        Transactions.dies, Transactions.breaks = when, ""
+        Transactions.dies, Transactions.breaks, Transactions.forgets = when, "", False
         with contextlib.suppress(Crash):
             self.it_serves_a_batch(partition, 5) if serves else self.it_ends_what_is_overdue(5)
         Transactions.dies = ""
@@ -229,7 +240,8 @@ class LedgerMachine(RuleBasedStateMachine):
                 self.live()
                 return
             self.follow(partition, self.lanes[partition])
-            self.read[partition] = self.broker.committed.get((OUTCOMES, partition), 0)
+            self.begin[partition] = self.broker.committed.get((OUTCOMES, partition), 0)
+            self.read[partition] = max(0, self.begin[partition] - OVERLAP)
             before = len(self.broker.logs[RESULTS, partition])
             for records in (self.broker.read((OUTCOMES, partition), at, 5), self._classified(partition)):
                 try:
@@ -272,11 +284,10 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @invariant()
     def what_was_committed_has_a_result_or_a_letter_or_was_moved(self) -> None:
-        ended, expected = self.results().keys(), Counter[bytes]()
+        ended, expected = self.results().keys() | self.reported(), Counter[bytes]()
         letters = Counter(
             dict(each.headers)[ERROR + "partition"] + b"@" + dict(each.headers)[ERROR + "offset"]
-            for each in self.broker.logs[DLQ, 0]
-            if each.is_committed
+            for each in [*self.broker.visible(topics.DLQ), *self.without_marker(DLQ)]
         )
         for partition in range(PARTITIONS):
             log = self.broker.logs[OUTCOMES, partition]
@@ -295,13 +306,28 @@ class LedgerMachine(RuleBasedStateMachine):
         assert expected <= letters, "each record that is no outcome is in the dlq"
         assert all(count <= 1 + self.crashes for count in letters.values()), "and again only after a crash"
 
+    def reported(self) -> set[str]:
+        """Whose result was reported as committed by a broker that lost its marker, until a ledger has begun again."""
+        return {(each.key or b"").decode() for each in self.without_marker(RESULTS)} if not self.is_over else set()
+
+    def without_marker(self, topic: str) -> list[Written]:
+        """Records of transactions that were reported as committed: open still, or aborted by a later producer."""
+        return [written for place, written in [*self.broker.lost, *self.hanging()] if place[0] == topic]
+
     def moved(self) -> set[tuple[int, bytes | None, bytes | None]]:
         return {
             (partition, each.key, each.value)
             for partition in range(PARTITIONS)
             for each in self.broker.logs[OUTCOMES, partition]
             if each.is_committed and MOVED in dict(each.headers)
+        } | {
+            (place[1], each.key, each.value)
+            for place, each in [*self.broker.lost, *self.hanging()]
+            if not self.is_over and place[0] == OUTCOMES
         }
+
+    def hanging(self) -> list[tuple[Place, Written]]:
+        return [(place, self.broker.logs[place][at]) for each in self.broker.hanging.values() for place, at in each]
 
     @invariant()
     def the_ledger_knows_what_has_ended(self) -> None:
@@ -313,7 +339,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """In the end everything is read and every deadline has passed: each request has ended, and once."""
-        Transactions.breaks, self.off_ms = "", 0
+        Transactions.breaks, Transactions.forgets, self.off_ms, self.is_over = "", False, 0, True
         self.live()
         for _ in range(2):  # what was moved is served the second time
             for partition in self.lanes:
@@ -335,3 +361,40 @@ class LedgerMachine(RuleBasedStateMachine):
 
 TestLedger = LedgerMachine.TestCase
 TestLedger.settings = depth(60)
+
+
+def a_machine_without_a_marker() -> LedgerMachine:
+    """Its ledger wrote a result, the broker said that it is committed, and no reader finds it."""
+    machine = LedgerMachine()
+    machine.a_role_says_how_a_request_ended(0, Status.COMPLETED)
+    machine.the_broker_loses_the_marker_of_the_next_transaction()
+    machine.it_serves_a_batch(partition_of(0), 5)
+    assert machine.broker.committed == {(OUTCOMES, partition_of(0)): 1}
+    assert not machine.results()
+    return machine
+
+
+def test_the_next_ledger_ends_a_request_again_whose_result_the_broker_reported_and_lost() -> None:
+    machine = a_machine_without_a_marker()
+    machine.live()
+    machine.it_serves_a_batch(partition_of(0), 5)
+    assert [len(results) for results in machine.results().values()] == [1]
+
+
+def test_a_ledger_whose_producer_is_replaced_notices_that_its_last_results_are_lost() -> None:
+    machine = a_machine_without_a_marker()
+    machine.a_role_says_how_a_request_ended(0, Status.FAILED)  # a repetition makes no transaction; another request does
+    other = next(number for number in range(1, 8) if partition_of(number) == partition_of(0))
+    machine.a_role_says_how_a_request_ended(other, Status.COMPLETED)
+    machine.its_connection_breaks_in_the_next_transaction("before")
+    machine.it_serves_a_batch(partition_of(0), 5)
+    machine.it_serves_a_batch(partition_of(0), 5)
+    assert {name: len(results) for name, results in machine.results().items()} == {"r-0": 1, f"r-{other}": 1}
+
+
+def test_the_marker_of_a_later_transaction_shows_a_result_whose_own_was_lost() -> None:
+    machine = a_machine_without_a_marker()
+    other = next(number for number in range(1, 8) if partition_of(number) == partition_of(0))
+    machine.a_role_says_how_a_request_ended(other, Status.COMPLETED)
+    machine.it_serves_a_batch(partition_of(0), 5)
+    assert {name: len(results) for name, results in machine.results().items()} == {"r-0": 1, f"r-{other}": 1}

@@ -18,6 +18,7 @@ from agents.discriminator.role import Discriminator
 from agents.router.dispatcher import Dispatcher
 from planner.catalog.parse import Catalog
 from planner.serving.escalation import Escalate, EscalationLogic, Keep, Score, Scored, Size, WaitMs
+from planner.serving.requests import RequestValues
 from planner.serving.worker_loads import LoadView
 from replay.simulation.agenda import Agenda
 from replay.simulation.job import Job
@@ -37,7 +38,6 @@ from streams.store.port import MemoryImageStore
 from tests import builders
 from tests.agents.stubs import StubFleet, StubPlans, a_record, read
 from tests.builders import NOW_MS, a_cascade, a_catalog, a_classified, a_heartbeat, a_job, a_plan, a_request, owned
-from tests.replay.simulation.roles.test_judge import Request
 
 CATALOG = a_catalog(  # scoring takes the simulation no time, as live it takes none of a clock that stands still
     discriminators={
@@ -221,7 +221,7 @@ class Exchanged(EscalationLogic):
     """Escalates before it asks whether time is left."""
 
     def decide(
-        self, asked: Score, request: Request, sizes: Sequence[Size], confidence: float | None, wait_ms: WaitMs,
+        self, asked: Score, request: RequestValues, sizes: Sequence[Size], confidence: float | None, wait_ms: WaitMs,
         now_ms: float,
     ) -> Keep | Escalate:  # fmt: skip
         scored = Scored(asked, request, sizes, confidence, wait_ms, now_ms)
