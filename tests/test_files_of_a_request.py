@@ -25,12 +25,13 @@ from agents.router.tenants import Tenants
 from agents.runtime.views import EndedView, FleetView, PlanView
 from agents.worker.generate import Painter
 from agents.worker.jobs import Taken
+from planner.serving.escalation import EscalationLogic
+from planner.serving.routing import NO_LIMITS, RoutingLogic
 from schemas.messages import GenerateRequest, Result, Status
 from schemas.record import Incoming, Outgoing
 from schemas.topics import CLASSIFIED, IMAGES, OUTCOMES, PROMPTS, RESULTS
 from streams.clock import now_ms
 from streams.codec.avro import decode, encode
-from streams.settings import Admission as Limits
 from streams.settings import Requests, load
 from streams.store.port import MemoryImageStore
 from tests.agents.stubs import StubEngine, a_record
@@ -94,8 +95,16 @@ def followed() -> tuple[set[str], Result]:
     heavy = a_heartbeat(worker_id="w-2", variant="heavy", partitions=(owned(3),))
     fleet.on_record(a_record(heavy, timestamp_ms=now_ms()))
     classifier = Classifier(Judge(), catalog, Requests(), ended)
-    router = Router(catalog, plans, ended, Dispatcher(catalog, fleet, "router"), Tenants({}), Limits())
-    judge = Discriminator(catalog, plans, ended, Dispatcher(catalog, fleet, "discriminator"), store, {"look": Scorer()})
+    router = Router(RoutingLogic(catalog, NO_LIMITS, Tenants({}), ended), plans, Dispatcher(catalog, fleet, "router"))
+    judge = Discriminator(
+        EscalationLogic(catalog),
+        plans,
+        ended,
+        fleet,
+        Dispatcher(catalog, fleet, "discriminator"),
+        store,
+        {"look": Scorer()},
+    )
     painters = {
         variant: Painter("w", StubEngine(), catalog.level(variant), store, ended, 3, judged_ms=lambda _job: 0)
         for variant in ("light", "heavy")

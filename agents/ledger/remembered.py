@@ -130,6 +130,7 @@ class Remembered:
         digests = [digest_of(message.key() or b"") for message in messages]
         at_ms = max(message.timestamp()[1] for message in messages)
         self._add(digests, min(at_ms, self._newest_ms), (messages[-1].offset() or 0) + 1)
+        self._seal_full()
 
     def _take_chunks(self, messages: Sequence[Message]) -> None:
         for message in messages:
@@ -155,14 +156,17 @@ class Remembered:
     def add(self, ids: Iterable[str], at_ms: int, end: int) -> None:
         """These have ended just now, by a broker's time; all of the partition before the offset `end` is known."""
         self._newest_ms = at_ms
+        self._seal_full()  # what was added before: only now its transaction is sure to have its marker
         self._add([digest_of(each.encode()) for each in ids], at_ms, end)
         self._ids.forget(self._window_begins())
 
     def _add(self, digests: Sequence[bytes], at_ms: int, end: int) -> None:
-        if self._ids.is_full:  # what was added before: only now its transaction is sure to have its marker
-            self._write(self._ids.seal())
         self._ids.add(digests, at_ms)
         self._end = max(self._end, end)
+
+    def _seal_full(self) -> None:
+        if self._ids.is_full:
+            self._write(self._ids.seal())
 
     def _write(self, segment: Segment) -> None:
         first, self._first = self._first, self._end

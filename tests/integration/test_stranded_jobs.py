@@ -40,7 +40,7 @@ def test_jobs_of_a_worker_that_was_the_only_one_of_its_variant_are_painted_by_an
         moved = [r for r in results if r.level == "light" and (r.plan_version or 0) > before.version]
         assert len(moved) > BACKLOG_MS / 200 / 2
         told = (tmp_path / "router.log").read_text()
-        assert "nobody serves heavy any more; of what lay there" in told
+        assert "rerouted orphaned jobs of heavy" in told
         assert "to light" in told
         (insisting,) = pipeline.wait_all(["insists"])
         assert (insisting.status, insisting.paint_ms) == (Status.EXPIRED, 0)

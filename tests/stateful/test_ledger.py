@@ -132,6 +132,8 @@ class LedgerMachine(RuleBasedStateMachine):
     def days_pass(self, days: int, late_days: int) -> None:
         """What is older than its topic keeps is gone; upstream only when its whole segment is, which may be late. Of
         outcomes only what has been read: the rest would be lost by retention."""
+        if Transactions.forgets or any(self.broker.hanging.values()):
+            return  # a ledger begins again, or has another transaction, long before an outcome is too old to be ended
         self.broker.now_ms += days * topics.DAY_MS
         upstream_ms = self.broker.now_ms - topics.FLOW_MS - late_days * topics.DAY_MS
         self.broker.forget(CLASSIFIED, upstream_ms)
@@ -211,7 +213,8 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule()
     def the_broker_loses_the_marker_of_the_next_transaction(self) -> None:
-        Transactions.forgets = True
+        unread = [each for p in range(PARTITIONS) for each in self.broker.logs[OUTCOMES, p][self.read[p] :]]
+        Transactions.forgets = all(each.at_ms > self.broker.now_ms - topics.DAY_MS for each in unread)
 
     @rule(when=st.sampled_from(["before", "after"]))
     def its_connection_breaks_in_the_next_transaction(self, when: str) -> None:

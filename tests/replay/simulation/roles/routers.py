@@ -150,7 +150,7 @@ class StubPulse:
         self._beats = beats
         self.groups: dict[str, Group] = {}
 
-    def tell(self, view: LoadView) -> "StubPulse":
+    def subscribe(self, view: LoadView) -> "StubPulse":
         for heartbeat, seen_ms in self._beats:
             view.on_heartbeat(heartbeat, seen_ms)
         return self

@@ -159,7 +159,7 @@ class Recording(Judge):
 
     @property
     def view(self) -> LoadView:
-        return self._view
+        return self._loads.view
 
     def take(self, job: Job) -> None:
         self.level, self.step = job.level, job.how.paint_over_step if job.how else job.step
