@@ -1,6 +1,7 @@
-"""Avro from the message dataclasses: a derived schema a type, values to Avro's dicts (back: `streams/codec/avro.py`).
+"""Avro from the message dataclasses: a derived schema a type, values to dicts (back: `streams/codec/avro.py`).
 
-The dataclass is the only truth; `schemas/registry.json` records what was ever written (see `registry.py`).
+The dataclass is the only truth; `schemas/registry.json` records what was ever written (see `registry.py`), and
+`wire_names.py` how a class or a field is called there.
 """
 
 import dataclasses
@@ -11,6 +12,8 @@ import typing
 from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, Protocol, cast
+
+from schemas.wire_names import field_name, record_name
 
 NAMESPACE = "pochade"
 
@@ -26,7 +29,7 @@ Convert = Callable[[Any], Any]
 
 def subject_of(kind: type[Message]) -> str:
     """The registry subject: RecordName strategy, because one record goes to several job topics."""
-    return f"{NAMESPACE}.{kind.__name__}"
+    return f"{NAMESPACE}.{record_name(kind.__name__)}"
 
 
 def avro_schema(kind: type[Message]) -> dict[str, Any]:
@@ -35,25 +38,25 @@ def avro_schema(kind: type[Message]) -> dict[str, Any]:
 
 
 def _record(kind: type[Message], defined: set[str]) -> Any:
-    name = f"{NAMESPACE}.{kind.__name__}"
+    name = subject_of(kind)
     if name in defined:
         return name
     defined.add(name)
     hints = typing.get_type_hints(kind)
     fields = []
     for field in dataclasses.fields(cast(Any, kind)):
-        entry: dict[str, Any] = {"name": field.name, "type": _type(hints[field.name], defined)}
+        entry: dict[str, Any] = {"name": field_name(field.name), "type": _type(hints[field.name], defined)}
         if field.default is not dataclasses.MISSING:
             entry["default"] = _default(field.default)
         elif field.default_factory is not dataclasses.MISSING:
             entry["default"] = field.default_factory()
         fields.append(entry)
-    return {"type": "record", "name": kind.__name__, "namespace": NAMESPACE, "fields": fields}
+    return {"type": "record", "name": record_name(kind.__name__), "namespace": NAMESPACE, "fields": fields}
 
 
 def _default(value: Any) -> Any:
     if dataclasses.is_dataclass(value):
-        return to_avro(cast(type[Message], type(value)))(value)
+        return to_wire(cast(type[Message], type(value)))(value)
     return list(value) if isinstance(value, tuple) else value
 
 
@@ -75,16 +78,27 @@ def _type(hint: Any, defined: set[str]) -> Any:
     raise TypeError(f"no Avro type for {hint!r}: messages use str, int, float, bool, tuples, dicts and each other")
 
 
-@functools.cache
 def to_avro(kind: type[Message]) -> Convert:
-    """A function from a message of this type to the dict that fastavro writes."""
+    """A function from a message of this type to the dict that fastavro writes by `wire_names.in_python_names`."""
+    return _to_dict(kind, False)
+
+
+def to_wire(kind: type[Message]) -> Convert:
+    """A function from a message of this type to a dict with the names on the wire, as JSON has it."""
+    return _to_dict(kind, True)
+
+
+@functools.cache
+def _to_dict(kind: type[Message], is_wire: bool) -> Convert:
     hints = typing.get_type_hints(kind)
     names = [field.name for field in dataclasses.fields(cast(Any, kind))]
     values_of = operator.attrgetter(*names, names[0])  # of a single name it would give no tuple
-    converts = [(name, convert) for name in names if (convert := _out(hints[name])) is not None]
+    keys = {name: field_name(name) if is_wire else name for name in names}
+    converts = [(keys[name], convert) for name in names if (convert := _out(hints[name], is_wire)) is not None]
+    ordered = list(keys.values())
 
     def record_of(value: Any) -> dict[str, Any]:
-        record = dict(zip(names, values_of(value), strict=False))
+        record = dict(zip(ordered, values_of(value), strict=False))
         for name, convert in converts:
             record[name] = convert(record[name])
         return record
@@ -92,16 +106,16 @@ def to_avro(kind: type[Message]) -> Convert:
     return record_of
 
 
-def _out(hint: Any) -> Convert | None:
+def _out(hint: Any, is_wire: bool) -> Convert | None:
     """None: the value stays as it is."""
     if dataclasses.is_dataclass(hint):
-        return to_avro(cast(type[Message], hint))
+        return _to_dict(cast(type[Message], hint), is_wire)
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is tuple:
-        item = _out(arguments[0])
+        item = _out(arguments[0], is_wire)
         return list if item is None else _each(item)
     if origin in (types.UnionType, typing.Union):
-        item = _out(next(a for a in arguments if a is not types.NoneType))
+        item = _out(next(a for a in arguments if a is not types.NoneType), is_wire)
         return None if item is None else _unless_none(item)
     return None
 

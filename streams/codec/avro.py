@@ -4,7 +4,6 @@ Ids come from the committed `schemas/registry.json`; a reader resolves any versi
 newer releases once somebody has told them (`schemas/later.py`).
 """
 
-import dataclasses
 import functools
 import io
 import json
@@ -15,14 +14,19 @@ from typing import Any, TypeVar
 import fastavro
 import pydantic
 
-from schemas.avro import Message, subject_of, to_avro
+from schemas.avro import Message, subject_of, to_avro, to_wire
 from schemas.errors import InvalidRecord, Unknown, UnknownSchema
 from schemas.later import LATER, may_come
-from schemas.messages import Result
+from schemas.messages import Result, Step
 from schemas.registry import by_id, latest, newest_up_to
+from schemas.wire_names import field_name, in_python_names
 
 M = TypeVar("M")
 HEAD = struct.Struct(">BI")
+JSON_NAMES = pydantic.ConfigDict(alias_generator=field_name, validate_by_alias=True, validate_by_name=True)
+
+for kind in (Result, Step):  # what is read from JSON as well, where the names on the wire stand
+    pydantic.with_config(JSON_NAMES)(kind)
 
 
 _highest = 0  # id of a schema that this process writes; 0: the newest of each message
@@ -51,7 +55,7 @@ def encode(message: Message) -> bytes:
 def _writer(kind: type[Message]) -> tuple[bytes, Any, Callable[[Any], Any]]:
     subject = subject_of(kind)
     entry = newest_up_to(subject, _highest) if _highest else latest()[subject]
-    return HEAD.pack(0, entry.id), fastavro.parse_schema(entry.schema), to_avro(kind)
+    return HEAD.pack(0, entry.id), _parsed(entry.schema), to_avro(kind)
 
 
 def decode(data: bytes | None, kind: type[M]) -> M:
@@ -87,8 +91,12 @@ def _schemas(schema_id: int, kind: type[Message]) -> tuple[Any, Any]:
     if entry.subject != subject:
         raise InvalidRecord(f"schema id {schema_id} is {entry.subject}, expected {subject}")
     newest = latest()[subject]
-    reader = None if newest.id == schema_id else fastavro.parse_schema(newest.schema)
-    return fastavro.parse_schema(entry.schema), reader
+    reader = None if newest.id == schema_id else _parsed(newest.schema)
+    return _parsed(entry.schema), reader
+
+
+def _parsed(schema: Any) -> Any:
+    return fastavro.parse_schema(in_python_names(schema))
 
 
 def awaited_schema(data: bytes | None) -> int | None:
@@ -108,7 +116,7 @@ def encode_result(result: Result, format: str) -> bytes:
     if format == "avro":
         return encode(result)
     if format == "json":
-        return json.dumps(dataclasses.asdict(result), ensure_ascii=False).encode(errors="replace")
+        return json.dumps(to_wire(Result)(result), ensure_ascii=False).encode(errors="replace")
     raise Unknown("results.format", format, ("avro", "json"))
 
 
