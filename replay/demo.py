@@ -12,14 +12,14 @@ from planner.policies import JUDGES_ALL
 from replay.demo_options import DemoOptions, due_of
 from replay.load.driver import Audit, Driver, audit, drive
 from replay.local.deployment import own_deployment, settings_shown, versions
-from replay.local.hosting import Hosted, epoch_ms, follow, open_client
-from replay.local.readiness import PaintedView
+from replay.local.hosting import LocalDeployment, epoch_ms, follow, open_client
+from replay.local.readiness import GeneratedCounter
 from replay.reports import demo_report, gallery
-from replay.reports.progress import RunState, Teller
+from replay.reports.progress import ProgressReporter, RunState
 from schemas.errors import PochadeError
 from schemas.topics import IMAGES
 from streams.control.topic import order
-from streams.kafka.consumer import Follower
+from streams.kafka.consumer import TopicTailer
 from streams.operator.client import RequestClient
 from streams.settings import Settings
 from streams.store.open import open_store
@@ -28,7 +28,9 @@ from streams.store.open import open_store
 class Demo:
     """One run, from `began_s` (epoch seconds when the command began) on. `run` may be called once."""
 
-    def __init__(self, settings: Settings, inherited: Settings, options: DemoOptions, teller: Teller, began_s: float):
+    def __init__(
+        self, settings: Settings, inherited: Settings, options: DemoOptions, teller: ProgressReporter, began_s: float
+    ):
         began = datetime.datetime.fromtimestamp(began_s, datetime.UTC)
         self._options, self._teller, self._began_s, self._started = (
             options,
@@ -45,7 +47,7 @@ class Demo:
             workers=options.workers,
         )
         worker_ids = [f"worker-{number}" for number in range(1, options.workers + 1)]
-        self._hosted = Hosted(self.settings, inherited, worker_ids, teller)
+        self._hosted = LocalDeployment(self.settings, inherited, worker_ids, teller)
         self._is_switched = bool(options.policy)  # a policy that was asked for stays
         folder = self.settings.home / "demo"
         self.report_path = options.report or folder / "report.json"
@@ -57,10 +59,10 @@ class Demo:
         Raises:
             PochadeError: what could not be started or read, and what to do.
         """
-        due, hosted, painted = due_of(self._options), self._hosted, PaintedView()
+        due, hosted, painted = due_of(self._options), self._hosted, GeneratedCounter()
         with ExitStack() as stack:
             hosted.start(stack)
-            stack.callback(Follower(self.settings, [IMAGES], painted.on_record).start().close)
+            stack.callback(TopicTailer(self.settings, [IMAGES], painted.on_record).start().close)
             ready_s = time.time() - self._began_s
             client = open_client(self.settings, stack)
             driver = Driver(due, client.submit, epoch_ms)
@@ -70,7 +72,7 @@ class Demo:
             facts = self._facts(probe, driver, ready_s)
             on_end(self._finish(audit(driver.accepted(), client.results()), facts))
             if self._options.is_kept:
-                keep(hosted.look_after)
+                keep(hosted.supervise)
             self._teller.phase("stopping")
 
     def _warm_up(self, client: RequestClient) -> Driver:
@@ -79,11 +81,11 @@ class Demo:
             self._teller.note(f"first picture after {probe.first_completed_ms / 1000 - self._began_s:.1f} s")
         return probe
 
-    def _drive(self, driver: Driver, painted: PaintedView) -> None:
+    def _drive(self, driver: Driver, painted: GeneratedCounter) -> None:
         before = painted.counts()
 
         def on_tick() -> None:
-            self._hosted.look_after()
+            self._hosted.supervise()
             self._teller.state(state_of(driver, painted, before))
             self._switch(driver)
 
@@ -116,14 +118,14 @@ class Demo:
 
     def _finish(self, audited: Audit, facts: demo_report.RunFacts) -> dict[str, Any]:
         store = open_store(self.settings)
-        pictures, broken = demo_report.open_pictures(audited.results, store)
+        pictures, broken = demo_report.open_images(audited.results, store)
         built = demo_report.build(audited, pictures, broken, facts)
         write(self.report_path, json.dumps(built, indent=2, ensure_ascii=False) + "\n")
         write(self.gallery_path, gallery.render(built, audited.results, store))
         return built
 
 
-def state_of(driver: Driver, painted: PaintedView, before: tuple[int, int]) -> RunState:
+def state_of(driver: Driver, painted: GeneratedCounter, before: tuple[int, int]) -> RunState:
     """How far the run is, from what was sent and read; `before`: what was painted before it."""
     sent, ended, newest = driver.counts()
     pictures, escalated = (now - then for now, then in zip(painted.counts(), before, strict=True))

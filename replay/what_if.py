@@ -8,7 +8,8 @@ from typing import Any
 
 from planner.analysis.off_policy import Estimate, Interval, Past, as_it_went, estimate
 from schemas.errors import InvalidPlan, InvalidRecord, PochadeError
-from schemas.messages import Cascade, Plan, Result, Route, Status, Step
+from schemas.messages import Cascade, Plan, Result, Route, Stage, Status
+from schemas.wire_names import field_name
 from streams.codec.avro import from_values
 from streams.operator.explain import steps_of
 
@@ -57,7 +58,7 @@ def past_of(result: Result) -> Past | str:
         probability=first.probability if first else 0.0,
         confidence=first.confidence if first else None,
         last_level=steps[-1].level if steps else "",
-        first_ms=result.latency_ms - sum(step.queue_ms + step.paint_ms for step in later),
+        first_ms=result.latency_ms - sum(step.queue_ms + step.generate_ms for step in later),
         latency_ms=result.latency_ms,
         first_work_ms=_work_ms(first) if first else 0.0,
         work_ms=sum(map(_work_ms, steps)),
@@ -65,8 +66,8 @@ def past_of(result: Result) -> Past | str:
     )
 
 
-def _work_ms(step: Step) -> float:
-    return step.paint_ms / step.batch
+def _work_ms(step: Stage) -> float:
+    return step.generate_ms / step.batch
 
 
 def read_plan(path: Path) -> Plan:
@@ -89,7 +90,7 @@ def read_plan(path: Path) -> Plan:
 
 
 def _plan(found: Mapping[str, Any]) -> Plan:
-    known = {field.name for field in fields(Cascade)}
+    known = {field_name(field.name): field.name for field in fields(Cascade)}
     cascades = [{"level": each.get("from"), "next_level": each.get("to"), **each} for each in found.get("cascades", ())]
     return Plan(
         version=int(found.get("version", 0)),
@@ -98,7 +99,7 @@ def _plan(found: Mapping[str, Any]) -> Plan:
         created_ms=0,
         reason=str(found.get("reason", "")),
         routes=tuple(from_values(Route, each) for each in found["routes"]),
-        cascades=tuple(from_values(Cascade, {name: each[name] for name in known}) for each in cascades),
+        cascades=tuple(from_values(Cascade, {name: each[key] for key, name in known.items()}) for each in cascades),
     )
 
 
@@ -119,12 +120,12 @@ def answer(collected: Collected, plan: Plan, slo_ms: float, seed: int) -> dict[s
         "plan_version": plan.version,
         "slo_s": slo_ms / 1000,
         "skipped": dict(collected.skipped),
-        **_told(found),
+        **_as_json(found),
         "as_it_went": _intervals(as_it_went(collected.past, slo_ms, seed)),
     }
 
 
-def _told(found: Estimate) -> dict[str, Any]:
+def _as_json(found: Estimate) -> dict[str, Any]:
     return {
         "requests": found.requests,
         "undrawn": found.undrawn,

@@ -71,18 +71,18 @@ TRIAL = Group("doctor", operations=MEMBER)  # joined for a moment, to see which 
 
 # every client of ours may look at every group, and join few. Readers without a group name one too: librdkafka asks for
 # the coordinator of any group that it is told, and reports a refusal again and again
-LOOK = Group(ALL, is_prefix=True, operations=("Describe",))
+DESCRIBE_GROUPS = Group(ALL, is_prefix=True, operations=("Describe",))
 
 GROUPS: Mapping[str, tuple[Group, ...]] = {
-    "classifier": (LOOK, Group("classifier"), Group("classifier-batch")),
-    "router": (LOOK, TRIAL, Group("router"), Group(WORKERS, is_prefix=True, operations=MEMBER)),
-    "worker": (LOOK, TRIAL, Group(WORKERS, is_prefix=True, operations=MEMBER)),
-    "discriminator": (LOOK, Group("discriminator")),
-    "ledger": (LOOK, TRIAL, Group("ledger", operations=MEMBER)),
-    "planner": (LOOK, Group("planner")),
-    PRODUCER: (LOOK,),
-    CONSUMER: (LOOK, Group("consumer", is_prefix=True)),
-    OPERATOR: (LOOK, TRIAL),
+    "classifier": (DESCRIBE_GROUPS, Group("classifier"), Group("classifier-batch")),
+    "router": (DESCRIBE_GROUPS, TRIAL, Group("router"), Group(WORKERS, is_prefix=True, operations=MEMBER)),
+    "worker": (DESCRIBE_GROUPS, TRIAL, Group(WORKERS, is_prefix=True, operations=MEMBER)),
+    "discriminator": (DESCRIBE_GROUPS, Group("discriminator")),
+    "ledger": (DESCRIBE_GROUPS, TRIAL, Group("ledger", operations=MEMBER)),
+    "planner": (DESCRIBE_GROUPS, Group("planner")),
+    PRODUCER: (DESCRIBE_GROUPS,),
+    CONSUMER: (DESCRIBE_GROUPS, Group("consumer", is_prefix=True)),
+    OPERATOR: (DESCRIBE_GROUPS, TRIAL),
 }
 
 # who asks for the brokers' limits on timeouts of groups; without the right Kafka's own are taken

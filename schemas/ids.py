@@ -27,7 +27,7 @@ def draw(request_id: str, salt: str) -> float:
     return int.from_bytes(digest[:8], "big") / 2**64
 
 
-def paint_over_seed(seed: int, stage: int) -> int:
+def refinement_seed(seed: int, stage: int) -> int:
     """The noise seed (31 bits) for painting over a draft at this stage, from the seed of the request's picture.
 
     The draft came from noise of `seed` itself: noise that is independent of the draft is what the model was trained on.

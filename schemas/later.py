@@ -11,9 +11,9 @@ import fastavro
 
 from schemas.registry import Registered, by_id, latest
 
-MOST_TOLD = 10_000  # ids kept; a release adds some tens
-MOST_WANTED = 100  # ids that somebody asked for in vain, kept for who can ask elsewhere
-MOST_AHEAD = 10_000  # an id further above our own is no release's: such a record is broken, and waits for nothing
+MAX_KNOWN = 10_000  # ids kept; a release adds some tens
+MAX_WANTED = 100  # ids that somebody asked for in vain, kept for who can ask elsewhere
+MAX_AHEAD = 10_000  # an id further above our own is no release's: such a record is broken, and waits for nothing
 
 
 class Later:
@@ -27,11 +27,11 @@ class Later:
         self.more_wanted = threading.Event()  # an id is wanted that was not before; cleared by who asks for it
         self.count = 0  # schemas told so far: who waits for one looks again when this has changed
 
-    def tell(self, entry: Registered) -> bool:
+    def learn(self, entry: Registered) -> bool:
         """Take in a version; False: it changes nothing, as ids that are known never change and only messages count."""
         is_ours = entry.id not in by_id() and entry.subject in latest() and _is_schema_of(entry)
         with self._lock:
-            if is_ours and entry.id not in self._told and len(self._told) < MOST_TOLD:
+            if is_ours and entry.id not in self._told and len(self._told) < MAX_KNOWN:
                 self._told[entry.id] = entry
                 self._wanted.pop(entry.id, None)
                 self._denied.pop(entry.id, None)
@@ -75,7 +75,7 @@ class Later:
 
 def _add(ids: OrderedDict[int, None], schema_id: int) -> None:
     ids[schema_id] = None
-    if len(ids) > MOST_WANTED:
+    if len(ids) > MAX_WANTED:
         ids.popitem(last=False)
 
 
@@ -95,4 +95,4 @@ LATER = Later()  # of this process: every role in it reads by the same
 
 def may_come(schema_id: int) -> bool:
     """Whether a newer release may have written this id: one a little above those that we know."""
-    return len(by_id()) < schema_id <= len(by_id()) + MOST_AHEAD
+    return len(by_id()) < schema_id <= len(by_id()) + MAX_AHEAD

@@ -19,7 +19,7 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PaintOptions:
+class GenerateOptions:
     """How it should be painted. None or empty: as the variant does by default."""
 
     n: int = 1  # pictures; one job, judged by its worst
@@ -46,7 +46,7 @@ class GenerateRequest:
     tenant: str = "default"
     quality: str = "auto"  # low | medium | high | auto: what the plan says
     tier: str = "standard"  # interactive | standard | batch
-    options: PaintOptions = PaintOptions()
+    options: GenerateOptions = GenerateOptions()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ class ImageRef:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class Stage:
     """One stage of a request's path, as `explain` tells it."""
 
     stage: int  # 0: first level, 1: after one escalation
@@ -81,7 +81,7 @@ class Step:
     worker_id: str
     plan_version: int
     queue_ms: int  # routed -> painting began
-    paint_ms: int
+    generate_ms: int
     batch: int
     attempt: int
     confidence: float | None = None  # None: not scored
@@ -89,7 +89,7 @@ class Step:
     image: ImageRef | None = None
     more: tuple[ImageRef, ...] = ()  # the other pictures of n > 1
     overridden: tuple[str, ...] = ()  # options that the variant could not honour, with what it did instead
-    paint_over_step: int = 0  # steps skipped, as it began with the draft of the stage before; 0: with a blank
+    refine_from_step: int = 0  # steps skipped, as it began with the draft of the stage before; 0: with a blank
     probability: float = 0.0  # of this level under the plan; 0: not drawn (a wish, lowered, escalated, older)
 
 
@@ -107,9 +107,9 @@ class GenerateJob:
     plan_version: int
     worker_id: str  # the worker it was meant for; "" when the variant had no owner
     routed_ms: int
-    path: tuple[Step, ...] = ()  # stages that were rejected before
+    path: tuple[Stage, ...] = ()  # stages that were rejected before
     overridden: tuple[str, ...] = ()
-    paint_over_step: int = 0  # of this job's steps: begin there, with the pictures of path[-1]; 0: with a blank
+    refine_from_step: int = 0  # of this job's steps: begin there, with the pictures of path[-1]; 0: with a blank
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,10 +122,10 @@ class ImageGenerated:
     batch: int
     attempt: int
     started_ms: int
-    painted_ms: int
+    generated_ms: int
     stored_ms: int
     more: tuple[ImageRef, ...] = ()  # the other pictures of n > 1
-    paint_over_step: int = 0  # where it really began: 0 where the draft could not be painted over
+    refine_from_step: int = 0  # where it really began: 0 where the draft could not be painted over
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +139,7 @@ class Outcome:
     ended_ms: int
     request: GenerateRequest | None = None  # None: it could not be read
     classified: ClassifiedRequest | None = None
-    path: tuple[Step, ...] = ()
+    path: tuple[Stage, ...] = ()
     policy: str = ""
     code: str = ""  # for machines: invalid | unhonoured | overloaded | quota | shed | deadline | unserved | poison ...
     retry_after_ms: int | None = None
@@ -167,7 +167,7 @@ class Result:
     confidence: float | None
     threshold: float | None
     escalated: bool
-    paint_ms: int  # worker time of all stages, a batch's shared equally
+    generate_ms: int  # worker time of all stages, a batch's shared equally
     latency_ms: int | None  # created -> ended
     created_ms: int | None
     ended_ms: int
@@ -228,7 +228,7 @@ class Heartbeat:
     plan_version: int  # the newest plan it obeys
     sent_ms: int
     partitions: tuple[OwnedPartition, ...] = ()
-    painted: int = 0  # jobs since start
+    generated: int = 0  # jobs since start
     detail: str = ""  # why it failed
 
 
@@ -246,7 +246,7 @@ class Route:
 class Cascade:
     """Pictures of `level` below `threshold` are painted again on `next_level`. Source: DiffServe 3.1, HADIS 3.3.
 
-    With `paint_over_step` K the rejected draft, noised to step K of the next level's steps N, is where that level
+    With `refine_from_step` K the rejected draft, noised to step K of the next level's steps N, is where that level
     begins, so that K of its steps are skipped: image-to-image at strength (N - K) / N. Source: SDEdit; here ours.
     """
 
@@ -254,7 +254,7 @@ class Cascade:
     next_level: str
     discriminator: str
     threshold: float  # kept if confidence >= threshold; 1 keeps nothing
-    paint_over_step: int = 0  # [0, steps of next_level), of its own number of steps; 0: paint on a blank
+    refine_from_step: int = 0  # [0, steps of next_level), of its own number of steps; 0: paint on a blank
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,12 +42,12 @@ LETTERS = {  # a flood of bad records fills so much of a disk and no more: 1 GiB
 }  # fmt: skip
 
 
-def _kept(ms: float) -> dict[str, str]:
+def _retention(ms: float) -> dict[str, str]:
     return {"retention.ms": str(int(ms)), "max.message.bytes": "1048576", **BROKERS_CLOCK}
 
 
 def _flows(ms: int = FLOW_MS) -> dict[str, str]:
-    return {**_kept(ms), "segment.ms": str(SEGMENT_MS)}
+    return {**_retention(ms), "segment.ms": str(SEGMENT_MS)}
 
 
 FLOW_PARTITIONS = 4  # prompts to results, by default; classified, outcomes, results and ended must agree (ledger)
@@ -94,7 +94,7 @@ TABLE: tuple[Topic, ...] = (
     ),
     Topic(
         name=EVENTS, record=messages.Event, key="request_id", partitions=FLOW_PARTITIONS,
-        written_by="everyone", read_by="watch, dashboard", config=_kept(DAY_MS),
+        written_by="everyone", read_by="watch, dashboard", config=_retention(DAY_MS),
     ),
     Topic(
         name=PLAN, record=messages.Plan, key="pipeline, pipeline.pin", partitions=1,
@@ -103,7 +103,7 @@ TABLE: tuple[Topic, ...] = (
     ),
     Topic(
         name=FLEET, record=messages.Heartbeat, key="worker_id", partitions=1,
-        written_by="worker", read_by="planner, router, discriminator", config=_kept(HOUR_MS),
+        written_by="worker", read_by="planner, router, discriminator", config=_retention(HOUR_MS),
     ),
     Topic(
         name=SCHEMAS, record=None, key="schema id", partitions=1,
@@ -111,7 +111,7 @@ TABLE: tuple[Topic, ...] = (
     ),
     Topic(
         name=DLQ, record=None, key="request_id", partitions=1,
-        written_by="everyone", read_by="operators", config=_kept(30 * DAY_MS) | LETTERS,
+        written_by="everyone", read_by="operators", config=_retention(30 * DAY_MS) | LETTERS,
     ),
 )  # fmt: skip
 

@@ -7,8 +7,13 @@ still be called after the field's terms. The table holds for Avro and for every 
 from collections.abc import Mapping
 from typing import Any, Final
 
-RECORDS: Final[Mapping[str, str]] = {}  # Python class -> Avro record
-FIELDS: Final[Mapping[str, str]] = {}  # Python field -> field of any record
+RECORDS: Final[Mapping[str, str]] = {"GenerateOptions": "PaintOptions", "Stage": "Step"}  # Python class -> Avro record
+FIELDS: Final[Mapping[str, str]] = {  # Python field -> field of any record
+    "generate_ms": "paint_ms",
+    "generated": "painted",
+    "generated_ms": "painted_ms",
+    "refine_from_step": "paint_over_step",
+}
 _CLASSES: Final = {wire: name for name, wire in RECORDS.items()}
 _ATTRIBUTES: Final = {wire: name for name, wire in FIELDS.items()}
 

@@ -80,15 +80,15 @@ class Handler(BaseHTTPRequestHandler):
         if path == "/metrics":
             self._send(HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest())
         elif path == "/livez":
-            self._tell(self._health.not_alive())
+            self._report(self._health.not_alive())
         elif path == "/readyz":
-            self._tell(self._health.not_ready())
+            self._report(self._health.not_ready())
         else:
             self._send(HTTPStatus.NOT_FOUND, "text/plain", b"there are /livez, /readyz and /metrics\n")
 
     do_HEAD = do_GET  # noqa: N815  the base class finds methods by these names
 
-    def _tell(self, troubles: dict[str, str]) -> None:
+    def _report(self, troubles: dict[str, str]) -> None:
         status = HTTPStatus.SERVICE_UNAVAILABLE if troubles else HTTPStatus.OK
         body = {"status": "unavailable" if troubles else "ok", "reasons": troubles}
         self._send(status, "application/json", json.dumps(body).encode() + b"\n")

@@ -72,7 +72,7 @@ class LastError(logging.Handler):
         """Keep it, in one line."""
         self._said = " ".join(record.getMessage().split())[:300]
 
-    def told(self) -> str:
+    def suffix(self) -> str:
         """To be put behind what is waited for; "" while there was none."""
         return f"; last error: {self._said}" if self._said else ""
 

@@ -1,6 +1,9 @@
 """Counters of everything that degrades or ends work; labels are bounded (roles, kinds, never ids)."""
 
-from prometheus_client import Counter, Gauge
+from collections.abc import Iterator
+
+from prometheus_client import REGISTRY, Counter, Gauge
+from prometheus_client.core import CounterMetricFamily
 
 RECORDS = Counter("pochade_records_total", "Records handled", ["role"])
 DEAD_LETTERS = Counter("pochade_dead_letters_total", "Records sent to the dlq", ["role", "error"])
@@ -14,9 +17,28 @@ REPEATED = Counter("pochade_repeated_requests_total", "Records dropped: their re
 OUTCOMES = Counter("pochade_outcomes_total", "Outcomes said", ["role", "status"])
 FALLBACKS = Counter("pochade_fallbacks_total", "Decisions taken without what they wanted", ["role", "kind"])
 SHED = Counter("pochade_shed_total", "Requests turned away as the plan lets in a share of their tier", ["tier"])
-PAINTED = Counter("pochade_painted_total", "Jobs painted, begun on a blank or on a draft", ["begun_on"])
+GENERATED = Counter("pochade_generated_jobs_total", "Jobs generated, from noise or from a draft", ["started_from"])
 RESTARTS = Counter("pochade_role_restarts_total", "Times a role's loop began again after an error", ["role"])
 LEDGER_DUPLICATES = Counter("pochade_ledger_duplicates_total", "Outcomes dropped: the request had ended")
 STALE_ENDS = Counter("pochade_stale_ends_total", "Ends of partitions told by a leader that was behind; read on")
 PLANS_REFUSED = Counter("pochade_plans_refused_total", "Newer plans that do not fit the catalog", ["role"])
 PLAN_VERSION = Gauge("pochade_plan_version", "Plan obeyed", ["role"])
+
+
+class OldNames:
+    """Counters under their names of release 0.1, which go with 0.3."""
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        """`pochade_painted_total`, from `pochade_generated_jobs_total`."""
+        old = CounterMetricFamily(
+            "pochade_painted", "Use pochade_generated_jobs_total: this name goes", labels=["begun_on"]
+        )
+        for metric in GENERATED.collect():
+            for sample in metric.samples:
+                if sample.name.endswith("_total"):
+                    started_from = sample.labels["started_from"]
+                    old.add_metric(["blank" if started_from == "noise" else started_from], sample.value)
+        yield old
+
+
+REGISTRY.register(OldNames())

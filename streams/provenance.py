@@ -6,8 +6,9 @@ from typing import Any
 
 from pydantic_settings import EnvSettingsSource, TomlConfigSettingsSource
 
+from streams.renamed_settings import in_new_names
 from streams.security.secrets import HIDDEN, is_secret
-from streams.settings import PREFIX, Settings, config_file
+from streams.settings import PREFIX, Settings, config_file, old_variables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,9 +25,9 @@ def origins(settings: Settings, flags: Mapping[str, Any]) -> list[Origin]:
     """Every setting with its origin, in the order of their declaration."""
     file = config_file()
     sources = (
-        ("flag", set(_names(flags))),
-        ("environment", set(_names(EnvSettingsSource(Settings)()))),
-        ("toml", set(_names(TomlConfigSettingsSource(Settings, file)()))),
+        ("flag", set(_names(in_new_names(flags)))),
+        ("environment", set(_names(in_new_names(old_variables() | EnvSettingsSource(Settings)())))),
+        ("toml", set(_names(in_new_names(TomlConfigSettingsSource(Settings, file)())))),
     )
     told = []
     for name, value in _leaves(settings.model_dump(mode="json")):

@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from schemas.errors import PochadeError, Unknown
+from streams.renamed_settings import NEW_NAMES, in_new_names
 from streams.security.secrets import quoted
 
 PREFIX = "POCHADE_"
@@ -63,7 +65,7 @@ class Requests(Section):
     """What a request may ask for."""
 
     max_prompt_bytes: int = Field(8192, ge=1)
-    max_pictures: int = Field(8, ge=1, le=1024)  # n of one request
+    max_images: int = Field(8, ge=1, le=1024)  # n of one request
     # how far ahead a deadline may be: 3 days, at most 6. The ledger remembers 8 days (`schemas/topics.py`)
     max_deadline_s: float = Field(3 * 86_400, gt=0, le=6 * 86_400)
 
@@ -91,7 +93,7 @@ class Worker(Section):
     engine: str = ""  # "": the one the catalog names
     threads: int = Field(1, ge=1)  # torch threads
     heartbeat_ms: int = Field(500, ge=50)
-    job_limit_s: float = Field(600, gt=0)  # a job longer than this ends the process (watchdog)
+    job_timeout_s: float = Field(600, gt=0)  # a job longer than this ends the process (watchdog)
     max_attempts: int = Field(3, ge=1)  # owners a job may kill before it goes to the dlq
 
 
@@ -100,14 +102,14 @@ class Planner(Section):
 
     policy: str = ""  # "": the default of planner/policies
     period_ms: int = Field(5000, ge=100)
-    worker_silent_ms: int = Field(3000, ge=500)  # a worker unheard of for longer is dead
-    leader_silent_ms: int = Field(3000, ge=1500)  # after which a planner that stands by leads in its place
+    worker_timeout_ms: int = Field(3000, ge=500)  # a worker unheard of for longer is dead
+    leader_timeout_ms: int = Field(3000, ge=1500)  # after which a planner that stands by leads in its place
     parameters: dict[str, float] = {}  # of the policy
     slo_s: float = Field(0, ge=0)  # latency that most requests should meet; 0: the catalog's, if it has one
     forecast: Literal["last", "ewma", "trend"] = "trend"  # of the demand until the next plan
-    solve_limit_s: float = Field(3, gt=0)  # a policy that takes longer makes no plan
-    explore: float = Field(0, ge=0, le=1)  # share of first levels drawn evenly, for `replay what-if`
-    sheds: bool = True  # what no worker has time for is turned away by tier; else it expires at its deadline
+    solver_timeout_s: float = Field(3, gt=0)  # a policy that takes longer makes no plan
+    exploration_rate: float = Field(0, ge=0, le=1)  # share of first levels drawn evenly, for `replay what-if`
+    load_shedding: bool = True  # what no worker has time for is turned away by tier; else it expires at its deadline
 
 
 class Store(Section):
@@ -129,7 +131,7 @@ class Results(Section):
 class Ledger(Section):
     """When the ledger ends requests itself."""
 
-    grace_s: float = Field(2, ge=0)  # after a deadline, for whoever is about to end it
+    deadline_grace_s: float = Field(2, ge=0)  # after a deadline, for whoever is about to end it
 
 
 class Http(Section):
@@ -170,7 +172,7 @@ class Settings(BaseSettings):
     ledger: Ledger = Ledger()
     http: Http = Http()
     logs: Logs = Logs()
-    drain_s: float = Field(30, gt=0)  # between SIGTERM and the end, for the work in hand
+    shutdown_timeout_s: float = Field(30, gt=0)  # between SIGTERM and the end, for the work in hand
 
     @classmethod
     def settings_customise_sources(
@@ -181,8 +183,37 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003  the base class names it
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Flags, then environment, then TOML."""
-        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, config_file())
+        """Flags, then environment, then TOML; each under its settings' names of today."""
+        toml = TomlConfigSettingsSource(settings_cls, config_file())
+        return (
+            NewNames(settings_cls, init_settings, "flag"),
+            NewNames(settings_cls, env_settings, "environment"),
+            NewNames(settings_cls, toml, str(config_file())),
+        )
+
+
+class NewNames(PydanticBaseSettingsSource):
+    """Another source, with the names of an earlier release replaced; `where`: named by a warning about each."""
+
+    def __init__(self, settings_cls: type[BaseSettings], source: PydanticBaseSettingsSource, where: str) -> None:
+        super().__init__(settings_cls)
+        self._source = source
+        self._where = where
+
+    def __call__(self) -> dict[str, Any]:
+        """All values of the source, nested."""
+        tree = self._source()
+        return in_new_names(old_variables() | tree if self._where == "environment" else tree, self._where)
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
+        """One value of the source."""
+        return self._source.get_field_value(field, field_name)
+
+
+def old_variables() -> dict[str, str]:
+    """The variables of settings that stand in no section and had another name: no field asks for them."""
+    names = {old: PREFIX + old.upper() for old in NEW_NAMES if "." not in old}
+    return {old: os.environ[variable] for old, variable in names.items() if os.environ.get(variable)}
 
 
 def config_file() -> pathlib.Path:
@@ -204,7 +235,7 @@ def load(flags: Mapping[str, Any] | None = None) -> Settings:
 
 
 def _refuse_unknown_variables() -> None:
-    known = {PREFIX + name.upper() for name in Settings.model_fields}
+    known = {PREFIX + name.upper() for name in (*Settings.model_fields, *NEW_NAMES) if "." not in name}
     for variable in sorted(os.environ):
         is_ours = variable.startswith(PREFIX) and variable not in PROCESS_VARIABLES
         if is_ours and variable.split("__")[0] not in known:

@@ -19,7 +19,7 @@ class Watchdog:
     """Between `begin` and `end` at most `limit_s` may pass, not counting what `waits` is around. One thread watches as
     long as there is something to watch: one for each beginning took 0.8 ms."""
 
-    def __init__(self, limit_s: float, bite: Bite | None = None, what: str = "a job (worker.job_limit_s)") -> None:
+    def __init__(self, limit_s: float, bite: Bite | None = None, what: str = "a job (worker.job_timeout_s)") -> None:
         self._limit_s = limit_s
         self._bite = bite or (lambda: os._exit(HUNG))
         self._what = what
@@ -79,11 +79,11 @@ class Watchdog:
 
     def _hang(self) -> None:
         log.critical("%s took longer than %g s; ending the process", self._what, self._limit_s)
-        tell_where()
+        report_stacks()
         self._bite()
 
 
-def tell_where() -> None:
+def report_stacks() -> None:
     """Write what each thread is at to standard error."""
     with contextlib.suppress(OSError, ValueError, AttributeError):  # standard error may be no file
         faulthandler.dump_traceback()

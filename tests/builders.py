@@ -51,7 +51,7 @@ def an_image_ref(**changes: Any) -> ImageRef:
 def an_image(job: GenerateJob | None = None, **changes: Any) -> ImageGenerated:
     values: dict[str, Any] = {
         "job": job or a_job(), "image": an_image_ref(), "worker_id": "w-1", "batch": 1, "attempt": 1,
-        "started_ms": NOW_MS + 15, "painted_ms": NOW_MS + 35, "stored_ms": NOW_MS + 37,
+        "started_ms": NOW_MS + 15, "generated_ms": NOW_MS + 35, "stored_ms": NOW_MS + 37,
     }  # fmt: skip
     return ImageGenerated(**(values | changes))
 

@@ -69,7 +69,7 @@ def main() -> None:
     from streams.cli import main as command_line
 
     if SILENT in os.environ:
-        assembly.told = list  # type: ignore[assignment]
+        assembly.announcements = list  # type: ignore[assignment]
     with written():
         command_line(prog_name="pochade")
 

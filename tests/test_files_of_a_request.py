@@ -18,12 +18,12 @@ from PIL import Image
 from agents.classifier.judges import Judgement
 from agents.classifier.role import Classifier
 from agents.discriminator.role import Discriminator
-from agents.ledger.partition import Lane
+from agents.ledger.partition import LedgerPartition
 from agents.router.dispatcher import Dispatcher
 from agents.router.role import Router
 from agents.router.tenants import Tenants
 from agents.runtime.views import EndedView, FleetView, PlanView
-from agents.worker.generate import Painter
+from agents.worker.generate import Generator
 from agents.worker.jobs import Taken
 from planner.serving.escalation import EscalationLogic
 from planner.serving.routing import NO_LIMITS, RoutingLogic
@@ -106,12 +106,12 @@ def followed() -> tuple[set[str], Result]:
         {"look": Scorer()},
     )
     painters = {
-        variant: Painter("w", StubEngine(), catalog.level(variant), store, ended, 3, judged_ms=lambda _job: 0)
+        variant: Generator("w", StubEngine(), catalog.level(variant), store, ended, 3, judged_ms=lambda _job: 0)
         for variant in ("light", "heavy")
     }
     broker, files = Broker(now_ms=NOW_MS), set[str]()
     with connected(broker):
-        lane = Lane(settings, 0)
+        lane = LedgerPartition(settings, 0)
         serve: dict[str, Callable[[Incoming], Any]] = {
             PROMPTS: lambda record: asyncio.run(classifier.on_record(record)),
             CLASSIFIED: lambda record: asyncio.run(router.on_record(record)),

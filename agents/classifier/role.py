@@ -57,7 +57,7 @@ class Classifier:
                 metrics.DEAD_WORK.labels(self.role).inc()
                 return []
             check_request(request, self._limits.max_prompt_bytes, now_ms(), self._limits.max_deadline_s)
-            check_options(request, self._limits.max_pictures)
+            check_options(request, self._limits.max_images)
         except InvalidRequest as error:
             subject: str | GenerateRequest = request_id_of(record)
             if request is not None:  # what was refused for its length must not travel on whole

@@ -93,9 +93,9 @@ def evaluate(
     resamples = QUICK_RESAMPLES if quick else RESAMPLES
     summary = _save(study, report, resamples, json.loads(notes.read_text()) if notes else {})
     _save_run(study, report, time.monotonic() - begun)
-    _tell(summary, study, report)
+    _report(summary, study, report)
     if reference is not None:
-        _tell_compared(reference, summary, report)
+        _report_comparison(reference, summary, report)
 
 
 def _save(study: "Study", folder: pathlib.Path, resamples: int, notes: dict[str, str]) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def _save_run(study: "Study", folder: pathlib.Path, took_s: float) -> None:
     (folder / "run.json").write_text(json.dumps(run, indent=1) + "\n")
 
 
-def _tell(summary: dict[str, Any], study: "Study", folder: pathlib.Path) -> None:
+def _report(summary: dict[str, Any], study: "Study", folder: pathlib.Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -140,7 +140,7 @@ def _tell(summary: dict[str, Any], study: "Study", folder: pathlib.Path) -> None
     click.echo(f"{folder / 'report.html'}")
 
 
-def _tell_compared(reference: dict[str, Any], summary: dict[str, Any], folder: pathlib.Path) -> None:
+def _report_comparison(reference: dict[str, Any], summary: dict[str, Any], folder: pathlib.Path) -> None:
     """The figures of both, on the terminal and in compared.json."""
     from rich.console import Console
     from rich.table import Table

@@ -35,10 +35,10 @@ def show(obj: LazySettings, output: str) -> None:
 @click.pass_obj
 def history(obj: LazySettings, output: str, last: int) -> None:
     """List published plans, the newest last."""
-    from agents.commands.plan_reading import MOST, published
+    from agents.commands.plan_reading import MAX_RECORDS, published
     from agents.commands.plan_tables import print_history, print_json
 
-    plans = published(obj(), most=max(MOST, 2 * last)).plans[-last:]
+    plans = published(obj(), most=max(MAX_RECORDS, 2 * last)).plans[-last:]
     if output == "json":
         print_json(plans)
     else:

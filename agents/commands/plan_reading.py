@@ -14,7 +14,7 @@ from streams.settings import Settings
 _log = logging.getLogger(__name__)
 
 READ_S = 15
-MOST = 5000  # records from the end: a topic may hold a month of them
+MAX_RECORDS = 5000  # records from the end: a topic may hold a month of them
 
 
 class Published(NamedTuple):
@@ -24,7 +24,7 @@ class Published(NamedTuple):
     pin: Pin | None
 
 
-def published(settings: Settings, *versions: int, most: int = MOST) -> Published:
+def published(settings: Settings, *versions: int, most: int = MAX_RECORDS) -> Published:
     """The newest up to now, and these versions. Raises PochadeError when the broker does not answer."""
     plans: list[Plan] = []
     pins: list[Pin | None] = [None]

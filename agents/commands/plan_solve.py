@@ -80,7 +80,9 @@ def solve(
     name = policy or obj().planner.policy or DEFAULT
     held = catalogs.measured(catalog or obj().catalog, published or obj().published)
     asked_s = held.slo_s if slo is None and observation is None else slo
-    task = Task(name, _seen(observation, demand, workers, asked_s), held, {}, numbers(parameters), rules_of(obj()))
+    task = Task(
+        name, _observation(observation, demand, workers, asked_s), held, {}, numbers(parameters), rules_of(obj())
+    )
     task = with_overprovision(task, overprovision)
     found = report(task, solve_task(task))
     if output == "json":
@@ -89,7 +91,7 @@ def solve(
         print_report(found)
 
 
-def _seen(file: Path | None, demand: float | None, workers: int | None, slo: float | None) -> "Observation":
+def _observation(file: Path | None, demand: float | None, workers: int | None, slo: float | None) -> "Observation":
     """The file's observation, if any, with what the options say of it."""
     import time
     from dataclasses import replace

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from agents.planner.report import counts_of, describe_admission, describe_cascade, describe_routes
+from schemas.avro import to_wire
 from schemas.messages import Cascade, Pin, Plan, Route
 from streams.codec.avro import from_values
 
@@ -19,8 +20,8 @@ WHOLE = ("version", "policy", "variant")  # columns of names: never cut, however
 
 
 def print_json(value: Any) -> None:
-    """Plain values and dataclasses, as JSON."""
-    click.echo(json.dumps(value, indent=2, default=dataclasses.asdict))
+    """Plain values and messages, as JSON with the names on the wire."""
+    click.echo(json.dumps(value, indent=2, default=lambda message: to_wire(type(message))(message)))
 
 
 def print_plan(shown: Plan, pin: Pin | None) -> None:
@@ -111,7 +112,7 @@ def _route(table: Mapping[str, Any]) -> Route:
 def _cascade(table: Mapping[str, Any]) -> Cascade:
     return Cascade(
         level=table["from"], next_level=table["to"], discriminator=table["discriminator"],
-        threshold=table["threshold"], paint_over_step=table["paint_over_step"],
+        threshold=table["threshold"], refine_from_step=table["paint_over_step"],
     )  # fmt: skip
 
 

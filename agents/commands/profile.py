@@ -125,7 +125,7 @@ def profile(
     found = run(wanted, kept, jobs or usual_jobs())
     named = catalog.name if not levels else "-".join([catalog.name, *wanted.levels])  # a part replaces no whole
     measured = _save(wanted, found, folder, named)
-    _tell(measured, found, folder / f"{named}.json")
+    _report(measured, found, folder / f"{named}.json")
     if write:
         _write(catalog_name, measured)
         catalog = relocated(catalogs.load(catalog_name), models)  # its rows shall have the times that it now has
@@ -185,7 +185,7 @@ def _save(wanted: "Wanted", found: "Found", folder: pathlib.Path, named: str) ->
     return measured
 
 
-def _tell(measured: "Profile", found: "Found", file: pathlib.Path) -> None:
+def _report(measured: "Profile", found: "Found", file: pathlib.Path) -> None:
     from agents.lab.profiling.catalog import snippet
 
     click.echo(f"\n# measured; {file}\n{snippet(measured)}")

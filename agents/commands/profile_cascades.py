@@ -109,7 +109,7 @@ def swept(
                 " worth their cost; profile one first"
             )
         table = table_of(mine, catalog, choice, provenance())
-    _tell(table, remarks(seen, catalog, table))
+    _report(table, remarks(seen, catalog, table))
     if is_kept:
         file.write_text(with_table(files.text, table, files.file))
         click.echo(f"written into {file}")
@@ -126,14 +126,14 @@ def _own(catalog: str) -> pathlib.Path:
     return pathlib.Path(found.file)
 
 
-def _tell(table: "SweptTable", remarks: list[str]) -> None:
+def _report(table: "SweptTable", remarks: list[str]) -> None:
     click.echo(f"{'':>3} {'pair':<18} {'hardness':>8} {'thresh.':>8} {'step':>4} {'straight':>8} {'again':>6} {'ms':>7}"
                f" {'quality, 95 %':>22} {'prompts':>8}")  # fmt: skip
     for at, (row, low, high, prompts) in enumerate(table.rows, 1):
         shares = f"{row.router_ratio:>8.0%} {row.light_share * row.disc_ratio:>6.0%}"
         click.echo(
             f"{at:>3} {row.light + ' > ' + row.heavy:<18} {row.hardness:>8.2f} {row.threshold:>8.4g} "
-            f"{row.paint_over_step:>4} {shares} {row.latency_ms:>7.4g}  {row.quality:.4f} ({low:.4f} {high:.4f})"
+            f"{row.refine_from_step:>4} {shares} {row.latency_ms:>7.4g}  {row.quality:.4f} ({low:.4f} {high:.4f})"
             f" {prompts:>8}"
         )
     for line in remarks:

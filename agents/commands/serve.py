@@ -18,7 +18,7 @@ def serve(obj: LazySettings, roles: tuple[str, ...]) -> None:
     from agents.runtime.process import Drain, run_process
 
     settings = obj()
-    with Drain(settings.drain_s) as drain, assemble(settings, frozenset(roles)) as process:
+    with Drain(settings.shutdown_timeout_s) as drain, assemble(settings, frozenset(roles)) as process:
 
         def stop() -> None:
             process.health.stop()

@@ -96,7 +96,7 @@ class Discriminator:
         path = (*job.path, step_of(image, confidence, decision.threshold))
         placed = await self._dispatcher.place(
             plan, job.classified, decision.next_level, probability=job.probability, cause=record.headers, path=path,
-            paint_over_step=step,
+            refine_from_step=step,
         )  # fmt: skip
         detail = {
             "from": job.level, "to": decision.next_level, "preview": image.image.uri, "paint_over_step": step

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from PIL.Image import Image
 
-from planner.catalog.options import Settled
+from planner.catalog.options import ResolvedOptions
 from planner.catalog.parse import Catalog, Variant
 from schemas.errors import PochadeError, Unknown
 from streams.shipped import INFRA
@@ -18,18 +18,18 @@ class EngineFailed(PochadeError):
     """A variant cannot be loaded here: what is missing and what to do."""
 
 
-class CannotPaintOver(PochadeError):
+class CannotRefine(PochadeError):
     """An engine that can paint on a blank only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PaintTask:
+class GenerationTask:
     """One picture to paint."""
 
     request_id: str
     prompt: str
     seed: int
-    over: Image | None = None  # where how.paint_over_step > 0: the draft, RGB, of the size it is painted in
+    over: Image | None = None  # where how.refine_from_step > 0: the draft, RGB, of the size it is painted in
 
 
 ShouldStop = Callable[[], bool]  # asked between denoising steps; True: nobody wants any of the batch
@@ -38,10 +38,12 @@ ShouldStop = Callable[[], bool]  # asked between denoising steps; True: nobody w
 class Engine(Protocol):
     """Paints with one loaded variant."""
 
-    def paint(self, tasks: Sequence[PaintTask], how: Settled, should_stop: ShouldStop) -> list[Image] | None:
+    def generate(
+        self, tasks: Sequence[GenerationTask], how: ResolvedOptions, should_stop: ShouldStop
+    ) -> list[Image] | None:
         """One RGB picture a task, in order; None when stopped. The same task and `how` give the same picture.
 
-        With `how.paint_over_step` K > 0 each task has a draft, which is noised to step K, and goes on from there.
+        With `how.refine_from_step` K > 0 each task has a draft, which is noised to step K, and goes on from there.
 
         Raises:
             CannotPaintOver: K > 0, and what is loaded cannot begin with a picture.

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from PIL.Image import Image
 
-from agents.engines import PaintTask, ShouldStop, profile
+from agents.engines import GenerationTask, ShouldStop, profile
 from planner.catalog.entries import Variant
-from planner.catalog.options import Settled
+from planner.catalog.options import ResolvedOptions
 
 EXIT, HANG, RAISE = "!exit", "!hang", "!raise"  # a prompt that begins so ends the process, never ends, or raises
 
@@ -19,14 +19,16 @@ class ChaosEngine:
     def __init__(self, engine: profile.ProfileEngine) -> None:
         self._engine = engine
 
-    def paint(self, tasks: Sequence[PaintTask], how: Settled, should_stop: ShouldStop) -> list[Image] | None:
+    def generate(
+        self, tasks: Sequence[GenerationTask], how: ResolvedOptions, should_stop: ShouldStop
+    ) -> list[Image] | None:
         if any(task.prompt.startswith(EXIT) for task in tasks):
             os._exit(66)
         if any(task.prompt.startswith(HANG) for task in tasks):
             threading.Event().wait()
         if any(task.prompt.startswith(RAISE) for task in tasks):
             raise RuntimeError("the prompt asked for it")
-        return self._engine.paint(tasks, how, should_stop)
+        return self._engine.generate(tasks, how, should_stop)
 
 
 def load(variant: Variant, threads: int) -> ChaosEngine:

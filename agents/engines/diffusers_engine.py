@@ -12,9 +12,9 @@ from diffusers.utils import logging as diffusers_logging
 from PIL.Image import Image
 from transformers.utils import logging as transformers_logging
 
-from agents.engines import CannotPaintOver, EngineFailed, PaintTask, ShouldStop
+from agents.engines import CannotRefine, EngineFailed, GenerationTask, ShouldStop
 from agents.engines.pipelines import load_pipeline
-from planner.catalog.options import Settled
+from planner.catalog.options import ResolvedOptions
 from planner.catalog.parse import Variant
 
 
@@ -25,7 +25,9 @@ class DiffusersEngine:
         self._pipeline, self._variant = pipeline, variant
         self._over_drafts: Any = None  # the same model as an image-to-image pipeline, made when it is first needed
 
-    def paint(self, tasks: Sequence[PaintTask], how: Settled, should_stop: ShouldStop) -> list[Image] | None:
+    def generate(
+        self, tasks: Sequence[GenerationTask], how: ResolvedOptions, should_stop: ShouldStop
+    ) -> list[Image] | None:
         was_stopped = False
         pipeline, begin = self._beginning(tasks, how)
 
@@ -49,26 +51,26 @@ class DiffusersEngine:
             ).images
         return None if was_stopped else images
 
-    def _beginning(self, tasks: Sequence[PaintTask], how: Settled) -> tuple[Any, dict[str, Any]]:
+    def _beginning(self, tasks: Sequence[GenerationTask], how: ResolvedOptions) -> tuple[Any, dict[str, Any]]:
         """The pipeline to call, and what it begins with: an empty picture of a size, or the drafts."""
         size = {"width": how.width, "height": how.height}
-        if not how.paint_over_step:
+        if not how.refine_from_step:
             return self._pipeline, size
         if self._over_drafts is None:
             self._over_drafts = _image_to_image(self._pipeline)
         takes = inspect.signature(self._over_drafts.__call__).parameters  # some know the size from the picture alone
         begin = {name: value for name, value in size.items() if name in takes}
-        strength = strength_of(how.paint_over_step, how.steps)
+        strength = strength_of(how.refine_from_step, how.steps)
         return self._over_drafts, {**begin, "image": [task.over for task in tasks], "strength": strength}
 
 
-def strength_of(paint_over_step: int, steps: int) -> float:
+def strength_of(refine_from_step: int, steps: int) -> float:
     """The `strength` with which an image-to-image pipeline skips exactly so many of the steps.
 
     Stable Diffusion's take int(steps * strength) steps, which rounding makes one too few for some (15 of 22, for one).
     """
-    strength = (steps - paint_over_step) / steps
-    return strength if int(steps * strength) == steps - paint_over_step else math.nextafter(strength, 1)
+    strength = (steps - refine_from_step) / steps
+    return strength if int(steps * strength) == steps - refine_from_step else math.nextafter(strength, 1)
 
 
 def _image_to_image(pipeline: Any) -> Any:
@@ -76,7 +78,7 @@ def _image_to_image(pipeline: Any) -> Any:
     try:
         over_drafts = _auto_image_to_image().from_pipe(pipeline)
     except ValueError as error:  # no such pipeline for this kind of model
-        raise CannotPaintOver(f"{type(pipeline).__name__} cannot begin with a picture: {error}") from error
+        raise CannotRefine(f"{type(pipeline).__name__} cannot begin with a picture: {error}") from error
     over_drafts.set_progress_bar_config(disable=True)
     return over_drafts
 

@@ -32,10 +32,10 @@ def load_pipeline(variant: Variant) -> Any:
             **parts,
         )
     _set_scheduler(pipeline, variant.scheduler, loading.timestep_spacing)
-    return _settled(pipeline.to(device))  # may find no memory
+    return _prepared(pipeline.to(device))  # may find no memory
 
 
-def _settled(pipeline: Any) -> Any:
+def _prepared(pipeline: Any) -> Any:
     """The pipeline, told where it stays, with its convolutions laid out as the CPU's are quickest.
 
     In each call diffusers looks through every module of the model for hooks of offloading, which nothing here installs:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from PIL import Image, ImageDraw
 
-from agents.engines import PaintTask, ShouldStop
-from planner.catalog.options import Settled, settled_ms
+from agents.engines import GenerationTask, ShouldStop
+from planner.catalog.options import ResolvedOptions, resolved_ms
 from planner.catalog.parse import Variant
 from schemas.ids import draw
 
@@ -21,8 +21,10 @@ class ProfileEngine:
     def __init__(self, variant: Variant) -> None:
         self._variant = variant
 
-    def paint(self, tasks: Sequence[PaintTask], how: Settled, should_stop: ShouldStop) -> list[Image.Image] | None:
-        took_ms = settled_ms(self._variant, how._replace(n=len(tasks)))
+    def generate(
+        self, tasks: Sequence[GenerationTask], how: ResolvedOptions, should_stop: ShouldStop
+    ) -> list[Image.Image] | None:
+        took_ms = resolved_ms(self._variant, how._replace(n=len(tasks)))
         end = time.monotonic() + took_ms / 1000
         while (left := end - time.monotonic()) > 0:
             if should_stop():
@@ -37,11 +39,11 @@ def load(variant: Variant, threads: int) -> ProfileEngine:  # noqa: ARG001  ever
     return ProfileEngine(variant)
 
 
-def _card(task: PaintTask, variant: Variant, how: Settled) -> Image.Image:
+def _card(task: GenerationTask, variant: Variant, how: ResolvedOptions) -> Image.Image:
     hue = draw(task.request_id, "card")
     paper = tuple(int(255 * c) for c in colorsys.hsv_to_rgb(hue, 0.25, 0.95))
     card = Image.new("RGB", (how.width, how.height), paper)
-    over = [f"over its draft from step {how.paint_over_step}"] if task.over else []
+    over = [f"over its draft from step {how.refine_from_step}"] if task.over else []
     text = "\n".join([f"{variant.name} · seed {task.seed}", *over, *textwrap.wrap(task.prompt[:120], 28)])
     ImageDraw.Draw(card).multiline_text((8, 8), text, fill=(40, 40, 40))
     return card

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from schemas.errors import PochadeError
 from streams import clock
 
-MOST_OFF_MS = 60_000  # that a machine's clock may differ from the broker's
+MAX_OFFSET_MS = 60_000  # that a machine's clock may differ from the broker's
 
 
 class ClockOff(PochadeError):
@@ -25,7 +25,7 @@ class BrokerClock:
         self._steady_ms = steady_ms
         self._ahead_ms: int | None = None  # of the broker's clock over the steady one
 
-    def hear(self, at_ms: int) -> None:
+    def observe(self, at_ms: int) -> None:
         """A broker took a record at this time, just now. Raises ClockOff as `check`."""
         self._ahead_ms = at_ms - self._steady_ms()
         self.check()
@@ -37,8 +37,9 @@ class BrokerClock:
     def check(self) -> None:
         """Raise ClockOff where this machine's clock is not the broker's."""
         off_ms = self._wall_ms() - self.now_ms()
-        if abs(off_ms) > MOST_OFF_MS:
+        if abs(off_ms) > MAX_OFFSET_MS:
             raise ClockOff(
-                f"this machine's clock is {off_ms / 1000:+.0f} s from the broker's, more than {MOST_OFF_MS // 1000} s: "
+                f"this machine's clock is {off_ms / 1000:+.0f} s from the broker's, "
+                f"more than {MAX_OFFSET_MS // 1000} s: "
                 "deadlines would pass at the wrong time; run NTP on both machines"
             )

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from agents.ledger.partition import Lane
+from agents.ledger.partition import LedgerPartition
 from agents.ledger.remembered import NEW, ROLE, Checkpoint
 from planner.serving.ended_ids import DIGEST_BYTES, digest_of
 from planner.serving.outcomes import is_overdue
@@ -33,8 +33,8 @@ from streams.settings import Settings
 
 log = logging.getLogger(__name__)
 
-MOST_DIGITS = 19  # of 64 bits
-TOLD = 1000  # open requests that a checkpoint names; a follower reads on before all others
+MAX_DIGITS = 19  # of 64 bits
+MAX_CHECKPOINT = 1000  # open requests that a checkpoint names; a follower reads on before all others
 ENTRY = struct.Struct(f">{DIGEST_BYTES}sqq")  # digest, deadline, offset
 SLACK = 1000  # ended ones whose deadlines are still waited for, until they are swept out
 BATCH = 2000  # records of `classified` that are taken in at once
@@ -42,7 +42,7 @@ AT_ONCE = 200  # overdue requests that are ended together: their records are at 
 ANSWER_S = 10.0
 LIMIT_S = 10.0  # for the records of overdue requests to be read again
 NEAR = 500  # records that are read over sooner than a new place is looked up
-AGAIN_BATCH = 500  # records that are read again at once
+REREAD_BATCH = 500  # records that are read again at once
 
 Known = Callable[[Sequence[bytes]], set[bytes]]
 End = Callable[[list[Incoming]], list[str]]  # ends overdue requests; their ids
@@ -88,7 +88,7 @@ class OpenRequests:
     def _entry(self, record: Incoming, since_ms: int) -> Open | None:
         """None: it has no deadline, or one that no role of ours lets in."""
         deadline = record.headers.get(DEADLINE, b"")
-        if not deadline.isdigit() or len(deadline) > MOST_DIGITS or record.timestamp_ms < since_ms:
+        if not deadline.isdigit() or len(deadline) > MAX_DIGITS or record.timestamp_ms < since_ms:
             return None
         if int(deadline) - record.timestamp_ms > self._most_ahead_ms:
             metrics.FALLBACKS.labels("ledger", "deadline-too-far").inc()
@@ -118,7 +118,7 @@ class OpenRequests:
                 found.append(entry)
         return found
 
-    def again(self, entries: Iterable[Open]) -> None:
+    def restore(self, entries: Iterable[Open]) -> None:
         """They could not be ended: they are overdue still."""
         for entry in entries:
             heapq.heappush(self._deadlines, entry)
@@ -127,10 +127,10 @@ class OpenRequests:
         """Where another may begin; None: nothing has been read."""
         if self._next < 0:
             return None
-        told = list(islice(self._open.values(), TOLD + 1))
-        offset = told[TOLD].offset if len(told) > TOLD else self._next
+        told = list(islice(self._open.values(), MAX_CHECKPOINT + 1))
+        offset = told[MAX_CHECKPOINT].offset if len(told) > MAX_CHECKPOINT else self._next
         return Checkpoint(
-            offset, b"".join(ENTRY.pack(each.digest, each.deadline_ms, each.offset) for each in told[:TOLD])
+            offset, b"".join(ENTRY.pack(each.digest, each.deadline_ms, each.offset) for each in told[:MAX_CHECKPOINT])
         )
 
 
@@ -143,14 +143,14 @@ class Expiry:
     def __init__(self, settings: Settings) -> None:
         self._topic = full_name(settings.kafka.prefix, topics.CLASSIFIED)
         self._prefix = settings.kafka.prefix
-        self._grace_ms = round(settings.ledger.grace_s * 1000)
+        self._grace_ms = round(settings.ledger.deadline_grace_s * 1000)
         self._most_ahead_ms = round(settings.requests.max_deadline_s * 1000) + topics.SKEW_MS
         self._open: dict[int, OpenRequests] = {}
         self._again = Rereader(settings, self._topic)
         self._settings = settings
         self._consumer: Consumer | None = None
 
-    def follow(self, lanes: Mapping[int, Lane]) -> None:
+    def follow(self, lanes: Mapping[int, LedgerPartition]) -> None:
         """These partitions are owned from now on."""
         if self._consumer is None:
             self._consumer = open_reader(self._settings, f"{ROLE}.open")
@@ -168,13 +168,13 @@ class Expiry:
     def _window_start(self, consumer: Consumer, partition: int, since_ms: int) -> TopicPartition:
         """Where the window begins; the beginning of the log where whoever answers knows of nothing so young."""
 
-        def look() -> TopicPartition:
+        def find_position() -> TopicPartition:
             (found,) = consumer.offsets_for_times([TopicPartition(self._topic, partition, since_ms)], timeout=ANSWER_S)
             if found.error is not None:
                 raise KafkaException(found.error)
             return TopicPartition(self._topic, partition, max(0, found.offset))
 
-        return patiently(look, ANSWER_S, also=NEW)
+        return patiently(find_position, ANSWER_S, also=NEW)
 
     def leave(self, partitions: Iterable[int]) -> None:
         """These are somebody else's now."""
@@ -186,7 +186,7 @@ class Expiry:
         if self._consumer is not None and left:
             self._consumer.incremental_unassign(left)
 
-    def read_on(self, lanes: Mapping[int, Lane]) -> bool:
+    def read_on(self, lanes: Mapping[int, LedgerPartition]) -> bool:
         """Take in what has been classified; whether there may be more at once."""
         if self._consumer is None:
             return False
@@ -213,14 +213,14 @@ class Expiry:
         try:
             records = self._again.read(partition, [entry.offset for entry in overdue])
         except KafkaException as error:
-            requests.again(overdue)
+            requests.restore(overdue)
             metrics.FALLBACKS.labels(ROLE, "overdue-unread").inc()
             log.warning("overdue requests cannot be read again yet: %s", error)
             return 0
         try:
             ended = end(records)
         except Exception:
-            requests.again(overdue)  # the session ends; should it not, they are overdue still
+            requests.restore(overdue)  # the session ends; should it not, they are overdue still
             raise
         requests.end(entry.digest for entry in overdue)  # also those that are gone, or are no requests
         return len(ended)
@@ -270,7 +270,7 @@ class Rereader:
         wanted, end_s = set(run), time.monotonic() + LIMIT_S
         consumer.assign([TopicPartition(self._topic, partition, run[0])])
         while True:
-            for message in poll_batch(consumer, AGAIN_BATCH, 0.1):
+            for message in poll_batch(consumer, REREAD_BATCH, 0.1):
                 error, offset = message.error(), message.offset() or 0
                 if error is None and offset in wanted:
                     found[offset] = incoming(message, self._settings.kafka.prefix)

@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from agents.ledger.broker_clock import BrokerClock
 from agents.ledger.remembered import ROLE, Remembered, Send
 from agents.ledger.topics import LedgerTopics
-from agents.runtime.records import buried, outcome_record, outgoing
+from agents.runtime.records import fitted_dead_letter, outcome_record, outgoing
 from planner.serving.outcomes import expired, failed, first_of, result_of
 from schemas import topics
 from schemas.errors import InvalidRecord, PochadeError, UnknownSchema
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 TRANSACTION_S = 30  # as long as a broker may be away until what is under way begins again
 MOVED = "pochade_moved_from"  # on an outcome that was written to the partition of its key: it is moved once
-LEAST_BYTES = 1000  # of a record; no topic takes less
+MIN_BYTES = 1000  # of a record; no topic takes less
 DELIVERY_S = 130.0  # the client gives up after 120 s
 
 OVERLAP = 1000  # outcomes before the group's commit that are looked at again: the largest transaction has as many
@@ -48,7 +48,7 @@ class MarkerLost(PochadeError):
     """A transaction that a broker reported as committed has no results: what is known of its partition is wrong."""
 
 
-class Lane:
+class LedgerPartition:
     """One partition: its own transactional producer, and what has ended in it."""
 
     def __init__(
@@ -110,7 +110,7 @@ class Lane:
             barrier = write_barrier(self._producer, results, self.partition, TRANSACTION_S / 3)
         if not barrier.is_brokers_time:
             log.warning("%s keeps its writers' times, not the broker's: see `pochade topics diff`", results)
-        self._clock.hear(barrier.at_ms)
+        self._clock.observe(barrier.at_ms)
         return barrier
 
     def serve(self, records: Sequence[Incoming], group: Consumer) -> list[str]:
@@ -172,14 +172,14 @@ class Lane:
         """The largest of these was refused: its topic takes less."""
         refused = max(written, key=size_of)
         most = size_of(refused) - 1 if refused.topic == topics.RESULTS else size_of(refused) // 2
-        self._refused[refused.topic] = max(LEAST_BYTES, most)
+        self._refused[refused.topic] = max(MIN_BYTES, most)
         metrics.FALLBACKS.labels(ROLE, "refused-size").inc()
         log.warning("%s takes no record of %d bytes: see its max.message.bytes", refused.topic, size_of(refused))
-        if size_of(refused) <= LEAST_BYTES:
+        if size_of(refused) <= MIN_BYTES:
             raise KafkaException(KafkaError(KafkaError.INVALID_MSG_SIZE, f"{refused.topic} takes next to nothing"))
 
-    def _most(self, topic: str) -> int:
-        return self._refused.get(topic, self._topics.most(topic))
+    def _max_bytes(self, topic: str) -> int:
+        return self._refused.get(topic, self._topics.max_bytes(topic))
 
     def expire(self, overdue: Sequence[Incoming]) -> list[str]:
         """End what nobody ended by its deadline; whom. Outcomes that still come are too late."""
@@ -225,7 +225,7 @@ class Lane:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "a committed record was not reported"))
         message = told[0][1]
         at_ms = message.timestamp()[1]
-        self._clock.hear(at_ms)
+        self._clock.observe(at_ms)
         end = (message.offset() or 0) + 1
         self.ended.add(ids, at_ms, end)
         self._last = end - results, ids
@@ -293,15 +293,15 @@ class Lane:
         )  # fmt: skip
         if self._format != "avro":
             record = dataclasses.replace(record, value=encode_result(result, self._format))
-        if (size := size_of(record)) > (most := self._most(topics.RESULTS)):
+        if (size := size_of(record)) > (most := self._max_bytes(topics.RESULTS)):
             raise RecordTooLarge(f"`results` takes records of {most} bytes, headers included: got {size}")
         return record
 
     def _dead_letter(self, record: Incoming, error: Exception) -> list[Outgoing]:
         """None where the dlq does not even take its head."""
         metrics.DEAD_LETTERS.labels(ROLE, type(error).__name__).inc()
-        request_id, most = (record.key or b"").decode(errors="replace"), self._most(topics.DLQ)
-        letter = buried(record, error=error, role=ROLE, request_id=request_id, most=most)
+        request_id, most = (record.key or b"").decode(errors="replace"), self._max_bytes(topics.DLQ)
+        letter = fitted_dead_letter(record, error=error, role=ROLE, request_id=request_id, most=most)
         if size_of(letter) <= most:
             return [letter]
         metrics.FALLBACKS.labels(ROLE, "no-dead-letter").inc()

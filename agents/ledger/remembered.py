@@ -60,7 +60,7 @@ class Remembered:
         self._topics = topics
         self._clock = clock
         self._send = send if topics.has_ended else None
-        self._ids = EndedIds(_chunk_ids(topics.most(ENDED)))
+        self._ids = EndedIds(_chunk_ids(topics.max_bytes(ENDED)))
         self._covered: list[tuple[int, int]] = []  # by chunks: offsets of `results`, [first, end)
         self._first = self._end = 0  # of what has been taken in since the last chunk
         self._newest_ms = 0
@@ -179,14 +179,14 @@ class Remembered:
             classified_topic=self._topics.ids.get(CLASSIFIED, ""), classified_offset=told.offset, open=told.open,
         )  # fmt: skip
         record = Outgoing(topic=ENDED, key=b"%d" % self._partition, value=encode(chunk), partition=self._partition)
-        self._again()
+        self._retry_chunks()
         self._unwritten.append((record, self._sent(record)))
 
     def _sent(self, record: Outgoing) -> "Future[Delivered]":
         assert self._send is not None
         return self._send(record)
 
-    def _again(self) -> None:
+    def _retry_chunks(self) -> None:
         """Write those that were refused once more; the oldest are given up."""
         waiting = []
         for record, future in self._unwritten:
@@ -208,13 +208,13 @@ def _chunk_ids(most_bytes: int) -> int:
 def _at(reader: Consumer, topic: str, partition: int, moment_ms: int) -> TopicPartition | None:
     """Where the first record of this moment or later lies; None: there is none, as far as whoever answers knows."""
 
-    def look() -> TopicPartition | None:
+    def find_position() -> TopicPartition | None:
         (found,) = reader.offsets_for_times([TopicPartition(topic, partition, max(0, moment_ms))], timeout=ANSWER_S)
         if found.error is not None:
             raise KafkaException(found.error)
         return found if found.offset >= 0 else None
 
-    return patiently(look, ANSWER_S, also=NEW)
+    return patiently(find_position, ANSWER_S, also=NEW)
 
 
 def _covered_to(begin: int, covered: Iterable[tuple[int, int]], barrier: int) -> int:

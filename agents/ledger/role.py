@@ -20,7 +20,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from agents.ledger import topics as ledger_topics
 from agents.ledger.broker_clock import BrokerClock
 from agents.ledger.open_requests import Expiry
-from agents.ledger.partition import OVERLAP, AddedPartition, Lane
+from agents.ledger.partition import OVERLAP, AddedPartition, LedgerPartition
 from agents.ledger.remembered import ROLE
 from schemas import topics
 from schemas.errors import PochadeError
@@ -28,7 +28,7 @@ from schemas.messages import Status
 from schemas.record import Incoming
 from schemas.topics import full_name
 from streams import metrics
-from streams.codec.schema_wait import HeldBack, SchemaWait
+from streams.codec.schema_wait import SchemaWait, WaitingMessages
 from streams.kafka.consumer_factory import open_member
 from streams.kafka.idle_member import IdleMember
 from streams.kafka.polling import incoming, take
@@ -42,13 +42,13 @@ Join = Callable[[Settings, str], Mapping[str, Any]]  # the configuration of a me
 log = logging.getLogger(__name__)
 
 SESSION_ENDS = (KafkaException, BufferError)  # BufferError: more waits to be written than the client holds
-AGAIN_S = 0.5  # from the end of a session to the next
+RETRY_S = 0.5  # from the end of a session to the next
 AT_ONCE = 8  # partitions that are opened together: one after the other took 4 s for four (measured)
 ANSWER_S = 10.0
 BATCH = OVERLAP  # outcomes a transaction: one costs 5 ms however many it holds (measured)
 POLL_LIMIT_MS = 1_800_000  # for learning what has ended: minutes where a deployment of millions had no `ended` before
 WAIT_S = 0.1  # for outcomes, while nothing else is to be done
-STANDBY_S = 10  # a member without partitions for so long is a spare one, and ready to be
+SPARE_AFTER_S = 10  # a member without partitions for so long is a spare one, and ready to be
 
 
 class Ledger:
@@ -82,8 +82,8 @@ class Ledger:
         except (*SESSION_ENDS, PochadeError) as error:  # PochadeError: a cluster that refuses, a clock that is off
             log.exception("the ledger's session ended; beginning again from the last commit")
             metrics.RESTARTS.labels(ROLE).inc()
-            self.membership.fails(_told(error))
-            stopping.wait(AGAIN_S)
+            self.membership.fails(_describe(error))
+            stopping.wait(RETRY_S)
 
     def _session(self, stopping: threading.Event) -> None:
         self.membership.leaves()
@@ -95,7 +95,7 @@ class Ledger:
             session.close()
 
 
-def _told(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     cause = error.args[0] if error.args else None
     return cause.str() if isinstance(cause, KafkaError) else str(error)
 
@@ -134,7 +134,7 @@ class Membership:
     def not_ready(self) -> str:
         """What it waits for; "" when it serves, or stands by because others have all the partitions."""
         since_s = self._idle_since_s
-        stands_by = since_s is not None and self._clock_s() - since_s > STANDBY_S
+        stands_by = since_s is not None and self._clock_s() - since_s > SPARE_AFTER_S
         if not self._waits_for or stands_by:
             return ""
         return f"waits for {self._waits_for}" + (f": {self._failure}" if self._failure else "")
@@ -160,7 +160,7 @@ class Session:
         self._membership = membership
         self._clock = clock
         self._producer = producer
-        self._lanes: dict[int, Lane] = {}
+        self._lanes: dict[int, LedgerPartition] = {}
         self._committed: dict[int, int] = {}  # owned partition -> the group's commit when it was gained
         self._added: dict[int, AddedPartition] = {}  # owned, beyond those that know what has ended
         self._is_leaving = False
@@ -168,7 +168,7 @@ class Session:
         own = {"on_commit": _on_commit, "isolation.level": "read_committed", "max.poll.interval.ms": POLL_LIMIT_MS}
         self._consumer = open_member(member, own)
         self._idle = IdleMember(settings, f"{settings.kafka.prefix}.{ROLE}")
-        self._held_back = HeldBack(self._consumer, settings.kafka.prefix, schemas)
+        self._held_back = WaitingMessages(self._consumer, settings.kafka.prefix, schemas)
 
     def serve(self, stopping: threading.Event) -> None:
         """Join the group; write results and expire what is overdue until `stopping` is set."""
@@ -220,7 +220,7 @@ class Session:
         self._held_back.lose(partitions)
         self._membership.has(len(self._lanes))
 
-    def _opened(self, partitions: list[int]) -> dict[int, Lane]:
+    def _opened(self, partitions: list[int]) -> dict[int, LedgerPartition]:
         """The lanes of these partitions; those that were added later are kept apart."""
         known = ledger_topics.ask(self._settings)
         added = [number for number in partitions if known.partitions and number >= known.partitions]
@@ -229,7 +229,9 @@ class Session:
             self._added[number] = AddedPartition(self._settings, number, known.partitions, self._producer)
         numbers = [number for number in partitions if number not in added]
         send = self._producer.send if self._producer else None
-        return open_lanes(numbers, lambda number: Lane(self._settings, number, known, self._clock, send))
+        return open_partitions(
+            numbers, lambda number: LedgerPartition(self._settings, number, known, self._clock, send)
+        )
 
     # ------------------------------------------------------------------ records
 
@@ -246,7 +248,7 @@ class Session:
                 continue
             metrics.RECORDS.labels(ROLE).inc(len(taken))
 
-    def _serving(self, partition: int, records: list[Incoming]) -> Callable[[Lane], list[str]]:
+    def _serving(self, partition: int, records: list[Incoming]) -> Callable[[LedgerPartition], list[str]]:
         committed = self._committed.get(partition, 0)
         before = [record for record in records if record.offset < committed]
         new = records[len(before) :]
@@ -262,7 +264,7 @@ class Session:
         return act_on(self._lanes[partition], lambda lane: lane.expire(overdue))
 
 
-def act_on(lane: Lane, act: Callable[[Lane], T]) -> T:
+def act_on(lane: LedgerPartition, act: Callable[[LedgerPartition], T]) -> T:
     """Act on a lane; once more, with a new producer, where the broker went away meanwhile.
 
     A session that begins again would wait until the group has missed its former member.
@@ -278,7 +280,7 @@ def act_on(lane: Lane, act: Callable[[Lane], T]) -> T:
     return act(lane)
 
 
-def open_lanes(partitions: list[int], open_one: Callable[[int], Lane]) -> dict[int, Lane]:
+def open_partitions(partitions: list[int], open_one: Callable[[int], LedgerPartition]) -> dict[int, LedgerPartition]:
     """All at the same time, as each mostly waits for a broker."""
     with ThreadPoolExecutor(AT_ONCE) as opening:
         opened = dict(zip(partitions, opening.map(open_one, partitions), strict=True))

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from schemas.topics import CLASSIFIED, DLQ, ENDED, OUTCOMES, RESULTS, WINDOW_MS
 from streams.kafka.clients import client_config, topic_name
 from streams.kafka.transactions import BATCH_BYTES
-from streams.kafka.writing import MOST_BYTES
+from streams.kafka.writing import MAX_BYTES
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -35,9 +35,9 @@ class LedgerTopics:
     ids: Mapping[str, str] = field(default_factory=dict)  # topic -> Kafka's id of it
     has_ended: bool = True  # whether there is the topic `ended`
 
-    def most(self, topic: str) -> int:
+    def max_bytes(self, topic: str) -> int:
         """Bytes of a record that the topic takes."""
-        return self.most_bytes.get(topic, MOST_BYTES)
+        return self.most_bytes.get(topic, MAX_BYTES)
 
 
 def ask(settings: Settings) -> LedgerTopics:
@@ -59,7 +59,7 @@ def ask(settings: Settings) -> LedgerTopics:
     taken = {name: int(config[SIZE]) for name, config in configs.items() if SIZE in config}
     kept_ms = [_retention_ms(configs[name]) for name in (RESULTS, ENDED) if name in configs]
     return LedgerTopics(
-        most_bytes={name: min(MOST_BYTES, most - FRAMING) for name, most in taken.items()},
+        most_bytes={name: min(MAX_BYTES, most - FRAMING) for name, most in taken.items()},
         batch_bytes=min([BATCH_BYTES, *(taken[name] for name in WRITTEN if name in taken)]),
         window_ms=int(min(WINDOW_MS, max(kept_ms, default=WINDOW_MS))),
         partitions=min((len(listed[there[name]].partitions) for name in JOINED if name in there), default=0),

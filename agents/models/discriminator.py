@@ -12,12 +12,12 @@ from typing import Any, Final, Protocol, Self
 import numpy as np
 import torch
 
-from agents.models.judges import embedding, look, real
+from agents.models.judges import embedding, prompt_aware, real
 from agents.models.saved import Saved
 from schemas.errors import Unknown
 
 
-class Examiner(Protocol):
+class ImageExamination(Protocol):
     """A way to look at pictures."""
 
     def logits(self, pictures: Sequence[np.ndarray], prompts: Sequence[str]) -> torch.Tensor:
@@ -25,8 +25,8 @@ class Examiner(Protocol):
         ...
 
 
-KINDS: Final[Mapping[str, Callable[[Saved], Examiner]]] = {
-    "look": look.Look.load,  # picture and prompt: does the picture show what the prompt states?
+KINDS: Final[Mapping[str, Callable[[Saved], ImageExamination]]] = {
+    "look": prompt_aware.PromptAware.load,  # picture and prompt: does the picture show what the prompt states?
     "real": real.Real.load,  # the picture alone: could it be a real one? DiffServe 3.2
     "embedding": embedding.Embedding.load,  # the same from a frozen embedding: HADIS 3.3
 }
@@ -35,7 +35,7 @@ KINDS: Final[Mapping[str, Callable[[Saved], Examiner]]] = {
 class Discriminator:
     """Judges pictures as a folder's config.json says."""
 
-    def __init__(self, examiner: Examiner, config: Mapping[str, Any]) -> None:
+    def __init__(self, examiner: ImageExamination, config: Mapping[str, Any]) -> None:
         self._examiner = examiner
         self._scale, self._shift = float(config["scale"]), float(config["shift"])
         self.name: str = config["name"]
@@ -47,7 +47,7 @@ class Discriminator:
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Read a folder such as infra/models/discriminators/look.
+        """Read a folder such as infra/models/discriminators/prompt_aware.
 
         Raises:
             PochadeError: a file that is not there.

@@ -19,12 +19,12 @@ from agents.models.trunk import CHANNELS, SIDE, Trunk, as_input
 
 WIDTH: Final = 96  # of every embedding
 _STATE = 128  # width of the text encoder
-_LOOKS = 8  # ways in which the text tower pools over the tokens
+_QUERIES = 8  # ways in which the text tower pools over the tokens
 _THIN = 32
 _CHUNK = 256  # pictures or prompts at a time
 
 
-class PictureTower(nn.Module):
+class ImageTower(nn.Module):
     """A CNN of about 0.37 M parameters: pictures [n, 3, 48, 48] in -1..1 -> [n, 96], not of unit length."""
 
     def __init__(self) -> None:
@@ -50,10 +50,13 @@ class PromptTower(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.looks = nn.Parameter(torch.randn(_LOOKS, _STATE) * 0.02)
+        self.looks = nn.Parameter(torch.randn(_QUERIES, _STATE) * 0.02)
         self.attention = nn.MultiheadAttention(_STATE, 4, batch_first=True)
         self.project = nn.Sequential(
-            nn.LayerNorm(_LOOKS * _STATE), nn.Linear(_LOOKS * _STATE, 2 * WIDTH), nn.GELU(), nn.Linear(2 * WIDTH, WIDTH)
+            nn.LayerNorm(_QUERIES * _STATE),
+            nn.Linear(_QUERIES * _STATE, 2 * WIDTH),
+            nn.GELU(),
+            nn.Linear(2 * WIDTH, WIDTH),
         )
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
@@ -66,7 +69,7 @@ class PromptTower(nn.Module):
 class Scorer:
     """Embeds pictures and prompts into one space."""
 
-    def __init__(self, encoder: PromptEncoder, prompt: PromptTower, picture: PictureTower) -> None:
+    def __init__(self, encoder: PromptEncoder, prompt: PromptTower, picture: ImageTower) -> None:
         self.encoder, self.prompt, self.picture = encoder.eval(), prompt.eval(), picture.eval()
 
     @classmethod
@@ -74,7 +77,7 @@ class Scorer:
         """Read a folder such as infra/models/scorer. Raises PochadeError for a file that is not there."""
         saved = Saved.load(folder)
         encoder = PromptEncoder.load(saved)
-        return cls(encoder, saved.into("prompt", PromptTower()), saved.into("picture", PictureTower()))
+        return cls(encoder, saved.into("prompt", PromptTower()), saved.into("picture", ImageTower()))
 
     def parts(self) -> Mapping[str, nn.Module]:
         """What `load` finds in the folder again, beside the tokenizer."""
@@ -86,7 +89,7 @@ class Scorer:
         return _unit([self.prompt(self.encoder(prompts[part])) for part in _chunks(len(prompts))])
 
     @torch.inference_mode()
-    def embed_pictures(self, pictures: Sequence[np.ndarray]) -> np.ndarray:
+    def embed_images(self, pictures: Sequence[np.ndarray]) -> np.ndarray:
         """float32 [n, 96] of unit length; pictures are uint8 [h, w, 3] of any size."""
         return _unit([torch.from_numpy(self.features(pictures))])
 
@@ -103,7 +106,7 @@ class Scorer:
         """
         if len(pictures) != len(prompts):
             raise ValueError(f"one prompt for each picture: got {len(pictures)} pictures, {len(prompts)} prompts")
-        return np.asarray((self.embed_pictures(pictures) * self.embed_prompts(prompts)).sum(1))
+        return np.asarray((self.embed_images(pictures) * self.embed_prompts(prompts)).sum(1))
 
 
 def _chunks(count: int) -> list[slice]:

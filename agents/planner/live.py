@@ -5,7 +5,7 @@ from typing import NamedTuple
 from agents.planner.observe import Sources
 from agents.runtime.following import FollowedFleet, FollowedPlans
 from planner.catalog.parse import Catalog
-from planner.observation.observation import DEMAND_MS, Observation, Seen, live_workers
+from planner.observation.observation import DEMAND_MS, Observation, ReceivedHeartbeat, live_workers
 from schemas import topics
 from schemas.messages import Heartbeat, Pin, Plan
 from streams.clock import now_ms
@@ -34,10 +34,12 @@ def observe_once(settings: Settings, catalog: Catalog) -> Live:
         sources.open()
         for record in past(settings, [topics.FLEET], since_ms=now_ms() - DEMAND_MS):
             heartbeat = decode(record.value, Heartbeat)
-            sources.builder.queues.update_from_heartbeats({heartbeat.worker_id: Seen(heartbeat, record.timestamp_ms)})
+            sources.builder.queues.update_from_heartbeats(
+                {heartbeat.worker_id: ReceivedHeartbeat(heartbeat, record.timestamp_ms)}
+            )
         allocation = plans.plan.allocation if plans.plan else {}
         now = now_ms()
-        workers = live_workers(fleet.heartbeats, now, settings.planner.worker_silent_ms, allocation)
+        workers = live_workers(fleet.heartbeats, now, settings.planner.worker_timeout_ms, allocation)
         return Live(sources.observation(now, workers, plans.plan), plans.plan, plans.pin)
     finally:
         sources.close()

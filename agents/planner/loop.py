@@ -57,9 +57,9 @@ class PlannerLoop:
     ) -> None:
         """`logic`: whose decisions it carries out; None: that of the settings."""
         self._plans, self._fleet = plans, fleet
-        self._leadership = Leadership(lease, settings.planner.leader_silent_ms, now_ms)
+        self._leadership = Leadership(lease, settings.planner.leader_timeout_ms, now_ms)
         self._logic = logic or logic_of(settings, catalog)
-        self._policies = PolicyThread(settings.planner.solve_limit_s)
+        self._policies = PolicyThread(settings.planner.solver_timeout_s)
         self._report = DecisionReport()
         self.sources = Sources(settings, catalog, fleet)
         self._was_leading = self._is_watching = False

@@ -7,7 +7,7 @@ from agents.planner import ROLE
 from planner.catalog.parse import Catalog
 from planner.observation.arrivals import Arrival, Arrivals
 from planner.observation.builder import ObservationBuilder
-from planner.observation.observation import COUNTS_S, SERVED_MS, Observation, Seen, WorkerView
+from planner.observation.observation import COUNTS_S, SERVED_MS, Observation, ReceivedHeartbeat, WorkerView
 from planner.serving.placement import OVERLOADED, QUOTA, SHED
 from schemas import topics
 from schemas.errors import PochadeError
@@ -16,7 +16,7 @@ from schemas.record import Incoming
 from streams import metrics
 from streams.clock import now_ms
 from streams.codec.avro import decode, decode_result
-from streams.kafka.consumer import Follower
+from streams.kafka.consumer import TopicTailer
 from streams.operator.explain import steps_of
 from streams.settings import Settings
 
@@ -29,7 +29,7 @@ class Fleet(Protocol):
     """What `FleetView` offers here."""
 
     @property
-    def heartbeats(self) -> dict[str, Seen]:
+    def heartbeats(self) -> dict[str, ReceivedHeartbeat]:
         """worker -> its last heartbeat."""
         ...
 
@@ -48,7 +48,7 @@ class Sources:
             forecast=planner.forecast,
             period_ms=planner.period_ms,
         )
-        self._followers: dict[str, Follower] = {}
+        self._followers: dict[str, TopicTailer] = {}
         self._told: tuple[str, ...] = ()
 
     def open(self) -> None:
@@ -58,7 +58,7 @@ class Sources:
         self.builder.results.clear()
         since_ms = now_ms() - max(1000 * COUNTS_S, SERVED_MS)
         for topic, on_record in ((topics.CLASSIFIED, self.on_classified), (topics.RESULTS, self.on_result)):
-            self._followers[topic] = Follower(self._settings, [topic], on_record, since_ms=since_ms).start()
+            self._followers[topic] = TopicTailer(self._settings, [topic], on_record, since_ms=since_ms).start()
         for follower in self._followers.values():
             try:
                 follower.wait_caught_up(START_S)
@@ -95,7 +95,7 @@ class Sources:
 
     def observation(self, now: int, workers: tuple[WorkerView, ...], plan: Plan | None) -> Observation:
         """All that is seen at a moment. What a source does not tell is left unknown: counted, and logged once."""
-        self._tell_missing()
+        self._report_missing()
         return self.builder.observation(now, workers, self._fleet.heartbeats, plan)
 
     def missing(self) -> tuple[str, ...]:
@@ -103,7 +103,7 @@ class Sources:
         unread = [topic for topic, follower in self._followers.items() if not follower.is_caught_up.is_set()]
         return (*unread, *(() if self._fleet.heartbeats else (topics.FLEET,)))
 
-    def _tell_missing(self) -> None:
+    def _report_missing(self) -> None:
         missing = self.missing()
         for source in missing:
             metrics.FALLBACKS.labels(ROLE, f"no-{source.split('.')[0]}").inc()

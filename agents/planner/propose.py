@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 def rules_of(settings: Settings) -> Rules:
     """What the settings ask of every policy."""
-    return Rules(sheds=settings.planner.sheds, explore=settings.planner.explore)
+    return Rules(sheds=settings.planner.load_shedding, explore=settings.planner.exploration_rate)
 
 
 def logic_of(settings: Settings, catalog: Catalog) -> PlannerLogic:
@@ -30,7 +30,7 @@ def logic_of(settings: Settings, catalog: Catalog) -> PlannerLogic:
         named,
         Order(planner.policy or DEFAULT, planner.parameters),
         period_ms=planner.period_ms,
-        silent_ms=planner.worker_silent_ms,
+        silent_ms=planner.worker_timeout_ms,
         rules=rules_of(settings),
     )
 

@@ -119,7 +119,7 @@ def cascade_of(cascade: Cascade) -> dict[str, Any]:
         "to": cascade.next_level,
         "threshold": cascade.threshold,
         "discriminator": cascade.discriminator,
-        "paint_over_step": cascade.paint_over_step,
+        "paint_over_step": cascade.refine_from_step,
     }
 
 
@@ -155,7 +155,7 @@ def describe_admission(admission: Admission | None) -> str:
 
 def describe_cascade(cascade: Cascade) -> str:
     """One cascade in words."""
-    over = f", over the draft from step {cascade.paint_over_step}" if cascade.paint_over_step else ""
+    over = f", over the draft from step {cascade.refine_from_step}" if cascade.refine_from_step else ""
     return f"{cascade.level} -> {cascade.next_level} if {cascade.discriminator} < {cascade.threshold:.3f}{over}"
 
 

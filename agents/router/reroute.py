@@ -22,9 +22,9 @@ from agents.worker.jobs import JobSource, Taken
 from planner.catalog.parse import Catalog
 from planner.observation.observation import live_workers
 from planner.serving.escalation import Keep
-from planner.serving.outcomes import failed, kept_draft, turned_away
+from planner.serving.outcomes import completed_by_draft, failed, turned_away
 from planner.serving.placement import Ignored, Rejection
-from planner.serving.reroute import POLL_MS, OrphanRouting, StaysInQueue
+from planner.serving.reroute import POLL_MS, OrphanRouting, RemainsInQueue
 from planner.serving.routing import NO_LIMITS, RoutingLogic
 from schemas.messages import GenerateJob, Plan
 from schemas.record import Outgoing
@@ -100,11 +100,11 @@ class Rerouting:
         if isinstance(decision, Ignored):
             metrics.DEAD_WORK.labels(ROLE).inc()
             return Answer("had ended")
-        if isinstance(decision, StaysInQueue):
+        if isinstance(decision, RemainsInQueue):
             return Answer(WAITS)
         metrics.FALLBACKS.labels(ROLE, "stranded").inc()
         if isinstance(decision, Keep):
-            outcome = kept_draft(job, reason=decision.reason, by=ROLE, now_ms=at_ms)
+            outcome = completed_by_draft(job, reason=decision.reason, by=ROLE, now_ms=at_ms)
             return Answer("kept their draft", (outcome_record(outcome, headers, at_ms),))
         if isinstance(decision, Rejection):
             outcome = turned_away(decision, classified, by=ROLE, policy=plan.policy, now_ms=at_ms)
@@ -237,7 +237,7 @@ def rerouter_of(
     def waiting(variant: str) -> Mapping[int, Unread]:
         return unread(settings, *place(variant))
 
-    silent_ms = settings.planner.worker_silent_ms
+    silent_ms = settings.planner.worker_timeout_ms
     logic = OrphanRouting(catalog, RoutingLogic(catalog, NO_LIMITS), silent_ms)
     rerouting = Rerouting(logic, ended, Dispatcher(catalog, fleet, ROLE), producer)
     return Rerouter(

@@ -17,10 +17,10 @@ from planner.catalog.parse import Catalog
 from schemas.topics import OUTCOMES
 from streams import catalogs, logs
 from streams.codec.avro import write_up_to
-from streams.codec.schema_topic import KnownSchemas, told
+from streams.codec.schema_topic import KnownSchemas, announcements
 from streams.health import Health, Probe, served
 from streams.kafka.groups import classic_settings, member_config
-from streams.kafka.limit_questions import kept_fresh
+from streams.kafka.limit_questions import refreshed
 from streams.kafka.producer import KafkaRecordProducer
 from streams.kafka.topic_limits import batching
 from streams.kafka.topics import create_topics
@@ -87,7 +87,7 @@ class Views:
             variants = sorted(self._catalog.variants)
             check_access(self._settings, self._role.split("+"), variants)
             create_topics(self._settings, variants)
-            send_all(self._producer, told())  # before its first record
+            send_all(self._producer, announcements())  # before its first record
             known = KnownSchemas(self._settings)
             self._stack.callback(known.close)
             known.start()
@@ -134,7 +134,7 @@ def assemble(settings: Settings, roles: frozenset[str]) -> Iterator[Process]:
         catalog = catalogs.load(settings.catalog, settings.published)
         if not needs_torch(roles, catalog):
             sys.modules["torch"] = None  # type: ignore[assignment]  # spaCy's thinc would load it: 4 s, 500 MB for nothing
-        stack.enter_context(kept_fresh(settings))
+        stack.enter_context(refreshed(settings))
         producer = KafkaRecordProducer(settings, extra=batching())
         stack.callback(producer.close)
         views = Views(settings, "+".join(sorted(roles)), catalog, producer, stack)

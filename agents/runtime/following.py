@@ -8,7 +8,7 @@ from streams.clock import now_ms
 from streams.control.tail import ControlLog, plan_of, tail
 from streams.control.topic import read_plans
 from streams.kafka.barrier import Barrier
-from streams.kafka.consumer import Follower
+from streams.kafka.consumer import TopicTailer
 from streams.settings import Settings
 
 ENDED_WINDOW_MS = 60 * 60 * 1000
@@ -21,7 +21,7 @@ class FollowedPlans(PlanView):
     def __init__(self, settings: Settings, role: str, catalog: Catalog) -> None:
         super().__init__(role, catalog)
         self._settings = settings
-        self._follower = Follower(settings, [topics.PLAN], self.on_record)
+        self._follower = TopicTailer(settings, [topics.PLAN], self.on_record)
 
     def catch_up(self, barrier: Barrier) -> None:
         """Take over the plans that former leaders wrote, before any is written after them.
@@ -55,7 +55,7 @@ class FollowedEnds(EndedView):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__()
-        self._follower = Follower(settings, [topics.RESULTS], self.on_record, since_ms=now_ms() - ENDED_WINDOW_MS)
+        self._follower = TopicTailer(settings, [topics.RESULTS], self.on_record, since_ms=now_ms() - ENDED_WINDOW_MS)
 
     def start(self) -> "FollowedEnds":
         """Follow, and return when the window is read."""
@@ -71,9 +71,9 @@ class FollowedFleet(FleetView):
     """The fleet as its heartbeats of the last moments tell, and those that come."""
 
     def __init__(self, settings: Settings) -> None:
-        silent_ms = settings.planner.worker_silent_ms
+        silent_ms = settings.planner.worker_timeout_ms
         super().__init__(silent_ms)
-        self._follower = Follower(settings, [topics.FLEET], self.on_record, since_ms=now_ms() - 10 * silent_ms)
+        self._follower = TopicTailer(settings, [topics.FLEET], self.on_record, since_ms=now_ms() - 10 * silent_ms)
 
     def start(self) -> "FollowedFleet":
         """Follow, and return when the recent heartbeats are read."""

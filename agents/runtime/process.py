@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from streams import metrics
-from streams.watchdog import tell_where
+from streams.watchdog import report_stacks
 
 if TYPE_CHECKING:
     from streams.faust.host import AgentHost
@@ -128,7 +128,7 @@ class Drain:
     def _cut_short(self) -> None:
         busy = [t.name for t in threading.enumerate() if not t.daemon and t is not threading.main_thread()]
         who = ", ".join(busy) or "the stream roles or a client"
-        log.critical("%s did not finish within drain_s = %g; ending the process", who, self._limit_s)
-        tell_where()
+        log.critical("%s did not finish within shutdown_timeout_s = %g; ending the process", who, self._limit_s)
+        report_stacks()
         logging.shutdown()
         self._end(CUT_SHORT)

@@ -15,7 +15,7 @@ from streams.codec.headers import ERROR, dead_letter, stamp
 from streams.kafka.topic_limits import LIMITS
 from streams.kafka.writing import size_of
 
-MOST_NAME = 200  # characters of an id in an error header: `planner.serving.admission` lets no longer one through
+MAX_NAME = 200  # characters of an id in an error header: `planner.serving.admission` lets no longer one through
 CUT_HEADER = 100  # bytes, more than the header takes that tells of a cut
 
 
@@ -76,7 +76,7 @@ def refused(record: Incoming, outcome: Outcome, error: Exception, now_ms: int) -
     of any size.
     """
     metrics.DEAD_LETTERS.labels(outcome.by, type(error).__name__).inc()
-    letter = buried(record, error=error, role=outcome.by, request_id=outcome.request_id)
+    letter = fitted_dead_letter(record, error=error, role=outcome.by, request_id=outcome.request_id)
     said = outcome_record(outcome, record.headers, now_ms)
     most = LIMITS.of(topics.OUTCOMES)
     if size_of(said) > most:  # the path repeats what was asked
@@ -85,18 +85,20 @@ def refused(record: Incoming, outcome: Outcome, error: Exception, now_ms: int) -
     return [letter] if size_of(said) > most else [said, letter]
 
 
-def buried(record: Incoming, *, error: BaseException, role: str, request_id: str, most: int | None = None) -> Outgoing:
+def fitted_dead_letter(
+    record: Incoming, *, error: BaseException, role: str, request_id: str, most: int | None = None
+) -> Outgoing:
     """The dlq record; of a value too long to be written with its error headers the beginning is kept.
 
     A key or headers that alone are too long are left behind. `most`: bytes that the dlq takes, None: as this process
     knows; a letter is longer only where that is a few hundred.
     """
     most = LIMITS.of(topics.DLQ) if most is None else most
-    letter = _cut(dead_letter(record, error=error, role=role, request_id=request_id[:MOST_NAME]), role, most)
+    letter = _cut(dead_letter(record, error=error, role=role, request_id=request_id[:MAX_NAME]), role, most)
     if size_of(letter) <= most:
         return letter
     plain = dataclasses.replace(record, headers={}, key=None)
-    letter = _cut(dead_letter(plain, error=error, role=role, request_id=request_id[:MOST_NAME]), role, most)
+    letter = _cut(dead_letter(plain, error=error, role=role, request_id=request_id[:MAX_NAME]), role, most)
     if size_of(letter) <= most:
         return letter
     told = letter.headers[f"{ERROR}message"][:CUT_HEADER]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 from planner.catalog.model import Catalog
 from planner.control.plans import check, is_newer
-from planner.observation.observation import Seen
+from planner.observation.observation import ReceivedHeartbeat
 from planner.serving.admission import MAX_ID
 from planner.serving.worker_loads import Load, LoadView, Sent
 from schemas import topics
@@ -24,7 +24,7 @@ from streams.codec.avro import decode
 from streams.control.records import Place, take_in
 
 FORGET_MS = 600_000  # a worker unheard of for longer leaves the view
-ENDED_MOST = 500_000  # ids kept, about 60 MB; older ends are caught by the ledger
+MAX_ENDED = 500_000  # ids kept, about 60 MB; older ends are caught by the ledger
 
 log = logging.getLogger(__name__)
 
@@ -111,7 +111,7 @@ class EndedView:
         request_id = (record.key or b"").decode(errors="replace")
         self._ids[request_id] = None
         self.on_end(request_id)
-        if len(self._ids) > ENDED_MOST:
+        if len(self._ids) > MAX_ENDED:
             self._ids.popitem(last=False)
 
     def __contains__(self, request_id: object) -> bool:
@@ -126,7 +126,7 @@ class FleetView:
         self._silent_ms = silent_ms
         self._lock = threading.Lock()
         self._loads = LoadView()
-        self.heartbeats: dict[str, Seen] = {}  # worker -> its last heartbeat
+        self.heartbeats: dict[str, ReceivedHeartbeat] = {}  # worker -> its last heartbeat
 
     def on_record(self, record: Incoming) -> None:
         """Take in a heartbeat; the broker's clock says when it was sent."""
@@ -138,7 +138,7 @@ class FleetView:
         since_ms = now_ms() - FORGET_MS
         with self._lock:  # a new dict each time: readers hold the old one
             heard = {worker: seen for worker, seen in self.heartbeats.items() if seen.seen_ms > since_ms}
-            self.heartbeats = {**heard, heartbeat.worker_id: Seen(heartbeat, record.timestamp_ms)}
+            self.heartbeats = {**heard, heartbeat.worker_id: ReceivedHeartbeat(heartbeat, record.timestamp_ms)}
             self._loads.on_heartbeat(heartbeat, record.timestamp_ms)
 
     def loads(self, variant: str, at_ms: int) -> list[Load]:

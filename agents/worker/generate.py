@@ -12,21 +12,22 @@ from typing import NamedTuple
 
 from PIL.Image import Image
 
-from agents.engines import CannotPaintOver, Engine, PaintTask
+from agents.engines import CannotRefine, Engine, GenerationTask
 from agents.runtime.records import event_record, job_record, outcome_record, outgoing, refused
 from agents.runtime.views import EndedView
-from agents.worker.images import NoDraft, Pictures, Waits
+from agents.worker.images import NoDraft, Waits, WorkerImages
 from agents.worker.jobs import Taken
 from planner.catalog.entries import Variant
-from planner.catalog.options import MOST_PICTURES, Settled, check_options, settle, settled_ms
+from planner.catalog.options import MAX_IMAGES, ResolvedOptions, check_options, resolve_options, resolved_ms
 from planner.serving.admission import SEED_LIMIT
 from planner.serving.outcomes import failed, too_late
 from planner.serving.worker import WorkerLogic, group_by_call
 from schemas import topics
 from schemas.errors import PochadeError
-from schemas.ids import paint_over_seed, seed_of
+from schemas.ids import refinement_seed, seed_of
 from schemas.messages import GenerateJob, ImageGenerated
 from schemas.record import Outgoing
+from schemas.wire_names import field_name
 from streams import metrics
 from streams.clock import now_ms
 from streams.codec.avro import decode
@@ -45,8 +46,8 @@ class Wanted(NamedTuple):
 
     taken: Taken
     job: GenerateJob
-    how: Settled
-    drafts: tuple[Image, ...] = ()  # one a picture where how.paint_over_step > 0, else none
+    how: ResolvedOptions
+    drafts: tuple[Image, ...] = ()  # one a picture where how.refine_from_step > 0, else none
 
     @property
     def attempt(self) -> int:
@@ -55,19 +56,19 @@ class Wanted(NamedTuple):
 
     def on_blank(self) -> "Wanted":
         """The same, not painted over its drafts."""
-        return self._replace(how=self.how._replace(paint_over_step=0), drafts=())
+        return self._replace(how=self.how._replace(refine_from_step=0), drafts=())
 
-    def tasks(self) -> list[PaintTask]:
+    def tasks(self) -> list[GenerationTask]:
         """One a picture; those of n > 1 have seeds in a row, and over a draft each has another noise than the draft."""
         request = self.job.classified.request
         first = seed_of(request.request_id) if request.seed is None else request.seed
         seeds = [(first + i) % SEED_LIMIT for i in range(request.options.n)]
         over: list[Image | None] = list(self.drafts) or [None] * len(seeds)
         return [
-            PaintTask(
+            GenerationTask(
                 request_id=request.request_id,
                 prompt=request.prompt,
-                seed=seed if draft is None else paint_over_seed(seed, self.job.stage),
+                seed=seed if draft is None else refinement_seed(seed, self.job.stage),
                 over=draft,
             )
             for seed, draft in zip(seeds, over, strict=True)
@@ -83,15 +84,15 @@ class TooManyOwners(PochadeError):
     """A job whose owners died or failed as often as is allowed."""
 
 
-class Painted(NamedTuple):
+class GenerationTimes(NamedTuple):
     """When a call painted how many jobs."""
 
     started_ms: int
-    painted_ms: int
+    generated_ms: int
     batch: int
 
 
-class Painter:
+class Generator:
     """Paints what is still wanted; every record gets an answer."""
 
     def __init__(
@@ -111,7 +112,7 @@ class Painter:
         self._engine = engine
         self._variant = variant
         self._note = note
-        self._pictures = Pictures(store, waits)
+        self._pictures = WorkerImages(store, waits)
         self._ended = ended
         self._max_attempts = max_attempts
         self._judged_ms = judged_ms
@@ -123,11 +124,13 @@ class Painter:
         for taken in batch:
             try:
                 job = decode(taken.record.value, GenerateJob)
-                check_options(job.classified.request, MOST_PICTURES)  # who wrote it may not have
+                check_options(job.classified.request, MAX_IMAGES)  # who wrote it may not have
             except PochadeError as error:
                 answers += self._failed(taken, None, error)
                 continue
-            each = Wanted(taken, job, settle(job.classified.request.options, self._variant, job.paint_over_step))
+            each = Wanted(
+                taken, job, resolve_options(job.classified.request.options, self._variant, job.refine_from_step)
+            )
             ended = self._end_unpainted(each)
             if ended is None:
                 each = self._with_drafts(each)
@@ -136,7 +139,7 @@ class Painter:
                 wanted.append(each)
             else:
                 answers += ended
-        return answers + [record for group in grouped(wanted) for record in self._paint(group)]
+        return answers + [record for group in grouped(wanted) for record in self._generate(group)]
 
     def _end_unpainted(self, wanted: Wanted) -> list[Outgoing] | None:
         taken, job, attempt = wanted.taken, wanted.job, wanted.attempt
@@ -150,7 +153,7 @@ class Painter:
 
     def _end_too_late(self, wanted: Wanted) -> list[Outgoing] | None:
         request = wanted.job.classified.request
-        took_ms = settled_ms(self._variant, wanted.how)
+        took_ms = resolved_ms(self._variant, wanted.how)
         if not self.logic.is_in_time(request.deadline_ms, took_ms, self._judged_ms(wanted.job), now_ms()):
             reason = f"{self._variant.name} would have finished after deadline_ms {request.deadline_ms}"
             outcome = too_late(wanted.job, reason=reason, by=ROLE, now_ms=now_ms())
@@ -160,60 +163,60 @@ class Painter:
 
     def _with_drafts(self, wanted: Wanted) -> Wanted:
         """The job with the drafts that it paints over, or on a blank where that cannot be."""
-        if not wanted.job.paint_over_step:
+        if not wanted.job.refine_from_step:
             return wanted
         try:
-            if not wanted.how.paint_over_step:
-                raise NoDraft("steps", f"step {wanted.job.paint_over_step} of {wanted.how.steps} leaves none to take")
+            if not wanted.how.refine_from_step:
+                raise NoDraft("steps", f"step {wanted.job.refine_from_step} of {wanted.how.steps} leaves none to take")
             if wanted.attempt > 1:
                 raise NoDraft("retry", "an earlier attempt did not end well")
             return wanted._replace(drafts=self._pictures.drafts(wanted.job, wanted.how))
         except NoDraft as error:
             return _on_blank(wanted, error.kind, error)
 
-    def _paint(self, wanted: Sequence[Wanted]) -> list[Outgoing]:
+    def _generate(self, wanted: Sequence[Wanted]) -> list[Outgoing]:
         """One call for jobs that are painted alike."""
         started, how = now_ms(), wanted[0].how
         for each in wanted:  # best effort: nobody waits for it
             self._note(self._started(each, started))
         tasks = [task for each in wanted for task in each.tasks()]
         try:
-            pictures = self._engine.paint(tasks, how, lambda: all(self._is_dead(each.job) for each in wanted))
-        except CannotPaintOver as error:
-            return self._paint([_on_blank(each, "engine", error) for each in wanted])
+            pictures = self._engine.generate(tasks, how, lambda: all(self._is_dead(each.job) for each in wanted))
+        except CannotRefine as error:
+            return self._generate([_on_blank(each, "engine", error) for each in wanted])
         except Exception as error:  # whatever a model and its libraries raise
             log.exception("painting failed")
             if len(wanted) > 1:  # one of them may be the cause: each alone
-                return [record for each in wanted for record in self._paint([each])]
+                return [record for each in wanted for record in self._generate([each])]
             return self._retry_or_fail(wanted[0], error)
         if pictures is None:
             metrics.DEAD_WORK.labels(ROLE).inc(len(wanted))
             return []
-        painted = Painted(started, now_ms(), len(wanted))
+        painted = GenerationTimes(started, now_ms(), len(wanted))
         rest = iter(pictures)
         shares = [list(islice(rest, each.how.n)) for each in wanted]
         alive = [(each, own) for each, own in zip(wanted, shares, strict=True) if not self._is_dead(each.job)]
         metrics.DEAD_WORK.labels(ROLE).inc(len(wanted) - len(alive))
-        metrics.PAINTED.labels("draft" if how.paint_over_step else "blank").inc(len(wanted))
-        return [record for each, own in alive for record in self._picture(each, own, painted)]
+        metrics.GENERATED.labels("draft" if how.refine_from_step else "noise").inc(len(wanted))
+        return [record for each, own in alive for record in self._store(each, own, painted)]
 
     def _started(self, wanted: Wanted, at_ms: int) -> Outgoing:
         job, how = wanted.job, wanted.how
         return event_record(
             job.classified.request.request_id, "started", ROLE, at_ms, level=job.level, worker=self._worker_id,
-            stage=job.stage, steps=how.steps, paint_over_step=how.paint_over_step,
+            stage=job.stage, steps=how.steps, **{field_name("refine_from_step"): how.refine_from_step},
         )  # fmt: skip
 
     def _is_dead(self, job: GenerateJob) -> bool:
         return job.classified.request.request_id in self._ended
 
-    def _picture(self, wanted: Wanted, pictures: Sequence[Image], painted: Painted) -> list[Outgoing]:
+    def _store(self, wanted: Wanted, pictures: Sequence[Image], painted: GenerationTimes) -> list[Outgoing]:
         taken, job = wanted.taken, wanted.job
         first, *more = [self._pictures.keep(job.job_id, picture) for picture in pictures]
         image = ImageGenerated(
             job=job, image=first, worker_id=self._worker_id, batch=painted.batch, attempt=wanted.attempt,
-            started_ms=painted.started_ms, painted_ms=painted.painted_ms, stored_ms=now_ms(), more=tuple(more),
-            paint_over_step=wanted.how.paint_over_step,
+            started_ms=painted.started_ms, generated_ms=painted.generated_ms, stored_ms=now_ms(), more=tuple(more),
+            refine_from_step=wanted.how.refine_from_step,
         )  # fmt: skip
         record = outgoing(
             topics.IMAGES, image, request_id=job.classified.request.request_id, cause=taken.record.headers, role=ROLE,

@@ -68,7 +68,7 @@ class Heart:
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
-                self._beat(self._told_state())
+                self._beat(self._reported_state())
             except Exception:  # silence would mean death to the others while this worker holds its partitions
                 log.exception("no heartbeat this time")
                 metrics.FALLBACKS.labels("worker", "heartbeat").inc()
@@ -78,7 +78,7 @@ class Heart:
             self._changed.clear()
         self._beat("stopped")
 
-    def _told_state(self) -> str:
+    def _reported_state(self) -> str:
         me, since = self._state, self._state.watchdog.since
         return me.state if since is None else reported_state(me.state, me.in_hand_ms, _ms_since(since))
 
@@ -87,7 +87,7 @@ class Heart:
         variant = me.variant.name if me.variant else ""
         heartbeat = Heartbeat(
             worker_id=me.worker_id, state=state, variant=variant, plan_version=me.plan_version, sent_ms=now_ms(),
-            partitions=self._partitions(), painted=me.painted, detail=me.detail,
+            partitions=self._partitions(), generated=me.painted, detail=me.detail,
         )  # fmt: skip
         self._producer.send(
             outgoing(topics.FLEET, heartbeat, request_id=me.worker_id, cause={}, role="worker", now_ms=now_ms())

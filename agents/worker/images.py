@@ -9,13 +9,13 @@ from collections.abc import Callable
 import tenacity
 from PIL import Image
 
-from planner.catalog.options import Settled
+from planner.catalog.options import ResolvedOptions
 from planner.serving.backoff import DRAFT_S, MAX_RETRY_S, RETRY_S
 from schemas.errors import PochadeError
 from schemas.messages import GenerateJob, ImageRef
 from streams.store.port import ImageStore, StoreUnavailable
 
-AGAIN = tenacity.wait_exponential(RETRY_S, max=MAX_RETRY_S)
+BACKOFF = tenacity.wait_exponential(RETRY_S, max=MAX_RETRY_S)
 Waits = Callable[[], contextlib.AbstractContextManager[None]]
 
 
@@ -27,7 +27,7 @@ class NoDraft(PochadeError):
         self.kind = kind
 
 
-class Pictures:
+class WorkerImages:
     """What a worker keeps in the store and fetches from it."""
 
     def __init__(self, store: ImageStore, waits: Waits = contextlib.nullcontext) -> None:
@@ -43,7 +43,7 @@ class Pictures:
         """Store a picture as PNG. An outage of the store is waited out in place, however long; the watchdog bounds each
         try."""
         data = _png(picture)
-        put = tenacity.retry(retry=tenacity.retry_if_exception_type(StoreUnavailable), wait=AGAIN, sleep=self._sleep)(
+        put = tenacity.retry(retry=tenacity.retry_if_exception_type(StoreUnavailable), wait=BACKOFF, sleep=self._sleep)(
             self._store.put
         )
         return ImageRef(
@@ -51,7 +51,7 @@ class Pictures:
             bytes=len(data),
         )  # fmt: skip
 
-    def drafts(self, job: GenerateJob, how: Settled) -> tuple[Image.Image, ...]:
+    def drafts(self, job: GenerateJob, how: ResolvedOptions) -> tuple[Image.Image, ...]:
         """The RGB pictures that a job paints over, one for each of its own and of their size.
 
         Raises:
@@ -66,7 +66,7 @@ class Pictures:
 
     def _fetch(self, uri: str) -> bytes:
         get = tenacity.retry(
-            retry=tenacity.retry_if_exception_type(StoreUnavailable), wait=AGAIN,
+            retry=tenacity.retry_if_exception_type(StoreUnavailable), wait=BACKOFF,
             stop=tenacity.stop_after_delay(DRAFT_S), reraise=True, sleep=self._sleep,
         )(self._store.get)  # fmt: skip
         try:

@@ -25,7 +25,7 @@ from schemas.messages import OwnedPartition
 from schemas.record import Incoming
 from schemas.topics import full_name, jobs_topic, worker_group
 from streams import metrics
-from streams.codec.schema_wait import HeldBack, SchemaWait
+from streams.codec.schema_wait import SchemaWait, WaitingMessages
 from streams.kafka.consumer_factory import open_member
 from streams.kafka.groups import member_config
 from streams.kafka.idle_member import IdleMember
@@ -75,7 +75,7 @@ class JobSource:
         self._is_leaving = False
         self._ends = LogEnds(settings)
         own = {
-            "max.poll.interval.ms": int(max(settings.worker.job_limit_s * 2, 60) * 1000),
+            "max.poll.interval.ms": int(max(settings.worker.job_timeout_s * 2, 60) * 1000),
             "queued.min.messages": PREFETCHED,
             "fetch.queue.backoff.ms": 10,
         }
@@ -83,7 +83,7 @@ class JobSource:
         self._consumer = open_member(member_config(settings, group), own)
         self._idle = IdleMember(settings, group)
         self.schemas = SchemaWait("worker")
-        self._held_back = HeldBack(self._consumer, self._prefix, self.schemas)
+        self._held_back = WaitingMessages(self._consumer, self._prefix, self.schemas)
         self._consumer.subscribe([self._topic], on_assign=self._gain, on_revoke=self._lose, on_lost=self._lose)
 
     def _gain(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
@@ -99,7 +99,7 @@ class JobSource:
             told = METADATA.fullmatch(committed.metadata or "")
             if committed.offset >= 0 and told:
                 self._suspects[committed.partition] = Suspect(committed.offset, int(told[2]), int(told[1]))
-        self._resume(self._resumer.look(consumer, uncommitted))
+        self._resume(self._resumer.find_unfinished(consumer, uncommitted))
 
     def _resume(self, found: Mapping[int, Unfinished]) -> None:
         """Begin where something is open, and commit that: the consumer takes it from there, as its next owner does."""

@@ -68,7 +68,7 @@ def settle(settings: Settings, source: str, group: str) -> None:
 
 def _settle(settings: Settings, resumer: "Resumer", name: str, group: str) -> None:
     with offsets.asking(settings, group) as client:
-        found = resumer.look(client, patiently(lambda: offsets.uncommitted(client, name), ANSWER_S, NEW))
+        found = resumer.find_unfinished(client, patiently(lambda: offsets.uncommitted(client, name), ANSWER_S, NEW))
         begins = [TopicPartition(name, p, each.begin) for p, each in found.items() if each.was_looked_up]
         if begins:
             offsets.commit_alone(client, begins)
@@ -89,7 +89,7 @@ class Resumer:
         self._id_of = id_of
         self._kept_ms = float(topic.config["retention.ms"])
 
-    def look(self, client: offsets.Asked, uncommitted: Collection[int]) -> dict[int, Unfinished]:
+    def find_unfinished(self, client: offsets.Asked, uncommitted: Collection[int]) -> dict[int, Unfinished]:
         """What is still to be done of partitions of which nothing is committed.
 
         Raises:

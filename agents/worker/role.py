@@ -10,7 +10,7 @@ from functools import partial
 
 from agents.engines import EngineFailed, open_engine
 from agents.runtime.views import EndedView, FleetView, PlanView
-from agents.worker.generate import Painter
+from agents.worker.generate import Generator
 from agents.worker.heartbeat import Heart, WorkerState
 from agents.worker.jobs import JobSource, Taken
 from planner.catalog.parse import Catalog, Variant
@@ -63,8 +63,8 @@ class Worker:
         self._plans = plans
         self._ended = ended
         self._fleet = fleet
-        self._me = WorkerState(worker_id, watchdog=Watchdog(settings.worker.job_limit_s))
-        self._turns = Watchdog(settings.worker.job_limit_s + TURN_S, what="a turn of the painting thread")
+        self._me = WorkerState(worker_id, watchdog=Watchdog(settings.worker.job_timeout_s))
+        self._turns = Watchdog(settings.worker.job_timeout_s + TURN_S, what="a turn of the painting thread")
         self._logic_of = logic_of
         self._load_retry_s = LOAD_RETRY_S
         self._trouble = ""  # what ended its last run; empty once it has served again
@@ -101,7 +101,7 @@ class Worker:
     def not_alive(self) -> str:
         """Why only a new process helps; any thread may ask."""
         if self._me.watchdog.is_overdue():
-            return f"a job takes longer than worker.job_limit_s = {self._settings.worker.job_limit_s:g}"
+            return f"a job takes longer than worker.job_timeout_s = {self._settings.worker.job_timeout_s:g}"
         beaten_s = self._me.beaten_s
         is_silent = beaten_s is not None and time.monotonic() - beaten_s > NO_BEAT_S
         return f"no heartbeat for {NO_BEAT_S} s" if is_silent else ""
@@ -123,7 +123,7 @@ class Worker:
         source = JobSource(self._settings, variant.name)
         logic = self._logic_of(variant)
         self._me.source, self._me.logic = source, logic
-        painter = Painter(
+        painter = Generator(
             self._me.worker_id, engine, variant, self._store, self._ended, self._settings.worker.max_attempts,
             note=self._producer.send, judged_ms=self._judged_ms, waits=self._waits, logic=logic,
         )  # fmt: skip
@@ -138,7 +138,7 @@ class Worker:
             self._me.source, self._me.logic = None, None
             source.close()
 
-    def _serve_once(self, variant: Variant, source: JobSource, painter: Painter) -> bool:
+    def _serve_once(self, variant: Variant, source: JobSource, painter: Generator) -> bool:
         """One window of work. True when the plan wants another variant here and this one may be left."""
         wanted = self._wanted()
         moves = wanted is not None and wanted.name != variant.name
@@ -149,13 +149,13 @@ class Worker:
         taken = source.take(painter.logic.max_jobs(most), POLL_MS / 1000)
         self._trouble = ""  # the group answered
         if not taken:
-            return moves and self._has_settled() and source.is_empty()  # the last one leaves an empty topic
+            return moves and self._is_stable() and source.is_empty()  # the last one leaves an empty topic
         batches, self._me.in_hand_ms = painter.logic.begin(taken, most)
         self._me.state = worker.working_state(moves)
         self._me.watchdog.begin()
         self._heart.beat_now()
         try:
-            self._paint(taken, batches, source, painter)
+            self._generate(taken, batches, source, painter)
         finally:
             self._me.watchdog.end()
         self._me.in_hand_ms, self._me.state = 0.0, worker.idle_state(moves)
@@ -164,8 +164,8 @@ class Worker:
         self._heart.beat_now()
         return False
 
-    def _paint(
-        self, window: Sequence[Taken], batches: Sequence[Sequence[Taken]], source: JobSource, painter: Painter
+    def _generate(
+        self, window: Sequence[Taken], batches: Sequence[Sequence[Taken]], source: JobSource, painter: Generator
     ) -> None:
         """Each batch in a call; pictures are on their way while the next is painted, and then all is committed."""
         source.begin(window)
@@ -216,12 +216,12 @@ class Worker:
 
     def _may_leave_now(self, variant: Variant) -> bool:
         plan = self._plans.plan
-        live = live_workers(self._fleet.heartbeats, now_ms(), self._settings.planner.worker_silent_ms)
+        live = live_workers(self._fleet.heartbeats, now_ms(), self._settings.planner.worker_timeout_ms)
         return may_leave(self._me.worker_id, variant.name, plan.allocation if plan else {}, live)
 
-    def _has_settled(self) -> bool:
+    def _is_stable(self) -> bool:
         plan = self._plans.plan
-        return plan is not None and worker.has_settled(plan.created_ms, now_ms())
+        return plan is not None and worker.is_stable(plan.created_ms, now_ms())
 
     def _wait_after(self, error: EngineFailed, variant: Variant, stopping: threading.Event) -> None:
         """Be failed for a while, then there for a plan again: none names a failed worker, so it would stay so."""

@@ -133,4 +133,4 @@ PATTERN_WEIGHTS: Final[dict[str, float]] = {
     "1, 1, 1 and 1": 2.0,
     **dict.fromkeys(_CORNER_LISTS, 3 / 24),
 }
-MOST_OBJECTS: Final = max(PATTERNS)
+MAX_OBJECTS: Final = max(PATTERNS)

@@ -23,7 +23,7 @@ from schemas.errors import InvalidPlan
 from schemas.messages import Plan
 
 RESAMPLES = 400
-FEW = 50  # effective requests, below which an interval means little
+MIN_EFFECTIVE = 50  # effective requests, below which an interval means little
 MUCH = 0.05  # share that is unknown or never drawn, above which an estimate is of other requests than it claims
 
 Floats = NDArray[np.float64]
@@ -52,7 +52,7 @@ class Past:
 
 
 @dataclass(frozen=True, slots=True)
-class Fate:
+class Ending:
     """How a request would have ended."""
 
     level: str
@@ -86,7 +86,7 @@ class Estimate:
     def doubts(self) -> tuple[str, ...]:
         """Why not to believe it; none: believe it within its intervals."""
         said = []
-        if self.effective < FEW:
+        if self.effective < MIN_EFFECTIVE:
             said.append(f"only {self.effective:.0f} effective requests of {self.requests}: read a longer time")
         if self.never_drawn > MUCH:
             said.append(f"{self.never_drawn:.0%} of its draws go where the past never went: explore, or simulate")
@@ -95,16 +95,16 @@ class Estimate:
         return tuple(said)
 
 
-def fate(past: Past, plan: Plan) -> Fate | None:
+def ending(past: Past, plan: Plan) -> Ending | None:
     """How a request that took the same first level would have ended under a plan; None: the past does not tell."""
     if not past.level:  # it ended before any picture
-        return Fate("", past.latency_ms, past.work_ms, past.is_completed, is_painted_again=False)
+        return Ending("", past.latency_ms, past.work_ms, past.is_completed, is_painted_again=False)
     cascade = cascade_of(plan, past.level)
     if cascade is None or (past.confidence is not None and keeps(cascade, as_score(past.confidence))):
         is_answer = past.is_completed or past.went_on
-        return Fate(past.level, past.first_ms, past.first_work_ms, is_answer, is_painted_again=False)
+        return Ending(past.level, past.first_ms, past.first_work_ms, is_answer, is_painted_again=False)
     if past.went_on and past.last_level == cascade.next_level:
-        return Fate(past.last_level, past.latency_ms, past.work_ms, past.is_completed, is_painted_again=True)
+        return Ending(past.last_level, past.latency_ms, past.work_ms, past.is_completed, is_painted_again=True)
     return None
 
 
@@ -128,7 +128,7 @@ def estimate(past: Sequence[Past], plan: Plan, slo_ms: float, seed: int) -> Esti
     if not past:
         raise InvalidPlan("no request of the past to estimate from: read a longer time")
     weights = np.array([weight(each, plan) for each in past])
-    fates = [fate(each, plan) for each in past]
+    fates = [ending(each, plan) for each in past]
     drawn = np.array([each.probability > 0 for each in past])
     known = np.array([each is not None for each in fates]) & (weights > 0)
     told = [each for each, is_known in zip(fates, known, strict=True) if is_known and each is not None]
@@ -145,11 +145,11 @@ def estimate(past: Sequence[Past], plan: Plan, slo_ms: float, seed: int) -> Esti
 
 def as_it_went(past: Sequence[Past], slo_ms: float, seed: int) -> Mapping[str, Interval]:
     """The same figures of what really happened."""
-    fates = [Fate(p.last_level, p.latency_ms, p.work_ms, p.is_completed, p.went_on) for p in past]
+    fates = [Ending(p.last_level, p.latency_ms, p.work_ms, p.is_completed, p.went_on) for p in past]
     return _figures(fates, np.ones(len(past)), slo_ms, np.random.default_rng(seed))
 
 
-def _figures(fates: Sequence[Fate], weights: Floats, slo_ms: float, dice: np.random.Generator) -> dict[str, Interval]:
+def _figures(fates: Sequence[Ending], weights: Floats, slo_ms: float, dice: np.random.Generator) -> dict[str, Interval]:
     if not fates:
         return {}
     latency, work = np.array([f.latency_ms for f in fates]), np.array([f.work_ms for f in fates])

@@ -13,18 +13,18 @@ from planner.catalog.entries import Curve, shares_below, variant_of
 from planner.catalog.measured import CascadeBands, Row, Shares
 from planner.catalog.model import Catalog, Pair
 from planner.catalog.quality import cascade_quality
-from planner.observation.deferral import SeenDeferral
+from planner.observation.deferral import ObservedDeferral
 from planner.observation.observation import BINS, Observation
 
 WHOLE = (0.0, 1.0)  # the bounds of one band of all prompts
-FEW = 20  # measured thresholds
+MIN_THRESHOLDS = 20  # measured thresholds
 
 
 @dataclass(frozen=True, slots=True)
 class CascadeTable:
     """A cascade by band c and threshold t, thresholds rising from 0 to 1. Qualities on the catalog's scale."""
 
-    pair: Pair  # whose paint_over_step counts
+    pair: Pair  # whose refine_from_step counts
     bounds: Row  # of the bands, hardness rising from 0 to 1
     thresholds: Row
     deferred: tuple[Row, ...]  # phi[c][t], share of light's pictures painted again
@@ -86,10 +86,12 @@ def cascade_table(catalog: Catalog, pair: Pair, observation: Observation | None 
     bounds, known = bounds_of(catalog), catalog.measured.cascades.get(pair.key) if catalog.measured else None
     thresholds = known.thresholds if known else _thresholds(catalog, pair)
     bands = range(len(bounds) - 1)
-    deferred = tuple(_deferred(catalog, pair, known, band, thresholds, _seen(observation, pair)) for band in bands)
+    deferred = tuple(
+        _deferred(catalog, pair, known, band, thresholds, _observed_deferral(observation, pair)) for band in bands
+    )
     none: Shares = (None,) * len(thresholds)
     kept = tuple(known.kept[c] if known and known.kept else none for c in bands)
-    again = tuple(_again(known, pair.paint_over_step, c, _most(catalog)) if known else none for c in bands)
+    again = tuple(_refined(known, pair.refine_from_step, c, _max_quality(catalog)) if known else none for c in bands)
     return CascadeTable(
         pair, bounds, thresholds, deferred, kept, again,
         quality=tuple(_quality(catalog, pair, c, deferred[c], kept[c], again[c]) for c in bands),
@@ -116,22 +118,22 @@ def _over(bands: Row, values: Shares) -> float | None:
 def _thresholds(catalog: Catalog, pair: Pair) -> Row:
     """Those measured; where they are few, f(t) = t for one, every .05 between them too, as f is linear there."""
     measured = {point.threshold for point in catalog.discriminator(pair.discriminator).deferral}
-    between = {at / FEW for at in range(FEW + 1)} if len(measured) < FEW else set()
+    between = {at / MIN_THRESHOLDS for at in range(MIN_THRESHOLDS + 1)} if len(measured) < MIN_THRESHOLDS else set()
     return tuple(sorted({0.0, 1.0} | measured | between))
 
 
-def _most(catalog: Catalog) -> float:
+def _max_quality(catalog: Catalog) -> float:
     """The highest quality there is: a difference measured on other prompts must not lead beyond it."""
     return 1.0 if catalog.scale == "facts" else math.inf
 
 
-def _seen(observation: Observation | None, pair: Pair) -> SeenDeferral | None:
+def _observed_deferral(observation: Observation | None, pair: Pair) -> ObservedDeferral | None:
     seen = observation.deferral if observation else ()
     return next((s for s in seen if (s.level, s.discriminator) == (pair.light, pair.discriminator)), None)
 
 
 def _deferred(
-    catalog: Catalog, pair: Pair, known: CascadeBands | None, band: int, thresholds: Row, seen: SeenDeferral | None
+    catalog: Catalog, pair: Pair, known: CascadeBands | None, band: int, thresholds: Row, seen: ObservedDeferral | None
 ) -> Row:
     bounds = bounds_of(catalog)
     curve = _curve_at(seen, (bounds[band] + bounds[band + 1]) / 2) if seen else None
@@ -142,12 +144,12 @@ def _deferred(
     return shares_below(catalog.discriminator(pair.discriminator).deferral, thresholds)
 
 
-def _curve_at(seen: SeenDeferral, hardness: float) -> Curve | None:
+def _curve_at(seen: ObservedDeferral, hardness: float) -> Curve | None:
     band = min(bisect_right(seen.bounds, hardness), len(seen.bounds) - 1) - 1
     return seen.curves[band]
 
 
-def _again(known: CascadeBands, step: int, band: int, most: float) -> Shares:
+def _refined(known: CascadeBands, step: int, band: int, most: float) -> Shares:
     """On a blank, and what beginning at the step adds: as measured at it, or at the next later one."""
     whole = known.again[band] if known.again else (None,) * len(known.thresholds)
     if step == 0:

@@ -39,7 +39,7 @@ class PairRow(NamedTuple):
     quality: float  # of all answers, on the catalog's scale
     hardness: float | None = None  # theta: from here on straight to heavy; None: 1 - r, hardness being a quantile
     threshold: float | None = None  # tau: below it painted again; None: where f(t) reaches d
-    paint_over_step: int | None = None  # of heavy's steps, where it begins with the draft; None: the pair's own
+    refine_from_step: int | None = None  # of heavy's steps, where it begins with the draft; None: the pair's own
     quality_by_band: tuple[float | None, ...] = ()  # of hardness; None: no prompt there. (): not known apart
 
     @property
@@ -84,7 +84,7 @@ def check_row(row: PairRow) -> None:
     require(is_amount(row.latency_ms), f"{where} latency_ms", row.latency_ms, ">= 0", _CORRECT)
     for quality in (row.quality, *row.quality_by_band):
         require(quality is None or math.isfinite(quality), f"{where} quality", quality, "finite", _CORRECT)
-    step = row.paint_over_step
+    step = row.refine_from_step
     require(step is None or step >= 0, f"{where} paint_over_step", step, ">= 0", _CORRECT)
 
 

@@ -100,24 +100,24 @@ class Variant:
         require(times == sorted(times), where, self.latency_ms, "growing with the batch size", "measure again")
 
 
-def run_ms(variant: Variant, batch: int, paint_over_step: int = 0) -> float:
+def run_ms(variant: Variant, batch: int, refine_from_step: int = 0) -> float:
     """Milliseconds of one call for `batch` pictures: linear between what was measured, the last slope beyond it.
 
-    With batch size 1 alone measured, a batch takes as long as its pictures one by one. The first `paint_over_step` of
+    With batch size 1 alone measured, a batch takes as long as its pictures one by one. The first `refine_from_step` of
     the variant's steps are skipped, and their share of the time.
     """
     assert batch >= 1, f"batch must be >= 1, got {batch}"
-    assert 0 <= paint_over_step < variant.steps, f"{paint_over_step} of {variant.steps} steps"
+    assert 0 <= refine_from_step < variant.steps, f"{refine_from_step} of {variant.steps} steps"
     points = [(0, 0.0), *sorted(variant.latency_ms.items())]
     right = next((i for i, (size, _) in enumerate(points) if size >= batch), len(points) - 1)
     (size0, ms0), (size1, ms1) = points[right - 1], points[right]
     whole_ms = ms1 + (batch - size1) * (ms1 - ms0) / (size1 - size0)
-    return whole_ms * (variant.steps - paint_over_step) / variant.steps
+    return whole_ms * (variant.steps - refine_from_step) / variant.steps
 
 
-def throughput_rps(variant: Variant, batch: int, paint_over_step: int = 0) -> float:
+def throughput_rps(variant: Variant, batch: int, refine_from_step: int = 0) -> float:
     """Pictures a second of one busy worker: T(b) = b / e(b). Source: DiffServe 3.3."""
-    return 1000 * batch / run_ms(variant, batch, paint_over_step)
+    return 1000 * batch / run_ms(variant, batch, refine_from_step)
 
 
 class DeferralPoint(NamedTuple):

@@ -60,7 +60,7 @@ def _swept(catalog: Catalog, profile: Profile) -> tuple[PairRow, ...]:
     rows = [swept.row for swept in profile.settings.rows] if profile.settings else []
     mine = [row for row in rows if (row.light, row.heavy) in offered]
     return tuple(
-        row for row in mine if not fault(row.paint_over_step or 0, catalog.level(row.light), catalog.level(row.heavy))
+        row for row in mine if not fault(row.refine_from_step or 0, catalog.level(row.light), catalog.level(row.heavy))
     )
 
 

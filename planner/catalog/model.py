@@ -23,7 +23,7 @@ class Pair(NamedTuple):
     light: str
     heavy: str
     discriminator: str
-    paint_over_step: int = 0  # of heavy's steps, where it begins with light's picture; 0: on a blank
+    refine_from_step: int = 0  # of heavy's steps, where it begins with light's picture; 0: on a blank
 
     @property
     def key(self) -> CascadeKey:
@@ -87,7 +87,7 @@ class Catalog:
     def _check_pair(self, pair: Pair) -> None:
         self.level(pair.light), self.level(pair.heavy), self.discriminator(pair.discriminator)
         require(pair.light != pair.heavy, "a cascade", tuple(pair), "between two levels", "name another heavy")
-        wrong = fault(pair.paint_over_step, self.level(pair.light), self.level(pair.heavy))
+        wrong = fault(pair.refine_from_step, self.level(pair.light), self.level(pair.heavy))
         if wrong:
             raise InvalidCatalog(f"cascade from {pair.light} to {pair.heavy}: {wrong}")
 

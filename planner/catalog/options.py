@@ -13,17 +13,17 @@ from typing import NamedTuple, Protocol
 
 from planner.catalog.entries import Variant, run_ms
 from schemas.errors import InvalidRequest
-from schemas.messages import PaintOptions
+from schemas.messages import GenerateOptions
 
 QUALITIES = ("low", "medium", "high", "auto")
 TIERS = ("interactive", "standard", "batch")
-MOST_STEPS = 200
-MOST_PIXELS = 4096  # a side
-MOST_PICTURES = 1024  # of one request, whatever a deployment allows
-AS_IT_IS = PaintOptions()
+MAX_STEPS = 200
+MAX_PIXELS = 4096  # a side
+MAX_IMAGES = 1024  # of one request, whatever a deployment allows
+AS_IT_IS = GenerateOptions()
 
 
-class Settled(NamedTuple):
+class ResolvedOptions(NamedTuple):
     """How a variant paints a request."""
 
     n: int
@@ -33,7 +33,7 @@ class Settled(NamedTuple):
     guidance: float
     negative_prompt: str
     overridden: tuple[str, ...]  # "steps: 50 -> 8", one an option that is not honoured
-    paint_over_step: int = 0  # of `steps`: skipped, as a draft is painted over; 0: begun on a blank
+    refine_from_step: int = 0  # of `steps`: skipped, as a draft is painted over; 0: begun on a blank
 
 
 class OptionValues(Protocol):
@@ -55,7 +55,7 @@ class OptionValues(Protocol):
         ...
 
     @property
-    def options(self) -> PaintOptions:
+    def options(self) -> GenerateOptions:
         """What the images are to be like."""
         ...
 
@@ -66,10 +66,10 @@ def check_options(request: OptionValues, most_pictures: int) -> None:
     _one_of("quality", request.quality, QUALITIES, who)
     _one_of("tier", request.tier, TIERS, who)
     _in_range("n", options.n, 1, most_pictures, who)
-    _in_range("steps", options.steps, 1, MOST_STEPS, who)
+    _in_range("steps", options.steps, 1, MAX_STEPS, who)
     _in_range("guidance", options.guidance, 0, 50, who)
     for name, side in (("width", options.width), ("height", options.height)):
-        _in_range(name, side, 8, MOST_PIXELS, who)
+        _in_range(name, side, 8, MAX_PIXELS, who)
         if side is not None and side % 8:
             raise InvalidRequest(f"{name} must be a multiple of 8 px: got {side} {who}")
 
@@ -84,15 +84,15 @@ def _in_range(name: str, value: float | None, low: float, high: float, who: str)
         raise InvalidRequest(f"{name} must be from {low:g} to {high:g}: got {value} {who}")
 
 
-def settle(options: PaintOptions, variant: Variant, paint_over_step: int = 0) -> Settled:
+def resolve_options(options: GenerateOptions, variant: Variant, refine_from_step: int = 0) -> ResolvedOptions:
     """How this variant paints these options; the same wherever it is asked.
 
-    A `paint_over_step` that leaves no step to take counts as 0: a sender's catalog had more steps.
+    A `refine_from_step` that leaves no step to take counts as 0: a sender's catalog had more steps.
     """
     if options == AS_IT_IS:  # most requests; the router asks several times a record
         own = variant.width, variant.height, variant.steps, variant.guidance
-        step = paint_over_step if paint_over_step < variant.steps else 0
-        return Settled(1, *own, negative_prompt="", overridden=(), paint_over_step=step)
+        step = refine_from_step if refine_from_step < variant.steps else 0
+        return ResolvedOptions(1, *own, negative_prompt="", overridden=(), refine_from_step=step)
     asked: dict[str, str | int | float | None] = {
         "width": options.width,
         "height": options.height,
@@ -115,7 +115,7 @@ def settle(options: PaintOptions, variant: Variant, paint_over_step: int = 0) ->
     }
     wants = {name: value for name, value in asked.items() if value is not None and value != does[name]}
     done = does | {name: value for name, value in wants.items() if name in variant.honours}
-    return Settled(
+    return ResolvedOptions(
         n=options.n,
         width=int(done["width"]),
         height=int(done["height"]),
@@ -123,45 +123,45 @@ def settle(options: PaintOptions, variant: Variant, paint_over_step: int = 0) ->
         guidance=float(done["guidance"]),
         negative_prompt=str(done["negative_prompt"]),
         overridden=tuple(f"{name}: {wants[name]} -> {does[name]}" for name in wants if name not in variant.honours),
-        paint_over_step=paint_over_step if paint_over_step < int(done["steps"]) else 0,
+        refine_from_step=refine_from_step if refine_from_step < int(done["steps"]) else 0,
     )
 
 
-def job_ms(variant: Variant, options: PaintOptions, paint_over_step: int = 0) -> float:
+def job_ms(variant: Variant, options: GenerateOptions, refine_from_step: int = 0) -> float:
     """Predicted ms of a job: all its pictures in one call, scaled by its steps and pixels.
 
-    `paint_over_step`: how many of the job's steps are skipped.
+    `refine_from_step`: how many of the job's steps are skipped.
     """
-    return settled_ms(variant, settle(options, variant, paint_over_step))
+    return resolved_ms(variant, resolve_options(options, variant, refine_from_step))
 
 
-def settled_ms(variant: Variant, how: Settled) -> float:
+def resolved_ms(variant: Variant, how: ResolvedOptions) -> float:
     """The same of options that are settled already. Large ones take yet longer: attention grows faster."""
     pixels = (how.width * how.height) / (variant.width * variant.height)
-    return run_ms(variant, how.n) * pixels * (how.steps - how.paint_over_step) / variant.steps
+    return run_ms(variant, how.n) * pixels * (how.steps - how.refine_from_step) / variant.steps
 
 
-def fault(paint_over_step: int, light: Variant, heavy: Variant) -> str:
+def fault(refine_from_step: int, light: Variant, heavy: Variant) -> str:
     """What is wrong with painting over `light`'s drafts from this step of `heavy`; "" if nothing.
 
     The step must leave one to take, and both must paint in one size. Whether the model's pipeline can begin with a
     picture is known where it is loaded: one that cannot paints on a blank, which is counted.
     """
-    if not 0 <= paint_over_step < heavy.steps:
-        return f"paint_over_step must be in [0, {heavy.steps}), the steps of {heavy.name}: got {paint_over_step}"
+    if not 0 <= refine_from_step < heavy.steps:
+        return f"paint_over_step must be in [0, {heavy.steps}), the steps of {heavy.name}: got {refine_from_step}"
     sizes = [f"{variant.width} x {variant.height}" for variant in (light, heavy)]
-    if paint_over_step and sizes[0] != sizes[1]:
+    if refine_from_step and sizes[0] != sizes[1]:
         told = f"{light.name} paints {sizes[0]} px and {heavy.name} {sizes[1]}"
-        return f"paint_over_step must be 0 between sizes: got {paint_over_step}, but {told}"
+        return f"paint_over_step must be 0 between sizes: got {refine_from_step}, but {told}"
     return ""
 
 
-def begins_at(paint_over_step: int, variant: Variant, how: Settled, sizes: Sequence[tuple[int, int]]) -> int:
-    """The step of its own at which a job begins over drafts, for `paint_over_step` of the variant's steps.
+def begins_at(refine_from_step: int, variant: Variant, how: ResolvedOptions, sizes: Sequence[tuple[int, int]]) -> int:
+    """The step of its own at which a job begins over drafts, for `refine_from_step` of the variant's steps.
 
     `sizes`: width and height of each draft, in pixels. A request that sets the steps has the same share skipped,
     rounded down, which always leaves one to take. 0, which is from noise, where there is not one draft for each image,
     or one has another size than the job is to have.
     """
     fits = len(sizes) == how.n and all(size == (how.width, how.height) for size in sizes)
-    return paint_over_step * how.steps // variant.steps if fits else 0
+    return refine_from_step * how.steps // variant.steps if fits else 0

@@ -45,7 +45,7 @@ def parse(text: str, name: str) -> Catalog:
     except (ValueError, RecursionError) as error:  # RecursionError: nested without end
         raise InvalidCatalog(f"catalog {name!r} is not TOML: {error}") from None
     only(root, _TABLES, f"catalog {name!r}")
-    offered = [_offered(_table(item, "a cascade")) for item in _list(root, "cascades")]
+    offered = [_measured_cascade(_table(item, "a cascade")) for item in _list(root, "cascades")]
     return Catalog(
         name=name,
         variants={n: _variant(n, table) for n, table in _tables(root, "variants")},
@@ -68,7 +68,7 @@ def parse(text: str, name: str) -> Catalog:
     )
 
 
-class _Offered(NamedTuple):
+class _MeasuredCascade(NamedTuple):
     """A [[cascades]] table: the pair, and what was measured of it."""
 
     pair: Pair
@@ -76,14 +76,14 @@ class _Offered(NamedTuple):
     settings: tuple[PairRow, ...]
 
 
-def _offered(table: Mapping[str, Any]) -> _Offered:
+def _measured_cascade(table: Mapping[str, Any]) -> _MeasuredCascade:
     pair = read(Pair, {key: value for key, value in table.items() if key not in _MEASURED}, "a cascade")
     where, ends = f"cascade from {pair.light} to {pair.heavy}", {"light": pair.light, "heavy": pair.heavy}
     curves = CascadeCurves(
         judged=rows(SharePoint, table.get("quality", []), f"{where}: quality"),
         random=rows(SharePoint, table.get("random_quality", []), f"{where}: random_quality"),
     )
-    return _Offered(pair, curves, rows(PairRow, table.get("settings", []), f"{where}: settings", ends))
+    return _MeasuredCascade(pair, curves, rows(PairRow, table.get("settings", []), f"{where}: settings", ends))
 
 
 def _variant(name: str, table: Mapping[str, Any]) -> Variant:

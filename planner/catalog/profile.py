@@ -20,13 +20,15 @@ from planner.catalog.curves import PairRow, check_row
 from planner.catalog.entries import DeferralPoint
 from planner.catalog.measured import Shares, Start
 from planner.catalog.validate import InvalidCatalog, by_band, is_amount, is_share, only, read, require, typed
+from schemas.wire_names import field_name
 
 FORMAT = 1
 VERSION = 1  # of the swept table
 
 _PROVENANCE = ("format", "created", "command", "machine", "versions", "notes")  # for people; `machine` .. are free
 _REMEASURE = "measure again with `pochade profile`"
-_AGAIN = "sweep again with `pochade profile cascades`"
+_ROW_KEYS = tuple(field_name(attribute) for attribute in PairRow._fields)
+_RETRY_SWEEP = "sweep again with `pochade profile cascades`"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,7 +171,7 @@ def parse_swept(value: Any, where: str, bands: int) -> SweptTable:
     Raises Unknown for a key that is not known, InvalidCatalog for another version or an impossible value.
     """
     table = dict(typed(value, (dict,), where))
-    require(table.get("version") == VERSION, f"{where}: version", table.get("version"), str(VERSION), _AGAIN)
+    require(table.get("version") == VERSION, f"{where}: version", table.get("version"), str(VERSION), _RETRY_SWEEP)
     items = typed(table.get("rows", []), (list,), f"{where}: rows")
     return read(
         SweptTable, table | {"rows": tuple(_row(r, f"{where}[{at}]", bands) for at, r in enumerate(items))}, where
@@ -178,9 +180,9 @@ def parse_swept(value: Any, where: str, bands: int) -> SweptTable:
 
 def _row(value: Any, where: str, bands: int) -> SweptRow:
     table: Mapping[str, Any] = typed(value, (dict,), where)
-    only(table, (*PairRow._fields, "low", "high", "prompts"), where)
-    quality = by_band(table.get("quality_by_band", []), f"{where}: quality_by_band", bands, _AGAIN)
-    own = {key: table[key] for key in PairRow._fields if key in table} | {"quality_by_band": quality}
+    only(table, (*_ROW_KEYS, "low", "high", "prompts"), where)
+    quality = by_band(table.get("quality_by_band", []), f"{where}: quality_by_band", bands, _RETRY_SWEEP)
+    own = {key: table[key] for key in _ROW_KEYS if key in table} | {"quality_by_band": quality}
     row = read(PairRow, own, where)
     check_row(row)
     figures = {key: typed(table.get(key), (int, float), f"{where}: {key}") for key in ("low", "high", "prompts")}

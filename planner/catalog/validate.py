@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from schemas.errors import PochadeError, Unknown
+from schemas.wire_names import field_name
 
 T = TypeVar("T")
 
@@ -45,13 +46,14 @@ def read(kind: type[T], table: Mapping[str, Any], where: str) -> T:
         InvalidCatalog: a missing key, a value of the wrong type, or what `kind` itself refuses.
     """
     hints = typing.get_type_hints(kind)
-    only(table, hints, where)
+    attributes = {field_name(attribute): attribute for attribute in hints}
+    only(table, attributes, where)
     optional = _optional(kind)
-    for name in hints:
-        require(name in table or name in optional, f"{where}: {name}", None, "given", f"add `{name} = ...`")
-        if name in table and hints[name] in SCALARS:
-            typed(table[name], SCALARS[hints[name]], f"{where}: {name}")
-    return kind(**table)
+    for name, attribute in attributes.items():
+        require(name in table or attribute in optional, f"{where}: {name}", None, "given", f"add `{name} = ...`")
+        if name in table and hints[attribute] in SCALARS:
+            typed(table[name], SCALARS[hints[attribute]], f"{where}: {name}")
+    return kind(**{attributes[name]: value for name, value in table.items()})
 
 
 def _optional(kind: type[Any]) -> set[str]:
@@ -71,7 +73,7 @@ def rows(kind: type[T], value: Any, where: str, known: Mapping[str, Any] | None 
     `known` are fields that all of them share and that the items leave out. Raises as `read` does.
     """
     shared = known or {}
-    names = [name for name in typing.get_type_hints(kind) if name not in shared]
+    names = [field_name(attribute) for attribute in typing.get_type_hints(kind) if field_name(attribute) not in shared]
     found = []
     for at, item in enumerate(typed(value, (list,), where)):
         if isinstance(item, list):

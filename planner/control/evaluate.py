@@ -52,7 +52,7 @@ def evaluate(proposal: PlanProposal, seen: Observation, catalog: Catalog) -> Eva
         if cascade.level in masses:
             deferred = masses[cascade.level] * _deferral(cascade, seen, catalog)
             masses[cascade.next_level] = masses.get(cascade.next_level, np.zeros(BINS)) + deferred
-            steps[cascade.next_level] = cascade.paint_over_step
+            steps[cascade.next_level] = cascade.refine_from_step
     shares = {level: float(mass.sum()) for level, mass in masses.items()}
     loads = _loads(shares, steps, proposal, seen, catalog)
     ways_ms = [_way_ms(level, proposal, seen, catalog) for level, share in shares.items() if share > 0]
@@ -103,7 +103,7 @@ def _in_order(cascades: Iterable[Cascade]) -> list[Cascade]:
 
 def _deferral(cascade: Cascade, seen: Observation, catalog: Catalog) -> np.ndarray:
     """Share painted again, a tenth of hardness each."""
-    pair = Pair(cascade.level, cascade.next_level, cascade.discriminator, cascade.paint_over_step)
+    pair = Pair(cascade.level, cascade.next_level, cascade.discriminator, cascade.refine_from_step)
     if cascade.level not in catalog.variants:
         return np.full(BINS, deferred_share(catalog.discriminator(cascade.discriminator), cascade.threshold))
     table = cascade_table(catalog, pair, seen)
@@ -122,7 +122,7 @@ def _loads(
     for level, share in shares.items():
         variant, rps = variant_of(level), share * seen.planning_rps
         offered[variant] = offered.get(variant, 0.0) + rps
-        work_ms[variant] = work_ms.get(variant, 0.0) + rps * _picture_ms(level, steps.get(level, 0), proposal, catalog)
+        work_ms[variant] = work_ms.get(variant, 0.0) + rps * _image_ms(level, steps.get(level, 0), proposal, catalog)
     return tuple(
         VariantLoad(variant, count, rps, count * _rps(rps, work_ms.get(variant, 0.0), variant, proposal, catalog))
         for variant, rps in sorted(offered.items())
@@ -132,10 +132,10 @@ def _loads(
 
 def _rps(rps: float, work_ms: float, variant: str, proposal: PlanProposal, catalog: Catalog) -> float:
     """What one worker paints a second of this mix; of nothing, what it would on a blank."""
-    return 1000 * rps / work_ms if work_ms > 0 else 1000 / _picture_ms(variant, 0, proposal, catalog)
+    return 1000 * rps / work_ms if work_ms > 0 else 1000 / _image_ms(variant, 0, proposal, catalog)
 
 
-def _picture_ms(level: str, step: int, proposal: PlanProposal, catalog: Catalog) -> float:
+def _image_ms(level: str, step: int, proposal: PlanProposal, catalog: Catalog) -> float:
     variant = variant_of(level)
     batch = proposal.batch.get(variant, 1)
     starts = {f"{variant}~k{start.k}": start.cost_share for start in catalog.reuse.get(variant, ())}

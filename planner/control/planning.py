@@ -20,15 +20,15 @@ from planner.control.replan import (
     HOLD_S,
     Signals,
     change_of,
-    is_worth_switching,
     only_moves,
+    should_switch,
     signals_of,
     why_now,
 )
 from planner.observation.observation import (
     MAX_STEP_BACK_MS,
     Observation,
-    Seen,
+    ReceivedHeartbeat,
     WorkerView,
     live_workers,
     steady_ms,
@@ -38,8 +38,8 @@ from schemas.messages import Pin, Plan
 
 # What a decision did without, as it is counted.
 POLICY_FAILED, POLICY_LATE = "policy", "policy-late"
-KEPT_PLAN = "kept-plan"  # the plan in force goes on with the workers that are left
-NOT_WORTH = "change-not-worth"
+FALLBACK_PLAN = "kept-plan"  # the plan in force goes on with the workers that are left
+NO_GAIN = "change-not-worth"
 NO_OTHERS = Rules()
 
 TICK_MS = 200  # between two looks whether a plan is due
@@ -144,7 +144,9 @@ class PlannerLogic:
         """
         return now_ms - self._planned_ms >= self._period_ms or backlog_ms > GROWTH_MS
 
-    def due(self, now_ms: float, heartbeats: Mapping[str, Seen], plans: PlansInForce) -> PlanRequest | None:
+    def due(
+        self, now_ms: float, heartbeats: Mapping[str, ReceivedHeartbeat], plans: PlansInForce
+    ) -> PlanRequest | None:
         """The request for a plan where the period is over, or workers, an operator or the backlog call for one."""
         now_ms = self._now_ms = steady_ms(now_ms, self._now_ms, MAX_STEP_BACK_MS)
         allocation = plans.plan.allocation if plans.plan else {}
@@ -207,17 +209,17 @@ class PlannerLogic:
         """That the plan in force stays: nothing new is decided, or workers move at a cost that it does not pay for."""
         if same_decision(proposal, before, order.policy):
             return PlanDecision()
-        if self._must_change(proposal, order, seen, before) or self._is_worth_switching(proposal, seen, before):
+        if self._must_change(proposal, order, seen, before) or self._should_switch(proposal, seen, before):
             return None
-        return PlanDecision(fallbacks=(NOT_WORTH,), reason=f"a change is not worth its cost: {proposal.reason}")
+        return PlanDecision(fallbacks=(NO_GAIN,), reason=f"a change is not worth its cost: {proposal.reason}")
 
     def _must_change(self, proposal: PlanProposal, order: Order, seen: Observation, before: Plan) -> bool:
         """Whether nobody asks what the change costs: it was ordered, it moves nobody, or something forces it."""
         is_ordered = order.back_to is not None or order.policy != before.policy
         return is_ordered or not only_moves(proposal, seen, before)
 
-    def _is_worth_switching(self, proposal: PlanProposal, seen: Observation, before: Plan) -> bool:
-        return is_worth_switching(change_of(before, proposal, seen, self._catalog, HOLD_S))
+    def _should_switch(self, proposal: PlanProposal, seen: Observation, before: Plan) -> bool:
+        return should_switch(change_of(before, proposal, seen, self._catalog, HOLD_S))
 
     def _fall_back(
         self, policy: str, error: Exception, seen: Observation, before: Plan | None, newest: int
@@ -230,7 +232,7 @@ class PlannerLogic:
             plan = fallback_plan(before, why, seen, self._catalog, self._rules, newest)
         except Exception as unfit:  # a plan of a catalog that is no more
             return PlanDecision(None, (failed,), why, error, unfit)
-        return PlanDecision(plan, (failed,) if plan is None else (failed, KEPT_PLAN), why, error)
+        return PlanDecision(plan, (failed,) if plan is None else (failed, FALLBACK_PLAN), why, error)
 
 
 def _identity(pin: Pin | None) -> tuple[str, ...]:

@@ -123,7 +123,7 @@ def _check_cascades(cascades: Iterable[Cascade], catalog: Catalog) -> None:
         catalog.level(cascade.level), catalog.level(cascade.next_level), catalog.discriminator(cascade.discriminator)
         told = f"threshold after {cascade.level} must be in [0, 1]: got {cascade.threshold}"
         _require(0 <= cascade.threshold <= 1, told)
-        wrong = fault(cascade.paint_over_step, catalog.level(cascade.level), catalog.level(cascade.next_level))
+        wrong = fault(cascade.refine_from_step, catalog.level(cascade.level), catalog.level(cascade.next_level))
         _require(not wrong, f"cascade from {cascade.level} to {cascade.next_level}: {wrong}")
         _require(cascade.level not in follow, f"there must be one cascade a level: got two for {cascade.level}")
         follow[cascade.level] = cascade.next_level

@@ -91,7 +91,7 @@ class Change:
     risk: float = LATE  # what a request costs that a worker who is away would have served, in spans
 
 
-def is_worth_switching(change: Change) -> bool:
+def should_switch(change: Change) -> bool:
     """Whether the change pays: gain a request times those of the time it holds against the requests put at risk.
 
     Both are proportional to the demand, which therefore does not count. A worker that is away takes its share of the

@@ -11,7 +11,7 @@ from planner.observation.observation import (
     COUNTS_S,
     DEMAND_MS,
     Observation,
-    Seen,
+    ReceivedHeartbeat,
     WorkerView,
     class_histograms,
     class_shares,
@@ -36,7 +36,11 @@ class ObservationBuilder(Generic[Log]):
         self.arrivals, self.results, self.queues = arrivals, Results(slo_ms), QueueGrowth()
 
     def observation(
-        self, now_ms: int, workers: tuple[WorkerView, ...], heartbeats: Mapping[str, Seen], plan: Plan | None
+        self,
+        now_ms: int,
+        workers: tuple[WorkerView, ...],
+        heartbeats: Mapping[str, ReceivedHeartbeat],
+        plan: Plan | None,
     ) -> Observation:
         """All that is seen now, of these live workers. `plan`: the one in force, which says who judges what."""
         times_ms, prompts = self.arrivals.times_ms(now_ms), self.arrivals.last()

@@ -15,7 +15,7 @@ ENOUGH = 100  # pictures in a band: the share below a threshold is then known to
 
 
 @dataclass(frozen=True, slots=True)
-class SeenDeferral:
+class ObservedDeferral:
     """What one discriminator made of one level's pictures of late."""
 
     level: str
@@ -26,13 +26,13 @@ class SeenDeferral:
     ignored: int = 0  # whose confidence or hardness is no number in [0, 1]
 
 
-def seen_deferral(
+def observed_deferral(
     level: str,
     discriminator: str,
     scores: Iterable[tuple[float, float]],
     bounds: Sequence[float] = (0.0, 1.0),
     enough: int = ENOUGH,
-) -> SeenDeferral:
+) -> ObservedDeferral:
     """From (hardness, confidence) of pictures, in any order. Those with NaN or a value outside [0, 1] are ignored."""
     bands: list[list[float]] = [[] for _ in range(len(bounds) - 1)]
     ignored = 0
@@ -42,7 +42,7 @@ def seen_deferral(
         else:
             ignored += 1
     curves = tuple(_curve(sorted(band)) if len(band) >= max(1, enough) else None for band in bands)
-    return SeenDeferral(level, discriminator, tuple(bounds), curves, sum(map(len, bands)), ignored)
+    return ObservedDeferral(level, discriminator, tuple(bounds), curves, sum(map(len, bands)), ignored)
 
 
 def _curve(confidences: Sequence[float]) -> Curve:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.observation.deferral import SeenDeferral
+from planner.observation.deferral import ObservedDeferral
 from schemas.errors import PochadeError
 from schemas.messages import Heartbeat
 
@@ -31,7 +31,7 @@ class InvalidObservation(PochadeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ReceivedHeartbeat:
     """A heartbeat and when it was heard, by the reader's clock or the broker's."""
 
     heartbeat: Heartbeat
@@ -89,7 +89,7 @@ class Observation:
     forecast_rps: float | None = None  # arrivals a second until the next plan; None: as many as now
     counts: tuple[int, ...] = ()  # arrivals in each second of the window, the oldest first
     queues: tuple[Queue, ...] = ()  # of variants that have any
-    deferral: tuple[SeenDeferral, ...] = ()  # of levels whose pictures were scored; else the catalog's holds
+    deferral: tuple[ObservedDeferral, ...] = ()  # of levels whose pictures were scored; else the catalog's holds
     served: Served = NOTHING_SERVED
     retrieval_ms: float | None = None  # to look up and fetch a past picture; inf: no answer; None: none was looked up
     ignored: int = 0  # records of the window whose numbers were none, such as a NaN confidence
@@ -122,7 +122,10 @@ class Observation:
 
 
 def live_workers(
-    heartbeats: Mapping[str, Seen], now_ms: int, silent_ms: int, allocation: Mapping[str, str] | None = None
+    heartbeats: Mapping[str, ReceivedHeartbeat],
+    now_ms: int,
+    silent_ms: int,
+    allocation: Mapping[str, str] | None = None,
 ) -> tuple[WorkerView, ...]:
     """The workers heard of within `silent_ms` that have not said goodbye, by id.
 

@@ -4,7 +4,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 
 from planner.catalog.parse import Catalog, run_ms
-from planner.observation.observation import GONE, Queue, Seen
+from planner.observation.observation import GONE, Queue, ReceivedHeartbeat
 
 QUEUE_WINDOW_MS = 30_000  # in which the growth of a partition is measured
 SAMPLE_MS = 1000
@@ -21,7 +21,7 @@ class QueueGrowth:
     def __init__(self) -> None:
         self._ends: defaultdict[tuple[str, int], deque[tuple[int, int]]] = defaultdict(deque)  # (ms, end offset)
 
-    def update_from_heartbeats(self, heartbeats: Mapping[str, Seen]) -> None:
+    def update_from_heartbeats(self, heartbeats: Mapping[str, ReceivedHeartbeat]) -> None:
         """Take in the newest heartbeats; the same ones again change nothing."""
         for seen in heartbeats.values():
             for owned in seen.heartbeat.partitions:
@@ -35,7 +35,9 @@ class QueueGrowth:
         while len(ends) > 2 and at_ms - ends[1][0] >= QUEUE_WINDOW_MS:
             ends.popleft()
 
-    def queues(self, heartbeats: Mapping[str, Seen], live: Iterable[str], catalog: Catalog) -> tuple[Queue, ...]:
+    def queues(
+        self, heartbeats: Mapping[str, ReceivedHeartbeat], live: Iterable[str], catalog: Catalog
+    ) -> tuple[Queue, ...]:
         """Of each variant that a live worker serves. A job waits unless its worker has begun it; run times are the
         catalog's for one picture, so that a batch in hand counts as waiting but for one."""
         waiting: dict[str, float] = {}

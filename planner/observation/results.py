@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from planner.catalog.parse import Catalog
-from planner.observation.deferral import SeenDeferral, seen_deferral
+from planner.observation.deferral import ObservedDeferral, observed_deferral
 from planner.observation.observation import MAX_STEP_BACK_MS, SCORES, SERVED_MS, Served
 from schemas.messages import Plan, Status
 
@@ -53,11 +53,11 @@ class Results:
         of_late = is_in_time[(at_ms > since_ms) & (at_ms <= now_ms)][-MAX_RESULTS:]
         return Served(len(of_late), float(of_late.mean())) if len(of_late) else Served()
 
-    def deferral(self, plan: Plan | None, catalog: Catalog, bounds: Sequence[float]) -> tuple[SeenDeferral, ...]:
+    def deferral(self, plan: Plan | None, catalog: Catalog, bounds: Sequence[float]) -> tuple[ObservedDeferral, ...]:
         """The curves of the levels that were scored, by the discriminator that the plan or the catalog has for them."""
         judges = {pair.light: pair.discriminator for pair in reversed(catalog.cascades)}
         judges |= {cascade.level: cascade.discriminator for cascade in (plan.cascades if plan else ())}
         return tuple(
-            seen_deferral(level, judges[level], list(self._scores[level]), bounds)
+            observed_deferral(level, judges[level], list(self._scores[level]), bounds)
             for level in sorted(self._scores.keys() & judges.keys())
         )

@@ -7,7 +7,7 @@ from typing import Any
 
 from planner.catalog.entries import Curve, DeferralPoint
 from planner.catalog.validate import read, rows, typed
-from planner.observation.deferral import SeenDeferral
+from planner.observation.deferral import ObservedDeferral
 from planner.observation.observation import InvalidObservation, Observation, Queue, Served, WorkerView
 
 
@@ -77,7 +77,7 @@ def _filled(value: Any) -> Any:
     return value[: value.index(None)] if isinstance(value, list) and None in value else value
 
 
-def _deferral(value: Any, where: str) -> tuple[SeenDeferral, ...]:
+def _deferral(value: Any, where: str) -> tuple[ObservedDeferral, ...]:
     found = []
     for at, item in enumerate(_list(value, where)):
         table, here = typed(item, (dict,), f"{where}[{at}]"), f"{where}[{at}]"
@@ -86,7 +86,7 @@ def _deferral(value: Any, where: str) -> tuple[SeenDeferral, ...]:
         rises = bounds == tuple(sorted(set(bounds))) and (bounds[:1], bounds[-1:]) == ((0.0,), (1.0,))
         if not rises or len(curves) != len(bounds) - 1:
             raise InvalidObservation(f"{here}: bounds must rise from 0 to 1, with a curve between two: got {bounds}")
-        found.append(read(SeenDeferral, {"images": 0, **table, "bounds": bounds, "curves": curves}, here))
+        found.append(read(ObservedDeferral, {"images": 0, **table, "bounds": bounds, "curves": curves}, here))
     return tuple(found)
 
 

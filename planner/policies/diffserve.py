@@ -39,9 +39,9 @@ def plan(
     """The catalog's first pair at its highest threshold. Parameters: PARAMETERS and paint_over_step (the pair's)."""
     offered = catalog.pair()
     most_steps = catalog.level(offered.heavy).steps - 1
-    step = Parameter(offered.paint_over_step, 0, most_steps, is_whole=True)
+    step = Parameter(offered.refine_from_step, 0, most_steps, is_whole=True)
     settings = validate_parameters(parameters, PARAMETERS | {"paint_over_step": step})
-    pair = offered._replace(paint_over_step=int(settings["paint_over_step"]))
+    pair = offered._replace(refine_from_step=int(settings["paint_over_step"]))
     batches = _batches(pair, observation, catalog, memory, settings)
     setup = Setup(settings["overprovision"], settings["hop_ms"], settings["queue_factor"], batches=batches)
     seen = replace(observation, slo_ms=0.0) if settings["aimd"] else observation  # batches follow timeouts, not Eq. 1
@@ -49,7 +49,7 @@ def plan(
     wanted = [row for row in rows if static < 0 or row.threshold <= static]  # one that does not fit gives way downwards
     offers = [Offer(pair, problem_of(pair, wanted, seen, catalog, setup))]
     found = planned(offers, observation)
-    told = reason(found, offers, observation.planning_rps, lambda _, row: _told(row, pair, catalog))
+    told = reason(found, offers, observation.planning_rps, lambda _, row: _describe(row, pair, catalog))
     return draft(found, observation, told, {MEMORY: batches} if settings["aimd"] else None)
 
 
@@ -68,6 +68,6 @@ def _batches(
     return tuned((pair.light, pair.heavy), catalog, seen, memory, lambda *_: is_late, HALVED)
 
 
-def _told(row: Row, pair: Pair, catalog: Catalog) -> str:
+def _describe(row: Row, pair: Pair, catalog: Catalog) -> str:
     between = "" if is_measured(catalog, pair, row.threshold) else " (f interpolated)"
     return f"threshold {row.threshold:.3g}{between}"

@@ -33,7 +33,7 @@ def _parameters(pair: Pair, catalog: Catalog) -> dict[str, Parameter]:
     most_steps = catalog.level(pair.heavy).steps - 1
     return PARAMETERS | {
         "threshold": Parameter(catalog.discriminator(pair.discriminator).threshold, 0, 1),
-        "paint_over_step": Parameter(pair.paint_over_step, 0, most_steps, is_whole=True),
+        "paint_over_step": Parameter(pair.refine_from_step, 0, most_steps, is_whole=True),
     }
 
 
@@ -53,11 +53,11 @@ def plan(
     del memory  # constant in time
     offered = catalog.pair()
     settings = validate_parameters(parameters, _parameters(offered, catalog))
-    pair = offered._replace(paint_over_step=int(settings["paint_over_step"]))
+    pair = offered._replace(refine_from_step=int(settings["paint_over_step"]))
     discriminator = catalog.discriminator(pair.discriminator)
     peak_rps, batch = settings["overprovision"] * settings["peak_rps"], int(settings["batch"])
     light_rps = throughput_rps(catalog.level(pair.light), batch)
-    speeds = light_rps, throughput_rps(catalog.level(pair.heavy), batch, pair.paint_over_step)
+    speeds = light_rps, throughput_rps(catalog.level(pair.heavy), batch, pair.refine_from_step)
     n_workers, wanted = len(observation.workers), settings["threshold"]
     if peak_rps > 0:
         stages = carry(peak_rps, *speeds, n_workers, discriminator, wanted)
@@ -118,7 +118,7 @@ def _draft(stages: Stages, pair: Pair, seen: Observation, catalog: Catalog, batc
     kept, quality = {light: 1 - deferred, heavy: deferred}, _quality(stages.threshold, pair, catalog)
     flow = Flow({light: 1.0, heavy: deferred}, kept, heavy, quality, {heavy: step})
     cascade = Cascade(
-        level=light, next_level=heavy, discriminator=name, threshold=stages.threshold, paint_over_step=step
+        level=light, next_level=heavy, discriminator=name, threshold=stages.threshold, refine_from_step=step
     )
     return PlanProposal(
         routes=constant({light: 1.0}),

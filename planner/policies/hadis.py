@@ -38,9 +38,9 @@ PARAMETERS = {
 }
 
 DEMAND_STEP = 1.2  # a range of demand is this much wider than the one before
-MOST = 256  # plans kept; one more and all are forgotten
+MAX_REMEMBERED = 256  # plans kept; one more and all are forgotten
 
-Kept = dict[str, list[Any]]  # key -> light, heavy, step, row, its threshold and hardness, workers, batches
+RememberedRows = dict[str, list[Any]]  # key -> light, heavy, step, row, its threshold and hardness, workers, batches
 
 
 def plan(
@@ -72,20 +72,20 @@ def _drafted(
 ) -> PlanProposal:
     """The best plan of all, or with a cache the one that was best in the same range."""
 
-    def told(pair: Pair, row: Row) -> str:
-        return _told(row, pair, catalog)
+    def describe(pair: Pair, row: Row) -> str:
+        return _describe_row(row, pair, catalog)
 
     is_random = settings["signals"] == RANDOM
     if not settings["cache"]:
         best = planned(offers, seen)
-        return draft(best, seen, reason(best, offers, seen.planning_rps, told), is_random=is_random)
+        return draft(best, seen, reason(best, offers, seen.planning_rps, describe), is_random=is_random)
     kept, key = memory.get("kept", {}), key_of(seen, with_queues=settings["cache"] == BY_DEMAND_AND_QUEUE)
     hit = recalled(offers, kept, key)
     if hit:
-        why = f"{summary(hit, seen.planning_rps, told)}: as kept for {key}"
+        why = f"{summary(hit, seen.planning_rps, describe)}: as kept for {key}"
         return draft(hit, seen, why, {"kept": dict(kept)}, is_random)
     best = planned(offers, seen)
-    why = reason(best, offers, seen.planning_rps, told)
+    why = reason(best, offers, seen.planning_rps, describe)
     return draft(best, seen, why, {"kept": with_plan(kept, key, best)}, is_random)
 
 
@@ -115,17 +115,17 @@ def recalled(offers: Sequence[Offer], kept: Mapping[str, Any], key: str) -> Pair
     return PairPlan(*offer, Answer(row, (x1, x2), (b1, b2), (light_load, heavy_load), latency_ms), is_feasible)
 
 
-def with_plan(kept: Mapping[str, Any], key: str, plan: PairPlan) -> Kept:
+def with_plan(kept: Mapping[str, Any], key: str, plan: PairPlan) -> RememberedRows:
     """What is kept from now on; a plan for want of any that fits is not."""
     if not plan.is_feasible:
         return dict(kept)
     row, answer = plan.answer.row, plan.answer
     made = [*_way(plan.pair), plan.problem.rows.index(row), row.threshold, row.hardness]
-    return (dict(kept) if len(kept) < MOST else {}) | {key: [*made, *answer.workers, *answer.batches]}
+    return (dict(kept) if len(kept) < MAX_REMEMBERED else {}) | {key: [*made, *answer.workers, *answer.batches]}
 
 
 def _way(pair: Pair) -> list[Any]:
-    return [pair.light, pair.heavy, pair.paint_over_step]
+    return [pair.light, pair.heavy, pair.refine_from_step]
 
 
 def pairs(catalog: Catalog) -> list[Pair]:
@@ -143,7 +143,7 @@ def pairs(catalog: Catalog) -> list[Pair]:
     ]
     dropped = pruned(pool)
     kept = [pair for pair in catalog.cascades if pair.light not in dropped and pair.heavy not in dropped]
-    ways = [pair._replace(paint_over_step=step) for pair in kept for step in by_step(catalog, pair)]
+    ways = [pair._replace(refine_from_step=step) for pair in kept for step in by_step(catalog, pair)]
     return ways or kept or [catalog.pair()]
 
 
@@ -153,17 +153,17 @@ def _left(rows: Sequence[Row], signals: int, catalog: Catalog, pair: Pair) -> li
         return [row for row in rows if row.deferred == 0]
     if signals == DISCRIMINATOR_ONLY:
         return [row for row in rows if row.straight == 0]
-    return [_drawn(row, catalog, pair) for row in rows] if signals == RANDOM else list(rows)
+    return [_random_split(row, catalog, pair) for row in rows] if signals == RANDOM else list(rows)
 
 
-def _drawn(row: Row, catalog: Catalog, pair: Pair) -> Row:
+def _random_split(row: Row, catalog: Catalog, pair: Pair) -> Row:
     """The same share on heavy, drawn before anything is painted: its quality is that of a random split."""
     quality = random_quality(catalog, {pair.light: 1 - row.heavy, pair.heavy: row.heavy})
     score = row.heavy if quality is None else quality
     return replace(row, score=score, straight=row.heavy, deferred=0.0, threshold=0.0, quality=quality)
 
 
-def _told(row: Row, pair: Pair, catalog: Catalog) -> str:
+def _describe_row(row: Row, pair: Pair, catalog: Catalog) -> str:
     levels = f"{pair.light} then {pair.heavy}"
     fid = fid_of(catalog, row.quality)
     worth = f"FID {fid:.4g}" if fid is not None else f"quality {row.quality:.4g}" if row.quality is not None else ""

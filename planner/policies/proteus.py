@@ -14,7 +14,7 @@ from planner.catalog.parse import Catalog
 from planner.control.allocation import assign
 from planner.control.proposal import BATCH, Parameter, PlanProposal, validate_parameters
 from planner.observation.observation import Observation
-from planner.solvers.levels.level_mix import expected_of, mix_told, most_quality, offers_of, routes_of
+from planner.solvers.levels.level_mix import describe_mix, expected_of, maximize_quality, offers_of, routes_of
 
 PARAMETERS = {
     "overprovision": Parameter(1.05, 0.01, 100),  # beta. Source: Proteus, SOURCES.md 1
@@ -36,14 +36,14 @@ def plan(
     }
     demand_rps = settings["overprovision"] * observation.planning_rps
     offers = offers_of(catalog, batches)
-    mix = most_quality(offers, len(observation.workers), demand_rps)
+    mix = maximize_quality(offers, len(observation.workers), demand_rps)
     routes, how = routes_of(mix, offers, catalog, "models", None)
     return PlanProposal(
         routes=routes,
         allocation=assign(mix.counts, observation.workers),
         batch=batches,
         expected=expected_of(mix, offers, catalog, observation.planning_rps),
-        reason=f"{mix_told(mix, offers, demand_rps)}, {how}",
+        reason=f"{describe_mix(mix, offers, demand_rps)}, {how}",
     )
 
 

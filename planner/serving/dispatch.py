@@ -64,7 +64,7 @@ def pick(
     return KINDS[kind](free_at_ms, now_ms, request_id, sent_before, most_ahead_ms) if free_at_ms else None
 
 
-def _least_work(
+def _shortest_queue(
     free_at_ms: Sequence[float], now_ms: float, request_id: str, sent_before: int, most_ahead_ms: float
 ) -> int | None:
     del sent_before, most_ahead_ms
@@ -108,7 +108,7 @@ def _any_of(places: Sequence[int], request_id: str) -> int | None:
 
 
 KINDS: dict[str, Callable[[Sequence[float], float, str, int, float], int | None]] = {
-    "least-work": _least_work,
+    "least-work": _shortest_queue,
     "pull": _pull,
     "random": _random,
     "round-robin": _round_robin,

@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from planner.catalog.options import AS_IT_IS, Settled, begins_at, settle, settled_ms
+from planner.catalog.options import AS_IT_IS, ResolvedOptions, begins_at, resolve_options, resolved_ms
 from planner.catalog.parse import Catalog
 from planner.serving.admission import can_meet
 from planner.serving.requests import RequestValues
-from schemas.messages import Cascade, ClassifiedRequest, PaintOptions, Plan
+from schemas.messages import Cascade, ClassifiedRequest, GenerateOptions, Plan
 
 AS_REQUESTED = "kept as it is: the request asked for this level"
 
@@ -31,7 +31,7 @@ class Refinement(NamedTuple):
     """How the next level would generate the request."""
 
     variant: str
-    options: Settled  # as the variant resolves the request's, with the step at which refining begins
+    options: ResolvedOptions  # as the variant resolves the request's, with the step at which refining begins
     from_step: int  # of `options.steps`; 0: from noise
     run_ms: float  # predicted, of all its images in one call
 
@@ -213,11 +213,11 @@ class EscalationLogic:
             plain[sizes] = self._resolve(scored.asked.cascade, options, sizes)
         return plain[sizes]
 
-    def _resolve(self, cascade: Cascade, options: PaintOptions, sizes: Sequence[Size]) -> Refinement:
+    def _resolve(self, cascade: Cascade, options: GenerateOptions, sizes: Sequence[Size]) -> Refinement:
         variant = self._catalog.level(cascade.next_level)
-        from_step = begins_at(cascade.paint_over_step, variant, settle(options, variant), sizes)
-        own = settle(options, variant, from_step)
-        return Refinement(variant.name, own, from_step, settled_ms(variant, own))
+        from_step = begins_at(cascade.refine_from_step, variant, resolve_options(options, variant), sizes)
+        own = resolve_options(options, variant, from_step)
+        return Refinement(variant.name, own, from_step, resolved_ms(variant, own))
 
 
 def may_escalate(request: RequestValues, catalog: Catalog) -> bool:

@@ -14,8 +14,8 @@ from schemas.messages import (
     ImageGenerated,
     Outcome,
     Result,
+    Stage,
     Status,
-    Step,
 )
 
 MAX_CLOCK_DIFFERENCE_MS = 24 * 60 * 60 * 1000  # by which a writer's own time of a request may differ from the broker's
@@ -24,16 +24,16 @@ Subject = str | GenerateRequest | ClassifiedRequest | GenerateJob
 """What is known of a request when it ends: from its bare id (a poison record) to a job with a path behind it."""
 
 
-def step_of(image: ImageGenerated, confidence: float | None, threshold: float | None) -> Step:
+def step_of(image: ImageGenerated, confidence: float | None, threshold: float | None) -> Stage:
     """The stage of a request's path that made this picture. None, None: not scored."""
     job = image.job
-    return Step(
+    return Stage(
         stage=job.stage,
         level=job.level,
         worker_id=image.worker_id,
         plan_version=job.plan_version,
         queue_ms=max(0, image.started_ms - job.routed_ms),
-        paint_ms=max(0, image.painted_ms - image.started_ms),
+        generate_ms=max(0, image.generated_ms - image.started_ms),
         batch=image.batch,
         attempt=image.attempt,
         confidence=None if confidence is None else as_score(confidence),  # JSON has no NaN
@@ -41,7 +41,7 @@ def step_of(image: ImageGenerated, confidence: float | None, threshold: float | 
         image=image.image,
         more=image.more,
         overridden=job.overridden,
-        paint_over_step=image.paint_over_step,
+        refine_from_step=image.refine_from_step,
         probability=job.probability if job.stage == 0 else 0.0,
     )
 
@@ -55,7 +55,7 @@ def completed(
     return dataclasses.replace(outcome, path=(*image.job.path, step_of(image, confidence, threshold)))
 
 
-def kept_draft(job: GenerateJob, *, reason: str, by: str, now_ms: int) -> Outcome:
+def completed_by_draft(job: GenerateJob, *, reason: str, by: str, now_ms: int) -> Outcome:
     """The rejected draft is the answer after all: what was to replace it cannot come in time."""
     return _ended(Status.COMPLETED, job, reason, by, "", now_ms)
 
@@ -82,7 +82,7 @@ def late_status(*, has_draft: bool) -> Status:
 def too_late(job: GenerateJob, *, reason: str, by: str, now_ms: int) -> Outcome:
     """The outcome of a job that cannot be generated in time."""
     if late_status(has_draft=bool(job.path)) is Status.COMPLETED:
-        return kept_draft(job, reason=f"{reason}; the draft was kept", by=by, now_ms=now_ms)
+        return completed_by_draft(job, reason=f"{reason}; the draft was kept", by=by, now_ms=now_ms)
     return expired(job, reason=reason, by=by, now_ms=now_ms)
 
 
@@ -170,11 +170,11 @@ def result_of(outcome: Outcome) -> Result:
         confidence=last.confidence if last else None,
         threshold=last.threshold if last else None,
         escalated=len(outcome.path) > 1,
-        paint_ms=round(sum(step.paint_ms / step.batch for step in outcome.path)),
+        generate_ms=round(sum(step.generate_ms / step.batch for step in outcome.path)),
         latency_ms=outcome.ended_ms - _created_ms(request, classified) if request else None,
         created_ms=request.created_ms if request else None,
         ended_ms=outcome.ended_ms,
-        path=json.dumps([to_wire(Step)(step) for step in outcome.path]),  # `asdict` takes three times as long
+        path=json.dumps([to_wire(Stage)(step) for step in outcome.path]),  # `asdict` takes three times as long
         image_uris=tuple(each.uri for each in (image, *last.more)) if last and image else (),
         overridden=last.overridden if last else (),
         code=outcome.code,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from planner.catalog.options import Settled
+from planner.catalog.options import ResolvedOptions
 from schemas.errors import InvalidPlan
 from schemas.ids import draw
 from schemas.messages import Plan, Route, Status
@@ -26,7 +26,7 @@ class Placement(NamedTuple):
 
     level: str
     variant: str  # that serves the level
-    options: Settled  # as the variant honours them
+    options: ResolvedOptions  # as the variant honours them
     run_ms: float  # predicted time of the job alone, without judging its images
     probability: float  # of the level under the plan; 0 where it was not drawn: requested, or another one's fallback
     fallback: str = ""  # CHEAPER: for its deadline or the backlog | DEARER: nobody serves it or a cheaper one

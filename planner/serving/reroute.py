@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from planner.catalog.model import Catalog
 from planner.control.allocation import SERVING
-from planner.observation.observation import Seen, WorkerView, live_workers
+from planner.observation.observation import ReceivedHeartbeat, WorkerView, live_workers
 from planner.serving.escalation import Keep
 from planner.serving.placement import ENDED, Ignored, Placement, Rejection
 from planner.serving.requests import ClassifiedValues
@@ -32,13 +32,13 @@ def orphaned_variants(variants: Iterable[str], plan: Plan, workers: Iterable[Wor
     return sorted(set(variants) - held)
 
 
-class StaysInQueue(NamedTuple):
+class RemainsInQueue(NamedTuple):
     """The job stays where it lies."""
 
     why: str
 
 
-WAITS_FOR_MODEL = StaysInQueue("waits for the model that it names")
+WAITS_FOR_MODEL = RemainsInQueue("waits for the model that it names")
 
 
 class OrphanRouting:
@@ -53,7 +53,7 @@ class OrphanRouting:
         self._routing = routing
         self._silent_ms = silent_ms
 
-    def orphaned(self, plan: Plan | None, heartbeats: Mapping[str, Seen], now_ms: int) -> list[str]:
+    def orphaned(self, plan: Plan | None, heartbeats: Mapping[str, ReceivedHeartbeat], now_ms: int) -> list[str]:
         """The variants whose jobs go elsewhere now; `heartbeats`: the last one of each worker."""
         if plan is None:
             return []
@@ -71,7 +71,7 @@ class OrphanRouting:
         *,
         has_ended: bool,
         has_draft: bool,
-    ) -> Placement | Rejection | Keep | Ignored | StaysInQueue:
+    ) -> Placement | Rejection | Keep | Ignored | RemainsInQueue:
         """What becomes of an orphaned job of `variant`.
 
         A job that was to replace a draft leaves the draft as the answer, as where the next level has no time. Any other
@@ -83,7 +83,7 @@ class OrphanRouting:
             return ENDED
         if has_draft:
             return Keep(None, f"nobody serves {variant} any more; the draft was kept")
-        decision = self._routing.place_again(classified, plan, loads, now_ms)
+        decision = self._routing.reroute(classified, plan, loads, now_ms)
         if isinstance(decision, Placement) and math.isinf(loads.wait_ms(decision.variant)):
             return WAITS_FOR_MODEL
         return decision

@@ -20,13 +20,13 @@ from typing import NamedTuple, Protocol
 from planner.catalog.entries import Variant, run_ms, variant_of
 from planner.catalog.options import (
     AS_IT_IS,
-    MOST_PICTURES,
+    MAX_IMAGES,
     QUALITIES,
     TIERS,
-    Settled,
+    ResolvedOptions,
     check_options,
-    settle,
-    settled_ms,
+    resolve_options,
+    resolved_ms,
 )
 from planner.catalog.parse import Catalog
 from planner.serving.admission import can_meet, is_admitted, level_in_time, predicted_finish_ms
@@ -49,7 +49,7 @@ from planner.serving.placement import (
 )
 from planner.serving.requests import ClassifiedValues, RequestValues
 from planner.serving.tenants import Work
-from schemas.messages import Admission, PaintOptions, Plan, Status
+from schemas.messages import Admission, GenerateOptions, Plan, Status
 
 ANY_BACKLOG_MS = sys.float_info.max  # infinite is the wait for a level that nobody serves
 INTERACTIVE, ANY_QUALITY = "interactive", "auto"
@@ -114,7 +114,7 @@ def backlog_limits(max_backlog_s: float, interactive_headroom: float) -> Backlog
 class Resolved(NamedTuple):
     """How a level serves a request's options, and the predicted time of the job."""
 
-    options: Settled
+    options: ResolvedOptions
     run_ms: float
 
 
@@ -128,18 +128,18 @@ class _Level:
         self.cheaper = [variant.name for variant in catalog.cheaper_than(self.name)]
         self.dearer = [variant.name for variant in catalog.dearer_than(self.name)]
 
-    def resolve(self, options: PaintOptions) -> Resolved:
-        settled = settle(options, self.variant)
+    def resolve(self, options: GenerateOptions) -> Resolved:
+        settled = resolve_options(options, self.variant)
         if self.first_step:  # a request that sets the steps skips the same share of them
-            settled = settled._replace(paint_over_step=self.first_step * settled.steps // self.variant.steps)
+            settled = settled._replace(refine_from_step=self.first_step * settled.steps // self.variant.steps)
         return Resolved(settled, _run_ms(self.variant, settled))
 
 
-def _run_ms(variant: Variant, how: Settled) -> float:
+def _run_ms(variant: Variant, how: ResolvedOptions) -> float:
     """Exactly as measured where the variant serves the request in its own way."""
     if (how.width, how.height, how.steps) == (variant.width, variant.height, variant.steps):
-        return run_ms(variant, how.n, how.paint_over_step)
-    return settled_ms(variant, how)
+        return run_ms(variant, how.n, how.refine_from_step)
+    return resolved_ms(variant, how)
 
 
 class _Levels(dict[str, _Level]):
@@ -181,7 +181,7 @@ class _Requested(NamedTuple):
 class _Costs:
     """What each level takes for requests with these options; `judged` of their images are judged."""
 
-    def __init__(self, options: PaintOptions, judged: int, levels: _Levels, facts: _PlanFacts) -> None:
+    def __init__(self, options: GenerateOptions, judged: int, levels: _Levels, facts: _PlanFacts) -> None:
         self._options, self._judged, self._levels, self._facts = options, judged, levels, facts
         self._resolved: dict[str, Resolved] = {}
         self._total_ms: dict[str, float] = {}
@@ -248,7 +248,7 @@ class RoutingLogic:
         """
         request = classified.request
         if request.quality not in QUALITIES or request.tier not in TIERS or request.options is not AS_IT_IS:
-            check_options(request, MOST_PICTURES)  # who wrote the record may not have
+            check_options(request, MAX_IMAGES)  # who wrote the record may not have
         return (
             self._ignored(request, now_ms)
             or self._shed(request, plan, now_ms)
@@ -260,9 +260,7 @@ class RoutingLogic:
         if self._rights is not None:
             self._rights.ended(request_id)
 
-    def place_again(
-        self, classified: ClassifiedValues, plan: Plan, loads: Loads, now_ms: float
-    ) -> Placement | Rejection:
+    def reroute(self, classified: ClassifiedValues, plan: Plan, loads: Loads, now_ms: float) -> Placement | Rejection:
         """Decide anew on a request that was admitted before: no backlog is too long, nothing is shed or charged."""
         placed = self._placed(classified, plan, loads, now_ms, ANY_BACKLOG_MS)
         if isinstance(placed, Rejection):
@@ -377,10 +375,10 @@ class RoutingLogic:
                 return _Requested(level, 0.0, may_move=False)
         choice = facts.only
         if choice is None or not 0.0 <= classified.hardness <= 1.0:
-            choice = self._drawn(classified, facts.plan)
+            choice = self._sampled(classified, facts.plan)
         return _Requested(choice.level, choice.probability, may_move=True)
 
-    def _drawn(self, classified: ClassifiedValues, plan: Plan) -> Choice:
+    def _sampled(self, classified: ClassifiedValues, plan: Plan) -> Choice:
         return choose_level(plan, classified.request.request_id, classified.hardness, classified.classes)
 
     def _other_level(

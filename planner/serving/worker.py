@@ -87,7 +87,7 @@ def idle_state(is_leaving: bool) -> str:
     return "draining" if is_leaving else "ready"
 
 
-def has_settled(plan_created_ms: float, now_ms: float) -> bool:
+def is_stable(plan_created_ms: float, now_ms: float) -> bool:
     """Whether all routers obey a plan, so that the last worker of a variant may leave its empty topic."""
     return now_ms - plan_created_ms > SETTLE_MS
 

@@ -14,7 +14,7 @@ from replay.bench.environment import plan, traffic
 from replay.bench.environment.figures import percentiles, quantile
 from replay.bench.environment.side import Side
 from replay.bench.environment.site import Site
-from replay.bench.environment.tally import Tally
+from replay.bench.environment.topic_counter import TopicCounter
 from replay.traces import poisson
 from schemas.messages import GenerateRequest, Status
 from schemas.topics import PROMPTS, RESULTS
@@ -80,7 +80,7 @@ class Crowd:
             self._site.check()
             time.sleep(0.05)
 
-    def told(self, watched: Sequence[Due]) -> dict[str, Any]:
+    def as_table(self, watched: Sequence[Due]) -> dict[str, Any]:
         """How these requests ended; latency of those that were completed, ms from submission to the result read."""
         names = list(dict.fromkeys(due.request.request_id for due in watched))
         ends = {arrival.key.decode(): decode_result(arrival.value) for arrival in list(self.side.results.arrivals)}
@@ -118,7 +118,7 @@ def opened(site: Site, name: str, workers: int, **changes: Any) -> Iterator[Crow
         site.serve(settings, worker, ["worker"], worker__id=worker)
     producer = KafkaRecordProducer(settings)
     try:
-        with Tally(settings, RESULTS) as results:
+        with TopicCounter(settings, RESULTS) as results:
             crowd = Crowd(site, Side(settings, producer, results))
             first = [Due(0, request) for request in traffic.requests("warm", WARM)]
             crowd.submit(first)

@@ -22,9 +22,9 @@ def run(site: Site, asked: Asked) -> dict[str, Any]:
         crowd.submit(calm)
         crowd.wait(calm)
         crowd.submit(crowded, flood)
-        of_the_flood = crowd.told(flood)["completed"]
+        of_the_flood = crowd.as_table(flood)["completed"]
         crowd.wait(crowded)
-        before, after = crowd.told(calm), crowd.told(crowded)
+        before, after = crowd.as_table(calm), crowd.as_table(crowded)
     measured = {"interactive_p95_added_ms": added_ms(after, before), "lost": before["lost"] + after["lost"]}
     capacity = asked.workers * 1000 / RUN_MS
     return {

@@ -65,7 +65,7 @@ def _phase(
         flood = [_renamed(due, f"{beside}-{number}") for number, due in enumerate(flood)]
     crowd.submit(modest, flood)
     crowd.wait([*modest, *flood])
-    return crowd.told(modest), crowd.told(flood)
+    return crowd.as_table(modest), crowd.as_table(flood)
 
 
 def _renamed(due: Due, tenant: str) -> Due:

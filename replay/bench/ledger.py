@@ -13,7 +13,7 @@ from typing import Any
 from replay.bench.environment import traffic
 from replay.bench.environment.figures import met, per_second, spread
 from replay.bench.environment.site import Site
-from replay.bench.environment.tally import Tally
+from replay.bench.environment.topic_counter import TopicCounter
 from replay.local.processes import Child
 from schemas.messages import GenerateRequest
 from schemas.topics import OUTCOMES, RESULTS
@@ -57,7 +57,7 @@ def _rate(site: Site, requests: Sequence[GenerateRequest], start: Start) -> tupl
     """Outcomes a second, lost, ended twice."""
     settings = site.fresh("ledger", [])
     traffic.write(settings, (traffic.record(OUTCOMES, traffic.outcome(r), r.request_id) for r in requests))
-    with Tally(settings, RESULTS) as results:
+    with TopicCounter(settings, RESULTS) as results:
         child = start(settings)
         results.wait(len(requests), QUIET_S, site.check)
         site.stop(child)
@@ -88,7 +88,7 @@ def _recovered(site: Site, existing: int) -> tuple[float, float]:
     done = traffic.result(traffic.outcome(request))
     traffic.write(settings, traffic.copies(RESULTS, done, "ended", existing))
     bare_s = _bare_read_s(settings, existing)
-    with Tally(settings, RESULTS, is_from_end=True) as results:
+    with TopicCounter(settings, RESULTS, is_from_end=True) as results:
         traffic.write(settings, [traffic.record(OUTCOMES, traffic.outcome(request), request.request_id)])
         began = time.monotonic()
         ledger = site.serve(settings, "ledger", ["ledger"])
@@ -100,6 +100,6 @@ def _recovered(site: Site, existing: int) -> tuple[float, float]:
 
 def _bare_read_s(settings: Settings, count: int) -> float:
     began = time.monotonic()
-    with Tally(settings, RESULTS) as results:
+    with TopicCounter(settings, RESULTS) as results:
         results.wait(count, QUIET_S)
         return time.monotonic() - began

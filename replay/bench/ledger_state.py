@@ -15,7 +15,7 @@ import psutil
 from replay.bench.environment import traffic
 from replay.bench.environment.figures import met
 from replay.bench.environment.site import Site
-from replay.bench.environment.tally import Tally
+from replay.bench.environment.topic_counter import TopicCounter
 from schemas.messages import EndedChunk
 from schemas.record import Outgoing
 from schemas.topics import ENDED, FLOW_PARTITIONS, OUTCOMES, RESULTS
@@ -59,7 +59,7 @@ def _restarted(site: Site, past: "list[Outgoing] | Iterator[Outgoing]") -> dict[
     settings: Settings = site.fresh("state", [])
     traffic.write(settings, past)
     (request,) = traffic.requests("open", 1)
-    with Tally(settings, RESULTS, is_from_end=True) as results:
+    with TopicCounter(settings, RESULTS, is_from_end=True) as results:
         traffic.write(settings, [traffic.record(OUTCOMES, traffic.outcome(request), request.request_id)])
         began_s = time.monotonic()
         ledger = site.serve(settings, "ledger", ["ledger"])

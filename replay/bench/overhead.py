@@ -18,14 +18,14 @@ from replay.bench.environment import plan, quick_catalog, traffic
 from replay.bench.environment.figures import met, percentiles, quantile, spread
 from replay.bench.environment.side import Side
 from replay.bench.environment.site import Site
-from replay.bench.environment.tally import Arrival, Tally
+from replay.bench.environment.topic_counter import Arrival, TopicCounter
 from schemas.messages import Cascade, GenerateRequest, ImageGenerated, Result
 from schemas.topics import IMAGES, RESULTS
 from streams.codec.avro import decode, decode_result
 from streams.kafka.producer import KafkaRecordProducer
 
 LIMITS = {"ratio_p50": ("<=", 2.0), "p50_ms": ("<=", 30.0), "p99_ms": ("<=", 150.0)}
-PAINT_MS = 10
+GENERATE_MS = 10
 START_S = 90.0
 STUCK_S = 20.0
 BLOCKS = 4  # of the run, for the spread
@@ -34,7 +34,7 @@ LAYOUT = (("ledger",), ("worker",), ("classifier", "router"), ("discriminator",)
 
 def run(site: Site, *, count: int, rate: float, warm_up: int) -> dict[str, Any]:
     """`count` requests to each side at `rate` a second, after `warm_up` of each."""
-    ours = site.fresh("overhead", ["light", "heavy"], catalog=quick_catalog.written(site.settings.home, PAINT_MS))
+    ours = site.fresh("overhead", ["light", "heavy"], catalog=quick_catalog.written(site.settings.home, GENERATE_MS))
     bare = site.fresh("skeleton", ["light"])
     keep_all = Cascade(level="light", next_level="heavy", discriminator="look", threshold=0.0)
     plan.publish(ours, {"light": 1.0}, {"worker-1": "light"}, [keep_all])
@@ -42,7 +42,11 @@ def run(site: Site, *, count: int, rate: float, warm_up: int) -> dict[str, Any]:
         site.serve(ours, "-".join(roles), roles, worker__id="worker-1")
         site.copying(bare, f"skeleton-{'-'.join(roles)}", roles)
     producers = [KafkaRecordProducer(settings) for settings in (ours, bare)]
-    with Tally(ours, RESULTS) as our_results, Tally(bare, RESULTS) as bare_results, Tally(ours, IMAGES) as images:
+    with (
+        TopicCounter(ours, RESULTS) as our_results,
+        TopicCounter(bare, RESULTS) as bare_results,
+        TopicCounter(ours, IMAGES) as images,
+    ):
         sides = [Side(ours, producers[0], our_results), Side(bare, producers[1], bare_results)]
         for side in sides:
             _alternate(site, [side], traffic.requests("first", 1), rate, START_S)
@@ -51,7 +55,7 @@ def run(site: Site, *, count: int, rate: float, warm_up: int) -> dict[str, Any]:
         _alternate(site, sides, timed, rate)
     for producer in producers:
         producer.close()
-    return _told(sides, images.arrivals, timed, rate)
+    return _figures(sides, images.arrivals, timed, rate)
 
 
 def _alternate(
@@ -67,7 +71,7 @@ def _alternate(
         side.results.wait(len(side.sent_ns), limit_s, site.check)
 
 
-def _told(
+def _figures(
     sides: Sequence[Side], images: Sequence[Arrival], timed: Sequence[GenerateRequest], rate: float
 ) -> dict[str, Any]:
     names = {request.request_id for request in timed}
@@ -75,7 +79,7 @@ def _told(
     results = {r.request_id: r for r in (decode_result(a.value) for a in sides[0].results.arrivals)}
     features = features_ms([request.prompt for request in timed])
     outside = quantile(features, 0.5)
-    overhead = [ms - results[name].paint_ms - outside for name, ms in whole.items()]
+    overhead = [ms - results[name].generate_ms - outside for name, ms in whole.items()]
     ours, bare = percentiles(overhead), percentiles(list(baseline.values()))
     ratio = round(ours["p50"] / bare["p50"], 3)
     measured = {"ratio_p50": ratio, "p50_ms": ours["p50"], "p99_ms": ours["p99"]}
@@ -86,7 +90,7 @@ def _told(
         "spread": {"overhead_p50_ms": _blocks(overhead), "baseline_p50_ms": _blocks(list(baseline.values()))},
         "whole_ms": percentiles(list(whole.values())),
         "taken_off_ms": {
-            "painting": percentiles([float(results[name].paint_ms) for name in whole]),
+            "painting": percentiles([float(results[name].generate_ms) for name in whole]),
             "features": percentiles(features),
         },
         "legs_mean_ms": _legs(sides[0], images, results, names),
@@ -116,7 +120,7 @@ def _legs(side: Side, images: Sequence[Arrival], results: dict[str, Result], nam
             "classified": classified.classified_ms,
             "routed": image.job.routed_ms,
             "started": image.started_ms,
-            "painted": image.painted_ms,
+            "painted": image.generated_ms,
             "stored": image.stored_ms,
             "judged": results[name].ended_ms,
             "seen": sent + seen[name],

@@ -22,9 +22,9 @@ T = TypeVar("T")
 
 WARM_UP = 2  # solves before each side is timed
 FEWEST = 3  # solves of a side, however long they take
-TOLD_S = 0.2  # between two words on how far it is
+REPORT_EVERY_S = 0.2  # between two words on how far it is
 
-Told = Callable[[str, int], object]  # a case and how many solves of a side are done, now and then
+ReportProgress = Callable[[str, int], object]  # a case and how many solves of a side are done, now and then
 
 
 class Effort(NamedTuple):
@@ -43,14 +43,14 @@ class Spent(NamedTuple):
     cpu_ms: float  # children included
 
 
-def run(cases: Sequence[Case], effort: Effort, tell: Told) -> dict[str, Any]:
+def run(cases: Sequence[Case], effort: Effort, tell: ReportProgress) -> dict[str, Any]:
     """Every case, and how many answers were worse than the baseline's."""
     with one_core():
         found = {case.name: measured(case, effort, tell) for case in cases}
     return {"cases": found, "worse": sum(case["baseline"]["worse"] for case in found.values() if "baseline" in case)}
 
 
-def measured(case: Case, effort: Effort, tell: Told) -> dict[str, Any]:
+def measured(case: Case, effort: Effort, tell: ReportProgress) -> dict[str, Any]:
     """One policy at one size, then its baseline."""
 
     def plan(seen: Observation) -> PlanProposal:
@@ -65,7 +65,7 @@ def measured(case: Case, effort: Effort, tell: Told) -> dict[str, Any]:
     return told
 
 
-def _compared(case: Case, drafts: Sequence[PlanProposal], effort: Effort, tell: Told) -> dict[str, Any]:
+def _compared(case: Case, drafts: Sequence[PlanProposal], effort: Effort, tell: ReportProgress) -> dict[str, Any]:
     """The baseline's times, and how the policy's objectives compare with its."""
     assert case.baseline, case.name
     assert case.objective, case.name
@@ -116,7 +116,7 @@ def _series(
         answer, took = timed(lambda: call(seen))  # noqa: B023 - called at once
         answers.append(answer)
         spent.append(took)
-        if time.monotonic() > told + TOLD_S:
+        if time.monotonic() > told + REPORT_EVERY_S:
             tell(len(spent))
             told = time.monotonic()
     return answers, spent

@@ -13,7 +13,7 @@ from replay.bench.environment import plan, quick_catalog, traffic
 from replay.bench.environment.figures import met, per_second, spread
 from replay.bench.environment.fleet import StandIns
 from replay.bench.environment.site import Site
-from replay.bench.environment.tally import Tally
+from replay.bench.environment.topic_counter import TopicCounter
 from schemas.messages import GenerateRequest
 from schemas.topics import CLASSIFIED, jobs_topic
 from streams.settings import Settings
@@ -24,7 +24,7 @@ SHARES = {"light": 0.7, "heavy": 0.3}
 WORKERS = {"worker-1": "light", "worker-2": "light", "worker-3": "heavy", "worker-4": "heavy"}
 JOBS = [jobs_topic(variant, 1).name for variant in SHARES]
 QUIET_S = 60.0
-PAINT_MS = 0.1  # predicted, of a job: the backlog never grows long
+GENERATE_MS = 0.1  # predicted, of a job: the backlog never grows long
 
 
 def run(site: Site, *, count: int, repeats: int, is_killed: bool) -> dict[str, Any]:
@@ -52,17 +52,17 @@ Run = tuple[float, int, int]  # records/s, lost, duplicates
 
 def _bare(site: Site, requests: Sequence[GenerateRequest]) -> Run:
     settings = _preloaded(site, "hop", requests)
-    with Tally(settings, skeleton.JOBS) as jobs:
+    with TopicCounter(settings, skeleton.JOBS) as jobs:
         hop = site.copying(settings, "hop", ["router"])
         jobs.wait(len(requests), QUIET_S, site.check)
         site.stop(hop)
-        return _told(jobs, requests)
+        return _run_figures(jobs, requests)
 
 
 def _router(site: Site, requests: Sequence[GenerateRequest], *, is_killed: bool = False) -> Run:
-    settings = _preloaded(site, "router", requests, catalog=quick_catalog.written(site.settings.home, PAINT_MS))
+    settings = _preloaded(site, "router", requests, catalog=quick_catalog.written(site.settings.home, GENERATE_MS))
     plan.publish(settings, SHARES, WORKERS)
-    with Tally(settings, *JOBS) as jobs, StandIns(settings, WORKERS):
+    with TopicCounter(settings, *JOBS) as jobs, StandIns(settings, WORKERS):
         router = site.serve(settings, "router", ["router"])
         if is_killed:
             jobs.wait(len(requests) // 2, QUIET_S, site.check)
@@ -70,7 +70,7 @@ def _router(site: Site, requests: Sequence[GenerateRequest], *, is_killed: bool 
             router = site.serve(settings, "router", ["router"])
         jobs.wait(len(requests), QUIET_S, site.check)
         site.stop(router)  # what it has written twice is read before the tally ends
-        return _told(jobs, requests)
+        return _run_figures(jobs, requests)
 
 
 def _preloaded(site: Site, name: str, requests: Sequence[GenerateRequest], **changes: str) -> Settings:
@@ -81,7 +81,7 @@ def _preloaded(site: Site, name: str, requests: Sequence[GenerateRequest], **cha
     return settings
 
 
-def _told(jobs: Tally, requests: Sequence[GenerateRequest]) -> Run:
+def _run_figures(jobs: TopicCounter, requests: Sequence[GenerateRequest]) -> Run:
     times = [arrival.sent_ms for arrival in jobs.arrivals]
     rate = per_second(len(times) - 1, min(times), max(times))
     return rate, jobs.lost({request.request_id.encode() for request in requests}), jobs.duplicates()

@@ -16,7 +16,7 @@ from replay.bench.baselines.bare_loop import BareLoop, last_core
 from replay.bench.environment import plan, traffic
 from replay.bench.environment.figures import met, per_second, spread
 from replay.bench.environment.site import Site
-from replay.bench.environment.tally import Tally
+from replay.bench.environment.topic_counter import TopicCounter
 from schemas.messages import GenerateRequest, ImageGenerated
 from schemas.topics import IMAGES, jobs_topic
 from streams.codec.avro import decode
@@ -39,11 +39,11 @@ def _variant(site: Site, variant: Variant, count: int, repeats: int) -> dict[str
     requests = traffic.requests(variant.name, count + WARM_UP)
     bare, ours = [], []
     with BareLoop(variant, requests, last_core(), site.settings.home) as loop:
-        loop.paint(WARM_UP)
-        bare.append(loop.paint(count))
+        loop.generate(WARM_UP)
+        bare.append(loop.generate(count))
         for _ in range(repeats):
             ours.append(_worker_round(site, variant, requests))
-            bare.append(loop.paint(count))
+            bare.append(loop.generate(count))
     ratios = [mine / statistics.mean(bare[n : n + 2]) for n, mine in enumerate(ours)]
     return {
         "pictures": count,
@@ -59,7 +59,7 @@ def _worker_round(site: Site, variant: Variant, requests: Sequence[GenerateReque
     topic = jobs_topic(variant.name, 1).name
     traffic.write(settings, (traffic.record(topic, traffic.job(r, variant.name), r.request_id) for r in requests))
     plan.publish(settings, {variant.name: 1.0}, {"worker-1": variant.name})
-    with Tally(settings, IMAGES) as images:
+    with TopicCounter(settings, IMAGES) as images:
         worker = site.serve(settings, f"worker-{variant.name}", ["worker"], worker__id="worker-1", worker__threads="1")
         os.sched_setaffinity(worker.pid, {last_core()})  # before it has threads: they inherit it
         images.wait(len(requests), LOAD_S, site.check)

@@ -73,7 +73,7 @@ def audit(
         with_pictures=with_pictures,
         orphan_ms=orphan_age,
     )
-    counted = figures.told(found.figures, found.pictures)
+    counted = figures.as_json(found.figures, found.pictures)
     if output == "json":
         click.echo(json.dumps(counted, ensure_ascii=False, indent=2))
     else:
@@ -90,10 +90,10 @@ def rows(counted: dict[str, Any]) -> list[dict[str, Any]]:
     lines |= {f"pictures {name.replace('_', ' ')}": value for name, value in pictures.items() if name != "broken"}
     if pictures:
         lines["pictures broken"] = len(pictures["broken"])
-    return [{"figure": name.replace("_", " "), "value": _told(value)} for name, value in lines.items()]
+    return [{"figure": name.replace("_", " "), "value": _as_text(value)} for name, value in lines.items()]
 
 
-def _told(value: Any) -> Any:
+def _as_text(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     return ", ".join(f"{count} {name}" for name, count in sorted(value.items(), key=lambda item: -item[1])) or "none"

@@ -256,7 +256,7 @@ def planner(
     chosen, conditions = cases(catalog, solves, seed, policies), Conditions()
     with _between_solves(len(chosen)) as tell:
         measured = run(chosen, Effort(solves, baselines, seconds, limit_s), tell)
-    report = {"bench": "planner", "asked": asked, **measured, **conditions.told(load())}
+    report = {"bench": "planner", "asked": asked, **measured, **conditions.as_table(load())}
     click.echo(json.dumps(report) if output == "json" else "\n".join(table(report)))
     if measured["worse"]:
         raise PochadeError(f"{measured['worse']} plans were worse than the baseline's: see `largest_lag`")
@@ -272,10 +272,10 @@ def _between_solves(cases: int) -> Iterator[Callable[[str, int], object]]:
     progress = Progress(*columns, console=Console(stderr=True), auto_refresh=False, transient=True)
     names: dict[str, None] = {}
 
-    def tell(name: str, solves: int) -> None:
+    def report(name: str, solves: int) -> None:
         names[name] = None
         progress.update(task, completed=len(names) - 1, description=f"{name}: {solves} solves", refresh=True)
 
     with progress:
         task = progress.add_task("warming up", total=cases)
-        yield tell
+        yield report

@@ -71,7 +71,7 @@ def papers(
         answers = ask(names, Asking(run=crew.run, trace=crew.trace, scale=scale))
         told = {"runs": crew.runs, "cpu_minutes": f"{crew.cpu_s / 60:.1f}", "jobs": jobs}
     told |= {"minutes": f"{(time.monotonic() - began_s) / 60:.1f}"}
-    made = _made(context, folder, quick=quick) | told
+    made = _run_comparisons(context, folder, quick=quick) | told
     text = render(answers, made)
     if page is not None:
         page.write_text(text, encoding="utf-8")
@@ -84,14 +84,14 @@ def papers(
         click.echo("\n".join([*verdicts, f"page: {page}"]))
 
 
-def _made(context: click.Context, folder: pathlib.Path | None, *, quick: bool) -> dict[str, Any]:
+def _run_comparisons(context: click.Context, folder: pathlib.Path | None, *, quick: bool) -> dict[str, Any]:
     import datetime
 
     import psutil
 
-    from replay.reports.provenance import made
+    from replay.reports.provenance import describe_run
 
-    found = made(context)
+    found = describe_run(context)
     memory = round(psutil.virtual_memory().total / 2**30)
     cores = f"{os.cpu_count()} cores ({_processor()}), {memory} GiB, load {os.getloadavg()[0]:.1f} at the end"
     traces = f"the published ones ({folder})" if folder else "made, of the published ones' shape"

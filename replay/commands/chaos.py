@@ -80,7 +80,7 @@ def chaos(load: "Callable[[], Settings]", /, **asked: Any) -> None:
     """
     from rich.console import Console
 
-    from replay.reports.progress import open_teller
+    from replay.reports.progress import open_reporter
     from replay.verify.chaos.options import ChaosOptions, run_name
     from replay.verify.chaos.run import ChaosRun
     from streams import settings
@@ -89,12 +89,12 @@ def chaos(load: "Callable[[], Settings]", /, **asked: Any) -> None:
         signal.signal(number, leave)
     options, own = ChaosOptions(**asked), load()
     _check(options.only, options.brokers)
-    with open_teller(Console()) as teller:
+    with open_reporter(Console()) as teller:
         run = ChaosRun(own, settings.load(), options, run_name(options), teller)
         log_to(run.settings.home / "logs" / "chaos.log")
         report = run.run()
-    report |= {"again": options.again(own.home), "home": str(run.settings.home)}
-    _tell(report, options.report or own.home / "chaos" / "report.json", run.settings.kafka.prefix)
+    report |= {"again": options.command(own.home), "home": str(run.settings.home)}
+    _report(report, options.report or own.home / "chaos" / "report.json", run.settings.kafka.prefix)
     if not options.is_kept:
         run.clear()
 
@@ -110,7 +110,7 @@ def _check(asked: Sequence[str], brokers: int) -> None:
             raise Unknown("kind of fault", kind, known)
 
 
-def _tell(report: dict[str, Any], target: pathlib.Path, prefix: str) -> None:
+def _report(report: dict[str, Any], target: pathlib.Path, prefix: str) -> None:
     """Write and print the report. Raises PochadeError: a promise was broken; what to do then."""
     import json
     import shlex
@@ -152,16 +152,16 @@ def lines(report: dict[str, Any]) -> dict[str, str]:
         "pictures": f"{report['pictures']['checked']} checked, {len(report['pictures']['broken'])} broken",
         "dead letters": str(report["dead_letters"]),
         "faults": f"{done} of {len(report['faults'])}; the others met nothing",
-        "jobs moved after": _most(recovery["moved"], recovery["moved_limit_s"], "a worker's kill"),
-        "first result after": _most(recovery["first_result"], recovery["first_result_limit_s"], "the broker's port"),
+        "jobs moved after": _longest(recovery["moved"], recovery["moved_limit_s"], "a worker's kill"),
+        "first result after": _longest(recovery["first_result"], recovery["first_result_limit_s"], "the broker's port"),
     }
     if report["brokers"] > 1:
-        told["no result for"] = _most(recovery["still"], recovery["still_limit_s"], "a broker's fault")
-        told["p99 back after"] = _most(recovery["p99_back"], recovery["p99_back_limit_s"], "a broker's death")
+        told["no result for"] = _longest(recovery["still"], recovery["still_limit_s"], "a broker's fault")
+        told["p99 back after"] = _longest(recovery["p99_back"], recovery["p99_back_limit_s"], "a broker's death")
     return {**told, "too slow": "; ".join(report["too_slow"]) or "nothing"}
 
 
-def _most(waits: list[dict[str, Any]], limit_s: float, since: str) -> str:
+def _longest(waits: list[dict[str, Any]], limit_s: float, since: str) -> str:
     alone = [wait["seconds"] for wait in waits if not wait["beside"]]
     others = [wait["seconds"] for wait in waits if wait["beside"]]
     told = [f"at most {max(alone):.1f} s after {since}, of {len(alone)} (limit {limit_s:g} s)"] if alone else []

@@ -86,7 +86,7 @@ def demo(load: "Callable[[], Settings]", /, rate: float, **asked: Any) -> None:
     from replay.demo_options import DemoOptions
     from replay.reports import summary
     from replay.reports.demo_report import verdict
-    from replay.reports.progress import open_teller
+    from replay.reports.progress import open_reporter
     from streams import settings
 
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -98,7 +98,7 @@ def demo(load: "Callable[[], Settings]", /, rate: float, **asked: Any) -> None:
         reports.append(report)
         summary.show(report, run, console)
 
-    with open_teller(console) as teller:
+    with open_reporter(console) as teller:
         run = Demo(load(), settings.load(), DemoOptions(rate_rps=rate, **asked), teller, began_s)
         log_to(run.settings.home / "logs" / "demo.log")
         run.run(on_end, lambda look_after: _keep(run, teller.note, look_after))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from replay.commands.demo import leave, log_to
-from replay.commands.trace_options import POSITIVE, TraceGiven, tell_skipped, trace_options
+from replay.commands.trace_options import POSITIVE, TraceGiven, report_skipped, trace_options
 from schemas.errors import PochadeError
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for numpy and Kafka's client
@@ -86,8 +86,8 @@ def run(context: click.Context, /, given: TraceGiven, name: str | None, **asked:
     from replay.load.record.outcome import fault
     from replay.load.run import LiveRun
     from replay.reports import files
-    from replay.reports.progress import open_teller
-    from replay.reports.provenance import made
+    from replay.reports.progress import open_reporter
+    from replay.reports.provenance import describe_run
     from streams import settings
     from streams.catalogs import measured as load_catalog
 
@@ -98,8 +98,8 @@ def run(context: click.Context, /, given: TraceGiven, name: str | None, **asked:
     options = LiveOptions(name=name or f"{datetime.datetime.now(datetime.UTC):%m%d-%H%M%S}", **asked)
     models = frozenset(load_catalog(options.catalog or own.catalog).variants)
     trace, console = _worded(given.open(load, models), given.trace_seed), Console()
-    tell_skipped(trace)
-    with open_teller(console) as teller:
+    report_skipped(trace)
+    with open_reporter(console) as teller:
         session = LiveRun(own, settings.load(), options, trace, teller)
         log_to(session.settings.home / "logs" / "replay.log")
         teller.note(
@@ -111,7 +111,7 @@ def run(context: click.Context, /, given: TraceGiven, name: str | None, **asked:
         except (KeyboardInterrupt, SystemExit):
             teller.note("interrupted; to go on: " + resume_line(context, session, options.name))
             raise
-    report = {**found, "made": made(context)}
+    report = {**found, "made": describe_run(context)}
     for path in files.write(report, session.folder):
         click.echo(f"report: {path}")
     _show(report)
@@ -140,15 +140,15 @@ def resume_line(context: click.Context, session: "LiveRun", name: str) -> str:
 
 
 def _show(report: Mapping[str, Any]) -> None:
-    from replay.reports.metrics import told
-    from replay.simulation.results.tables import parts_told
+    from replay.reports.metrics import format_value
+    from replay.simulation.results.tables import describe_parts
 
     live, late = report["live"], report["live"]["lateness_ms"]
     for policy, figures in report["policies"].items():
         lines = {
             "policy": policy,
             "requests": f"{figures['requests']}, {figures['completed']} completed, {live['lost']} lost",
-            "violations": told("violation_rate", figures["violation_rate"]),
+            "violations": format_value("violation_rate", figures["violation_rate"]),
             "latency": ", ".join(f"{rank} {figures['latency_s'][rank]} s" for rank in ("p50", "p95", "p99")),
             "by level": ", ".join(f"{count} {level}" for level, count in figures["by_level"].items()),
         }
@@ -156,5 +156,5 @@ def _show(report: Mapping[str, Any]) -> None:
             click.echo(f"{label:<12}{value}")
         for key in ("by_tier", "by_tenant"):
             if key in figures:
-                click.echo(parts_told(key.replace("_", " "), figures[key]))
+                click.echo(describe_parts(key.replace("_", " "), figures[key]))
     click.echo(f"{'driver':<12}late by {late['p50']} ms (p50), {late['p95']} ms (p95), {late['max']} ms at most")

@@ -37,7 +37,7 @@ def measure(
     conditions = Conditions()
     with open_site(settings) as site:
         measured = run(site)
-        report = {"bench": name, "asked": dict(asked), **measured, **conditions.told(site.settings)}
+        report = {"bench": name, "asked": dict(asked), **measured, **conditions.as_table(site.settings)}
     click.echo(json.dumps(report) if output == "json" else "\n".join(lines(report)))
     if measured.get("lost"):
         raise PochadeError(f"{measured['lost']} records were lost")

@@ -77,7 +77,7 @@ def _short(rows: "list[Row]") -> "list[Row]":
 
 
 def _line(row: "Row") -> dict[str, Any]:
-    from replay.reports.metrics import metric, signed, told
+    from replay.reports.metrics import format_value, metric, signed
 
     ends = (
         " to ".join(signed(row.metric, end) for end in row.interval).replace(" points to", " to")
@@ -89,8 +89,8 @@ def _line(row: "Row") -> dict[str, Any]:
     return {
         "policy": row.policy,
         "metric": name,
-        "first": told(row.metric, row.first),
-        "second": told(row.metric, row.second),
+        "first": format_value(row.metric, row.first),
+        "second": format_value(row.metric, row.second),
         "difference": signed(row.metric, row.difference),
         "95 % interval": ends,
         "second is": row.verdict or None,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from replay.commands import sweep, validate
-from replay.commands.trace_options import TraceGiven, tell_skipped, trace_options, with_options
+from replay.commands.trace_options import TraceGiven, report_skipped, trace_options, with_options
 from streams.commands.options import PUBLISHED
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for numpy and the planner
@@ -19,7 +19,7 @@ FILE = click.Path(dir_okay=False, path_type=pathlib.Path)
 FOLDER = click.Path(file_okay=False, path_type=pathlib.Path)
 POSITIVE = click.FloatRange(min=0, min_open=True)
 WIDE = 140  # columns, where no terminal says how many it has
-MOST_BESIDE = 250_000  # requests; a longer trace would take twice its time
+MAX_FOR_BASELINE = 250_000  # requests; a longer trace would take twice its time
 DISPATCHES = click.Choice(["least-work", "random", "pull", "round-robin"])
 
 
@@ -108,7 +108,7 @@ DISPATCHES = click.Choice(["least-work", "random", "pull", "round-robin"])
     "has_baseline",
     default=None,
     help="Also simulate a random split beside the first policy "
-    f"(default: in reports of up to {MOST_BESIDE:,} requests).",
+    f"(default: in reports of up to {MAX_FOR_BASELINE:,} requests).",
 )
 @click.option("--report", type=FOLDER, help="Folder to write report.json and report.html to.")
 @with_options(sweep.OPTIONS + validate.OPTIONS)
@@ -138,12 +138,12 @@ def simulate(
     if told := unheeded(setups[0].outages):
         click.echo(f"--failures: {told}", err=True)
     trace = given.open(context.obj, frozenset(catalog.variants))
-    tell_skipped(trace)
+    report_skipped(trace)
     if asked["span"]:
         sweep.show(setups, trace, asked["seeds"], asked["span"], asked["hold"])
         return
     runs = _run(setups, trace, asked["seeds"])
-    if has_baseline or (has_baseline is None and report is not None and len(trace) <= MOST_BESIDE):
+    if has_baseline or (has_baseline is None and report is not None and len(trace) <= MAX_FOR_BASELINE):
         beside = baseline_of(next(iter(runs.values()))[0])
         if beside is not None and beside.policy not in runs:
             runs |= _run([beside], trace, asked["seeds"])
@@ -179,7 +179,7 @@ def _run(setups: "list[Setup]", trace: "Trace", seeds: int) -> "dict[str, list[R
 def _show(found: dict[str, Any], runs: "dict[str, list[Ran]]") -> None:
     from rich.console import Console
 
-    from replay.simulation.results.tables import bound_told, did, figures_table, parts_told, stores_told
+    from replay.simulation.results.tables import describe_bound, describe_parts, describe_stores, did, figures_table
 
     console = Console()
     if not console.is_terminal:
@@ -188,16 +188,16 @@ def _show(found: dict[str, Any], runs: "dict[str, list[Ran]]") -> None:
     for policy, row in found["policies"].items():
         console.print(did(policy, row["planned"]), highlight=False, soft_wrap=True)
         for parts in (row[key] for key in ("by_tier", "by_tenant") if key in row):
-            console.print(parts_told(policy, parts), highlight=False, soft_wrap=True)
+            console.print(describe_parts(policy, parts), highlight=False, soft_wrap=True)
         if "stores" in row:
-            console.print(stores_told(policy, row["stores"]), highlight=False, soft_wrap=True)
+            console.print(describe_stores(policy, row["stores"]), highlight=False, soft_wrap=True)
     if found["fluid_bound"]:
-        console.print(bound_told(found["fluid_bound"]), highlight=False, soft_wrap=True)
+        console.print(describe_bound(found["fluid_bound"]), highlight=False, soft_wrap=True)
 
 
 def _write(context: click.Context, found: dict[str, Any], folder: pathlib.Path) -> None:
     from replay.reports.files import write
-    from replay.reports.provenance import made
+    from replay.reports.provenance import describe_run
 
-    for path in write(found | {"made": made(context)}, folder):
+    for path in write(found | {"made": describe_run(context)}, folder):
         click.echo(f"report: {path}")

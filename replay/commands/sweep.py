@@ -11,7 +11,7 @@ if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for nump
     from replay.simulation.setup import Setup
     from replay.traces import Trace
 
-MOST = 100_000  # workers
+MAX_WORKERS = 100_000  # workers
 
 
 class Span(click.ParamType):
@@ -25,8 +25,10 @@ class Span(click.ParamType):
             return value
         what, _, span = str(value).partition("=")
         low, _, high = span.partition(":")
-        if what != "workers" or not (low.isdecimal() and high.isdecimal() and 1 <= int(low) <= int(high) <= MOST):
-            self.fail(f"{value!r} is no span of workers: write workers=4:32, from 1 to {MOST}", param, ctx)
+        if what != "workers" or not (
+            low.isdecimal() and high.isdecimal() and 1 <= int(low) <= int(high) <= MAX_WORKERS
+        ):
+            self.fail(f"{value!r} is no span of workers: write workers=4:32, from 1 to {MAX_WORKERS}", param, ctx)
         return int(low), int(high)
 
 

@@ -167,7 +167,7 @@ class TraceGiven:
         )
 
 
-def tell_skipped(trace: "Trace") -> None:
+def report_skipped(trace: "Trace") -> None:
     """What --lenient left out, by kind."""
     if trace.skipped:
         click.echo("skipped: " + ", ".join(f"{count} {kind}" for kind, count in trace.skipped.items()), err=True)

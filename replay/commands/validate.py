@@ -11,7 +11,7 @@ from schemas.errors import PochadeError, Unknown
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for numpy and the planner
     from rich.table import Table
 
-    from replay.simulation.results.validation import Held
+    from replay.simulation.results.validation import ComparedFigure
 
 FOLDER = click.Path(file_okay=False, path_type=pathlib.Path)
 SHARE = click.FloatRange(0, 1, min_open=True)
@@ -48,13 +48,13 @@ def show(path: pathlib.Path, measured: pathlib.Path | None, catalog: str | None,
     from rich.console import Console
 
     from replay.load.record.folder import read_run
-    from replay.simulation.results.validation import TIMES, held, hops_of, simulated
+    from replay.simulation.results.validation import TIMES, compare_figures, hop_latencies, simulated
     from streams import catalogs
 
     run = read_run(path)
-    hops = hops_of(run.report, by_time=True)
+    hops = hop_latencies(run.report, by_time=True)
     if measured:  # but for the planner's times, which are given as its looks are: other policies solve other problems
-        hops = replace(hops_of(read_run(measured).report), plan=hops.plan)
+        hops = replace(hop_latencies(read_run(measured).report), plan=hops.plan)
     told, console = run.report["setup"], Console()
     policy, live = next(iter(run.report["policies"].items()))
     try:
@@ -62,7 +62,7 @@ def show(path: pathlib.Path, measured: pathlib.Path | None, catalog: str | None,
     except Unknown as error:
         hint = "" if catalog else f"; the run's catalog was a file, {told['catalog']}.toml: add --catalog FILE"
         raise PochadeError(f"{error}{hint}") from error
-    rows = held(live, simulated(run, served, hops), within / 0.10)
+    rows = compare_figures(live, simulated(run, served, hops), within / 0.10)
     console.print(
         f"{policy}, {told['workers']} workers, catalog {catalog or told['catalog']}, {run.report['trace']['file']}: "
         f"{live['requests']} requests; times between processes of {measured or 'this run'}",
@@ -80,7 +80,7 @@ def show(path: pathlib.Path, measured: pathlib.Path | None, catalog: str | None,
     console.print("the simulation agrees with the live run")
 
 
-def _table(rows: "list[Held]") -> "Table":
+def _table(rows: "list[ComparedFigure]") -> "Table":
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)

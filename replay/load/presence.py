@@ -31,7 +31,7 @@ def require(settings: Settings) -> list[Heartbeat]:
     now = now_ms()
     beats = [record for record in snapshot.past(settings, [FLEET], since_ms=now - SINCE_MS) if record.value]
     newest = {record.key: (record.timestamp_ms, decode(record.value, Heartbeat)) for record in beats}
-    _, workers = check_workers(newest.values(), settings.planner.worker_silent_ms, now)
+    _, workers = check_workers(newest.values(), settings.planner.worker_timeout_ms, now)
     has_plan = any(record.key == PLAN_KEY.encode() for record in snapshot.past(settings, [PLAN]))
     missing = absent(members(settings)) + ([] if workers else ["worker"]) + ([] if has_plan else ["planner"])
     if missing:

@@ -13,16 +13,16 @@ from replay.load.presence import require
 from replay.load.record.folder import SEEN_NAME, TRACE_NAME
 from replay.load.record.history import AHEAD_MS, Published, read_history, read_published
 from replay.load.record.outcome import Facts, outcome
-from replay.load.record.seen import seen_of
-from replay.load.record.seen import write as write_seen
-from replay.local.hosting import Hosted, epoch_ms, follow, open_client
-from replay.local.readiness import PaintedView
-from replay.reports.progress import RunState, Teller
+from replay.load.record.request_records import request_records
+from replay.load.record.request_records import write as write_seen
+from replay.local.hosting import LocalDeployment, epoch_ms, follow, open_client
+from replay.local.readiness import GeneratedCounter
+from replay.reports.progress import ProgressReporter, RunState
 from replay.traces.trace import Trace
 from replay.traces.writing import write
 from schemas.topics import IMAGES
 from streams.catalogs import measured
-from streams.kafka.consumer import Follower
+from streams.kafka.consumer import TopicTailer
 from streams.settings import Settings
 
 
@@ -30,7 +30,7 @@ class LiveRun:
     """One session of a run: all of it, or what earlier sessions left. `run` may be called once."""
 
     def __init__(
-        self, settings: Settings, inherited: Settings, options: LiveOptions, trace: Trace, teller: Teller
+        self, settings: Settings, inherited: Settings, options: LiveOptions, trace: Trace, teller: ProgressReporter
     ) -> None:
         self.settings = deployment_of(settings, options)
         self.folder = options.report or self.settings.home / "replay" / options.name
@@ -38,10 +38,10 @@ class LiveRun:
         self._catalog = measured(self.settings.catalog, self.settings.published)
         self._slo_ms = slo_ms(self.settings, self._catalog)
         self._options, self._trace, self._teller = options, trace, teller
-        self._hosted: Hosted | None = None
+        self._hosted: LocalDeployment | None = None
         if options.serves:
             workers = [f"worker-{number}" for number in range(1, options.serves + 1)]
-            self._hosted = Hosted(self.settings, inherited, workers, teller)
+            self._hosted = LocalDeployment(self.settings, inherited, workers, teller)
 
     @property
     def trace_path(self) -> pathlib.Path:
@@ -71,7 +71,7 @@ class LiveRun:
             lateness_ms=driver.lateness_ms,
             refused=driver.total - len(driver.accepted()) - len(before.created_ms),
         )
-        seen = seen_of(history, self.ids.all)
+        seen = request_records(history, self.ids.all)
         write_seen(seen, self.folder / SEEN_NAME)
         return outcome(facts, self._trace, self.ids, history, seen)
 
@@ -88,9 +88,9 @@ class LiveRun:
         return driver
 
     def _drive(self, driver: Driver, stack: ExitStack) -> None:
-        start, painted = self.ids.start.encode(), PaintedView()
+        start, painted = self.ids.start.encode(), GeneratedCounter()
         since_ms = int(epoch_ms()) - AHEAD_MS
-        follower = Follower(
+        follower = TopicTailer(
             self.settings,
             [IMAGES],
             lambda record: painted.on_record(record) if (record.key or b"").startswith(start) else None,
@@ -100,7 +100,7 @@ class LiveRun:
 
         def on_tick() -> None:
             if self._hosted is not None:
-                self._hosted.look_after()
+                self._hosted.supervise()
             sent, ended, newest = driver.counts()
             pictures, again = painted.counts()
             self._teller.state(

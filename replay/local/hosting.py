@@ -9,12 +9,12 @@ from replay.load.driver import Driver, drive, schedule
 from replay.local.deployment import child_environment, child_options, roles_of
 from replay.local.processes import RoleProcess
 from replay.local.readiness import Readiness
-from replay.local.supervisor import USUAL, Patience, Supervisor
-from replay.reports.progress import Teller
+from replay.local.supervisor import USUAL, RestartLimit, Supervisor
+from replay.reports.progress import ProgressReporter
 from schemas.errors import PochadeError
 from schemas.topics import FLEET, PLAN
 from streams.broker import address, embedded
-from streams.kafka.consumer import Follower
+from streams.kafka.consumer import TopicTailer
 from streams.kafka.producer import KafkaRecordProducer
 from streams.kafka.topics import create_topics
 from streams.operator.client import RequestClient
@@ -25,7 +25,7 @@ TICK_S = 0.05
 PROBE = "a red heart"
 
 
-class Hosted:
+class LocalDeployment:
     """Everything that is started here is stopped with `stack`."""
 
     def __init__(
@@ -33,9 +33,9 @@ class Hosted:
         settings: Settings,
         inherited: Settings,
         worker_ids: Sequence[str],
-        teller: Teller,
+        teller: ProgressReporter,
         make: Callable[[Sequence[str], Sequence[str]], list[RoleProcess]] = roles_of,
-        patience: Patience = USUAL,
+        patience: RestartLimit = USUAL,
     ) -> None:
         """`make`: the processes, from the options of a child and the ids of the workers."""
         self.settings, self._teller = settings, teller
@@ -49,14 +49,14 @@ class Hosted:
         """From nothing until requests can be served. Raises PochadeError: what could not be started, and what to do."""
         start_broker(self.settings, stack, self._teller)
         stack.enter_context(self.roles).start()
-        stack.callback(Follower(self.settings, [PLAN, FLEET], self.ready.on_record).start().close)
+        stack.callback(TopicTailer(self.settings, [PLAN, FLEET], self.ready.on_record).start().close)
         self._await_ready()
 
     def _await_ready(self) -> None:
         end_s = time.monotonic() + READY_LIMIT_S
         while missing := self.ready.missing():
             self._teller.phase("waiting for " + ", ".join(missing))
-            self.look_after(is_starting=True)
+            self.supervise(is_starting=True)
             if time.monotonic() > end_s:
                 raise PochadeError(
                     f"not ready after {READY_LIMIT_S:g} s: still waiting for {', '.join(missing)}; "
@@ -64,7 +64,7 @@ class Hosted:
                 )
             time.sleep(TICK_S)
 
-    def look_after(self, *, is_starting: bool = False) -> None:
+    def supervise(self, *, is_starting: bool = False) -> None:
         """Start again what died, and tell. Raises RoleFailed."""
         for note in self.roles.check(is_starting=is_starting):
             self._teller.note(note)
@@ -75,14 +75,14 @@ class Hosted:
         probe = Driver(schedule(name, [PROBE], [0.0], seed), client.submit, epoch_ms)
         with ExitStack() as stack:
             follow(client, probe, stack)
-            if not drive(probe, self.look_after, time.sleep):
+            if not drive(probe, self.supervise, time.sleep):
                 raise PochadeError(
                     f"the first prompt has no result after two minutes; see the logs in {self.settings.home / 'logs'}"
                 )
         return probe
 
 
-def start_broker(settings: Settings, stack: ExitStack, teller: Teller) -> None:
+def start_broker(settings: Settings, stack: ExitStack, teller: ProgressReporter) -> None:
     """A broker, stopped with `stack` if it was started here, and the deployment's topics. Raises PochadeError."""
     teller.phase("starting the broker")
     if address.find(settings) is None:

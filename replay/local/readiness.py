@@ -3,13 +3,13 @@
 import threading
 from collections.abc import Collection
 
-from replay.verify.audit.paintings import Paintings
+from replay.verify.audit.generations import Generations
 from schemas.messages import Heartbeat, ImageGenerated, Plan
 from schemas.record import Incoming
 from schemas.topics import FLEET, PLAN, PLAN_KEY
 from streams.codec.avro import decode
 
-CAN_PAINT = {"ready", "painting"}
+CAN_GENERATE = {"ready", "painting"}
 
 
 class Readiness:
@@ -39,7 +39,7 @@ class Readiness:
     def serving(self) -> dict[str, str]:
         """Worker -> what it paints, of all whose last word was that they can; the dead among them."""
         with self._lock:
-            return {name: beat.variant for name, beat in self._beats.items() if beat.state in CAN_PAINT}
+            return {name: beat.variant for name, beat in self._beats.items() if beat.state in CAN_GENERATE}
 
     def missing(self) -> list[str]:
         """What is still waited for, in words; empty when requests can be served."""
@@ -49,17 +49,17 @@ class Readiness:
         for worker, beat in states.items():
             if beat is None:
                 waits.append(f"{worker} starting")
-            elif beat.state not in CAN_PAINT:
+            elif beat.state not in CAN_GENERATE:
                 waits.append(f"{worker} {beat.state}{': ' + beat.detail if beat.detail else ''}")
         return waits
 
 
-class PaintedView:
+class GeneratedCounter:
     """Counts pictures as `images` tells of them; repeated records of a job count once."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()  # a follower adds while a run's progress counts
-        self._paintings = Paintings()
+        self._paintings = Generations()
 
     def on_record(self, record: Incoming) -> None:
         """One record of `images`."""

@@ -13,21 +13,21 @@ from types import TracebackType
 from replay.local.processes import Child, RoleProcess, Spawn, spawn
 from schemas.errors import PochadeError
 
-MOST_RESTARTS = 5  # of one role; beyond it the cause is not an accident
+MAX_RESTARTS = 5  # of one role; beyond it the cause is not an accident
 FIRST_BACKOFF_S = 0.5  # doubles with each restart of the role
 STOP_S = 15.0  # between SIGTERM and SIGKILL
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RestartLimit:
     """How often a role that dies unasked is started again."""
 
-    restarts: int = MOST_RESTARTS
+    restarts: int = MAX_RESTARTS
     first_s: float = FIRST_BACKOFF_S  # before the first; doubled with each
     most_s: float = math.inf
 
 
-USUAL = Patience()
+USUAL = RestartLimit()
 
 
 class RoleFailed(PochadeError):
@@ -53,7 +53,7 @@ class Supervisor:
         *,
         spawn: Spawn = spawn,
         clock_s: Callable[[], float] = time.monotonic,
-        patience: Patience = USUAL,
+        patience: RestartLimit = USUAL,
     ) -> None:
         names = [role.name for role in roles]
         assert len(set(names)) == len(names), f"names of supervised roles repeat: {names}"
@@ -92,7 +92,7 @@ class Supervisor:
         found.is_held = True
         return found.child
 
-    def is_held(self, name: str) -> bool:
+    def is_paused(self, name: str) -> bool:
         """Whether nobody would start it again."""
         found = self._find(name)
         return found is not None and found.is_held

@@ -11,7 +11,7 @@ from replay.simulation.results.figures import Figures, figures_of, over_seeds
 from replay.simulation.run import Ran
 from schemas.messages import Plan
 
-MOST_CHANGES = 200  # that are told one by one; `plans` counts all
+MAX_CHANGES = 200  # that are told one by one; `plans` counts all
 
 
 def entry(runs: Sequence[Ran]) -> dict[str, Any]:
@@ -20,7 +20,7 @@ def entry(runs: Sequence[Ran]) -> dict[str, Any]:
     return over_seeds(figures) | {
         "by_seed": by_seed(figures),
         "series": series.over_seeds([series.series_of(ran) for ran in runs]),
-        "changes": [change(plan) for plan in runs[0].plans[:MOST_CHANGES]],
+        "changes": [change(plan) for plan in runs[0].plans[:MAX_CHANGES]],
     }
 
 

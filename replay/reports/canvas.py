@@ -19,7 +19,7 @@ DASHES: Sequence[Any] = ("-", (0, (5, 1.6)), (0, (1.2, 1.2)))
 MARKERS = "osD^vP"
 WIDTH, HEIGHT = 4.9, 2.7  # inches; at a phone's width its letters stay legible
 LEFT, BOTTOM, RIGHT, TOP = 0.68, 0.5, 0.22, 0.1  # margins in inches: the same, so that plots in a column are aligned
-_LOOK: Any = {  # the keys' own type is a list of several hundred literals
+_LAYOUT: Any = {  # the keys' own type is a list of several hundred literals
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],  # for measuring; the page's own is shown
     "font.size": 10,
@@ -44,7 +44,7 @@ _LOOK: Any = {  # the keys' own type is a list of several hundred literals
 }
 
 
-Told = Mapping[str, Sequence[float | None]]
+MeanSeries = Mapping[str, Sequence[float | None]]
 """A series over seeds: `mean`, and `half`, the half width of its interval, where there is one."""
 
 
@@ -56,7 +56,7 @@ class Drawing(NamedTuple):
     svg: str
 
 
-def look(at: int) -> dict[str, Any]:
+def line_style(at: int) -> dict[str, Any]:
     """Colour and dash of the at-th policy, the same in every plot; after HUES the colours come again, dashed."""
     return {"color": f"#0404{at % HUES:02x}", "linestyle": DASHES[at // HUES % len(DASHES)]}
 
@@ -68,7 +68,7 @@ def marker(at: int) -> str:
 
 def plot(x: str, y: str, height: float = HEIGHT) -> tuple[Figure, Axes]:
     """An empty plot with its axes named, units included."""
-    with mpl.rc_context(_LOOK):
+    with mpl.rc_context(_LAYOUT):
         figure = Figure(figsize=(WIDTH, height), facecolor="none")
         axes = figure.add_axes((
             LEFT / WIDTH, BOTTOM / height, 1 - (LEFT + RIGHT) / WIDTH, 1 - (BOTTOM + TOP) / height,
@@ -81,7 +81,7 @@ def plot(x: str, y: str, height: float = HEIGHT) -> tuple[Figure, Axes]:
 def svg(figure: Figure, name: str, alt: str) -> str:
     """Markup for the inside of a page: no date, ids that no other drawing has, a text for who does not see it."""
     out = io.StringIO()
-    with mpl.rc_context(_LOOK):
+    with mpl.rc_context(_LAYOUT):
         figure.savefig(out, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
     drawn = out.getvalue()
     drawn = drawn[drawn.index("<svg") :]
@@ -102,7 +102,7 @@ def gaps(values: Sequence[float | None]) -> list[float]:
     return [float("nan") if value is None else value for value in values]
 
 
-def steps(axes: Axes, x: Sequence[float], told: Told, style: Mapping[str, Any]) -> None:
+def steps(axes: Axes, x: Sequence[float], told: MeanSeries, style: Mapping[str, Any]) -> None:
     """A line of steps through means, with the band of their interval where there is one."""
     mean = gaps(told["mean"])
     axes.plot(x, mean, drawstyle="steps-mid", **style)

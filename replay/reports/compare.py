@@ -88,7 +88,8 @@ def _warnings(first: Report, second: Report) -> Iterator[str]:
         if first["setup"].get(key) != second["setup"].get(key):
             yield f"different {key}: {_both(first, second, key)}"
     if seeds_of(first) != seeds_of(second):
-        yield f"different seeds ({_told(seeds_of(first))}, {_told(seeds_of(second))}): not compared in pairs"
+        seeds = ", ".join(_describe_seeds(seeds_of(report)) for report in (first, second))
+        yield f"different seeds ({seeds}): not compared in pairs"
     yield from _of_policies(first, second)
 
 
@@ -108,5 +109,5 @@ def _both(first: Report, second: Report, key: str) -> str:
     return f"{first['setup'].get(key)} and {second['setup'].get(key)}"
 
 
-def _told(seeds: range) -> str:
+def _describe_seeds(seeds: range) -> str:
     return str(seeds.start) if len(seeds) == 1 else f"{seeds.start} to {seeds.stop - 1}"

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from replay.reports.canvas import INK, Drawing, Told, gaps, plot, steps, svg
+from replay.reports.canvas import INK, Drawing, MeanSeries, gaps, plot, steps, svg
 from replay.reports.metrics import FID
 from replay.reports.styles import style_of
 from replay.reports.verdicts import judged_by
@@ -22,7 +22,7 @@ FRAME = 2.5  # times the highest demand: capacity far above would flatten it
 LINE_WIDTH = 1.02  # of the axis: a line at the most is seen whole
 
 Report = Mapping[str, Any]
-Values = Callable[[Report, Mapping[str, Told]], Told]
+Values = Callable[[Report, Mapping[str, MeanSeries]], MeanSeries]
 """(report, a policy's series) -> what is drawn."""
 
 
@@ -62,7 +62,7 @@ def over_time(report: Report) -> list[Drawing]:
         Course("plans", "Plans", "plans so far", "Published since the start; a plan may move workers.", _plans,
                is_whole=True),
     )  # fmt: skip
-    return [_drawn(report, course) for course in wanted]
+    return [_figure(report, course) for course in wanted]
 
 
 def _beyond(report: Report, frame: float) -> str:
@@ -73,11 +73,11 @@ def _beyond(report: Report, frame: float) -> str:
     return f"; always above the frame: {', '.join(above)}" if above else ""
 
 
-def _capacity(_: Report, series: Mapping[str, Told]) -> Told:
+def _capacity(_: Report, series: Mapping[str, MeanSeries]) -> MeanSeries:
     return {"mean": series["capacity_rps"]["mean"]}  # the band of plans that come at other times hides the rest
 
 
-def _in_time(report: Report, series: Mapping[str, Told]) -> Told:
+def _in_time(report: Report, series: Mapping[str, MeanSeries]) -> MeanSeries:
     late = [rate or 0.0 for rate in series["violation_rate"]["mean"]]
     return {"mean": [rps * (1 - rate) for rps, rate in zip(report["demand_rps"], late, strict=True)]}
 
@@ -95,22 +95,22 @@ def _quality(report: Report) -> Course:
     return Course("quality", "Quality", report["setup"]["scale"], caption, lambda _, series: series["quality"])
 
 
-def _cost(report: Report, series: Mapping[str, Told]) -> Told:
+def _cost(report: Report, series: Mapping[str, MeanSeries]) -> MeanSeries:
     return _times(series["cost_worker_s"], 1 / report["interval_s"])
 
 
-def _plans(_: Report, series: Mapping[str, Told]) -> Told:
+def _plans(_: Report, series: Mapping[str, MeanSeries]) -> MeanSeries:
     return {"mean": list(itertools.accumulate(value or 0.0 for value in series["plan_changes"]["mean"]))}
 
 
-def _times(told: Told, factor: float) -> Told:
+def _times(told: MeanSeries, factor: float) -> MeanSeries:
     factors = {"mean": factor, "half": abs(factor)}
     return {
         part: [None if value is None else value * factors[part] for value in values] for part, values in told.items()
     }
 
 
-def _drawn(report: Report, course: Course) -> Drawing:
+def _figure(report: Report, course: Course) -> Drawing:
     figure, axes, at = _timed(report, course.unit)
     if course.has_demand:
         axes.fill_between(at, gaps(report["demand_rps"])[: len(at)], step="mid", color=INK, alpha=0.16, linewidth=0)

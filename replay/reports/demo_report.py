@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image
 
 from replay.load.driver import Audit
-from replay.verify.audit.pictures import verified
+from replay.verify.audit.images import verified
 from schemas.errors import PochadeError
 from schemas.messages import Plan, Result, Status
 from streams.operator.explain import steps_of
@@ -18,7 +18,7 @@ from streams.store.port import ImageStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
+class CompletedImage:
     """One completed picture."""
 
     request_id: str
@@ -46,7 +46,7 @@ class RunFacts:
     settings: Mapping[str, Any]
 
 
-def open_pictures(results: Iterable[Result], store: ImageStore) -> tuple[list[Picture], list[str]]:
+def open_images(results: Iterable[Result], store: ImageStore) -> tuple[list[CompletedImage], list[str]]:
     """Every completed picture, decoded as proof; and a sentence for each that could not be."""
     pictures, broken = [], []
     for result in results:
@@ -58,7 +58,7 @@ def open_pictures(results: Iterable[Result], store: ImageStore) -> tuple[list[Pi
     return pictures, broken
 
 
-def _open(result: Result, store: ImageStore) -> Picture:
+def _open(result: Result, store: ImageStore) -> CompletedImage:
     if result.image_uri is None:
         raise PochadeError("COMPLETED without an image_uri")
     sha256 = result.image_sha256 or ""
@@ -69,7 +69,7 @@ def _open(result: Result, store: ImageStore) -> Picture:
             width, height = image.size
     except (OSError, SyntaxError, ValueError) as error:  # what PIL raises for bytes that are not a picture
         raise PochadeError(f"{result.image_uri} does not decode: {error}") from error
-    return Picture(
+    return CompletedImage(
         request_id=result.request_id,
         prompt=result.prompt,
         level=result.level,
@@ -81,7 +81,7 @@ def _open(result: Result, store: ImageStore) -> Picture:
     )
 
 
-def build(audit: Audit, pictures: Sequence[Picture], broken: Sequence[str], facts: RunFacts) -> dict[str, Any]:
+def build(audit: Audit, pictures: Sequence[CompletedImage], broken: Sequence[str], facts: RunFacts) -> dict[str, Any]:
     """The report, ready for JSON."""
     completed = [result for result in audit.results if result.status is Status.COMPLETED]
     latencies = [result.latency_ms for result in completed if result.latency_ms is not None]
@@ -91,7 +91,7 @@ def build(audit: Audit, pictures: Sequence[Picture], broken: Sequence[str], fact
         "lost": len(audit.lost),
         "duplicates": audit.duplicates,
         "escalated": sum(result.escalated for result in audit.results),
-        "painted_over": sum(any(step.paint_over_step for step in steps_of(result)) for result in audit.results),
+        "painted_over": sum(any(step.refine_from_step for step in steps_of(result)) for result in audit.results),
         "by_level": dict(Counter(result.level or "unknown" for result in completed)),
         "latency_ms": percentiles(latencies, (50, 95, 99)),
         "plan_versions": [plan.version for plan in facts.plans],
@@ -102,7 +102,7 @@ def build(audit: Audit, pictures: Sequence[Picture], broken: Sequence[str], fact
         "first_picture_s": None if facts.first_picture_s is None else round(facts.first_picture_s, 1),
         "driver_lateness_ms": percentiles(facts.lateness_ms, (50, 99)),
         "restarts": dict(facts.restarts),
-        "identical_pictures": identical_pictures(pictures),
+        "identical_pictures": identical_images(pictures),
         "undecodable": list(broken),
         "lost_ids": list(audit.lost),
         "pictures": [asdict(picture) for picture in pictures],
@@ -118,7 +118,7 @@ def percentiles(values: Sequence[float], ranks: Sequence[int]) -> dict[str, floa
     return {f"p{rank}": round(float(np.percentile(values, rank)), 1) for rank in ranks}
 
 
-def identical_pictures(pictures: Iterable[Picture]) -> int:
+def identical_images(pictures: Iterable[CompletedImage]) -> int:
     """Different prompts that share their picture's bytes with another one: 0 unless an engine ignores its prompt."""
     prompts: dict[str, set[str]] = defaultdict(set)
     for picture in pictures:

@@ -11,7 +11,7 @@ import jinja2
 from PIL import Image
 
 from schemas.errors import PochadeError
-from schemas.messages import Result, Status, Step
+from schemas.messages import Result, Stage, Status
 from streams.operator.explain import steps_of, why
 from streams.store.port import ImageStore
 
@@ -46,7 +46,7 @@ class Card:
     picture: Shown | None
     drafts: tuple[Draft, ...]
     why: str
-    judged: Step | None = None  # the last stage that was scored: the kept picture's, or the rejected draft's
+    judged: Stage | None = None  # the last stage that was scored: the kept picture's, or the rejected draft's
     missing: str = ""  # why a completed picture is not shown
 
     @property
@@ -72,7 +72,7 @@ def card_of(result: Result, store: ImageStore) -> Card:
     return Card(result=result, picture=picture, drafts=drafts, why=why(result), judged=judged, missing=missing)
 
 
-def _draft(step: Step, store: ImageStore) -> Draft | None:
+def _draft(step: Stage, store: ImageStore) -> Draft | None:
     if step.image is None:
         return None
     try:

@@ -75,18 +75,18 @@ def flat(figures: Mapping[str, Any]) -> dict[str, float | None]:
     return found
 
 
-def told(key: str, value: float | None) -> str:
+def format_value(key: str, value: float | None) -> str:
     """For people; a dash where there is none."""
-    return "–" if value is None else _told(metric(key), value)  # noqa: RUF001
+    return "–" if value is None else _format_known(metric(key), value)  # noqa: RUF001
 
 
 def signed(key: str, value: float) -> str:
     """A difference, for people; of shares in percentage points."""
-    text = _told(metric(key), value).replace("%", "points")
+    text = _format_known(metric(key), value).replace("%", "points")
     return text if value < 0 else f"+{text}"
 
 
-def _told(metric: Metric, value: float) -> str:
+def _format_known(metric: Metric, value: float) -> str:
     if metric.unit == SHARE:
         return f"{100 * value:.{2 if metric.key == RATE else 1}f} %"
     if metric.unit == QUALITY:

@@ -10,7 +10,7 @@ from replay.reports import verdicts
 from replay.reports.canvas import HUES, MARKERS
 from replay.reports.compare import seeds_of
 from replay.reports.courses import over_time
-from replay.reports.metrics import FID, METRICS, QUALITY, metric, told
+from replay.reports.metrics import FID, METRICS, QUALITY, format_value, metric
 from replay.reports.styles import BASELINE_MARK, mark_of, style_of
 from replay.reports.trade import trade
 from replay.traces.outages import STORES
@@ -33,7 +33,7 @@ def render(report: Report) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {
-        "told": lambda value, key: told(key, value),
+        "told": lambda value, key: format_value(key, value),
         "seconds": seconds,
         "against": verdicts.against,
     }
@@ -62,7 +62,10 @@ def columns(report: Report) -> list[str]:
 def row(report: Report, name: str) -> dict[str, Any]:
     """A policy in the big table: each figure in words, its interval, and whether it is the best of them."""
     figures = report["policies"][name]
-    cells = [{"told": told(key, _figure(figures, key)), "interval": _interval(figures, key)} for key in columns(report)]
+    cells = [
+        {"told": format_value(key, _figure(figures, key)), "interval": _interval(figures, key)}
+        for key in columns(report)
+    ]
     return {"name": name, "cells": cells, "is_baseline": name == report["baseline"]}
 
 
@@ -77,7 +80,7 @@ def _interval(figures: Mapping[str, Any], key: str) -> str:
     if ends is None:
         return ""
     least = -math.inf if metric(key).unit == QUALITY else 0.0  # nothing that is counted or timed is below 0
-    low, high = (told(key, max(least, end)) for end in ends)
+    low, high = (format_value(key, max(least, end)) for end in ends)
     return "" if low == high else f"{low} to {high}"
 
 

@@ -38,7 +38,7 @@ class RunState:
         )
 
 
-class Teller(Protocol):
+class ProgressReporter(Protocol):
     """Where a run's progress goes; a context manager around the whole run."""
 
     def phase(self, text: str) -> None:
@@ -53,14 +53,14 @@ class Teller(Protocol):
         """How far the run is, called many times a second."""
         ...
 
-    def __enter__(self) -> "Teller": ...
+    def __enter__(self) -> "ProgressReporter": ...
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
     ) -> None: ...
 
 
-class PlainTeller:
+class PlainReporter:
     """Lines without control characters, a new one of the run's state every PLAIN_EVERY_S at most."""
 
     def __init__(self, echo: Callable[[str], None], clock_s: Callable[[], float] = time.monotonic) -> None:
@@ -83,14 +83,14 @@ class PlainTeller:
             self._last, self._told_s = words, now_s
             self._echo(words)
 
-    def __enter__(self) -> "PlainTeller":
+    def __enter__(self) -> "PlainReporter":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         return None
 
 
-class LiveTeller:
+class LiveReporter:
     """A spinner while things start, then a bar, the counts and the newest prompts; notes scroll above."""
 
     def __init__(self, console: Console) -> None:
@@ -114,7 +114,7 @@ class LiveTeller:
         lines: list[RenderableType] = [self._bar, Text(state.words(), style="dim")]
         self._live.update(Group(*lines, *(_newest(result) for result in state.newest[-NEWEST_LINES:])))
 
-    def __enter__(self) -> "LiveTeller":
+    def __enter__(self) -> "LiveReporter":
         self._live.start()
         return self
 
@@ -132,6 +132,8 @@ def _newest(result: Result) -> Text:
     )
 
 
-def open_teller(console: Console) -> Teller:
+def open_reporter(console: Console) -> ProgressReporter:
     """The one that fits where the output goes."""
-    return LiveTeller(console) if console.is_terminal else PlainTeller(lambda text: console.out(text, highlight=False))
+    return (
+        LiveReporter(console) if console.is_terminal else PlainReporter(lambda text: console.out(text, highlight=False))
+    )

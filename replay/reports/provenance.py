@@ -12,7 +12,7 @@ PACKAGES = ("pochade", "numpy", "scipy", "pulp")  # that the figures depend on
 LEFT_OUT = ("report",)  # where it is written says nothing of what is
 
 
-def made(context: click.Context) -> dict[str, Any]:
+def describe_run(context: click.Context) -> dict[str, Any]:
     """The command as it was given, and versions."""
     versions = {name: importlib.metadata.version(name) for name in PACKAGES}
     return {"command": command_line(context), "versions": {"python": platform.python_version(), **versions}}

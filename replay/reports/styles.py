@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from replay.reports.canvas import SOFT, look, marker
+from replay.reports.canvas import SOFT, line_style, marker
 
 BASELINE_MARK = "X"
 
@@ -14,7 +14,7 @@ def style_of(report: Report, policy: str) -> dict[str, Any]:
     """Colour and dash of a policy's lines."""
     if policy == report["baseline"]:
         return {"color": SOFT, "linestyle": (0, (1, 1.6))}
-    return look(_place(report, policy))
+    return line_style(_place(report, policy))
 
 
 def mark_of(report: Report, policy: str) -> str:

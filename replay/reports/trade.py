@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from replay.reports.canvas import INK, Drawing, plot, svg
-from replay.reports.metrics import FID, told
+from replay.reports.metrics import FID, format_value
 from replay.reports.styles import mark_of, style_of
 from replay.reports.verdicts import judged_by
 
@@ -33,7 +33,7 @@ def trade(report: Report) -> Drawing:
         if figures[key] is not None and figures["violation_rate"] is not None:
             _point(axes, report, policy, key)
             places[policy] = 100 * figures["violation_rate"], figures[key]
-            seen.append(f"{policy} {figures[key]:.4g} at {told('violation_rate', figures['violation_rate'])}")
+            seen.append(f"{policy} {figures[key]:.4g} at {format_value('violation_rate', figures['violation_rate'])}")
     bound = (report["fluid_bound"] or {}).get(key)
     if bound is not None:
         _line(axes, bound)

@@ -5,12 +5,12 @@ from typing import Any, NamedTuple
 
 from replay.reports.compare import CANNOT_TELL, SAME, seeds_of, verdict
 from replay.reports.intervals import Difference, difference
-from replay.reports.metrics import FID, OF, told
+from replay.reports.metrics import FID, OF, format_value
 
 LIMITS = (0.005, 0.01, 0.02, 0.05)  # of the violation rate
 HEADLINE = 0.02  # the limit that the page's title is about
 
-CANNOT_BE_TOLD = "cannot be told from"
+INDISTINGUISHABLE = "cannot be told from"
 WORDS = {CANNOT_TELL: "not to be told from it", SAME: "no better"}
 
 Report = Mapping[str, Any]
@@ -76,14 +76,15 @@ def headline(report: Report) -> str:
         if not known:
             return "No request, no verdict"
         least = min(known, key=lambda name: known[name])
-        fewest = told("violation_rate", known[least])
+        fewest = format_value("violation_rate", known[least])
         return f"No policy keeps violations under {100 * HEADLINE:g} %: the fewest are {least}'s, {fewest}"
     name = "FID" if key == FID else "quality"
-    text = f"With at most {100 * HEADLINE:g} % violations {found.policy} paints best: {name} {told(key, found.value)}"
+    leader = f"{found.policy} generates best: {name} {format_value(key, found.value)}"
+    text = f"With at most {100 * HEADLINE:g} % violations {leader}"
     if found.runner_up is None:
         return f"{text}; no other policy keeps that limit"
     compared = against(found, key)
-    return f"{text}, {'which ' if compared.startswith(CANNOT_BE_TOLD) else ''}{compared}"
+    return f"{text}, {'which ' if compared.startswith(INDISTINGUISHABLE) else ''}{compared}"
 
 
 def against(found: Best, key: str) -> str:
@@ -92,15 +93,15 @@ def against(found: Best, key: str) -> str:
         return "no other policy keeps it"
     if found.word == SAME:
         return f"the same as {found.runner_up}"
-    size = told(key, abs(found.apart.mean))
-    if found.apart.interval is None and size == told(key, 0.0):
+    size = format_value(key, abs(found.apart.mean))
+    if found.apart.interval is None and size == format_value(key, 0.0):
         return f"level with {found.runner_up} in the one seed that was run"
     if found.apart.interval is None:
         return f"{size} better than {found.runner_up} in the one seed that was run"
     low, high = sorted(abs(end) for end in found.apart.interval)
     if found.word == CANNOT_TELL:
-        return f"{CANNOT_BE_TOLD} {found.runner_up}"
-    return f"{size} better than {found.runner_up} (95 % interval {told(key, low)} to {told(key, high)})"
+        return f"{INDISTINGUISHABLE} {found.runner_up}"
+    return f"{size} better than {found.runner_up} (95 % interval {format_value(key, low)} to {format_value(key, high)})"
 
 
 def remarks(report: Report) -> list[str]:
@@ -115,7 +116,7 @@ def remarks(report: Report) -> list[str]:
     bound = (report["fluid_bound"] or {}).get(key)
     if found.value is not None and bound:
         said.append(
-            f"The fluid bound, which knows the demand and never queues, is {told(key, bound)}: "
+            f"The fluid bound, which knows the demand and never queues, is {format_value(key, bound)}: "
             f"{found.policy} is {100 * abs(found.value - bound) / abs(bound):.1f} % from it."
         )
     if report["setup"]["seeds"] == 1:
@@ -129,7 +130,7 @@ def _against_chance(report: Report, policy: str, chance: str, key: str) -> str:
         return f"{chance} has no answers to compare with."
     apart = above(report, chance, policy, key)
     name = "FID" if key == FID else "quality"
-    text = f"{chance}, which draws by chance who gets the heavy model, has {name} {told(key, theirs[key])}"
-    text += f" at {told('violation_rate', theirs['violation_rate'])} violations"
+    text = f"{chance}, which draws by chance who gets the heavy model, has {name} {format_value(key, theirs[key])}"
+    text += f" at {format_value('violation_rate', theirs['violation_rate'])} violations"
     word = verdict(OF[key], apart)
     return f"{text}: {policy} is {WORDS.get(word, word)}."

@@ -13,14 +13,14 @@ def timing_of(settings: Settings, *, loads: bool = True) -> Timing:
     limits = backlog_limits(asked.max_backlog_s, asked.interactive_headroom)
     return Timing(
         beat_ms=settings.worker.heartbeat_ms,
-        silent_ms=settings.planner.worker_silent_ms,
+        silent_ms=settings.planner.worker_timeout_ms,
         session_ms=settings.kafka.session_timeout_ms,
         group_beat_ms=group_beat_ms(settings.kafka.session_timeout_ms) if loads else 0,
-        grace_ms=1000 * settings.ledger.grace_s,
+        grace_ms=1000 * settings.ledger.deadline_grace_s,
         most_backlog_ms=limits.others_ms,
         interactive_backlog_ms=limits.interactive_ms,
         max_attempts=settings.worker.max_attempts,
-        job_limit_ms=1000 * settings.worker.job_limit_s,
+        job_limit_ms=1000 * settings.worker.job_timeout_s,
         loads=loads,
     )
 

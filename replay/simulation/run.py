@@ -11,12 +11,13 @@ from planner.serving.escalation import EscalationLogic
 from planner.serving.reroute import OrphanRouting
 from planner.serving.routing import BacklogLimits, RoutingLogic
 from planner.serving.tenants import Rights
-from replay.simulation.agenda import Agenda
 from replay.simulation.draws.delays import Delay
-from replay.simulation.draws.drawn import Drawn
 from replay.simulation.draws.recorded import Recorded
+from replay.simulation.draws.synthetic import SyntheticOutcomes
+from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Draws, Job
-from replay.simulation.results.tally import Tally
+from replay.simulation.overrides import BATCH, RequestedOverrides, metrics_for
+from replay.simulation.results.run_metrics import RunMetrics
 from replay.simulation.results.timeline import Timeline
 from replay.simulation.roles.batch_gate import BatchClassifier
 from replay.simulation.roles.fleet import Fleet
@@ -32,12 +33,11 @@ from replay.simulation.roles.serving import Serving
 from replay.simulation.roles.stores import ObjectStore
 from replay.simulation.setup import Outage, Setup
 from replay.simulation.times import CallTimes
-from replay.simulation.wishes import BATCH, Wishes, tally_of
 from replay.traces.outages import OBJECT_STORE, STORES
 from schemas.messages import Plan
 
 STEP_MS = 1000.0  # of the clock, when nothing arrives any more
-PATIENCE_MS = 600_000.0  # without any end, after the last arrival and outage: what is open waits for what never comes
+MAX_IDLE_MS = 600_000.0  # without any end, after the last arrival and outage: what is open waits for what never comes
 
 CHUNK = 8192  # requests drawn at once
 
@@ -50,7 +50,7 @@ class Ran:
     """What a run left behind."""
 
     setup: Setup
-    tally: Tally
+    tally: RunMetrics
     ended_ms: float  # of the last request
     busy_ms: float  # workers painting
     lives: tuple[tuple[float, float], ...]  # of each process, from and to: from 0 on, until the last request ended
@@ -73,7 +73,7 @@ class Ran:
 
 def _source(setup: Setup) -> Source:
     if setup.prompts is None:
-        return Drawn(setup.catalog, setup.seed)
+        return SyntheticOutcomes(setup.catalog, setup.seed)
     return Recorded(setup.catalog, setup.prompts, setup.seed)
 
 
@@ -86,15 +86,15 @@ class Simulation:
         arrivals_ms: np.ndarray,
         source: Source | None = None,
         ids: Sequence[str] = (),
-        wishes: Wishes | None = None,
+        wishes: RequestedOverrides | None = None,
         escalation: EscalationLogic | None = None,
     ) -> None:
         """`ids`: of the requests, where they are known; routes draw by them. `escalation`: in place of its logic."""
         self._setup, self._arrivals_ms, self._ids, self._wishes = setup, arrivals_ms, ids, wishes
         self._source = source or _source(setup)
         timing, catalog = setup.timing, setup.catalog
-        agenda, board = Agenda(-timing.warm_up_ms), PlanState(catalog)
-        times, self.tally = CallTimes(catalog), tally_of(wishes, setup.slo_ms, arrivals_ms)
+        agenda, board = EventQueue(-timing.warm_up_ms), PlanState(catalog)
+        times, self.tally = CallTimes(catalog), metrics_for(wishes, setup.slo_ms, arrivals_ms)
         self._pulse = pulse = Heartbeats(agenda, timing, times)
         self._store = store = ObjectStore(agenda)
         serving = Serving(agenda, board, catalog, timing, times, self.tally, store, setup.seed)
@@ -115,7 +115,7 @@ class Simulation:
         judge = Judge(agenda, board, self._fleet, pulse, timing, times, catalog, self.tally, store, logic)
         judge.on_scored = self._senses.on_scored
         hops = timing.hops
-        serving.on_pictures = Delay(agenda, hops.judge, hops.slot_ms, setup.seed, "judge").before(judge.on_pictures)
+        serving.on_pictures = Delay(agenda, hops.judge, hops.slot_ms, setup.seed, "judge").before(judge.on_images)
         enter = self._senses.before(self._router.take)
         self._enter = Delay(agenda, hops.arrive, hops.slot_ms, setup.seed, "arrive").before(enter)
         self._batch = BatchClassifier(agenda, pulse, timing, times, catalog, self.tally, BatchGate())
@@ -128,7 +128,7 @@ class Simulation:
         for worker_id in self._setup.worker_ids():
             self._fleet.start(worker_id)
         self._planner.start()
-        self._agenda.at(0.0, Simulation._look, self)
+        self._agenda.at(0.0, Simulation._sample_backlog, self)
         for outage in self._setup.outages:
             self._agenda.at(outage.at_ms, self._on_outage, outage)
         for first in range(0, len(self._arrivals_ms), CHUNK):
@@ -142,7 +142,7 @@ class Simulation:
         enter = self._by_tier if wishes else self._enter
         new = wishes.job if wishes else Job
         draws = self._source(first, len(arrivals_ms))
-        self._senses.on_drawn(first, draws)
+        self._senses.on_sampled(first, draws)
         for row, at_ms in enumerate(arrivals_ms):
             advance(at_ms)
             number = first + row
@@ -168,18 +168,18 @@ class Simulation:
         agenda, tally = self._agenda, self.tally
         ended, ended_ms = tally.ends.total(), agenda.now_ms
         last_ms = max((outage.at_ms for outage in self._setup.outages), default=0.0)
-        while tally.open and agenda.now_ms - max(ended_ms, last_ms) < PATIENCE_MS:
+        while tally.open and agenda.now_ms - max(ended_ms, last_ms) < MAX_IDLE_MS:
             agenda.advance(agenda.now_ms + STEP_MS)
             if tally.ends.total() > ended:
                 ended, ended_ms = tally.ends.total(), agenda.now_ms
         tally.end_span()
         return ended_ms
 
-    def _look(self) -> None:
+    def _sample_backlog(self) -> None:
         """How much waits: only seen, so that a run is the same however often."""
         timeline, now_ms = self.tally.timeline, self._agenda.now_ms
         timeline.sampled(now_ms, self._pulse.backlog_ms())
-        self._agenda.at(now_ms + timeline.sample_ms, Simulation._look, self)
+        self._agenda.at(now_ms + timeline.sample_ms, Simulation._sample_backlog, self)
 
     def _on_outage(self, outage: Outage) -> None:
         if outage.worker_id == OBJECT_STORE:
@@ -188,11 +188,11 @@ class Simulation:
             pass  # nothing that is simulated asks it, as nothing live does
         elif outage.is_up:
             self._fleet.start(outage.worker_id)
-            self._planner.look()
+            self._planner.plan_if_due()
         else:
             self._fleet.stop(outage.worker_id)
             gone_ms = outage.at_ms + self._setup.timing.silent_ms + TICK_MS
-            self._agenda.at(gone_ms, PlannerLoop.look, self._planner)
+            self._agenda.at(gone_ms, PlannerLoop.plan_if_due, self._planner)
 
     def _ran(self, ended_ms: float) -> Ran:
         processes = self._fleet.all
@@ -207,5 +207,5 @@ class Simulation:
             failures=len(self._planner.failures),
             switches=self._fleet.switches,
             solver_s=self._planner.solver_s,
-            stores=self._store.told(ended_ms),
+            stores=self._store.as_table(ended_ms),
         )

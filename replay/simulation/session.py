@@ -14,11 +14,11 @@ from planner.policies import BASELINE, named
 from replay.reports.assembly import demand, entry
 from replay.reports.files import VERSION
 from replay.simulation.draws.classes import origin_of
-from replay.simulation.draws.drawn import Drawn
+from replay.simulation.draws.synthetic import SyntheticOutcomes
+from replay.simulation.overrides import requested_overrides
 from replay.simulation.run import Ran, Simulation
 from replay.simulation.setup import Setup
 from replay.simulation.times import Begun, CallTimes, LevelTimes
-from replay.simulation.wishes import wishes_of
 from replay.traces import Trace
 from schemas.errors import Unknown
 from schemas.messages import Status
@@ -39,9 +39,9 @@ def with_overprovision(setup: Setup, factor: float) -> Setup:
 def simulate(setup: Setup, trace: Trace, seeds: int, on_progress: Callable[[int], object]) -> list[Ran]:
     """What a policy's runs left behind, one a seed from the setup's on. Known hardness counts, the rest is drawn."""
     knows = setup.prompts is None and not np.isnan(trace.hardness).all()
-    wishes, runs = wishes_of(trace, setup.catalog, setup.quotas), []
+    wishes, runs = requested_overrides(trace, setup.catalog, setup.quotas), []
     for seed in range(setup.seed, setup.seed + seeds):
-        source = Drawn(setup.catalog, seed, trace.hardness) if knows else None
+        source = SyntheticOutcomes(setup.catalog, seed, trace.hardness) if knows else None
         own = dataclasses.replace(setup, seed=seed)
         runs.append(Simulation(own, trace.arrival_ms, source, wishes=wishes).run(on_progress))
     return runs

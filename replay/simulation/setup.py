@@ -6,7 +6,7 @@ from typing import NamedTuple
 from planner.catalog.parse import Catalog
 from planner.catalog.prompt_table import PromptTable
 from planner.serving.quotas import Quota
-from replay.simulation.draws.hops import NO_HOPS, Hops
+from replay.simulation.draws.hop_latencies import NO_LATENCIES, HopLatencies
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class Timing:
     max_attempts: int = 3  # owners a job may kill
     job_limit_ms: float = 600_000  # a window of work that takes longer ends its process
     loads: bool = True  # False: a worker changes variant in no time
-    hops: Hops = NO_HOPS  # what it takes beside painting
+    hops: HopLatencies = NO_LATENCIES  # what it takes beside painting
     look_ms: float = 1000  # how often the planner looks whether a plan is due; live 205, which costs more than it tells
     warm_up_ms: float = 1000  # before 0, for the first plan and heartbeats: a run begins with workers that are ready
 
@@ -40,7 +40,7 @@ class Outage:
     is_up: bool
 
 
-class Look(NamedTuple):
+class PlanningTime(NamedTuple):
     """The planner makes a plan, if anything calls for another one."""
 
     at_ms: float
@@ -66,7 +66,7 @@ class Setup:
     prompts: PromptTable | None = None  # requests are prompts of this table; None: drawn from the catalog's curves
     is_cold: bool = False  # it begins at rest, as a live run does, not in the midst of traffic
     outages: tuple[Outage, ...] = ()
-    looks: tuple[Look, ...] = ()  # at which the planner's periods end, where that is known; (): as they come
+    looks: tuple[PlanningTime, ...] = ()  # at which the planner's periods end, where that is known; (): as they come
     before_ms: tuple[int, ...] = ()  # arrivals of other requests that it saw before 0, of a run that begins at rest
     quotas: dict[str, Quota] = field(default_factory=dict)  # of tenants, by name
     timing: Timing = Timing()

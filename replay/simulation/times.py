@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from planner.catalog.entries import variant_of
-from planner.catalog.options import Settled, settled_ms
+from planner.catalog.options import ResolvedOptions, resolved_ms
 from planner.catalog.parse import Catalog, run_ms
 from replay.simulation.job import Job
 
@@ -30,21 +30,21 @@ class CallTimes(dict[tuple[str, int, int], float]):
         self[key] = run_ms(self.catalog.level(variant), batch, step)
         return self[key]
 
-    def painting(self, variant: str, pictures: int, how: Settled | None, step: int) -> float:
+    def call_ms(self, variant: str, pictures: int, how: ResolvedOptions | None, step: int) -> float:
         """Of a call for so many pictures, painted in this way."""
         if how is None:
             return self[variant, pictures, step]
-        return settled_ms(self.catalog.level(variant), how._replace(n=pictures))
+        return resolved_ms(self.catalog.level(variant), how._replace(n=pictures))
 
     def of_job(self, job: Job) -> float:
         """Of a job alone."""
-        return self.painting(job.variant, job.pictures, job.how, job.step)
+        return self.call_ms(job.variant, job.pictures, job.how, job.step)
 
     def of_call(self, jobs: Sequence[Job]) -> float:
         """Of jobs that are painted alike."""
         first = jobs[0]
         pictures = first.pictures if len(jobs) == 1 else sum([job.pictures for job in jobs])
-        return self.painting(first.variant, pictures, first.how, first.step)
+        return self.call_ms(first.variant, pictures, first.how, first.step)
 
 
 class LevelTimes(dict[str, float]):

@@ -10,9 +10,9 @@ import numpy as np
 from replay.traces.trace import NONE, Trace
 
 WINDOWS_S: Final = (1, 10, 60)
-LEAST_WINDOWS: Final = 10  # for a variance that says something
+MIN_WINDOWS: Final = 10  # for a variance that says something
 PEAK_S: Final = 10
-MOST_BINS: Final = 5_000_000
+MAX_BINS: Final = 5_000_000
 TOP: Final = 10
 UNNAMED: Final = "any"
 
@@ -34,7 +34,7 @@ def inspected(trace: Trace) -> dict[str, Any]:
         "span_s": trace.span_ms / 1000,
         "rate_rps": {
             "mean": _ratio(1000 * (len(trace) - 1), trace.span_ms),
-            "peak": {f"{s}s": _most(counts[s], s) for s in WINDOWS_S},
+            "peak": {f"{s}s": _peak(counts[s], s) for s in WINDOWS_S},
         },
         "burstiness": {
             "index_of_dispersion": {f"{s}s": _dispersion(counts[s]) for s in WINDOWS_S},
@@ -51,7 +51,7 @@ def inspected(trace: Trace) -> dict[str, Any]:
 def binned(arrival_ms: np.ndarray, seconds: float) -> np.ndarray:
     """Arrivals in each whole window of this length, from 0 to the last; int64 [k], none where they are too many."""
     whole = math.floor(float(arrival_ms[-1]) / (1000 * seconds))
-    if not 1 <= whole <= MOST_BINS:
+    if not 1 <= whole <= MAX_BINS:
         return np.zeros(0, dtype=np.int64)
     places = np.floor_divide(arrival_ms, 1000 * seconds).astype(np.int64)
     return np.bincount(places, minlength=whole + 1)[:whole]
@@ -64,12 +64,12 @@ def curve(trace: Trace, points: int) -> tuple[np.ndarray, np.ndarray]:
     return (edges[1:] + edges[:-1]) / 2, counts / (end_s / points)
 
 
-def _most(counts: np.ndarray, seconds: int) -> float | None:
+def _peak(counts: np.ndarray, seconds: int) -> float | None:
     return float(counts.max()) / seconds if len(counts) else None
 
 
 def _dispersion(counts: np.ndarray) -> float | None:
-    if len(counts) < LEAST_WINDOWS:
+    if len(counts) < MIN_WINDOWS:
         return None
     return _ratio(float(counts.var(ddof=1)), float(counts.mean()))
 
@@ -146,10 +146,10 @@ def lines(found: Mapping[str, Any]) -> list[tuple[str, str]]:
         told.append(("prompts", f"{prompts['distinct']:,} distinct{words}; the most used in {share} of requests"))
     spreads = [(name, found[name]) for name in ("hardness", "slack_s") if found[name] is not None]
     told += [(name, f"mean {s['mean']:.3g}, 5 to 95 %: {s['p05']:.3g} to {s['p95']:.3g}") for name, s in spreads]
-    return told + [(part, _told(shares)) for part, shares in found["mix"].items()]
+    return told + [(part, _describe_shares(shares)) for part, shares in found["mix"].items()]
 
 
-def _told(shares: Mapping[str, float]) -> str:
+def _describe_shares(shares: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {share:.1%}" for name, share in list(shares.items())[:5])
 
 

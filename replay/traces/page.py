@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 
-from replay.reports.canvas import look, plot, svg
+from replay.reports.canvas import line_style, plot, svg
 from replay.traces.inspection import bars, curve, lines
 from replay.traces.trace import Trace
 from schemas.errors import PochadeError
@@ -44,7 +44,7 @@ def write_page(trace: Trace, found: Mapping[str, Any], folder: pathlib.Path) -> 
     page = folder / "trace.html"
     template = importlib.resources.files("replay.traces").joinpath("trace.html").read_text(encoding="utf-8")
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-    drawn = svg(_drawn(trace), "rate", f"requests a second over time in {trace.name}")
+    drawn = svg(_figure(trace), "rate", f"requests a second over time in {trace.name}")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "trace.json").write_text(json.dumps(found, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -55,11 +55,11 @@ def write_page(trace: Trace, found: Mapping[str, Any], folder: pathlib.Path) -> 
     return page
 
 
-def _drawn(trace: Trace) -> Figure:
+def _figure(trace: Trace) -> Figure:
     middle, rates = curve(trace, POINTS)
     unit, length = _unit(float(middle[-1]))
     figure, axes = plot(f"time, {unit}", "requests a second")
-    axes.plot(middle / length, rates, drawstyle="steps-mid", **look(0))
+    axes.plot(middle / length, rates, drawstyle="steps-mid", **line_style(0))
     axes.set_ylim(bottom=0)
     axes.set_xlim(0, float(trace.arrival_ms[-1]) / 1000 / length)
     return figure

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from replay.traces.trace import MOST_REQUESTS, InvalidTrace
+from replay.traces.trace import MAX_REQUESTS, InvalidTrace
 from schemas.errors import Unknown
 
 POISSON, EVEN, EXPONENTIAL = "poisson", "even", "exponential"
@@ -116,6 +116,6 @@ def _rank(number: np.ndarray) -> np.ndarray:
 
 
 def _check_total(total: float) -> None:
-    if not 0 <= total <= MOST_REQUESTS:
-        told = f"these rates come to {total:,.0f} requests, more than {MOST_REQUESTS:,}"
+    if not 0 <= total <= MAX_REQUESTS:
+        told = f"these rates come to {total:,.0f} requests, more than {MAX_REQUESTS:,}"
         raise InvalidTrace(f"{told}: give --scale, --limit or, for counts, --to LOW:HIGH")

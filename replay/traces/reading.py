@@ -53,7 +53,7 @@ class Asked:
         )
 
     @property
-    def most(self) -> int | None:
+    def max_requests(self) -> int | None:
         """Requests that a reader needs to read, as no others can come among the first."""
         return self.limit if self.scale == 1 and not self.sorts else None
 
@@ -63,17 +63,17 @@ AS_IT_IS: Final = Asked()
 
 def read(path: pathlib.Path, asked: Asked = AS_IT_IS) -> Trace:
     """The requests of a trace file. Raises: InvalidTrace with file and line, Unknown."""
-    if asked.most is None and (arrival_ms := quick_arrivals(path)) is not None:
-        return made(of_arrivals(arrival_ms, path.name, str(path)), asked)
+    if asked.max_requests is None and (arrival_ms := quick_arrivals(path)) is not None:
+        return transform(of_arrivals(arrival_ms, path.name, str(path)), asked)
     faults = Faults(str(path), is_lenient=asked.is_lenient)
     with open_lines(path, faults, InvalidTrace, FORMATS) as lines:
         first = lines.peek()
         if not first:
-            raise InvalidTrace(f"{path} is empty{faults.told()}: give {FORMATS}")
+            raise InvalidTrace(f"{path} is empty{faults.describe()}: give {FORMATS}")
         if is_json(first):
             builder = Builder(faults, asked.rules(is_epoch=is_epoch(first)))
-            read_json(lines, faults, builder, asked.most)
-            return made(builder.trace(path.name), asked)
+            read_json(lines, faults, builder, asked.max_requests)
+            return transform(builder.trace(path.name), asked)
         return _from_csv(lines, faults, path.name, asked)
 
 
@@ -81,19 +81,19 @@ def _from_csv(lines: Lines, faults: Faults, name: str, asked: Asked) -> Trace:
     found = table(lines, faults)
     if is_arrivals(found.columns):
         builder = Builder(faults, asked.rules(is_epoch=False))
-        read_arrivals(found, faults, builder, asked.most)
+        read_arrivals(found, faults, builder, asked.max_requests)
     elif is_gentd26(found.columns):
         has_times = is_timed(found.columns)
         builder = Builder(faults, asked.rules(is_epoch=has_times))
-        read_gentd26(found, faults, builder, asked.most, None if has_times else _arrivals(found, faults, asked))
+        read_gentd26(found, faults, builder, asked.max_requests, None if has_times else _arrivals(found, faults, asked))
     elif is_counts(found.columns):
         limit = asked.limit if asked.speed == 1 else None
         trace = read_counts(found, faults, asked.shaping, asked.scale, asked.seed, limit, name)
-        return made(trace, replace(asked, scale=1.0))  # the counts were scaled, not what came of them
+        return transform(trace, replace(asked, scale=1.0))  # the counts were scaled, not what came of them
     else:
         got = quoted(",".join(found.columns))
         raise InvalidTrace(f"{faults.source}:{found.line}: expected the column {COLUMN!r}, got {got}: give {FORMATS}")
-    return made(builder.trace(name), asked)
+    return transform(builder.trace(name), asked)
 
 
 def _arrivals(found: Table, faults: Faults, asked: Asked) -> Iterator[float]:
@@ -105,7 +105,7 @@ def _arrivals(found: Table, faults: Faults, asked: Asked) -> Iterator[float]:
     return itertools.accumulate(dice.expovariate(1 / gap_ms) for _ in itertools.count())
 
 
-def made(trace: Trace, asked: Asked) -> Trace:
+def transform(trace: Trace, asked: Asked) -> Trace:
     """What was asked for of a trace as it was read. Raises: InvalidTrace, Unknown."""
     trace = scaled(trace, asked.scale, asked.seed)
     trace = looped(sped(trace, asked.speed), asked.loop)

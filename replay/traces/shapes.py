@@ -10,11 +10,11 @@ import numpy as np
 
 from replay.simulation.draws.chance import uniform
 from replay.traces.rates import Knot, along
-from replay.traces.trace import MOST_MS, InvalidTrace, Trace, of_arrivals
+from replay.traces.trace import MAX_SPAN_MS, InvalidTrace, Trace, of_arrivals
 from schemas.errors import Unknown
 
 EASY, HARD = "easy", "hard"
-MOST_KNOTS: Final = 100_000
+MAX_KNOTS: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ def burst(shape: Shape) -> list[Knot]:
     periods of low and high query demand"; it gives no figures: the defaults are ours, within Fig. 16's range."""
     calm, high = _rates(shape, 2, (100 / 60, 500 / 60))
     seconds, every_s = _seconds(shape, 3600), 300.0 if shape.every_s is None else shape.every_s
-    if not 0 < every_s <= seconds or seconds / every_s > MOST_KNOTS:
+    if not 0 < every_s <= seconds or seconds / every_s > MAX_KNOTS:
         raise InvalidTrace(f"--every must be above 0 and at most the {seconds:g} s of the trace: got {every_s:g} s")
     edges = [*np.arange(0, seconds, every_s).tolist(), seconds]
     return _stairs([calm if number % 2 == 0 else high for number in range(len(edges) - 1)], edges)
@@ -123,6 +123,6 @@ def _rates(shape: Shape, count: int | None, papers: tuple[float, ...]) -> tuple[
 
 def _seconds(shape: Shape, papers: float) -> float:
     seconds = papers if shape.seconds is None else shape.seconds
-    if not 0 < seconds <= MOST_MS / 1000:
-        raise InvalidTrace(f"a trace lasts more than 0 s and at most {MOST_MS / 1000:g} s: got {seconds:g} s")
+    if not 0 < seconds <= MAX_SPAN_MS / 1000:
+        raise InvalidTrace(f"a trace lasts more than 0 s and at most {MAX_SPAN_MS / 1000:g} s: got {seconds:g} s")
     return seconds

@@ -7,7 +7,7 @@ from replay.traces.formats.building import Builder
 from replay.traces.formats.faults import Faults
 from replay.traces.formats.fields import Unfit
 from replay.traces.formats.timed_json import row_of
-from replay.traces.reading import Asked, made
+from replay.traces.reading import Asked, transform
 from replay.traces.trace import InvalidTrace, Trace
 from schemas.errors import InvalidRecord, InvalidRequest
 from schemas.record import Incoming
@@ -16,7 +16,7 @@ from streams.codec.requests import decode_request
 from streams.kafka.snapshot import between
 from streams.settings import Settings
 
-LANES: Final = (PROMPTS, PROMPTS_BATCH)  # the classifier may move a request from the first to the second
+PROMPT_TOPICS: Final = (PROMPTS, PROMPTS_BATCH)  # the classifier may move a request from the first to the second
 
 
 def read_topic(settings: Settings, since_ms: int, until_ms: int, asked: Asked) -> Trace:
@@ -28,7 +28,9 @@ def read_topic(settings: Settings, since_ms: int, until_ms: int, asked: Asked) -
     """
     if since_ms >= until_ms:
         raise InvalidTrace(f"--since must be before --until: got {since_ms} and {until_ms}, in ms since 1970")
-    return trace_of(between(settings, LANES, since_ms, until_ms), settings.kafka.prefix, since_ms, until_ms, asked)
+    return trace_of(
+        between(settings, PROMPT_TOPICS, since_ms, until_ms), settings.kafka.prefix, since_ms, until_ms, asked
+    )
 
 
 def trace_of(records: Iterable[Incoming], prefix: str, since_ms: int, until_ms: int, asked: Asked) -> Trace:
@@ -36,7 +38,7 @@ def trace_of(records: Iterable[Incoming], prefix: str, since_ms: int, until_ms: 
     source = f"{prefix}.{PROMPTS} {since_ms}..{until_ms}"
     faults = Faults(source, is_lenient=True)
     builder = Builder(faults, asked.rules(is_epoch=False))
-    in_order = sorted(records, key=lambda record: (record.timestamp_ms, LANES.index(record.topic)))
+    in_order = sorted(records, key=lambda record: (record.timestamp_ms, PROMPT_TOPICS.index(record.topic)))
     begun_ms = in_order[0].timestamp_ms if in_order else since_ms
     for record in in_order:
         where = f"{record.topic} {record.partition}@{record.offset}"
@@ -49,6 +51,6 @@ def trace_of(records: Iterable[Incoming], prefix: str, since_ms: int, until_ms: 
             faults.found(where, fault.kind, str(fault))
         else:
             builder.add(row, where)
-        if asked.most is not None and len(builder) >= asked.most:
+        if asked.max_requests is not None and len(builder) >= asked.max_requests:
             break
-    return made(builder.trace(f"{prefix}.{PROMPTS}"), asked)
+    return transform(builder.trace(f"{prefix}.{PROMPTS}"), asked)

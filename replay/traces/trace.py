@@ -9,10 +9,12 @@ import numpy as np
 
 from schemas.errors import PochadeError
 from schemas.ids import seed_of
-from schemas.messages import GenerateRequest, PaintOptions
+from schemas.messages import GenerateOptions, GenerateRequest
 
-MOST_MS: Final = 400 * 24 * 3_600_000.0  # a trace lasts no longer: what is later is an epoch time or a slip of the pen
-MOST_REQUESTS: Final = 20_000_000  # about 1 GB of columns
+MAX_SPAN_MS: Final = (
+    400 * 24 * 3_600_000.0
+)  # a trace lasts no longer: what is later is an epoch time or a slip of the pen
+MAX_REQUESTS: Final = 20_000_000  # about 1 GB of columns
 NONE: Final = -1  # in `prompt` and `seed`
 _PLAIN: Final = GenerateRequest(request_id="", prompt="", created_ms=0)
 
@@ -22,10 +24,10 @@ class InvalidTrace(PochadeError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class Overrides:
     """What requests ask for beside their prompt; few differ, so that a trace keeps each once."""
 
-    options: PaintOptions = _PLAIN.options
+    options: GenerateOptions = _PLAIN.options
     tier: str = _PLAIN.tier
     quality: str = _PLAIN.quality
     tenant: str = _PLAIN.tenant
@@ -37,7 +39,7 @@ class Row(NamedTuple):
     arrival_ms: float  # since the start of the trace
     prompt: str | None = None  # None: none is known
     prompt_index: int | None = None  # of its prompt, in the trace's own texts or in a file that is given beside it
-    wish: Wish = Wish()
+    wish: Overrides = Overrides()
     slack_ms: float | None = None  # from arrival to deadline; None: no deadline
     seed: int | None = None  # of the noise; None: derived from the request's id
     request_id: str = ""  # that it had when it was recorded; "": none is known
@@ -53,7 +55,7 @@ class Trace:
     arrival_ms: np.ndarray  # float64 [n], since the start, never falling
     texts: Sequence[str] = ()  # prompts that occur, each once
     prompt: np.ndarray  # int64 [n]: row of `texts`; where there are none, of a prompt file; NONE: no prompt known
-    wishes: Sequence[Wish] = (Wish(),)  # that occur
+    wishes: Sequence[Overrides] = (Overrides(),)  # that occur
     wish: np.ndarray  # int32 [n]: row of `wishes`
     slack_ms: np.ndarray  # float64 [n]; nan: no deadline
     seed: np.ndarray  # int64 [n]; NONE: not given

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from replay.simulation.draws.chance import uniform
-from replay.traces.trace import MOST_MS, MOST_REQUESTS, InvalidTrace, Trace
+from replay.traces.trace import MAX_REQUESTS, MAX_SPAN_MS, InvalidTrace, Trace
 
 NEIGHBOURS: Final = 10  # requests before and after, among which a copy comes
 
@@ -16,7 +16,7 @@ NEIGHBOURS: Final = 10  # requests before and after, among which a copy comes
 def sped(trace: Trace, factor: float) -> Trace:
     """`factor` times as fast: gaps shrink, what is asked for stays. Raises: InvalidTrace."""
     _require(0 < factor < math.inf, f"--speed must be above 0: got {factor:g}")
-    _require(trace.arrival_ms[-1] / factor <= MOST_MS, f"--speed {factor:g} makes a trace of more than 400 days")
+    _require(trace.arrival_ms[-1] / factor <= MAX_SPAN_MS, f"--speed {factor:g} makes a trace of more than 400 days")
     return dataclasses.replace(trace, arrival_ms=trace.arrival_ms / factor)
 
 
@@ -28,7 +28,7 @@ def scaled(trace: Trace, factor: float, seed: int) -> Trace:
     after, so that the rate keeps its shape and copies do not come in pairs. Raises: InvalidTrace.
     """
     _require(0 < factor < math.inf, f"--scale must be above 0: got {factor:g}")
-    _require(len(trace) * factor <= MOST_REQUESTS, f"--scale {factor:g} makes more than {MOST_REQUESTS:,} requests")
+    _require(len(trace) * factor <= MAX_REQUESTS, f"--scale {factor:g} makes more than {MAX_REQUESTS:,} requests")
     if factor == 1:
         return trace
     n = len(trace)
@@ -49,9 +49,9 @@ def looped(trace: Trace, times: int) -> Trace:
     _require(times >= 1, f"--loop must be 1 or more: got {times}")
     if times == 1:
         return trace
-    _require(len(trace) * times <= MOST_REQUESTS, f"--loop {times} makes more than {MOST_REQUESTS:,} requests")
+    _require(len(trace) * times <= MAX_REQUESTS, f"--loop {times} makes more than {MAX_REQUESTS:,} requests")
     period_ms = float(trace.arrival_ms[-1]) + (trace.span_ms / (len(trace) - 1) if len(trace) > 1 else 0.0)
-    _require(period_ms * times <= MOST_MS, f"--loop {times} makes a trace of more than 400 days")
+    _require(period_ms * times <= MAX_SPAN_MS, f"--loop {times} makes a trace of more than 400 days")
     starts = np.repeat(np.arange(times) * period_ms, len(trace))
     return trace.take(np.tile(np.arange(len(trace)), times), np.tile(trace.arrival_ms, times) + starts)
 

@@ -13,10 +13,10 @@ from typing import Any, TextIO
 import numpy as np
 
 from replay.traces.formats.arrivals_csv import COLUMN
-from replay.traces.trace import NONE, Row, Trace, Wish
+from replay.traces.trace import NONE, Overrides, Row, Trace
 from schemas.errors import PochadeError
 
-PLAIN = Wish()
+PLAIN = Overrides()
 
 
 def is_bare(trace: Trace) -> bool:
@@ -61,17 +61,17 @@ def _fields(row: Row) -> dict[str, Any]:
     for name in ("slack_ms", "seed", "hardness", "request_id"):
         if (value := getattr(row, name)) not in (None, ""):
             fields[name] = value
-    return fields | _wished(row.wish)
+    return fields | _overrides_as_json(row.wish)
 
 
 @functools.cache
-def _wished(wish: Wish) -> dict[str, Any]:
+def _overrides_as_json(wish: Overrides) -> dict[str, Any]:
     """What is not as it would be anyway."""
     usual = _flat(PLAIN)
     return {name: value for name, value in _flat(wish).items() if value != usual[name]}
 
 
-def _flat(wish: Wish) -> dict[str, Any]:
+def _flat(wish: Overrides) -> dict[str, Any]:
     fields = dataclasses.asdict(wish)
     options: dict[str, Any] = fields.pop("options")
     return options | fields

@@ -26,7 +26,7 @@ STOP_LIMIT_S = 15.0
 FORMAT_LIMIT_S = 120
 ARCHIVE_LIMIT_S = 60.0
 ARCHIVE = "classes.jsa"
-JAVA_AT_LEAST = 17
+MIN_JAVA = 17
 FETCH_LIMIT_S = 900
 INSTALL_HINT = "install Java 17 and Maven (Debian, Ubuntu: openjdk-17-jre-headless maven; macOS: openjdk@17 maven)"
 
@@ -107,9 +107,9 @@ def find_java() -> str:
         raise JavaMissing(f"no java on PATH or in JAVA_HOME: {INSTALL_HINT}")
     told = subprocess.run([found, "-version"], capture_output=True, text=True, timeout=60).stderr
     version = re.search(r'version "(?:1\.)?(\d+)', told)
-    if version is None or int(version[1]) < JAVA_AT_LEAST:
+    if version is None or int(version[1]) < MIN_JAVA:
         got = version[1] if version else told.strip() or "no version"
-        raise JavaMissing(f"Kafka needs Java {JAVA_AT_LEAST} or newer: {found} is {got}; {INSTALL_HINT}")
+        raise JavaMissing(f"Kafka needs Java {MIN_JAVA} or newer: {found} is {got}; {INSTALL_HINT}")
     return found
 
 

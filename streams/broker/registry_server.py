@@ -23,7 +23,7 @@ from streams.broker.process import Process, spawn
 
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 SILENT_S = 10.0
-MOST_BODY = 2**20  # bytes of a request that is refused anyway
+MAX_BODY = 2**20  # bytes of a request that is refused anyway
 READ_ONLY = "read-only registry: schemas come from schemas/messages.py by `python -m schemas.registry`"
 
 
@@ -128,7 +128,7 @@ class Handler(BaseHTTPRequestHandler):
         """Refused: nothing can be registered here."""
         self.close_connection = True  # what is left of the body is nobody's next request
         length = self.headers.get("Content-Length", "0")
-        self.rfile.read(min(int(length), MOST_BODY) if length.isdecimal() else 0)  # so that the client hears the answer
+        self.rfile.read(min(int(length), MAX_BODY) if length.isdecimal() else 0)  # so that the client hears the answer
         self._send(HTTPStatus.METHOD_NOT_ALLOWED, {"error_code": 405, "message": READ_ONLY})
 
     do_PUT = do_DELETE = do_POST  # noqa: N815  the base class finds methods by these names

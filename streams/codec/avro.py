@@ -17,7 +17,7 @@ import pydantic
 from schemas.avro import Message, subject_of, to_avro, to_wire
 from schemas.errors import InvalidRecord, Unknown, UnknownSchema
 from schemas.later import LATER, may_come
-from schemas.messages import Result, Step
+from schemas.messages import Result, Stage
 from schemas.registry import by_id, latest, newest_up_to
 from schemas.wire_names import field_name, in_python_names
 
@@ -25,7 +25,7 @@ M = TypeVar("M")
 HEAD = struct.Struct(">BI")
 JSON_NAMES = pydantic.ConfigDict(alias_generator=field_name, validate_by_alias=True, validate_by_name=True)
 
-for kind in (Result, Step):  # what is read from JSON as well, where the names on the wire stand
+for kind in (Result, Stage):  # what is read from JSON as well, where the names on the wire stand
     pydantic.with_config(JSON_NAMES)(kind)
 
 

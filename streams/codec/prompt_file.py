@@ -11,7 +11,7 @@ from schemas.record import Incoming
 from schemas.topics import PROMPTS
 from streams.codec.requests import decode_request
 
-TOLD = 10  # bad lines that a message names
+MAX_LISTED = 10  # bad lines that a message names
 
 
 class InvalidFile(InvalidRequest):
@@ -44,8 +44,8 @@ def requests_in(
         first_line[request.request_id] = number
         requests.append(request)
     if wrong:
-        more = f"\n... and {len(wrong) - TOLD} more" if len(wrong) > TOLD else ""
-        raise InvalidFile(f"nothing was sent: {len(wrong)} bad lines\n" + "\n".join(wrong[:TOLD]) + more)
+        more = f"\n... and {len(wrong) - MAX_LISTED} more" if len(wrong) > MAX_LISTED else ""
+        raise InvalidFile(f"nothing was sent: {len(wrong)} bad lines\n" + "\n".join(wrong[:MAX_LISTED]) + more)
     return requests
 
 

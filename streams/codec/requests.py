@@ -6,11 +6,11 @@ from typing import Any
 
 from schemas.errors import InvalidRecord, InvalidRequest, Unknown
 from schemas.ids import request_id_of_record
-from schemas.messages import GenerateRequest, PaintOptions
+from schemas.messages import GenerateOptions, GenerateRequest
 from schemas.record import Incoming
 from streams.codec.avro import decode, is_unicode, json_object
 
-OPTIONS = typing.get_type_hints(PaintOptions)
+OPTIONS = typing.get_type_hints(GenerateOptions)
 HINTS = {**typing.get_type_hints(GenerateRequest), **OPTIONS}  # options stand beside the other keys in JSON
 del HINTS["options"]
 LONG = 2**63  # Avro's integers are below
@@ -40,7 +40,7 @@ def decode_request(record: Incoming) -> GenerateRequest:
         raise InvalidRequest('request field "prompt" is missing: send {"prompt": "a red heart"}')
     own: dict[str, Any] = {"request_id": request_id_of(record), "created_ms": record.timestamp_ms}
     own |= {name: value for name, value in fields.items() if name not in OPTIONS and (name, value) != NO_ID}
-    options = PaintOptions(**{name: value for name, value in fields.items() if name in OPTIONS})
+    options = GenerateOptions(**{name: value for name, value in fields.items() if name in OPTIONS})
     return GenerateRequest(**own, options=options)
 
 

@@ -20,7 +20,7 @@ from schemas.registry import Registered, latest, registered
 from schemas.topics import SCHEMAS
 from streams.codec.registry_client import NoSuchSchema, open_registry
 from streams.kafka.clients import topic_name
-from streams.kafka.consumer import Follower
+from streams.kafka.consumer import TopicTailer
 from streams.kafka.topics import own_topics
 from streams.kafka.writing import RecordProducer
 from streams.settings import Settings
@@ -44,19 +44,19 @@ class SchemaById(Protocol):
         ...
 
 
-def told(kinds: Iterable[type[Message]] = ()) -> list[Outgoing]:
+def announcements(kinds: Iterable[type[Message]] = ()) -> list[Outgoing]:
     """The records that tell what this release writes: these messages, or all."""
     subjects = [subject_of(kind) for kind in kinds] or list(latest())
     return [_record(latest()[subject]) for subject in subjects]
 
 
-def tell(settings: Settings, producer: RecordProducer, kinds: Iterable[type[Message]]) -> None:
+def announce(settings: Settings, producer: RecordProducer, kinds: Iterable[type[Message]]) -> None:
     """Tell what a command writes with, where there is such a topic: roles of an older release may read it.
 
     Best effort: who may write prompts need not write here. Raises Unreachable where the cluster does not answer.
     """
     if topic_name(settings, SCHEMAS) in own_topics(settings):  # writing to one that is not there takes half a minute
-        for record in told(kinds):
+        for record in announcements(kinds):
             producer.send(record)
 
 
@@ -86,12 +86,12 @@ class KnownSchemas:
         self._failures: dict[int, str] = {}  # id -> what was logged of it
         self._stopping = threading.Event()
         self._asking = threading.Thread(target=self._ask, name="schema-registry", daemon=True)
-        self._follower = Follower(settings, [SCHEMAS], self.on_record)
+        self._follower = TopicTailer(settings, [SCHEMAS], self.on_record)
 
     def on_record(self, record: Incoming) -> None:
         """Take in a record of the topic. Raises InvalidRecord."""
         entry = entry_in(record)
-        if self._later.tell(entry):
+        if self._later.learn(entry):
             log.info("a newer release writes %s under schema id %d", entry.subject, entry.id)
 
     def start(self) -> "KnownSchemas":
@@ -128,7 +128,7 @@ class KnownSchemas:
                     self._later.deny(schema_id)
                 continue
             subject = f"{schema.get('namespace', '')}.{schema.get('name', '')}"
-            self._later.tell(Registered(schema_id, subject, 0, schema))
+            self._later.learn(Registered(schema_id, subject, 0, schema))
 
     def _log_failure(self, schema_id: int, why: str) -> None:
         """One line for each reason: the registry is asked again and again."""

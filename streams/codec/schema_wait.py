@@ -22,10 +22,10 @@ from streams.codec.avro import awaited_schema
 
 log = logging.getLogger(__name__)
 
-AGAIN_S = 0.2  # between two looks
+RETRY_S = 0.2  # between two looks
 GRACE_S = 2.0  # of records on public topics: who wrote one told its schema just before, and a registry takes a moment
 GRACE_EVERY_S = 60.0  # a flood of bad records may hold up good ones for this part of the time: 3 %
-DENIED_LOOKS = 2  # at a record on a public topic, where a registry has answered that it does not know the id
+DENIED_RETRIES = 2  # at a record on a public topic, where a registry has answered that it does not know the id
 
 
 class SchemaWait:
@@ -68,8 +68,8 @@ class SchemaWait:
         if now_s - self._grace_s >= GRACE_EVERY_S:
             self._grace_s = now_s
             self._looks.clear()
-        is_denied = self._looks[schema_id] >= DENIED_LOOKS and LATER.is_denied(schema_id)
-        if is_denied or self._looks.total() * AGAIN_S >= GRACE_S:
+        is_denied = self._looks[schema_id] >= DENIED_RETRIES and LATER.is_denied(schema_id)
+        if is_denied or self._looks.total() * RETRY_S >= GRACE_S:
             return False
         self._looks[schema_id] += 1
         return True
@@ -81,7 +81,7 @@ class SchemaWait:
             self.why = ""
 
 
-class HeldBack:
+class WaitingMessages:
     """Messages that a consumer polled and cannot read yet, as a newer release wrote them, and those behind them.
 
     Of one consumer, in its thread. A partition waits as a whole: it is paused, and its order stays.

@@ -62,11 +62,11 @@ def producer(settings: "Settings", on_open: "OnOpen" = lambda _: None) -> "Itera
 def client(settings: "Settings") -> "Iterator[RequestClient]":
     """A client of the deployment, whose roles may be of an older release. Raises Unreachable, as `producer` does."""
     from schemas.messages import GenerateRequest, Outcome
-    from streams.codec.schema_topic import tell
+    from streams.codec.schema_topic import announce
     from streams.operator.client import RequestClient
 
-    def tell_schemas(opened: "RecordProducer") -> None:
-        tell(settings, opened, (GenerateRequest, Outcome))
+    def announce_schemas(opened: "RecordProducer") -> None:
+        announce(settings, opened, (GenerateRequest, Outcome))
 
-    with producer(settings, tell_schemas) as opened, RequestClient(settings, opened) as made:
+    with producer(settings, announce_schemas) as opened, RequestClient(settings, opened) as made:
         yield made

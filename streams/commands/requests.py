@@ -69,7 +69,7 @@ OPTIONS = (
 )
 
 
-def wishes(command: F) -> F:
+def generation_options(command: F) -> F:
     """Add to a command the options that say how its images should be generated; it gets them as keywords."""
     for option in reversed(OPTIONS):
         command = option(command)
@@ -132,7 +132,7 @@ def _deadline_ms(deadline: float | None, deadline_ms: int | None) -> int | None:
     type=click.IntRange(min=1),
     help="Deadline of the request, in milliseconds from now, instead of --deadline.",
 )
-@wishes
+@generation_options
 @click.option(
     "-o",
     "--output",

@@ -3,7 +3,6 @@
 import datetime
 import json
 from collections.abc import Iterable
-from dataclasses import asdict
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -12,7 +11,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from schemas.messages import Result, Status, Step
+from schemas.avro import to_wire
+from schemas.messages import Result, Stage, Status
 from streams.operator.explain import steps_of, why
 from streams.visible import visible
 
@@ -22,7 +22,7 @@ COLOURS = {Status.COMPLETED: "green", Status.EXPIRED: "yellow", Status.CANCELLED
 
 def as_json(result: Result) -> dict[str, Any]:
     """A result with its path as a list rather than as a string of JSON."""
-    return {**asdict(result), "path": json.loads(result.path)}
+    return {**to_wire(Result)(result), "path": json.loads(result.path)}
 
 
 def place_of(uri: str) -> str:
@@ -101,22 +101,22 @@ def _facts(result: Result) -> dict[str, str]:
         "outcome": str(result.status),
         "hardness": f"{hardness} (class {result.class_models or 'unknown'})",
         "policy": f"{result.policy or 'none'}, plan {plan}",
-        "latency": f"{milliseconds(result.latency_ms)}, of which painting {milliseconds(result.paint_ms)}",
+        "latency": f"{milliseconds(result.latency_ms)}, of which painting {milliseconds(result.generate_ms)}",
     }
     if result.image_uri:
         facts["image"] = f"{place_of(result.image_uri)} ({result.width} x {result.height} px)"
     return facts
 
 
-def _path(steps: Iterable[Step]) -> Table:
+def _path(steps: Iterable[Stage]) -> Table:
     grid = Table(box=None, pad_edge=False)
     for name in ("stage", "level", "over", "worker", "plan", "attempt", "batch", "queue", "paint", "confidence"):
         grid.add_column(name)
     for step in steps:
         numbers = (str(step.plan_version), str(step.attempt), str(step.batch))
-        times = (f"{step.queue_ms} ms", f"{step.paint_ms} ms")
+        times = (f"{step.queue_ms} ms", f"{step.generate_ms} ms")
         scored = score(step.confidence, step.threshold)
-        over = f"step {step.paint_over_step}" if step.paint_over_step else "-"  # of the draft before, from which step
+        over = f"step {step.refine_from_step}" if step.refine_from_step else "-"  # of the draft before, from which step
         grid.add_row(
             str(step.stage),
             escape(visible(step.level)),

@@ -24,7 +24,7 @@ from streams.kafka.polling import incoming, poll_batch
 from streams.settings import Settings
 
 STEP = 64  # records from the end that are looked at first; doubled until a plan is found
-MOST = 4096  # records that are looked at for a plan that fits
+MAX_RECORDS = 4096  # records that are looked at for a plan that fits
 ANSWER_S = 60
 NEW = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}  # a topic just made
 
@@ -107,7 +107,7 @@ def tail(log: ControlLog, fits: Callable[[Plan], bool]) -> Tail:
         if plans and place is None:  # of an older release
             return Tail(low)
         fitting = next((record.offset for record, plan in reversed(plans) if fits(plan)), None)
-        if place is not None and (fitting is not None or back >= MOST):
+        if place is not None and (fitting is not None or back >= MAX_RECORDS):
             start = max(low, min(place.read_to, high if fitting is None else fitting))
             return Tail(start, _order(log, place, low, start))
         back *= 2

@@ -14,7 +14,7 @@ from streams import metrics
 from streams.clock import now_ms
 from streams.codec.avro import encode
 from streams.codec.headers import stamp
-from streams.codec.schema_topic import tell
+from streams.codec.schema_topic import announce
 from streams.control.records import OnPlan, take_in
 from streams.control.tail import ControlLog, newest, oldest, plan_of
 from streams.kafka.barrier import Barrier, open_reader, read_past
@@ -100,7 +100,7 @@ def order(
     record = Outgoing(topic=topics.PLAN, key=topics.PIN_KEY.encode(), value=encode(pin), headers=headers)
     producer = KafkaRecordProducer(settings)
     try:
-        tell(settings, producer, (Pin,))
+        announce(settings, producer, (Pin,))
         send_all(producer, [record], WRITE_TIMEOUT_S)
     finally:
         producer.close()

@@ -22,7 +22,7 @@ from schemas.errors import PochadeError, UnknownSchema
 from schemas.record import Delivered, Incoming, Outgoing
 from schemas.topics import EVENTS, full_name
 from streams import log_context, logs, metrics
-from streams.codec.schema_wait import AGAIN_S, SchemaWait
+from streams.codec.schema_wait import RETRY_S, SchemaWait
 from streams.faust.consumer import App
 from streams.faust.record_sets import Undecoded
 from streams.faust.security import faust_options
@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 IN_FLIGHT = 64  # measured: 3,770 records/s at 64, 627/s when each ack is awaited
 RESEND_WAITS_S = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0)  # before each resend: 16 s for what passes by itself
 REFUSALS = 16  # of one record's answers for their size; each halves the dead letter
-TELL_S = 0.1  # between two lines about bad input
+REPORT_EVERY_S = 0.1  # between two lines about bad input
 METADATA_MS = 1000  # a broker that is just back names no topics yet, and the group's leader would assign none of them
 LOOP_ANSWER_S = 2  # an event loop that is silent for longer serves nobody
 
@@ -72,7 +72,7 @@ class AgentHost:
         self._producer = producer
         self._slots = asyncio.Semaphore(IN_FLIGHT)
         self._unacked: asyncio.Queue[Unacked] = asyncio.Queue()
-        self._told_s = -TELL_S  # when bad input was last logged
+        self._told_s = -REPORT_EVERY_S  # when bad input was last logged
         self._words = logs.LastError("aiokafka", "faust", "mode")
         self._schemas = SchemaWait(logic.role)
         self._loop: asyncio.AbstractEventLoop | None = None  # once the app has started fully
@@ -98,7 +98,7 @@ class AgentHost:
                 raise record.value.error
             return _writable(await self._readable(record))
         except Exception as error:
-            self._tell(record, error)
+            self._report(record, error)
             return self._refusal(record, error)
 
     async def _readable(self, record: Incoming) -> Sequence[Outgoing]:
@@ -117,16 +117,16 @@ class AgentHost:
                 if self.is_rebalancing() or self.app.should_stop:
                     metrics.FALLBACKS.labels(self._logic.role, "sent-back").inc()
                     return [Outgoing(topic=record.topic, key=record.key, value=record.value, headers=record.headers)]
-                await asyncio.sleep(AGAIN_S)
+                await asyncio.sleep(RETRY_S)
         finally:
             self._schemas.ends()
 
-    def _tell(self, record: Incoming, error: Exception) -> None:
+    def _report(self, record: Incoming, error: Exception) -> None:
         """Log it; of bad input, which is counted and lies on the dlq, a line now and then and no traceback: a flood of
         it must not cost more than it takes to serve good records."""
         is_bad_input = isinstance(error, logs.CITING)
         now_s = time.monotonic()
-        if is_bad_input and now_s - self._told_s < TELL_S:
+        if is_bad_input and now_s - self._told_s < REPORT_EVERY_S:
             return
         self._told_s = now_s
         told = self._logic.role, record.topic, record.partition, record.offset, type(error).__name__, error
@@ -155,7 +155,7 @@ class AgentHost:
 
     def not_ready(self) -> str:
         """Why it reads nothing yet; any thread may ask."""
-        return self._schemas.why if self._loop else f"joins its group{self._words.told()}"
+        return self._schemas.why if self._loop else f"joins its group{self._words.suffix()}"
 
     def not_alive(self) -> str:
         """Why only a new process helps; any thread but the loop's own may ask."""
@@ -198,7 +198,7 @@ class AgentHost:
     def _sent_instead(self, record: Incoming, refused: Outgoing, error: RecordTooLarge) -> list[Sent]:
         self._logic.on_undelivered(refused)
         metrics.FALLBACKS.labels(self._logic.role, "refused-size").inc()
-        self._tell(record, error)
+        self._report(record, error)
         if refused.topic == EVENTS:  # a note beside what counts
             return []
         return [(each, self._producer.send(each)) for each in self._refusal(record, error)]

@@ -24,7 +24,7 @@ HEAD = struct.Struct(">qi")  # of a batch: its base offset, and the length of wh
 MAGIC_AT, CURRENT_MAGIC = 16, 2
 CODEC_AT, CODEC_MASK = 22, 7  # in a batch's attributes
 PACKED_AT = 61  # behind a batch's head
-MOST_UNPACKED = 64 * 2**20  # bytes that a batch may unpack to: a few can hold gigabytes, which would end the process
+MAX_UNPACKED = 64 * 2**20  # bytes that a batch may unpack to: a few can hold gigabytes, which would end the process
 FIRST_ROOM, GROWTH = 2**16, 16  # bytes to unpack into at first; by how much more each time that it is not enough
 CRC_TRIES = 3  # a wrong checksum may come from the wire: it is fetched again before it is given up
 
@@ -144,13 +144,13 @@ def _is_of_a_name(error: BaseException) -> bool:
 
 def _check_unpacked(codec: int, packed: bytes) -> None:
     """Raise Undecodable for what unpacks to more than a batch may. Most need not be tried, by their codec's best."""
-    if codec not in BEST_RATIO or len(packed) * BEST_RATIO[codec] <= MOST_UNPACKED:
+    if codec not in BEST_RATIO or len(packed) * BEST_RATIO[codec] <= MAX_UNPACKED:
         return
-    size = min(MOST_UNPACKED, max(FIRST_ROOM, GROWTH * len(packed)))
+    size = min(MAX_UNPACKED, max(FIRST_ROOM, GROWTH * len(packed)))
     while not _fits(codec, packed, size):
-        if size == MOST_UNPACKED:
-            raise Undecodable(f"{len(packed)} bytes unpack to more than {MOST_UNPACKED}, or to nothing")
-        size = min(MOST_UNPACKED, GROWTH * size)
+        if size == MAX_UNPACKED:
+            raise Undecodable(f"{len(packed)} bytes unpack to more than {MAX_UNPACKED}, or to nothing")
+        size = min(MAX_UNPACKED, GROWTH * size)
 
 
 def _fits(codec: int, packed: bytes, size: int) -> bool:

@@ -20,12 +20,12 @@ from streams.settings import Settings
 
 log = logging.getLogger(__name__)
 
-LOOK_S = 2.0  # between two looks at whether the broker refuses: new rights reach it a moment after they were granted
+POLL_S = 2.0  # between two looks at whether the broker refuses: new rights reach it a moment after they were granted
 CLOSE_S = 30.0  # for the record in hand
-MOST_SET_ASIDE = 2000  # records of unknown schemas that a follower keeps until it can read them
+MAX_SET_ASIDE = 2000  # records of unknown schemas that a follower keeps until it can read them
 
 
-class Follower:
+class TopicTailer:
     """Reads every partition of a topic without a group, from the beginning, the end, or a moment, for ever.
 
     `on_record` is called in one thread, in offset order per partition; what it raises is logged and counted, and never
@@ -56,7 +56,7 @@ class Follower:
         self._consumer = open_consumer(settings, "follower", {"isolation.level": isolation})
         self._thread = threading.Thread(target=self._run, name=f"follow-{'-'.join(topics)}", daemon=True)
 
-    def start(self, offset: int | None = None) -> "Follower":
+    def start(self, offset: int | None = None) -> "TopicTailer":
         """Begin in a thread of its own; at an offset, where it is given, of a topic with one partition."""
         self._offset = offset
         self._thread.start()
@@ -79,7 +79,7 @@ class Follower:
             PochadeError: the broker did not answer in time, or this user may not read.
         """
         names, end_s = ", ".join(self._topics), time.monotonic() + timeout_s
-        while not self.is_caught_up.wait(max(0.0, min(LOOK_S, end_s - time.monotonic()))):
+        while not self.is_caught_up.wait(max(0.0, min(POLL_S, end_s - time.monotonic()))):
             self.raise_if_denied()
             if time.monotonic() >= end_s:
                 reachable = "is the broker reachable?"
@@ -107,7 +107,7 @@ class Follower:
                     self._meet(error)
                     log.error("cannot read %s: %s; trying on", self._topics, error)
                     self._stopping.wait(1)
-            self._look_again()
+            self._retry_set_aside()
             if not behind:
                 self.is_caught_up.set()
 
@@ -129,10 +129,10 @@ class Follower:
                 at = f"{record.topic} {record.partition}@{record.offset}"
                 log.warning("a follower sets records aside, from %s on: %s", at, error)
             self._set_aside[place] = record
-            if len(self._set_aside) > MOST_SET_ASIDE:
+            if len(self._set_aside) > MAX_SET_ASIDE:
                 self._set_aside.popitem(last=False)
 
-    def _look_again(self) -> None:
+    def _retry_set_aside(self) -> None:
         """Hand over what was set aside, once more schemas are known."""
         if self._schemas_known == LATER.count:
             return

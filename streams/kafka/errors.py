@@ -16,7 +16,7 @@ PASSING = {  # the client marks few errors as `retriable`
     KafkaError._DESTROY_BROKER,  # the broker asked has just left the cluster, as the client learns meanwhile
     KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.OFFSET_NOT_AVAILABLE,
 }  # fmt: skip
-AGAIN = wait_fixed(0.1)  # s
+RETRY_WAIT = wait_fixed(0.1)  # s
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ def patiently(ask: Callable[[], T], limit_s: float, also: Collection[int] = ()) 
     def passes(error: BaseException) -> bool:
         return isinstance(error, KafkaException) and (may_pass(error.args[0]) or error.args[0].code() in also)
 
-    asking = Retrying(retry=retry_if_exception(passes), stop=stop_after_delay(limit_s), wait=AGAIN, reraise=True)
+    asking = Retrying(retry=retry_if_exception(passes), stop=stop_after_delay(limit_s), wait=RETRY_WAIT, reraise=True)
     return asking(ask)
 
 

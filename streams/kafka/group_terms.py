@@ -93,7 +93,7 @@ def nearest(wanted: Timeouts, limits: Limits, beats: int = BEATS) -> Timeouts:
     return Timeouts(session_ms, _within(beat_ms, limits.beat_ms))
 
 
-def told(wanted_ms: int, found: Timeouts | None, why: str) -> str:
+def describe(wanted_ms: int, found: Timeouts | None, why: str) -> str:
     """What it means that a group keeps other timeouts than the wanted ones; empty where it misses members in time."""
     if found is None:
         return f"groups miss a silent member when the cluster says (in Kafka 4 after 45 s unless set): {why}"

@@ -33,9 +33,9 @@ from streams.kafka.group_terms import (
     Trial,
     chosen,
     classic_limits_in,
+    describe,
     limits_in,
     nearest,
-    told,
     wanted_timeouts,
 )
 from streams.settings import Settings
@@ -52,7 +52,7 @@ GRANT = "this user may not set it; grant ALTER_CONFIGS on the group, or set cons
 _lock = threading.Lock()
 _protocols: dict[tuple[str, str, str], Protocol] = {}  # (address, prefix, setting) -> what was found
 _warned: set[str] = set()
-_is_told_otherwise = ContextVar("is_told_otherwise", default=False)
+_is_reported_otherwise = ContextVar("is_told_otherwise", default=False)
 
 
 def member_config(settings: Settings, group: str) -> dict[str, Any]:
@@ -105,7 +105,7 @@ def classic_timeouts(settings: Settings) -> Timeouts:
     wanted = Timeouts(session_ms, session_ms // CLASSIC_BEATS)
     config = _broker_config(_admin(settings))
     allowed = nearest(wanted, STOCK_CLASSIC if config is None else classic_limits_in(config), CLASSIC_BEATS)
-    _warn(told(session_ms, allowed, "the brokers' group.min/max.session.timeout.ms allow nothing nearer"))
+    _warn(describe(session_ms, allowed, "the brokers' group.min/max.session.timeout.ms allow nothing nearer"))
     return allowed
 
 
@@ -137,7 +137,7 @@ def set_timeouts(settings: Settings, group: str) -> Timeouts | None:
     found, why = present, GRANT
     if refusal.code() == KafkaError.INVALID_CONFIG:
         found, why = _keep_nearest(client, group, wanted, present), LOWER
-    _warn(told(wanted.session_ms, found, f"{why} ({refusal.str()})"))
+    _warn(describe(wanted.session_ms, found, f"{why} ({refusal.str()})"))
     return found
 
 
@@ -206,11 +206,11 @@ def why_not_joined(settings: Settings, group: str, topic: str) -> str:
 @contextlib.contextmanager
 def unwarned() -> Iterator[None]:
     """Inside, nothing is warned of: the caller tells it in another way."""
-    before = _is_told_otherwise.set(True)
+    before = _is_reported_otherwise.set(True)
     try:
         yield
     finally:
-        _is_told_otherwise.reset(before)
+        _is_reported_otherwise.reset(before)
 
 
 def _find_protocol(settings: Settings, asked: str) -> Protocol:
@@ -301,6 +301,6 @@ def _admin(settings: Settings) -> AdminClient:
 
 def _warn(text: str) -> None:
     """Once a process: a worker opens a group with each variant."""
-    if text and text not in _warned and not _is_told_otherwise.get():
+    if text and text not in _warned and not _is_reported_otherwise.get():
         _warned.add(text)
         log.warning("%s", text)

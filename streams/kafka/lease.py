@@ -95,7 +95,7 @@ class KafkaLease:
             self._commit(self._producer, records, beat)
         except (KafkaException, BufferError) as error:
             self._producer = None  # a transaction that is open is aborted by the next one to take the lease
-            raise LeaseLost(_told(error)) from error
+            raise LeaseLost(_describe(error)) from error
 
     def _meet_broker(self, producer: Producer) -> None:
         """A producer that goes through a broker's restart may hang in its next beat: one that cannot see any is given
@@ -127,7 +127,7 @@ class KafkaLease:
         self._group.close()
 
 
-def _told(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     cause = error.args[0] if error.args else None
     if isinstance(cause, KafkaError) and is_fenced(cause):
         return f"a newer planner leads: {cause.str()}"

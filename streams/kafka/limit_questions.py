@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 ANSWER_LIMIT_S = 5.0
 FIRST_ANSWER_S = 1.0  # that a process waits for when it starts
-ASK_AGAIN_S = 60.0
+REFRESH_S = 60.0
 ASK_SOON_S = 1.0  # until the first answer
 
 
@@ -34,7 +34,7 @@ def ask(settings: Settings, limits: TopicLimits = LIMITS) -> bool:
 
 
 @contextlib.contextmanager
-def kept_fresh(settings: Settings, limits: TopicLimits = LIMITS) -> Iterator[TopicLimits]:
+def refreshed(settings: Settings, limits: TopicLimits = LIMITS) -> Iterator[TopicLimits]:
     """The limits, asked for now and each minute until the end of the block; a cluster that does not tell is logged.
 
     Topics that are not there yet are asked for again soon: whoever makes them may be late. A cluster that is away is
@@ -58,8 +58,8 @@ def _keep_asking(
     while not stopping.is_set():
         has_answered = _ask(settings, limits)
         was_asked.set()
-        stopping.wait(ASK_AGAIN_S if has_answered else wait_s)
-        wait_s = min(ASK_AGAIN_S, 2 * wait_s)
+        stopping.wait(REFRESH_S if has_answered else wait_s)
+        wait_s = min(REFRESH_S, 2 * wait_s)
 
 
 def _ask(settings: Settings, limits: TopicLimits) -> bool:

@@ -21,7 +21,7 @@ from streams.settings import Settings
 
 HAS_MEMBERS = {KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION, KafkaError.STALE_MEMBER_EPOCH}
 ENDS_ANSWER_S = 2.0  # for the brokers to tell, all partitions together
-END_LEAST_S = 0.2  # for one partition, also when the others' leaders have used that up
+MIN_END_S = 0.2  # for one partition, also when the others' leaders have used that up
 
 
 class Unread(NamedTuple):
@@ -112,14 +112,14 @@ def _partitions(client: Asked, topic: str) -> list[TopicPartition]:
 def ends_of(client: Asked, partitions: list[TopicPartition]) -> dict[int, tuple[int, int]]:
     """partition -> first and last offset; a topic made a moment ago may have no leader yet, or be unknown there."""
 
-    def look(partition: TopicPartition) -> tuple[int, int]:
+    def ask(partition: TopicPartition) -> tuple[int, int]:
         return patiently(
             lambda: client.get_watermark_offsets(partition, timeout=ANSWER_LIMIT_S),
             ANSWER_LIMIT_S,
             {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION},
         )
 
-    return {partition.partition: look(partition) for partition in partitions}
+    return {partition.partition: ask(partition) for partition in partitions}
 
 
 def committed(client: Asked, partitions: list[TopicPartition], limit_s: float) -> dict[int, int]:
@@ -158,7 +158,7 @@ class LogEnds:
         failure: KafkaException | None = None
         deadline = time.monotonic() + ENDS_ANSWER_S
         for left, partition in zip(range(len(partitions), 0, -1), partitions, strict=True):
-            limit_s = max(END_LEAST_S, (deadline - time.monotonic()) / left)
+            limit_s = max(MIN_END_S, (deadline - time.monotonic()) / left)
             try:
                 _, end = self._client.get_watermark_offsets(TopicPartition(topic, partition), timeout=limit_s)
             except KafkaException as error:

@@ -13,7 +13,7 @@ from schemas.errors import PochadeError
 from schemas.record import Incoming
 from schemas.topics import full_name
 from streams.broker import probe
-from streams.kafka.consumer import Follower
+from streams.kafka.consumer import TopicTailer
 from streams.kafka.consumer_factory import open_consumer
 from streams.kafka.errors import may_pass, partitions_of, patiently
 from streams.kafka.polling import incoming, poll_batch
@@ -21,7 +21,7 @@ from streams.settings import Settings
 
 READ_TIMEOUT_S = 60.0
 TICK_S = 0.2
-PATIENCE_S = 30.0  # without any record, until the broker is taken for gone
+MAX_SILENCE_S = 30.0  # without any record, until the broker is taken for gone
 ANSWER_S = 10.0
 BATCH = 500
 
@@ -48,7 +48,7 @@ def past(
         if keep(record):
             found.append(record)
 
-    follower = Follower(settings, topics, on_record, since_ms=since_ms).start()
+    follower = TopicTailer(settings, topics, on_record, since_ms=since_ms).start()
     try:
         follower.wait_caught_up(timeout_s)
     finally:
@@ -60,7 +60,7 @@ def live(settings: Settings, topics: Sequence[str], *, since_ms: int | None) -> 
     """Records since a moment (None: from now) and what comes, for ever; None when nothing came for a moment."""
     probe.reach(settings)
     inbox: queue.SimpleQueue[Incoming] = queue.SimpleQueue()
-    follower = Follower(settings, topics, inbox.put, since_ms=since_ms).start()
+    follower = TopicTailer(settings, topics, inbox.put, since_ms=since_ms).start()
     try:
         while True:
             try:
@@ -135,7 +135,7 @@ def between(settings: Settings, topics: Sequence[str], since_ms: int, until_ms: 
 def _at(consumer: Consumer, name: str, moment_ms: int) -> list[TopicPartition]:
     """Each partition with the offset of its first record at this moment or later; of its end where there is none."""
 
-    def look() -> list[TopicPartition]:
+    def ask() -> list[TopicPartition]:
         asked = [TopicPartition(name, p, moment_ms) for p in partitions_of(consumer, name, ANSWER_S)]
         found = consumer.offsets_for_times(asked, timeout=ANSWER_S)
         for tp in found:
@@ -145,7 +145,7 @@ def _at(consumer: Consumer, name: str, moment_ms: int) -> list[TopicPartition]:
                 tp.offset = consumer.get_watermark_offsets(TopicPartition(name, tp.partition), timeout=ANSWER_S)[1]
         return list(found)
 
-    return patiently(look, ANSWER_S)
+    return patiently(ask, ANSWER_S)
 
 
 def _read_until(consumer: Consumer, prefix: str, ends: Ends, left: set[tuple[str, int]]) -> Iterator[Incoming]:
@@ -165,6 +165,8 @@ def _read_until(consumer: Consumer, prefix: str, ends: Ends, left: set[tuple[str
                 left.discard(place)
             elif not may_pass(error):
                 raise KafkaException(error)
-        if time.monotonic() - heard_s > PATIENCE_S:
+        if time.monotonic() - heard_s > MAX_SILENCE_S:
             names = sorted({topic for topic, _ in left})
-            raise PochadeError(f"nothing came from {', '.join(names)} for {PATIENCE_S:g} s: is the broker reachable?")
+            raise PochadeError(
+                f"nothing came from {', '.join(names)} for {MAX_SILENCE_S:g} s: is the broker reachable?"
+            )

@@ -10,11 +10,11 @@ from concurrent.futures import Future
 
 from schemas.record import Delivered, Outgoing
 from schemas.topics import DLQ
-from streams.kafka.writing import MOST_BYTES, RecordProducer, RecordTooLarge, size_of
+from streams.kafka.writing import MAX_BYTES, RecordProducer, RecordTooLarge, size_of
 
 CONFIG = "max.message.bytes"  # of a batch with its framing, after compression
 FRAME_BYTES = 100  # a batch's own 61 bytes, and at most 36 of a record's lengths and differences
-LEAST_BYTES = 100  # a limit below this takes no record of ours; it is kept, so that cutting a letter ends
+MIN_BYTES = 100  # a limit below this takes no record of ours; it is kept, so that cutting a letter ends
 SENDS_ALONE = 2  # of a record that should fit and was refused for its size: other records may have shared its batch
 
 
@@ -31,8 +31,8 @@ class TopicLimits:
         """The most that `size_of` a record for this topic may be; of a topic not known, our own limit."""
         with self._lock:
             told = self._configured.get(topic)
-            limit = self._refused.get(topic, MOST_BYTES) if told is None else told - FRAME_BYTES
-        return max(LEAST_BYTES, min(MOST_BYTES, limit))
+            limit = self._refused.get(topic, MAX_BYTES) if told is None else told - FRAME_BYTES
+        return max(MIN_BYTES, min(MAX_BYTES, limit))
 
     def is_known(self, topic: str) -> bool:
         """Whether the cluster told this topic's limit."""
@@ -45,13 +45,13 @@ class TopicLimits:
         if size > most:
             raise RecordTooLarge(
                 f"a record for {record.topic} may have {most} bytes, headers included: got {size}; "
-                f"{CONFIG} of the topic may be raised up to {MOST_BYTES + FRAME_BYTES}"
+                f"{CONFIG} of the topic may be raised up to {MAX_BYTES + FRAME_BYTES}"
             )
 
     def batch_bytes(self) -> int:
         """The most that a producer for all known topics may put into one batch: a topic refuses a larger one whole."""
         with self._lock:
-            return min(self._configured.values(), default=MOST_BYTES)
+            return min(self._configured.values(), default=MAX_BYTES)
 
     def refused(self, record: Outgoing) -> None:
         """The cluster did not take this record for its size. A dead letter can be cut, so its limit is halved."""
@@ -59,7 +59,7 @@ class TopicLimits:
         with self._lock:
             if record.topic not in self._configured:
                 limit = size // 2 if record.topic == DLQ else size - 1
-                self._refused[record.topic] = min(limit, self._refused.get(record.topic, MOST_BYTES))
+                self._refused[record.topic] = min(limit, self._refused.get(record.topic, MAX_BYTES))
 
     def learn(self, max_message_bytes: Mapping[str, int]) -> None:
         """Take over what the cluster says of its topics' configuration, in place of what was known."""
@@ -99,4 +99,4 @@ def written(
 def batching(limits: TopicLimits = LIMITS) -> dict[str, int]:
     """Properties of a producer whose batches no known topic refuses."""
     size = limits.batch_bytes()
-    return {"batch.size": size} if size < MOST_BYTES else {}
+    return {"batch.size": size} if size < MAX_BYTES else {}

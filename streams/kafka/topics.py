@@ -113,7 +113,7 @@ def _have_two_in_sync(client: AdminClient, names: Sequence[str]) -> None:
 def _listed(client: AdminClient, names: Sequence[str]) -> dict[str, TopicMetadata]:
     """Those of the topics that are there; some made a moment ago may not be known everywhere yet."""
 
-    def look() -> dict[str, TopicMetadata]:
+    def ask() -> dict[str, TopicMetadata]:
         try:
             found = client.list_topics(timeout=ANSWER_LIMIT_S).topics
         except KafkaException as error:
@@ -123,7 +123,7 @@ def _listed(client: AdminClient, names: Sequence[str]) -> dict[str, TopicMetadat
 
     is_short = retry_if_result(lambda found: len(found) < len(names))
     asking = Retrying(retry=is_short, stop=stop_after_delay(ANSWER_LIMIT_S), wait=wait_fixed(0.1), **LAST)
-    return asking(look)
+    return asking(ask)
 
 
 def _copies(topic: TopicMetadata) -> int:

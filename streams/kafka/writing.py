@@ -7,7 +7,7 @@ from typing import Protocol
 from schemas.errors import PochadeError
 from schemas.record import Delivered, Outgoing
 
-MOST_BYTES = 990_000  # key, value and headers of one record; librdkafka refuses 1,000,000 with its own framing
+MAX_BYTES = 990_000  # key, value and headers of one record; librdkafka refuses 1,000,000 with its own framing
 HEADER_BYTES = 6  # of a header's two lengths, of names below 64 bytes and values below a megabyte
 
 

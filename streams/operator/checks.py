@@ -24,7 +24,7 @@ from schemas.topics import (
     full_name,
     jobs_topic,
 )
-from streams.kafka.group_terms import Protocol, Timeouts, told
+from streams.kafka.group_terms import Protocol, Timeouts, describe
 from streams.operator.cluster import JOBS, Difference, Found
 
 SKEW_WARN_MS = 1000
@@ -160,7 +160,7 @@ def check_clocks(broker_ms: float, workers: Iterable[tuple[int, Heartbeat]], now
     return ok("clocks", f"the broker's is {broker_ms:+.0f} ms from ours")
 
 
-def check_heard_clocks(workers: Iterable[tuple[int, Heartbeat]], now_ms: int) -> Check | None:
+def check_worker_clocks(workers: Iterable[tuple[int, Heartbeat]], now_ms: int) -> Check | None:
     """The broker's clock against those of workers, and what came of it against ours, by heartbeats; None without any.
 
     For clusters where no topic may be made to ask the broker's time with.
@@ -219,7 +219,7 @@ def check_models(missing: Sequence[str], catalog: str) -> Check:
     return ok("models", f"every folder that catalog {catalog} names is here")
 
 
-def check_told(found: Mapping[str, Found]) -> Check | None:
+def check_visibility(found: Mapping[str, Found]) -> Check | None:
     """Whether this user may see how topics are configured; None where it may."""
     hidden = sorted(topic.name for topic in found.values() if not topic.is_told)
     if not hidden:
@@ -278,7 +278,7 @@ def check_groups(protocol: Protocol, wanted_ms: int, found: Timeouts | None, why
     if why_not:
         do = "allow READ on the groups PREFIX.*; kafka.group_protocol and kafka.session_timeout_ms may be the cause"
         return fail(name, f"group.protocol={protocol.value}: {why_not}", do)
-    late = told(wanted_ms, found, "the cluster decided so")
+    late = describe(wanted_ms, found, "the cluster decided so")
     if late:
         do = "lower the brokers' group.consumer.min.session.timeout.ms, or grant ALTER_CONFIGS on the groups PREFIX.*"
         return warn(name, f"{shown}, but {late}", do)

@@ -16,14 +16,14 @@ from schemas.topics import OUTCOMES, PROMPTS, PROMPTS_BATCH, RESULTS
 from streams.clock import now_ms
 from streams.codec.avro import decode_result, encode
 from streams.codec.headers import stamp
-from streams.kafka.consumer import Follower
+from streams.kafka.consumer import TopicTailer
 from streams.kafka.writing import RecordProducer
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)
 
 SKEW_MS = 60_000  # how far a broker's clock may be behind ours before `wait` would miss a result
-KEPT_RESULTS = 100_000  # results a listening client remembers for `wait`
+MAX_RESULTS = 100_000  # results a listening client remembers for `wait`
 NEW_RIGHTS_S = 3.0  # until brokers know a right that was just granted
 READ_TIMEOUT_S = 60.0  # for reading `results` to its end
 
@@ -47,12 +47,12 @@ class Following(Protocol):
 
 
 OnRecord = Callable[[Incoming], None]
-OpenFollower = Callable[[Settings, OnRecord, int], Following]
+OpenTailer = Callable[[Settings, OnRecord, int], Following]
 
 
 def follow_results(settings: Settings, on_record: OnRecord, since_ms: int) -> Following:
     """`results` for a reader of committed transactions, from a moment on (0: from the beginning)."""
-    return Follower(settings, [RESULTS], on_record, since_ms=since_ms, isolation="read_committed").start()
+    return TopicTailer(settings, [RESULTS], on_record, since_ms=since_ms, isolation="read_committed").start()
 
 
 class RequestClient:
@@ -67,7 +67,7 @@ class RequestClient:
         settings: Settings,
         producer: RecordProducer,
         *,
-        open_follower: OpenFollower = follow_results,
+        open_follower: OpenTailer = follow_results,
         clock_ms: Callable[[], int] = now_ms,
     ) -> None:
         self._settings = settings
@@ -110,7 +110,7 @@ class RequestClient:
         result = decode_result(record.value)
         with self._arrived:
             self._results.setdefault(result.request_id, result)
-            if len(self._results) > KEPT_RESULTS:
+            if len(self._results) > MAX_RESULTS:
                 del self._results[next(iter(self._results))]
             self._arrived.notify_all()
 

@@ -76,7 +76,7 @@ def topics(settings: Settings) -> dict[str, Found]:
     asked = [ConfigResource(ResourceType.TOPIC, name) for name in names]
     try:
         listed = client.list_topics(timeout=ANSWER_LIMIT_S).topics
-        answers = {r.name: _told(f) for r, f in client.describe_configs(asked).items()}
+        answers = {r.name: _configuration(f) for r, f in client.describe_configs(asked).items()}
     except KafkaException as failure:
         raise PochadeError(
             f"cannot look at the topics {prefix}*: {failure.args[0].str()}; grant DESCRIBE and DESCRIBE_CONFIGS on them"
@@ -94,7 +94,7 @@ def topics(settings: Settings) -> dict[str, Found]:
     }
 
 
-def _told(future: "Future[dict[str, ConfigEntry]]") -> dict[str, str] | None:
+def _configuration(future: "Future[dict[str, ConfigEntry]]") -> dict[str, str] | None:
     """A configuration; None where this user may not see it."""
     try:
         return {key: str(entry.value) for key, entry in future.result(ANSWER_LIMIT_S).items()}

@@ -97,7 +97,7 @@ def ended(settings: Settings, bases: set[str]) -> dict[str, str]:
     return {(r.key or b"").decode(errors="replace"): str(decode_result(r.value).status) for r in records}
 
 
-def again(letter: Letter, ended: Mapping[str, str]) -> Outgoing:
+def redrive_record(letter: Letter, ended: Mapping[str, str]) -> Outgoing:
     """The record to write so that this is tried again; `ended`: ids that have a result -> its status.
 
     Not ended: the original record to its original topic. Ended: its request to `prompts` under a new id, the first
@@ -182,7 +182,7 @@ def redriven(
     begun_s = time.monotonic()
     for number, letter in enumerate(letters):
         try:
-            record = again(letter, ended)
+            record = redrive_record(letter, ended)
             if (record.topic, record.key) in sent and letter.request_id in ended:
                 raise NothingToDo("the same request as a letter before")
         except (NotRedrivable, NothingToDo) as reason:

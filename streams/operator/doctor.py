@@ -118,7 +118,7 @@ def _topics(settings: Settings, found: Mapping[str, Found]) -> Iterator[Check]:
     wanted = expected(variants_of(found), settings.kafka.jobs_partitions, settings.kafka.flow_partitions)
     yield checks.check_topics(differences(wanted, found, settings.kafka.prefix))
     yield checks.check_joined(found)
-    hidden = checks.check_told(found)
+    hidden = checks.check_visibility(found)
     if hidden is None:
         yield checks.check_retention(found)
         yield checks.check_sizes(found)
@@ -144,14 +144,14 @@ def _roles(settings: Settings, found: Mapping[str, Found]) -> Iterator[Check]:
 
 def _leader(settings: Settings) -> Check:
     with contextlib.closing(KafkaLease(settings)) as lease:
-        return checks.check_leader(lease.last_beat(), settings.planner.leader_silent_ms, now_ms())
+        return checks.check_leader(lease.last_beat(), settings.planner.leader_timeout_ms, now_ms())
 
 
 def _traffic(settings: Settings, found: Mapping[str, Found]) -> Iterator[Check]:
     yield from _roles(settings, found)
     now = now_ms()
     beats = _beats(_read(settings, FLEET, now - HOUR_MS)) if FLEET in found else []
-    workers, live = checks.check_workers(beats, settings.planner.worker_silent_ms, now)
+    workers, live = checks.check_workers(beats, settings.planner.worker_timeout_ms, now)
     yield workers
     yield from checks.check_jobs(found, live, settings.kafka.prefix)
     yield _clocks(settings, beats)
@@ -164,7 +164,7 @@ def _clocks(settings: Settings, beats: list[tuple[int, Heartbeat]]) -> Check:
         skew_ms = cluster.clock_skew_ms(settings)
     except PochadeError as error:
         do = "allow CREATE, WRITE and DELETE on PREFIX.doctor-*, or compare clocks yourself"
-        return checks.check_heard_clocks(beats, now_ms()) or warn("clocks", str(error), do)
+        return checks.check_worker_clocks(beats, now_ms()) or warn("clocks", str(error), do)
     return checks.check_clocks(skew_ms, beats, now_ms())
 
 

@@ -1,7 +1,7 @@
 """A result in words: its path, and one sentence that tells why it ended as it did. From the result record alone."""
 
 from schemas.errors import InvalidRecord
-from schemas.messages import Result, Status, Step
+from schemas.messages import Result, Stage, Status
 from streams.codec.avro import from_json
 
 VERBS = {
@@ -12,14 +12,14 @@ VERBS = {
 }
 
 
-def steps_of(result: Result) -> tuple[Step, ...]:
+def steps_of(result: Result) -> tuple[Stage, ...]:
     """The stages a request went through, first one first; fields that an older release did not write have defaults.
 
     Raises:
         InvalidRecord: `path` is not the JSON list of Step it should be.
     """
     try:
-        steps: tuple[Step, ...] = from_json(tuple[Step, ...], result.path)
+        steps: tuple[Stage, ...] = from_json(tuple[Stage, ...], result.path)
     except ValueError as error:
         told = f"path of the result of {result.request_id} is not a list of Step: {error}: {result.path:.80}"
         raise InvalidRecord(told) from error
@@ -39,17 +39,17 @@ def why(result: Result) -> str:
     return again if last.threshold is None else f"{again}, {_verdict(last)}"
 
 
-def _rejections(steps: list[Step]) -> str:
+def _rejections(steps: list[Stage]) -> str:
     return ", then ".join(f"{step.level} scored {_against(step, '<')}" for step in steps)
 
 
-def _begun(step: Step) -> str:
-    if step.paint_over_step:
-        return f"painted over on {step.level} from step {step.paint_over_step}"
+def _begun(step: Stage) -> str:
+    if step.refine_from_step:
+        return f"painted over on {step.level} from step {step.refine_from_step}"
     return f"painted again on {step.level}"
 
 
-def _verdict(step: Step) -> str:
+def _verdict(step: Stage) -> str:
     if step.threshold is None:
         return f"kept: the plan judges no pictures of {step.level}"
     if step.confidence is None:
@@ -59,7 +59,7 @@ def _verdict(step: Step) -> str:
     return f"kept although confidence {_against(step, '<')}: there was no time or place for a better one"
 
 
-def _against(step: Step, relation: str) -> str:
+def _against(step: Stage, relation: str) -> str:
     if step.confidence is None:
         return "nothing"
     if step.threshold is None:

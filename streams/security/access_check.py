@@ -20,7 +20,7 @@ from streams.security.security import PLAINTEXT
 from streams.settings import Settings
 
 NEW_RIGHTS_S = 3.0  # brokers learn of a new right a moment after it was granted
-AGAIN_S = 0.5
+RETRY_S = 0.5
 PROBE = "start"  # ends the transactional id that is tried: one of its own fences nobody
 DENIED = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -49,11 +49,11 @@ def check_access(settings: Settings, roles: Iterable[str], variants: Sequence[st
         deadline = time.monotonic() + NEW_RIGHTS_S
         while missing := _missing(config, prefix, role, variants):
             if time.monotonic() > deadline:
-                raise AccessDenied(_told(role, missing, config))
-            time.sleep(AGAIN_S)
+                raise AccessDenied(_describe(role, missing, config))
+            time.sleep(RETRY_S)
 
 
-def _told(role: str, missing: Sequence[str], config: Mapping[str, str]) -> str:
+def _describe(role: str, missing: Sequence[str], config: Mapping[str, str]) -> str:
     user = config.get("sasl.username", "")
     principal = f"User:{user or 'NAME'}"
     who = f"user {user}" if user else "the user of this client's certificate or token"
@@ -83,13 +83,13 @@ def _on_topics(client: AdminClient, prefix: str, role: str, variants: Sequence[s
     )
     missing = []
     for name, future in answers.items():
-        held = _held(future)
+        held = _operations(future)
         lacks = sorted(wanted[name] - held) if held is not None else []
         missing += [f"{', '.join(lacks)} on topic {name}"] if lacks else []
     return missing
 
 
-def _held(future: "Future[Any]") -> set[str] | None:
+def _operations(future: "Future[Any]") -> set[str] | None:
     """Operations that we may do on what was described; None: not told, or it is not there yet: no matter of rights."""
     try:
         held = future.result(2 * ANSWER_LIMIT_S).authorized_operations
@@ -112,7 +112,7 @@ def _on_groups(client: AdminClient, prefix: str, role: str, variants: Sequence[s
     )
     missing = []
     for name, future in answers.items():
-        held = _held(future)
+        held = _operations(future)
         can = {right.title().replace("_", "") for right in held or ()}  # ALTER_CONFIGS -> AlterConfigs
         lacks = sorted(wanted[name] - can) if held is not None else []
         missing += [f"{', '.join(map(_shouted, lacks))} on group {name}"] if lacks else []

@@ -9,7 +9,7 @@ from schemas.errors import PochadeError
 from streams.security.security import Tls, Unmapped, security_of
 from streams.security.tls import context_of, own_certificate_fault
 
-LOOK_S = 2.0  # for one handshake of our own, to hear what librdkafka does not tell
+HANDSHAKE_S = 2.0  # for one handshake of our own, to hear what librdkafka does not tell
 AFTER = re.compile(r" \(after \d+ms in state \w+\)")
 DOWN = re.compile(r"\d+/\d+ brokers are down")
 OPENSSL = re.compile(r"error:[0-9A-F]+:")
@@ -49,7 +49,7 @@ def remedy(reason: str, config: Mapping[str, str]) -> str:
 
 
 def _their_certificate(config: Mapping[str, str]) -> str:
-    why = _heard(config["bootstrap.servers"].split(",")[0], _tls(config))
+    why = _tls_answer(config["bootstrap.servers"].split(",")[0], _tls(config))
     if "expired" in why:
         return f"the brokers' {why}: {RENEW_THEIRS}"
     if "mismatch" in why or "not valid for" in why:
@@ -76,13 +76,13 @@ def _tls(config: Mapping[str, str]) -> Tls | None:
         return None
 
 
-def _heard(address: str, tls: Tls | None) -> str:
+def _tls_answer(address: str, tls: Tls | None) -> str:
     """What Python's library says to the same certificate; librdkafka names neither expiry nor authority."""
     host, _, port = address.rpartition(":")
     try:
         context = context_of(tls or Tls())
         with (
-            socket.create_connection((host.strip("[]"), int(port)), LOOK_S) as connection,
+            socket.create_connection((host.strip("[]"), int(port)), HANDSHAKE_S) as connection,
             context.wrap_socket(connection, server_hostname=host.strip("[]")),
         ):
             return ""

@@ -7,9 +7,9 @@ from typing import Any
 
 from PIL import Image
 
-from agents.engines import PaintTask
-from planner.catalog.options import Settled
-from planner.observation.observation import Seen
+from agents.engines import GenerationTask
+from planner.catalog.options import ResolvedOptions
+from planner.observation.observation import ReceivedHeartbeat
 from planner.serving.worker_loads import Load, LoadView, Sent
 from schemas.avro import Message
 from schemas.messages import Heartbeat, Pin, Plan
@@ -52,12 +52,12 @@ class StubFleet:
     """`FleetView` of the heartbeats that a test tells it."""
 
     def __init__(self) -> None:
-        self.heartbeats: dict[str, Seen] = {}
+        self.heartbeats: dict[str, ReceivedHeartbeat] = {}
         self._loads = LoadView()
         self.acknowledged_at: list[int] = []
 
     def hear(self, heartbeat: Heartbeat, seen_ms: int) -> "StubFleet":
-        self.heartbeats[heartbeat.worker_id] = Seen(heartbeat, seen_ms)
+        self.heartbeats[heartbeat.worker_id] = ReceivedHeartbeat(heartbeat, seen_ms)
         self._loads.on_heartbeat(heartbeat, seen_ms)
         return self
 
@@ -81,14 +81,14 @@ class StubEngine:
     Red is the seed; green, where there is a draft, that of the draft plus the step.
     """
 
-    def __init__(self, breaks: Callable[[Sequence[PaintTask]], bool] = lambda tasks: False) -> None:
+    def __init__(self, breaks: Callable[[Sequence[GenerationTask]], bool] = lambda tasks: False) -> None:
         self._breaks = breaks
         self.batches: list[list[str]] = []
-        self.hows: list[Settled] = []
+        self.hows: list[ResolvedOptions] = []
         self.before_stop_is_asked: Callable[[], None] = lambda: None
 
-    def paint(
-        self, tasks: Sequence[PaintTask], how: Settled, should_stop: Callable[[], bool]
+    def generate(
+        self, tasks: Sequence[GenerationTask], how: ResolvedOptions, should_stop: Callable[[], bool]
     ) -> list[Image.Image] | None:
         self.hows.append(how)
         self.batches.append([task.request_id for task in tasks])
@@ -100,12 +100,12 @@ class StubEngine:
         return [Image.new("RGB", (4, 4), (task.seed % 256, _green(task, how), 0)) for task in tasks]
 
 
-def _green(task: PaintTask, how: Settled) -> int:
+def _green(task: GenerationTask, how: ResolvedOptions) -> int:
     if task.over is None:
         return 0
     pixel = task.over.getpixel((0, 0))
     assert isinstance(pixel, tuple)
-    return int(pixel[1]) + how.paint_over_step
+    return int(pixel[1]) + how.refine_from_step
 
 
 def a_record(message: Message | None = None, **changes: Any) -> Incoming:

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from agents.classifier.role import Classifier
 from agents.discriminator.role import Discriminator
 from agents.ledger.open_requests import OpenRequests
-from agents.ledger.partition import Lane
+from agents.ledger.partition import LedgerPartition
 from agents.planner.loop import PlannerLoop
 from agents.router.dispatcher import Dispatcher
 from agents.router.reroute import Rerouting
 from agents.router.role import Router
 from agents.router.tenants import Tenants
 from agents.runtime.views import FleetView, PlanView
-from agents.worker.generate import Painter
+from agents.worker.generate import Generator
 from agents.worker.jobs import Taken
 from planner.serving.escalation import EscalationLogic
 from planner.serving.quotas import Quota
@@ -42,7 +42,7 @@ from streams.clock import now_ms
 from streams.codec.avro import decode, encode
 from streams.codec.headers import ERROR
 from streams.kafka.memory import LeaseBoard, MemoryLease, MemoryRecordProducer
-from streams.kafka.writing import MOST_BYTES, size_of
+from streams.kafka.writing import MAX_BYTES, size_of
 from streams.settings import Requests, load
 from streams.store.port import MemoryImageStore
 from tests.agents.classifier.test_role import Judge
@@ -129,12 +129,12 @@ def a_named_job(name: str) -> GenerateJob:
 @fuzz(40)
 @given(feed(a_named_job, spoilt(EXAMPLES[GenerateJob]), EXAMPLES[GenerateJob]), st.integers(1, 4))
 def test_the_worker(fed: list[Fed], most: int) -> None:
-    painter = Painter("w-9", StubEngine(), a_variant(), MemoryImageStore(), set(), 3)
+    painter = Generator("w-9", StubEngine(), a_variant(), MemoryImageStore(), set(), 3)
     taken = [Taken(record, 1) for record in as_records(fed)]
     for begin in range(0, len(taken), most):
         batch = taken[begin : begin + most]
         answers = painter.answer(batch)
-        assert all(size_of(record) <= MOST_BYTES for record in answers)
+        assert all(size_of(record) <= MAX_BYTES for record in answers)
         letters = {record.headers[ERROR + "offset"] for record in answers if record.topic == DLQ}
         pictures = {record.key for record in answers if record.topic == IMAGES}
         for each in batch:
@@ -153,7 +153,7 @@ def test_the_rerouter(fed: list[Fed]) -> None:
     told = rerouting.serve([Taken(record, 1) for record in as_records(fed)], a_plan())
     assert len(told) == len(fed)
     assert all(what == "to light" for what, each in zip(told, fed, strict=True) if each.kind == "good")
-    assert all(size_of(record) <= MOST_BYTES for log in producer.topics.values() for record in log)
+    assert all(size_of(record) <= MAX_BYTES for log in producer.topics.values() for record in log)
 
 
 @fuzz(30)
@@ -161,7 +161,7 @@ def test_the_rerouter(fed: list[Fed]) -> None:
 def test_the_ledger(fed: list[Fed]) -> None:
     broker = Broker(now_ms=now_ms())
     with connected(broker):
-        lane = Lane(SETTINGS, 0)
+        lane = LedgerPartition(SETTINGS, 0)
         young = [dataclasses.replace(record, timestamp_ms=broker.now_ms) for record in as_records(fed, OUTCOMES)]
         lane.serve(young, Group(broker))
     results = [written.key for written in broker.visible(RESULTS)]
@@ -186,7 +186,7 @@ def test_the_ledger_s_own_ends(fed: list[Fed]) -> None:
         records.append(dataclasses.replace(record, headers=known, timestamp_ms=broker.now_ms))
     waiting.take(records, lambda _: set(), 0)
     with connected(broker):
-        Lane(SETTINGS, 0).expire([records[entry.offset] for entry in waiting.overdue(10**15, 0, 100)])
+        LedgerPartition(SETTINGS, 0).expire([records[entry.offset] for entry in waiting.overdue(10**15, 0, 100)])
     results = {written.key for written in broker.visible(RESULTS)}
     assert results >= {each.key for each in fed if each.kind == "good"}
 
@@ -225,7 +225,7 @@ RESULT = EXAMPLES[Result]
 )
 def test_the_planner(beats: list[Fed], prompts: list[Fed], results: list[Fed]) -> None:
     board = LeaseBoard()
-    fleet = FleetView(SETTINGS.planner.worker_silent_ms)
+    fleet = FleetView(SETTINGS.planner.worker_timeout_ms)
     loop = PlannerLoop(SETTINGS, CATALOG, MemoryLease(board), StubPlans(), fleet)
     only_ours(fleet.on_record, as_records(beats))
     only_ours(loop.sources.on_classified, as_records(prompts))

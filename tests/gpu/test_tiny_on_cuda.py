@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from agents.engines import Engine, PaintTask
+from agents.engines import Engine, GenerationTask
 from agents.engines.diffusers_engine import load
 from planner.catalog.entries import Loading
-from planner.catalog.options import settle
+from planner.catalog.options import resolve_options
 from planner.catalog.parse import Variant
-from schemas.messages import PaintOptions
+from schemas.messages import GenerateOptions
 from streams import catalogs
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no CUDA device here")
@@ -26,8 +26,8 @@ def level(name: str, device: str = "cuda", dtype: str = "float16") -> Variant:
 
 
 def painted(variant: Variant, engine: Engine) -> list[np.ndarray]:
-    tasks = [PaintTask(request_id=f"r-{n}", prompt=p, seed=n) for n, p in enumerate(PROMPTS)]
-    pictures = engine.paint(tasks, settle(PaintOptions(), variant), lambda: False)
+    tasks = [GenerationTask(request_id=f"r-{n}", prompt=p, seed=n) for n, p in enumerate(PROMPTS)]
+    pictures = engine.generate(tasks, resolve_options(GenerateOptions(), variant), lambda: False)
     assert pictures is not None
     return [np.asarray(picture, dtype=np.float32) for picture in pictures]
 

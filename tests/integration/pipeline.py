@@ -17,7 +17,7 @@ from schemas.record import Incoming, Outgoing
 from schemas.topics import DLQ, FLEET, PLAN, PLAN_KEY, PROMPTS, RESULTS
 from streams.clock import now_ms
 from streams.codec.avro import decode, decode_result, encode
-from streams.kafka.consumer import Follower
+from streams.kafka.consumer import TopicTailer
 from streams.kafka.producer import KafkaRecordProducer
 from streams.kafka.topics import create_topics
 from streams.kafka.writing import send_all
@@ -64,7 +64,7 @@ class Pipeline:
         self.dead_letters: list[Incoming] = []
         self.heartbeats: dict[str, tuple[int, Heartbeat]] = {}
         self.producer = KafkaRecordProducer(settings)
-        self._follower = Follower(settings, [RESULTS, PLAN, DLQ, FLEET], self._hear)
+        self._follower = TopicTailer(settings, [RESULTS, PLAN, DLQ, FLEET], self._hear)
 
     def _hear(self, record: Incoming) -> None:
         with self._lock:

@@ -9,7 +9,7 @@ from schemas.messages import ImageGenerated, Status
 from schemas.record import Incoming
 from schemas.topics import IMAGES
 from streams.codec.avro import decode
-from streams.kafka.consumer import Follower
+from streams.kafka.consumer import TopicTailer
 from streams.kafka.topics import create_topics
 from streams.settings import Settings, load
 from tests.integration.pipeline import Pipeline
@@ -31,9 +31,9 @@ class Stopped:
         catalog = folder / "slow.toml"
         catalog.write_text(text.replace(MEASURED, f"latency_ms = {{ 1 = {JOB_MS} }}", 1))
         self.pipeline = Pipeline(settings, folder, catalog=str(catalog))
-        self.pipeline._options += ["--set", "planner.policy=clipper-heavy", "--set", f"drain_s={drain_s}"]
+        self.pipeline._options += ["--set", "planner.policy=clipper-heavy", "--set", f"shutdown_timeout_s={drain_s}"]
         self.images: list[ImageGenerated] = []
-        self._follower = Follower(settings, [IMAGES], self._hear)
+        self._follower = TopicTailer(settings, [IMAGES], self._hear)
 
     def _hear(self, record: Incoming) -> None:
         self.images.append(decode(record.value, ImageGenerated))
@@ -122,7 +122,7 @@ def test_past_its_time_the_process_ends_and_another_worker_paints_the_job(
         ids = run.start().pipeline.submit(1)
         name, status = run.stop_the_painting_worker()
         assert status == 1
-        assert "did not finish within drain_s = 0.3" in (tmp_path / f"{name}.log").read_text()
+        assert "did not finish within shutdown_timeout_s = 0.3" in (tmp_path / f"{name}.log").read_text()
         [result] = run.pipeline.wait_all(ids)
         assert result.status == Status.COMPLETED
         [image] = run.images

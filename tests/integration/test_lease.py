@@ -8,7 +8,7 @@ from confluent_kafka import Producer
 
 from schemas.topics import PLAN
 from streams.kafka.clients import client_config, topic_name
-from streams.kafka.consumer import Follower
+from streams.kafka.consumer import TopicTailer
 from streams.kafka.lease import KafkaLease, LeaseLost
 from streams.kafka.topics import create_topics
 from streams.settings import Settings
@@ -35,7 +35,7 @@ class TestKafkaLease(LeaseContract):
     def committed(self, settings: Settings, new_lease: NewLease) -> Iterator[Committed]:
         assert new_lease  # which has created the topics
         found: list[bytes | None] = []
-        follower = Follower(settings, [PLAN], lambda record: found.append(record.value)).start()
+        follower = TopicTailer(settings, [PLAN], lambda record: found.append(record.value)).start()
 
         def read(count: int) -> list[bytes | None]:
             poll_until(lambda: len(found) >= count, f"{count} records")

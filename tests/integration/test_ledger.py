@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from agents.ledger.partition import Lane
+from agents.ledger.partition import LedgerPartition
 from agents.ledger.role import Ledger
 from schemas.messages import Outcome, Result, Status
 from schemas.record import Incoming, Outgoing
@@ -15,7 +15,7 @@ from schemas.topics import DLQ, OUTCOMES, RESULTS
 from streams.clock import now_ms
 from streams.codec.avro import decode, encode
 from streams.kafka.clients import client_config, topic_name
-from streams.kafka.consumer import Follower
+from streams.kafka.consumer import TopicTailer
 from streams.kafka.groups import member_config
 from streams.kafka.producer import KafkaRecordProducer
 from streams.kafka.topics import create_topics
@@ -39,13 +39,13 @@ class Books:
         self.group = Consumer({**client_config(settings), "group.id": f"{settings.kafka.prefix}.ledger"})
         self.results: list[Incoming] = []
         self.dead: list[Incoming] = []
-        self._follower = Follower(settings, [RESULTS, DLQ], self._hear).start()
+        self._follower = TopicTailer(settings, [RESULTS, DLQ], self._hear).start()
 
     def _hear(self, record: Incoming) -> None:
         (self.results if record.topic == RESULTS else self.dead).append(record)
 
-    def lane(self) -> Lane:
-        return Lane(self.settings, PARTITION)
+    def lane(self) -> LedgerPartition:
+        return LedgerPartition(self.settings, PARTITION)
 
     def said(self) -> list[Result]:
         return [decode(record.value, Result) for record in self.results]

@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
 )
 
 from agents.ledger import topics
-from agents.ledger.partition import Lane
+from agents.ledger.partition import LedgerPartition
 from agents.ledger.remembered import CHUNK_REST
 from agents.ledger.role import Ledger
 from agents.ledger.topics import LedgerTopics
@@ -133,8 +133,8 @@ def test_a_restart_reads_only_the_results_that_no_chunk_tells_of(
     begun, producer = read_offsets(monkeypatch), KafkaRecordProducer(made)
     names = [f"r-{n}" for n in range(7)]
 
-    def lane() -> Lane:
-        return Lane(made, PARTITION, THREE_IDS, send=producer.send)
+    def lane() -> LedgerPartition:
+        return LedgerPartition(made, PARTITION, THREE_IDS, send=producer.send)
 
     first = lane()
     for offset, name in enumerate(names):
@@ -150,25 +150,25 @@ def test_a_deployment_that_had_no_chunks_reads_its_results_whole_once(
     made: Settings, group: Consumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = [f"r-{n}" for n in range(7)]
-    before = Lane(made, PARTITION)  # the way before: nothing is written to `ended`
+    before = LedgerPartition(made, PARTITION)  # the way before: nothing is written to `ended`
     before.serve([outcome(offset, name) for offset, name in enumerate(names)], group)
     begun, producer = read_offsets(monkeypatch), KafkaRecordProducer(made)
     for _ in range(2):
-        upgraded = Lane(made, PARTITION, THREE_IDS, send=producer.send)
+        upgraded = LedgerPartition(made, PARTITION, THREE_IDS, send=producer.send)
         assert upgraded.ended.among([*names, "another"]) == set(names)
         producer.client.flush(PATIENCE_S)
     assert [begin > 0 for begin in begun] == [False, True]
-    assert Lane(made, PARTITION, LedgerTopics(has_ended=False)).ended.among(names) == set(names)
+    assert LedgerPartition(made, PARTITION, LedgerTopics(has_ended=False)).ended.among(names) == set(names)
     producer.close()
 
 
 def test_chunks_of_a_topic_that_was_made_anew_hide_none_of_its_results(made: Settings, group: Consumer) -> None:
     producer = KafkaRecordProducer(made)
     known = LedgerTopics(most_bytes=THREE_IDS.most_bytes, ids={RESULTS: "before"})
-    lane = Lane(made, PARTITION, known, send=producer.send)
+    lane = LedgerPartition(made, PARTITION, known, send=producer.send)
     lane.serve([outcome(n, f"r-{n}") for n in range(4)], group)
     producer.client.flush(PATIENCE_S)
-    lane = Lane(made, PARTITION, LedgerTopics(ids={RESULTS: "after"}))
+    lane = LedgerPartition(made, PARTITION, LedgerTopics(ids={RESULTS: "after"}))
     assert lane.ended.among(["r-0", "r-3"]) == {"r-0", "r-3"}
     assert lane.ended._first == 0, "a chunk of the former topic was believed"
     producer.close()
@@ -178,7 +178,7 @@ def test_what_the_cluster_tells_of_the_topics_is_taken_over(made: Settings) -> N
     alter(made, RESULTS, max__message__bytes="4000", retention__ms=str(3 * DAY_MS))
     alter(made, ENDED, retention__ms=str(2 * DAY_MS))
     told = topics.ask(made)
-    assert (told.most(RESULTS), told.batch_bytes, told.window_ms) == (3800, 4000, 3 * DAY_MS)
+    assert (told.max_bytes(RESULTS), told.batch_bytes, told.window_ms) == (3800, 4000, 3 * DAY_MS)
     assert (told.partitions, told.has_ended, len(told.ids)) == (4, True, 5)
 
 
@@ -189,7 +189,7 @@ def test_one_result_above_what_its_topic_takes_ends_failed_and_the_others_as_the
     # 38 sessions in two minutes, and nothing of that partition ended any more
     alter(made, RESULTS, max__message__bytes="4000")
     known = dataclasses.replace(topics.ask(made), partitions=0)  # these ids belong anywhere
-    lane = Lane(made, PARTITION, known if is_told else LedgerTopics())
+    lane = LedgerPartition(made, PARTITION, known if is_told else LedgerTopics())
     long = a_request(request_id="r-2", prompt="x" * 6000)
     outcomes = [outcome(n, f"r-{n}", status=Status.EXPIRED, **({"request": long} if n == 2 else {})) for n in range(6)]
     lane.serve(outcomes, group)

@@ -108,7 +108,7 @@ def test_a_deadline_that_has_passed_costs_no_painting(pipeline: Pipeline) -> Non
     line = {"prompt": "too late", "request_id": "late-1", "deadline_ms": now_ms() - 1}
     pipeline.write(json.dumps(line).encode())
     (result,) = pipeline.wait_all(["late-1"])
-    assert (result.status, result.paint_ms, result.path) == (Status.EXPIRED, 0, "[]")
+    assert (result.status, result.generate_ms, result.path) == (Status.EXPIRED, 0, "[]")
 
 
 def test_a_pinned_policy_is_obeyed_within_a_second_of_its_plan_and_workers_follow(pipeline: Pipeline) -> None:
@@ -141,7 +141,7 @@ def test_a_rejected_picture_is_painted_over_from_the_plans_step_and_the_result_s
 
     command("pin", "diffserve-static", "--parameter", "paint_over_step=10")
     try:
-        pipeline.until(lambda: [c.paint_over_step for c in pipeline.plans[-1][1].cascades] == [10], "the pinned plan")
+        pipeline.until(lambda: [c.refine_from_step for c in pipeline.plans[-1][1].cascades] == [10], "the pinned plan")
         written_ms, _ = pipeline.plans[-1]
         pipeline.until(lambda: now_ms() > written_ms + 1000, "a second after the plan")
         escalated = [path_of(r) for r in pipeline.wait_all(pipeline.submit(30)) if r.escalated]
@@ -149,7 +149,7 @@ def test_a_rejected_picture_is_painted_over_from_the_plans_step_and_the_result_s
         assert {(draft["paint_over_step"], final["paint_over_step"]) for draft, final in escalated} == {(0, 10)}
     finally:
         command("unpin")
-    pipeline.until(lambda: pipeline.plans[-1][1].cascades[0].paint_over_step == 0, "the configured plan again")
+    pipeline.until(lambda: pipeline.plans[-1][1].cascades[0].refine_from_step == 0, "the configured plan again")
 
 
 def test_a_router_without_a_plan_waits_and_guesses_nothing(settings: Settings, tmp_path: pathlib.Path) -> None:
@@ -181,7 +181,7 @@ def test_a_request_for_a_variant_that_nobody_serves_ends_expired_at_its_deadline
             json.dumps({"prompt": "x", "request_id": "unserved", "model": "heavy", "deadline_ms": deadline}).encode()
         )
         (result,) = pipeline.wait_all(["unserved"])
-        assert (result.status, result.code, result.paint_ms) == (Status.EXPIRED, "deadline", 0)
+        assert (result.status, result.code, result.generate_ms) == (Status.EXPIRED, "deadline", 0)
         assert deadline < result.ended_ms < deadline + 8000
         assert "nobody had ended it" in result.reason
     finally:

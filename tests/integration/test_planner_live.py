@@ -14,7 +14,7 @@ from schemas.record import Incoming
 from schemas.topics import jobs_topic
 from streams.clock import now_ms
 from streams.codec.avro import decode
-from streams.kafka.consumer import Follower
+from streams.kafka.consumer import TopicTailer
 from streams.settings import Settings, load
 from tests.integration.pipeline import Pipeline, running_pipeline
 
@@ -51,7 +51,7 @@ def test_a_killed_worker_is_planned_without_within_ten_seconds_and_gets_no_job_a
         sent.append((record.timestamp_ms, decode(record.value, GenerateJob).worker_id))
 
     topics = [jobs_topic(variant, 1).name for variant in ("light", "heavy")]
-    follower = Follower(settings, topics, on_job).start()
+    follower = TopicTailer(settings, topics, on_job).start()
     try:
         pipeline.wait_all(pipeline.submit(10))
         pipeline.kill("worker-2")

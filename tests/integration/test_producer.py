@@ -6,7 +6,7 @@ import pytest
 
 from schemas.record import Delivered, Incoming
 from schemas.topics import EVENTS
-from streams.kafka.consumer import Follower
+from streams.kafka.consumer import TopicTailer
 from streams.kafka.producer import KafkaRecordProducer
 from streams.kafka.topics import create_topics
 from streams.settings import Settings
@@ -28,7 +28,7 @@ class TestKafkaRecordProducer(RecordProducerContract):
     def read_back(self, producer: KafkaRecordProducer, settings: Settings) -> Iterator[ReadBack]:
         assert producer  # which has created the topics
         found: list[Incoming] = []
-        follower = Follower(settings, [EVENTS], found.append).start()
+        follower = TopicTailer(settings, [EVENTS], found.append).start()
 
         def read(count: int) -> list[Written]:
             poll_until(lambda: len(found) >= count, f"{count} records")

@@ -8,7 +8,7 @@ import pytest
 from schemas.record import Incoming, Outgoing
 from schemas.topics import EVENTS, PLAN, RESULTS
 from streams.clock import now_ms
-from streams.kafka.consumer import Follower
+from streams.kafka.consumer import TopicTailer
 from streams.kafka.producer import KafkaRecordProducer
 from streams.kafka.topics import create_topics
 from streams.kafka.writing import send_all
@@ -22,8 +22,8 @@ pytestmark = pytest.mark.integration
 @contextlib.contextmanager
 def following(
     settings: Settings, topics: list[str], on_record: Callable[[Incoming], None], since_ms: int | None = 0
-) -> Iterator[Follower]:
-    follower = Follower(settings, topics, on_record, since_ms=since_ms)
+) -> Iterator[TopicTailer]:
+    follower = TopicTailer(settings, topics, on_record, since_ms=since_ms)
     try:
         follower.start().wait_caught_up(30)
         yield follower
@@ -124,7 +124,7 @@ def test_a_record_that_cannot_be_used_does_not_hide_those_behind_it(
 
 def test_a_topic_that_comes_later_is_followed_when_it_is_there(settings: Settings) -> None:
     heard: list[Incoming] = []
-    follower = Follower(settings, [EVENTS], heard.append).start()
+    follower = TopicTailer(settings, [EVENTS], heard.append).start()
     try:
         assert not follower.is_caught_up.wait(0.1)
         create_topics(settings)

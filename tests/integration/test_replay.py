@@ -16,10 +16,10 @@ from click.testing import CliRunner, Result
 from replay.load.presence import absent, members
 from replay.local.processes import role_process, spawn
 from replay.local.readiness import Readiness
-from replay.simulation.draws.hops import RANKS
+from replay.simulation.draws.hop_latencies import RANKS
 from schemas.topics import FLEET, PLAN, RESULTS
 from streams import cli
-from streams.kafka.consumer import Follower
+from streams.kafka.consumer import TopicTailer
 from streams.kafka.topics import create_topics
 from streams.settings import Settings
 from tests.integration.waiting import poll_until
@@ -71,7 +71,7 @@ def serving(settings: Settings, log: pathlib.Path) -> Iterator[None]:
     )
     create_topics(settings, ["light", "heavy"])
     child, ready = spawn(process.command, log), Readiness(["worker-1"])
-    follower = Follower(settings, [PLAN, FLEET], ready.on_record).start()
+    follower = TopicTailer(settings, [PLAN, FLEET], ready.on_record).start()
     try:
         poll_until(lambda: not ready.missing(), f"a plan and a worker: {log}")
         poll_until(lambda: not absent(members(settings)), f"every role is a member of its group: {log}")
@@ -98,7 +98,7 @@ def test_an_interrupted_run_goes_on_and_publishes_nothing_twice(
     out, log = tmp_path / "out", tmp_path / "first.log"
     asked, seen = words(settings, trace, "--name", "it", "--report", str(out)), list[bytes | None]()
     with serving(settings, tmp_path / "roles.log"), contextlib.ExitStack() as stack:
-        results = Follower(settings, [RESULTS], lambda record: seen.append(record.key)).start()
+        results = TopicTailer(settings, [RESULTS], lambda record: seen.append(record.key)).start()
         stack.callback(results.close)
         first = spawn([sys.executable, "-c", "from streams.cli import main; main(prog_name='pochade')", *asked], log)
         poll_until(lambda: len(seen) >= 10, "some of the run was published and served")

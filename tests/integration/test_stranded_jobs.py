@@ -43,4 +43,4 @@ def test_jobs_of_a_worker_that_was_the_only_one_of_its_variant_are_painted_by_an
         assert "rerouted orphaned jobs of heavy" in told
         assert "to light" in told
         (insisting,) = pipeline.wait_all(["insists"])
-        assert (insisting.status, insisting.paint_ms) == (Status.EXPIRED, 0)
+        assert (insisting.status, insisting.generate_ms) == (Status.EXPIRED, 0)

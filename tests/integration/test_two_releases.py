@@ -16,10 +16,10 @@ from schemas.registry import registered
 from schemas.topics import DLQ, PROMPTS, RESULTS, SCHEMAS
 from streams.clock import now_ms
 from streams.codec.avro import decode_result, encode
-from streams.codec.schema_topic import entry_in, told
+from streams.codec.schema_topic import announcements, entry_in
 from streams.commands.opening import client
 from streams.kafka.clients import topic_name
-from streams.kafka.consumer import Follower
+from streams.kafka.consumer import TopicTailer
 from streams.kafka.producer import KafkaRecordProducer
 from streams.kafka.snapshot import past
 from streams.kafka.topics import create_topics, own_topics
@@ -60,7 +60,7 @@ def test_an_older_release_waits_for_a_newer_one_s_schemas_and_then_serves_everyt
     ]  # fmt: skip
     old, new = (role_process(name, roles, options, {}).command for name, roles in (("old", OLD), ("new", NEW)))
     logs = tmp_path / "old.log", tmp_path / "new.log"
-    reading = Follower(settings, [RESULTS, DLQ], on_record).start()
+    reading = TopicTailer(settings, [RESULTS, DLQ], on_record).start()
     children = [spawn(old, logs[0])]
     try:
         with mock.patch.dict(os.environ, {SILENT: "1"}):
@@ -74,7 +74,7 @@ def test_an_older_release_waits_for_a_newer_one_s_schemas_and_then_serves_everyt
         assert ready(logs[0])[0] == 503
         assert (results, letters) == ([], []), "nobody ends what a newer release can serve"
         with written():
-            tell = told()
+            tell = announcements()
         send_all(producer, tell)
         poll_until(lambda: len(results) == REQUESTS, lambda: f"{len(results)} ended\n{logs[0].read_text()[-3000:]}")
         poll_until(lambda: ready(logs[0])[0] == 200, lambda: ready(logs[0])[1])
@@ -101,7 +101,7 @@ def test_readers_are_upgraded_first_where_the_newer_release_writes_as_the_older_
     ]  # fmt: skip
     old, new = (role_process(name, roles, options, {}).command for name, roles in (("old", OLD), ("new", NEW)))
     logs = tmp_path / "old.log", tmp_path / "new.log"
-    reading = Follower(settings, [RESULTS], lambda record: results.append(decode_result(record.value))).start()
+    reading = TopicTailer(settings, [RESULTS], lambda record: results.append(decode_result(record.value))).start()
     children = [spawn(old, logs[0])]
     try:
         with mock.patch.dict(os.environ, {SILENT: "1"}):

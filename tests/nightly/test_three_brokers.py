@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from agents.ledger.partition import Lane
+from agents.ledger.partition import LedgerPartition
 from schemas.record import Delivered, Incoming, Outgoing
 from schemas.topics import FLOW_PARTITIONS, OUTCOMES, RESULTS
 from streams.broker.cluster import BrokerCluster
@@ -105,7 +105,7 @@ class Recovering(threading.Thread):
                 self.broken += 1
 
     def recover(self) -> None:
-        lane = Lane(self._settings, self._partition)
+        lane = LedgerPartition(self._settings, self._partition)
         lane.serve(self.read[-NEW - REPEATED :], Group())  # type: ignore[arg-type]
 
     def _outcome(self, number: int) -> Incoming:

@@ -14,9 +14,9 @@ import pytest
 from planner.catalog.parse import Catalog, Cut, DeferralPoint
 from planner.control.evaluate import evaluate
 from planner.control.plans import check, memory_of, publish
-from planner.control.replan import HOLD_S, change_of, is_worth_switching, only_moves
+from planner.control.replan import HOLD_S, change_of, only_moves, should_switch
 from planner.control.shedding import with_admission
-from planner.observation.deferral import SeenDeferral, seen_deferral
+from planner.observation.deferral import ObservedDeferral, observed_deferral
 from planner.observation.observation import Observation, Queue, Served, hardness_shares
 from planner.policies import POLICIES, PlanProposal, named
 from planner.serving.placement import choose_level
@@ -52,7 +52,7 @@ def planned(
             assert not served or level.partition("~")[0] in served
     evaluate(proposal, seen, offered)
     only_moves(proposal, seen, plan)
-    is_worth_switching(change_of(plan, proposal, seen, offered, HOLD_S))
+    should_switch(change_of(plan, proposal, seen, offered, HOLD_S))
     return proposal
 
 
@@ -138,17 +138,17 @@ def test_classes_never_seen_and_prompts_of_one_kind_are_routed(name: str, hardne
         planned(name, an_observation(3, classes=classes, hardness=hardness))
 
 
-def senseless_curves() -> dict[str, SeenDeferral]:
+def senseless_curves() -> dict[str, ObservedDeferral]:
     scores = [(0.5, math.nan), (math.nan, 0.5), (0.5, -1.0), (0.5, math.inf), (2.0, 0.5)] * 100
     return {
-        "no number among them": seen_deferral("light", "look", scores),
-        "too few": seen_deferral("light", "look", [(0.5, 0.5)] * 99),
-        "all alike": seen_deferral("light", "look", [(0.5, 0.5)] * 1000),
-        "all sure": seen_deferral("light", "look", [(0.5, 1.0)] * 1000),
-        "all unsure": seen_deferral("light", "look", [(0.5, 0.0)] * 1000),
-        "of one band": seen_deferral("light", "look", [(0.05, 0.5)] * 1000, (0.0, 0.1, 1.0)),
-        "of a level that is no more": seen_deferral("gone", "look", [(0.5, 0.5)] * 1000),
-        "of a judge that is no more": seen_deferral("light", "gone", [(0.5, 0.5)] * 1000),
+        "no number among them": observed_deferral("light", "look", scores),
+        "too few": observed_deferral("light", "look", [(0.5, 0.5)] * 99),
+        "all alike": observed_deferral("light", "look", [(0.5, 0.5)] * 1000),
+        "all sure": observed_deferral("light", "look", [(0.5, 1.0)] * 1000),
+        "all unsure": observed_deferral("light", "look", [(0.5, 0.0)] * 1000),
+        "of one band": observed_deferral("light", "look", [(0.05, 0.5)] * 1000, (0.0, 0.1, 1.0)),
+        "of a level that is no more": observed_deferral("gone", "look", [(0.5, 0.5)] * 1000),
+        "of a judge that is no more": observed_deferral("light", "gone", [(0.5, 0.5)] * 1000),
     }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from PIL import Image
 
 from planner.serving.outcomes import result_of
-from schemas.messages import ImageRef, Result, Status, Step
+from schemas.messages import ImageRef, Result, Stage, Status
 from streams.store.port import ImageStore
 from tests.builders import NOW_MS, a_classified, a_request, an_image_ref, an_outcome
 
@@ -22,16 +22,16 @@ def stored(store: ImageStore, data: bytes) -> ImageRef:
     return an_image_ref(uri=store.put("job", data), sha256=hashlib.sha256(data).hexdigest(), bytes=len(data))
 
 
-def a_step(**changes: Any) -> Step:
+def a_step(**changes: Any) -> Stage:
     values: dict[str, Any] = {
-        "stage": 0, "level": "light", "worker_id": "w-1", "plan_version": 1, "queue_ms": 5, "paint_ms": 20, "batch": 1,
-        "attempt": 1, "confidence": 0.82, "threshold": 0.55, "image": an_image_ref(),
+        "stage": 0, "level": "light", "worker_id": "w-1", "plan_version": 1, "queue_ms": 5, "generate_ms": 20,
+        "batch": 1, "attempt": 1, "confidence": 0.82, "threshold": 0.55, "image": an_image_ref(),
     }  # fmt: skip
-    return Step(**(values | changes))
+    return Stage(**(values | changes))
 
 
 def a_result(
-    *path: Step, request_id: str = "r-1", prompt: str = "a red heart", status: Status = Status.COMPLETED,
+    *path: Stage, request_id: str = "r-1", prompt: str = "a red heart", status: Status = Status.COMPLETED,
     reason: str = "", latency_ms: int = 40,
 ) -> Result:  # fmt: skip
     """As the ledger would write it."""

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from replay.bench.baselines.skeleton import HOPS, Copying
+from replay.bench.baselines.skeleton import TOPICS, Copying
 from replay.bench.environment import plan, quick_catalog, traffic
 from replay.bench.environment.figures import met, per_second, percentiles, quantile, spread
 from replay.commands.measuring import lines
@@ -78,12 +78,12 @@ def test_the_skeleton_goes_the_pipelines_way_and_changes_nothing() -> None:
     import asyncio
 
     jobs = jobs_topic("light", 1).name
-    assert {role: source for role, (source, _) in HOPS.items()} == {
+    assert {role: source for role, (source, _) in TOPICS.items()} == {
         "classifier": PROMPTS, "router": CLASSIFIED, "discriminator": IMAGES,
     }  # fmt: skip
     for role, target in (("classifier", CLASSIFIED), ("router", jobs), ("discriminator", OUTCOMES)):
         record = Incoming(
-            topic=HOPS[role][0], partition=0, offset=1, timestamp_ms=1, key=b"k", value=b"v", headers={"a": b"b"}
+            topic=TOPICS[role][0], partition=0, offset=1, timestamp_ms=1, key=b"k", value=b"v", headers={"a": b"b"}
         )
         assert asyncio.run(copied(role, record)) == target
 

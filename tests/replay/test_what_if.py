@@ -22,7 +22,7 @@ def kept(request_id: str = "r-1", probability: float = 0.5) -> Result:
 def painted_again() -> Result:
     draft = step_of(an_image(a_job(probability=0.25)), 0.2, 0.5)
     job = a_job(level="heavy", variant="heavy", stage=1, path=(draft,), probability=0.25, routed_ms=NOW_MS + 60)
-    image = an_image(job, started_ms=NOW_MS + 100, painted_ms=NOW_MS + 500)
+    image = an_image(job, started_ms=NOW_MS + 100, generated_ms=NOW_MS + 500)
     return result_of(completed(image, None, None, reason="", by="test", policy="p", now_ms=NOW_MS + 510))
 
 

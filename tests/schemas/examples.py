@@ -10,19 +10,19 @@ from schemas.messages import (
     Event,
     Expected,
     GenerateJob,
+    GenerateOptions,
     GenerateRequest,
     Heartbeat,
     ImageGenerated,
     ImageRef,
     Outcome,
     OwnedPartition,
-    PaintOptions,
     Pin,
     Plan,
     Result,
     Route,
+    Stage,
     Status,
-    Step,
 )
 
 REQUEST = GenerateRequest(
@@ -33,8 +33,8 @@ CLASSIFIED = ClassifiedRequest(
     classified_ms=1_700_000_000_005,
 )  # fmt: skip
 IMAGE = ImageRef(uri="file:///images/x.png", sha256="ab" * 32, width=32, height=32, bytes=512)
-STEP = Step(
-    stage=0, level="light", worker_id="w-1", plan_version=3, queue_ms=4, paint_ms=20, batch=1, attempt=1,
+STEP = Stage(
+    stage=0, level="light", worker_id="w-1", plan_version=3, queue_ms=4, generate_ms=20, batch=1, attempt=1,
     confidence=0.4, threshold=0.5, image=IMAGE,
 )  # fmt: skip
 JOB = GenerateJob(
@@ -47,7 +47,7 @@ FIRST = (
     JOB,
     ImageGenerated(
         job=JOB, image=IMAGE, worker_id="w-2", batch=2, attempt=1, started_ms=1_700_000_000_050,
-        painted_ms=1_700_000_000_450, stored_ms=1_700_000_000_455,
+        generated_ms=1_700_000_000_450, stored_ms=1_700_000_000_455,
     ),
     Outcome(
         request_id="r-1", status=Status.COMPLETED, reason="kept", by="discriminator", ended_ms=1_700_000_000_460,
@@ -57,7 +57,7 @@ FIRST = (
         request_id="r-1", status=Status.COMPLETED, reason="kept", prompt="a red heart", tenant="default",
         image_uri=IMAGE.uri, image_sha256=IMAGE.sha256, width=32, height=32, level="heavy", worker_id="w-2", policy="p",
         plan_version=3, hardness=0.25, class_models="light", confidence=None, threshold=None, escalated=True,
-        paint_ms=420, latency_ms=460, created_ms=1_700_000_000_000, ended_ms=1_700_000_000_460, path="[]",
+        generate_ms=420, latency_ms=460, created_ms=1_700_000_000_000, ended_ms=1_700_000_000_460, path="[]",
     ),
     Event(request_id="r-1", kind="escalated", at_ms=1_700_000_000_030, by="discriminator", detail='{"to": "heavy"}'),
     Plan(
@@ -70,14 +70,14 @@ FIRST = (
     Pin(policy="p", parameters={"threshold": 0.5}, by="me", created_ms=1_700_000_000_000),
     Heartbeat(
         worker_id="w-1", state="ready", variant="light", plan_version=3, sent_ms=1_700_000_000_000,
-        partitions=(OwnedPartition(partition=1, end_offset=9, remaining_ms=40),), painted=5, detail="",
+        partitions=(OwnedPartition(partition=1, end_offset=9, remaining_ms=40),), generated=5, detail="",
     ),
 )  # fmt: skip
 
 # the same with the fields that came later; ids 11 to 16
 ASKED = dataclasses.replace(
     REQUEST, quality="high", tier="interactive",
-    options=PaintOptions(
+    options=GenerateOptions(
         n=2, width=64, height=48, steps=9, guidance=1.5, negative_prompt="blur", model="heavy", adapters=("ink",),
         controls=("edges",), strict=True,
     ),
@@ -98,14 +98,14 @@ LATER = (
     ),
 )
 # the same over a draft; ids 17 to 20
-OVER = dataclasses.replace(TASK, path=(dataclasses.replace(STAGE, paint_over_step=1),), paint_over_step=3)
+OVER = dataclasses.replace(TASK, path=(dataclasses.replace(STAGE, refine_from_step=1),), refine_from_step=3)
 PAINTED_OVER = (
     OVER,
-    dataclasses.replace(LATER[3], job=OVER, paint_over_step=3),
-    dataclasses.replace(LATER[4], path=(dataclasses.replace(STAGE, paint_over_step=3),)),
+    dataclasses.replace(LATER[3], job=OVER, refine_from_step=3),
+    dataclasses.replace(LATER[4], path=(dataclasses.replace(STAGE, refine_from_step=3),)),
     dataclasses.replace(
         FIRST[7], cascades=(Cascade(level="light", next_level="heavy", discriminator="look", threshold=0.5,
-                                    paint_over_step=3),),
+                                    refine_from_step=3),),
     ),
 )  # fmt: skip
 BACK = (Pin(policy="", by="me", created_ms=1_700_000_000_000, plan_version=12),)  # to a plan; id 21

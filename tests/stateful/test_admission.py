@@ -21,7 +21,7 @@ from planner.serving.quotas import Quota, take_tokens
 from planner.serving.routing import RoutingLogic, backlog_limits
 from planner.serving.tenants import OPEN_MS
 from planner.serving.worker_loads import Load
-from schemas.messages import Admission, GenerateJob, Outcome, PaintOptions, Route, Status
+from schemas.messages import Admission, GenerateJob, GenerateOptions, Outcome, Route, Status
 from schemas.record import Incoming
 from schemas.topics import OUTCOMES
 from streams.codec.avro import decode
@@ -112,7 +112,7 @@ class AdmissionMachine(RuleBasedStateMachine):
     def a_request_comes(self, tenant: str, tier: str, pictures: int, quality: str, in_ms: int | None) -> None:
         name = f"r-{next(self.numbers)}"
         request = a_request(
-            request_id=name, tenant=tenant, tier=tier, quality=quality, options=PaintOptions(n=pictures),
+            request_id=name, tenant=tenant, tier=tier, quality=quality, options=GenerateOptions(n=pictures),
             deadline_ms=None if in_ms is None else self.now_ms + in_ms,
         )  # fmt: skip
         self.records[name] = a_record(a_classified(request), key=name.encode())

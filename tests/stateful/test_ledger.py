@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from agents.ledger.broker_clock import BrokerClock, ClockOff
 from agents.ledger.open_requests import OpenRequests
-from agents.ledger.partition import MOVED, OVERLAP, Lane, MarkerLost
+from agents.ledger.partition import MOVED, OVERLAP, LedgerPartition, MarkerLost
 from agents.ledger.remembered import CHUNK_REST
 from agents.ledger.topics import LedgerTopics
 from planner.serving.ended_ids import DIGEST_BYTES, digest_of
@@ -56,7 +56,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.off_ms = 0  # of the ledger's own clock
         self.crashes = 0  # between a transaction and the group's commit
         self.is_over = False
-        self.lanes: dict[int, Lane] = {}
+        self.lanes: dict[int, LedgerPartition] = {}
         self.live()
 
     def live(self) -> None:
@@ -70,11 +70,11 @@ class LedgerMachine(RuleBasedStateMachine):
         for partition, lane in self.lanes.items():
             self.follow(partition, lane)
 
-    def lane(self, partition: int) -> Lane:
+    def lane(self, partition: int) -> LedgerPartition:
         clock = BrokerClock(lambda: self.broker.now_ms + self.off_ms, lambda: self.broker.now_ms)
-        return Lane(SETTINGS, partition, KNOWN, clock, sender(self.broker))
+        return LedgerPartition(SETTINGS, partition, KNOWN, clock, sender(self.broker))
 
-    def follow(self, partition: int, lane: Lane) -> None:
+    def follow(self, partition: int, lane: LedgerPartition) -> None:
         """As `Expiry.follow`."""
         self.open[partition] = requests = OpenRequests(AHEAD_MS)
         lane.ended.checkpoint = requests.checkpoint
@@ -164,7 +164,7 @@ class LedgerMachine(RuleBasedStateMachine):
                 self.open[partition].end(digest_of(name.encode()) for name in ended)
                 self.read[partition] = records[-1].offset + 1
 
-    def act(self, partition: int, what: Callable[[Lane], list[str]]) -> list[str] | None:
+    def act(self, partition: int, what: Callable[[LedgerPartition], list[str]]) -> list[str] | None:
         """As `Ledger._on`; None: a wrong clock ended the session, and another has begun."""
         with connected(self.broker):
             try:

@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.errors import InvalidRecord, InvalidRequest, PochadeError
-from schemas.messages import GenerateRequest, Pin, Plan, Result, Step
+from schemas.messages import GenerateRequest, Pin, Plan, Result, Stage
 from schemas.record import Incoming, Outgoing
 from schemas.topics import PIN_KEY, PLAN_KEY
 from streams.codec.avro import decode, decode_result, encode, encode_result
 from streams.codec.headers import ERROR
 from streams.codec.requests import HINTS, decode_request, request_id_of
 from streams.control.records import take_in
-from streams.operator.dead_letters import NothingToDo, NotRedrivable, again, letter_of
+from streams.operator.dead_letters import NothingToDo, NotRedrivable, letter_of, redriven
 from streams.operator.explain import steps_of, why
 from streams.settings import Settings, load
 from tests.malformed import DEEP, EXAMPLES, INTEGERS, JSON, TEXTS, fuzz, senseless, spoilt, told
@@ -96,7 +96,7 @@ STEP = json.loads('{"stage": 0, "level": "light", "worker_id": "w", "plan_versio
                   '"batch": 1, "attempt": 1}')  # fmt: skip
 PATHS = st.one_of(
     st.sampled_from(("", "{}", "[1]", "[{}]", "null", DEEP)),
-    st.dictionaries(st.sampled_from(list(Step.__dataclass_fields__)), JSON, min_size=1, max_size=3).map(
+    st.dictionaries(st.sampled_from(list(Stage.__dataclass_fields__)), JSON, min_size=1, max_size=3).map(
         lambda fields: json.dumps([STEP | fields])
     ),
 )
@@ -132,7 +132,7 @@ def test_any_dead_letter_can_be_told_and_sent_again_or_refused(
     value: bytes | None, headers: dict[str, bytes], has_ended: bool
 ) -> None:
     letter = letter_of(a_record(value, headers=headers))
-    found = told(lambda: again(letter, {letter.request_id: "FAILED"} if has_ended else {}))
+    found = told(lambda: redriven(letter, {letter.request_id: "FAILED"} if has_ended else {}))
     assert isinstance(found, (Outgoing, NotRedrivable, NothingToDo))
 
 
@@ -160,7 +160,8 @@ def loaded(folder: pathlib.Path, text: bytes, environment: dict[str, str]) -> Se
 
 
 NAMES = ["kafka.prefix", "kafka.properties", "worker.threads", "tenants", "tenants.a.weight", "planner.parameters",
-         "drain_s", "home", "catalog", "ledger.grace_s", "admission.max_backlog_s", "nothing.here"]  # fmt: skip
+         "shutdown_timeout_s", "home", "catalog", "ledger.deadline_grace_s", "admission.max_backlog_s",
+         "nothing.here"]  # fmt: skip
 TOML_VALUES = st.sampled_from(("1", "-1", "nan", "inf", "1e400", "2026-01-01", "true", "''", "'x'", "[]", "{}", "{a=1}",
                                "{a={}}", "[[1]]", "9" * 5000, "[" * 5000, '"\\u0000"'))  # fmt: skip
 

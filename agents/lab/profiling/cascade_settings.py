@@ -105,7 +105,7 @@ def settings(pair: Pair, catalog: Catalog, found: Grounds) -> Iterator[tuple[Set
             added = _weights(found, painted) * np.where(again & painted, np.nan_to_num(change), 0)
             shares = float(weight @ straight), float(weight @ again)
             parts = [straight, again & painted, ~(straight | again)]
-            way = pair._replace(paint_over_step=step)
+            way = pair._replace(refine_from_step=step)
             yield _setting(way, catalog, (hardness, threshold), shares, parts), values + added
 
 
@@ -127,7 +127,7 @@ def _setting(
     way: Pair, catalog: Catalog, cuts: tuple[float, float], shares: tuple[float, float], parts: Sequence[np.ndarray]
 ) -> Setting:
     light_ms, heavy_ms = run_ms(catalog.level(way.light), 1), run_ms(catalog.level(way.heavy), 1)
-    over_ms = run_ms(catalog.level(way.heavy), 1, way.paint_over_step)
+    over_ms = run_ms(catalog.level(way.heavy), 1, way.refine_from_step)
     (hardness, threshold), (straight, again) = cuts, shares
     judged_ms = light_ms + (catalog.discriminator(way.discriminator).latency_ms if threshold > 0 else 0.0)
     path_ms = judged_ms + over_ms if again else judged_ms if straight < 1 else 0.0

@@ -10,6 +10,7 @@ from agents.lab.profiling.cascade_sweep import Sweep, front, intervals, optimism
 from planner.catalog.curves import PairRow
 from planner.catalog.parse import Catalog
 from planner.catalog.profile import SweptRow, SweptTable, parse
+from schemas.wire_names import field_name
 
 SURE = 1.0  # standard errors by which a row must be better than any cheaper one
 FEW = 30  # prompts
@@ -70,8 +71,8 @@ def remarks(seen: Sweep, catalog: Catalog, table: SweptTable) -> list[str]:
     if table.optimism is not None:
         told.append(f"rows chosen so on half of the prompts are worth {table.optimism:.4f} less on the other half")
     mine = offered(seen, catalog).settings
-    others = {s.pair._replace(paint_over_step=0) for s in best_of(seen, table.sure)} - {
-        s.pair._replace(paint_over_step=0) for s in mine
+    others = {s.pair._replace(refine_from_step=0) for s in best_of(seen, table.sure)} - {
+        s.pair._replace(refine_from_step=0) for s in mine
     }
     return told + [
         f"{p.light} then {p.heavy} would have rows too, but the catalog offers no such cascade" for p in sorted(others)
@@ -97,14 +98,18 @@ def _row(
         quality=round(quality, 5),
         hardness=setting.hardness,
         threshold=setting.threshold,
-        paint_over_step=setting.pair.paint_over_step,
+        refine_from_step=setting.pair.refine_from_step,
         quality_by_band=tuple(bounded),
     )
     return SweptRow(row, round(found.low, 5), round(found.high, 5), setting.prompts)
 
 
 def _flat(row: SweptRow) -> dict[str, Any]:
-    return _known(row.row._asdict()) | {"low": row.low, "high": row.high, "prompts": row.prompts}
+    return _known({field_name(name): value for name, value in row.row._asdict().items()}) | {
+        "low": row.low,
+        "high": row.high,
+        "prompts": row.prompts,
+    }
 
 
 def _known(fields: Mapping[str, Any]) -> dict[str, Any]:

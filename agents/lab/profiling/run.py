@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from agents.engines import CannotPaintOver
+from agents.engines import CannotRefine
 from agents.lab.evaluation.intervals import Resampling
 from agents.lab.evaluation.observations import Sweep
 from agents.lab.evaluation.painting.painting import Order, Painted
@@ -157,7 +157,7 @@ class _Study:
                 self._shares[level] = step_shares(
                     variant, steps, threads=self._wanted.threads, budget_s=self._wanted.budget_s
                 )
-        except CannotPaintOver as error:
+        except CannotRefine as error:
             self._rankers.missing.append(f"{level} {name}: {error}")
             return None
         return sweep(name, self._shares[level], found, found[name], rows)

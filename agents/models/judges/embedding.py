@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from agents.models.saved import Saved
-from agents.models.scorer import WIDTH, PictureTower
+from agents.models.scorer import WIDTH, ImageTower
 from agents.models.trunk import as_input
 
 
@@ -33,12 +33,12 @@ class Head(nn.Module):
 class Embedding:
     """The examiner: sees the picture only."""
 
-    def __init__(self, tower: PictureTower, head: Head) -> None:
+    def __init__(self, tower: ImageTower, head: Head) -> None:
         self.tower, self.head = tower.eval(), head.eval()
 
     @classmethod
     def load(cls, saved: Saved) -> Self:
-        return cls(saved.into("picture", PictureTower()), saved.into("head", Head()))
+        return cls(saved.into("picture", ImageTower()), saved.into("head", Head()))
 
     def parts(self) -> Mapping[str, nn.Module]:
         """What `load` finds in the folder again; the tower is a copy, so that the folder stands alone."""

@@ -81,7 +81,7 @@ def _promises(found: Offers, slo_s: float) -> tuple[list[list[float]], list[list
     """
     firsts: list[set[float]] = [set() for _ in found.levels]
     seconds: list[set[float]] = [set() for _ in found.levels]
-    for gate in {gate._replace(threshold=0.0, paint_over_step=0) for gate in found.gates}:
+    for gate in {gate._replace(threshold=0.0, refine_from_step=0) for gate in found.gates}:
         left_s = slo_s - gate.extra_s
         if gate.next_level < 0:
             firsts[gate.level].add(left_s)

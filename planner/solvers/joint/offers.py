@@ -50,7 +50,7 @@ def offers_of(catalog: Catalog, seen: Observation, hop_s: float) -> Offers:
         found.add(Gate(at, extra_s=hop_s), Option(0), {at: np.ones(bands)}, quality)
     for pair in catalog.cascades:
         for step in _steps(catalog, pair):
-            _add_cascade(found, catalog, pair._replace(paint_over_step=step), seen, hop_s)
+            _add_cascade(found, catalog, pair._replace(refine_from_step=step), seen, hop_s)
         if bands == 1:
             _add_rows(found, catalog, pair, seen, hop_s)
     return found
@@ -60,14 +60,14 @@ def _steps(catalog: Catalog, pair: Pair) -> Iterator[int]:
     """The pair's own step, a blank, and every step that was measured."""
     known = catalog.measured.cascades.get(pair.key) if catalog.measured else None
     light, heavy = catalog.level(pair.light), catalog.level(pair.heavy)
-    for step in sorted({0, pair.paint_over_step, *(known.painted_over if known else ())}):
+    for step in sorted({0, pair.refine_from_step, *(known.painted_over if known else ())}):
         if not fault(step, light, heavy):
             yield step
 
 
 def _add_cascade(found: Offers, catalog: Catalog, pair: Pair, seen: Observation, hop_s: float) -> None:
     light, heavy = found.levels.index(pair.light), found.levels.index(pair.heavy)
-    table, share = cascade_table(catalog, pair, seen), _work_share(catalog.level(pair.heavy), pair.paint_over_step)
+    table, share = cascade_table(catalog, pair, seen), _work_share(catalog.level(pair.heavy), pair.refine_from_step)
     known = np.array([[np.nan if q is None else q for q in row] for row in table.quality], dtype=float)
     places = _places(np.array(table.deferred), pair.key in catalog.curves)
     thresholds, *rows = (_between(row, places) for row in (table.thresholds, *table.deferred, *known))
@@ -107,19 +107,19 @@ def _apart(deferred: np.ndarray) -> Iterator[int]:
 def _add_rows(found: Offers, catalog: Catalog, pair: Pair, seen: Observation, hop_s: float) -> None:
     """Rows of one band of all prompts: hardness and confidence thresholds that were measured together."""
     light, heavy = found.levels.index(pair.light), found.levels.index(pair.heavy)
-    share = _work_share(catalog.level(pair.heavy), pair.paint_over_step)
+    share = _work_share(catalog.level(pair.heavy), pair.refine_from_step)
     for row in rows_of(catalog, pair, seen):
         if 0 < row.straight < 1 and row.quality is not None:
             judged = _gate(found, catalog, pair, row.threshold, hop_s)
             gate = judged if row.deferred > 0 else Gate(light, extra_s=hop_s)
-            pictures = {light: np.array([row.light]), heavy: np.array([row.straight + share * row.again])}
+            pictures = {light: np.array([row.light]), heavy: np.array([row.straight + share * row.refined_share])}
             found.add(gate, Option(0, heavy, row.hardness), pictures, np.array([row.quality]))
 
 
 def _gate(found: Offers, catalog: Catalog, pair: Pair, threshold: float, hop_s: float) -> Gate:
     judging_s = catalog.discriminator(pair.discriminator).latency_ms / 1000
     light, heavy = found.levels.index(pair.light), found.levels.index(pair.heavy)
-    return Gate(light, heavy, pair.discriminator, threshold, pair.paint_over_step, judging_s + 2 * hop_s)
+    return Gate(light, heavy, pair.discriminator, threshold, pair.refine_from_step, judging_s + 2 * hop_s)
 
 
 def _work_share(variant: Variant, step: int) -> float:

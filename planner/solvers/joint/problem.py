@@ -24,7 +24,7 @@ class Gate(NamedTuple):
     next_level: int = -1  # -1: all are kept
     discriminator: str = ""
     threshold: float = 0.0
-    paint_over_step: int = 0
+    refine_from_step: int = 0
     extra_s: float = 0.0  # judging, hops and stores on the way of a request that goes all the way
 
 

@@ -103,7 +103,7 @@ def _cascades(problem: Problem, found: Solution) -> list[Cascade]:
             next_level=problem.levels[gate.next_level],
             discriminator=gate.discriminator,
             threshold=gate.threshold,
-            paint_over_step=gate.paint_over_step,
+            refine_from_step=gate.refine_from_step,
         )
         for gate in gates
         if gate.next_level >= 0
@@ -168,4 +168,4 @@ def _slo_s(problem: Problem, seen: Observation) -> float:
 
 
 def _over(cascade: Cascade) -> str:
-    return f" from step {cascade.paint_over_step}" if cascade.paint_over_step else ""
+    return f" from step {cascade.refine_from_step}" if cascade.refine_from_step else ""

@@ -144,7 +144,7 @@ class Search:
         """These gates, those that nothing takes left out, and workers not whole. `counts`: [V] workers, roughly."""
         about = self._about(counts)
         modes = self._promises(
-            frozenset(self.problem.gates[g]._replace(threshold=0.0, paint_over_step=0) for g in gates), about
+            frozenset(self.problem.gates[g]._replace(threshold=0.0, refine_from_step=0) for g in gates), about
         )
         if modes is None:
             return None

@@ -17,13 +17,13 @@ from planner.solvers.levels import strategy_switch
 from planner.solvers.levels.level_mix import (
     Mix,
     Offer,
+    describe_mix,
     expected_of,
     fill,
-    held,
     is_judged,
-    mix_told,
-    most_quality,
-    most_quality_shared,
+    keep_current,
+    maximize_quality,
+    maximize_quality_shared,
     offers_of,
     reuse_offers,
     routes_of,
@@ -83,15 +83,15 @@ def draft(
 
 def _on_models(task: Task, note: str, memory: dict[str, Any] | None = None) -> PlanProposal:
     offers = offers_of(task.catalog, dict.fromkeys(task.catalog.variants, task.batch))
-    mix = most_quality(offers, len(task.seen.workers), task.demand_rps)
+    mix = maximize_quality(offers, len(task.seen.workers), task.demand_rps)
     qualities = [offer.quality for offer in offers]
     less = task.hold * (max(qualities) - min(qualities))
-    mix = held(mix, Counter(w.home for w in task.seen.workers), offers, task.demand_rps, less)
+    mix = keep_current(mix, Counter(w.home for w in task.seen.workers), offers, task.demand_rps, less)
     return _drafted(task, "models", offers, mix, assign(mix.counts, task.seen.workers), note, memory or {})
 
 
 def _on_reuse(task: Task, reuse: Sequence[Offer], state: strategy_switch.State) -> PlanProposal:
-    mix = most_quality_shared(reuse, len(task.seen.workers), task.demand_rps)
+    mix = maximize_quality_shared(reuse, len(task.seen.workers), task.demand_rps)
     allocation = assign(mix.counts, task.seen.workers)
     return _drafted(task, "reuse", reuse, mix, allocation, "", strategy_switch.remembered(state))
 
@@ -101,13 +101,13 @@ def _between(task: Task, state: strategy_switch.State, base: str, margin: float)
     offers, workers = offers_of(task.catalog, dict.fromkeys(task.catalog.variants, task.batch)), task.seen.workers
     is_leaving = state.stage == strategy_switch.LEAVING
     demand_rps = task.demand_rps * (margin if is_leaving else 1.0)
-    counts = most_quality(offers, len(workers), demand_rps).counts if is_leaving else {base: len(workers)}
+    counts = maximize_quality(offers, len(workers), demand_rps).counts if is_leaving else {base: len(workers)}
     target = assign(counts, workers)
     allocation = strategy_switch.wave(target, workers, task.catalog.variants)
     there = strategy_switch.ready(allocation, workers) or Counter(allocation.values())
     left = counted(_on_their_way(target, task.seen), "worker")
     note = f"; {state.stage} {'reuse' if is_leaving else 'to reuse'}, {left} to go"
-    memory = strategy_switch.remembered(strategy_switch.settled(state, target, workers))
+    memory = strategy_switch.remembered(strategy_switch.after_switch(state, target, workers))
     return _drafted(task, "models", offers, fill(there, offers, demand_rps), allocation, note, memory)
 
 
@@ -130,7 +130,7 @@ def _drafted(
         allocation=allocation,
         batch=dict.fromkeys((offer.variant for offer in offers), task.batch),
         expected=expected_of(mix, offers, catalog, seen.planning_rps),
-        reason=f"{mix_told(mix, offers, task.demand_rps)}, {how}{note}{unjudged}",
+        reason=f"{describe_mix(mix, offers, task.demand_rps)}, {how}{note}{unjudged}",
         memory=memory,
     )
 

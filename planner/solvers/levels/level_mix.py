@@ -49,7 +49,7 @@ class Mix(NamedTuple):
     trouble: str = ""  # why this may not be the optimum; "": it is
 
 
-def most_quality(offers: Sequence[Offer], n_workers: int, demand_rps: float) -> Mix:
+def maximize_quality(offers: Sequence[Offer], n_workers: int, demand_rps: float) -> Mix:
     """Eq. 1 where every worker serves one level: an integer program.
 
     `offers`: one a variant, the slowest first. What exceeds all workers on the fastest level is not carried.
@@ -66,7 +66,7 @@ def most_quality(offers: Sequence[Offer], n_workers: int, demand_rps: float) -> 
     return fill(counts, offers, demand_rps)._replace(trouble=trouble)
 
 
-def most_quality_shared(offers: Sequence[Offer], n_workers: int, demand_rps: float) -> Mix:
+def maximize_quality_shared(offers: Sequence[Offer], n_workers: int, demand_rps: float) -> Mix:
     """Eq. 1 where every worker paints every level, the slowest first: reuse levels of one variant.
 
     A linear program of two constraints, sum F = 1 and the workers' time, so that some pair of levels is optimal.
@@ -99,7 +99,7 @@ def fill(counts: Mapping[str, int], offers: Sequence[Offer], demand_rps: float) 
     return Mix(dict(counts), _positive(shares, offers), 1.0 if left <= CLOSE else carried)
 
 
-def held(mix: Mix, counts: Mapping[str, int], offers: Sequence[Offer], demand_rps: float, hold: float) -> Mix:
+def keep_current(mix: Mix, counts: Mapping[str, int], offers: Sequence[Offer], demand_rps: float, hold: float) -> Mix:
     """`counts`, the workers as they are, where these carry as much and lose `hold` of quality at most; else the mix."""
     present = fill(counts, offers, demand_rps)
     is_whole = sum(counts.get(offer.variant, 0) for offer in offers) == sum(mix.counts.values())
@@ -227,7 +227,7 @@ def _quality(shares: Mapping[str, float], offers: Sequence[Offer], catalog: Cata
     return mean_quality(shares, offers) if is_judged(catalog) else None
 
 
-def mix_told(mix: Mix, offers: Sequence[Offer], demand_rps: float) -> str:
+def describe_mix(mix: Mix, offers: Sequence[Offer], demand_rps: float) -> str:
     """A mix in words: "heavy 3, light 1 for 10.5/s", what of it is not carried, and why it may not be the best."""
     counts = describe_counts({variant: count for variant, count in mix.counts.items() if count > 0})
     told = f"{counts or 'no worker yet'} for {rate(demand_rps)}"

@@ -48,12 +48,12 @@ def shift_map(
     """
     h, f = (np.array([by_level.get(level, 0.0) for level in levels]) for by_level in (wanted, shares))
     cost = costs(levels, loss)
-    masses, how = _least(h, f, cost)
+    masses, how = _cheapest(h, f, cost)
     rows = {c: _row(masses[levels.index(c)], levels, shares) for c in wanted}
     return Pasm(rows, float((masses * cost).sum()), how)
 
 
-def _least(h: Masses, f: Masses, cost: Masses) -> tuple[Masses, str]:
+def _cheapest(h: Masses, f: Masses, cost: Masses) -> tuple[Masses, str]:
     by_oda = aligned(h, f)
     if is_convex(cost):
         return by_oda, "ODA"

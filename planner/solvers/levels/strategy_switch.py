@@ -69,7 +69,7 @@ def step(state: State, retrieval: Retrieval, now_ms: int, rule: Rule) -> State:
     return State(RETURNING if is_away else LEAVING)
 
 
-def settled(state: State, target: Mapping[str, str], workers: Sequence[WorkerView]) -> State:
+def after_switch(state: State, target: Mapping[str, str], workers: Sequence[WorkerView]) -> State:
     """The state once every worker serves what the stage wants of it, `target`; until then the same."""
     is_there = all(is_serving(w) and target.get(w.worker_id, w.home) == w.home for w in workers)
     following = {LEAVING: MODELS, RETURNING: REUSE}

@@ -7,12 +7,12 @@ from dataclasses import replace
 from planner.catalog.parse import Pair
 from planner.control.format import counted, number, rate
 from planner.solvers.two_stage.problem import Problem, Row
-from planner.solvers.two_stage.solve import Offer, PairPlan, best_row, carried_rps
+from planner.solvers.two_stage.solve import Offer, PairPlan, best_row, light_capacity_rps
 
-Told = Callable[[Pair, Row], str]  # a row's thresholds in words
+DescribeThresholds = Callable[[Pair, Row], str]  # a row's thresholds in words
 
 
-def reason(plan: PairPlan, offers: Sequence[Offer], planning_rps: float, told: Told) -> str:
+def reason(plan: PairPlan, offers: Sequence[Offer], planning_rps: float, told: DescribeThresholds) -> str:
     """What the plan is, then the binding constraints or what could not be met.
 
     `offers`: the plan's own and those it was chosen from.
@@ -23,7 +23,7 @@ def reason(plan: PairPlan, offers: Sequence[Offer], planning_rps: float, told: T
     return f"{what}: {_bound(plan, offers, told) if plan.is_feasible else _unmet(plan, planning_rps)}"
 
 
-def summary(plan: PairPlan, planning_rps: float, told: Told) -> str:
+def summary(plan: PairPlan, planning_rps: float, told: DescribeThresholds) -> str:
     """Workers, batches, thresholds and demand."""
     (light, heavy), answer = (plan.pair.light, plan.pair.heavy), plan.answer
     split = f"{light} {answer.workers[0]}, {heavy} {answer.workers[1]}"
@@ -35,10 +35,10 @@ def shed_share(plan: PairPlan, planning_rps: float) -> float:
     """Share of the requests that even all workers cannot paint, over-provisioning apart, and that are turned away."""
     if plan.is_feasible or not planning_rps > 0:
         return 0.0
-    return max(0.0, 1 - carried_rps(plan) / planning_rps)
+    return max(0.0, 1 - light_capacity_rps(plan) / planning_rps)
 
 
-def _bound(plan: PairPlan, offers: Sequence[Offer], told: Told) -> str:
+def _bound(plan: PairPlan, offers: Sequence[Offer], told: DescribeThresholds) -> str:
     problem, score = plan.problem, plan.answer.row.score
     if score >= max(row.score for offer in offers for row in offer.problem.rows):
         return "nothing binds"
@@ -60,7 +60,7 @@ def _best(offers: Sequence[Offer], relaxed: Callable[[Problem], Problem]) -> tup
 def _unmet(plan: PairPlan, planning_rps: float) -> str:
     problem, answer, slo = plan.problem, plan.answer, f"the SLO of {number(plan.problem.slo_ms / 1000)} s"
     where, paint = f"all on {plan.pair.light}", "paints" if problem.workers == 1 else "paint"
-    carried = f"{counted(problem.workers, 'worker')} {paint} {rate(carried_rps(plan))} there"
+    carried = f"{counted(problem.workers, 'worker')} {paint} {rate(light_capacity_rps(plan))} there"
     shed = shed_share(plan, planning_rps)
     if shed > 0:
         return f"{where}, but {carried}: {shed:.1%} of the requests are to be shed"

@@ -74,10 +74,10 @@ class Row:
     @property
     def heavy(self) -> float:
         """Share of requests that the heavy level paints, which answers them."""
-        return self.straight + self.again
+        return self.straight + self.refined_share
 
     @property
-    def again(self) -> float:
+    def refined_share(self) -> float:
         """Share of requests painted on both."""
         return self.light * self.deferred
 
@@ -97,7 +97,7 @@ class Problem:
 
     def work(self, row: Row) -> float:
         """Pictures on a blank that heavy could paint for each request in the time that its share takes."""
-        return row.straight + self.over * row.again
+        return row.straight + self.over * row.refined_share
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def latencies(problem: Problem) -> Floats:
     )
     drafts, direct, both = (
         np.array([share > 0 for share in shares])[:, None, None]
-        for shares in zip(*((row.light, row.straight, row.again) for row in problem.rows), strict=True)
+        for shares in zip(*((row.light, row.straight, row.refined_share) for row in problem.rows), strict=True)
     )
     one = np.maximum(np.where(drafts, light + problem.judging_ms, 0.0), np.where(direct, heavy, 0.0))
     found: Floats = np.maximum(np.where(both, light + problem.judging_ms + again, 0.0), one)
@@ -152,7 +152,7 @@ def rows_of(catalog: Catalog, pair: Pair, observation: Observation) -> tuple[Row
     hardness of late where it is known by band. A row of unknown quality is left out, unless all are: then the share
     that heavy paints is the score, as the best there is to go by.
     """
-    table = by_step(catalog, pair).get(pair.paint_over_step, [])
+    table = by_step(catalog, pair).get(pair.refine_from_step, [])
     found = tuple(_listed(catalog, pair, table, observation) if table else _swept(catalog, pair, observation))
     known = tuple(row for row in found if row.quality is not None)
     return known or found
@@ -160,11 +160,11 @@ def rows_of(catalog: Catalog, pair: Pair, observation: Observation) -> tuple[Row
 
 def by_step(catalog: Catalog, pair: Pair) -> dict[int, list[PairRow]]:
     """The rows that the catalog holds of a pair, by the step from which heavy paints over; {} of none."""
-    own = next((p.paint_over_step for p in catalog.cascades if p.key == pair.key), pair.paint_over_step)
+    own = next((p.refine_from_step for p in catalog.cascades if p.key == pair.key), pair.refine_from_step)
     found: dict[int, list[PairRow]] = {}
     for row in catalog.pair_rows:
         if (row.light, row.heavy) == (pair.light, pair.heavy):
-            found.setdefault(own if row.paint_over_step is None else row.paint_over_step, []).append(row)
+            found.setdefault(own if row.refine_from_step is None else row.refine_from_step, []).append(row)
     return dict(sorted(found.items()))
 
 

@@ -65,7 +65,7 @@ def problem_of(pair: Pair, rows: Sequence[Row], seen: Observation, catalog: Cata
         workers=len(seen.workers),
         slo_ms=seen.slo_ms if seen.slo_ms > 0 else math.inf,
         judging_ms=judging_ms,
-        over=run_ms(heavy, 1, pair.paint_over_step) / run_ms(heavy, 1),
+        over=run_ms(heavy, 1, pair.refine_from_step) / run_ms(heavy, 1),
     )
 
 
@@ -86,7 +86,7 @@ def planned(offers: Sequence[Offer], seen: Observation) -> PairPlan:
     plans = [_solved(offer, seen) for offer in best]
     if plans:
         return min(plans, key=lambda plan: max(plan.answer.loads))
-    return max((overloaded(offer) for offer in offers), key=carried_rps)
+    return max((overloaded(offer) for offer in offers), key=light_capacity_rps)
 
 
 def _solved(offer: Offer, seen: Observation) -> PairPlan:
@@ -119,7 +119,7 @@ def overloaded(offer: Offer) -> PairPlan:
     return PairPlan(*offer, answer, is_feasible=False)
 
 
-def carried_rps(plan: PairPlan) -> float:
+def light_capacity_rps(plan: PairPlan) -> float:
     """Requests a second that the light workers paint; without a worker, what one would."""
     if not plan.problem.light.run_ms:
         return 0.0
@@ -211,7 +211,7 @@ def draft(
         next_level=pair.heavy,
         discriminator=pair.discriminator,
         threshold=row.threshold if answer.workers[1] else 0.0,
-        paint_over_step=pair.paint_over_step,
+        refine_from_step=pair.refine_from_step,
     )
     planned = seen.planning_rps / plan.problem.demand_rps if plan.problem.demand_rps > 0 else 0.0
     return PlanProposal(

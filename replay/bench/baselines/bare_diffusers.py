@@ -30,7 +30,7 @@ def main(order_path: str) -> None:
     tasks = cycle(order["tasks"])
     print("ready", flush=True)
     for line in sys.stdin:
-        print(_paint(pipeline, order["call"], tasks, int(line)), flush=True)
+        print(_generate(pipeline, order["call"], tasks, int(line)), flush=True)
 
 
 def _load(model: str, scheduler: str) -> Any:
@@ -47,7 +47,7 @@ def _load(model: str, scheduler: str) -> Any:
     return pipeline
 
 
-def _paint(pipeline: Any, call: dict[str, Any], tasks: Iterator[tuple[str, int]], count: int) -> float:
+def _generate(pipeline: Any, call: dict[str, Any], tasks: Iterator[tuple[str, int]], count: int) -> float:
     began = time.perf_counter()
     for _ in range(count):
         prompt, seed = next(tasks)

@@ -28,7 +28,7 @@ class BareLoop:
             )  # fmt: skip
         self._answer()  # ready
 
-    def paint(self, count: int) -> float:
+    def generate(self, count: int) -> float:
         """Pictures a second, over `count` of them."""
         assert self._child.stdin is not None
         self._child.stdin.write(f"{count}\n")

@@ -27,7 +27,7 @@ from streams.settings import Settings, load
 
 VARIANT = "light"
 JOBS = jobs_topic(VARIANT, 1).name
-HOPS = {
+TOPICS = {
     "classifier": (topics.PROMPTS, topics.CLASSIFIED),
     "router": (topics.CLASSIFIED, JOBS),
     "discriminator": (topics.IMAGES, topics.OUTCOMES),
@@ -41,7 +41,7 @@ class Copying:
 
     def __init__(self, role: str) -> None:
         self.role = role
-        self.source, self._target = HOPS[role]
+        self.source, self._target = TOPICS[role]
 
     async def on_record(self, record: Incoming) -> Sequence[Outgoing]:
         """The same record on the next topic."""
@@ -124,7 +124,7 @@ async def _host(hosts: Sequence[AgentHost], stopping: threading.Event) -> None:
 @click.command()
 @click.option("--home", required=True)
 @click.option("--set", "assignments", multiple=True)
-@click.argument("roles", nargs=-1, required=True, type=click.Choice([*HOPS, *LOOPS]))
+@click.argument("roles", nargs=-1, required=True, type=click.Choice([*TOPICS, *LOOPS]))
 def main(home: str, assignments: tuple[str, ...], roles: tuple[str, ...]) -> None:
     """Serve copying roles until SIGTERM."""
     settings = load({**nested(assignments), "home": home})
@@ -132,7 +132,7 @@ def main(home: str, assignments: tuple[str, ...], roles: tuple[str, ...]) -> Non
     loops = [threading.Thread(target=LOOPS[role], args=(settings, stopping)) for role in roles if role in LOOPS]
     for loop in loops:
         loop.start()
-    hops = [role for role in roles if role in HOPS]
+    hops = [role for role in roles if role in TOPICS]
     producer = KafkaRecordProducer(settings) if hops else None
     hosts = [AgentHost(settings, Copying(role), producer) for role in hops] if producer else []
     asyncio.run(_host(hosts, stopping))

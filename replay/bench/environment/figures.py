@@ -47,7 +47,7 @@ class Conditions:
         self._busy = psutil.cpu_percent(interval=BUSY_S)
         self._load = os.getloadavg()[0]
 
-    def told(self, settings: Settings) -> dict[str, Any]:
+    def as_table(self, settings: Settings) -> dict[str, Any]:
         """For the report: cores, load averages (1 min; after the run it includes the run), versions, settings."""
         return {
             "machine": {

@@ -4,20 +4,20 @@ import json
 import pathlib
 
 
-def written(folder: pathlib.Path, paint_ms: float) -> str:
+def written(folder: pathlib.Path, generate_ms: float) -> str:
     """The catalog's file: `light` and, twice as long, `heavy`, with a cascade that keeps every picture."""
-    path = folder / f"bench-{paint_ms:g}.toml"
-    path.write_text("\n".join([_variant("light", paint_ms), _variant("heavy", 2 * paint_ms), _REST]))
+    path = folder / f"bench-{generate_ms:g}.toml"
+    path.write_text("\n".join([_variant("light", generate_ms), _variant("heavy", 2 * generate_ms), _REST]))
     return str(path)
 
 
-def _variant(name: str, paint_ms: float) -> str:
+def _variant(name: str, generate_ms: float) -> str:
     values = {
         "engine": "profile", "model": "", "scheduler": "", "steps": 2, "guidance": 1.0, "width": 32, "height": 32,
         "load_ms": 0.0,
     }  # fmt: skip
     lines = [f"{key} = {json.dumps(value)}" for key, value in values.items()]
-    return "\n".join([f"[variants.{name}]", *lines, f"latency_ms = {{ 1 = {paint_ms:.3f} }}"])
+    return "\n".join([f"[variants.{name}]", *lines, f"latency_ms = {{ 1 = {generate_ms:.3f} }}"])
 
 
 _REST = """

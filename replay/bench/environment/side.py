@@ -3,7 +3,7 @@
 import time
 
 from replay.bench.environment import traffic
-from replay.bench.environment.tally import Tally
+from replay.bench.environment.topic_counter import TopicCounter
 from schemas.messages import GenerateRequest
 from schemas.topics import PROMPTS
 from streams.kafka.writing import RecordProducer
@@ -13,7 +13,7 @@ from streams.settings import Settings
 class Side:
     """Sends requests, and knows when each was seen to have ended."""
 
-    def __init__(self, settings: Settings, producer: RecordProducer, results: Tally) -> None:
+    def __init__(self, settings: Settings, producer: RecordProducer, results: TopicCounter) -> None:
         self.settings, self._producer, self.results = settings, producer, results
         self.sent_ns: dict[str, int] = {}  # request -> epoch, when it was first submitted
 

@@ -16,8 +16,8 @@ from schemas.messages import (
     ImageRef,
     Outcome,
     Result,
+    Stage,
     Status,
-    Step,
 )
 from schemas.record import Outgoing
 from schemas.topics import full_name
@@ -68,8 +68,8 @@ def job(request: GenerateRequest, variant: str) -> GenerateJob:
 def outcome(request: GenerateRequest) -> Outcome:
     """A COMPLETED one with a path of one stage: the commonest."""
     image = ImageRef(uri=f"file:///images/{'ab' * 32}.png", sha256="ab" * 32, width=32, height=32, bytes=2000)
-    step = Step(
-        stage=0, level="light", worker_id="worker-1", plan_version=1, queue_ms=2, paint_ms=20, batch=1, attempt=1,
+    step = Stage(
+        stage=0, level="light", worker_id="worker-1", plan_version=1, queue_ms=2, generate_ms=20, batch=1, attempt=1,
         confidence=0.75, threshold=0.5, image=image,
     )  # fmt: skip
     return Outcome(

@@ -12,14 +12,14 @@ from planner.catalog.parse import Catalog
 from planner.serving.placement import QUOTA
 from replay.load.clock import TraceClock
 from replay.load.record.history import History
-from replay.load.record.seen import Seen, observed
+from replay.load.record.request_records import RequestRecord, observed
 from replay.simulation.job import Job
-from replay.simulation.results.tally import Tally
+from replay.simulation.overrides import metrics_for, requested_overrides
+from replay.simulation.results.run_metrics import RunMetrics
 from replay.simulation.results.timeline import Timeline
 from replay.simulation.roles.plan_state import PlanState
 from replay.simulation.run import Ran
 from replay.simulation.setup import Setup
-from replay.simulation.wishes import tally_of, wishes_of
 from replay.traces.trace import Trace
 from schemas.messages import Heartbeat, Plan, Result, Status
 from streams.operator.explain import steps_of
@@ -30,16 +30,16 @@ Beat = tuple[float, Heartbeat]
 """Ms since the start of the trace."""
 
 
-def ran_of(history: History, seen: Sequence[Seen], setup: Setup, trace: Trace) -> Ran:
+def ran_of(history: History, seen: Sequence[RequestRecord], setup: Setup, trace: Trace) -> Ran:
     """The run's record. Times are those of the trace: a request counts from its arrival, whenever it was published.
 
     What completed in which order, on which level, over a draft or not is as it was; quality, which nobody looked at,
     is what the catalog says of pictures of that level, hardness and confidence.
     """
-    arrival_ms, wishes = trace.arrival_ms, wishes_of(trace, setup.catalog, setup.quotas)
+    arrival_ms, wishes = trace.arrival_ms, requested_overrides(trace, setup.catalog, setup.quotas)
     clock = TraceClock(arrival_ms, history.published.created_ms)
     beats = [(clock(at_ms), beat) for at_ms, beat in history.beats]
-    tally = tally_of(wishes, setup.slo_ms, arrival_ms)
+    tally = metrics_for(wishes, setup.slo_ms, arrival_ms)
     tally.requests = len(arrival_ms)
     draws = observed(seen, setup.catalog)(0, len(arrival_ms))
     judges = _boards(history.plans, setup.catalog)
@@ -48,7 +48,7 @@ def ran_of(history: History, seen: Sequence[Seen], setup: Setup, trace: Trace) -
         result = history.results[number]
         ended_ms = max(ended_ms, _end_ms(arrival_ms, number, result))
         new = partial(wishes.job if wishes else Job, number, result.request_id, float(arrival_ms[number]), None)
-        _count(tally, result, judges, _painted(new(draws, number), result))
+        _count(tally, result, judges, _generated(new(draws, number), result))
     tally.end_span()
     lives = _lives(beats, ended_ms)
     _sample(tally.timeline, beats, ended_ms)
@@ -56,7 +56,7 @@ def ran_of(history: History, seen: Sequence[Seen], setup: Setup, trace: Trace) -
         setup=setup,
         tally=tally,
         ended_ms=ended_ms,
-        busy_ms=float(sum(result.paint_ms for result in history.results.values())),
+        busy_ms=float(sum(result.generate_ms for result in history.results.values())),
         lives=tuple(lives),
         plans=tuple(_at(plan, clock) for plan in history.plans),
         failures=0,
@@ -76,16 +76,16 @@ def _boards(plans: Iterable[Plan], catalog: Catalog) -> dict[int, PlanState]:
     return boards
 
 
-def _painted(job: Job, result: Result) -> Job:
+def _generated(job: Job, result: Result) -> Job:
     steps = steps_of(result)
     if steps:
-        job.level, job.step = steps[-1].level, steps[-1].paint_over_step
+        job.level, job.step = steps[-1].level, steps[-1].refine_from_step
     if len(steps) > 1:
-        job.draft = steps[-2].level, steps[-2].paint_over_step
+        job.draft = steps[-2].level, steps[-2].refine_from_step
     return job
 
 
-def _count(tally: Tally, result: Result, boards: Mapping[int, PlanState], job: Job) -> None:
+def _count(tally: RunMetrics, result: Result, boards: Mapping[int, PlanState], job: Job) -> None:
     if result.status is not Status.COMPLETED:
         tally.over_quota[job.tenant] += result.code == QUOTA
         tally.ended(result.status, job)

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from replay.load.record import seen
-from replay.load.record.seen import Seen
+from replay.load.record import request_records
+from replay.load.record.request_records import RequestRecord
 from replay.reports import files
 from replay.traces import read
 from replay.traces.trace import Trace
@@ -21,7 +21,7 @@ class RunFolder:
 
     report: Mapping[str, Any]
     trace: Trace
-    seen: Sequence[Seen]
+    seen: Sequence[RequestRecord]
 
 
 def read_run(path: pathlib.Path) -> RunFolder:
@@ -30,7 +30,7 @@ def read_run(path: pathlib.Path) -> RunFolder:
     report = files.read(folder)
     if "live" not in report:
         raise PochadeError(f"{folder} is the report of a simulation: give that of a `pochade replay run`")
-    trace, found = read(folder / TRACE_NAME), seen.read(folder / SEEN_NAME)
+    trace, found = read(folder / TRACE_NAME), request_records.read(folder / SEEN_NAME)
     if len(trace) != len(found):
         raise PochadeError(f"{folder}: the trace has {len(trace)} requests, {SEEN_NAME} has {len(found)}: run it again")
     return RunFolder(report, trace, found)

@@ -18,8 +18,8 @@ from streams.kafka.snapshot import between
 from streams.settings import Settings
 
 AHEAD_MS = 60_000  # how far a broker's clock may be ahead of ours
-LANES = (PROMPTS, PROMPTS_BATCH)
-MOST_BEFORE = 10_000  # requests of others that are kept; more tell the planner no more of a run
+PROMPT_TOPICS = (PROMPTS, PROMPTS_BATCH)
+MAX_EARLIER = 10_000  # requests of others that are kept; more tell the planner no more of a run
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Published:
 
 def read_published(settings: Settings, ids: Ids) -> Published:
     """Everything of the run that producers have written until now. Raises PochadeError."""
-    return published(between(settings, LANES, 0, now_ms() + AHEAD_MS), ids)
+    return published(between(settings, PROMPT_TOPICS, 0, now_ms() + AHEAD_MS), ids)
 
 
 def published(records: Iterable[Incoming], ids: Ids) -> Published:
@@ -55,7 +55,7 @@ def published(records: Iterable[Incoming], ids: Ids) -> Published:
             continue  # not ours, whatever its key says
         seen[record.topic, number] += 1
         created[number] = min(created.get(number, at_ms), at_ms)
-    return Published(created, sum(max(seen[lane, number] for lane in LANES) - 1 for number in created))
+    return Published(created, sum(max(seen[lane, number] for lane in PROMPT_TOPICS) - 1 for number in created))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def _plans(records: Iterable[Incoming], since_ms: int) -> tuple[tuple[Plan, ...]
 
 def _before(records: Iterable[Incoming], began_ms: int) -> tuple[int, ...]:
     came = sorted(decode(record.value, ClassifiedRequest).received_ms for record in records if record.value)
-    return tuple(ms for ms in came if began_ms - 1000 * COUNTS_S < ms < began_ms)[-MOST_BEFORE:]
+    return tuple(ms for ms in came if began_ms - 1000 * COUNTS_S < ms < began_ms)[-MAX_EARLIER:]
 
 
 def _beats(records: Iterable[Incoming]) -> tuple[tuple[int, Heartbeat], ...]:

@@ -7,7 +7,7 @@ import numpy as np
 from planner.catalog.model import Pair
 from planner.catalog.parse import Catalog
 from replay.simulation.draws.conditional import inverse
-from replay.simulation.draws.drawn import Drawn
+from replay.simulation.draws.synthetic import SyntheticOutcomes
 from replay.simulation.job import Draws
 
 MODELS = "models"  # the strategy whose class a result carries
@@ -17,7 +17,7 @@ Scored = Mapping[tuple[str, str], np.ndarray]
 """(level, discriminator) -> float64 [n] confidence of each request's picture, nan where it was not scored."""
 
 
-class Observed(Drawn):
+class Observed(SyntheticOutcomes):
     """Draws that agree with a live run in all that was seen of it; what was not seen is drawn."""
 
     def __init__(
@@ -39,10 +39,10 @@ class Observed(Drawn):
     def numbers(self, salt: str, first: int, count: int) -> np.ndarray:
         """As seen, else as drawn."""
         if salt not in self._ranks:
-            self._ranks[salt] = self._seen(salt)
+            self._ranks[salt] = self._observed_values(salt)
         return self._ranks[salt][first : first + count]
 
-    def _seen(self, salt: str) -> np.ndarray:
+    def _observed_values(self, salt: str) -> np.ndarray:
         count = len(self._hardness)
         drawn = super().numbers(salt, 0, count)
         if salt == "hardness":

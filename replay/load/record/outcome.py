@@ -10,10 +10,10 @@ import numpy as np
 from planner.catalog.parse import Catalog
 from replay.load.clock import TraceClock
 from replay.load.identity import Ids
-from replay.load.record import hops
+from replay.load.record import hop_latencies
 from replay.load.record.course import ran_of
 from replay.load.record.history import History
-from replay.load.record.seen import OPEN, Seen
+from replay.load.record.request_records import OPEN, RequestRecord
 from replay.simulation.clockwork import quotas_of, timing_of
 from replay.simulation.session import report_of
 from replay.simulation.setup import Setup
@@ -37,13 +37,13 @@ class Facts:
     refused: int  # submissions that the broker did not take
 
 
-def outcome(facts: Facts, trace: Trace, ids: Ids, history: History, seen: Sequence[Seen]) -> dict[str, Any]:
+def outcome(facts: Facts, trace: Trace, ids: Ids, history: History, seen: Sequence[RequestRecord]) -> dict[str, Any]:
     """report.json but for how it was made. Raises PochadeError where nothing was published."""
     if not history.published.created_ms:
         raise PochadeError("nothing of the trace was published: see why above, and run it again")
     setup = _setup(facts, policy_of(history))
     ran = ran_of(history, seen, setup, trace)
-    found = hops.samples(history, facts.catalog)
+    found = hop_latencies.samples(history, facts.catalog)
     clock = TraceClock(trace.arrival_ms, history.published.created_ms)
     return {
         **report_of(trace, {setup.policy: [ran]}),
@@ -59,8 +59,8 @@ def outcome(facts: Facts, trace: Trace, ids: Ids, history: History, seen: Sequen
             "lateness_ms": lateness(facts.lateness_ms),
             "plans_took_ms": [history.took_ms(plan) for plan in history.plans],
             "came_before_s": [round(clock(at_ms) / 1000, 3) for at_ms in history.before_ms],
-            "hops": asdict(hops.whole_run(found)),
-            "hops_by_time": asdict(hops.by_time(found, clock, trace.span_ms)),
+            "hops": asdict(hop_latencies.whole_run(found)),
+            "hops_by_time": asdict(hop_latencies.by_time(found, clock, trace.span_ms)),
             "ids": ids.start,
         },
     }
@@ -78,7 +78,7 @@ def _setup(facts: Facts, policy: str) -> Setup:
         forecast=planner.forecast,
         learns=True,
         drops=facts.drops,
-        sheds=planner.sheds,
+        sheds=planner.load_shedding,
         timing=timing_of(facts.settings),
         quotas=quotas_of(facts.settings),
     )

@@ -23,13 +23,13 @@ def origin_of(catalog: Catalog) -> dict[str, str]:
     return dict.fromkeys(catalog.class_cuts, CUT) | dict.fromkeys(predicted, PROFILED)
 
 
-def drawn_classes(catalog: Catalog, hardness: np.ndarray, ranks: Ranks) -> list[dict[str, str]]:
+def sample_classes(catalog: Catalog, hardness: np.ndarray, ranks: Ranks) -> list[dict[str, str]]:
     """strategy -> class of each request; requests alike share one mapping, which nobody changes."""
     if catalog.measured is None:
         return classes_at(catalog, hardness)
     band_of = np.searchsorted(np.array(bounds_of(catalog)[1:-1]), hardness, side="right")
     predicted = {
-        strategy: _drawn(by_band, band_of, ranks(strategy)) for strategy, by_band in catalog.measured.predicted.items()
+        strategy: _sample(by_band, band_of, ranks(strategy)) for strategy, by_band in catalog.measured.predicted.items()
     }
     return with_labels(catalog, hardness, predicted)
 
@@ -51,7 +51,7 @@ def with_labels(catalog: Catalog, hardness: np.ndarray, labels: dict[str, np.nda
     return [tables[place] for place in places.tolist()]
 
 
-def _drawn(by_band: tuple[dict[str, float], ...], band_of: np.ndarray, ranks: np.ndarray) -> np.ndarray:
+def _sample(by_band: tuple[dict[str, float], ...], band_of: np.ndarray, ranks: np.ndarray) -> np.ndarray:
     """Str [n]: of each request the class at its rank among the shares of its band."""
     names = np.array(sorted({name for shares in by_band for name in shares}))
     shares = np.array([[own.get(name, 0.0) for name in names.tolist()] for own in by_band])

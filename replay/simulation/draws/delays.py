@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from replay.simulation.agenda import Agenda
 from replay.simulation.draws.chance import uniform
-from replay.simulation.draws.hops import Slots, drawn
+from replay.simulation.draws.hop_latencies import Slots, sample
+from replay.simulation.event_queue import EventQueue
 
 T = TypeVar("T")
 
@@ -15,10 +15,10 @@ DRAWS = 1024  # of a stretch of time, after which they come again
 class Delay:
     """One kind of it; without a distribution it takes no time, and nothing is drawn."""
 
-    def __init__(self, agenda: Agenda, distributions: Slots, slot_ms: float, seed: int, salt: str) -> None:
+    def __init__(self, agenda: EventQueue, distributions: Slots, slot_ms: float, seed: int, salt: str) -> None:
         self._agenda, self._slot_ms = agenda, slot_ms
         ranks = uniform(seed, salt, 0, DRAWS)
-        self._ms: list[list[float]] = [drawn(each, ranks).tolist() for each in distributions]
+        self._ms: list[list[float]] = [sample(each, ranks).tolist() for each in distributions]
         self._next = 0
 
     def next_ms(self) -> float:

@@ -9,7 +9,7 @@ from planner.catalog.parse import Catalog
 from planner.catalog.prompt_table import PromptTable
 from replay.simulation.draws.chance import uniform
 from replay.simulation.draws.classes import with_labels
-from replay.simulation.draws.drawn import Drawn, DrawnChunk
+from replay.simulation.draws.synthetic import SyntheticChunk, SyntheticOutcomes
 from replay.simulation.job import Draws
 
 
@@ -18,7 +18,7 @@ class Recorded:
 
     def __init__(self, catalog: Catalog, prompts: PromptTable, seed: int) -> None:
         self.catalog, self.prompts, self.seed = catalog, prompts, seed
-        self._drawn = Drawn(catalog, seed)
+        self._drawn = SyntheticOutcomes(catalog, seed)
 
     def __call__(self, first: int, count: int) -> Draws:
         rows = uniform(self.seed, "prompt", first, count) * len(self.prompts.prompts)
@@ -36,7 +36,7 @@ class Recorded:
 class RecordedChunk:
     """The draws of one stretch of requests."""
 
-    def __init__(self, source: Recorded, rows: np.ndarray, drawn: DrawnChunk) -> None:
+    def __init__(self, source: Recorded, rows: np.ndarray, drawn: SyntheticChunk) -> None:
         self._source, self._rows, self._drawn = source, rows, drawn
         self.hardness: list[float] = source.prompts.hardness[rows].tolist()
         table = source.prompts

@@ -8,7 +8,7 @@ from planner.catalog.quality import fid_of
 from replay.reports.intervals import interval
 from replay.simulation.results.mixtures import spans_quality
 from replay.simulation.results.planned import planned_of
-from replay.simulation.results.tally import PartTally, Tally
+from replay.simulation.results.run_metrics import PartMetrics, RunMetrics
 from replay.simulation.run import Ran
 from schemas.messages import Status
 
@@ -64,7 +64,7 @@ def figures_of(ran: Ran) -> Figures:
     }
 
 
-def by_part(tally: Tally) -> Figures:
+def by_part(tally: RunMetrics) -> Figures:
     """`by_tier`, in the order in which they are served, where there is more than one; `by_tenant` where they count."""
     told: Figures = {}
     if len(tally.tiers) > 1:
@@ -76,7 +76,7 @@ def by_part(tally: Tally) -> Figures:
     return told
 
 
-def _of_part(part: PartTally) -> Figures:
+def _of_part(part: PartMetrics) -> Figures:
     return {
         "requests": part.requests,
         "completed": part.ends[Status.COMPLETED],

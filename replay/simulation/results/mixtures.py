@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from planner.catalog.model import Pair
 from planner.catalog.parse import Catalog
 from planner.catalog.quality import Judged, mixture_quality
-from replay.simulation.results.tally import Span
+from replay.simulation.results.run_metrics import Span
 
 
 def spans_quality(spans: Sequence[Span], catalog: Catalog) -> float | None:

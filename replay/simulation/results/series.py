@@ -10,7 +10,7 @@ import numpy as np
 from planner.catalog.parse import Catalog
 from replay.reports.intervals import reach
 from replay.simulation.results.mixtures import span_quality
-from replay.simulation.results.tally import SPAN_MS
+from replay.simulation.results.run_metrics import SPAN_MS
 from replay.simulation.results.timeline import Timeline
 from replay.simulation.run import Ran
 from schemas.messages import Plan
@@ -71,10 +71,13 @@ def of_plans(plans: Sequence[Plan], timeline: Timeline) -> Series:
     bounds = np.arange(timeline.count + 1) * timeline.width_ms
     begins = np.array([plan.created_ms for plan in plans], dtype=np.float64)
     changes = np.histogram(begins, bounds)[0].astype(np.float64)
-    return {"capacity_rps": _held([capacity_rps(plan) for plan in plans], begins, bounds), "plan_changes": changes}
+    return {
+        "capacity_rps": _interval_means([capacity_rps(plan) for plan in plans], begins, bounds),
+        "plan_changes": changes,
+    }
 
 
-def _held(values: Sequence[float], begins: np.ndarray, bounds: np.ndarray) -> np.ndarray:
+def _interval_means(values: Sequence[float], begins: np.ndarray, bounds: np.ndarray) -> np.ndarray:
     """Mean over each interval of a value that holds from its beginning to the next one's."""
     sums, times = np.zeros(len(bounds) - 1), np.zeros(len(bounds) - 1)
     for value, (begin, end) in zip(values, itertools.pairwise([*begins.tolist(), math.inf]), strict=True):

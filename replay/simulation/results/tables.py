@@ -17,11 +17,11 @@ def figures_table(policies: Mapping[str, Mapping[str, Any]], solver_s: Mapping[s
         table.add_column(name, justify="left" if name == "policy" else "right", no_wrap=True)
     for policy, row in policies.items():
         latency = row["latency_s"]
-        judged = f"FID {row['fid']:.2f}" if row["fid"] is not None else _told(row["quality"], "{:.4f}")
+        judged = f"FID {row['fid']:.2f}" if row["fid"] is not None else _format(row["quality"], "{:.4f}")
         table.add_row(
-            policy, f"{row['requests']:.0f}", _told(row["violation_rate"], "{:.2%}"), judged,
-            _told(row["heavy_share"], "{:.1%}"), _told(latency["p50"], "{:.2f}"), _told(latency["p99"], "{:.2f}"),
-            _told(row["utilization"], "{:.0%}"), f"{row['plans']:.0f}", f"{row['switches']:.0f}",
+            policy, f"{row['requests']:.0f}", _format(row["violation_rate"], "{:.2%}"), judged,
+            _format(row["heavy_share"], "{:.1%}"), _format(latency["p50"], "{:.2f}"), _format(latency["p99"], "{:.2f}"),
+            _format(row["utilization"], "{:.0%}"), f"{row['plans']:.0f}", f"{row['switches']:.0f}",
             f"{solver_s[policy]:.1f}",
         )  # fmt: skip
     return table
@@ -45,18 +45,18 @@ def did(policy: str, planned: Mapping[str, Any]) -> str:
     return f"{policy}: {'; '.join(told)}"
 
 
-def parts_told(policy: str, parts: Mapping[str, Mapping[str, Any]]) -> str:
+def describe_parts(policy: str, parts: Mapping[str, Mapping[str, Any]]) -> str:
     """What became of each tier's requests, or of each tenant's."""
     told = [
-        f"{name} {row['requests']:.0f} requests, {_told(row['violation_rate'], '{:.2%}')} violations, "
-        f"p95 {_told(row['latency_s']['p95'], '{:.2f} s')}"
+        f"{name} {row['requests']:.0f} requests, {_format(row['violation_rate'], '{:.2%}')} violations, "
+        f"p95 {_format(row['latency_s']['p95'], '{:.2f} s')}"
         + (f", {row['over_quota']:.0f} over quota" if row.get("over_quota") else "")
         for name, row in parts.items()
     ]
     return f"{policy}: {'; '.join(told)}"
 
 
-def stores_told(policy: str, stores: Mapping[str, float]) -> str:
+def describe_stores(policy: str, stores: Mapping[str, float]) -> str:
     """Who waited for the object store while it was away."""
     told = f"{policy}: object store away {stores['object_down_s']:.0f} s, {stores['waits']:.0f} waits for it"
     told += f" of {stores['waited_s'] / max(1, stores['waits']):.1f} s"
@@ -64,7 +64,7 @@ def stores_told(policy: str, stores: Mapping[str, float]) -> str:
     return told + "".join(f", {stores[key]:.0f} {words}" for key, words in extra if stores[key])
 
 
-def bound_told(bound: Mapping[str, Any]) -> str:
+def describe_bound(bound: Mapping[str, Any]) -> str:
     """What no plan can beat."""
     judged = f"FID {bound['fid']:.2f}" if bound["fid"] is not None else f"quality {bound['quality']:.4f}"
     return f"fluid bound: {judged} ({bound['note']})"
@@ -79,5 +79,5 @@ def _range(values: Mapping[str, float], form: str = "{:.3g}") -> str:
     return least if least == most else f"{least} to {most}"
 
 
-def _told(value: float | None, form: str) -> str:
+def _format(value: float | None, form: str) -> str:
     return "-" if value is None else form.format(value)

@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 
-MOST = 300  # intervals
+MAX_INTERVALS = 300  # intervals
 WIDTHS_S = (
     0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14_400, 28_800, 43_200, 86_400,
     172_800,
@@ -14,7 +14,7 @@ SAMPLE_MS = 1000.0  # the longest between two looks at the queues
 
 def width_s(seconds: float) -> float:
     """Of an interval, so that a trace this long has 100 to 300; fewer only below 10 s. A round number of seconds."""
-    return next((width for width in WIDTHS_S if seconds < MOST * width), WIDTHS_S[-1])
+    return next((width for width in WIDTHS_S if seconds < MAX_INTERVALS * width), WIDTHS_S[-1])
 
 
 class Timeline:

@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 from planner.catalog.parse import Catalog
 from planner.serving.quotas import Quota
 from replay.load.record.folder import RunFolder
-from replay.load.record.seen import observed
-from replay.simulation.draws.hops import KINDS, Hops, Slots, of_kinds
-from replay.simulation.draws.looks import TICK_MS, looks_of
+from replay.load.record.request_records import observed
+from replay.simulation.draws.hop_latencies import KINDS, HopLatencies, Slots, of_kinds
+from replay.simulation.draws.planning_times import TICK_MS, planning_times
+from replay.simulation.overrides import requested_overrides
 from replay.simulation.results.figures import Figures, figures_of
 from replay.simulation.run import Simulation
-from replay.simulation.setup import Look, Setup, Timing
-from replay.simulation.wishes import wishes_of
+from replay.simulation.setup import PlanningTime, Setup, Timing
 from schemas.errors import PochadeError
 
 LATENCY, VIOLATIONS, SHARES = 0.10, 0.03, 0.02  # relative, and of shares, by which live and simulated may differ. Ours
@@ -32,7 +32,7 @@ BEATS_ONCE = 3  # of a group in a session, when reports did not tell yet
 AFTER_MS = 60_000.0  # the last arrival, until when the planner's looks are laid down
 
 
-class Held(NamedTuple):
+class ComparedFigure(NamedTuple):
     """One figure of both."""
 
     name: str
@@ -54,22 +54,22 @@ class Held(NamedTuple):
         return self.least <= self.live <= self.most
 
 
-def simulated(run: RunFolder, catalog: Catalog, hops: Hops) -> list[Figures]:
+def simulated(run: RunFolder, catalog: Catalog, hops: HopLatencies) -> list[Figures]:
     """The figures of the run again, in discrete events; several times, as much of a live run is chance."""
     source, ids = observed(run.seen, catalog), [each.request_id for each in run.seen]
     until_ms = float(run.trace.arrival_ms[-1]) + AFTER_MS
     setups = [setup_of(run.report, catalog, hops, until_ms, time) for time in range(TIMES)]
-    wishes = wishes_of(run.trace, catalog, setups[0].quotas)
+    wishes = requested_overrides(run.trace, catalog, setups[0].quotas)
     return [figures_of(Simulation(setup, run.trace.arrival_ms, source, ids, wishes).run()) for setup in setups]
 
 
-def setup_of(report: Mapping[str, Any], catalog: Catalog, hops: Hops, until_ms: float, seed: int = 0) -> Setup:
+def setup_of(report: Mapping[str, Any], catalog: Catalog, hops: HopLatencies, until_ms: float, seed: int = 0) -> Setup:
     """The setup that a live run's report names; the seed is of draws, and of looks where their moment is unknown."""
     told = report["setup"]
     policy, figures = next(iter(report["policies"].items()))
     took_ms = report["live"].get("plans_took_ms", ())
     pairs = itertools.zip_longest(figures["changes"], took_ms[: len(figures["changes"])])
-    plans = [Look(1000 * change["at_s"], took) for change, took in pairs]
+    plans = [PlanningTime(1000 * change["at_s"], took) for change, took in pairs]
     warm_up_ms = min(MOST_WARM_UP_MS, max(LEAST_WARM_UP_MS, -plans[0].at_ms if plans else 0.0))
     timing = {"group_beat_ms": told["timing"]["session_ms"] // BEATS_ONCE, **told["timing"]}
     timing |= {"hops": hops, "look_ms": TICK_MS, "warm_up_ms": warm_up_ms}
@@ -86,14 +86,14 @@ def setup_of(report: Mapping[str, Any], catalog: Catalog, hops: Hops, until_ms: 
         drops=told["drops"],
         sheds=told["sheds"],
         is_cold=True,
-        looks=looks_of(plans, hops.plan, 1000 * told["period_s"], until_ms, seed),
+        looks=planning_times(plans, hops.plan, 1000 * told["period_s"], until_ms, seed),
         before_ms=tuple(round(1000 * at_s) for at_s in report["live"].get("came_before_s", ())),
         quotas={tenant: Quota(**quota) for tenant, quota in told.get("quotas", {}).items()},
         timing=Timing(**timing),
     )
 
 
-def held(live: Figures, simulated: Sequence[Figures], scale: float = 1.0) -> list[Held]:
+def compare_figures(live: Figures, simulated: Sequence[Figures], scale: float = 1.0) -> list[ComparedFigure]:
     """A live run's figures against the medians of the simulated ones; `scale` is of the limits."""
     rows = [_latency(rank, live, simulated, LATENCY * scale) for rank in ("p50", "p95")]
     violations = [each["violation_rate"] for each in simulated]
@@ -104,21 +104,21 @@ def held(live: Figures, simulated: Sequence[Figures], scale: float = 1.0) -> lis
     return rows
 
 
-def _share(name: str, live: float, simulated: Sequence[float], limit: float) -> Held:
+def _share(name: str, live: float, simulated: Sequence[float], limit: float) -> ComparedFigure:
     median = float(statistics.median(simulated))
-    return Held(name, live, median, median - live, limit, min(simulated), max(simulated))
+    return ComparedFigure(name, live, median, median - live, limit, min(simulated), max(simulated))
 
 
-def _latency(rank: str, live: Figures, simulated: Sequence[Figures], limit: float) -> Held:
+def _latency(rank: str, live: Figures, simulated: Sequence[Figures], limit: float) -> ComparedFigure:
     own, others = live["latency_s"][rank], [each["latency_s"][rank] for each in simulated]
     if own is None or None in others:
         apart = 0.0 if own is others[0] else math.inf
-        return Held(f"{rank} latency", math.nan, math.nan, apart, limit, math.nan, math.nan)
+        return ComparedFigure(f"{rank} latency", math.nan, math.nan, apart, limit, math.nan, math.nan)
     median = float(statistics.median(others))
-    return Held(f"{rank} latency", own, median, median / own - 1, limit, min(others), max(others))
+    return ComparedFigure(f"{rank} latency", own, median, median / own - 1, limit, min(others), max(others))
 
 
-def hops_of(report: Mapping[str, Any], *, by_time: bool = False) -> Hops:
+def hop_latencies(report: Mapping[str, Any], *, by_time: bool = False) -> HopLatencies:
     """As a run's report has them: of the whole run, or by stretches of its time."""
     measured = report["live"].get("hops_by_time" if by_time else "hops")
     if measured is None:

@@ -10,9 +10,9 @@ from planner.catalog.parse import Catalog
 from planner.serving.batch_gate import POLL_MS, BatchGate, Occupation
 from planner.serving.outcomes import has_passed
 from planner.serving.worker_loads import LoadView
-from replay.simulation.agenda import Agenda
+from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
-from replay.simulation.results.tally import Tally
+from replay.simulation.results.run_metrics import RunMetrics
 from replay.simulation.roles.heartbeats import Heartbeats, Subscription
 from replay.simulation.setup import Timing
 from replay.simulation.times import CallTimes
@@ -26,12 +26,12 @@ class BatchClassifier:
 
     def __init__(
         self,
-        agenda: Agenda,
+        agenda: EventQueue,
         pulse: Heartbeats,
         timing: Timing,
         times: CallTimes,
         catalog: Catalog,
-        tally: Tally,
+        tally: RunMetrics,
         gate: BatchGate,
     ) -> None:
         self._agenda = agenda

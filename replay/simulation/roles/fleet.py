@@ -5,11 +5,11 @@ from collections.abc import Callable
 from planner.catalog.parse import Catalog, Variant
 from planner.control.allocation import may_leave
 from planner.observation.observation import live_workers
-from planner.serving.worker import POLL_MS, SETTLE_MS, WorkerLogic, has_settled
-from replay.simulation.agenda import Agenda
+from planner.serving.worker import POLL_MS, SETTLE_MS, WorkerLogic, is_stable
 from replay.simulation.draws.delays import Delay
+from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
-from replay.simulation.results.tally import Tally
+from replay.simulation.results.run_metrics import RunMetrics
 from replay.simulation.roles.group import Group, Member
 from replay.simulation.roles.heartbeats import Heartbeats
 from replay.simulation.roles.plan_state import PlanState
@@ -25,13 +25,13 @@ class Fleet:
 
     def __init__(
         self,
-        agenda: Agenda,
+        agenda: EventQueue,
         board: PlanState,
         catalog: Catalog,
         timing: Timing,
         pulse: Heartbeats,
         serving: Serving,
-        tally: Tally,
+        tally: RunMetrics,
         seed: int = 0,
         logic_of: Callable[[Variant], WorkerLogic] = WorkerLogic,
     ) -> None:
@@ -120,12 +120,12 @@ class Fleet:
         live = live_workers(self._pulse.heartbeats(), int(now_ms), int(self._timing.silent_ms))
         if may_leave(worker.id, worker.variant, plan.allocation, live):
             return True
-        is_obeyed = has_settled(plan.created_ms, now_ms)
+        is_obeyed = is_stable(plan.created_ms, now_ms)
         if is_empty and not is_obeyed:
-            self._agenda.at(plan.created_ms + SETTLE_MS + POLL_MS, self._look_again, worker)
+            self._agenda.at(plan.created_ms + SETTLE_MS + POLL_MS, self._recheck, worker)
         return is_empty and is_obeyed  # the last one leaves an empty topic
 
-    def _look_again(self, worker: Worker) -> None:
+    def _recheck(self, worker: Worker) -> None:
         if worker.is_up and worker.member is not None and not worker.call:
             self._serve(worker)
 

@@ -76,7 +76,7 @@ class Group:
         self._assign()
         self._deliver()
 
-    def is_settled(self, member: Member) -> bool:
+    def is_stable(self, member: Member) -> bool:
         """Whether it has what is to be its, and no more."""
         return len(member.partitions) == len(member.wanted) and set(member.partitions) == set(member.wanted)
 

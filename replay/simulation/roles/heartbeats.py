@@ -7,10 +7,10 @@ variant. Of a worker that comes, goes or changes every beat is taken in at once,
 from collections import defaultdict
 
 from planner.control.allocation import SERVING
-from planner.observation.observation import Seen
+from planner.observation.observation import ReceivedHeartbeat
 from planner.serving.worker import MIN_BEAT_MS
 from planner.serving.worker_loads import LoadView
-from replay.simulation.agenda import Agenda
+from replay.simulation.event_queue import EventQueue
 from replay.simulation.roles.group import Group
 from replay.simulation.roles.worker import Worker
 from replay.simulation.setup import Timing
@@ -24,7 +24,7 @@ MAX_PENDING_MS = 60_000.0  # after which a beat is heard, though nobody asks: no
 class Heartbeats:
     """Workers' heartbeats, which the senders' load views and the planner read at once."""
 
-    def __init__(self, agenda: Agenda, timing: Timing, times: CallTimes) -> None:
+    def __init__(self, agenda: EventQueue, timing: Timing, times: CallTimes) -> None:
         self._agenda, self._period_ms, self._times = agenda, timing.beat_ms + MIN_BEAT_MS, times
         self._subscriptions: list[Subscription] = []
         self._caught_up_ms = 0.0
@@ -65,7 +65,7 @@ class Heartbeats:
 
     def _beat(self, worker: Worker) -> None:
         now_ms, variant, member = self._agenda.now_ms, worker.variant, worker.member
-        state = worker.told_state(now_ms)
+        state = worker.reported_state(now_ms)
         partitions = member.partitions if member is not None else NOTHING
         stays = (
             variant == worker.heard_variant
@@ -99,9 +99,9 @@ class Heartbeats:
         live = [w.heard_remaining_ms for w in self.last.values() if w.beaten_ms >= earliest_ms]
         return sum(live) / max(1, len(live))
 
-    def heartbeats(self) -> dict[str, Seen]:
+    def heartbeats(self) -> dict[str, ReceivedHeartbeat]:
         """The last one of each worker, as the planner and other workers have read it."""
-        return {worker_id: _seen(worker) for worker_id, worker in self.last.items()}
+        return {worker_id: _received(worker) for worker_id, worker in self.last.items()}
 
 
 class Subscription:
@@ -137,11 +137,11 @@ class Subscription:
         self._view.update_from_heartbeat(worker.id, variant, state, partitions, ends, remaining_ms, worker.beaten_ms)
 
 
-def _seen(worker: Worker) -> Seen:
+def _received(worker: Worker) -> ReceivedHeartbeat:
     at_ms = int(worker.beaten_ms)
     owned = (OwnedPartition(partition=0, end_offset=0, remaining_ms=round(worker.heard_remaining_ms)),)
     heartbeat = Heartbeat(
         worker_id=worker.id, state=worker.heard_state, variant=worker.heard_variant, plan_version=0, sent_ms=at_ms,
         partitions=owned,
     )  # fmt: skip
-    return Seen(heartbeat, at_ms)
+    return ReceivedHeartbeat(heartbeat, at_ms)

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from planner.catalog.parse import Catalog
 from planner.serving.escalation import Escalate, EscalationLogic, Keep, Score, as_score
 from planner.serving.outcomes import is_overdue
-from replay.simulation.agenda import Agenda
+from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
-from replay.simulation.results.tally import Tally
+from replay.simulation.results.run_metrics import RunMetrics
 from replay.simulation.roles.fleet import Fleet
 from replay.simulation.roles.heartbeats import Heartbeats
 from replay.simulation.roles.plan_state import PlanState
@@ -28,8 +28,8 @@ class Judge(Sender):
     on_scored: Callable[[Job, str, float], None]
 
     def __init__(
-        self, agenda: Agenda, board: PlanState, fleet: Fleet, pulse: Heartbeats, timing: Timing, times: CallTimes,
-        catalog: Catalog, tally: Tally, store: ObjectStore, logic: EscalationLogic,
+        self, agenda: EventQueue, board: PlanState, fleet: Fleet, pulse: Heartbeats, timing: Timing, times: CallTimes,
+        catalog: Catalog, tally: RunMetrics, store: ObjectStore, logic: EscalationLogic,
     ) -> None:  # fmt: skip
         super().__init__(agenda, board, fleet, pulse, timing, times)
         self._logic = logic
@@ -37,15 +37,15 @@ class Judge(Sender):
         self._store, self._waits = store, False  # for the store, and all that comes behind
         self._behind: deque[Job] = deque()
 
-    def on_pictures(self, jobs: list[Job]) -> None:
+    def on_images(self, jobs: list[Job]) -> None:
         """Pictures of one call are there."""
         for job in jobs:
             if self._waits:
                 self._behind.append(job)
             else:
-                self._look_at(job)
+                self._examine(job)
 
-    def _look_at(self, job: Job) -> None:
+    def _examine(self, job: Job) -> None:
         if self._is_overdue(job):
             self._tally.ended(Status.EXPIRED, job)
             return
@@ -67,7 +67,7 @@ class Judge(Sender):
         self._score(fetched)
         self._waits = False
         while self._behind and not self._waits:
-            self._look_at(self._behind.popleft())
+            self._examine(self._behind.popleft())
 
     def _judge(self, scored: Fetched) -> None:
         job, asked = scored
@@ -88,7 +88,7 @@ class Judge(Sender):
         job.draft = job.level, job.step
         job.level, job.variant, job.attempt = decision.next_level, decision.how.variant, 1
         variant = self._catalog.level(job.variant)
-        job.how, job.step = job.as_resolved(variant, decision.how.options, asked.cascade.paint_over_step)
+        job.how, job.step = job.as_resolved(variant, decision.how.options, asked.cascade.refine_from_step)
         self.take(job)
 
     def _serve(self, job: Job) -> bool:

@@ -11,10 +11,10 @@ from planner.control.planning import PlanRequest
 from planner.control.shedding import ORDINARY
 from planner.observation.arrivals import Prompts
 from planner.observation.builder import ObservationBuilder
-from planner.observation.observation import COUNTS_S, PROMPTS, Observation, Seen
-from replay.simulation.agenda import Agenda
+from planner.observation.observation import COUNTS_S, PROMPTS, Observation, ReceivedHeartbeat
+from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Draws, Job
-from replay.simulation.results.tally import Tally
+from replay.simulation.results.run_metrics import RunMetrics
 from replay.simulation.roles.group import Group
 from replay.simulation.setup import Setup
 from schemas.messages import Plan, Status
@@ -28,7 +28,7 @@ class TraceArrivals:
     """The arrivals of a run as an `ArrivalLog`: its trace up to now, without a record of each request."""
 
     def __init__(
-        self, agenda: Agenda, setup: Setup, tally: Tally, arrivals_ms: np.ndarray, is_batch: np.ndarray | None
+        self, agenda: EventQueue, setup: Setup, tally: RunMetrics, arrivals_ms: np.ndarray, is_batch: np.ndarray | None
     ) -> None:
         """`is_batch`: bool, one a request: it is not seen until it leaves the batch lane; None: all are."""
         self._agenda, self._setup, self._tally, self._arrivals_ms = agenda, setup, tally, arrivals_ms
@@ -38,7 +38,7 @@ class TraceArrivals:
         self._is_seen = None if is_batch is None else ~is_batch
         self._tiers: deque[str] = deque(maxlen=PROMPTS)
 
-    def on_drawn(self, first: int, draws: Draws) -> None:
+    def on_sampled(self, first: int, draws: Draws) -> None:
         """The requests from this number on are these; they have not arrived yet."""
         self._drawn.append((first, draws))
 
@@ -48,12 +48,12 @@ class TraceArrivals:
         if entered is None:
             return action
 
-        def seen(job: Job) -> None:
+        def count(job: Job) -> None:
             entered.append(job.arrived_ms)
             self._n_entered += 1
             action(job)
 
-        return seen
+        return count
 
     def on_classified(self, job: Job) -> None:
         """A request with a tier of its own is on its way to the router."""
@@ -89,7 +89,7 @@ class TraceArrivals:
         now_ms, trace, window_ms = self._agenda.now_ms, self._arrivals_ms, 1000 * COUNTS_S
         if self._entered is None:
             first, past = np.searchsorted(trace, [now_ms - window_ms, now_ms], side="right")
-            arrived = self._seen(first, past)
+            arrived = self._arrivals(first, past)
         else:
             while self._entered and self._entered[0] <= now_ms - window_ms:
                 self._entered.popleft()
@@ -98,10 +98,10 @@ class TraceArrivals:
             return arrived
         if self._setup.is_cold:
             return np.concatenate([np.array(self._setup.before_ms, dtype=np.int64), arrived])
-        mirrored = self._seen(0, np.searchsorted(trace, window_ms - now_ms, side="left"))
+        mirrored = self._arrivals(0, np.searchsorted(trace, window_ms - now_ms, side="left"))
         return np.concatenate([-mirrored, arrived])
 
-    def _seen(self, first: int | np.int64, past: int | np.int64) -> np.ndarray:
+    def _arrivals(self, first: int | np.int64, past: int | np.int64) -> np.ndarray:
         """Arrivals of the requests first .. past - 1, those apart that wait in the batch lane or were over a quota."""
         trace = self._arrivals_ms[first:past]
         return (trace if self._is_seen is None else trace[self._is_seen[first:past]]).astype(np.int64)
@@ -112,10 +112,10 @@ class ObservationFeed:
 
     def __init__(
         self,
-        agenda: Agenda,
+        agenda: EventQueue,
         setup: Setup,
         groups: dict[str, Group],
-        tally: Tally,
+        tally: RunMetrics,
         arrivals_ms: np.ndarray,
         is_batch: np.ndarray | None = None,
     ) -> None:
@@ -129,7 +129,7 @@ class ObservationFeed:
             period_ms=setup.period_ms,
         )
         arrivals = self._builder.arrivals
-        self.on_drawn, self.before, self.on_classified = arrivals.on_drawn, arrivals.before, arrivals.on_classified
+        self.on_sampled, self.before, self.on_classified = arrivals.on_sampled, arrivals.before, arrivals.on_classified
         self._scores: defaultdict[int, list[tuple[str, float]]] = defaultdict(list)  # of open requests: level and score
         self._over_quota = -1  # the number of the last request that a quota refused
         tally.on_result = self.on_result
@@ -159,6 +159,8 @@ class ObservationFeed:
             if group.members:
                 self._builder.queues.sample(variant, 0, int(self._agenda.now_ms), sum(group.ends))
 
-    def observation(self, request: PlanRequest, heartbeats: Mapping[str, Seen], plan: Plan | None) -> Observation:
+    def observation(
+        self, request: PlanRequest, heartbeats: Mapping[str, ReceivedHeartbeat], plan: Plan | None
+    ) -> Observation:
         """All that is seen now, of the live workers. `plan`: the planner's last one."""
         return self._builder.observation(request.now_ms, request.workers, heartbeats, plan)

@@ -3,7 +3,7 @@
 from planner.catalog.parse import Catalog
 from planner.control.plans import is_newer
 from planner.serving.escalation import cascade_of, judging_ms
-from replay.simulation.results.tally import Judges
+from replay.simulation.results.run_metrics import Judges
 from schemas.messages import Cascade, Plan
 
 

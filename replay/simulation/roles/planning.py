@@ -6,15 +6,15 @@ from dataclasses import replace
 
 from planner.control.planning import Order, PlannerLogic, PlanRequest
 from planner.control.propose import Rules
-from planner.observation.observation import Seen
+from planner.observation.observation import ReceivedHeartbeat
 from planner.policies import named
-from replay.simulation.agenda import Agenda
 from replay.simulation.draws.delays import Delay
+from replay.simulation.event_queue import EventQueue
 from replay.simulation.roles.fleet import Fleet
 from replay.simulation.roles.heartbeats import Heartbeats
 from replay.simulation.roles.observation_feed import ObservationFeed
 from replay.simulation.roles.plan_state import PlanState
-from replay.simulation.setup import Look, Setup
+from replay.simulation.setup import PlanningTime, Setup
 from schemas.messages import Pin, Plan
 
 NEVER_MS = 2**53  # the period of a planner that is told when to look
@@ -54,7 +54,7 @@ class PlannerLoop:
     """Plans at once, then on a period and whenever a worker comes or goes or the backlog grows."""
 
     def __init__(
-        self, agenda: Agenda, plan_state: PlanState, setup: Setup, fleet: Fleet, beats: Heartbeats,
+        self, agenda: EventQueue, plan_state: PlanState, setup: Setup, fleet: Fleet, beats: Heartbeats,
         feed: ObservationFeed, logic: PlannerLogic | None = None,
     ) -> None:  # fmt: skip
         """`logic`: whose decisions it carries out; None: that of the setup."""
@@ -71,15 +71,15 @@ class PlannerLoop:
 
     def start(self) -> None:
         """Plan now, and go on."""
-        self.look()
+        self.plan_if_due()
         for look in self._setup.looks:
             self._agenda.at(look.at_ms, self._on_period, look)
         self._agenda.at(self._agenda.now_ms + self._look_ms, PlannerLoop._tick, self)
 
-    def _on_period(self, look: Look) -> None:
+    def _on_period(self, look: PlanningTime) -> None:
         self._takes_ms = look.takes_ms
         self._logic.end_period()
-        self.look()
+        self.plan_if_due()
         self._takes_ms = None
 
     def _tick(self) -> None:
@@ -87,10 +87,10 @@ class PlannerLoop:
         now_ms = self._agenda.now_ms
         self._feed.sample_queues()
         if self._logic.may_be_due(now_ms, self._beats.live_backlog_ms(self._setup.timing.silent_ms)):
-            self.look()
+            self.plan_if_due()
         self._agenda.at(now_ms + self._look_ms, PlannerLoop._tick, self)
 
-    def look(self) -> None:
+    def plan_if_due(self) -> None:
         """Plan if it is time to."""
         self._feed.sample_queues()
         heartbeats = self._beats.heartbeats()
@@ -98,7 +98,7 @@ class PlannerLoop:
         if request is not None:
             self._plan(request, heartbeats)
 
-    def _plan(self, request: PlanRequest, heartbeats: Mapping[str, Seen]) -> None:
+    def _plan(self, request: PlanRequest, heartbeats: Mapping[str, ReceivedHeartbeat]) -> None:
         seen = self._feed.observation(request, heartbeats, self._plans.plan)
         began_s = time.perf_counter()
         decision = self._logic.decide(seen, self._plans)

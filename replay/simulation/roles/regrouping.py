@@ -8,7 +8,7 @@ lies there until the others' next heartbeats.
 
 from collections.abc import Callable
 
-from replay.simulation.agenda import Agenda
+from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
 from replay.simulation.roles.group import Group, Member
 from schemas.ids import draw
@@ -19,7 +19,7 @@ class Regrouping:
 
     def __init__(
         self,
-        agenda: Agenda,
+        agenda: EventQueue,
         beat_ms: float,
         is_busy: Callable[[Member], bool],
         on_changed: Callable[[list[Member]], None],
@@ -35,7 +35,7 @@ class Regrouping:
         member.joined_ms = now_ms if now_ms >= 0 else now_ms + self._beat_ms * draw(member.worker_id, "group-beat")
         group.join(member)
         self._regroup(group)
-        if not group.is_settled(member):
+        if not group.is_stable(member):
             self._agenda.at(now_ms + self._answer_ms, self._on_answer, (group, member))
 
     def left(self, group: Group, member: Member, in_hand: list[Job]) -> None:
@@ -58,7 +58,7 @@ class Regrouping:
         self._on_changed(changed)
 
     def _await_beat(self, group: Group, member: Member) -> None:
-        if member.is_awaited or group.is_settled(member):
+        if member.is_awaited or group.is_stable(member):
             return
         member.is_awaited = True
         now_ms = self._agenda.now_ms

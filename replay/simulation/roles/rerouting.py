@@ -4,9 +4,9 @@ from planner.serving.escalation import Keep
 from planner.serving.outcomes import is_overdue
 from planner.serving.placement import Placement, Rejection
 from planner.serving.reroute import POLL_MS, OrphanRouting
-from replay.simulation.agenda import Agenda
+from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
-from replay.simulation.results.tally import Tally
+from replay.simulation.results.run_metrics import RunMetrics
 from replay.simulation.roles.fleet import Fleet
 from replay.simulation.roles.heartbeats import Heartbeats
 from replay.simulation.roles.plan_state import PlanState
@@ -20,8 +20,8 @@ class Rerouter(Sender):
     """Searches for orphaned jobs every POLL_MS, in the process of the router. A search takes no time."""
 
     def __init__(
-        self, agenda: Agenda, board: PlanState, fleet: Fleet, pulse: Heartbeats, timing: Timing, times: CallTimes,
-        tally: Tally, logic: OrphanRouting, loads: FleetLoads,
+        self, agenda: EventQueue, board: PlanState, fleet: Fleet, pulse: Heartbeats, timing: Timing, times: CallTimes,
+        tally: RunMetrics, logic: OrphanRouting, loads: FleetLoads,
     ) -> None:  # fmt: skip
         super().__init__(agenda, board, fleet, pulse, timing, times, loads)
         self._pulse, self._grace_ms, self._tally = pulse, timing.grace_ms, tally

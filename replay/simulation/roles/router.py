@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from planner.serving.placement import QUOTA, Placement, Rejection
 from planner.serving.routing import RoutingLogic
-from replay.simulation.agenda import Agenda
+from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
-from replay.simulation.results.tally import Tally
+from replay.simulation.results.run_metrics import RunMetrics
 from replay.simulation.roles.fleet import Fleet
 from replay.simulation.roles.heartbeats import Heartbeats
 from replay.simulation.roles.plan_state import PlanState
@@ -19,8 +19,8 @@ class Router(Sender):
     """Has the logic decide on each request, and carries out what it decides."""
 
     def __init__(
-        self, agenda: Agenda, board: PlanState, fleet: Fleet, pulse: Heartbeats, timing: Timing, times: CallTimes,
-        tally: Tally, logic: RoutingLogic, loads: FleetLoads | None = None,
+        self, agenda: EventQueue, board: PlanState, fleet: Fleet, pulse: Heartbeats, timing: Timing, times: CallTimes,
+        tally: RunMetrics, logic: RoutingLogic, loads: FleetLoads | None = None,
     ) -> None:  # fmt: skip
         super().__init__(agenda, board, fleet, pulse, timing, times, loads)
         self._tally, self._logic, self._begun = tally, logic, Begun()

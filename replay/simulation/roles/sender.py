@@ -6,7 +6,7 @@ from collections import deque
 
 from planner.serving.dispatch import RETRY_MS, Retry, WorkerChoice
 from planner.serving.worker_loads import LoadView, WorkerPool
-from replay.simulation.agenda import Agenda
+from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
 from replay.simulation.roles.fleet import Fleet
 from replay.simulation.roles.heartbeats import Heartbeats, Subscription
@@ -22,7 +22,7 @@ NO_OWNER = "no-owner"
 class FleetLoads:
     """The loads of all workers as one process sees them: heartbeats and its own sends."""
 
-    def __init__(self, agenda: Agenda, pulse: Heartbeats, timing: Timing, variants: tuple[str, ...]) -> None:
+    def __init__(self, agenda: EventQueue, pulse: Heartbeats, timing: Timing, variants: tuple[str, ...]) -> None:
         self.view = LoadView()
         self._agenda, self._pulse, self._silent_ms, self._variants = agenda, pulse, timing.silent_ms, variants
         self._ear: Subscription | None = None  # for heartbeats; None: not listening yet
@@ -47,7 +47,7 @@ class Sender:
     """Serves one record after the other."""
 
     def __init__(
-        self, agenda: Agenda, board: PlanState, fleet: Fleet, pulse: Heartbeats, timing: Timing, times: CallTimes,
+        self, agenda: EventQueue, board: PlanState, fleet: Fleet, pulse: Heartbeats, timing: Timing, times: CallTimes,
         loads: FleetLoads | None = None,
     ) -> None:  # fmt: skip
         """`loads`: of the process that this sender is part of; None: it is a process of its own."""

@@ -3,15 +3,15 @@
 from collections import deque
 from collections.abc import Callable
 
-from planner.catalog.options import Settled
+from planner.catalog.options import ResolvedOptions
 from planner.catalog.parse import Catalog
 from planner.serving.backoff import DRAFT_S
 from planner.serving.outcomes import is_overdue, late_status
 from planner.serving.worker import group_by_call, idle_state, working_state
-from replay.simulation.agenda import Agenda
 from replay.simulation.draws.delays import Delay
+from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
-from replay.simulation.results.tally import Tally
+from replay.simulation.results.run_metrics import RunMetrics
 from replay.simulation.roles.plan_state import PlanState
 from replay.simulation.roles.stores import ObjectStore
 from replay.simulation.roles.worker import Worker
@@ -28,8 +28,8 @@ class Serving:
     on_hung: Callable[[Worker], None]
 
     def __init__(
-        self, agenda: Agenda, board: PlanState, catalog: Catalog, timing: Timing, times: CallTimes, tally: Tally,
-        store: ObjectStore, seed: int = 0,
+        self, agenda: EventQueue, board: PlanState, catalog: Catalog, timing: Timing, times: CallTimes,
+        tally: RunMetrics, store: ObjectStore, seed: int = 0,
     ) -> None:  # fmt: skip
         self._agenda, self._board, self._catalog, self._timing = agenda, board, catalog, timing
         self._times, self._tally, self._store = times, tally, store
@@ -78,16 +78,16 @@ class Serving:
     def _fetch_drafts(self, worker: Worker, batch: list[Job]) -> None:
         """Wait for the store, once a batch; as `agents/worker/images.py`."""
         worker.call = batch
-        self._store.reach(self._begin_again, worker, self._on_blank, patience_ms=1000 * DRAFT_S)
+        self._store.reach(self._restart, worker, self._on_blank, patience_ms=1000 * DRAFT_S)
 
     def _on_blank(self, worker: Worker) -> None:
         for job in worker.call:
             if job.draft is not None and job.step:
                 job.on_blank(self._catalog.level(worker.variant))
                 self._store.on_blank += 1
-        self._begin_again(worker)
+        self._restart(worker)
 
-    def _begin_again(self, worker: Worker) -> None:
+    def _restart(self, worker: Worker) -> None:
         if worker.is_up:
             worker.batches.appendleft(worker.call)
             self._go_on(worker)
@@ -116,18 +116,18 @@ class Serving:
         worker.call = call = worker.calls.popleft()
         late = self._late_of.get(worker.variant, self._late)
         worker.call_ms = self._times.of_call(call) + sum([late.next_ms() * job.pictures for job in call])
-        self._agenda.at(self._agenda.now_ms + worker.call_ms, self._on_painted, worker)
+        self._agenda.at(self._agenda.now_ms + worker.call_ms, self._on_generated, worker)
 
-    def _on_painted(self, worker: Worker) -> None:
+    def _on_generated(self, worker: Worker) -> None:
         if not worker.is_up:
             return
         worker.busy_ms += worker.call_ms
         if self._store.is_there:
-            self._kept(worker)
+            self._on_stored(worker)
         else:
-            self._store.reach(self._kept, worker, self._hang, until_ms=worker.since_ms + self._timing.job_limit_ms)
+            self._store.reach(self._on_stored, worker, self._hang, until_ms=worker.since_ms + self._timing.job_limit_ms)
 
-    def _kept(self, worker: Worker) -> None:
+    def _on_stored(self, worker: Worker) -> None:
         """The store has the pictures."""
         if worker.is_up:
             self.on_pictures(worker.call)
@@ -153,5 +153,5 @@ class Serving:
             self.on_window_end(worker)
 
 
-def _how(job: Job) -> Settled | int:
+def _how(job: Job) -> ResolvedOptions | int:
     return job.how or job.step

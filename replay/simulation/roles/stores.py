@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from planner.serving.backoff import backoff_s
-from replay.simulation.agenda import Agenda
+from replay.simulation.event_queue import EventQueue
 
 T = TypeVar("T")
 
@@ -27,7 +27,7 @@ class Waiting:
 class ObjectStore:
     """There from the beginning. A try takes no time, whether it fails or not."""
 
-    def __init__(self, agenda: Agenda) -> None:
+    def __init__(self, agenda: EventQueue) -> None:
         self._agenda = agenda
         self.is_there, self._changed_ms, self._down_ms = True, 0.0, 0.0
         self._was_away = False
@@ -83,7 +83,7 @@ class ObjectStore:
         self._waited_ms += self._agenda.now_ms - waiting.since_ms
         waiting.otherwise(waiting.about)
 
-    def told(self, ended_ms: float) -> dict[str, float]:
+    def as_table(self, ended_ms: float) -> dict[str, float]:
         """What a run counts; {}: it was never away."""
         if not self._was_away:
             return {}

@@ -40,7 +40,7 @@ class Worker:
         waiting = [job for batch in (*self.calls, *self.batches) for job in batch]
         return [*self.call, *waiting]
 
-    def told_state(self, now_ms: float) -> str:
+    def reported_state(self, now_ms: float) -> str:
         """As in Heartbeat."""
         return reported_state(self.state, self.in_hand_ms, now_ms - self.since_ms) if self.call else self.state
 

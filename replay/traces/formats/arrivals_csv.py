@@ -6,9 +6,9 @@ from replay.traces.formats.building import Builder
 from replay.traces.formats.csv_rows import Table
 from replay.traces.formats.faults import Faults
 from replay.traces.formats.fields import Unfit, number, share, whole
-from replay.traces.trace import InvalidTrace, Row, Wish
+from replay.traces.trace import InvalidTrace, Overrides, Row
 from schemas.errors import Unknown
-from schemas.messages import PaintOptions
+from schemas.messages import GenerateOptions
 
 COLUMN: Final = "arrival_ms"
 COLUMNS: Final = (COLUMN, "prompt", "prompt_index", "model", "adapters", "steps", "n", "tier", "slack_ms", "hardness")
@@ -39,8 +39,8 @@ def read_arrivals(table: Table, faults: Faults, builder: Builder, most: int | No
 
 def _row(fields: dict[str, str]) -> Row:
     given = {name: text for name, text in fields.items() if text}
-    options = PaintOptions(
-        n=whole(given["n"], "pictures", 1) if "n" in given else PaintOptions().n,
+    options = GenerateOptions(
+        n=whole(given["n"], "pictures", 1) if "n" in given else GenerateOptions().n,
         steps=whole(given["steps"], "steps", 1) if "steps" in given else None,
         model=given.get("model", ""),
         adapters=tuple(given.get("adapters", "").split()),
@@ -49,7 +49,7 @@ def _row(fields: dict[str, str]) -> Row:
         arrival_ms=number(fields[COLUMN], "milliseconds"),
         prompt=given.get("prompt"),
         prompt_index=whole(given["prompt_index"], "a prompt's place") if "prompt_index" in given else None,
-        wish=Wish(options=options, tier=given.get("tier", Wish().tier)),
+        wish=Overrides(options=options, tier=given.get("tier", Overrides().tier)),
         slack_ms=number(given["slack_ms"], "milliseconds") if "slack_ms" in given else None,
         hardness=share(given["hardness"], "hardness") if "hardness" in given else None,
     )

@@ -9,11 +9,11 @@ from planner.catalog.options import check_options
 from replay.traces.formats.columns import Columns
 from replay.traces.formats.faults import Faults
 from replay.traces.formats.fields import Unfit
-from replay.traces.trace import MOST_MS, MOST_REQUESTS, InvalidTrace, Row, Trace, Wish, request_of
+from replay.traces.trace import MAX_REQUESTS, MAX_SPAN_MS, InvalidTrace, Overrides, Row, Trace, request_of
 from schemas.errors import InvalidRequest, Unknown
 
 ANY_MODEL: Final = "*"  # in a renaming: every model that it does not name
-MOST_PICTURES: Final = 1000  # a request; how many a deployment takes is its own setting
+MAX_IMAGES: Final = 1000  # a request; how many a deployment takes is its own setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class Builder:
         self._latest_ms = float("-inf")
         self._has_texts = self._has_indexes = False
         self._ids: set[str] = set()
-        self._ours: dict[Wish, Wish] = {}
+        self._ours: dict[Overrides, Overrides] = {}
 
     def __len__(self) -> int:
         return len(self._columns)
@@ -52,8 +52,8 @@ class Builder:
         except Unfit as fault:
             self._faults.found(where, fault.kind, str(fault))
             return
-        if len(self) >= MOST_REQUESTS:
-            raise InvalidTrace(f"{self._faults.source}:{where}: more than {MOST_REQUESTS:,} requests; give --limit")
+        if len(self) >= MAX_REQUESTS:
+            raise InvalidTrace(f"{self._faults.source}:{where}: more than {MAX_REQUESTS:,} requests; give --limit")
         if self._start_ms is None:
             self._start_ms = row.arrival_ms
         self._latest_ms = max(self._latest_ms, row.arrival_ms)
@@ -68,8 +68,8 @@ class Builder:
         since_ms = at_ms - (at_ms if self._start_ms is None else self._start_ms)
         if since_ms < 0 and not (rules.sorts and rules.is_epoch):
             raise Unfit("before the start", f"an arrival is 0 ms or later after the start: got {since_ms:g}")
-        if abs(since_ms) > MOST_MS:
-            told = f"{since_ms:g} ms is more than {MOST_MS / 86_400_000:g} days after the start"
+        if abs(since_ms) > MAX_SPAN_MS:
+            told = f"{since_ms:g} ms is more than {MAX_SPAN_MS / 86_400_000:g} days after the start"
             raise Unfit("too late", f"{told}; times since 1970 belong in created_ms of JSON lines")
         if at_ms < self._latest_ms and not rules.sorts:
             told = f"{since_ms:g} after {since_ms + self._latest_ms - at_ms:g}"
@@ -84,7 +84,7 @@ class Builder:
             told = f"there are {there_are} prompts, 0 to {there_are - 1}"
             raise Unfit("prompt out of range", f"prompt_index {row.prompt_index} points at none: {told}")
 
-    def _as_ours(self, wish: Wish) -> Wish:
+    def _as_ours(self, wish: Overrides) -> Overrides:
         """With the catalog's name of its model."""
         if wish not in self._ours:
             theirs, renamed, models = wish.options.model, self._rules.renamed, self._rules.models
@@ -99,14 +99,14 @@ class Builder:
     def trace(self, name: str) -> Trace:
         """The requests, in order of arrival. Raises: InvalidTrace where none is left."""
         if not len(self):
-            raise InvalidTrace(f"{self._faults.source} has no requests{self._faults.told()}")
+            raise InvalidTrace(f"{self._faults.source} has no requests{self._faults.describe()}")
         start_ms = None if self._rules.is_epoch else 0.0
         return self._columns.trace(name, self._faults.source, start_ms, self._faults.skipped)
 
 
-def _check_options(wish: Wish) -> None:
+def _check_options(wish: Overrides) -> None:
     request = request_of(Row(0.0, "", wish=wish), "of this line", 0)
     try:
-        check_options(request, MOST_PICTURES)
+        check_options(request, MAX_IMAGES)
     except InvalidRequest as error:
         raise Unfit("invalid options", str(error)) from None

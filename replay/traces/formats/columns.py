@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from replay.traces.trace import NONE, Row, Trace, Wish
+from replay.traces.trace import NONE, Overrides, Row, Trace
 
 
 class Columns:
@@ -15,7 +15,7 @@ class Columns:
         self._arrival, self._slack, self._hardness = array("d"), array("d"), array("d")
         self._prompt, self._seed, self._wish = array("q"), array("q"), array("i")
         self._texts: dict[str, int] = {}
-        self._wishes: dict[Wish, int] = {}
+        self._wishes: dict[Overrides, int] = {}
         self._ids: list[str] = []
         self._has_ids = False
 

@@ -10,11 +10,11 @@ from replay.traces.formats.csv_rows import Table
 from replay.traces.formats.faults import Faults
 from replay.traces.formats.fields import Unfit, number, whole
 from replay.traces.rates import EXPONENTIAL, POISSON, within
-from replay.traces.trace import MOST_MS, InvalidTrace, Trace, of_arrivals
+from replay.traces.trace import MAX_SPAN_MS, InvalidTrace, Trace, of_arrivals
 
 SECONDS: Final = {"second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86_400.0}  # column: what one row lasts
 COUNTS: Final = ("invocations", "requests", "count", "arrivals")
-MOST_COUNT: Final = 1e12
+MAX_COUNT: Final = 1e12
 LONGEST_GAP: Final = 1000  # rows
 
 
@@ -50,9 +50,9 @@ def read_counts(
     assert column is not None, f"not columns of counts: {table.columns}"
     counts = _counts(table, faults, unit, column)
     if not len(counts):
-        raise InvalidTrace(f"{faults.source} has no counts{faults.told()}")
+        raise InvalidTrace(f"{faults.source} has no counts{faults.describe()}")
     interval_s = SECONDS[unit] if shaping.interval_s is None else shaping.interval_s
-    if len(counts) * interval_s * 1000 > MOST_MS:
+    if len(counts) * interval_s * 1000 > MAX_SPAN_MS:
         raise InvalidTrace(f"{faults.source}: {len(counts)} rows of {interval_s:g} s last too long: give --interval")
     if shaping.to_rps is not None:
         counts = interval_s * minmax(counts, *shaping.to_rps)
@@ -82,8 +82,8 @@ def _counts(table: Table, faults: Faults, unit: str, column: str) -> np.ndarray:
     for where, fields in table.rows:
         try:
             at, count = whole(fields[unit], f"{unit}s"), number(fields[column], column)
-            if not 0 <= count <= MOST_COUNT:
-                raise Unfit("not a count", f"{column} must be 0 to {MOST_COUNT:g}: got {fields[column][:80]}")
+            if not 0 <= count <= MAX_COUNT:
+                raise Unfit("not a count", f"{column} must be 0 to {MAX_COUNT:g}: got {fields[column][:80]}")
         except Unfit as fault:
             faults.found(where, fault.kind, str(fault))
             continue

@@ -21,7 +21,7 @@ class Faults:
             raise self._error(f"{self.source}:{where}: {message}")
         self.skipped[kind] += 1
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """`, 3 lines skipped: 2 falling, 1 not a number`; nothing where nothing was."""
         if not self.skipped:
             return ""

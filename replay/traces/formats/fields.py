@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from replay.traces.formats.faults import quoted
 
-MOST: Final = 2**53  # whole numbers that a float keeps
+MAX_WHOLE: Final = 2**53  # whole numbers that a float keeps
 
 
 class Unfit(ValueError):
@@ -33,7 +33,7 @@ def number(value: Any, what: str) -> float:
 def whole(value: Any, what: str, least: int = 0) -> int:
     """A whole number of at least `least`; `4.0` is one."""
     found = number(value, what)
-    if found != int(found) or not least <= found <= MOST:
+    if found != int(found) or not least <= found <= MAX_WHOLE:
         raise Unfit("not a whole number", f"must be a whole number of {what}, at least {least}: got {value!s:.80}")
     return int(found)
 

@@ -14,13 +14,13 @@ from replay.traces.formats.building import Builder
 from replay.traces.formats.csv_rows import Table
 from replay.traces.formats.faults import Faults, quoted
 from replay.traces.formats.fields import Unfit, moment_ms, whole
-from replay.traces.trace import Row, Wish
-from schemas.messages import PaintOptions
+from replay.traces.trace import Overrides, Row
+from schemas.messages import GenerateOptions
 
 TIME: Final = "gmt_create"
 MODEL: Final = "checkpoint_model_version_id"
 NEEDED: Final = {MODEL, "num_inference_steps", "num_images_per_prompt"}
-MOST_LORAS: Final = 100  # a request
+MAX_LORAS: Final = 100  # a request
 
 
 def is_gentd26(columns: tuple[str, ...]) -> bool:
@@ -41,7 +41,7 @@ def read_gentd26(
         if most is not None and len(builder) >= most:
             return
         try:
-            wish = Wish(options=_options(fields))
+            wish = Overrides(options=_options(fields))
             at_ms = moment_ms(fields[TIME]) if arrivals_ms is None else next(arrivals_ms)
         except Unfit as fault:
             faults.found(where, fault.kind, str(fault))
@@ -49,10 +49,10 @@ def read_gentd26(
             builder.add(Row(at_ms, wish=wish), where)
 
 
-def _options(fields: dict[str, str]) -> PaintOptions:
+def _options(fields: dict[str, str]) -> GenerateOptions:
     steps, pictures, model = fields["num_inference_steps"], fields["num_images_per_prompt"], fields[MODEL]
-    return PaintOptions(
-        n=whole(pictures, "pictures", 1) if pictures else PaintOptions().n,
+    return GenerateOptions(
+        n=whole(pictures, "pictures", 1) if pictures else GenerateOptions().n,
         steps=whole(steps, "steps", 1) if steps else None,
         model=model,
         adapters=_named(fields["lora_args"]) if "lora_args" in fields else _counted(fields.get("num_lora", ""), model),
@@ -61,14 +61,14 @@ def _options(fields: dict[str, str]) -> PaintOptions:
 
 def _counted(text: str, model: str) -> tuple[str, ...]:
     count = whole(text, "LoRAs") if text else 0
-    if count > MOST_LORAS:
-        raise Unfit("too many LoRAs", f"a request has at most {MOST_LORAS} LoRAs: got {count}")
+    if count > MAX_LORAS:
+        raise Unfit("too many LoRAs", f"a request has at most {MAX_LORAS} LoRAs: got {count}")
     return tuple(f"{model}/lora-{number}" for number in range(1, count + 1))
 
 
 def _named(text: str) -> tuple[str, ...]:
     try:
         found: Any = ast.literal_eval(text) if text else []
-        return tuple(str(lora["modelVersionId"]) for lora in islice(found, MOST_LORAS))
+        return tuple(str(lora["modelVersionId"]) for lora in islice(found, MAX_LORAS))
     except (ValueError, SyntaxError, TypeError, KeyError, MemoryError, RecursionError):
         raise Unfit("not LoRAs", f"lora_args is not a list of modelVersionId and scale: {quoted(text)}") from None

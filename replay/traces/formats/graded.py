@@ -36,7 +36,7 @@ def read_graded(path: pathlib.Path, reference: Reference, *, is_lenient: bool = 
             except Unfit as fault:
                 faults.found(where, fault.kind, str(fault))
     if not texts:
-        raise InvalidTrace(f"{path} has no prompts{faults.told()}: give {WHAT}")
+        raise InvalidTrace(f"{path} has no prompts{faults.describe()}: give {WHAT}")
     return Graded(texts=tuple(texts), hardness=np.array(values, dtype=np.float64))
 
 

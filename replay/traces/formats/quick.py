@@ -11,7 +11,7 @@ import numpy as np
 from replay.traces.formats.arrivals_csv import COLUMN
 from replay.traces.formats.faults import Faults
 from replay.traces.formats.lines import open_lines
-from replay.traces.trace import MOST_MS, MOST_REQUESTS, InvalidTrace
+from replay.traces.trace import MAX_REQUESTS, MAX_SPAN_MS, InvalidTrace
 
 CHUNK: Final = 1 << 16  # lines
 
@@ -29,14 +29,16 @@ def quick_arrivals(path: pathlib.Path) -> np.ndarray | None:
     except (InvalidTrace, ValueError):
         return None
     arrival_ms = np.concatenate(parts) if parts else np.zeros(0)
-    is_whole = 0 < len(arrival_ms) <= MOST_REQUESTS and bool(np.isfinite(arrival_ms).all())
-    is_fit = is_whole and arrival_ms[0] >= 0 and arrival_ms[-1] <= MOST_MS and bool((np.diff(arrival_ms) >= 0).all())
+    is_whole = 0 < len(arrival_ms) <= MAX_REQUESTS and bool(np.isfinite(arrival_ms).all())
+    is_fit = (
+        is_whole and arrival_ms[0] >= 0 and arrival_ms[-1] <= MAX_SPAN_MS and bool((np.diff(arrival_ms) >= 0).all())
+    )
     return arrival_ms if is_fit else None
 
 
 def _chunks(lines: Iterator[str]) -> Iterator[list[str]]:
     """All lines; no more than a trace may have are held at once, whatever a packed file unpacks to."""
-    for _ in range(0, MOST_REQUESTS + CHUNK, CHUNK):
+    for _ in range(0, MAX_REQUESTS + CHUNK, CHUNK):
         if not (chunk := list(itertools.islice(lines, CHUNK))):
             return
         yield chunk

@@ -11,9 +11,9 @@ from typing import Any, Final, TypeVar
 
 from replay.traces.formats.building import Builder
 from replay.traces.formats.faults import Faults
-from replay.traces.formats.fields import MOST, Unfit, moment_ms, number, share, whole
+from replay.traces.formats.fields import MAX_WHOLE, Unfit, moment_ms, number, share, whole
 from replay.traces.formats.lines import Lines
-from replay.traces.trace import Row, Wish
+from replay.traces.trace import Overrides, Row
 from schemas.errors import InvalidRecord, InvalidRequest
 from schemas.messages import GenerateRequest
 from streams.codec.prompt_file import request_of
@@ -64,9 +64,9 @@ def read_json(lines: Lines, faults: Faults, builder: Builder, most: int | None) 
 
 def row_of(request: GenerateRequest, arrival_ms: float, request_id: str) -> Row:
     """A request as a row of a trace."""
-    wish = Wish(options=request.options, tier=request.tier, quality=request.quality, tenant=request.tenant)
+    wish = Overrides(options=request.options, tier=request.tier, quality=request.quality, tenant=request.tenant)
     slack_ms = None if request.deadline_ms is None else number(request.deadline_ms - request.created_ms, "milliseconds")
-    seed = request.seed if request.seed is not None and 0 <= request.seed <= MOST else None
+    seed = request.seed if request.seed is not None and 0 <= request.seed <= MAX_WHOLE else None
     return Row(arrival_ms, request.prompt, None, wish, slack_ms, seed, request_id)
 
 

@@ -29,7 +29,7 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PictureFigures:
+class ImageFigures:
     """What the object store tells of the pictures that results name."""
 
     checked: int = 0  # pictures named, drafts included
@@ -38,7 +38,7 @@ class PictureFigures:
     orphan_bytes: int = 0
 
 
-def told(figures: Figures, pictures: PictureFigures | None) -> dict[str, Any]:
+def as_json(figures: Figures, pictures: ImageFigures | None) -> dict[str, Any]:
     """Both as one JSON object; counts under the short names, ids beside them."""
     one = asdict(figures)
     one |= {"lost": len(figures.lost), "lost_ids": list(figures.lost)}
@@ -51,7 +51,7 @@ def told(figures: Figures, pictures: PictureFigures | None) -> dict[str, Any]:
     return one
 
 
-def verdict(figures: Figures, pictures: PictureFigures | None = None) -> str | None:
+def verdict(figures: Figures, pictures: ImageFigures | None = None) -> str | None:
     """One sentence about each promise that is broken; None when all are kept."""
     broken = []
     if figures.lost:

@@ -26,7 +26,7 @@ Position = tuple[str, int]  # topic, partition
 ANSWER_S = 30.0  # for brokers to tell who leads, and where a log ends
 READ_S = 600.0  # for all of a topic
 DOUBT_S = 30.0  # an end that is too early is believed then: somebody made the topic anew
-AGAIN_S = 0.5  # until the same broker is asked again
+RETRY_S = 0.5  # until the same broker is asked again
 BATCH = 10_000
 
 
@@ -83,7 +83,7 @@ class Logs:
             if waited_s > READ_S:
                 names = ", ".join(sorted({topic for topic, _ in behind}))
                 raise PochadeError(f"could not read {names} to its end within {READ_S:g} s: is the broker reachable?")
-            for where, end in self._take_all(poll_batch(consumer, BATCH, AGAIN_S)):
+            for where, end in self._take_all(poll_batch(consumer, BATCH, RETRY_S)):
                 if self._is_end(where, end, waited_s):
                     behind.discard(where)
                 else:
@@ -108,7 +108,7 @@ class Logs:
     def _is_end(self, where: Position, end: int, waited_s: float) -> bool:
         least = max(self._read_to[where], self._at_least.get(where, 0))
         if end < least and waited_s < DOUBT_S:
-            time.sleep(AGAIN_S)
+            time.sleep(RETRY_S)
             return False
         if end < least:
             log.warning("%s %d is said to end at %d, though %d was seen", *where, end, least)

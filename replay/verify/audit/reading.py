@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from confluent_kafka import KafkaException
 
-from replay.verify.audit.figures import Figures, PictureFigures
+from replay.verify.audit.figures import Figures, ImageFigures
+from replay.verify.audit.images import check
 from replay.verify.audit.logs import Logs
-from replay.verify.audit.pictures import check
-from replay.verify.audit.tally import TOPICS, Position, Tally
+from replay.verify.audit.topic_figures import TOPICS, Position, TopicFigures
 from schemas.errors import PochadeError
 from schemas.record import Incoming
 from schemas.topics import (
@@ -46,9 +46,9 @@ JOBS_BEGIN, JOBS_END = jobs_topic("|", 1).name.split("|")
 class Audited:
     """What an audit found; no pictures where they were not asked for."""
 
-    tally: Tally
+    tally: TopicFigures
     figures: Figures
-    pictures: PictureFigures | None
+    pictures: ImageFigures | None
 
 
 def audit(
@@ -68,16 +68,16 @@ def audit(
         PochadeError: a topic cannot be read, or the store is away.
     """
     committed = dict(_committed(settings))
-    tally = Tally(committed, asked, since_ms, until_ms)
+    tally = TopicFigures(committed, asked, since_ms, until_ms)
     logs = Logs(settings, tally.add, committed)
     topics = [*TOPICS, *(f"{JOBS_BEGIN}{variant}{JOBS_END}" for variant in _variants(settings))]
     logs.read(topics, since_ms)  # in this order: what a record caused is read after it, or waits
-    _read_again(logs, tally)
+    _reread(logs, tally)
     _read_before(settings, tally, since_ms)
-    return Audited(tally, tally.figures(), _pictures(settings, tally, orphan_ms) if with_pictures else None)
+    return Audited(tally, tally.figures(), _image_figures(settings, tally, orphan_ms) if with_pictures else None)
 
 
-def _read_again(logs: Logs, tally: Tally) -> None:
+def _reread(logs: Logs, tally: TopicFigures) -> None:
     """Of fresh clients, before anything is said to be missing: a broker that led once may have told the ends."""
     for look in range(LOOKS):
         if look:
@@ -87,7 +87,7 @@ def _read_again(logs: Logs, tally: Tally) -> None:
             return
 
 
-def _read_before(settings: Settings, tally: Tally, since_ms: int) -> None:
+def _read_before(settings: Settings, tally: TopicFigures, since_ms: int) -> None:
     """Results of before the time audited, for those within it that are of older requests: they may be second ones."""
     late = tally.late()
 
@@ -99,7 +99,7 @@ def _read_before(settings: Settings, tally: Tally, since_ms: int) -> None:
         Logs(settings, take).read([RESULTS])
 
 
-def _pictures(settings: Settings, tally: Tally, orphan_ms: float) -> PictureFigures:
+def _image_figures(settings: Settings, tally: TopicFigures, orphan_ms: float) -> ImageFigures:
     store, now = open_store(settings), now_ms()
     stored = list(store.list(now))  # before the records, so that a picture named meanwhile is known
     mentions, kept_ms = needed(settings)

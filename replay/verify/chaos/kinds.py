@@ -25,7 +25,7 @@ KINDS: Mapping[str, Do] = {
     "cancel": input.cancel,
     "flap": plans.flap,
     "store": disks.store_away,
-    "store-hangs": disks.store_hangs,
+    "store-hangs": disks.store_stalls,
     "disk": disks.disk_full,
     "skew": clocks.skew,
 }
@@ -40,10 +40,10 @@ def kinds(brokers: int) -> Mapping[str, Do]:
     return KINDS if brokers == 1 else {**KINDS, **cluster.KINDS}
 
 
-def deck(workers: Sequence[str], session_ms: int, *, can_exit: bool, brokers: int = 1) -> list[Card]:
+def fault_catalogue(workers: Sequence[str], session_ms: int, *, can_exit: bool, brokers: int = 1) -> list[Card]:
     """All that may go wrong but for what comes once. `session_ms`: silence until a member's partitions move on;
     `can_exit`: engine `chaos`."""
-    cards = _deck(workers, session_ms, can_exit=can_exit)
+    cards = _single_broker_catalogue(workers, session_ms, can_exit=can_exit)
     if brokers == 1:
         return cards
     others = [card for card in cards if card.kind not in cluster.KINDS]
@@ -55,7 +55,7 @@ def _of_twin(card: Card) -> Card:
     return replace(card, target=f"{card.target}-2") if card.target in ROLES else card
 
 
-def _deck(workers: Sequence[str], session_ms: int, *, can_exit: bool) -> list[Card]:
+def _single_broker_catalogue(workers: Sequence[str], session_ms: int, *, can_exit: bool) -> list[Card]:
     session = float(session_ms)
     frozen = (1.2 * session, 2.5 * session)
     cards = [Card(kind=kind, target=name) for kind in ("kill", "restart") for name in (*ROLES, *workers)]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from replay.local.processes import RoleProcess
 
-LOOK_S = 0.02
+POLL_S = 0.02
 
 
 def behind(process: RoleProcess, statement: str) -> RoleProcess:
@@ -43,7 +43,7 @@ def stall(mark: str) -> None:
     @contextlib.contextmanager
     def when_it_answers(store: FolderImageStore, what: str, path: pathlib.Path) -> Iterator[None]:
         while wait_for.exists():
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
         with available(store, what, path):
             yield
 

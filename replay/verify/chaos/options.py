@@ -53,7 +53,7 @@ class ChaosOptions:
         """Of the workers that are there from the beginning."""
         return [f"worker-{number}" for number in range(1, self.workers + 1)]
 
-    def again(self, home: pathlib.Path) -> str:
+    def command(self, home: pathlib.Path) -> str:
         """The command that runs the same again."""
         rate = "" if self.rate_rps is None else f" --rate {self.rate_rps:g}"
         only = "".join(f" --only {kind}" for kind in self.only)
@@ -76,7 +76,7 @@ def deployment_of(settings: Settings, options: ChaosOptions, name: str) -> Setti
     engine, catalog = ENGINES[options.engine]
     kafka = settings.kafka.model_copy(update={"bootstrap_servers": "", "session_timeout_ms": SESSION_MS})
     own = own_deployment(
-        settings.model_copy(update={"home": home, "kafka": kafka, "drain_s": DRAIN_S}),
+        settings.model_copy(update={"home": home, "kafka": kafka, "shutdown_timeout_s": DRAIN_S}),
         f"chaos-{options.seed}",
         catalog=catalog,
         engine=engine,
@@ -84,7 +84,7 @@ def deployment_of(settings: Settings, options: ChaosOptions, name: str) -> Setti
         workers=options.workers + 2,  # guests come
     )
     changes = {
-        "worker": own.worker.model_copy(update={"job_limit_s": JOB_LIMITS_S[options.engine]}),
+        "worker": own.worker.model_copy(update={"job_timeout_s": JOB_LIMITS_S[options.engine]}),
         "store": own.store.model_copy(update={"folder": str(home / "images"), "url": ""}),
     }
     return own.model_copy(update=changes)

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from operator import attrgetter
 
-from replay.verify.audit.paintings import Begun
-from replay.verify.audit.tally import Tally
+from replay.verify.audit.generations import Begun
+from replay.verify.audit.topic_figures import TopicFigures
 from replay.verify.chaos.doing import Doing, Faults
 from replay.verify.chaos.pace import Answered, back_after_ms
 
@@ -18,7 +18,7 @@ ENDS = (*KILLS, *OF_SEVERAL, "restart", "freeze")  # a process ends or stops as 
 LEAVES = ("join", "second", "skew")  # and here as it ends too
 HARMLESS = ("cancel", "repeat", "replay")  # to how soon others are served
 SETTLES_MS = 8000  # after which a fault that is over delays nobody: so late a killed classifier serves again
-AGAIN_MOST = 1.5  # jobs painted again for each that ran as a process ended
+MAX_REPEATS = 1.5  # jobs painted again for each that ran as a process ended
 FIRST_RESULT_S, MOVED_S = 3.0, 3.0  # after the broker's port accepts; after the session of a killed worker
 STILL_S, P99_BACK_S = 10.0, 10.0  # without any result, and until p99 is what it was, with one broker of several
 
@@ -50,10 +50,10 @@ class Recovery:
 
 
 def of(
-    tally: Tally,
+    tally: TopicFigures,
     faults: Faults,
     session_ms: int,
-    job_limit_s: float,
+    job_timeout_s: float,
     *,
     accepted_ms: Sequence[float] = (),
     written_again: int = 0,
@@ -63,7 +63,7 @@ def of(
 ) -> Recovery:
     """What `events`, `images` and `results` tell about the faults of a run.
 
-    `session_ms`: until a silent member is dead; `job_limit_s`: until a job's process is ended; `accepted_ms`: when a
+    `session_ms`: until a silent member is dead; `job_timeout_s`: until a job's process is ended; `accepted_ms`: when a
     restarted broker's port accepted; `written_again`: open requests whose records a fault wrote again; `killers`:
     requests that end the process which paints them; `ordinary`: requests that ask for nothing special; `brokers`: of
     the run.
@@ -73,7 +73,7 @@ def of(
     starts = tally.paintings.begun
     gaps = [gap for each in starts.values() for gap in _gaps(sorted(each), kills, session_ms)]
     moments = [*_ends(begun), *(each.at_ms for stage, some in starts.items() if stage[0] in killers for each in some)]
-    spans = tally.paintings.spans(round(1000 * job_limit_s))
+    spans = tally.paintings.spans(round(1000 * job_timeout_s))
     running = sum(since_ms <= at_ms < until_ms for at_ms in moments for since_ms, until_ms in spans)
     several = begun if brokers > 1 else []
     running += sum(
@@ -94,7 +94,7 @@ def of(
         ],
         running_at_kills=running,
         written_again=written_again,
-        painted_twice_limit=AGAIN_MOST * running + written_again,
+        painted_twice_limit=MAX_REPEATS * running + written_again,
     )
 
 

@@ -9,17 +9,17 @@ from typing import Any
 
 from replay.demo import state_of
 from replay.load.driver import TICK_S, Driver
-from replay.local.hosting import Hosted, epoch_ms, follow
-from replay.local.readiness import PaintedView
-from replay.local.supervisor import Patience
-from replay.reports.progress import Teller
+from replay.local.hosting import LocalDeployment, epoch_ms, follow
+from replay.local.readiness import GeneratedCounter
+from replay.local.supervisor import RestartLimit
+from replay.reports.progress import ProgressReporter
 from replay.verify.audit.reading import Audited, audit
 from replay.verify.chaos import recovery
 from replay.verify.chaos.doing import Faults
 from replay.verify.chaos.faults import cluster
 from replay.verify.chaos.faults.disks import hang_mark
 from replay.verify.chaos.garbage import collect
-from replay.verify.chaos.kinds import deck, kinds
+from replay.verify.chaos.kinds import fault_catalogue, kinds
 from replay.verify.chaos.options import SESSION_MS, ChaosOptions, deployment_of, on_cluster, processes_of, share_jars
 from replay.verify.chaos.schedule import LAST, Fault, draw_faults, draw_requests, killers, ordinary, with_last
 from replay.verify.chaos.story import report_of
@@ -28,19 +28,19 @@ from schemas.topics import IMAGES
 from streams.broker.address import kafka_home
 from streams.broker.cluster import BrokerCluster
 from streams.catalogs import measured
-from streams.kafka.consumer import Follower
+from streams.kafka.consumer import TopicTailer
 from streams.kafka.producer import KafkaRecordProducer
 from streams.operator.client import RequestClient
 from streams.settings import Settings
 
-TIRELESS = Patience(restarts=100_000, first_s=0.5, most_s=1.0)  # what an orchestrator does with a dead role
+TIRELESS = RestartLimit(restarts=100_000, first_s=0.5, most_s=1.0)  # what an orchestrator does with a dead role
 
 
 ONCE = 0.8  # share of a run of several brokers after which one is lost for good, as the last fault
 
 
 def _faults(options: ChaosOptions, *, can_exit: bool) -> list[Fault]:
-    cards = deck(options.worker_ids, SESSION_MS, can_exit=can_exit, brokers=options.brokers)
+    cards = fault_catalogue(options.worker_ids, SESSION_MS, can_exit=can_exit, brokers=options.brokers)
     chosen = [card for card in cards if not options.only or card.kind in options.only]
     has_last = options.brokers > 1 and options.faults > 0 and (not options.only or cluster.LOST in options.only)
     count = options.faults - has_last if chosen else 0
@@ -53,7 +53,7 @@ class ChaosRun:
     """`run` may be called once."""
 
     def __init__(
-        self, settings: Settings, inherited: Settings, options: ChaosOptions, name: str, teller: Teller
+        self, settings: Settings, inherited: Settings, options: ChaosOptions, name: str, teller: ProgressReporter
     ) -> None:
         self._options, self._teller, self._usual, self._name = options, teller, settings, name
         self.settings = deployment_of(settings, options, name)
@@ -63,7 +63,7 @@ class ChaosRun:
         self._faults = _faults(options, can_exit=self.settings.worker.engine == "chaos")
         self._due = draw_requests(f"chaos-{name}", options.requests, options.rate, options.seed, self._faults)
         make = partial(processes_of, hang_mark(self.settings), with_twins=options.brokers > 1)
-        self._hosted = Hosted(self.settings, inherited, options.worker_ids, teller, make, TIRELESS)
+        self._hosted = LocalDeployment(self.settings, inherited, options.worker_ids, teller, make, TIRELESS)
 
     def run(self) -> dict[str, Any]:
         """The report. Raises PochadeError: what could not be started or read, and what to do."""
@@ -93,7 +93,7 @@ class ChaosRun:
             found = self._audit(driver, start_ms)
             left = collect(self.settings)
         recovered = recovery.of(
-            found.tally, faults, SESSION_MS, self.settings.worker.job_limit_s, accepted_ms=world.accepted_ms,
+            found.tally, faults, SESSION_MS, self.settings.worker.job_timeout_s, accepted_ms=world.accepted_ms,
             written_again=len(world.doubled), killers=killers(self._due),
             ordinary=ordinary(self._due), brokers=self._options.brokers,
         )  # fmt: skip
@@ -108,15 +108,15 @@ class ChaosRun:
 
     def _break(self, driver: Driver, world: World, stack: ExitStack) -> tuple[Faults, float]:
         """Requests and faults until both are over, or nothing moves any more."""
-        painted, faults = PaintedView(), Faults(self._faults, kinds(self._options.brokers), world)
-        stack.callback(Follower(self.settings, [IMAGES], painted.on_record).start().close)
+        painted, faults = GeneratedCounter(), Faults(self._faults, kinds(self._options.brokers), world)
+        stack.callback(TopicTailer(self.settings, [IMAGES], painted.on_record).start().close)
         stack.callback(faults.close)
         start_ms = epoch_ms()
         while not (driver.is_finished() and faults.are_over):
             driver.publish_due()
             for note in faults.tick(start_ms, epoch_ms()):
                 self._teller.note(note)
-            self._hosted.look_after()
+            self._hosted.supervise()
             self._teller.state(state_of(driver, painted, (0, 0)))
             if faults.are_over and driver.is_stuck():
                 self._teller.note("nothing has moved for two minutes: giving up waiting")

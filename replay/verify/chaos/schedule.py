@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from replay.load.driver import Due, schedule
 from replay.load.prompts import builtin_prompts
 from replay.traces import constant
-from replay.traces.trace import Row, Wish
-from schemas.messages import PaintOptions
+from replay.traces.trace import Overrides, Row
+from schemas.messages import GenerateOptions
 
 FIRST, LAST = 0.04, 0.9  # share of the run within which faults begin
 # a prompt that begins so ends the process of the engine `chaos`, or keeps it from ever coming back
 EXIT, HANG = "!exit", "!hang"
-SLOW = Wish(options=PaintOptions(model="heavy", steps=200, n=8))  # 6 s of one worker in the catalog `chaos`
+SLOW = Overrides(options=GenerateOptions(model="heavy", steps=200, n=8))  # 6 s of one worker in the catalog `chaos`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,15 +99,15 @@ def _mixed(row: Row, dice: random.Random) -> Row:
     if drawn < 0.1:
         return row._replace(slack_ms=round(slack_ms))
     if drawn < 0.2:
-        return row._replace(wish=Wish(tier="batch"))
+        return row._replace(wish=Overrides(tier="batch"))
     if drawn < 0.25:
-        return row._replace(wish=Wish(options=PaintOptions(n=2)))
+        return row._replace(wish=Overrides(options=GenerateOptions(n=2)))
     return row
 
 
 def ordinary(requests: Sequence[Due]) -> set[str]:
     """Ids of the requests that asked for nothing special: how soon they are answered tells how well things go."""
-    plain = {due.request_id for due in requests if due.row.wish == Wish() and due.row.slack_ms is None}
+    plain = {due.request_id for due in requests if due.row.wish == Overrides() and due.row.slack_ms is None}
     return plain - killers(requests)
 
 

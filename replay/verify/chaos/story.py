@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from replay.local.deployment import versions
-from replay.verify.audit.figures import told, verdict
+from replay.verify.audit.figures import as_json, verdict
 from replay.verify.audit.reading import Audited
 from replay.verify.chaos.doing import Faults
 from replay.verify.chaos.options import ChaosOptions
@@ -27,8 +27,8 @@ def report_of(
 
     What was `too_slow` breaks none: the machine has a part in it.
     """
-    counted = told(found.figures, found.pictures)
-    said = verdict(found.figures, found.pictures), _open(found), _again(found, recovery), _left(orphans_left)
+    counted = as_json(found.figures, found.pictures)
+    said = verdict(found.figures, found.pictures), _open(found), _check_repeats(found, recovery), _left(orphans_left)
     broken = [each for each in said if each]
     return {
         "seed": options.seed,
@@ -55,7 +55,7 @@ def _open(found: Audited) -> str | None:
     return f"{count} requests have not ended, two minutes after the last thing moved" if count else None
 
 
-def _again(found: Audited, recovery: Recovery) -> str | None:
+def _check_repeats(found: Audited, recovery: Recovery) -> str | None:
     """Work is repeated only for what ran as a process ended: without faults none is."""
     count, most = found.figures.painted_twice, recovery.painted_twice_limit
     told = f"{recovery.running_at_kills} that ran as processes ended, {recovery.written_again} written again"

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import TypeVar
 
-from replay.local.hosting import Hosted
+from replay.local.hosting import LocalDeployment
 from replay.local.processes import Child, RoleProcess, role_process
 from replay.verify.chaos.schedule import Fault
 from schemas.errors import PochadeError
@@ -16,7 +16,7 @@ from schemas.messages import GenerateRequest
 from schemas.record import Delivered, Incoming, Outgoing
 from schemas.topics import CLASSIFIED, IMAGES, OUTCOMES, jobs_topic
 from streams.broker.cluster import BrokerCluster
-from streams.kafka.consumer import Follower
+from streams.kafka.consumer import TopicTailer
 from streams.kafka.producer import KafkaRecordProducer
 from streams.operator.client import RequestClient
 from streams.settings import Settings
@@ -25,8 +25,8 @@ T = TypeVar("T")
 Ambush = Callable[[Incoming], None]  # acts, in the thread that reads, on the record that it waits for
 Steps = Generator[float, None, str]  # seconds to wait before the next step; in the end, what was done
 
-KEPT = 500  # records of a run that an old one is taken from
-LOOK_S = 0.05
+MAX_REMEMBERED = 500  # records of a run that an old one is taken from
+POLL_S = 0.05
 STOP_S = 12.0  # for a process that is told to end
 
 
@@ -39,7 +39,7 @@ class World:
 
     def __init__(
         self,
-        hosted: Hosted,
+        hosted: LocalDeployment,
         client: RequestClient,
         producer: KafkaRecordProducer,
         cluster: BrokerCluster | None = None,
@@ -50,7 +50,7 @@ class World:
         self.processes: dict[str, RoleProcess] = {each.name: each for each in hosted.processes}
         self.asked: dict[str, GenerateRequest] = {}
         self.ended: set[str] = set()
-        self.old: deque[Incoming] = deque(maxlen=KEPT)
+        self.old: deque[Incoming] = deque(maxlen=MAX_REMEMBERED)
         self.painting: Callable[[], dict[str, str]] = lambda: {}  # worker -> variant
         self.accepted_ms: list[float] = []  # when a broker that had ended accepted connections again
         self.doubled: set[str] = set()  # open requests whose records were written again
@@ -61,9 +61,9 @@ class World:
         """Keep records that may be written again; until `stack` closes."""
         stack.callback(self._threads.shutdown, wait=False, cancel_futures=True)
         topics = [CLASSIFIED, IMAGES, OUTCOMES, *(jobs_topic(variant, 1).name for variant in variants)]
-        stack.callback(Follower(self.settings, topics, self._hear, since_ms=None).start().close)
+        stack.callback(TopicTailer(self.settings, topics, self._on_record, since_ms=None).start().close)
 
-    def _hear(self, record: Incoming) -> None:
+    def _on_record(self, record: Incoming) -> None:
         self.old.append(record)
         for ambush in tuple(self.ambushes):
             ambush(record)
@@ -78,7 +78,7 @@ class World:
         name = (record.key or b"").decode(errors="replace")
         return name in self.asked and name not in self.ended
 
-    def again(self, records: Sequence[Incoming]) -> None:
+    def rewrite(self, records: Sequence[Incoming]) -> None:
         """Write records as they were read, those of jobs and outcomes to their own partition."""
         self.doubled |= {(each.key or b"").decode() for each in records if self.is_open(each)}
         for each in records:
@@ -111,14 +111,14 @@ class World:
 
     def back(self, process: RoleProcess) -> None:
         """Start again what has left, unless another fault has done so."""
-        if self.hosted.roles.is_held(process.name):
+        if self.hosted.roles.is_paused(process.name):
             self.hosted.roles.add(process)
 
     def beside(self, act: Callable[[], T]) -> Generator[float, None, T]:
         """Something that blocks, while everything else goes on. Raises what it raises."""
         future = self.aside(act)
         while not future.done():
-            yield LOOK_S
+            yield POLL_S
         return future.result()
 
     def aside(self, act: Callable[[], T]) -> "Future[T]":
@@ -132,8 +132,8 @@ def awaited(child: Child, most_s: float = STOP_S) -> Iterator[float]:
     while child.poll() is None:
         if waited_s >= most_s:
             child.kill()
-        waited_s += LOOK_S
-        yield LOOK_S
+        waited_s += POLL_S
+        yield POLL_S
 
 
 Do = Callable[[World, Fault], Steps]

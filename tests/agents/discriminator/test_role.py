@@ -56,7 +56,7 @@ def stored_image(store: MemoryImageStore, job: GenerateJob | None = None) -> Ima
 
 
 CATALOG = a_catalog()
-OVER = StubPlans(a_plan(cascades=(a_cascade(paint_over_step=24),)))  # of heavy's 25 steps: 8 of its 200 ms are left
+OVER = StubPlans(a_plan(cascades=(a_cascade(refine_from_step=24),)))  # of heavy's 25 steps: 8 of its 200 ms are left
 
 
 def a_discriminator(
@@ -100,14 +100,14 @@ def test_the_job_on_the_next_level_says_from_which_step_it_paints_over_the_draft
 ) -> None:
     discriminator = a_discriminator(store, FixedScorer(0.2), plans)
     job, note = asyncio.run(discriminator.on_record(a_record(stored_image(store))))
-    assert read(job, GenerateJob).paint_over_step == step
+    assert read(job, GenerateJob).refine_from_step == step
     assert json.loads(read(note, Event).detail)["paint_over_step"] == step
 
 
 def test_a_draft_of_another_size_than_the_next_level_paints_is_not_painted_over(store: MemoryImageStore) -> None:
     small = an_image(image=an_image_ref(uri=stored_image(store).image.uri, width=16))
     job, _ = asyncio.run(a_discriminator(store, FixedScorer(0.2), OVER).on_record(a_record(small)))
-    assert read(job, GenerateJob).paint_over_step == 0
+    assert read(job, GenerateJob).refine_from_step == 0
 
 
 @pytest.mark.parametrize(("plans", "level"), [(StubPlans(a_plan()), "light"), (OVER, "heavy")])

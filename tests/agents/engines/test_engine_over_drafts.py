@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from PIL.Image import Image
 
-from agents.engines import CannotPaintOver, PaintTask
+from agents.engines import CannotRefine, GenerationTask
 from agents.engines.diffusers_engine import DiffusersEngine, load, strength_of
 from planner.catalog.entries import Loading
-from planner.catalog.options import Settled, settle
+from planner.catalog.options import ResolvedOptions, resolve_options
 from planner.catalog.parse import Variant
-from schemas.ids import paint_over_seed
-from schemas.messages import PaintOptions
+from schemas.ids import refinement_seed
+from schemas.messages import GenerateOptions
 from streams import catalogs
 
 PROMPTS = ("a red heart above a blue star", "a green tree")
@@ -36,28 +36,30 @@ def engine(name: str, scheduler: str) -> DiffusersEngine:
 
 @cache
 def drafts() -> tuple[Image, ...]:
-    tasks = [PaintTask(request_id="r", prompt=prompt, seed=seed) for seed, prompt in enumerate(PROMPTS)]
-    return tuple(engine("light", "").paint(tasks, settle(PaintOptions(), level("light")), lambda: False) or ())
+    tasks = [GenerationTask(request_id="r", prompt=prompt, seed=seed) for seed, prompt in enumerate(PROMPTS)]
+    return tuple(
+        engine("light", "").generate(tasks, resolve_options(GenerateOptions(), level("light")), lambda: False) or ()
+    )
 
 
-def tasks_over(*of: int, noise: int = 1) -> list[PaintTask]:
+def tasks_over(*of: int, noise: int = 1) -> list[GenerationTask]:
     """`noise`: the stage that the seeds are for."""
     return [
-        PaintTask(request_id="r", prompt=PROMPTS[n], seed=paint_over_seed(n, noise), over=drafts()[n]) for n in of
+        GenerationTask(request_id="r", prompt=PROMPTS[n], seed=refinement_seed(n, noise), over=drafts()[n]) for n in of
     ]  # fmt: skip
 
 
-def at(step: int, **options: Any) -> Settled:
-    return settle(PaintOptions(**options), level("heavy"), step)
+def at(step: int, **options: Any) -> ResolvedOptions:
+    return resolve_options(GenerateOptions(**options), level("heavy"), step)
 
 
-def painted(tasks: list[PaintTask], how: Settled, scheduler: str = "") -> list[np.ndarray]:
-    pictures = engine("heavy", scheduler).paint(tasks, how, lambda: False)
+def painted(tasks: list[GenerationTask], how: ResolvedOptions, scheduler: str = "") -> list[np.ndarray]:
+    pictures = engine("heavy", scheduler).generate(tasks, how, lambda: False)
     assert pictures is not None
     return [np.asarray(picture).astype(int) for picture in pictures]
 
 
-def calls_of(tasks: list[PaintTask], how: Settled, scheduler: str = "") -> int:
+def calls_of(tasks: list[GenerationTask], how: ResolvedOptions, scheduler: str = "") -> int:
     """How often the UNet is called."""
     calls: list[object] = []
     hook = engine("heavy", scheduler)._pipeline.unet.register_forward_hook(lambda *_: calls.append(None))
@@ -106,7 +108,7 @@ def test_other_noise_gives_another_picture() -> None:
 
 
 def test_without_a_step_it_is_the_picture_on_a_blank_before_and_after_painting_over() -> None:
-    blank = [PaintTask(request_id="r", prompt=PROMPTS[0], seed=5)]
+    blank = [GenerationTask(request_id="r", prompt=PROMPTS[0], seed=5)]
     before = painted(blank, at(0))[0]
     assert apart(painted([dataclasses.replace(blank[0], over=drafts()[0])], at(0))[0], before) == 0
     painted(tasks_over(0), at(3))
@@ -121,12 +123,14 @@ def test_painting_over_shares_the_weights_and_loads_nothing() -> None:
 
 def test_a_picture_that_nobody_wants_any_more_stops_within_one_step() -> None:
     asked: list[object] = []
-    assert engine("heavy", "").paint(tasks_over(0), at(3), lambda: bool(asked.append(None)) or len(asked) >= 2) is None
+    assert (
+        engine("heavy", "").generate(tasks_over(0), at(3), lambda: bool(asked.append(None)) or len(asked) >= 2) is None
+    )
     assert len(asked) == 2
-    assert engine("heavy", "").paint(tasks_over(0), at(3), lambda: False) is not None, "the next job is painted"
+    assert engine("heavy", "").generate(tasks_over(0), at(3), lambda: False) is not None, "the next job is painted"
 
 
 def test_a_pipeline_that_diffusers_cannot_begin_with_a_picture_says_so() -> None:
     unable = DiffusersEngine(importlib.import_module("diffusers").DDPMPipeline(None, None), level("heavy"))
-    with pytest.raises(CannotPaintOver, match="DDPMPipeline cannot begin with a picture"):
-        unable.paint(tasks_over(0), at(3), lambda: False)
+    with pytest.raises(CannotRefine, match="DDPMPipeline cannot begin with a picture"):
+        unable.generate(tasks_over(0), at(3), lambda: False)

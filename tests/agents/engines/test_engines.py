@@ -6,17 +6,17 @@ import time
 import pytest
 from PIL import Image
 
-from agents.engines import EngineFailed, PaintTask, check_models, model_source, open_engine
-from planner.catalog.options import settle
+from agents.engines import EngineFailed, GenerationTask, check_models, model_source, open_engine
+from planner.catalog.options import resolve_options
 from schemas.errors import Unknown
-from schemas.messages import PaintOptions
+from schemas.messages import GenerateOptions
 from tests.builders import a_catalog, a_variant
 
-HOW = settle(PaintOptions(), a_variant())
+HOW = resolve_options(GenerateOptions(), a_variant())
 
 
-def a_task(request_id: str = "r-1") -> PaintTask:
-    return PaintTask(request_id=request_id, prompt="a red heart", seed=7)
+def a_task(request_id: str = "r-1") -> GenerationTask:
+    return GenerationTask(request_id=request_id, prompt="a red heart", seed=7)
 
 
 def test_an_unknown_engine_lists_the_known_ones() -> None:
@@ -28,7 +28,7 @@ def test_the_profile_engine_takes_the_profiles_time_of_the_batch() -> None:
     engine = open_engine("profile", a_variant(latency_ms={1: 20.0, 4: 60.0}, load_ms=0.0), 1)
     for batch, least_s in ((1, 0.02), (4, 0.06)):
         begun = time.monotonic()
-        pictures = engine.paint([a_task(f"r-{n}") for n in range(batch)], HOW, lambda: False)
+        pictures = engine.generate([a_task(f"r-{n}") for n in range(batch)], HOW, lambda: False)
         assert time.monotonic() - begun >= least_s
         assert len(pictures or []) == batch
 
@@ -41,8 +41,8 @@ def test_the_profile_engine_takes_the_profiles_time_to_load() -> None:
 
 def test_the_profile_engine_draws_the_same_card_for_the_same_task_in_any_batch() -> None:
     engine = open_engine("profile", a_variant(latency_ms={1: 1.0}, load_ms=0.0), 1)
-    alone = engine.paint([a_task()], HOW, lambda: False)
-    together = engine.paint([a_task("r-2"), a_task()], HOW, lambda: False)
+    alone = engine.generate([a_task()], HOW, lambda: False)
+    together = engine.generate([a_task("r-2"), a_task()], HOW, lambda: False)
     assert alone is not None
     assert together is not None
     assert alone[0].tobytes() == together[1].tobytes() != together[0].tobytes()
@@ -53,15 +53,17 @@ def test_the_profile_engine_takes_less_time_for_what_is_skipped_and_draws_at_the
         open_engine("profile", a_variant(latency_ms={1: 60_000.0}, load_ms=0.0, steps=1000), 1),
         time.monotonic(),
     )
-    how = settle(PaintOptions(), a_variant(steps=1000, width=96), 999)
-    (card,) = engine.paint([dataclasses.replace(a_task(), over=Image.new("RGB", (96, 32)))], how, lambda: False) or []
+    how = resolve_options(GenerateOptions(), a_variant(steps=1000, width=96), 999)
+    (card,) = (
+        engine.generate([dataclasses.replace(a_task(), over=Image.new("RGB", (96, 32)))], how, lambda: False) or []
+    )
     assert 0.06 <= time.monotonic() - begun < 30
     assert card.size == (96, 32)
 
 
 def test_the_profile_engine_stops_when_nobody_wants_the_batch() -> None:
     engine = open_engine("profile", a_variant(latency_ms={1: 60_000.0}, load_ms=0.0), 1)
-    assert engine.paint([a_task()], HOW, lambda: True) is None
+    assert engine.generate([a_task()], HOW, lambda: True) is None
 
 
 @pytest.mark.parametrize("model", ["models/nowhere", "/nowhere", "./nowhere", "../nowhere"])

@@ -7,13 +7,13 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from agents.engines import EngineFailed, PaintTask
+from agents.engines import EngineFailed, GenerationTask
 from agents.engines.diffusers_engine import load
 from agents.engines.pipelines import load_pipeline, placement, weights_file
 from planner.catalog.entries import Loading
-from planner.catalog.options import settle
+from planner.catalog.options import resolve_options
 from planner.catalog.parse import Variant
-from schemas.messages import PaintOptions
+from schemas.messages import GenerateOptions
 from streams import catalogs
 
 UNET = "models/{}/unet/diffusion_pytorch_model.safetensors"
@@ -65,9 +65,9 @@ def test_other_weights_replace_those_of_the_unet_and_nothing_else(tmp_path: path
 
 
 def test_the_unets_own_weights_given_as_other_ones_paint_the_same_picture() -> None:
-    task = PaintTask(request_id="r", prompt="a red heart", seed=1)
-    how = settle(PaintOptions(), light())
-    pictures = [load(light(unet=unet), 1).paint([task], how, lambda: False) for unet in ("", UNET.format("light"))]
+    task = GenerationTask(request_id="r", prompt="a red heart", seed=1)
+    how = resolve_options(GenerateOptions(), light())
+    pictures = [load(light(unet=unet), 1).generate([task], how, lambda: False) for unet in ("", UNET.format("light"))]
     assert pictures[0] is not None
     assert pictures[1] is not None
     assert pictures[0][0].tobytes() == pictures[1][0].tobytes()
@@ -140,25 +140,25 @@ def test_a_picture_that_nobody_wants_any_more_stops_within_one_step() -> None:
         asked.append(True)
         return len(asked) >= 2
 
-    task = PaintTask(request_id="r", prompt="a red heart", seed=1)
-    how = settle(PaintOptions(), heavy)
-    assert engine.paint([task], how, after_the_second_step) is None
+    task = GenerationTask(request_id="r", prompt="a red heart", seed=1)
+    how = resolve_options(GenerateOptions(), heavy)
+    assert engine.generate([task], how, after_the_second_step) is None
     assert len(asked) == 2 < heavy.steps
-    assert engine.paint([task], how, lambda: False) is not None, "the next job is painted"
+    assert engine.generate([task], how, lambda: False) is not None, "the next job is painted"
 
 
 def test_a_loaded_pipeline_knows_its_device_without_looking_through_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    engine, how = load(light(), 1), settle(PaintOptions(), light())
+    engine, how = load(light(), 1), resolve_options(GenerateOptions(), light())
 
     def looked(_: torch.nn.Module) -> torch.device:
         raise AssertionError("it went through the modules of the model")
 
     monkeypatch.setattr("diffusers.hooks.group_offloading._get_group_onload_device", looked)
-    assert engine.paint([PaintTask(request_id="r", prompt="a red heart", seed=1)], how, lambda: False)
+    assert engine.generate([GenerationTask(request_id="r", prompt="a red heart", seed=1)], how, lambda: False)
 
 
 def test_on_a_cpu_convolutions_are_laid_out_by_pixel_and_paint_the_same() -> None:
-    pipeline, how = load_pipeline(light()), settle(PaintOptions(), light())
+    pipeline, how = load_pipeline(light()), resolve_options(GenerateOptions(), light())
     assert pipeline.unet.down_blocks[0].resnets[0].conv1.weight.is_contiguous(memory_format=torch.channels_last)
     assert pipeline.vae.decoder.layers[0].weight.is_contiguous(memory_format=torch.channels_last)
     asked = {"prompt": "a red heart", "num_inference_steps": how.steps, "guidance_scale": how.guidance}

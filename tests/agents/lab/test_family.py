@@ -12,7 +12,7 @@ from agents.classifier.judges import open_judge
 from agents.lab.family import CATALOG, FOLDER, VARIANTS, folder_of
 from agents.lab.painter import Painter
 from agents.lab.world import facts, scenes
-from agents.world.layout import MOST_OBJECTS, SIZE
+from agents.world.layout import MAX_OBJECTS, SIZE
 
 NAMES = tuple(name for name, variant in VARIANTS.items() if folder_of(variant).is_dir())
 LIGHT, HEAVY = CATALOG.pair()[:2]
@@ -70,7 +70,7 @@ def test_heavy_gets_nearly_every_prompt_of_one_or_two_objects_right() -> None:
 
 def test_light_is_clearly_behind_heavy_on_prompts_that_are_told_to_be_hard() -> None:
     judge = open_judge(CATALOG)
-    asked = fresh(tuple(range(1, MOST_OBJECTS + 1)), 30)
+    asked = fresh(tuple(range(1, MAX_OBJECTS + 1)), 30)
     hard = [caption for caption in asked if judge.classify(caption).hardness > 0.75]
     light, heavy = (right(name, hard).astype(float) for name in (LIGHT, HEAVY))
     gap = heavy - light

@@ -11,7 +11,7 @@ def test_deadlines_pass_by_the_brokers_clock_and_a_clock_that_jumps_is_found_out
     wall, steady = [NOW_MS + 20_000], [5]
     clock = BrokerClock(lambda: wall[0], lambda: steady[0])
     assert clock.now_ms() == NOW_MS + 20_000, "none has been heard yet"
-    clock.hear(NOW_MS)
+    clock.observe(NOW_MS)
     steady[0] += 1000
     assert clock.now_ms() == NOW_MS + 1000
     wall[0] += DAY_MS

@@ -47,7 +47,7 @@ def test_what_could_not_be_ended_is_overdue_still() -> None:
     requests = taken(classified(100, 5))
     overdue = requests.overdue(1000, 0, 9)
     assert requests.overdue(1000, 0, 9) == []
-    requests.again(overdue)
+    requests.restore(overdue)
     assert requests.overdue(1000, 0, 9) == overdue
 
 
@@ -89,7 +89,7 @@ def test_another_ledger_that_begins_at_a_checkpoint_knows_the_same(ends: list[bo
     ended = {digest_of(b"%d" % n) for n, has_ended in enumerate(ends) if has_ended}
     known = lambda digests: ended & set(digests)  # noqa: E731
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(open_requests, "TOLD", told)
+        patch.setattr(open_requests, "MAX_CHECKPOINT", told)
         first, second = taken(*records[:read]), OpenRequests(AHEAD_MS)
         checkpoint = first.checkpoint()
         if checkpoint is not None:

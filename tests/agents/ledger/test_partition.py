@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from agents.ledger.partition import Lane
+from agents.ledger.partition import LedgerPartition
 from agents.ledger.topics import LedgerTopics
 from schemas.messages import Result, Status
 from schemas.topics import DLQ, OUTCOMES, RESULTS, SKEW_MS, WINDOW_MS
@@ -22,10 +22,10 @@ SETTINGS = load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}})
 
 
 @pytest.fixture
-def lane() -> Iterator[tuple[Broker, Lane]]:
+def lane() -> Iterator[tuple[Broker, LedgerPartition]]:
     broker = Broker(now_ms=NOW_MS)
     with connected(broker):
-        yield broker, Lane(SETTINGS, 0)
+        yield broker, LedgerPartition(SETTINGS, 0)
 
 
 def results_of(broker: Broker) -> list[bytes | None]:
@@ -36,14 +36,14 @@ def letters_of(broker: Broker) -> list[bytes | None]:
     return [written.key for written in broker.logs[f"pochade.{DLQ}", 0] if written.is_committed]
 
 
-def test_a_request_that_was_classified_twice_expires_once(lane: tuple[Broker, Lane]) -> None:
+def test_a_request_that_was_classified_twice_expires_once(lane: tuple[Broker, LedgerPartition]) -> None:
     twice = [a_record(a_classified(a_request(deadline_ms=5)), offset=offset, timestamp_ms=NOW_MS) for offset in (3, 9)]
     assert lane[1].expire(twice) == ["r-1"]
     assert results_of(lane[0]) == [b"r-1"]
 
 
 def test_an_outcome_under_a_foreign_key_is_kept_aside_as_it_may_lie_in_a_foreign_partition(
-    lane: tuple[Broker, Lane],
+    lane: tuple[Broker, LedgerPartition],
 ) -> None:
     records = [a_record(an_outcome(request_id="b"), key=b"a"), a_record(an_outcome(request_id="c"), key=b"c")]
     lane[1].serve(records, Group(lane[0]))
@@ -61,7 +61,7 @@ def test_an_input_offset_is_committed_only_after_its_results() -> None:
             super().commit(offsets, asynchronous)
 
     with connected(broker):
-        lane, group = Lane(SETTINGS, 0), cast(Consumer, Watched(broker))
+        lane, group = LedgerPartition(SETTINGS, 0), cast(Consumer, Watched(broker))
         lane.serve([a_record(an_outcome(request_id="r"), key=b"r", offset=6)], group)
     assert seen == [([b"r"], 7)]
 
@@ -72,7 +72,7 @@ def test_a_result_larger_than_its_topic_takes_ends_failed_and_those_beside_it_ar
     long = a_request(request_id="b", prompt="x" * 6000)
     outcomes = [an_outcome(request_id="a"), an_outcome(request_id="b", request=long), an_outcome(request_id="c")]
     with connected(broker):
-        lane = Lane(SETTINGS, 0)
+        lane = LedgerPartition(SETTINGS, 0)
         for run in range(2):
             records = [
                 a_record(each, key=each.request_id.encode(), offset=run, timestamp_ms=NOW_MS)
@@ -94,7 +94,7 @@ def test_a_result_larger_than_its_topic_takes_ends_failed_and_those_beside_it_ar
 def test_an_outcome_in_a_foreign_partition_is_moved_to_its_own_and_not_answered() -> None:
     broker, key = Broker(now_ms=NOW_MS), next(f"r-{n}" for n in range(50) if partition_of(b"r-%d" % n, 4) == 2).encode()
     with connected(broker):
-        lane = Lane(SETTINGS, 0, LedgerTopics(partitions=4))
+        lane = LedgerPartition(SETTINGS, 0, LedgerTopics(partitions=4))
         found = a_record(an_outcome(request_id=key.decode()), key=key, timestamp_ms=NOW_MS)
         lane.serve([found], cast(Consumer, Group(broker)))
         (moved,) = broker.read((f"pochade.{OUTCOMES}", 2), 0, 9)
@@ -112,5 +112,5 @@ def test_an_outcome_older_than_what_is_remembered_makes_no_result() -> None:
             a_record(an_outcome(request_id=name), key=name.encode(), timestamp_ms=at_ms)
             for name, at_ms in (("old", old_ms), ("young", young_ms))
         ]
-        Lane(SETTINGS, 0).serve(records, cast(Consumer, Group(broker)))
+        LedgerPartition(SETTINGS, 0).serve(records, cast(Consumer, Group(broker)))
     assert (results_of(broker), letters_of(broker)) == ([b"young"], [b"old"])

@@ -34,7 +34,7 @@ def test_a_ledger_whose_transaction_hangs_ends_its_process(
 ) -> None:
     broker = Broker(now_ms=NOW_MS)
     with connected(broker):
-        served = partition.Lane(SETTINGS, 0, bite=bitten.set)
+        served = partition.LedgerPartition(SETTINGS, 0, bite=bitten.set)
         monkeypatch.setattr(
             served._producer, "commit_transaction", lambda *_: bitten.wait(PATIENCE_S) or pytest.fail("nobody ended it")
         )

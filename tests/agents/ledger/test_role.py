@@ -9,9 +9,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from agents.ledger import role as ledger
-from agents.ledger.broker_clock import MOST_OFF_MS, BrokerClock, ClockOff
-from agents.ledger.partition import Lane
-from agents.ledger.role import STANDBY_S, Ledger, Membership, Session, act_on, open_lanes
+from agents.ledger.broker_clock import MAX_OFFSET_MS, BrokerClock, ClockOff
+from agents.ledger.partition import LedgerPartition
+from agents.ledger.role import SPARE_AFTER_S, Ledger, Membership, Session, act_on, open_partitions
 from schemas.record import Incoming
 from schemas.topics import DAY_MS, RESULTS
 from streams.settings import load
@@ -27,11 +27,11 @@ def test_partitions_are_opened_together_as_requests_wait_meanwhile() -> None:
     # one after the other took 4 s for four: the first result after a broker's restart came 9 s late
     all_begun = threading.Barrier(4, timeout=PATIENCE_S)
 
-    def open_one(partition: int) -> Lane:
+    def open_one(partition: int) -> LedgerPartition:
         all_begun.wait()
-        return cast(Lane, SimpleNamespace(partition=partition))
+        return cast(LedgerPartition, SimpleNamespace(partition=partition))
 
-    opened = open_lanes([0, 1, 2, 3], open_one)
+    opened = open_partitions([0, 1, 2, 3], open_one)
     assert {partition: lane.partition for partition, lane in opened.items()} == {0: 0, 1: 1, 2: 2, 3: 3}
 
 
@@ -55,7 +55,7 @@ def test_partitions_that_are_handed_over_at_the_end_are_not_opened(monkeypatch: 
     assert opened == []
 
 
-class BreakingLane(Lane):
+class BreakingLane(LedgerPartition):
     """The broker goes away in its first transaction."""
 
     code = 0
@@ -96,11 +96,11 @@ def test_a_ledger_whose_clock_is_off_serves_nothing_and_says_why(monkeypatch: py
     # nine days ahead it forgot all that had ended, and ended 40 of 40 a second time
     broker, role = Broker(now_ms=NOW_MS), Ledger(SETTINGS, lambda *_: {})
     with connected(broker):
-        for off_ms in (9 * DAY_MS, -MOST_OFF_MS - 1):
+        for off_ms in (9 * DAY_MS, -MAX_OFFSET_MS - 1):
             clock = BrokerClock(lambda off_ms=off_ms: NOW_MS + off_ms, lambda: 0)  # type: ignore[misc]
             with pytest.raises(ClockOff, match="run NTP"):
-                Lane(SETTINGS, 0, clock=clock)
-        Lane(SETTINGS, 0, clock=BrokerClock(lambda: NOW_MS + MOST_OFF_MS, lambda: 0))
+                LedgerPartition(SETTINGS, 0, clock=clock)
+        LedgerPartition(SETTINGS, 0, clock=BrokerClock(lambda: NOW_MS + MAX_OFFSET_MS, lambda: 0))
     stopping = threading.Event()
 
     def session(_stopping: threading.Event) -> None:
@@ -148,15 +148,15 @@ def test_a_spare_member_is_ready_after_a_while_so_that_a_rollout_does_not_hang(
     member: Membership, clock: Clock
 ) -> None:
     member.has(0)
-    clock.now_s = STANDBY_S
+    clock.now_s = SPARE_AFTER_S
     assert member.not_ready() == "waits for partitions"
-    clock.now_s = STANDBY_S + 1
+    clock.now_s = SPARE_AFTER_S + 1
     assert member.not_ready() == ""
 
 
 def test_a_spare_member_that_gains_a_partition_is_not_ready_until_it_has_read(member: Membership, clock: Clock) -> None:
     member.has(0)
-    clock.now_s = STANDBY_S + 1
+    clock.now_s = SPARE_AFTER_S + 1
     member.reads("results")
     assert member.not_ready() == "waits for results"
 

@@ -28,7 +28,7 @@ def shipped() -> Scorer:
 
 def test_embeddings_have_unit_length_whatever_the_prompt() -> None:
     scorer = a_scorer()
-    for embedding in (scorer.embed_prompts(ODD), scorer.embed_pictures(some_pictures(4))):
+    for embedding in (scorer.embed_prompts(ODD), scorer.embed_images(some_pictures(4))):
         assert embedding.shape == (4, WIDTH)
         assert embedding.dtype == np.float32
         assert np.linalg.norm(embedding, axis=1) == pytest.approx(np.ones(4), abs=1e-5)
@@ -59,7 +59,7 @@ def test_what_is_saved_embeds_the_same_when_loaded(tmp_path: Path) -> None:
     keep_tokenizer(tmp_path / "scorer")
     loaded = Scorer.load(tmp_path / "scorer")
     assert loaded.embed_prompts(ODD) == pytest.approx(scorer.embed_prompts(ODD), abs=5e-3)  # fp16
-    assert loaded.embed_pictures(pictures) == pytest.approx(scorer.embed_pictures(pictures), abs=5e-3)
+    assert loaded.embed_images(pictures) == pytest.approx(scorer.embed_images(pictures), abs=5e-3)
 
 
 def test_an_untrained_scorer_measures_no_better_than_chance(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,7 +44,7 @@ def test_a_worker_that_joins_is_planned_with_at_the_next_step(office: Office) ->
 
 @pytest.mark.parametrize("how", ["silent", "stopped", "failed"])
 def test_a_worker_that_is_lost_is_planned_without_at_the_next_step(office: Office, how: str) -> None:
-    later = 3100  # worker_silent_ms is 3000
+    later = 3100  # worker_timeout_ms is 3000
     office.step().hear("w-1", NOW_MS + later)
     if how != "silent":
         office.hear("w-2", NOW_MS + later, state=how)
@@ -177,7 +177,7 @@ class OnceFollower:
 def test_a_planner_can_run_again_after_it_failed_and_resigns_in_the_end(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(observe, "Follower", OnceFollower)
+    monkeypatch.setattr(observe, "TopicTailer", OnceFollower)
     monkeypatch.setattr(OnceFollower, "opened", [])
     stopping, step = threading.Event(), office.loop.step
 

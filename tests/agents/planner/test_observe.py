@@ -100,7 +100,7 @@ class LateFollower:
 
 
 def test_a_topic_that_cannot_be_read_in_time_is_gone_without_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "Follower", LateFollower)
+    monkeypatch.setattr(sources, "TopicTailer", LateFollower)
     fleet = StubFleet().hear(a_heartbeat(), NOW_MS)
     late, before = opened(fleet), missed("results")
     late.open()

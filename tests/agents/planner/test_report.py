@@ -19,7 +19,7 @@ def test_each_part_that_was_decided_otherwise_is_told_before_and_after() -> None
     before = a_plan(batch={"light": 1})
     after = dataclasses.replace(
         before, policy="another", routes=(Route(levels={"heavy": 1.0}, hardness_from=0.0),),
-        cascades=(a_cascade(threshold=0.75, paint_over_step=3),), allocation={"w-1": "heavy", "w-3": "heavy"},
+        cascades=(a_cascade(threshold=0.75, refine_from_step=3),), allocation={"w-1": "heavy", "w-3": "heavy"},
         batch={"light": 1, "heavy": 4},
     )  # fmt: skip
     told = {what: (was, now) for what, was, now in differences(before, after)}

@@ -8,7 +8,7 @@ import pytest
 from agents.router import dispatcher as dispatching
 from agents.router.dispatcher import Dispatcher
 from schemas.errors import Unknown
-from schemas.messages import GenerateJob, PaintOptions
+from schemas.messages import GenerateJob, GenerateOptions
 from schemas.record import Delivered, Outgoing
 from streams.clock import now_ms
 from tests.agents.stubs import StubFleet, read
@@ -43,10 +43,10 @@ def test_round_robin_takes_turns(dispatcher: Dispatcher) -> None:
 
 
 def test_own_sends_lengthen_the_wait(dispatcher: Dispatcher) -> None:
-    before = dispatcher.finish_in_ms("light", PaintOptions())
+    before = dispatcher.finish_in_ms("light", GenerateOptions())
     for n in range(20):
         placed(dispatcher, f"r-{n}")
-    assert dispatcher.finish_in_ms("light", PaintOptions()) > before + 100  # ten jobs of 20 ms each
+    assert dispatcher.finish_in_ms("light", GenerateOptions()) > before + 100  # ten jobs of 20 ms each
 
 
 def test_a_job_that_skips_steps_is_counted_with_what_is_left(
@@ -54,7 +54,7 @@ def test_a_job_that_skips_steps_is_counted_with_what_is_left(
 ) -> None:
     now = now_ms()
     monkeypatch.setattr(dispatching, "now_ms", lambda: now)
-    assert dispatcher.finish_in_ms("light", PaintOptions(), 1) == pytest.approx(10)  # one of two steps of 20 ms
+    assert dispatcher.finish_in_ms("light", GenerateOptions(), 1) == pytest.approx(10)  # one of two steps of 20 ms
     for n in range(20):
         place = dispatcher.place(
             a_plan(),
@@ -62,10 +62,10 @@ def test_a_job_that_skips_steps_is_counted_with_what_is_left(
             "light",
             probability=1.0,
             cause={},
-            paint_over_step=1,
+            refine_from_step=1,
         )
-        assert read(asyncio.run(place), GenerateJob).paint_over_step == 1
-    assert dispatcher.finish_in_ms("light", PaintOptions()) == pytest.approx(120)  # ten jobs of 10 ms, and itself
+        assert read(asyncio.run(place), GenerateJob).refine_from_step == 1
+    assert dispatcher.finish_in_ms("light", GenerateOptions()) == pytest.approx(120)  # ten jobs of 10 ms, and itself
 
 
 def test_a_job_that_a_heartbeat_has_counted_is_not_counted_twice(dispatcher: Dispatcher, fleet: StubFleet) -> None:
@@ -74,7 +74,7 @@ def test_a_job_that_a_heartbeat_has_counted_is_not_counted_twice(dispatcher: Dis
         dispatcher.on_delivered(record, Delivered(partition=record.partition or 0, offset=n))
     for worker, partition in (("w-1", 0), ("w-2", 1)):
         fleet.hear(a_heartbeat(worker_id=worker, partitions=(owned(partition, end_offset=20),)), now_ms())
-    assert dispatcher.finish_in_ms("light", PaintOptions()) == pytest.approx(20)
+    assert dispatcher.finish_in_ms("light", GenerateOptions()) == pytest.approx(20)
 
 
 def test_a_job_that_its_topic_does_not_take_is_before_nobody(dispatcher: Dispatcher, fleet: StubFleet) -> None:
@@ -82,7 +82,7 @@ def test_a_job_that_its_topic_does_not_take_is_before_nobody(dispatcher: Dispatc
         dispatcher.on_undelivered(placed(dispatcher, f"r-{n}"))
     for worker, partition in (("w-1", 0), ("w-2", 1)):
         fleet.hear(a_heartbeat(worker_id=worker, partitions=(owned(partition),)), now_ms())
-    assert dispatcher.finish_in_ms("light", PaintOptions()) < 100  # not ten jobs of 20 ms
+    assert dispatcher.finish_in_ms("light", GenerateOptions()) < 100  # not ten jobs of 20 ms
 
 
 def test_a_record_of_somebody_else_is_ignored(dispatcher: Dispatcher, fleet: StubFleet) -> None:
@@ -91,7 +91,7 @@ def test_a_record_of_somebody_else_is_ignored(dispatcher: Dispatcher, fleet: Stu
 
 
 def test_a_level_that_nobody_serves_is_never_finished(dispatcher: Dispatcher) -> None:
-    assert dispatcher.finish_in_ms("heavy", PaintOptions()) == math.inf
+    assert dispatcher.finish_in_ms("heavy", GenerateOptions()) == math.inf
 
 
 def test_pull_waits_until_a_worker_is_idle(fleet: StubFleet) -> None:
@@ -112,4 +112,4 @@ def test_pull_waits_until_a_worker_is_idle(fleet: StubFleet) -> None:
 
 def test_a_level_of_another_catalog_is_refused_by_name(dispatcher: Dispatcher) -> None:
     with pytest.raises(Unknown, match="ligth"):
-        dispatcher.finish_in_ms("ligth", PaintOptions())
+        dispatcher.finish_in_ms("ligth", GenerateOptions())

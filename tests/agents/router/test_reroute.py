@@ -14,7 +14,7 @@ from agents.worker.jobs import Taken
 from planner.serving.outcomes import step_of
 from planner.serving.reroute import OrphanRouting
 from planner.serving.routing import NO_LIMITS, RoutingLogic
-from schemas.messages import Event, GenerateJob, Outcome, PaintOptions, Plan, Status
+from schemas.messages import Event, GenerateJob, GenerateOptions, Outcome, Plan, Status
 from schemas.topics import DLQ, EVENTS, OUTCOMES
 from streams import metrics
 from streams.clock import now_ms
@@ -83,7 +83,7 @@ def test_a_draft_that_was_to_be_replaced_is_the_answer(rerouting: Rerouting, pro
 
 
 def test_what_waits_or_had_ended_writes_nothing(rerouting: Rerouting, producer: MemoryRecordProducer) -> None:
-    insisting = on_heavy(classified=asked(options=PaintOptions(model="heavy")))
+    insisting = on_heavy(classified=asked(options=GenerateOptions(model="heavy")))
     ended = on_heavy(classified=asked(request_id="ended"))
     assert rerouting.serve([insisting, ended], PLAN) == [WAITS, "had ended"]
     assert producer.topics == {}
@@ -206,7 +206,7 @@ def test_the_group_is_not_joined_where_nothing_lies_or_somebody_may_come(scene: 
 
 def test_nothing_is_committed_from_a_job_that_waits_on_and_those_behind_it_are_moved_once(scene: Scene) -> None:
     scene.topic.add("r-0")
-    scene.topic.add("insists", options=PaintOptions(model="heavy"))
+    scene.topic.add("insists", options=GenerateOptions(model="heavy"))
     for n in (2, 3, 4):
         scene.topic.add(f"r-{n}")
     scene.topic.add("r-5", partition=1)

@@ -13,7 +13,7 @@ from planner.serving.routing import RoutingLogic, backlog_limits
 from planner.serving.tenants import Work
 from planner.serving.worker_loads import Load
 from schemas.messages import Admission as Shed
-from schemas.messages import GenerateJob, Outcome, PaintOptions, Route, Status
+from schemas.messages import GenerateJob, GenerateOptions, Outcome, Route, Status
 from schemas.record import Delivered
 from schemas.topics import DLQ, OUTCOMES, jobs_topic
 from streams import metrics
@@ -160,13 +160,13 @@ def test_a_plan_without_a_route_for_the_request_ends_it_as_failed_and_keeps_it(f
 
 def test_what_the_level_cannot_honour_stands_on_the_job(fleet: StubFleet) -> None:
     router = a_router(fleet, StubPlans(a_plan()))
-    (job,) = asyncio.run(router.on_record(a_record(a_classified(a_request(options=PaintOptions(steps=50))))))
+    (job,) = asyncio.run(router.on_record(a_record(a_classified(a_request(options=GenerateOptions(steps=50))))))
     assert read(job, GenerateJob).overridden == ("steps: 50 -> 2",)
 
 
 def test_under_strict_it_is_rejected_with_a_code(fleet: StubFleet) -> None:
     router = a_router(fleet, StubPlans(a_plan()))
-    strict = a_request(options=PaintOptions(steps=50, strict=True))
+    strict = a_request(options=GenerateOptions(steps=50, strict=True))
     (written,) = asyncio.run(router.on_record(a_record(a_classified(strict))))
     said = read(written, Outcome)
     assert (written.topic, said.status, said.code) == (OUTCOMES, Status.REJECTED, "unhonoured")
@@ -239,7 +239,7 @@ def test_a_tenant_beyond_its_rate_is_rejected_and_the_others_are_served(fleet: S
 def test_a_refused_request_takes_no_tokens(fleet: StubFleet) -> None:
     tenants = Tenants({"default": Quota(rate_rps=0.1, burst=1)})
     router = a_router(fleet, StubPlans(a_plan()), tenants=tenants)
-    strict = a_request(request_id="a", options=PaintOptions(steps=50, strict=True))
+    strict = a_request(request_id="a", options=GenerateOptions(steps=50, strict=True))
     assert asyncio.run(router.on_record(a_record(a_classified(strict))))[0].topic == OUTCOMES
     assert asyncio.run(router.on_record(a_record(a_classified())))[0].topic == jobs_topic("light", 1).name
 

@@ -161,7 +161,7 @@ with Drain(0.2) as drain:
     process.run_process({"stuck-role": stuck}, [], drain.begin)
 """)
     assert status == CUT_SHORT
-    assert "stuck-role did not finish within drain_s = 0.2" in said
+    assert "stuck-role did not finish within shutdown_timeout_s = 0.2" in said
     assert "in stuck" in said, "where it hangs is told"
 
 

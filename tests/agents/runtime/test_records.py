@@ -5,7 +5,7 @@ import json
 import pytest
 
 from agents.runtime import records
-from agents.runtime.records import buried, event_record, job_record, outcome_record, outgoing, refused
+from agents.runtime.records import event_record, fitted_dead_letter, job_record, outcome_record, outgoing, refused
 from planner.serving.outcomes import step_of
 from schemas.messages import Event, GenerateJob, Outcome
 from schemas.topics import DLQ, EVENTS, OUTCOMES, RESULTS, jobs_topic
@@ -56,7 +56,9 @@ def test_a_refused_record_is_answered_and_kept_untouched() -> None:
 
 
 def test_a_record_as_large_as_a_topic_takes_can_still_be_kept() -> None:
-    kept = buried(a_record(value=b"x" * 1_048_000), error=ValueError("no" * 5000), role="ledger", request_id="r-1")
+    kept = fitted_dead_letter(
+        a_record(value=b"x" * 1_048_000), error=ValueError("no" * 5000), role="ledger", request_id="r-1"
+    )
     TopicLimits().check(kept)
     assert len(kept.value or b"") > 900_000
     assert kept.headers["pochade_error_cut_from_bytes"] == b"1048000"

@@ -16,7 +16,7 @@ from streams.codec.avro import decode, encode
 from streams.codec.headers import ERROR
 from streams.faust.host import AgentHost, StreamLogic
 from streams.kafka.memory import MemoryRecordProducer
-from streams.kafka.writing import MOST_BYTES, size_of
+from streams.kafka.writing import MAX_BYTES, size_of
 from streams.settings import load
 from tests.agents.stubs import a_record
 from tests.malformed import senseless
@@ -122,7 +122,7 @@ def is_accounted_for(fed: Sequence[Fed], answers: dict[int, list[Outgoing]], kin
         sent |= {record.key for record in written if record.topic == to}
         topics = [record.topic for record in written if record.topic != EVENTS]
         letters = [record for record in written if record.topic == DLQ]
-        assert all(size_of(record) <= MOST_BYTES for record in written)
+        assert all(size_of(record) <= MAX_BYTES for record in written)
         assert topics, f"nothing became of {each!r:.200}"
         if each.kind == "good":
             assert topics == [to], written

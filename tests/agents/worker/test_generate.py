@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from agents.worker.generate import Painter
+from agents.worker.generate import Generator
 from agents.worker.jobs import Taken
 from planner.serving.outcomes import result_of, step_of
 from schemas.ids import seed_of
-from schemas.messages import Event, GenerateJob, ImageGenerated, Outcome, PaintOptions, Status
+from schemas.messages import Event, GenerateJob, GenerateOptions, ImageGenerated, Outcome, Status
 from schemas.topics import DLQ, EVENTS, IMAGES, OUTCOMES, jobs_topic
 from streams.clock import now_ms
 from streams.kafka.topic_limits import TopicLimits
@@ -27,7 +27,7 @@ class Studio:
 
     def __init__(self, engine: StubEngine | None = None, max_attempts: int = 3, judged_ms: float = 0) -> None:
         self.engine, self.store, self.ended = engine or StubEngine(), MemoryImageStore(), set[str]()
-        self.painter = Painter(
+        self.painter = Generator(
             "w-9", self.engine, a_variant(), self.store, self.ended, max_attempts, judged_ms=lambda _job: judged_ms
         )
 
@@ -151,7 +151,7 @@ def test_a_store_that_is_away_for_a_moment_is_waited_for() -> None:
 
 def test_n_pictures_of_one_request_are_one_call_with_seeds_in_a_row_and_one_record() -> None:
     studio = Studio()
-    (written,) = studio.painter.answer([taken(seed=5, options=PaintOptions(n=3))])
+    (written,) = studio.painter.answer([taken(seed=5, options=GenerateOptions(n=3))])
     said = read(written, ImageGenerated)
     assert studio.engine.batches == [["r-1"] * 3]
     colours = []
@@ -164,8 +164,8 @@ def test_n_pictures_of_one_request_are_one_call_with_seeds_in_a_row_and_one_reco
 def test_jobs_that_are_painted_differently_do_not_share_a_call() -> None:
     variant = a_variant(honours=("steps",))
     studio = Studio()
-    studio.painter = Painter("w-9", studio.engine, variant, studio.store, studio.ended, 3)
-    options = PaintOptions(steps=9)
+    studio.painter = Generator("w-9", studio.engine, variant, studio.store, studio.ended, 3)
+    options = GenerateOptions(steps=9)
     written = studio.painter.answer([taken("a"), taken("b", options=options), taken("c")])
     assert studio.engine.batches == [["a", "c"], ["b"]]
     assert [how.steps for how in studio.engine.hows] == [variant.steps, 9]
@@ -186,7 +186,7 @@ def test_an_escalated_job_that_is_too_late_answers_with_its_draft() -> None:
 
 def test_the_beginning_of_painting_is_told_to_who_watches() -> None:
     studio, notes = Studio(), []
-    studio.painter = Painter("w-9", studio.engine, a_variant(), studio.store, studio.ended, 3, note=notes.append)
+    studio.painter = Generator("w-9", studio.engine, a_variant(), studio.store, studio.ended, 3, note=notes.append)
     studio.painter.answer([taken("a"), taken("b")])
     assert [(note.topic, note.key, read(note, Event).kind) for note in notes] == [
         (EVENTS, b"a", "started"), (EVENTS, b"b", "started"),
@@ -196,7 +196,7 @@ def test_the_beginning_of_painting_is_told_to_who_watches() -> None:
 @pytest.mark.parametrize("n", [0, -1, 2**62])
 def test_options_that_no_variant_could_honour_end_the_job_alone(n: int) -> None:
     studio = Studio()
-    written = studio.painter.answer([taken("a"), taken("odd", options=PaintOptions(n=n)), taken("b")])
+    written = studio.painter.answer([taken("a"), taken("odd", options=GenerateOptions(n=n)), taken("b")])
     assert topics_of(written) == [OUTCOMES, DLQ, IMAGES, IMAGES]
     assert (written[0].key, read(written[0], Outcome).status) == (b"odd", Status.FAILED)
 

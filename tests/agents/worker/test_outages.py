@@ -14,7 +14,7 @@ from schemas.record import Delivered, Outgoing
 from schemas.topics import IMAGES
 from streams.kafka.memory import MemoryRecordProducer
 from streams.kafka.topic_limits import LIMITS
-from streams.kafka.writing import MOST_BYTES, DeliveryFailed, RecordTooLarge
+from streams.kafka.writing import MAX_BYTES, DeliveryFailed, RecordTooLarge
 from streams.store.port import MemoryImageStore, StoreUnavailable
 from streams.watchdog import Watchdog
 from tests.agents.worker.test_role import Queue, Shop, catalog, shop  # noqa: F401  fixtures
@@ -165,4 +165,4 @@ def test_a_window_that_the_clients_leave_in_the_lurch_is_absolved_before_the_rol
     with pytest.raises(RecordTooLarge):
         shop.worker.run(shop.stopping)
     assert len(shop.queues["heavy"].absolved) == 1  # type: ignore[attr-defined]
-    assert LIMITS.of(IMAGES) < MOST_BYTES, "a record that was refused by itself tells what its topic takes"
+    assert LIMITS.of(IMAGES) < MAX_BYTES, "a record that was refused by itself tells what its topic takes"

@@ -8,13 +8,13 @@ import pytest
 from PIL import Image
 from prometheus_client import REGISTRY
 
-from agents.engines import CannotPaintOver
+from agents.engines import CannotRefine
 from agents.worker import images
-from agents.worker.generate import Painter
+from agents.worker.generate import Generator
 from agents.worker.jobs import Taken
 from planner.serving.outcomes import step_of
-from schemas.ids import paint_over_seed, seed_of
-from schemas.messages import Event, ImageGenerated, ImageRef, Outcome, PaintOptions, Status
+from schemas.ids import refinement_seed, seed_of
+from schemas.messages import Event, GenerateOptions, ImageGenerated, ImageRef, Outcome, Status
 from schemas.record import Outgoing
 from streams.clock import now_ms
 from streams.store.port import MemoryImageStore, StoreUnavailable
@@ -29,7 +29,7 @@ class Studio:
 
     def __init__(self, engine: StubEngine | None = None) -> None:
         self.engine, self.store, self.notes = engine or StubEngine(), MemoryImageStore(), list[Outgoing]()
-        self.painter = Painter("w-9", self.engine, HEAVY, self.store, set(), 3, note=self.notes.append)
+        self.painter = Generator("w-9", self.engine, HEAVY, self.store, set(), 3, note=self.notes.append)
 
     def draft(self, green: int = 100, size: tuple[int, int] = (32, 32)) -> ImageRef:
         out = io.BytesIO()
@@ -40,7 +40,7 @@ class Studio:
         first, *more = drafts or (self.draft(),)
         path = (step_of(an_image(image=first, more=tuple(more)), 0.2, 0.5),)
         classified = a_classified(a_request(request_id=request_id, **asked))
-        job = a_job(classified, level="heavy", variant="heavy", stage=1, path=path, paint_over_step=step)
+        job = a_job(classified, level="heavy", variant="heavy", stage=1, path=path, refine_from_step=step)
         return Taken(a_record(job, key=request_id.encode()), attempt)
 
     def painted(self, *jobs: Taken) -> list[ImageGenerated]:
@@ -57,14 +57,14 @@ def counted(name: str, **labels: str) -> float:
 
 
 def seed_over(request_id: str) -> int:
-    return paint_over_seed(seed_of(request_id), 1) % 256
+    return refinement_seed(seed_of(request_id), 1) % 256
 
 
 def test_a_job_begins_with_its_draft_at_its_step_and_says_so() -> None:
     studio, before = Studio(), counted("painted", begun_on="draft")
     (said,) = studio.painted(studio.job("r-1", studio.draft(100)))
     assert studio.pixels(said) == [(seed_over("r-1"), 103, 0)]
-    assert said.paint_over_step == 3
+    assert said.refine_from_step == 3
     assert counted("painted", begun_on="draft") == before + 1
     (note,) = studio.notes
     assert json.loads(read(note, Event).detail)["paint_over_step"] == 3
@@ -75,7 +75,7 @@ def test_jobs_that_begin_at_the_same_step_share_a_call_whatever_their_drafts() -
     jobs = [studio.job("a", studio.draft(10)), studio.job("b", step=0), studio.job("c", studio.draft(20))]
     a, c, b = studio.painted(*jobs, studio.job("d", step=4))[:3]
     assert studio.engine.batches == [["a", "c"], ["b"], ["d"]]
-    assert [how.paint_over_step for how in studio.engine.hows] == [3, 0, 4]
+    assert [how.refine_from_step for how in studio.engine.hows] == [3, 0, 4]
     assert studio.pixels(a) + studio.pixels(c) + studio.pixels(b) == [
         (seed_over("a"), 13, 0), (seed_over("c"), 23, 0), (seed_of("b") % 256, 0, 0),
     ]  # fmt: skip
@@ -84,8 +84,8 @@ def test_jobs_that_begin_at_the_same_step_share_a_call_whatever_their_drafts() -
 def test_each_picture_of_several_is_painted_over_its_own_draft_with_its_own_noise() -> None:
     studio = Studio()
     drafts = [studio.draft(green) for green in (10, 20)]
-    (said,) = studio.painted(studio.job("r-1", *drafts, options=PaintOptions(n=2)))
-    seeds = [paint_over_seed(seed_of("r-1") + i, 1) % 256 for i in range(2)]
+    (said,) = studio.painted(studio.job("r-1", *drafts, options=GenerateOptions(n=2)))
+    seeds = [refinement_seed(seed_of("r-1") + i, 1) % 256 for i in range(2)]
     assert studio.pixels(said) == [(seeds[0], 13, 0), (seeds[1], 23, 0)]
 
 
@@ -96,26 +96,26 @@ def test_a_draft_that_cannot_be_painted_over_costs_a_blank_and_a_count_never_the
         "missing": lambda: studio.job("r-1", an_image_ref(uri="memory:ab/gone.png")),
         "broken": lambda: studio.job("r-1", an_image_ref(uri=studio.store.put("draft", b"\x89PNG\r\n\x1a\nnonsense"))),
         "size": lambda: studio.job("r-1", studio.draft(size=(64, 32))),
-        "steps": lambda: studio.job("r-1", options=PaintOptions(steps=2)),
+        "steps": lambda: studio.job("r-1", options=GenerateOptions(steps=2)),
         "retry": lambda: studio.job("r-1", attempt=2),
-        "number": lambda: studio.job("r-1", studio.draft(), options=PaintOptions(n=2)),
+        "number": lambda: studio.job("r-1", studio.draft(), options=GenerateOptions(n=2)),
     }[kind]()
     (said,) = studio.painted(job)
     assert studio.pixels(said)[0] == (seed_of("r-1") % 256, 0, 0)
-    assert said.paint_over_step == 0
+    assert said.refine_from_step == 0
     assert counted("fallbacks", role="worker", kind=f"paint-over-{kind}") == before + 1
 
 
 def test_an_engine_that_cannot_begin_with_a_picture_paints_on_blanks() -> None:
     class Unable(StubEngine):
-        def paint(self, tasks: Any, how: Any, should_stop: Any) -> Any:
-            if how.paint_over_step:
-                raise CannotPaintOver("no such pipeline")
-            return super().paint(tasks, how, should_stop)
+        def generate(self, tasks: Any, how: Any, should_stop: Any) -> Any:
+            if how.refine_from_step:
+                raise CannotRefine("no such pipeline")
+            return super().generate(tasks, how, should_stop)
 
     studio, before = Studio(Unable()), counted("fallbacks", role="worker", kind="paint-over-engine")
     said = studio.painted(studio.job("a"), studio.job("b"))
-    assert [(each.paint_over_step, studio.pixels(each)) for each in said] == [
+    assert [(each.refine_from_step, studio.pixels(each)) for each in said] == [
         (0, [(seed_of("a") % 256, 0, 0)]), (0, [(seed_of("b") % 256, 0, 0)]),
     ]  # fmt: skip
     assert counted("fallbacks", role="worker", kind="paint-over-engine") == before + 2
@@ -131,17 +131,17 @@ def test_a_store_that_is_away_for_a_moment_is_waited_for_and_no_longer(monkeypat
         return get(uri)
 
     studio.store.get = first_away  # type: ignore[method-assign]
-    assert studio.painted(job)[0].paint_over_step == 3
+    assert studio.painted(job)[0].refine_from_step == 3
     monkeypatch.setattr(images, "DRAFT_S", 0.01)
     away += [StoreUnavailable("away for long")] * 99
     before = counted("fallbacks", role="worker", kind="paint-over-store")
-    assert studio.painted(job)[0].paint_over_step == 0
+    assert studio.painted(job)[0].refine_from_step == 0
     assert counted("fallbacks", role="worker", kind="paint-over-store") == before + 1
 
 
 def test_a_job_that_is_in_time_only_over_its_draft_is_painted_over_it_and_without_it_not_begun() -> None:
     studio = Studio()  # heavy takes 80 s on a blank, 10 from step 7
-    assert studio.painted(studio.job("r-1", step=7, deadline_ms=now_ms() + 60_000))[0].paint_over_step == 7
+    assert studio.painted(studio.job("r-1", step=7, deadline_ms=now_ms() + 60_000))[0].refine_from_step == 7
     (answer,) = studio.painter.answer(
         [studio.job("r-2", an_image_ref(uri="memory:ab/gone.png"), step=7, deadline_ms=now_ms() + 60_000)]
     )

@@ -24,7 +24,7 @@ from tests.builders import a_variant
 @pytest.fixture
 def worker() -> Iterator[Worker]:
     """One that has not begun to run: what the probes read is set by the tests."""
-    settings = types.SimpleNamespace(worker=types.SimpleNamespace(job_limit_s=60))
+    settings = types.SimpleNamespace(worker=types.SimpleNamespace(job_timeout_s=60))
     made = Worker(cast(Any, settings), *cast(Any, [None] * 6), "w-1")
     yield made
     made._me.watchdog.end()  # else it ends this process in a minute
@@ -77,7 +77,7 @@ def test_a_worker_whose_job_is_overdue_needs_a_new_process(worker: Worker) -> No
     worker._me.watchdog._counts_s -= 59
     assert worker.not_alive() == ""
     worker._me.watchdog._counts_s -= 2
-    assert worker.not_alive() == "a job takes longer than worker.job_limit_s = 60"
+    assert worker.not_alive() == "a job takes longer than worker.job_timeout_s = 60"
 
 
 def test_a_role_whose_thread_has_ended_needs_a_new_process() -> None:

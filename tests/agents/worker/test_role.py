@@ -12,7 +12,7 @@ from agents.worker import role as module
 from agents.worker.jobs import Taken
 from agents.worker.role import Worker
 from planner.catalog.parse import Catalog
-from schemas.messages import GenerateJob, Heartbeat, ImageGenerated, PaintOptions
+from schemas.messages import GenerateJob, GenerateOptions, Heartbeat, ImageGenerated
 from schemas.topics import FLEET, IMAGES
 from streams.clock import now_ms
 from streams.kafka.memory import MemoryRecordProducer
@@ -184,7 +184,7 @@ def test_a_slow_variant_takes_one_job_at_a_time(shop: Shop) -> None:
 
 
 def test_waiting_jobs_are_counted_as_those_of_late_took_and_anew_on_another_variant(shop: Shop) -> None:
-    four_pictures = a_classified(a_request(options=PaintOptions(n=4)))
+    four_pictures = a_classified(a_request(options=GenerateOptions(n=4)))
     shop.queues["light"].jobs += [a_job(four_pictures)] * 100
     shop.plan("light")
     shop.open().until(lambda: shop.queues["light"].counted_ms > 40)  # 44 ms each; light takes 20 for one picture

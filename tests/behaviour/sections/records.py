@@ -19,12 +19,12 @@ from PIL import Image
 from agents.classifier.judges import Judgement
 from agents.classifier.role import Classifier
 from agents.discriminator.role import Discriminator
-from agents.ledger.partition import Lane
+from agents.ledger.partition import LedgerPartition
 from agents.router.dispatcher import Dispatcher
 from agents.router.role import Router
 from agents.router.tenants import Tenants
-from agents.runtime.records import buried, event_record, job_record, outcome_record, outgoing, refused
-from agents.worker.generate import Painter
+from agents.runtime.records import event_record, fitted_dead_letter, job_record, outcome_record, outgoing, refused
+from agents.worker.generate import Generator
 from agents.worker.heartbeat import Heart, WorkerState
 from agents.worker.jobs import Taken
 from planner.serving.escalation import EscalationLogic
@@ -177,12 +177,12 @@ def _orders() -> Done:
         producer = MemoryRecordProducer()
         with (
             mock.patch.object(control, "KafkaRecordProducer", lambda _settings, made=producer: made),
-            mock.patch.object(control, "tell"),
+            mock.patch.object(control, "announce"),
             mock.patch.object(control.getpass, "getuser", return_value="me"),
         ):
             control.order(_settings(), **order)  # type: ignore[arg-type]
         yield f"operator orders {name}", _sent(producer)
-    yield "a release tells its schemas", schema_topic.told((GenerateRequest, Result))
+    yield "a release tells its schemas", schema_topic.announcements((GenerateRequest, Result))
 
 
 class _Judge:
@@ -251,7 +251,7 @@ def _worker() -> Done:
         ("a job that breaks its engine again", StubEngine(lambda _tasks: True), 3),
         ("a job that ended too many workers", StubEngine(), 4),
     ):
-        painter = Painter("w-9", engine, a_variant(), MemoryImageStore(), set(), 3, judged_ms=lambda _job: 0)
+        painter = Generator("w-9", engine, a_variant(), MemoryImageStore(), set(), 3, judged_ms=lambda _job: 0)
         yield f"worker meets {name}", painter.answer([Taken(_incoming(a_job(attempt=attempt)), attempt)])
     yield "worker beats first and last", _beats()
 
@@ -281,7 +281,7 @@ def _stored(store: MemoryImageStore) -> ImageGenerated:
 
 
 def _discriminator() -> Done:
-    over = a_plan(cascades=(a_cascade(paint_over_step=24),))
+    over = a_plan(cascades=(a_cascade(refine_from_step=24),))
     for name, confidence, plan in (
         ("a good draft", 0.8, a_plan()),
         ("a poor draft", 0.2, a_plan()),
@@ -297,7 +297,7 @@ def _ledger() -> Done:
     for form in ("avro", "json"):
         broker = Broker(now_ms=NOW_MS)
         with connected(broker):
-            lane = Lane(_settings(results={"format": form}), 0)
+            lane = LedgerPartition(_settings(results={"format": form}), 0)
             classified = a_classified(a_request(request_id="done"))
             outcomes = [
                 an_outcome(request_id="done", status=Status.COMPLETED, classified=classified),
@@ -332,15 +332,21 @@ def _planner() -> Done:
 
 def _letters() -> Done:
     record, error = _incoming(a_job(), topic="jobs.light.v1", offset=12), ValueError("no such colour")
-    letter = buried(record, error=error, role="worker", request_id="r-1")
+    letter = fitted_dead_letter(record, error=error, role="worker", request_id="r-1")
     yield "a dead letter", [letter]
-    yield "a dead letter that is cut", [_cut(buried(record, error=error, role="worker", request_id="r-1", most=600))]
+    yield (
+        "a dead letter that is cut",
+        [_cut(fitted_dead_letter(record, error=error, role="worker", request_id="r-1", most=600))],
+    )
     lies = Incoming(
         topic=topics.DLQ, partition=0, offset=1, timestamp_ms=NOW_MS, key=letter.key, value=letter.value,
         headers=letter.headers,
     )  # fmt: skip
-    yield "a letter sent again", [letters.again(letters.letter_of(lies), {})]
-    yield "a letter sent again, its request having ended", [letters.again(letters.letter_of(lies), {"r-1": "FAILED"})]
+    yield "a letter sent again", [letters.redrive_record(letters.letter_of(lies), {})]
+    yield (
+        "a letter sent again, its request having ended",
+        [letters.redrive_record(letters.letter_of(lies), {"r-1": "FAILED"})],
+    )
     yield "a role refuses a record", refused(record, an_outcome(), error, NOW_MS)
     yield "an event", [event_record("r-1", "escalated", "discriminator", NOW_MS, to="heavy")]
     yield "a job for nobody", [job_record(a_job(), None, CAUSE, "router", NOW_MS)]

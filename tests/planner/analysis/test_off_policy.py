@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from planner.analysis.off_policy import Past, as_it_went, estimate, fate, weight
+from planner.analysis.off_policy import Past, as_it_went, ending, estimate, weight
 from planner.serving.placement import choose_level
 from schemas.errors import InvalidPlan
 from schemas.messages import Plan, Route
@@ -87,26 +87,26 @@ def test_a_plan_that_goes_where_the_past_never_went_is_doubted() -> None:
 
 
 def test_a_picture_painted_again_then_and_kept_now_ends_with_its_draft() -> None:
-    found = fate(painted_again(), a_plan(cascades=(a_cascade(threshold=0.1),)))
+    found = ending(painted_again(), a_plan(cascades=(a_cascade(threshold=0.1),)))
     assert found is not None
     assert (found.level, found.latency_ms, found.work_ms, found.is_painted_again) == ("light", 100, 20, False)
 
 
 def test_a_picture_painted_again_then_and_now_ends_as_it_did() -> None:
-    found = fate(painted_again(), a_plan())
+    found = ending(painted_again(), a_plan())
     assert found is not None
     assert (found.level, found.latency_ms, found.work_ms, found.is_painted_again) == ("heavy", 1000, 220, True)
 
 
 def test_a_picture_kept_then_and_painted_again_now_has_an_end_that_nobody_knows() -> None:
-    assert fate(a_past(confidence=0.4), a_plan()) is None
+    assert ending(a_past(confidence=0.4), a_plan()) is None
     found = estimate([a_past(confidence=0.4)] * 30 + [a_past()] * 70, a_plan(), 500, seed=1)
     assert found.unknown == pytest.approx(0.3)
     assert any("paints again" in doubt for doubt in found.doubts)
 
 
 def test_a_picture_that_was_never_scored_has_no_known_end_under_a_cascade() -> None:
-    assert fate(a_past(confidence=None), a_plan()) is None
+    assert ending(a_past(confidence=None), a_plan()) is None
 
 
 def test_a_request_that_no_draw_decided_goes_the_same_way_under_any_plan() -> None:

@@ -7,7 +7,7 @@ from planner.catalog.curves import CascadeCurves, SharePoint
 from planner.catalog.entries import DeferralPoint
 from planner.catalog.measured import CascadeBands, Measured, Start
 from planner.catalog.parse import Catalog
-from planner.observation.deferral import SeenDeferral, seen_deferral
+from planner.observation.deferral import ObservedDeferral, observed_deferral
 from tests.builders import a_catalog, a_discriminator, an_observation
 
 EASY_FIRST = (0.4, 0.0, 0.0, 0.0, 0.0, 0.6, 0.0, 0.0, 0.0, 0.0)
@@ -70,9 +70,9 @@ def test_a_cascade_s_answers_are_worth_what_is_kept_and_what_is_painted_again() 
 
 def test_a_paint_over_step_counts_as_the_next_later_one_that_was_measured_and_never_above_the_best() -> None:
     catalog, pair = a_measured_catalog(), a_catalog().pair()
-    assert cascade_table(catalog, pair._replace(paint_over_step=4)).again[0] == pytest.approx((1.0, 1.0, 1.0))
-    assert cascade_table(catalog, pair._replace(paint_over_step=5)).again[1] == pytest.approx((0.5, 0.5, 0.5))
-    assert cascade_table(catalog, pair._replace(paint_over_step=10)).again[1] == (None, None, None)
+    assert cascade_table(catalog, pair._replace(refine_from_step=4)).again[0] == pytest.approx((1.0, 1.0, 1.0))
+    assert cascade_table(catalog, pair._replace(refine_from_step=5)).again[1] == pytest.approx((0.5, 0.5, 0.5))
+    assert cascade_table(catalog, pair._replace(refine_from_step=10)).again[1] == (None, None, None)
 
 
 def test_where_nothing_is_known_apart_the_levels_means_count() -> None:
@@ -107,13 +107,13 @@ def test_rows_of_the_whole_weigh_the_bands_by_the_hardness_seen() -> None:
 
 def test_what_traffic_shows_replaces_the_profile_s_deferral_where_it_showed_enough() -> None:
     catalog = a_measured_catalog()
-    seen = seen_deferral("light", "look", [(0.1, 0.3)] * 200 + [(0.9, 0.3)] * 5, bounds_of(catalog))
+    seen = observed_deferral("light", "look", [(0.1, 0.3)] * 200 + [(0.9, 0.3)] * 5, bounds_of(catalog))
     table = cascade_table(catalog, catalog.pair(), an_observation(deferral=(seen,)))
     assert table.deferred[0][1] == 1.0
     assert table.deferred[1] == (0.0, 1.0, 1.0)
 
 
 def test_what_another_discriminator_showed_counts_for_nothing() -> None:
-    other = SeenDeferral("light", "other", (0.0, 1.0), ((DeferralPoint(0.5, 0.9),),), images=500)
+    other = ObservedDeferral("light", "other", (0.0, 1.0), ((DeferralPoint(0.5, 0.9),),), images=500)
     plain = cascade_table(a_catalog(), a_catalog().pair())
     assert cascade_table(a_catalog(), a_catalog().pair(), an_observation(deferral=(other,))) == plain

@@ -73,7 +73,7 @@ def test_a_band_without_a_prompt_is_unknown_and_planned_with_its_profile_s_means
 
 
 def test_painting_over_is_compared_prompt_by_prompt() -> None:
-    blank, over = (cascade_table(measured(), a_catalog().pair()._replace(paint_over_step=k)) for k in (0, 3))
+    blank, over = (cascade_table(measured(), a_catalog().pair()._replace(refine_from_step=k)) for k in (0, 3))
     lost = HARD * 0.1 / (HARD + PRIOR)
     assert over.again[0][-1] == pytest.approx((blank.again[0][-1] or 0) - lost)
 

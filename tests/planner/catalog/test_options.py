@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.catalog.options import begins_at, check_options, fault, job_ms, settle
+from planner.catalog.options import begins_at, check_options, fault, job_ms, resolve_options
 from schemas.errors import InvalidRequest
-from schemas.messages import PaintOptions
+from schemas.messages import GenerateOptions
 from tests.builders import a_request, a_variant
 
 FIXED = a_variant(name="light", steps=2, guidance=1.0, honours=())
@@ -15,21 +15,21 @@ HEAVY = a_variant(name="heavy", steps=50, honours=("steps", "width"))
 
 
 def test_without_options_the_variants_own_figures_hold_and_nothing_is_overridden() -> None:
-    settled = settle(PaintOptions(), FIXED)
+    settled = resolve_options(GenerateOptions(), FIXED)
     assert (settled.steps, settled.guidance, settled.width) == (FIXED.steps, FIXED.guidance, FIXED.width)
     assert settled.overridden == ()
 
 
 def test_what_a_variant_honours_is_done() -> None:
-    settled = settle(PaintOptions(steps=20, width=64, negative_prompt="blur"), FREE)
+    settled = resolve_options(GenerateOptions(steps=20, width=64, negative_prompt="blur"), FREE)
     assert (settled.steps, settled.width, settled.negative_prompt, settled.overridden) == (20, 64, "blur", ())
 
 
 def test_what_it_cannot_honour_is_listed_with_what_it_does_instead() -> None:
-    options = PaintOptions(
+    options = GenerateOptions(
         steps=20, negative_prompt="blur", adapters=("ink", "oil"), controls=("edges",), model="heavy"
     )
-    settled = settle(options, FIXED)
+    settled = resolve_options(options, FIXED)
     assert (settled.steps, settled.negative_prompt) == (2, "")
     assert settled.overridden == (
         "steps: 20 -> 2",
@@ -41,34 +41,34 @@ def test_what_it_cannot_honour_is_listed_with_what_it_does_instead() -> None:
 
 
 def test_asking_for_what_the_variant_does_anyway_overrides_nothing() -> None:
-    assert settle(PaintOptions(steps=2, model="light", guidance=1.0), FIXED).overridden == ()
+    assert resolve_options(GenerateOptions(steps=2, model="light", guidance=1.0), FIXED).overridden == ()
 
 
 def test_a_jobs_time_grows_with_pictures_and_honoured_steps() -> None:
-    one = job_ms(FREE, PaintOptions())
-    assert job_ms(FREE, PaintOptions(steps=20)) == pytest.approx(2 * one)
-    assert job_ms(FREE, PaintOptions(n=2)) > one
-    assert job_ms(FIXED, PaintOptions(steps=20)) == job_ms(FIXED, PaintOptions())
+    one = job_ms(FREE, GenerateOptions())
+    assert job_ms(FREE, GenerateOptions(steps=20)) == pytest.approx(2 * one)
+    assert job_ms(FREE, GenerateOptions(n=2)) > one
+    assert job_ms(FIXED, GenerateOptions(steps=20)) == job_ms(FIXED, GenerateOptions())
 
 
 def test_a_job_of_larger_pictures_takes_as_much_longer_as_they_have_pixels_where_the_size_is_honoured() -> None:
-    one = job_ms(FREE, PaintOptions())
-    assert job_ms(FREE, PaintOptions(width=2 * FREE.width)) == pytest.approx(2 * one)
-    assert job_ms(FREE, PaintOptions(width=4096, height=4096)) == pytest.approx(one * 128**2)
-    assert job_ms(FREE, PaintOptions(width=16, height=16, steps=20)) == pytest.approx(one / 2)
-    assert job_ms(FIXED, PaintOptions(width=4096, height=4096)) == job_ms(FIXED, PaintOptions())
+    one = job_ms(FREE, GenerateOptions())
+    assert job_ms(FREE, GenerateOptions(width=2 * FREE.width)) == pytest.approx(2 * one)
+    assert job_ms(FREE, GenerateOptions(width=4096, height=4096)) == pytest.approx(one * 128**2)
+    assert job_ms(FREE, GenerateOptions(width=16, height=16, steps=20)) == pytest.approx(one / 2)
+    assert job_ms(FIXED, GenerateOptions(width=4096, height=4096)) == job_ms(FIXED, GenerateOptions())
 
 
 def test_a_job_that_skips_steps_takes_as_much_less() -> None:
-    one = job_ms(FREE, PaintOptions())
-    assert job_ms(FREE, PaintOptions(), 4) == pytest.approx(0.6 * one)
-    assert job_ms(FREE, PaintOptions(steps=20), 8) == pytest.approx(1.2 * one)
+    one = job_ms(FREE, GenerateOptions())
+    assert job_ms(FREE, GenerateOptions(), 4) == pytest.approx(0.6 * one)
+    assert job_ms(FREE, GenerateOptions(steps=20), 8) == pytest.approx(1.2 * one)
 
 
-@pytest.mark.parametrize("options", [PaintOptions(), PaintOptions(n=2), PaintOptions(steps=10)])
-def test_a_step_to_begin_at_that_the_variant_does_not_have_counts_as_none(options: PaintOptions) -> None:
-    assert settle(options, FREE, 9).paint_over_step == 9
-    assert settle(options, FREE, 10).paint_over_step == 0
+@pytest.mark.parametrize("options", [GenerateOptions(), GenerateOptions(n=2), GenerateOptions(steps=10)])
+def test_a_step_to_begin_at_that_the_variant_does_not_have_counts_as_none(options: GenerateOptions) -> None:
+    assert resolve_options(options, FREE, 9).refine_from_step == 9
+    assert resolve_options(options, FREE, 10).refine_from_step == 0
     assert job_ms(FREE, options, 10) == job_ms(FREE, options)
 
 
@@ -77,11 +77,11 @@ def test_a_step_to_begin_at_that_the_variant_does_not_have_counts_as_none(option
     [
         ({"quality": "best"}, "quality must be one of low, medium, high, auto: got 'best'"),
         ({"tier": "vip"}, "tier must be one of interactive, standard, batch"),
-        ({"options": PaintOptions(n=9)}, "n must be from 1 to 8: got 9"),
-        ({"options": PaintOptions(n=0)}, "n must be from 1 to 8: got 0"),
-        ({"options": PaintOptions(steps=0)}, "steps must be from 1 to 200"),
-        ({"options": PaintOptions(width=33)}, "width must be a multiple of 8 px: got 33"),
-        ({"options": PaintOptions(guidance=float("nan"))}, "guidance must be from 0 to 50"),
+        ({"options": GenerateOptions(n=9)}, "n must be from 1 to 8: got 9"),
+        ({"options": GenerateOptions(n=0)}, "n must be from 1 to 8: got 0"),
+        ({"options": GenerateOptions(steps=0)}, "steps must be from 1 to 200"),
+        ({"options": GenerateOptions(width=33)}, "width must be a multiple of 8 px: got 33"),
+        ({"options": GenerateOptions(guidance=float("nan"))}, "guidance must be from 0 to 50"),
     ],
 )
 def test_what_nobody_could_honour_is_refused_in_words(changes: dict[str, object], message: str) -> None:
@@ -89,8 +89,8 @@ def test_what_nobody_could_honour_is_refused_in_words(changes: dict[str, object]
         check_options(a_request(**changes), 8)
 
 
-def begin(paint_over_step: int, drafts: int = 1, **options: int) -> int:
-    return begins_at(paint_over_step, HEAVY, settle(PaintOptions(**options), HEAVY), [(32, 32)] * drafts)
+def begin(refine_from_step: int, drafts: int = 1, **options: int) -> int:
+    return begins_at(refine_from_step, HEAVY, resolve_options(GenerateOptions(**options), HEAVY), [(32, 32)] * drafts)
 
 
 def test_a_job_begins_at_the_cascades_step() -> None:
@@ -103,9 +103,9 @@ def test_a_request_that_sets_the_steps_has_the_same_share_of_them_skipped_rounde
     assert begin(30, steps=steps) == step
 
 
-@given(steps=st.integers(1, 200), paint_over_step=st.integers(0, 49))
-def test_at_least_one_step_is_left_whatever_the_request_sets(steps: int, paint_over_step: int) -> None:
-    assert 0 <= begin(paint_over_step, steps=steps) < steps
+@given(steps=st.integers(1, 200), refine_from_step=st.integers(0, 49))
+def test_at_least_one_step_is_left_whatever_the_request_sets(steps: int, refine_from_step: int) -> None:
+    assert 0 <= begin(refine_from_step, steps=steps) < steps
 
 
 def test_each_picture_needs_its_own_draft_of_its_own_size() -> None:

@@ -72,8 +72,8 @@ def test_an_impossible_catalog_is_refused_with_what_the_value_and_the_limit(old:
 
 
 def test_a_cascade_may_skip_steps_of_the_heavy_level_between_levels_of_one_size() -> None:
-    assert changed('heavy = "heavy"', 'heavy = "heavy"\npaint_over_step = 24').pair().paint_over_step == 24
-    assert parse(PROFILE, "profile").pair().paint_over_step == 0
+    assert changed('heavy = "heavy"', 'heavy = "heavy"\npaint_over_step = 24').pair().refine_from_step == 24
+    assert parse(PROFILE, "profile").pair().refine_from_step == 0
     with pytest.raises(InvalidCatalog, match="light paints 64 x 32 px and heavy 32 x 32"):
         a_catalog(
             variants=a_catalog().variants | {"light": a_variant(width=64)},

@@ -201,7 +201,7 @@ def test_a_key_that_is_not_known_is_refused() -> None:
 def test_a_catalog_plans_with_the_rows_of_the_cascades_it_offers_from_steps_that_there_are() -> None:
     rows = [ROW, ROW | {"paint_over_step": 25}, ROW | {"light": "heavy", "heavy": "light"}]
     catalog = with_profile(a_catalog(), parse(json.dumps(a_table(*rows)), "tiny.json"))
-    assert [row.paint_over_step for row in catalog.pair_rows] == [10]  # heavy has 25 steps
+    assert [row.refine_from_step for row in catalog.pair_rows] == [10]  # heavy has 25 steps
 
 
 def test_a_catalog_s_own_rows_come_before_those_of_its_profile() -> None:

@@ -36,7 +36,7 @@ def test_a_batch_raises_what_a_worker_can_take() -> None:
 
 
 def test_painting_over_a_draft_skips_its_share_of_the_call() -> None:
-    proposal = a_draft(cascades=(a_cascade(threshold=0.5, paint_over_step=5),))
+    proposal = a_draft(cascades=(a_cascade(threshold=0.5, refine_from_step=5),))
     assert loads(proposal)["heavy"][1] == pytest.approx(5.0 * 25 / 20)
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from planner.control import planning
 from planner.control.planning import (
-    KEPT_PLAN,
-    NOT_WORTH,
+    FALLBACK_PLAN,
+    NO_GAIN,
     POLICY_FAILED,
     POLICY_LATE,
     Order,
@@ -19,7 +19,7 @@ from planner.control.planning import (
 )
 from planner.control.proposal import PlanProposal, Policy
 from planner.control.propose import Rules
-from planner.observation.observation import Observation, Seen
+from planner.observation.observation import Observation, ReceivedHeartbeat
 from planner.policies import named
 from schemas.messages import Pin, Plan
 from tests.builders import NOW_MS, a_catalog, a_heartbeat, a_plan, a_worker, an_observation
@@ -113,7 +113,7 @@ def test_a_policy_that_is_late_or_unknown_is_counted_as_what_it_is() -> None:
     def late(_policy: str, _propose: Callable[[], PlanProposal]) -> PlanProposal:
         raise PolicyTimeout("waits")
 
-    assert a_logic().decide(serving(), Plans(a_plan()), late).fallbacks == (POLICY_LATE, KEPT_PLAN)
+    assert a_logic().decide(serving(), Plans(a_plan()), late).fallbacks == (POLICY_LATE, FALLBACK_PLAN)
     unknown = decided(Order("no-such"), serving(w_1="light", w_2="heavy"), a_plan())
     assert (unknown.plan, unknown.fallbacks) == (None, (POLICY_FAILED,))
 
@@ -141,7 +141,7 @@ def test_when_a_policy_fails_as_workers_vanish_the_plan_goes_on_with_those_left(
     decision = decided(Order("p"), serving(w_1="light"), a_plan(version=7), policies=broken)
     plan = decision.plan
     assert plan is not None
-    assert decision.fallbacks == (POLICY_FAILED, KEPT_PLAN)
+    assert decision.fallbacks == (POLICY_FAILED, FALLBACK_PLAN)
     assert (plan.version, plan.policy, plan.allocation, plan.cascades) == (8, "test", {"w-1": "light"}, ())
     assert "w-2 gone" in plan.reason
     assert "ZeroDivisionError: in the solver" in plan.reason
@@ -167,9 +167,9 @@ def test_a_move_that_does_not_pay_is_not_made(monkeypatch: pytest.MonkeyPatch) -
     seen = serving(w_1="light", w_2="heavy")
     before = in_force(seen)
     asked: list[float] = []
-    monkeypatch.setattr(planning, "is_worth_switching", lambda change: bool(asked.append(change.away_s)))
+    monkeypatch.setattr(planning, "should_switch", lambda change: bool(asked.append(change.away_s)))
     decision = decided(Order("random-split", {"heavy_share": 1.0}), seen, before)
-    assert (decision.plan, decision.fallbacks) == (None, (NOT_WORTH,))
+    assert (decision.plan, decision.fallbacks) == (None, (NO_GAIN,))
     assert asked == [pytest.approx(0.07)], "20 ms to drain light and 50 to load"
 
 
@@ -177,7 +177,7 @@ def test_a_move_that_does_not_pay_is_not_made(monkeypatch: pytest.MonkeyPatch) -
 def test_nobody_asks_what_a_change_costs_that_must_be(monkeypatch: pytest.MonkeyPatch, why: str) -> None:
     seen = serving(w_1="light", w_2="heavy")
     before = in_force(seen)
-    monkeypatch.setattr(planning, "is_worth_switching", lambda _: False)
+    monkeypatch.setattr(planning, "should_switch", lambda _: False)
     order = Order("random-split", {"heavy_share": 1.0})
     if why == "another policy":
         order = Order("clipper-heavy")
@@ -199,7 +199,7 @@ def test_a_change_that_pays_is_made() -> None:
 
 def test_a_plan_is_due_at_once_and_then_when_something_calls_for_it() -> None:
     logic, plans = a_logic(), Plans()
-    heartbeats = {"w-1": Seen(a_heartbeat(), NOW_MS)}
+    heartbeats = {"w-1": ReceivedHeartbeat(a_heartbeat(), NOW_MS)}
 
     def why(after_ms: int) -> str:
         request = logic.due(NOW_MS + after_ms, heartbeats, plans)

@@ -72,7 +72,7 @@ def by_hardness(*bounds: tuple[float, float]) -> tuple[Route, ...]:
         {"routes": (Route(levels={"light": 0.1 + 0.2, "heavy": 0.7}),)},
         {"allocation": {}, "batch": {}, "cascades": ()},
         {"cascades": (a_cascade(threshold=0.0),)},
-        {"cascades": (a_cascade(paint_over_step=24),)},
+        {"cascades": (a_cascade(refine_from_step=24),)},
     ],
 )
 def test_whole_plans_pass(changes: dict[str, Any]) -> None:
@@ -105,8 +105,8 @@ def test_whole_plans_pass(changes: dict[str, Any]) -> None:
         ({"allocation": {"w-1": "hevy"}}, "did you mean 'heavy'"),
         ({"batch": {"light": 0}}, "batch of light must be >= 1: got 0"),
         ({"batch": {"other": 1}}, "unknown level 'other'"),
-        ({"cascades": (a_cascade(paint_over_step=25),)}, r"must be in \[0, 25\), the steps of heavy: got 25"),
-        ({"cascades": (a_cascade(paint_over_step=-1),)}, "got -1"),
+        ({"cascades": (a_cascade(refine_from_step=25),)}, r"must be in \[0, 25\), the steps of heavy: got 25"),
+        ({"cascades": (a_cascade(refine_from_step=-1),)}, "got -1"),
         ({"dispatch": "least-wrok"}, "did you mean 'least-work'"),
         ({"strategy": "model"}, "did you mean 'models'"),
         ({"memory": "[]"}, r"memory must be a JSON object: got '\[\]'"),
@@ -123,7 +123,7 @@ def test_a_plan_that_contradicts_itself_or_the_catalog_is_refused_and_named(chan
 def test_a_draft_of_another_size_is_not_painted_over() -> None:
     variants = a_catalog().variants | {"light": a_variant(width=64)}
     with pytest.raises(InvalidPlan, match="light paints 64 x 32 px and heavy 32 x 32"):
-        check(a_plan(cascades=(a_cascade(paint_over_step=1),)), a_catalog(variants=variants))
+        check(a_plan(cascades=(a_cascade(refine_from_step=1),)), a_catalog(variants=variants))
     check(a_plan(), a_catalog(variants=variants))
 
 

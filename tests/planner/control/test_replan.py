@@ -17,8 +17,8 @@ from planner.control.replan import (
     change_of,
     expectation_at,
     is_broken,
-    is_worth_switching,
     only_moves,
+    should_switch,
     span_of,
     why_now,
 )
@@ -106,7 +106,7 @@ def test_a_decision_that_moves_nobody_has_no_moves_to_pay_for() -> None:
 
 
 def test_a_move_for_next_to_nothing_is_not_worth_it() -> None:
-    assert not is_worth_switching(change_of(in_force(), MOVED, seen(), a_catalog(), HOLD_S))
+    assert not should_switch(change_of(in_force(), MOVED, seen(), a_catalog(), HOLD_S))
 
 
 def test_what_must_change_changes_with_its_moves() -> None:
@@ -146,40 +146,40 @@ def a_worker_at(worker_id: str, variant: str) -> WorkerView:
 
 
 def test_a_gain_that_moves_nobody_is_worth_it() -> None:
-    assert is_worth_switching(a_change())
+    assert should_switch(a_change())
 
 
 def test_no_gain_is_not_worth_a_record() -> None:
-    assert not is_worth_switching(a_change(after=Expectation(1.0, 0.6, 0.8)))
-    assert not is_worth_switching(a_change(after=Expectation(1.0, 0.5, 0.8)))
+    assert not should_switch(a_change(after=Expectation(1.0, 0.6, 0.8)))
+    assert not should_switch(a_change(after=Expectation(1.0, 0.5, 0.8)))
 
 
 def test_a_move_must_pay_while_the_plan_holds() -> None:
     moving = a_change(away_s=120.0)
-    assert not is_worth_switching(moving)
-    assert is_worth_switching(dataclasses.replace(moving, hold_s=3600.0))
+    assert not should_switch(moving)
+    assert should_switch(dataclasses.replace(moving, hold_s=3600.0))
 
 
 def test_idle_workers_may_move_for_little() -> None:
     busy = a_change(away_s=120.0)
-    assert not is_worth_switching(busy)
-    assert is_worth_switching(dataclasses.replace(busy, before=Expectation(1.0, 0.6, 0.05)))
+    assert not should_switch(busy)
+    assert should_switch(dataclasses.replace(busy, before=Expectation(1.0, 0.6, 0.05)))
 
 
 def test_requests_that_would_be_late_are_worth_a_loss_of_quality() -> None:
     overloaded = a_change(before=Expectation(0.7, 0.9, 1.4), after=Expectation(1.0, 0.5, 0.8), away_s=60.0)
-    assert is_worth_switching(overloaded)
-    assert not is_worth_switching(dataclasses.replace(overloaded, before=Expectation(0.99, 0.9, 1.01)))
+    assert should_switch(overloaded)
+    assert not should_switch(dataclasses.replace(overloaded, before=Expectation(0.99, 0.9, 1.01)))
 
 
 def test_any_plan_is_better_than_none() -> None:
-    assert is_worth_switching(a_change(before=None, after=Expectation(0.1, 0.0, 3.0), away_s=1e6))
+    assert should_switch(a_change(before=None, after=Expectation(0.1, 0.0, 3.0), away_s=1e6))
 
 
 def test_unknown_quality_does_not_count() -> None:
-    assert not is_worth_switching(a_change(before=Expectation(1.0, None, 0.8)))
-    assert not is_worth_switching(a_change(span=0.0))
-    assert is_worth_switching(a_change(before=Expectation(0.5, None, 2.0)))
+    assert not should_switch(a_change(before=Expectation(1.0, None, 0.8)))
+    assert not should_switch(a_change(span=0.0))
+    assert should_switch(a_change(before=Expectation(0.5, None, 2.0)))
 
 
 def test_an_expectation_scales_with_the_demand() -> None:
@@ -233,8 +233,8 @@ def test_moves_that_the_policy_has_weighed_are_judged_by_quality_alone() -> None
     assert change_of(None, proposal, seen, CATALOG, 60.0).risk == 5.0
     assert change_of(None, weighed, seen, CATALOG, 60.0).risk == 1.0
     moving = a_change(away_s=120.0)
-    assert not is_worth_switching(moving)
-    assert is_worth_switching(dataclasses.replace(moving, risk=1.0))
+    assert not should_switch(moving)
+    assert should_switch(dataclasses.replace(moving, risk=1.0))
 
 
 def test_a_draft_without_expectation_promises_that_nothing_is_late() -> None:

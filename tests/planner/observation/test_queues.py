@@ -2,14 +2,14 @@
 
 import pytest
 
-from planner.observation.observation import Queue, Seen
+from planner.observation.observation import Queue, ReceivedHeartbeat
 from planner.observation.queues import QUEUE_WINDOW_MS, QueueGrowth
 from schemas.messages import Heartbeat
 from tests.builders import NOW_MS, a_catalog, a_heartbeat, owned
 
 
-def beats(after_ms: int, *heartbeats: Heartbeat) -> dict[str, Seen]:
-    return {beat.worker_id: Seen(beat, NOW_MS + after_ms) for beat in heartbeats}
+def beats(after_ms: int, *heartbeats: Heartbeat) -> dict[str, ReceivedHeartbeat]:
+    return {beat.worker_id: ReceivedHeartbeat(beat, NOW_MS + after_ms) for beat in heartbeats}
 
 
 def test_a_partition_that_grows_tells_how_fast_jobs_join_whatever_is_in_flight() -> None:

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from planner.catalog.validate import InvalidCatalog
-from planner.observation.deferral import seen_deferral
+from planner.observation.deferral import observed_deferral
 from planner.observation.observation import InvalidObservation, Observation, Queue, Served
 from planner.observation.text import parse, text_of
 from schemas.errors import Unknown
@@ -17,7 +17,7 @@ def test_what_is_written_is_read_back_the_same() -> None:
         hardness=(0.5, 0.5), classes={"models": {"light": 1.0}, "reuse": {}}, slo_ms=5000.0,
         forecast_rps=12.5, counts=(9, 11), tiers={"interactive": 0.25, "batch": 0.75},
         workers=(a_worker("a", allocated="heavy", worker_type="l40s"), a_worker("b")), queues=(Queue("light", 3, 1.5),),
-        deferral=(seen_deferral("light", "look", [(0.2, 0.4)] * 100, (0.0, 0.5, 1.0)),),
+        deferral=(observed_deferral("light", "look", [(0.2, 0.4)] * 100, (0.0, 0.5, 1.0)),),
         served=Served(10, 0.9, None), retrieval_ms=math.inf, ignored=2,
     )  # fmt: skip
     assert parse(text_of(seen), "seen.json") == seen

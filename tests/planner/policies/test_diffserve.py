@@ -3,7 +3,7 @@
 import pytest
 
 from planner.catalog.parse import Catalog, DeferralPoint, Pair
-from planner.observation.deferral import SeenDeferral
+from planner.observation.deferral import ObservedDeferral
 from planner.observation.observation import Observation, Queue
 from planner.policies import PlanProposal
 from planner.policies.diffserve import plan
@@ -105,7 +105,7 @@ def test_the_reason_names_what_binds_and_what_more_would_give() -> None:
 
 def test_the_deferral_seen_of_late_replaces_the_catalog_s() -> None:
     twice = tuple(DeferralPoint(t / 10, min(1.0, t / 5)) for t in range(11))
-    late = (SeenDeferral("light", "look", (0.0, 1.0), (twice,), images=1000),)
+    late = (ObservedDeferral("light", "look", (0.0, 1.0), (twice,), images=1000),)
     assert drafted(seen(4, 60.0)).cascades[0].threshold == pytest.approx(0.5)
     assert drafted(seen(4, 60.0, deferral=late)).cascades[0].threshold == pytest.approx(0.25)
 
@@ -113,6 +113,6 @@ def test_the_deferral_seen_of_late_replaces_the_catalog_s() -> None:
 def test_painting_over_leaves_room_for_a_higher_threshold() -> None:
     catalog = a_fine_catalog(cascades=(Pair("light", "heavy", "look", 20),))
     over = drafted(seen(4, 60.0), catalog)
-    assert over.cascades[0].paint_over_step == 20
+    assert over.cascades[0].refine_from_step == 20
     assert over.cascades[0].threshold == 1
     assert drafted(seen(4, 60.0), catalog, paint_over_step=0).cascades[0].threshold == pytest.approx(0.5)

@@ -27,7 +27,7 @@ def test_diffserve_static_paints_over_from_the_catalog_s_step_and_needs_fewer_wo
         named("diffserve-static")(an_observation(8), of, {}, parameters)
         for of, parameters in ((a_catalog(), {}), (catalog, {}), (catalog, {"paint_over_step": 0}))
     )
-    assert over.cascades[0].paint_over_step == 20
+    assert over.cascades[0].refine_from_step == 20
     assert (counts(blank), counts(over)) == ({"light": 2, "heavy": 6}, {"light": 5, "heavy": 3})
     assert blank.expected.utilization == pytest.approx(10 * 0.3 * 0.2 / 6)
     assert over.expected.utilization == pytest.approx(10 * 0.3 * 0.04 / 3)

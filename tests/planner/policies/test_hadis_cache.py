@@ -8,7 +8,7 @@ import pytest
 from planner.catalog.curves import PairRow
 from planner.observation.observation import Observation, Queue
 from planner.policies import PlanProposal
-from planner.policies.hadis import BY_DEMAND, BY_DEMAND_AND_QUEUE, MOST, plan
+from planner.policies.hadis import BY_DEMAND, BY_DEMAND_AND_QUEUE, MAX_REMEMBERED, plan
 from tests.planner.policies.cascades import ROWS, a_table_catalog, counts, seen
 
 
@@ -69,5 +69,5 @@ def test_what_the_catalog_no_longer_has_is_solved_anew(change: str | int | float
 
 
 def test_the_memory_is_bounded() -> None:
-    full = {"kept": {str(at): ["light", "heavy", 0, 0, 0.0, 1.0, 1, 1, 1, 1] for at in range(MOST)}}
+    full = {"kept": {str(at): ["light", "heavy", 0, 0, 0.0, 1.0, 1, 1, 1, 1] for at in range(MAX_REMEMBERED)}}
     assert len(drafted(seen(8, 101.0), full, BY_DEMAND).memory["kept"]) == 1

@@ -6,7 +6,7 @@ import pytest
 
 from planner.catalog.measured import CascadeBands, Measured
 from planner.catalog.parse import Catalog, DeferralPoint, Pair
-from planner.observation.deferral import SeenDeferral
+from planner.observation.deferral import ObservedDeferral
 from planner.observation.observation import Observation
 from planner.policies import PlanProposal
 from planner.policies.hadis import DISCRIMINATOR_ONLY, RANDOM, ROUTER_ONLY, pairs, plan
@@ -34,7 +34,7 @@ def test_a_harder_mix_of_prompts_raises_what_heavy_is_charged_for() -> None:
 
 def test_the_deferral_seen_of_late_replaces_the_row_s() -> None:
     twice = tuple(DeferralPoint(t / 10, min(1.0, t / 5)) for t in range(11))
-    late = (SeenDeferral("light", "look", (0.0, 1.0), (twice,), images=1000),)
+    late = (ObservedDeferral("light", "look", (0.0, 1.0), (twice,), images=1000),)
     row = (ROWS[1],)
     draft = drafted(seen(8, deferral=late), a_table_catalog(pair_rows=row))
     assert draft.expected
@@ -62,7 +62,7 @@ def test_the_deferral_seen_counts_for_the_prompts_that_are_drafts_alone() -> Non
     key = Pair("light", "heavy", "look").key
     measured = Measured(bounds=(0.0, 0.5, 1.0), quality={}, cascades={key: bands})
     row = (ROWS[3]._replace(hardness=0.5, threshold=0.5),)
-    late = (SeenDeferral("light", "look", (0.0, 0.5, 1.0), (easy, hard), images=1000),)
+    late = (ObservedDeferral("light", "look", (0.0, 0.5, 1.0), (easy, hard), images=1000),)
     drafted_ = drafted(seen(8, deferral=late), a_table_catalog(pair_rows=row, measured=measured))
     assert drafted_.expected
     assert drafted_.expected.heavy_share == pytest.approx(0.3 + 0.7 * 0.1)
@@ -84,12 +84,12 @@ def test_a_harder_mix_lowers_the_quality_of_a_row_that_is_known_by_band() -> Non
 
 def test_a_row_from_a_later_step_costs_less_of_heavy_and_is_planned_so() -> None:
     """A row without a step is from the pair's own, a blank here."""
-    blank, over = ROWS[3], ROWS[3]._replace(quality=0.94, paint_over_step=20)
+    blank, over = ROWS[3], ROWS[3]._replace(quality=0.94, refine_from_step=20)
     catalog = a_table_catalog(pair_rows=(blank, over))
-    assert [pair.paint_over_step for pair in pairs(catalog)] == [0, 20]
+    assert [pair.refine_from_step for pair in pairs(catalog)] == [0, 20]
     idle, busy = drafted(seen(8, 10.0), catalog), drafted(seen(8, 150.0), catalog)
-    assert (idle.cascades[0].paint_over_step, quality(idle)) == (0, 0.95)
-    assert (busy.cascades[0].paint_over_step, quality(busy)) == (20, 0.94)
+    assert (idle.cascades[0].refine_from_step, quality(idle)) == (0, 0.95)
+    assert (busy.cascades[0].refine_from_step, quality(busy)) == (20, 0.94)
     assert counts(busy)[1] == 6  # .3 in full and .35 of which a fifth: .37 of 150/s at 10/s a worker
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from planner.serving.admission import can_meet, check_request, level_in_time, predicted_finish_ms
 from schemas.errors import InvalidRequest
-from schemas.messages import PaintOptions
+from schemas.messages import GenerateOptions
 from tests.builders import NOW_MS, a_request
 
 
@@ -85,8 +85,8 @@ def test_a_creation_time_before_the_epoch_is_refused() -> None:
     "changes",
     [
         {"tenant": "x" * 101},
-        {"options": PaintOptions(negative_prompt="é" * 51)},
-        {"options": PaintOptions(model="x" * 50, adapters=("y" * 30, "z" * 20), controls=("c",))},
+        {"options": GenerateOptions(negative_prompt="é" * 51)},
+        {"options": GenerateOptions(model="x" * 50, adapters=("y" * 30, "z" * 20), controls=("c",))},
     ],
 )
 def test_what_travels_beside_the_prompt_is_bounded_too(changes: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.serving.escalation import Escalate, EscalationLogic, Keep, Score, cascade_of, judged_ms
-from schemas.messages import PaintOptions
+from schemas.messages import GenerateOptions
 from tests.builders import NOW_MS, a_cascade, a_catalog, a_classified, a_discriminator, a_plan, a_request
 
 CATALOG = a_catalog()
@@ -69,10 +69,10 @@ def test_a_confidence_that_is_no_number_counts_as_zero_and_the_reason_says_so(co
     ("level", "asked", "expected_ms"),
     [
         ("light", {}, 30),
-        ("light", {"options": PaintOptions(n=3)}, 90),
+        ("light", {"options": GenerateOptions(n=3)}, 90),
         ("heavy", {}, 0),  # no cascade holds for it
         ("light", {"quality": "low"}, 0),  # kept whatever its confidence
-        ("light", {"options": PaintOptions(model="light")}, 0),
+        ("light", {"options": GenerateOptions(model="light")}, 0),
     ],
 )
 def test_judging_takes_time_for_each_picture_that_the_plan_judges(

@@ -2,14 +2,14 @@
 
 import json
 import math
-from dataclasses import asdict
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.serving.outcomes import completed, expired, failed, first_of, rejected, result_of, step_of
-from schemas.messages import Outcome, Status
+from schemas.avro import to_wire
+from schemas.messages import Outcome, Stage, Status
 from tests.builders import NOW_MS, a_classified, a_job, a_request, an_image, an_image_ref, an_outcome
 
 SAID = {"by": "test", "now_ms": NOW_MS + 1000}
@@ -18,37 +18,37 @@ DRAFT = step_of(an_image(), 0.2, 0.5)
 
 def a_completed_one(confidence: float | None = 0.9) -> Outcome:
     heavy = a_job(level="heavy", variant="heavy", stage=1, path=(DRAFT,), plan_version=2, worker_id="w-2")
-    image = an_image(heavy, worker_id="w-2", painted_ms=NOW_MS + 215, image=an_image_ref(uri="file:///heavy.png"))
+    image = an_image(heavy, worker_id="w-2", generated_ms=NOW_MS + 215, image=an_image_ref(uri="file:///heavy.png"))
     return completed(image, confidence, None, reason="ok", policy="test", **SAID)
 
 
 def test_a_step_tells_where_the_time_went() -> None:
-    assert (DRAFT.queue_ms, DRAFT.paint_ms) == (5, 20)
+    assert (DRAFT.queue_ms, DRAFT.generate_ms) == (5, 20)
     assert (DRAFT.level, DRAFT.confidence, DRAFT.threshold, DRAFT.image) == ("light", 0.2, 0.5, an_image_ref())
 
 
 def test_a_step_tells_where_the_painting_really_began() -> None:
-    blank, over = (an_image(a_job(paint_over_step=3), paint_over_step=step) for step in (0, 3))
-    assert [step_of(image, None, None).paint_over_step for image in (blank, over)] == [0, 3]
+    blank, over = (an_image(a_job(refine_from_step=3), refine_from_step=step) for step in (0, 3))
+    assert [step_of(image, None, None).refine_from_step for image in (blank, over)] == [0, 3]
 
 
 def test_clocks_that_disagree_never_make_a_negative_time() -> None:
-    step = step_of(an_image(started_ms=NOW_MS + 9, painted_ms=NOW_MS + 8), None, None)
-    assert (step.queue_ms, step.paint_ms) == (0, 0)
+    step = step_of(an_image(started_ms=NOW_MS + 9, generated_ms=NOW_MS + 8), None, None)
+    assert (step.queue_ms, step.generate_ms) == (0, 0)
 
 
 def test_the_result_of_an_escalated_request_names_the_last_picture_and_both_stages() -> None:
     result = result_of(a_completed_one())
     assert (result.status, result.level, result.worker_id, result.plan_version) == ("COMPLETED", "heavy", "w-2", 2)
     assert (result.image_uri, result.width) == ("file:///heavy.png", 32)
-    assert (result.escalated, result.paint_ms, result.latency_ms) == (True, 20 + 200, 1000)
+    assert (result.escalated, result.generate_ms, result.latency_ms) == (True, 20 + 200, 1000)
     assert (result.hardness, result.class_models, result.confidence) == (0.5, "light", 0.9)
     assert [(s["level"], s["threshold"]) for s in json.loads(result.path)] == [("light", 0.5), ("heavy", None)]
 
 
 def test_the_path_of_a_result_is_all_that_its_steps_say() -> None:
     outcome = a_completed_one()
-    assert json.loads(result_of(outcome).path) == json.loads(json.dumps([asdict(step) for step in outcome.path]))
+    assert json.loads(result_of(outcome).path) == [to_wire(Stage)(stage) for stage in outcome.path]
 
 
 def test_a_confidence_that_is_no_number_is_recorded_as_what_it_counted_for() -> None:
@@ -62,7 +62,7 @@ def test_a_draft_is_no_answer_when_its_request_expired() -> None:
     outcome = expired(job, reason="late", policy="test", **SAID)
     result = result_of(outcome)
     assert (result.status, result.image_uri, result.escalated) == (Status.EXPIRED, None, False)
-    assert (result.prompt, result.paint_ms, outcome.path) == ("a red heart", 20, (DRAFT,))
+    assert (result.prompt, result.generate_ms, outcome.path) == ("a red heart", 20, (DRAFT,))
 
 
 @pytest.mark.parametrize("build", [rejected, expired, failed])

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from planner.observation.observation import Seen
+from planner.observation.observation import ReceivedHeartbeat
 from planner.serving.escalation import Keep
 from planner.serving.placement import CHEAPER, ENDED, Ignored, Placement, Rejection
-from planner.serving.reroute import WAITS_FOR_MODEL, OrphanRouting, StaysInQueue, orphaned_variants
+from planner.serving.reroute import WAITS_FOR_MODEL, OrphanRouting, RemainsInQueue, orphaned_variants
 from planner.serving.routing import NO_LIMITS, RoutingLogic
-from schemas.messages import Admission, PaintOptions, Plan, Route, Status
+from schemas.messages import Admission, GenerateOptions, Plan, Route, Status
 from tests.builders import NOW_MS, a_catalog, a_classified, a_heartbeat, a_plan, a_request, a_worker
 from tests.planner.serving.workers import FixedLoads
 
@@ -46,7 +46,7 @@ def test_none_is_orphaned_as_long_as_somebody_may_come(why: str, plan: Plan, wor
     assert orphaned_variants(VARIANTS, plan, workers) == [], why
 
 
-Answer = Placement | Rejection | Keep | Ignored | StaysInQueue
+Answer = Placement | Rejection | Keep | Ignored | RemainsInQueue
 ROUTING = OrphanRouting(a_catalog(), RoutingLogic(a_catalog(), NO_LIMITS), 3000)
 
 
@@ -58,10 +58,13 @@ def rerouted(plan: Plan, waits_ms: dict[str, float] = WAITS_MS, ended: bool = Fa
 
 
 def test_orphaned_are_the_variants_of_the_catalog_that_lost_their_worker_by_the_plan_in_force() -> None:
-    beats = {"w-1": Seen(a_heartbeat(), NOW_MS), "w-2": Seen(a_heartbeat(worker_id="w-2", variant="heavy"), NOW_MS)}
+    beats = {
+        "w-1": ReceivedHeartbeat(a_heartbeat(), NOW_MS),
+        "w-2": ReceivedHeartbeat(a_heartbeat(worker_id="w-2", variant="heavy"), NOW_MS),
+    }
     assert ROUTING.orphaned(None, beats, NOW_MS) == []
     assert ROUTING.orphaned(all_light(), beats, NOW_MS) == []
-    beats["w-1"] = Seen(a_heartbeat(), NOW_MS + 3001)
+    beats["w-1"] = ReceivedHeartbeat(a_heartbeat(), NOW_MS + 3001)
     assert ROUTING.orphaned(all_light(), beats, NOW_MS + 3001) == ["heavy"]
 
 
@@ -94,11 +97,11 @@ def test_one_that_no_level_serves_in_time_expires() -> None:
 
 @pytest.mark.parametrize("deadline_ms", [None, NOW_MS + 5])
 def test_one_that_names_the_lost_model_waits_for_it(deadline_ms: int | None) -> None:
-    assert rerouted(all_light(), options=PaintOptions(model="heavy"), deadline_ms=deadline_ms) is WAITS_FOR_MODEL
+    assert rerouted(all_light(), options=GenerateOptions(model="heavy"), deadline_ms=deadline_ms) is WAITS_FOR_MODEL
 
 
 def test_a_strict_one_that_names_the_lost_model_and_asks_for_more_does_not_wait() -> None:
-    rejection = rerouted(all_light(), options=PaintOptions(model="heavy", steps=9, strict=True))
+    rejection = rerouted(all_light(), options=GenerateOptions(model="heavy", steps=9, strict=True))
     assert isinstance(rejection, Rejection)
     assert rejection.code == "unhonoured"
 

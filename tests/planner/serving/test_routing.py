@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from planner.catalog.options import TIERS, settle
+from planner.catalog.options import TIERS, resolve_options
 from planner.serving.placement import (
     CHEAPER,
     DEARER,
@@ -15,7 +15,7 @@ from planner.serving.placement import (
     Rejection,
 )
 from planner.serving.routing import NO_LIMITS, BacklogLimits, RoutingLogic, backlog_limits, with_room
-from schemas.messages import PaintOptions, Route, Status
+from schemas.messages import GenerateOptions, Route, Status
 from tests.builders import NOW_MS, a_catalog, a_classified, a_discriminator, a_plan, a_request, a_variant
 from tests.planner.serving.workers import FixedLoads
 
@@ -40,7 +40,9 @@ def decided(
 
 def on(level: str, probability: float, fallback: str = "") -> Placement:
     variant = CATALOG.level(level)
-    return Placement(level, level, settle(PaintOptions(), variant), variant.latency_ms[1], probability, fallback)
+    return Placement(
+        level, level, resolve_options(GenerateOptions(), variant), variant.latency_ms[1], probability, fallback
+    )
 
 
 def test_the_plans_draw_places_a_request_without_wishes() -> None:
@@ -62,7 +64,7 @@ def test_a_quality_whose_level_has_no_worker_in_the_plan_is_served_as_the_plan_s
 
 
 def test_a_named_model_is_waited_for_though_nobody_serves_it() -> None:
-    options = PaintOptions(model="heavy")
+    options = GenerateOptions(model="heavy")
     waits = {"light": 0.0, "heavy": math.inf}
     placed = decided(to="light", wait_ms=waits, options=options, deadline_ms=NOW_MS + 1000)
     assert isinstance(placed, Placement)
@@ -103,7 +105,7 @@ def test_a_deadline_too_short_for_the_level_takes_the_cheaper_one_and_then_none(
 
 def test_more_steps_than_the_deadline_allows_count() -> None:
     assert isinstance(decided(quality="high", deadline_ms=NOW_MS + 500), Placement)
-    longer = decided(quality="high", deadline_ms=NOW_MS + 500, options=PaintOptions(steps=50))
+    longer = decided(quality="high", deadline_ms=NOW_MS + 500, options=GenerateOptions(steps=50))
     assert isinstance(longer, Rejection)
 
 
@@ -119,13 +121,13 @@ def test_a_deadline_leaves_time_to_judge_the_picture_where_the_plan_does() -> No
 
 
 def test_what_the_level_cannot_honour_is_listed_or_rejected_under_strict() -> None:
-    placed = decided(to="light", options=PaintOptions(steps=50))
+    placed = decided(to="light", options=GenerateOptions(steps=50))
     assert isinstance(placed, Placement)
     assert placed.overridden == (f"steps: 50 -> {CATALOG.level('light').steps}",)
-    turned = decided(to="light", options=PaintOptions(steps=50, strict=True))
+    turned = decided(to="light", options=GenerateOptions(steps=50, strict=True))
     assert isinstance(turned, Rejection)
     assert (turned.status, turned.code) == (Status.REJECTED, "unhonoured")
-    assert isinstance(decided(to="heavy", options=PaintOptions(steps=50, strict=True)), Placement)
+    assert isinstance(decided(to="heavy", options=GenerateOptions(steps=50, strict=True)), Placement)
 
 
 def test_a_wait_within_the_limit_is_admitted_on_the_wanted_level() -> None:

@@ -12,7 +12,7 @@ from replay.bench import crowd, storm
 from replay.bench.crowd import Asked, Crowd, Due, added_ms, stream
 from replay.bench.environment import side
 from replay.bench.environment.side import Side
-from replay.bench.environment.tally import Arrival
+from replay.bench.environment.topic_counter import Arrival
 from schemas.messages import Status
 from schemas.record import Outgoing
 from schemas.topics import PROMPTS_BATCH
@@ -77,7 +77,7 @@ def test_refused_and_lost_ones_are_told_and_latency_is_from_the_first_submission
     names = [*(f"r-{n}" for n in range(1, 21)), "no", "lost"]
     watched = [Due(0, a_request(request_id=name)) for name in names]
     opened.submit(watched, watched)
-    told = opened.told(watched)
+    told = opened.as_table(watched)
     assert {name: told[name] for name in ("requests", "completed", "refused", "lost")} == {
         "requests": 22, "completed": 20, "refused": 1, "lost": 1,
     }  # fmt: skip
@@ -108,7 +108,7 @@ def test_those_who_never_end_are_not_waited_for_past_the_limit_after_the_last_en
 
 @pytest.mark.parametrize("times", [1, 10, 13])
 def test_retries_come_soon_and_then_every_second(times: int) -> None:
-    again = storm.again_ms(times)
+    again = storm.retry_times_ms(times)
     assert len(again) == times
     assert again == sorted(again)
     assert again[10:] == [2000.0, 3000.0, 4000.0][: max(0, times - 10)]

@@ -1,7 +1,7 @@
 import sys
 import threading
 
-from replay.local.readiness import PaintedView, Readiness
+from replay.local.readiness import GeneratedCounter, Readiness
 from schemas.avro import Message
 from schemas.record import Incoming
 from schemas.topics import FLEET, IMAGES, PIN_KEY, PLAN, PLAN_KEY
@@ -46,7 +46,7 @@ def test_plans_are_listed_once_each_by_version() -> None:
 
 
 def test_a_job_painted_twice_counts_once() -> None:
-    painted = PaintedView()
+    painted = GeneratedCounter()
     for job in (a_job(job_id="a"), a_job(job_id="a"), a_job(job_id="b", stage=1)):
         painted.on_record(record(IMAGES, "r-1", an_image(job)))
     assert painted.counts() == (2, 1)
@@ -54,7 +54,7 @@ def test_a_job_painted_twice_counts_once() -> None:
 
 def test_pictures_are_counted_while_others_come() -> None:
     images = [record(IMAGES, f"r-{n}", an_image(a_job(job_id=f"j-{n}"))) for n in range(2000)]
-    painted, interval = PaintedView(), sys.getswitchinterval()
+    painted, interval = GeneratedCounter(), sys.getswitchinterval()
     adding = threading.Thread(target=lambda: [painted.on_record(image) for image in images])
     sys.setswitchinterval(1e-6)
     try:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import pytest
 
 from replay.local.processes import RoleProcess, role_process, spawn
-from replay.local.supervisor import MOST_RESTARTS, STOP_S, Patience, RoleFailed, Supervisor
+from replay.local.supervisor import MAX_RESTARTS, STOP_S, RestartLimit, RoleFailed, Supervisor
 from tests.paths import ROOT
 from tests.patience import PATIENCE_S
 
@@ -77,7 +77,7 @@ def test_each_restart_of_a_role_waits_twice_as_long_and_the_sixth_death_is_an_er
     stage = Stage(tmp_path, "worker-1")
     stage.roles.start()
     pauses = []
-    for _ in range(MOST_RESTARTS):
+    for _ in range(MAX_RESTARTS):
         stage.children[-1].status = 1
         pauses += [note.split(" in ")[1] for note in stage.roles.check()]
         stage.now_s += 60
@@ -190,7 +190,7 @@ def test_a_role_that_is_held_stays_dead_until_it_is_added_again(tmp_path: pathli
 
 def test_a_patient_supervisor_waits_no_longer_than_it_is_told(tmp_path: pathlib.Path) -> None:
     stage = Stage(tmp_path, "ledger")
-    stage.roles._patience, roles = Patience(restarts=1000, first_s=0.5, most_s=1), stage.roles
+    stage.roles._patience, roles = RestartLimit(restarts=1000, first_s=0.5, most_s=1), stage.roles
     roles.start()
     for _ in range(20):
         stage.children[-1].status = -9

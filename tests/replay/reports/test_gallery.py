@@ -5,7 +5,7 @@ import re
 from PIL import Image
 
 from replay.load.driver import audit
-from replay.reports.demo_report import build, open_pictures
+from replay.reports.demo_report import build, open_images
 from replay.reports.gallery import SHOWN_PX, duration, render, shown
 from schemas.messages import Result, Status
 from streams.store.port import MemoryImageStore
@@ -15,7 +15,7 @@ from tests.replay.runs import a_painted_result, a_result, a_step, an_escalated_r
 
 def page_of(store: MemoryImageStore, *results: Result) -> str:
     audited = audit([result.request_id for result in results], results)
-    return render(build(audited, *open_pictures(results, store), facts()), results, store)
+    return render(build(audited, *open_images(results, store), facts()), results, store)
 
 
 def inline(page: str) -> list[bytes]:

@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from replay.load.record.outcome import outcome
-from replay.load.record.seen import seen_of
-from replay.reports.metrics import METRICS, OF, signed, told
+from replay.load.record.request_records import request_records
+from replay.reports.metrics import METRICS, OF, format_value, signed
 from replay.traces import poisson
 from schemas.errors import Unknown
 from streams.cli import main
@@ -82,7 +82,7 @@ def test_every_key_of_a_report_is_documented_and_none_that_is_not_there(report: 
 
 def test_what_only_a_live_run_tells_is_documented_and_no_more() -> None:
     history = a_history({0: answered(IDS[0])}, CREATED, (judging_plan(),))
-    live = outcome(facts(), TRACE, IDS, history, seen_of(history, IDS.all))["live"]
+    live = outcome(facts(), TRACE, IDS, history, request_records(history, IDS.all))["live"]
     assert set(keys_of(live, "live.")) == {key for key in documented() if key.startswith("live.")}
 
 
@@ -120,17 +120,17 @@ def test_the_split_by_chance_is_simulated_though_nobody_asked(report: dict[str, 
 
 
 def test_numbers_are_told_in_their_units() -> None:
-    assert told("violation_rate", 0.0123) == "1.23 %"
-    assert told("fid", 17.361) == "17.36"
-    assert told("quality", 0.98765) == "0.9877"
-    assert told("cost_worker_s", 5564.25) == "5,564"
-    assert told("switches", 3.5) == "3.5"
-    assert told("quality", None) == "–"  # noqa: RUF001
+    assert format_value("violation_rate", 0.0123) == "1.23 %"
+    assert format_value("fid", 17.361) == "17.36"
+    assert format_value("quality", 0.98765) == "0.9877"
+    assert format_value("cost_worker_s", 5564.25) == "5,564"
+    assert format_value("switches", 3.5) == "3.5"
+    assert format_value("quality", None) == "–"  # noqa: RUF001
     assert signed("violation_rate", -0.0123) == "-1.23 points"
     assert signed("latency_s.p99", 0.5) == "+0.50"
 
 
 def test_an_unknown_metric_is_told_with_the_nearest() -> None:
     with pytest.raises(Unknown, match="did you mean 'quality'"):
-        told("qualty", 1.0)
+        format_value("qualty", 1.0)
     assert len(OF) == len(METRICS)

@@ -3,7 +3,7 @@ from typing import Any
 
 from rich.console import Console
 
-from replay.reports.progress import LiveTeller, PlainTeller, RunState
+from replay.reports.progress import LiveReporter, PlainReporter, RunState
 from tests.replay.runs import a_result, a_step
 
 
@@ -15,7 +15,7 @@ def a_state(**changes: Any) -> RunState:
 def test_plain_progress_says_what_is_new_and_not_too_often() -> None:
     lines: list[str] = []
     now_s = [0.0]
-    teller = PlainTeller(lines.append, lambda: now_s[0])
+    teller = PlainReporter(lines.append, lambda: now_s[0])
     teller.phase("starting")
     teller.phase("starting")
     teller.state(a_state())
@@ -33,7 +33,7 @@ def test_plain_progress_says_what_is_new_and_not_too_often() -> None:
 
 def test_live_progress_shows_the_newest_prompts_with_their_levels_and_notes_as_they_are() -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=100)
-    with LiveTeller(console) as teller:
+    with LiveReporter(console) as teller:
         teller.phase("starting [bold]")
         teller.note("worker-1 ended [red]")
         teller.state(a_state(newest=(a_result(a_step(level="sketch"), prompt="a [green] tree"),)))

@@ -4,7 +4,15 @@ from typing import Any
 import pytest
 
 from replay.load.driver import Audit, audit
-from replay.reports.demo_report import Picture, RunFacts, build, identical_pictures, open_pictures, percentiles, verdict
+from replay.reports.demo_report import (
+    CompletedImage,
+    RunFacts,
+    build,
+    identical_images,
+    open_images,
+    percentiles,
+    verdict,
+)
 from replay.reports.summary import rows
 from schemas.messages import Result, Status
 from streams.store.port import MemoryImageStore
@@ -23,7 +31,7 @@ def facts(**changes: Any) -> RunFacts:
 
 def report_of(results: list[Result], store: MemoryImageStore, accepted: list[str]) -> dict[str, Any]:
     audited = audit(accepted, results)
-    return build(audited, *open_pictures(audited.results, store), facts())
+    return build(audited, *open_images(audited.results, store), facts())
 
 
 def test_a_report_counts_outcomes_levels_and_escalations() -> None:
@@ -46,7 +54,7 @@ def test_a_report_counts_outcomes_levels_and_escalations() -> None:
 
 
 def test_a_report_counts_what_was_painted_over_its_draft() -> None:
-    over = a_step(stage=1, level="heavy", confidence=None, threshold=None, paint_over_step=3, image=None)
+    over = a_step(stage=1, level="heavy", confidence=None, threshold=None, refine_from_step=3, image=None)
     drafted = [a_result(a_step(confidence=0.3), over, request_id=name) for name in ("a", "b")]
     report = report_of(
         [*drafted, an_escalated_result(MemoryImageStore(), request_id="c")], MemoryImageStore(), list("abc")
@@ -78,12 +86,12 @@ def test_bytes_that_are_no_picture_are_told_and_fail_the_run(data: bytes) -> Non
 def test_a_picture_whose_bytes_are_not_those_of_its_result_is_told() -> None:
     store = MemoryImageStore()
     lying = an_image_ref(uri=store.put("x", png()), sha256="0" * 64)
-    _, broken = open_pictures([a_result(a_step(image=lying))], store)
+    _, broken = open_images([a_result(a_step(image=lying))], store)
     assert "its result says" in broken[0]
 
 
 def test_a_picture_that_has_gone_is_told() -> None:
-    _, broken = open_pictures([a_result(a_step())], MemoryImageStore())
+    _, broken = open_images([a_result(a_step())], MemoryImageStore())
     assert "is not a picture of this store" in broken[0]
 
 
@@ -100,17 +108,17 @@ def test_a_run_that_nothing_accepted_is_not_a_success() -> None:
 
 
 def test_different_prompts_with_the_same_picture_are_counted_and_a_repeated_prompt_is_not() -> None:
-    def picture(prompt: str, sha256: str) -> Picture:
-        return Picture(
+    def picture(prompt: str, sha256: str) -> CompletedImage:
+        return CompletedImage(
             request_id="r", prompt=prompt, level="light", confidence=None, uri="u", sha256=sha256, width=1, height=1
         )
 
     shown = [picture("a", "1"), picture("b", "1"), picture("c", "2"), picture("c", "2"), picture("d", "3")]
-    assert identical_pictures(shown) == 2
+    assert identical_images(shown) == 2
 
 
 def test_the_store_keeps_what_a_step_names() -> None:
     store = MemoryImageStore()
-    pictures, broken = open_pictures([a_result(a_step(image=stored(store, png(size=(64, 48)))))], store)
+    pictures, broken = open_images([a_result(a_step(image=stored(store, png(size=(64, 48)))))], store)
     assert not broken
     assert (pictures[0].width, pictures[0].height) == (64, 48)

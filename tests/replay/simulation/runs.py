@@ -10,7 +10,7 @@ from planner.catalog.parse import Catalog
 from replay.simulation.run import Ran, Simulation
 from replay.simulation.setup import Outage, Setup
 from replay.traces import Trace, poisson
-from replay.traces.trace import Wish, of_arrivals
+from replay.traces.trace import Overrides, of_arrivals
 from tests.builders import a_catalog, a_variant
 
 SERVICE_MS = 20.0
@@ -50,7 +50,7 @@ def up(at_s: float, worker_id: str) -> Outage:
     return Outage(at_ms=1000 * at_s, worker_id=worker_id, is_up=True)
 
 
-def asking(arrivals_ms: np.ndarray, wishes: Sequence[Wish], slack_ms: float = np.nan) -> Trace:
+def asking(arrivals_ms: np.ndarray, wishes: Sequence[Overrides], slack_ms: float = np.nan) -> Trace:
     """A trace whose requests have these wishes in turn."""
     n = len(arrivals_ms)
     rows = np.arange(n, dtype=np.int32) % len(wishes)

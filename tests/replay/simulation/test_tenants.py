@@ -11,17 +11,17 @@ import pytest
 from click.testing import CliRunner
 
 from planner.serving.quotas import Quota
-from replay.simulation.draws.hops import RANKS, Hops
+from replay.simulation.draws.hop_latencies import RANKS, HopLatencies
 from replay.simulation.results.figures import figures_of
 from replay.simulation.run import Ran
 from replay.simulation.session import report_of, simulate
 from replay.simulation.setup import Timing
-from replay.traces.trace import Trace, Wish
-from schemas.messages import PaintOptions, Status
+from replay.traces.trace import Overrides, Trace
+from schemas.messages import GenerateOptions, Status
 from streams.cli import main
 from tests.replay.simulation.runs import a_setup, arrivals, asking
 
-ACME, OTHER = Wish(tenant="acme"), Wish(tenant="other")
+ACME, OTHER = Overrides(tenant="acme"), Overrides(tenant="other")
 
 
 def run_of(trace: Trace, **changes: Any) -> Ran:
@@ -32,7 +32,7 @@ def test_a_tenant_without_others_and_without_a_quota_is_not_counted_apart() -> N
     trace = asking(arrivals(10, 100), [ACME])
     told = figures_of(run_of(trace, quotas={"other": Quota(rate_rps=1)}))
     assert "by_tenant" not in told
-    assert told == figures_of(run_of(asking(arrivals(10, 100), [Wish()])))
+    assert told == figures_of(run_of(asking(arrivals(10, 100), [Overrides()])))
 
 
 def test_who_sends_faster_than_his_rate_is_refused_and_nobody_else() -> None:
@@ -44,7 +44,7 @@ def test_who_sends_faster_than_his_rate_is_refused_and_nobody_else() -> None:
     assert (told["other"]["completed"], told["other"]["over_quota"]) == (300, 0)
 
 
-@pytest.mark.parametrize("hops", [{}, {"hops": Hops(arrive=((30.0,) * len(RANKS),))}], ids=["no hops", "hops"])
+@pytest.mark.parametrize("hops", [{}, {"hops": HopLatencies(arrive=((30.0,) * len(RANKS),))}], ids=["no hops", "hops"])
 def test_what_a_quota_refuses_is_not_planned_for(hops: dict[str, Any]) -> None:
     trace = asking(np.arange(1200) * 50.0, [ACME, OTHER])  # 10 a second each, for a minute
     timing = Timing(**hops)
@@ -58,7 +58,7 @@ def test_what_a_quota_refuses_is_not_planned_for(hops: dict[str, Any]) -> None:
 
 
 def test_every_picture_of_a_request_takes_a_token() -> None:
-    four = Wish(tenant="acme", options=PaintOptions(n=4))
+    four = Overrides(tenant="acme", options=GenerateOptions(n=4))
     tally = run_of(asking(np.zeros(4), [four]), quotas={"acme": Quota(rate_rps=0.001, burst=8)}).tally
     assert tally.ends == {Status.COMPLETED: 2, Status.REJECTED: 2}
     assert tally.over_quota == {"acme": 2}
@@ -79,12 +79,12 @@ def test_in_a_crowded_backlog_a_flood_has_its_share_and_leaves_the_others_theirs
 
 def test_a_new_name_for_each_request_takes_no_more_from_the_others_than_one_name() -> None:
     seconds, tight = 60, Timing(interactive_backlog_ms=2000.0)
-    fair, greedy = Wish(tenant="fair"), Wish(tenant="greedy")
-    sybils = [Wish(tenant=f"sybil-{n}") for n in range(40 * seconds)]
+    fair, greedy = Overrides(tenant="fair"), Overrides(tenant="greedy")
+    sybils = [Overrides(tenant=f"sybil-{n}") for n in range(40 * seconds)]
     changes: dict[str, Any] = {"drops": False, "workers": 1, "parameters": {"batch": 1.0}, "timing": tight}
     for quotas in ({}, {"fair": Quota()}):
 
-        def ends(flood: list[Wish], quotas: dict[str, Quota] = quotas) -> tuple[int, int]:
+        def ends(flood: list[Overrides], quotas: dict[str, Quota] = quotas) -> tuple[int, int]:
             rest = iter(flood)
             wishes = [fair if n % 21 == 0 else next(rest) for n in range(42 * seconds)]  # 2 and 40 a unit of time
             ran = run_of(asking(np.arange(len(wishes)) * 6.0, wishes), quotas=quotas, **changes)

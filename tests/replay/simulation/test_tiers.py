@@ -12,13 +12,13 @@ from replay.simulation.results.figures import Figures, figures_of, over_seeds
 from replay.simulation.run import Ran
 from replay.simulation.session import simulate
 from replay.simulation.setup import Timing
-from replay.traces.trace import Trace, Wish
+from replay.traces.trace import Overrides, Trace
 from schemas.messages import Status
 from tests.replay.simulation.runs import a_setup, arrivals, asking
 
 HEAVY: dict[str, Any] = {"policy": "clipper-heavy", "parameters": {"batch": 1.0}}  # 5 a second and worker
 HEAVY_MS = 200.0
-TIERS = [Wish(tier=tier) for tier in ("interactive", "standard", "batch")]
+TIERS = [Overrides(tier=tier) for tier in ("interactive", "standard", "batch")]
 HOUR_MS = 3_600_000.0
 
 

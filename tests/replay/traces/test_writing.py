@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from replay.traces import read
 from replay.traces.formats.columns import Columns
-from replay.traces.trace import MOST_MS, Row, Wish, of_arrivals
+from replay.traces.trace import MAX_SPAN_MS, Overrides, Row, of_arrivals
 from replay.traces.writing import write
 from schemas.errors import PochadeError
-from schemas.messages import PaintOptions
+from schemas.messages import GenerateOptions
 from tests.replay.traces.files import gentd26, jsonl, read_in, request
 
 
@@ -63,12 +63,12 @@ def test_where_it_cannot_be_written_is_told(tmp_path: pathlib.Path) -> None:
         write(of_arrivals([0.0], "t", "t"), tmp_path / "file" / "out.csv")
 
 
-OPTIONS = st.builds(PaintOptions, n=st.integers(1, 9), model=st.sampled_from(["", "heavy"]))
+OPTIONS = st.builds(GenerateOptions, n=st.integers(1, 9), model=st.sampled_from(["", "heavy"]))
 ROWS = st.builds(
     Row,
-    arrival_ms=st.floats(0, MOST_MS),
+    arrival_ms=st.floats(0, MAX_SPAN_MS),
     prompt=st.none() | st.text(st.characters(exclude_categories=["Cs"]), max_size=5),
-    wish=st.builds(Wish, tier=st.sampled_from(["standard", "batch"]), options=OPTIONS),
+    wish=st.builds(Overrides, tier=st.sampled_from(["standard", "batch"]), options=OPTIONS),
     slack_ms=st.none() | st.floats(-1e9, 1e9),
     seed=st.none() | st.integers(0, 2**53),
     hardness=st.none() | st.floats(0, 1),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.errors import InvalidRecord, InvalidRequest
-from schemas.messages import Event, GenerateRequest, Outcome, PaintOptions, Plan, Status, Step
+from schemas.messages import Event, GenerateOptions, GenerateRequest, Outcome, Plan, Stage, Status
 from schemas.record import Incoming
 from streams.codec.avro import decode, encode, from_values
 from streams.codec.requests import decode_request, request_id_of
@@ -74,9 +74,9 @@ def test_a_status_of_another_release_is_refused_with_the_known_ones() -> None:
 def test_values_become_a_message_or_are_refused_by_the_name_of_the_field() -> None:
     values = {"stage": 0, "level": "light", "worker_id": "w", "plan_version": 3, "queue_ms": 4, "paint_ms": 20,
               "batch": 1, "attempt": 1, "overridden": ["seed"]}  # fmt: skip
-    assert from_values(Step, values).overridden == ("seed",)
+    assert from_values(Stage, values).overridden == ("seed",)
     with pytest.raises(ValueError, match="plan_version: Field required"):
-        from_values(Step, {name: value for name, value in values.items() if name != "plan_version"})
+        from_values(Stage, {name: value for name, value in values.items() if name != "plan_version"})
 
 
 def test_a_plain_json_line_with_a_prompt_is_a_request() -> None:
@@ -96,7 +96,7 @@ def test_options_stand_beside_the_other_keys_in_json() -> None:
     line = b'{"prompt": "x", "quality": "high", "n": 2, "guidance": 3, "adapters": ["ink"], "strict": true}'
     request = decode_request(a_record(line))
     assert request.quality == "high"
-    assert request.options == PaintOptions(n=2, guidance=3, adapters=("ink",), strict=True)
+    assert request.options == GenerateOptions(n=2, guidance=3, adapters=("ink",), strict=True)
 
 
 def test_the_records_key_names_a_json_request_that_names_itself_not() -> None:

@@ -16,7 +16,7 @@ from confluent_kafka import TopicPartition
 from agents.runtime.following import FollowedPlans
 from schemas.avro import subject_of
 from schemas.errors import InvalidRecord, UnknownSchema
-from schemas.later import LATER, MOST_AHEAD, Later
+from schemas.later import LATER, MAX_AHEAD, Later
 from schemas.messages import ClassifiedRequest, GenerateJob, Plan
 from schemas.record import Delivered, Incoming, Outgoing
 from schemas.registry import Registered, by_id, registered
@@ -25,11 +25,11 @@ from streams.broker import registry_server
 from streams.codec import avro, schema_topic, schema_wait
 from streams.codec.avro import awaited_schema, decode, encode, write_up_to
 from streams.codec.registry_client import NoSuchSchema
-from streams.codec.schema_topic import KnownSchemas, entry_in, told
-from streams.codec.schema_wait import GRACE_EVERY_S, GRACE_S, HeldBack, SchemaWait
+from streams.codec.schema_topic import KnownSchemas, announcements, entry_in
+from streams.codec.schema_wait import GRACE_EVERY_S, GRACE_S, SchemaWait, WaitingMessages
 from streams.faust import host as faust_host
 from streams.faust.host import AgentHost
-from streams.kafka.consumer import Follower
+from streams.kafka.consumer import TopicTailer
 from streams.kafka.memory import MemoryRecordProducer
 from streams.settings import Registry as RegistrySettings
 from streams.settings import load
@@ -66,7 +66,7 @@ def forget() -> None:
 
 def learn() -> None:
     for entry in entries():
-        LATER.tell(entry)
+        LATER.learn(entry)
 
 
 def test_bytes_of_a_newer_release_are_unknown_and_then_read_by_what_it_tells(of_tomorrow: bytes) -> None:
@@ -85,12 +85,12 @@ def test_a_newer_release_reads_what_this_one_writes() -> None:
 
 def test_what_a_release_tells_is_what_the_one_before_learns() -> None:
     with written():
-        records = told()
+        records = announcements()
     assert len(records) == len({entry.subject for entry in registered()})
     for record in records:
         entry = entry_in(a_record(topic=SCHEMAS, key=record.key, value=record.value))
-        assert LATER.tell(entry)
-        assert not LATER.tell(entry), "known already"
+        assert LATER.learn(entry)
+        assert not LATER.learn(entry), "known already"
     assert [LATER.find(entry.id) for entry in entries()[len(registered()) :]] == list(entries()[len(registered()) :])
 
 
@@ -100,16 +100,16 @@ def test_a_command_tells_nothing_where_nobody_has_made_the_topic_as_it_would_wai
 ) -> None:
     monkeypatch.setattr(schema_topic, "own_topics", lambda _settings: there)
     producer = MemoryRecordProducer()
-    schema_topic.tell(SETTINGS, producer, (ClassifiedRequest, Plan))
+    schema_topic.announce(SETTINGS, producer, (ClassifiedRequest, Plan))
     assert {topic: len(records) for topic, records in producer.topics.items()} == written_to
 
 
 def test_what_this_release_knows_cannot_be_told_anew_and_other_people_s_schemas_change_nothing() -> None:
     entry = registered()[0]
-    assert not LATER.tell(Registered(entry.id, entry.subject, 1, {}))
-    assert not LATER.tell(Registered(1000, "acme.Order", 1, entry.schema))
+    assert not LATER.learn(Registered(entry.id, entry.subject, 1, {}))
+    assert not LATER.learn(Registered(1000, "acme.Order", 1, entry.schema))
     for broken in ({}, {"type": "record", "name": "Plan"}, {"type": "nothing"}, 7):
-        assert not LATER.tell(Registered(1000, entry.subject, 1, broken))  # type: ignore[arg-type]
+        assert not LATER.learn(Registered(1000, entry.subject, 1, broken))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("value", [None, b"", b"[]", b'{"id": 1}', b"{" * 10_000, json.dumps({"id": "x"}).encode()])
@@ -119,7 +119,7 @@ def test_bytes_that_tell_no_schema_are_refused(value: bytes | None) -> None:
 
 
 def test_a_schema_under_a_foreign_key_is_refused_as_compaction_would_take_another() -> None:
-    (record,) = told((Plan,))
+    (record,) = announcements((Plan,))
     with pytest.raises(InvalidRecord, match="not its id"):
         entry_in(a_record(topic=SCHEMAS, key=b"1", value=record.value))
 
@@ -131,7 +131,7 @@ def test_ids_that_are_wanted_are_bounded_and_leave_when_they_are_told() -> None:
     assert later.wanted() == [1_000_900 + n for n in range(100)]
     (entry, *_) = entries()[len(registered()) :]
     later.find(entry.id)
-    later.tell(entry)
+    later.learn(entry)
     assert entry.id not in later.wanted()
 
 
@@ -251,7 +251,7 @@ def test_between_roles_a_record_waits_as_long_as_it_takes_and_says_for_what() ->
 
 def test_an_id_that_no_release_can_have_waits_for_nothing() -> None:
     wait = SchemaWait("test")
-    for schema_id in (2**31, 0, len(by_id()) + MOST_AHEAD + 1):
+    for schema_id in (2**31, 0, len(by_id()) + MAX_AHEAD + 1):
         assert not waits(wait, CLASSIFIED, schema_id)
     assert wait.why == ""
 
@@ -275,7 +275,7 @@ def test_on_a_public_topic_every_id_is_asked_for_before_its_record_is_refused() 
         assert waits(wait, PROMPTS, 500 + n), "nobody has been asked for this one"
         LATER.deny(500 + n)
         looks = sum(waits(wait, PROMPTS, 500 + n) for _ in range(50))
-        assert looks < GRACE_S / schema_wait.AGAIN_S / 3
+        assert looks < GRACE_S / schema_wait.RETRY_S / 3
     assert waits(wait, PROMPTS, 600)
 
 
@@ -330,7 +330,7 @@ def an_event(topic: str, offset: int, value: bytes) -> Event:
 def test_a_role_waits_for_the_schema_with_the_records_behind_and_then_serves_them_in_order(
     of_tomorrow: bytes, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(faust_host, "AGAIN_S", 0.001)
+    monkeypatch.setattr(faust_host, "RETRY_S", 0.001)
     producer = MemoryRecordProducer()
     old = encode(a_classified(a_request(request_id="r-2")))
     events = [an_event(CLASSIFIED, 0, of_tomorrow), an_event(CLASSIFIED, 1, old)]
@@ -358,7 +358,7 @@ def test_a_role_waits_for_the_schema_with_the_records_behind_and_then_serves_the
 def test_a_record_that_waits_while_partitions_move_goes_to_its_topic_s_end_and_holds_up_nobody(
     of_tomorrow: bytes, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(faust_host, "AGAIN_S", 0.001)
+    monkeypatch.setattr(faust_host, "RETRY_S", 0.001)
     producer, event = MemoryRecordProducer(), Event(0, of_tomorrow, {"x-own": b"travels"}, key=b"r-1")
     event.message.topic = f"pochade.{CLASSIFIED}"
 
@@ -383,7 +383,7 @@ def test_an_unknown_id_on_prompts_is_refused_and_the_next_is_served(
     of_tomorrow: bytes, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(schema_wait, "GRACE_S", 0.0)
-    monkeypatch.setattr(faust_host, "AGAIN_S", 0.001)
+    monkeypatch.setattr(faust_host, "RETRY_S", 0.001)
     producer = MemoryRecordProducer()
     events = [an_event(PROMPTS, 0, of_tomorrow), an_event(PROMPTS, 1, encode(a_classified()))]
 
@@ -426,13 +426,13 @@ class Consumer:
         self.paused -= {each.partition for each in partitions}
 
 
-def read_by(held: HeldBack, *messages: Message) -> list[tuple[int, int]]:
+def read_by(held: WaitingMessages, *messages: Message) -> list[tuple[int, int]]:
     return [message._at for message in held.readable(messages)]  # type: ignore[arg-type, attr-defined]
 
 
 def test_a_partition_waits_as_a_whole_and_the_others_are_served(of_tomorrow: bytes) -> None:
     consumer, wait, old = Consumer(), SchemaWait("test"), encode(a_classified())
-    held = HeldBack(consumer, "pochade", wait)  # type: ignore[arg-type]
+    held = WaitingMessages(consumer, "pochade", wait)  # type: ignore[arg-type]
     polled = [Message(0, 0, old), Message(0, 1, of_tomorrow), Message(1, 0, old), Message(0, 2, old)]
     assert read_by(held, *polled) == [(0, 0), (1, 0)]
     assert consumer.paused == {0}
@@ -445,7 +445,7 @@ def test_a_partition_waits_as_a_whole_and_the_others_are_served(of_tomorrow: byt
 
 def test_what_waits_in_a_partition_that_is_taken_away_is_its_new_owner_s(of_tomorrow: bytes) -> None:
     consumer, wait = Consumer(), SchemaWait("test")
-    held = HeldBack(consumer, "pochade", wait)  # type: ignore[arg-type]
+    held = WaitingMessages(consumer, "pochade", wait)  # type: ignore[arg-type]
     assert read_by(held, Message(0, 1, of_tomorrow), Message(1, 1, of_tomorrow)) == []
     held.lose([TopicPartition(f"pochade.{CLASSIFIED}", 0)])
     assert consumer.paused == {1}
@@ -465,17 +465,17 @@ def test_a_follower_sets_aside_what_it_cannot_read_and_takes_the_newest_of_each_
         decode(record.value, ClassifiedRequest)
         read.append((record.key, record.offset))
 
-    follower = Follower(SETTINGS, [FLEET], on_record)
+    follower = TopicTailer(SETTINGS, [FLEET], on_record)
     old = encode(a_classified())
     for offset, (key, value) in enumerate(
         [(b"a", of_tomorrow), (b"a", of_tomorrow), (b"b", of_tomorrow), (b"b", old), (b"c", old)]
     ):
         follower._take_in(a_record(topic=FLEET, key=key, offset=offset, value=value))
-    follower._look_again()
+    follower._retry_set_aside()
     assert read == [(b"b", 3), (b"c", 4)]
     learn()
-    follower._look_again()
-    follower._look_again()
+    follower._retry_set_aside()
+    follower._retry_set_aside()
     assert read == [(b"b", 3), (b"c", 4), (b"a", 1)]
     follower.close()
 
@@ -487,6 +487,6 @@ def test_a_role_says_that_it_cannot_read_the_plan_and_obeys_it_once_it_can() -> 
     view._follower._take_in(a_record(topic="plan.v1", key=PLAN_KEY.encode(), offset=9, value=value))
     assert "cannot read the record at 9 of the control topic: unknown schema id" in view.not_ready()
     learn()
-    view._follower._look_again()
+    view._follower._retry_set_aside()
     assert (view.plan, view.not_ready()) == (a_plan(version=3), "")
     view.close()

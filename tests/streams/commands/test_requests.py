@@ -55,7 +55,7 @@ class Deployment:
 
 @pytest.fixture
 def deployment(monkeypatch: pytest.MonkeyPatch) -> Deployment:
-    heavy = a_step(stage=1, level="heavy", worker_id="w-2", confidence=None, threshold=None, paint_over_step=3)
+    heavy = a_step(stage=1, level="heavy", worker_id="w-2", confidence=None, threshold=None, refine_from_step=3)
     escalated = a_result(a_step(confidence=0.31), heavy, request_id="r-2", prompt="two [cats]\nand a tab\t.")
     return Deployment(monkeypatch, a_result(a_step(), request_id="r-1"), escalated)
 

@@ -16,7 +16,7 @@ from streams.faust.host import AgentHost
 from streams.faust.record_sets import Undecodable, Undecoded
 from streams.kafka.memory import MemoryRecordProducer
 from streams.kafka.topic_limits import TopicLimits
-from streams.kafka.writing import MOST_BYTES, DeliveryFailed, RecordTooLarge, size_of
+from streams.kafka.writing import MAX_BYTES, DeliveryFailed, RecordTooLarge, size_of
 from streams.settings import load
 from tests.streams.kafka.scripted import Event, Stream
 
@@ -44,7 +44,7 @@ class Echo:
     async def on_record(self, record: Incoming) -> Sequence[Outgoing]:
         if record.value == b"bad":
             raise KeyError("bad")
-        value = b"x" * (MOST_BYTES + 1) if record.value == b"huge" else record.value
+        value = b"x" * (MAX_BYTES + 1) if record.value == b"huge" else record.value
         return [Outgoing(topic=OUTCOMES, key=record.key, value=value, headers=record.headers)]
 
     def on_delivered(self, record: Outgoing, delivered: Delivered) -> None:
@@ -152,7 +152,7 @@ def test_an_answer_that_no_topic_takes_is_an_error_of_its_record(tmp_path: pathl
 
 def test_headers_that_make_every_answer_too_large_are_left_behind(tmp_path: pathlib.Path) -> None:
     producer = MemoryRecordProducer()
-    run(Echo(), producer, [Event(0, b"a", {"h": b"x" * MOST_BYTES})], tmp_path)
+    run(Echo(), producer, [Event(0, b"a", {"h": b"x" * MAX_BYTES})], tmp_path)
     (kept,) = producer.topics[DLQ]
     assert (kept.value, kept.headers) == (b"RecordTooLarge", {})
 
@@ -215,7 +215,7 @@ class Refusing(MemoryRecordProducer):
         self._sizes, self.refusals, self.refused = sizes, refusals, 0
 
     def send(self, record: Outgoing) -> "Future[Delivered]":
-        if size_of(record) <= self._sizes.get(record.topic, MOST_BYTES) or self.refused >= self.refusals:
+        if size_of(record) <= self._sizes.get(record.topic, MAX_BYTES) or self.refused >= self.refusals:
             return super().send(record)
         self.refused += 1
         failed = Future[Delivered]()

@@ -118,7 +118,7 @@ def test_a_set_whose_lengths_make_no_sense_costs_its_position_only() -> None:
 def test_a_batch_that_unpacks_to_more_than_memory_holds_is_not_unpacked(
     codec: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(record_sets, "MOST_UNPACKED", 100_000)
+    monkeypatch.setattr(record_sets, "MAX_UNPACKED", 100_000)
     (fits,), _ = read(a_batch(plain(b"x" * 99_000), codec=codec))
     assert len(fits.value) == 99_000
     bomb = a_batch(plain(bytes(1_000_000)), codec=codec)

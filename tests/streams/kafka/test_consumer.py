@@ -13,7 +13,7 @@ from schemas.topics import EVENTS
 from streams import metrics
 from streams.kafka import consumer as reading
 from streams.kafka import consumer_factory
-from streams.kafka.consumer import Follower
+from streams.kafka.consumer import TopicTailer
 from streams.kafka.polling import NAMELESS, headers_of, incoming, poll_batch, take
 from streams.settings import load
 from tests.patience import PATIENCE_S
@@ -101,7 +101,7 @@ def test_what_a_follower_cannot_use_is_counted_and_the_next_is_handed_over() -> 
             raise ValueError(record.value)
         used.append(record.value)
 
-    follower = Follower(load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}}), [EVENTS], use)
+    follower = TopicTailer(load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}}), [EVENTS], use)
     counter = metrics.UNUSABLE.labels(EVENTS)
     before = counter._value.get()
     for value in (b"a", b"bad", b"b"):
@@ -142,18 +142,20 @@ class FakeTopic:
 
 
 @pytest.fixture
-def follower(monkeypatch: pytest.MonkeyPatch) -> Follower:
+def follower(monkeypatch: pytest.MonkeyPatch) -> TopicTailer:
     monkeypatch.setattr(consumer_factory, "Consumer", FakeTopic)
-    return Follower(load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}}), [EVENTS], lambda record: None, since_ms=5)
+    return TopicTailer(load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}}), [EVENTS], lambda record: None, since_ms=5)
 
 
-def test_a_partition_without_anything_so_young_begins_at_the_end_it_had_before_the_question(follower: Follower) -> None:
+def test_a_partition_without_anything_so_young_begins_at_the_end_it_had_before_the_question(
+    follower: TopicTailer,
+) -> None:
     starts = follower._starts(EVENTS)
     assert [(tp.partition, tp.offset) for tp in starts] == [(0, 17), (1, 41)]
     assert follower._consumer.asked == ["ends", "ends", "times"]  # type: ignore[attr-defined]
 
 
-def test_a_partition_whose_place_is_not_told_is_asked_for_again_not_skipped(follower: Follower) -> None:
+def test_a_partition_whose_place_is_not_told_is_asked_for_again_not_skipped(follower: TopicTailer) -> None:
     follower._consumer.errors[1] = KafkaError(KafkaError.LEADER_NOT_AVAILABLE)  # type: ignore[attr-defined]
     with pytest.raises(KafkaException):
         follower._starts(EVENTS)
@@ -200,7 +202,7 @@ def test_a_follower_that_hangs_in_a_record_does_not_hang_who_closes_it(
 
     monkeypatch.setattr(consumer_factory, "Consumer", OneRecord)
     monkeypatch.setattr(reading, "CLOSE_S", 0.01)
-    follower = Follower(load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}}), [EVENTS], on_record).start()
+    follower = TopicTailer(load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}}), [EVENTS], on_record).start()
     assert hangs.wait(PATIENCE_S)
     follower.close()
     assert closed == [], "its client is in use"

@@ -10,9 +10,9 @@ from streams.kafka.group_terms import (
     Trial,
     chosen,
     classic_limits_in,
+    describe,
     limits_in,
     nearest,
-    told,
     wanted_timeouts,
 )
 
@@ -66,7 +66,7 @@ def test_limits_that_a_broker_does_not_tell_are_taken_for_kafkas_own() -> None:
 
 
 def test_only_a_session_longer_than_wanted_is_worth_a_warning() -> None:
-    assert told(6_000, Timeouts(6_000, 666), "limits") == ""
-    assert told(90_000, Timeouts(60_000, 6_000), "limits") == ""
-    assert "after 45 s, not after kafka.session_timeout_ms = 6 s" in told(6_000, Timeouts(45_000, 5_000), "limits")
-    assert "when the cluster says" in told(6_000, None, "denied")
+    assert describe(6_000, Timeouts(6_000, 666), "limits") == ""
+    assert describe(90_000, Timeouts(60_000, 6_000), "limits") == ""
+    assert "after 45 s, not after kafka.session_timeout_ms = 6 s" in describe(6_000, Timeouts(45_000, 5_000), "limits")
+    assert "when the cluster says" in describe(6_000, None, "denied")

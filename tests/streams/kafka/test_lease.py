@@ -57,7 +57,7 @@ def test_a_coordinator_that_is_being_loaded_is_asked_again_for_the_newest_beat(m
                 raise KafkaException(KafkaError(answers.pop(0)))
             return [TopicPartition("plan", 0, 1712)]
 
-    monkeypatch.setattr(errors, "AGAIN", wait_none())
+    monkeypatch.setattr(errors, "RETRY_WAIT", wait_none())
     lease = KafkaLease(load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}}))
     lease._group = Group()
     assert lease.last_beat() == 1712

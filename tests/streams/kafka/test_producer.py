@@ -13,7 +13,7 @@ from streams.kafka import producer as module
 from streams.kafka.memory import MemoryRecordProducer
 from streams.kafka.producer import KafkaRecordProducer
 from streams.kafka.topic_limits import TopicLimits
-from streams.kafka.writing import MOST_BYTES, DeliveryFailed, RecordTooLarge, send_all, size_of
+from streams.kafka.writing import MAX_BYTES, DeliveryFailed, RecordTooLarge, send_all, size_of
 from streams.settings import load
 from tests.patience import PATIENCE_S
 from tests.streams.kafka.producer_contract import ReadBack, RecordProducerContract, Written, a_note
@@ -77,7 +77,7 @@ def test_a_record_beyond_the_clients_own_limit_fails_its_future_only(alone: Kafk
 def test_what_passes_the_size_check_is_taken_by_the_client(alone: KafkaRecordProducer) -> None:
     headers = {f"name-{n}": b"x" * 100 for n in range(40)}
     used = size_of(Outgoing(topic=EVENTS, key=b"k", value=b"", headers=headers))
-    largest = Outgoing(topic=EVENTS, key=b"k", value=b"x" * (MOST_BYTES - used), headers=headers)
+    largest = Outgoing(topic=EVENTS, key=b"k", value=b"x" * (MAX_BYTES - used), headers=headers)
     TopicLimits().check(largest)
     with pytest.raises(DeliveryFailed, match="timed out"):  # queued, and only then without a broker
         alone.send(largest).result(PATIENCE_S)

@@ -87,8 +87,8 @@ class Broker:
 
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> Callable[[Broker], list[bytes | None]]:
-    monkeypatch.setattr(errors, "AGAIN", wait_none())
-    monkeypatch.setattr(snapshot, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(errors, "RETRY_WAIT", wait_none())
+    monkeypatch.setattr(snapshot, "MAX_SILENCE_S", 0.3)
 
     def read(broker: Broker) -> list[bytes | None]:
         monkeypatch.setattr(consumer_factory, "Consumer", lambda _config: broker)

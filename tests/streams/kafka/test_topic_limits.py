@@ -8,8 +8,8 @@ import pytest
 from schemas.record import Delivered, Outgoing
 from schemas.topics import CLASSIFIED, DLQ, PROMPTS
 from streams.kafka.memory import MemoryRecordProducer
-from streams.kafka.topic_limits import FRAME_BYTES, LEAST_BYTES, TopicLimits, batching, written
-from streams.kafka.writing import MOST_BYTES, RecordTooLarge, size_of
+from streams.kafka.topic_limits import FRAME_BYTES, MIN_BYTES, TopicLimits, batching, written
+from streams.kafka.writing import MAX_BYTES, RecordTooLarge, size_of
 
 
 def record(size: int, topic: str = CLASSIFIED) -> Outgoing:
@@ -24,11 +24,11 @@ def test_a_record_may_be_as_large_as_its_topic_takes_less_the_frame_of_a_batch()
 
 
 def test_a_topic_that_takes_more_than_the_client_does_not_raise_the_clients_limit() -> None:
-    assert TopicLimits({CLASSIFIED: 50_000_000}).of(CLASSIFIED) == MOST_BYTES
+    assert TopicLimits({CLASSIFIED: 50_000_000}).of(CLASSIFIED) == MAX_BYTES
 
 
 def test_of_a_topic_that_nobody_told_of_the_clients_limit_holds() -> None:
-    assert TopicLimits({CLASSIFIED: 6000}).of(PROMPTS) == MOST_BYTES
+    assert TopicLimits({CLASSIFIED: 6000}).of(PROMPTS) == MAX_BYTES
 
 
 def test_headers_count_with_their_framing() -> None:
@@ -54,7 +54,7 @@ def test_the_limit_of_dead_letters_falls_by_halves_and_never_to_nothing() -> Non
     limits = TopicLimits()
     for _ in range(40):
         limits.refused(record(limits.of(DLQ), DLQ))
-    assert limits.of(DLQ) == LEAST_BYTES
+    assert limits.of(DLQ) == MIN_BYTES
 
 
 def test_no_batch_is_larger_than_the_smallest_topic_takes() -> None:
@@ -81,7 +81,7 @@ class Refusing(MemoryRecordProducer):
 def test_a_record_that_shared_its_batch_with_too_many_is_sent_again() -> None:
     producer, limits = Refusing(1), TopicLimits()
     assert written(producer, record(7), producer.send(record(7)), 1, limits).offset == 0
-    assert limits.of(CLASSIFIED) == MOST_BYTES
+    assert limits.of(CLASSIFIED) == MAX_BYTES
 
 
 def test_a_record_that_is_refused_by_itself_is_told_before_it_is_sent_the_next_time() -> None:

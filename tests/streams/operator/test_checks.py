@@ -18,11 +18,11 @@ from streams.operator.checks import (
     Verdict,
     check_copies,
     check_groups,
-    check_heard_clocks,
     check_leader,
     check_role,
     check_sizes,
-    check_told,
+    check_visibility,
+    check_worker_clocks,
 )
 from streams.operator.cluster import Found, differences, expected
 from tests.builders import NOW_MS, a_heartbeat, a_plan
@@ -200,9 +200,9 @@ def test_a_topic_that_takes_less_than_we_write_is_named_with_its_limit() -> None
 
 def test_a_configuration_that_may_not_be_seen_is_told_and_not_guessed() -> None:
     whole = found([*TABLE])
-    assert check_told(whole) is None
+    assert check_visibility(whole) is None
     whole[RESULTS] = dataclasses.replace(whole[RESULTS], config={}, is_told=False)
-    check = check_told(whole)
+    check = check_visibility(whole)
     assert check is not None
     assert RESULTS in check.found
     assert "DESCRIBE_CONFIGS" in check.do
@@ -249,7 +249,7 @@ def test_a_planner_that_led_and_fell_silent_is_told() -> None:
 @pytest.mark.parametrize(("behind_ms", "verdict"), [(20, OK), (5000, WARN), (-5000, WARN)])
 def test_where_no_topic_may_be_made_clocks_are_compared_by_heartbeats(behind_ms: int, verdict: Verdict) -> None:
     beats = [(NOW_MS, a_heartbeat(worker_id=f"w-{n}", sent_ms=NOW_MS - behind_ms)) for n in range(3)]
-    check = check_heard_clocks(beats, NOW_MS)
+    check = check_worker_clocks(beats, NOW_MS)
     assert check is not None
     assert check.verdict is verdict
-    assert check_heard_clocks([], NOW_MS) is None
+    assert check_worker_clocks([], NOW_MS) is None

@@ -10,7 +10,15 @@ from schemas.record import Incoming
 from schemas.topics import CLASSIFIED, DLQ, OUTCOMES, PROMPTS, jobs_topic
 from streams.codec.avro import decode, encode
 from streams.codec.headers import dead_letter
-from streams.operator.dead_letters import REDRIVEN, Letter, NothingToDo, NotRedrivable, again, base_id, letter_of
+from streams.operator.dead_letters import (
+    REDRIVEN,
+    Letter,
+    NothingToDo,
+    NotRedrivable,
+    base_id,
+    letter_of,
+    redrive_record,
+)
 from tests.builders import NOW_MS, a_classified, a_job, a_request, an_outcome
 
 
@@ -35,13 +43,13 @@ def test_a_letter_tells_what_went_wrong_where() -> None:
 
 def test_a_request_that_has_not_ended_goes_back_as_it_was() -> None:
     letter = a_letter(b"\x00raw\xff", topic=OUTCOMES, mine=b"kept")
-    record = again(letter, {})
+    record = redrive_record(letter, {})
     assert (record.topic, record.key, record.value) == (OUTCOMES, b"r-1", b"\x00raw\xff")
     assert record.headers == {"mine": b"kept", REDRIVEN: b"1"}
 
 
 def test_redrives_are_counted() -> None:
-    assert again(a_letter(b"x", **{REDRIVEN: b"4"}), {}).headers[REDRIVEN] == b"5"
+    assert redrive_record(a_letter(b"x", **{REDRIVEN: b"4"}), {}).headers[REDRIVEN] == b"5"
 
 
 @pytest.mark.parametrize(
@@ -52,20 +60,20 @@ def test_redrives_are_counted() -> None:
     ],
 )
 def test_a_json_prompt_of_an_ended_request_gets_a_new_id(value: bytes, expected: dict[str, str]) -> None:
-    record = again(a_letter(value), {"r-1": "FAILED"})
+    record = redrive_record(a_letter(value), {"r-1": "FAILED"})
     assert record.key == b"r-1-redrive-1"
     assert json.loads(record.value or b"") == expected
 
 
 def test_an_avro_prompt_of_an_ended_request_gets_a_new_id_and_keeps_everything_else() -> None:
     asked = a_request(seed=7, deadline_ms=NOW_MS + 5)
-    record = again(a_letter(encode(asked)), {"r-1": "FAILED"})
+    record = redrive_record(a_letter(encode(asked)), {"r-1": "FAILED"})
     assert decode(record.value, GenerateRequest) == dataclasses.replace(asked, request_id="r-1-redrive-1")
 
 
 @pytest.mark.parametrize("value", [b'{"prompt": ', b"\x00\x00\x00\x00\x01\xff", b"", None, b"[1]"])
 def test_an_unreadable_prompt_keeps_its_bytes_and_the_key_names_the_new_request(value: bytes | None) -> None:
-    record = again(a_letter(value), {"r-1": "FAILED"})
+    record = redrive_record(a_letter(value), {"r-1": "FAILED"})
     assert (record.key, record.value) == (b"r-1-redrive-1", value)
 
 
@@ -76,32 +84,32 @@ def test_a_job_of_an_ended_request_begins_again_at_prompts() -> None:
         (CLASSIFIED, encode(classified)),
         (OUTCOMES, encode(an_outcome(request=classified.request))),
     ):
-        record = again(a_letter(value, topic), {"r-1": "FAILED"})
+        record = redrive_record(a_letter(value, topic), {"r-1": "FAILED"})
         assert record.topic == PROMPTS
         assert decode(record.value, GenerateRequest) == a_request(seed=9, request_id="r-1-redrive-1")
 
 
 def test_the_number_is_the_first_that_has_not_ended() -> None:
     ended = {"r-1": "FAILED", "r-1-redrive-1": "FAILED", "r-1-redrive-2": "EXPIRED"}
-    assert again(a_letter(b"x"), ended).key == b"r-1-redrive-3"
-    assert again(a_letter(b"x", request_id="r-1-redrive-2"), ended).key == b"r-1-redrive-3"
+    assert redrive_record(a_letter(b"x"), ended).key == b"r-1-redrive-3"
+    assert redrive_record(a_letter(b"x", request_id="r-1-redrive-2"), ended).key == b"r-1-redrive-3"
     assert base_id("r-1-redrive-2") == "r-1"
 
 
 def test_nothing_is_sent_once_a_redrive_has_completed() -> None:
     with pytest.raises(NothingToDo, match="r-1-redrive-1 has completed"):
-        again(a_letter(b"x"), {"r-1": "FAILED", "r-1-redrive-1": "COMPLETED"})
+        redrive_record(a_letter(b"x"), {"r-1": "FAILED", "r-1-redrive-1": "COMPLETED"})
 
 
 def test_what_cannot_be_tried_again_says_why() -> None:
     with pytest.raises(NotRedrivable, match="only the beginning of its value was kept"):
-        again(a_letter(b"x", pochade_error_cut_from_bytes=b"999"), {})
+        redrive_record(a_letter(b"x", pochade_error_cut_from_bytes=b"999"), {})
     with pytest.raises(NotRedrivable, match="no header pochade_error_topic"):
-        again(letter_of(Incoming(topic=DLQ, partition=0, offset=1, timestamp_ms=1, key=b"k", value=b"v")), {})
+        redrive_record(letter_of(Incoming(topic=DLQ, partition=0, offset=1, timestamp_ms=1, key=b"k", value=b"v")), {})
     with pytest.raises(NotRedrivable, match="submit the prompt again"):
-        again(a_letter(encode(an_outcome()), OUTCOMES), {"r-1": "FAILED"})
+        redrive_record(a_letter(encode(an_outcome()), OUTCOMES), {"r-1": "FAILED"})
     with pytest.raises(NotRedrivable, match="submit the prompt again"):
-        again(a_letter(encode(a_request()), CLASSIFIED), {"r-1": "FAILED"})
+        redrive_record(a_letter(encode(a_request()), CLASSIFIED), {"r-1": "FAILED"})
 
 
 @pytest.mark.parametrize("count", [b"9" * 5000, b"", b"-1", b"x", "²".encode()])

@@ -42,7 +42,7 @@ def test_an_escalation_tells_the_rejected_score() -> None:
 
 
 def test_an_escalation_over_the_draft_tells_from_which_step() -> None:
-    heavy = a_step(stage=1, level="heavy", confidence=None, threshold=None, paint_over_step=3)
+    heavy = a_step(stage=1, level="heavy", confidence=None, threshold=None, refine_from_step=3)
     assert why(a_result(a_step(confidence=0.31), heavy)) == (
         "escalated: light scored 0.31 < 0.55, painted over on heavy from step 3"
     )

@@ -11,7 +11,7 @@ from itertools import chain
 
 import numpy as np
 
-from agents.engines import CannotPaintOver
+from agents.engines import CannotRefine
 from agents.lab.evaluation.observations import Evaluation, Level, Sweep
 from agents.lab.evaluation.painting import scope as painting_scope
 from agents.lab.evaluation.painting.painting import Painted, opened, paint_call
@@ -72,7 +72,7 @@ class Examination:
         self._costs = self._measured_costs()
         ranked = self._ranked(painted)
         scorer = self._rankers.scorer
-        chosen = self._scope.catalog.pair().paint_over_step
+        chosen = self._scope.catalog.pair().refine_from_step
         evaluation = Evaluation(
             prompts=self._asked.prompts,
             seed=self._scope.seed,
@@ -121,7 +121,7 @@ class Examination:
         try:
             found = self._workshop.paint(orders)
             shares = step_shares(self._heavy, steps, threads=self._scope.threads, budget_s=self._scope.timing_s)
-        except CannotPaintOver as error:
+        except CannotRefine as error:
             self._missing.append(f"painting over and reuse: {error}")
             return {}, {}, {}
         blank = painted[self._heavy.name]

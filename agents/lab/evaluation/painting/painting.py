@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from agents.engines import Engine, EngineFailed, PaintTask, model_source, open_engine
+from agents.engines import Engine, EngineFailed, GenerationTask, model_source, open_engine
 from agents.lab.evaluation.painting.quality import judge
-from planner.catalog.options import settle
+from planner.catalog.options import resolve_options
 from planner.catalog.parse import Variant
-from schemas.messages import PaintOptions
+from schemas.messages import GenerateOptions
 
 BATCH, BATCH_PIXELS = 16, 512 * 512  # a call: pictures, and pixels in all, at most
 
@@ -113,11 +113,11 @@ def paint_call(engine: Engine, order: Order) -> list[np.ndarray]:
     """One call of an engine: uint8 [h, w, 3] each."""
     drafts = [None] * len(order.prompts) if order.drafts is None else [Image.fromarray(d) for d in order.drafts]
     tasks = [
-        PaintTask(request_id=f"seed-{seed}", prompt=prompt, seed=seed, over=draft)
+        GenerationTask(request_id=f"seed-{seed}", prompt=prompt, seed=seed, over=draft)
         for prompt, seed, draft in zip(order.prompts, order.seeds, drafts, strict=True)
     ]
-    how = settle(PaintOptions(), order.variant, order.begin)._replace(n=len(tasks))
-    images = engine.paint(tasks, how, lambda: False)
+    how = resolve_options(GenerateOptions(), order.variant, order.begin)._replace(n=len(tasks))
+    images = engine.generate(tasks, how, lambda: False)
     assert images is not None, "nobody stops an evaluation's pictures"
     return [np.asarray(image.convert("RGB")) for image in images]
 

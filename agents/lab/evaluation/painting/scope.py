@@ -38,7 +38,7 @@ class Scope:
         """Where the heavy level of the main pair begins; the step that the cascade uses is always among them."""
         pair = self.catalog.pair()
         tried = steps_to_try(self.catalog.level(pair.heavy).steps, self.steps)
-        return tuple(sorted({*tried, pair.paint_over_step} - {0}))
+        return tuple(sorted({*tried, pair.refine_from_step} - {0}))
 
     @property
     def sweep_ms(self) -> float:

@@ -10,7 +10,7 @@ from agents.lab.evaluation.observations import Sweep
 from agents.lab.evaluation.painting.painting import Order, Painted, batch_of, opened, paint_call
 from agents.lab.profiling.profiling import clock_of, in_turns, times_of, usual_order
 from planner.catalog.parse import Variant
-from schemas.ids import paint_over_seed
+from schemas.ids import refinement_seed
 
 STAGE = 1  # of the escalated job: the one after the draft's
 _TIMED = 4  # pictures of a call, where one call may paint so many
@@ -33,7 +33,7 @@ class Asked:
 
     def with_fresh_noise(self) -> "Asked":
         """The seeds with which a worker paints over a draft of the same request."""
-        return Asked(prompts=self.prompts, seeds=tuple(paint_over_seed(seed, STAGE) for seed in self.seeds))
+        return Asked(prompts=self.prompts, seeds=tuple(refinement_seed(seed, STAGE) for seed in self.seeds))
 
 
 def steps_to_try(steps: int, count: int = 7) -> tuple[int, ...]:

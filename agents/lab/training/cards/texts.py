@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from agents.world.layout import MOST_OBJECTS, SIZE
+from agents.world.layout import MAX_OBJECTS, SIZE
 from agents.world.words import BACKGROUNDS, COLOURS, SHAPES, SIZES
 
 FRONT: Final = """---
@@ -13,7 +13,7 @@ tags: [pochade, procedural, tiny]
 ---"""
 
 DATA: Final = f"""Trained from scratch on pictures that `agents/lab/world/renderer.py` draws and captions that
-`agents/lab/world/scenes.py` writes: {SIZE} x {SIZE} px, 1 to {MOST_OBJECTS} things of {len(SHAPES)} shapes and
+`agents/lab/world/scenes.py` writes: {SIZE} x {SIZE} px, 1 to {MAX_OBJECTS} things of {len(SHAPES)} shapes and
 {len(COLOURS)} colours (the frequencies of both fall with rank), {", ".join(SIZES)} or of usual size,
 {len(BACKGROUNDS)} named backgrounds, colours ruled out ("that is not red") and shapes that must not be seen
 ("without any moons"); plus sentences of everyday prompt words.

@@ -14,7 +14,7 @@ from agents.lab.training.generators.pictures import to_tensor
 from agents.lab.training.generators.text_encoder import BACKGROUND, COLOUR, SHAPE, SIZE, labels
 from agents.lab.training.loop import Loop, Stateful, descend, device, mixed_precision, rate, set_rate
 from agents.lab.world import junk, renderer, scenes
-from agents.models.judges.look import SHOWN, Judge, Look
+from agents.models.judges.prompt_aware import SHOWN, Judge, PromptAware
 
 STEPS: Final = 1300
 BATCH: Final = 128  # half renderings, half painted
@@ -54,11 +54,11 @@ def showing_loss(judge: Judge, seen: torch.Tensor, shown: torch.Tensor) -> torch
     return loss
 
 
-def train(work: Path, painted: Judged, seed: int, steps: int = STEPS) -> Look:
+def train(work: Path, painted: Judged, seed: int, steps: int = STEPS) -> PromptAware:
     """Train on these painted pictures and on fresh renderings; resumable."""
     torch.manual_seed(seed)
     where = device()
-    look = Look(prompt_encoder(work).to(where), caption_reader(work).to(where), Judge().to(where))
+    look = PromptAware(prompt_encoder(work).to(where), caption_reader(work).to(where), Judge().to(where))
     judge = look.judge.train()
     optimizer = torch.optim.AdamW(judge.parameters(), lr=_RATE, weight_decay=0.02)
     parts: dict[str, Stateful] = {"judge": judge, "optimizer": optimizer}

@@ -35,7 +35,7 @@ def _one_batch(scorer: Scorer, rng: np.random.Generator) -> dict[str, float]:
     captions = [scene.caption for scene in stated]
     own = np.arange(AMONG)
     prompts = scorer.embed_prompts(captions)
-    pictures = scorer.embed_pictures([renderer.render(scene, rng, POSTER) for scene in shown])
+    pictures = scorer.embed_images([renderer.render(scene, rng, POSTER) for scene in shown])
     styles = list(STYLES.values())
     styled = [renderer.render(scene, rng, styles[int(rng.integers(len(styles)))]) for scene in shown]
     wrong = scorer.embed_prompts(
@@ -50,7 +50,7 @@ def _one_batch(scorer: Scorer, rng: np.random.Generator) -> dict[str, float]:
     return {
         "retrieved": float(((nearest == own).mean() + (likeness.argmax(0) == own).mean()) / 2),
         "retrieved_true": float(np.mean(true)),
-        "retrieved_styled": float(((scorer.embed_pictures(styled) @ prompts.T).argmax(1) == own).mean()),
+        "retrieved_styled": float(((scorer.embed_images(styled) @ prompts.T).argmax(1) == own).mean()),
         "right_over_wrong": float(((pictures * prompts).sum(1) > (pictures * wrong).sum(1)).mean()),
         "alike": _alike(stated, prompts),
         "free_form_alike": float((free.argmax(1) == own).mean()),

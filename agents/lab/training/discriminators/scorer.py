@@ -17,7 +17,7 @@ from agents.lab.world import junk, renderer, scenes
 from agents.lab.world.styles import POSTER, STYLES, Style
 from agents.models.prompt_encoder import PromptEncoder, copy_tokenizer
 from agents.models.saved import save
-from agents.models.scorer import WIDTH, PictureTower, PromptTower, Scorer
+from agents.models.scorer import WIDTH, ImageTower, PromptTower, Scorer
 
 STEPS: Final = 480
 BATCH: Final = 192
@@ -121,7 +121,7 @@ def train(work: Path, models: Path, seed: int) -> None:
     torch.manual_seed(seed)
     where = device()
     encoder: PromptEncoder = prompt_encoder(work).to(where)
-    prompt, picture, temperature = PromptTower().to(where), PictureTower().to(where), Temperature().to(where)
+    prompt, picture, temperature = PromptTower().to(where), ImageTower().to(where), Temperature().to(where)
     parameters = [p for part in (prompt, picture, temperature) for p in part.parameters()]
     optimizer = torch.optim.AdamW(parameters, lr=_RATE, weight_decay=0.05)
     parts: dict[str, Stateful] = {

@@ -23,7 +23,7 @@ from agents.models.caption_reader import (
     Asked,
     CaptionReader,
 )
-from agents.world.layout import MOST_OBJECTS
+from agents.world.layout import MAX_OBJECTS
 
 STEPS: Final = 1400
 BATCH: Final = 192
@@ -82,7 +82,7 @@ def example(rng: np.random.Generator) -> tuple[str, np.ndarray]:
     """A prompt with its labels: mostly captions, some amid junk, some free-form with a hint, some pure junk."""
     kind = rng.random()
     if kind < 0.8:
-        scene = scenes.sample(rng, int(rng.integers(1, MOST_OBJECTS + 1)))
+        scene = scenes.sample(rng, int(rng.integers(1, MAX_OBJECTS + 1)))
         return (junk.mixed(rng, scene.caption) if kind < 0.18 else scene.caption), labels(scene)
     if kind < 0.93:
         prompt, scene, named = junk.hinted(rng)

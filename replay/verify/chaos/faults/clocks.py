@@ -6,12 +6,12 @@ from replay.verify.chaos.launching import skewed
 from replay.verify.chaos.schedule import Fault
 from replay.verify.chaos.world import Steps, World
 
-MOST_MS = 30_000  # ahead or behind
+MAX_OFFSET_MS = 30_000  # ahead or behind
 
 
 def skew(world: World, fault: Fault) -> Steps:
     """Ends a role and lets it run with a wrong clock for a while, then with the right one again."""
-    right, by_ms = world.processes[fault.target], fault.draw().randint(-MOST_MS, MOST_MS)
+    right, by_ms = world.processes[fault.target], fault.draw().randint(-MAX_OFFSET_MS, MAX_OFFSET_MS)
     world.child(fault.target)
     yield from world.leave(fault.target)
     world.back(skewed(right, by_ms))

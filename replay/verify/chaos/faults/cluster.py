@@ -9,7 +9,7 @@ from streams.broker.cluster import BrokerCluster
 
 AWAY = (0.0, 6000.0)  # ms: shorter and longer than it takes until others lead what it led (2 s)
 FROZEN = (4000.0, 8000.0)  # ms: others lead by then, and it does not know when it goes on
-LOOK_S = 0.2
+POLL_S = 0.2
 IN_SYNC_S = 60.0
 
 
@@ -55,7 +55,7 @@ def controller(world: World, fault: Fault) -> Steps:
         raise NotThere(f"broker {node}, the last active controller, was not running")
     cluster.kill(node)
     while cluster.controller() == node and monotonic() - begun_s < IN_SYNC_S:
-        yield LOOK_S
+        yield POLL_S
     took_s = monotonic() - begun_s
     back = yield from _back(world, fault, node)
     return f"SIGKILL of broker {node}, the active controller; the next one elected after {took_s:.1f} s; {back}"
@@ -123,7 +123,7 @@ def _leading(world: World, fault: Fault) -> Generator[float, None, tuple[int, st
 def _back(world: World, fault: Fault, node: int) -> Generator[float, None, str]:
     cluster = _cluster(world)
     while cluster.is_alive(node):
-        yield LOOK_S
+        yield POLL_S
     yield fault.lasts_ms / 1000
     begun_s = monotonic()
     yield from _started(world, node)
@@ -140,4 +140,4 @@ def _started(world: World, node: int) -> Generator[float, None, None]:
 def _in_sync(world: World, cluster: BrokerCluster) -> Generator[float, None, None]:
     begun_s = monotonic()
     while not (yield from world.beside(cluster.is_in_sync)) and monotonic() - begun_s < IN_SYNC_S:
-        yield LOOK_S
+        yield POLL_S

@@ -28,7 +28,7 @@ def store_away(world: World, fault: Fault) -> Steps:
     return f"the store was away for {fault.lasts_ms / 1000:.1f} s"
 
 
-def store_hangs(world: World, fault: Fault) -> Steps:
+def store_stalls(world: World, fault: Fault) -> Steps:
     """The store refuses nothing and answers nobody: whoever reads or writes a picture waits until it is over."""
     mark = hang_mark(world.settings)
     mark.touch()

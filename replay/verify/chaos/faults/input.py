@@ -1,7 +1,7 @@
 """Faults of input: requests again, old records again in another order, cancels, prompts that break an engine."""
 
 from replay.verify.chaos.schedule import Fault
-from replay.verify.chaos.world import LOOK_S, NotThere, Steps, World
+from replay.verify.chaos.world import POLL_S, NotThere, Steps, World
 from schemas.record import Incoming
 from schemas.topics import CLASSIFIED, IMAGES, OUTCOMES
 
@@ -27,7 +27,7 @@ def replay(world: World, fault: Fault) -> Steps:
     some = fault.draw().sample(kept, k=min(OLD, len(kept)))
     if not some:
         raise NotThere("no record was kept by then")
-    world.again(some)
+    world.rewrite(some)
     yield 0.0
     topics = sorted({each.topic for each in some})
     return f"{len(some)} old records again, of {', '.join(topics)}"
@@ -44,8 +44,8 @@ def cancel(world: World, fault: Fault) -> Steps:
 
     world.ambushes.append(ambush)
     try:
-        for _ in range(round(AMBUSH_S / LOOK_S)):
-            yield LOOK_S
+        for _ in range(round(AMBUSH_S / POLL_S)):
+            yield POLL_S
             if met:
                 return f"cancelled {met[0]} when it lay on {moment}"
     finally:

@@ -158,4 +158,4 @@ def test_the_shipped_family_is_evaluated(tmp_path: pathlib.Path) -> None:
     summary = json.loads((tmp_path / "report" / "evaluate.json").read_text())
     main = catalog.pair()
     assert summary["levels"][main.heavy]["quality"] > 0.8
-    assert [point["k"] for point in summary["paint_over"]].count(main.paint_over_step) == 1
+    assert [point["k"] for point in summary["paint_over"]].count(main.refine_from_step) == 1

@@ -87,7 +87,7 @@ def test_a_setting_s_time_is_light_judging_and_what_heavy_still_paints() -> None
     catalog = a_catalog_of_three()
     for setting in swept(catalog=catalog).settings[::37]:
         heavy_ms = run_ms(catalog.level(setting.pair.heavy), 1)
-        over_ms = run_ms(catalog.level(setting.pair.heavy), 1, setting.pair.paint_over_step)
+        over_ms = run_ms(catalog.level(setting.pair.heavy), 1, setting.pair.refine_from_step)
         drafts = 1 - setting.straight
         judged_ms = 20 + (1 if setting.threshold > 0 else 0)
         assert setting.cost_ms == pytest.approx(
@@ -112,7 +112,7 @@ def test_what_a_start_step_changes_rests_on_the_prompts_it_was_painted_for() -> 
     seen = list(settings(pair, a_catalog_of_three(), grounds(pair, a_profile(), prompts, rows)))
     wanted = [(s, v.sum()) for s, v in seen if s.hardness == 1.0 and s.threshold == 1.0]
     (blank, whole), (over, changed) = wanted
-    assert (blank.pair.paint_over_step, over.pair.paint_over_step) == (0, 10)
+    assert (blank.pair.refine_from_step, over.pair.refine_from_step) == (0, 10)
     again = prompts.over_quality[:, 0] - prompts.of("heavy")[prompts.over_rows]
     easy = prompts.hardness[prompts.over_rows] < 0.5
     assert changed - whole == pytest.approx(np.mean([again[easy].mean(), again[~easy].mean()]))

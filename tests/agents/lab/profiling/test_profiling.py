@@ -149,7 +149,7 @@ def test_written_figures_replace_the_old_ones_and_every_comment_stays() -> None:
     assert catalog.level("light").quality == 0.8
     assert catalog.level("middle") == parse_catalog(CATALOG, "small").level("middle")
     assert catalog.discriminator("look").deferral[0] == (0.5, 0.25)
-    assert catalog.pair().paint_over_step == 3
+    assert catalog.pair().refine_from_step == 3
     for comment in ("# a catalog for tests", "# draws"):
         assert comment in text
 

@@ -14,11 +14,11 @@ from agents.lab.world import captions, renderer, scenes
 from agents.lab.world.scenes import Scene
 from agents.models.caption_reader import CaptionReader
 from agents.models.judges.embedding import Embedding, Head
-from agents.models.judges.look import Judge, Look
+from agents.models.judges.prompt_aware import Judge, PromptAware
 from agents.models.judges.real import EfficientNet, Real
 from agents.models.prompt_encoder import PromptEncoder, copy_tokenizer
 from agents.models.saved import save
-from agents.models.scorer import PictureTower, PromptTower, Scorer
+from agents.models.scorer import ImageTower, PromptTower, Scorer
 from agents.models.text_tower import TextTower
 
 WORDS = ["a", "red", "blue", "heart", "star", "moon", "above", "below", "at", "night", "and"]
@@ -39,14 +39,14 @@ def an_encoder() -> PromptEncoder:
 
 def a_scorer() -> Scorer:
     torch.manual_seed(1)
-    return Scorer(an_encoder(), PromptTower(), PictureTower())
+    return Scorer(an_encoder(), PromptTower(), ImageTower())
 
 
 def an_examiner(kind: str) -> Trained:
     torch.manual_seed(2)
     if kind == "look":
-        return Look(an_encoder(), CaptionReader(), Judge())
-    return Real(EfficientNet()) if kind == "real" else Embedding(PictureTower(), Head())
+        return PromptAware(an_encoder(), CaptionReader(), Judge())
+    return Real(EfficientNet()) if kind == "real" else Embedding(ImageTower(), Head())
 
 
 def save_discriminator(folder: Path, kind: str, examiner: Trained, **more: Any) -> Path:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from agents.lab.world import captions, scenes
-from agents.world.layout import MOST_OBJECTS, PATTERNS, sides
+from agents.world.layout import MAX_OBJECTS, PATTERNS, sides
 from agents.world.words import COLOURS, SHAPES
 from tests.agents.lab.world.drawings import scene_of
 
@@ -22,8 +22,8 @@ def test_a_caption_is_read_back_as_the_scene_it_was_written_for() -> None:
 def test_the_number_of_things_can_be_chosen_and_is_checked() -> None:
     rng = np.random.default_rng(4)
     assert all(len(scenes.sample(rng, n).objects) == n for n in PATTERNS for _ in range(20))
-    with pytest.raises(ValueError, match=f"objects.*{MOST_OBJECTS + 1}"):
-        scenes.sample(rng, MOST_OBJECTS + 1)
+    with pytest.raises(ValueError, match=f"objects.*{MAX_OBJECTS + 1}"):
+        scenes.sample(rng, MAX_OBJECTS + 1)
 
 
 def test_the_natural_mix_has_every_number_of_things_and_fewer_of_many() -> None:
@@ -31,7 +31,7 @@ def test_the_natural_mix_has_every_number_of_things_and_fewer_of_many() -> None:
     drawn = Counter(len(scenes.sample(rng).objects) for _ in range(3000))
     for n, share in enumerate(scenes.NATURAL_MIX, start=1):
         assert drawn[n] / 3000 == pytest.approx(share, abs=0.03)
-    assert drawn[1] > drawn[MOST_OBJECTS]
+    assert drawn[1] > drawn[MAX_OBJECTS]
 
 
 def test_every_shape_and_colour_occurs_and_the_first_are_the_commonest() -> None:

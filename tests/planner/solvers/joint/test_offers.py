@@ -6,7 +6,7 @@ import pytest
 from planner.catalog.measured import CascadeBands, Measured
 from planner.catalog.parse import Catalog, DeferralPoint, parse
 from planner.control.proposal import validate_parameters
-from planner.observation.deferral import SeenDeferral
+from planner.observation.deferral import ObservedDeferral
 from planner.observation.observation import Observation, WorkerView
 from planner.policies import joint
 from planner.solvers.joint.build import problem_of
@@ -48,8 +48,8 @@ def test_every_level_is_offered_for_itself_with_its_quality_by_band() -> None:
 
 def test_a_cascade_is_offered_at_each_measured_step_and_at_thresholds_that_differ() -> None:
     found = offers_of(in_bands(), SEEN, 0.0)
-    judged = {(g.paint_over_step, g.threshold): found.offers[at] for g, at in found.gates.items() if g.next_level >= 0}
-    steps = sorted({0, 3, 6, in_bands().cascades[0].paint_over_step})
+    judged = {(g.refine_from_step, g.threshold): found.offers[at] for g, at in found.gates.items() if g.next_level >= 0}
+    steps = sorted({0, 3, 6, in_bands().cascades[0].refine_from_step})
     assert sorted(judged) == [(step, 0.5) for step in steps], "0.9 defers as much, 1 keeps nothing"
     heavy, left = found.levels.index("heavy"), 1 - 6 / in_bands().level("heavy").steps
     assert judged[0, 0.5].pictures[heavy].tolist() == pytest.approx([0.1, 0.4])
@@ -86,10 +86,10 @@ def test_only_who_has_a_draft_may_be_promised_less_than_an_answer_in_time() -> N
 
 def test_the_deferral_that_was_seen_counts() -> None:
     curve = (DeferralPoint(0.0, 0.0), DeferralPoint(0.5, 0.8), DeferralPoint(1.0, 1.0))
-    seen = dataclasses.replace(SEEN, deferral=(SeenDeferral("light", "look", (0.0, 1.0), (curve,), 500, 0),))
+    seen = dataclasses.replace(SEEN, deferral=(ObservedDeferral("light", "look", (0.0, 1.0), (curve,), 500, 0),))
     found = offers_of(in_bands(), seen, 0.0)
     heavy = found.levels.index("heavy")
-    at_half = next(at for g, at in found.gates.items() if (g.paint_over_step, g.threshold) == (0, 0.5))
+    at_half = next(at for g, at in found.gates.items() if (g.refine_from_step, g.threshold) == (0, 0.5))
     assert found.offers[at_half].pictures[heavy].tolist() == pytest.approx([0.8, 0.8])
 
 

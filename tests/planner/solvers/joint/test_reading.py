@@ -45,7 +45,7 @@ def test_hard_prompts_go_straight_from_their_hardness_on() -> None:
     draft = drafted(problem, solve(problem, 20.0))
     assert [(r.levels, r.hardness_from) for r in draft.routes] == [({"light": 1.0}, 0.0), ({"heavy": 1.0}, 0.7)]
     (cascade,) = draft.cascades
-    assert (cascade.level, cascade.next_level, cascade.threshold, cascade.paint_over_step) == (
+    assert (cascade.level, cascade.next_level, cascade.threshold, cascade.refine_from_step) == (
         "light",
         "heavy",
         0.4,

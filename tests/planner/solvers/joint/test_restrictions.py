@@ -8,7 +8,7 @@ import pytest
 
 from planner.solvers.joint.problem import Gate, Option, Problem, score
 from planner.solvers.joint.solve import solve
-from planner.solvers.levels.level_mix import Offer, mean_quality, most_quality
+from planner.solvers.levels.level_mix import Offer, maximize_quality, mean_quality
 from planner.solvers.levels.pasm import shift_map
 from planner.solvers.two_stage import problem as two_stage
 from planner.solvers.two_stage.solve import solve as solve_two_stage
@@ -26,7 +26,7 @@ def test_one_class_without_cascades_is_proteus(seed: int) -> None:
     run_s, quality = _levels(rng, 3)
     demand_rps, workers = float(rng.uniform(1, 20)), int(rng.integers(1, 7))
     problem = a_problem([[q] for q in quality], run_s, workers=workers, demand_rps=demand_rps)
-    mix = most_quality(_offers(run_s, quality), workers, demand_rps)
+    mix = maximize_quality(_offers(run_s, quality), workers, demand_rps)
     worth = score(problem, solve(problem, PATIENCE_S))
     if mix.carried < 1 - 1e-6:
         assert worth.shed == pytest.approx(1 - mix.carried, abs=1e-5)
@@ -48,7 +48,7 @@ def test_classes_without_cascades_are_at_least_as_good_as_argus(seed: int) -> No
     problem = a_problem(quality.tolist(), run_s, workers=workers, demand_rps=demand_rps, shares=classes)
     at = {"v2": 2, "v1": 1, "v0": 0}  # the slowest first
     names = list(at)
-    mix = most_quality(_offers(run_s, (quality @ classes).tolist()), workers, demand_rps)
+    mix = maximize_quality(_offers(run_s, (quality @ classes).tolist()), workers, demand_rps)
     assert mix.carried == pytest.approx(1)
     loss = {c: {level: quality[at[c], at[c]] - quality[at[level], at[c]] for level in names} for c in names}
     rows = shift_map(names, {name: classes[at[name]] for name in names}, mix.shares, loss).rows

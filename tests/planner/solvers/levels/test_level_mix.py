@@ -11,7 +11,15 @@ from scipy.optimize import linprog
 
 from planner.solvers import milp
 from planner.solvers.levels import level_mix
-from planner.solvers.levels.level_mix import Mix, Offer, fill, held, mean_quality, most_quality, most_quality_shared
+from planner.solvers.levels.level_mix import (
+    Mix,
+    Offer,
+    fill,
+    keep_current,
+    maximize_quality,
+    maximize_quality_shared,
+    mean_quality,
+)
 from tests.planner.solvers.levels.builders import offers
 
 THREE = offers((5, 1.0), (12.5, 0.9), (50, 0.8))
@@ -64,7 +72,7 @@ def test_eq1_equals_brute_force_on_three_hundred_instances(monkeypatch: pytest.M
     monkeypatch.setattr(level_mix, "solve", functools.partial(milp.solve, limit_s=60))  # however busy the machine
     for seed in range(300):
         levels, n_workers, demand = an_instance(seed)
-        mix = most_quality(levels, n_workers, demand)
+        mix = maximize_quality(levels, n_workers, demand)
         carried, quality = brute(levels, n_workers, demand)
         assert mix.carried == pytest.approx(carried, abs=2e-6), seed
         assert mean_quality(mix.shares, levels) == pytest.approx(quality, abs=2e-5), seed
@@ -75,7 +83,7 @@ def test_eq1_equals_brute_force_on_three_hundred_instances(monkeypatch: pytest.M
 def test_shares_sum_to_one_and_need_no_more_than_the_workers_carry() -> None:
     for seed in range(40):
         levels, n_workers, demand = an_instance(seed)
-        mix = most_quality(levels, n_workers, demand)
+        mix = maximize_quality(levels, n_workers, demand)
         assert sum(mix.shares.values()) == pytest.approx(1)
         for offer in levels:
             capacity = mix.counts.get(offer.variant, 0) * offer.rps
@@ -83,32 +91,32 @@ def test_shares_sum_to_one_and_need_no_more_than_the_workers_carry() -> None:
 
 
 def test_few_requests_all_go_to_the_best_level_and_no_worker_is_left_out() -> None:
-    assert most_quality(THREE, 4, 20) == Mix({"v0": 4}, {"v0": 1.0}, 1.0)
-    assert most_quality(THREE, 4, 0) == Mix({"v0": 4}, {"v0": 1.0}, 1.0)
+    assert maximize_quality(THREE, 4, 20) == Mix({"v0": 4}, {"v0": 1.0}, 1.0)
+    assert maximize_quality(THREE, 4, 0) == Mix({"v0": 4}, {"v0": 1.0}, 1.0)
 
 
 def test_what_no_worker_can_carry_is_told_and_all_paint_on_the_fastest_level() -> None:
-    assert most_quality(THREE, 4, 800) == Mix({"v2": 4}, {"v2": 1.0}, 0.25)
-    assert most_quality(THREE, 4, float("1e300")).carried < 1e-9
+    assert maximize_quality(THREE, 4, 800) == Mix({"v2": 4}, {"v2": 1.0}, 0.25)
+    assert maximize_quality(THREE, 4, float("1e300")).carried < 1e-9
 
 
 def test_without_workers_requests_wait_for_the_fastest_level() -> None:
-    assert most_quality(THREE, 0, 10) == Mix({"v2": 0}, {"v2": 1.0}, 0.0)
-    assert most_quality(THREE, 0, 0).carried == 1
+    assert maximize_quality(THREE, 0, 10) == Mix({"v2": 0}, {"v2": 1.0}, 0.0)
+    assert maximize_quality(THREE, 0, 0).carried == 1
 
 
 def test_a_slow_level_that_is_worse_gets_nobody() -> None:
     levels = offers((5, 0.1), (12.5, 0.9), (50, 0.8))
-    assert most_quality(levels, 4, 60).counts.get("v0", 0) == 0
+    assert maximize_quality(levels, 4, 60).counts.get("v0", 0) == 0
 
 
 @pytest.mark.parametrize("n_workers", [1, 4, 64])
 def test_a_solver_that_fails_leaves_the_best_of_two_levels_and_says_so(
     n_workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted = most_quality(THREE, n_workers, 10 * n_workers)
+    wanted = maximize_quality(THREE, n_workers, 10 * n_workers)
     monkeypatch.setattr(pulp, "COIN_CMD", lambda **_: 1 / 0)
-    mix = most_quality(THREE, n_workers, 10 * n_workers)
+    mix = maximize_quality(THREE, n_workers, 10 * n_workers)
     assert mix.carried == 1
     assert sum(mix.counts.values()) == n_workers
     assert mean_quality(mix.shares, THREE) >= mean_quality(wanted.shares, THREE) - 0.02
@@ -118,7 +126,7 @@ def test_a_solver_that_fails_leaves_the_best_of_two_levels_and_says_so(
 def test_a_shared_fleet_s_shares_are_those_of_the_linear_program() -> None:
     for seed in range(80):
         levels, n_workers, demand = an_instance(seed)
-        mix = most_quality_shared(levels, n_workers, demand)
+        mix = maximize_quality_shared(levels, n_workers, demand)
         work = [demand / offer.rps for offer in levels]
         exact = linprog([-o.quality for o in levels], [work], [n_workers], [[1, 1, 1]], [1])
         if exact.status == 2:  # infeasible
@@ -131,8 +139,8 @@ def test_a_shared_fleet_s_shares_are_those_of_the_linear_program() -> None:
 
 
 def test_a_shared_fleet_without_workers_or_demand_still_has_shares() -> None:
-    assert most_quality_shared(THREE, 0, 10) == Mix({"v0": 0}, {"v2": 1.0}, 0.0)
-    assert most_quality_shared(THREE, 3, 0) == Mix({"v0": 3}, {"v0": 1.0}, 1.0)
+    assert maximize_quality_shared(THREE, 0, 10) == Mix({"v0": 0}, {"v2": 1.0}, 0.0)
+    assert maximize_quality_shared(THREE, 3, 0) == Mix({"v0": 3}, {"v0": 1.0}, 1.0)
 
 
 def test_given_workers_are_filled_from_the_best_level_down() -> None:
@@ -141,10 +149,10 @@ def test_given_workers_are_filled_from_the_best_level_down() -> None:
 
 
 def test_workers_are_left_where_they_are_when_little_is_gained_by_moving_them() -> None:
-    wanted = most_quality(THREE, 4, 30)  # two heavy, two middle
+    wanted = maximize_quality(THREE, 4, 30)  # two heavy, two middle
     there = {"v0": 1, "v1": 3}
     lost = mean_quality(wanted.shares, THREE) - mean_quality(fill(there, THREE, 30).shares, THREE)
-    assert held(wanted, there, THREE, 30, lost * 1.01).counts == there
-    assert held(wanted, there, THREE, 30, lost * 0.99) == wanted
-    assert held(wanted, {"v0": 4}, THREE, 30, 1.0) == wanted, "four heavy ones do not carry it"
-    assert held(wanted, {"v0": 1, "": 3}, THREE, 30, 1.0) == wanted, "three serve nothing yet"
+    assert keep_current(wanted, there, THREE, 30, lost * 1.01).counts == there
+    assert keep_current(wanted, there, THREE, 30, lost * 0.99) == wanted
+    assert keep_current(wanted, {"v0": 4}, THREE, 30, 1.0) == wanted, "four heavy ones do not carry it"
+    assert keep_current(wanted, {"v0": 1, "": 3}, THREE, 30, 1.0) == wanted, "three serve nothing yet"

@@ -18,10 +18,10 @@ from planner.solvers.levels.strategy_switch import (
     Retrieval,
     Rule,
     State,
+    after_switch,
     ready,
     recalled,
     remembered,
-    settled,
     step,
     wave,
 )
@@ -82,7 +82,7 @@ def test_a_store_that_comes_and_goes_every_period_does_not_make_the_fleet_flap()
     for period in range(100):
         before = state
         state = step(state, DOWN if period % 2 else HEALTHY, period * 5000, RULE)
-        state = settled(state, {}, ())
+        state = after_switch(state, {}, ())
         switches += state.stage != before.stage
     assert state.stage == MODELS
     assert switches == 1  # through LEAVING at once, as there is nobody to wait for
@@ -137,7 +137,7 @@ def test_waves_end_at_the_target_and_somebody_paints_all_the_while(n_workers: in
         now = wave(target, workers, VARIANTS)
         if n_workers > 1:
             assert sum(ready(now, workers).values()) >= n_workers // 2
-        state = settled(state, target, workers)
+        state = after_switch(state, target, workers)
         workers = [moving(w, now[w.worker_id]) if now[w.worker_id] != w.home else w for w in workers]
         half_way = wave(target, workers, VARIANTS)
         if n_workers > 1:
@@ -152,10 +152,10 @@ def test_waves_end_at_the_target_and_somebody_paints_all_the_while(n_workers: in
 def test_a_stage_is_not_over_while_a_worker_is_on_its_way() -> None:
     workers = [a_worker("w-1", "light"), a_worker("w-2", "heavy", state="loading", allocated="light")]
     target = {"w-1": "light", "w-2": "light"}
-    assert settled(State(LEAVING), target, workers).stage == LEAVING
-    assert settled(State(LEAVING), target, [workers[0], loaded(workers[1])]).stage == MODELS
-    assert settled(State(RETURNING), {"w-1": "heavy"}, workers[:1]).stage == RETURNING
-    assert settled(State(RETURNING, 5), {"w-1": "light"}, workers[:1]) == State(REUSE, 5)
+    assert after_switch(State(LEAVING), target, workers).stage == LEAVING
+    assert after_switch(State(LEAVING), target, [workers[0], loaded(workers[1])]).stage == MODELS
+    assert after_switch(State(RETURNING), {"w-1": "heavy"}, workers[:1]).stage == RETURNING
+    assert after_switch(State(RETURNING, 5), {"w-1": "light"}, workers[:1]) == State(REUSE, 5)
 
 
 def test_who_is_about_to_leave_does_not_count_as_ready() -> None:

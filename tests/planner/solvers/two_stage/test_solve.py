@@ -9,7 +9,7 @@ import pytest
 from planner.catalog.parse import Pair
 from planner.solvers.two_stage.explain import shed_share
 from planner.solvers.two_stage.problem import Answer, Problem, Row, stage
-from planner.solvers.two_stage.solve import Offer, carried_rps, planned, solve
+from planner.solvers.two_stage.solve import Offer, light_capacity_rps, planned, solve
 from tests.builders import an_observation
 from tests.planner.solvers.two_stage.instances import a_problem, best_by_trying, random_problem
 
@@ -184,7 +184,7 @@ def test_where_no_pair_fits_all_workers_paint_the_lightest_level_there_is() -> N
     found = planned(offers(a_problem(demand_rps=100.0, light=slower), a_problem(demand_rps=100.0)), an_observation())
     assert (found.is_feasible, found.pair.light) == (False, "light-1")
     assert (found.answer.workers, found.answer.batches[0], found.answer.row.heavy) == ((4, 0), 4, 0)
-    assert carried_rps(found) == 64
+    assert light_capacity_rps(found) == 64
     assert shed_share(found, 100.0) == pytest.approx(0.36)
 
 
@@ -196,5 +196,5 @@ def test_what_fits_sheds_nothing() -> None:
 
 def test_a_light_level_that_nobody_profiled_carries_nothing() -> None:
     found = planned(offers(a_problem(light=stage("light", {}))), an_observation())
-    assert (found.is_feasible, carried_rps(found)) == (False, 0)
+    assert (found.is_feasible, light_capacity_rps(found)) == (False, 0)
     assert shed_share(found, 5.0) == 1

@@ -4,11 +4,11 @@ import numpy as np
 
 from replay.load.record.course import ran_of
 from replay.load.record.history import History
-from replay.load.record.seen import OPEN, seen_of
+from replay.load.record.request_records import OPEN, request_records
 from replay.simulation.results.figures import figures_of
 from replay.simulation.run import Ran
 from replay.simulation.setup import Setup
-from replay.traces.trace import Trace, Wish
+from replay.traces.trace import Overrides, Trace
 from schemas.messages import Status
 from tests.builders import NOW_MS, a_catalog, a_heartbeat, owned
 from tests.replay.load.runs import a_history, a_trace, answered, judging_plan, painted_again
@@ -21,7 +21,7 @@ IDS = ["a", "b", "c", "d"]
 
 def course(history: History, trace: Trace = TRACE) -> Ran:
     setup = Setup(catalog=a_catalog(), policy="test", workers=2, slo_ms=200.0)
-    return ran_of(history, seen_of(history, IDS), setup, trace)
+    return ran_of(history, request_records(history, IDS), setup, trace)
 
 
 def test_a_live_run_is_counted_as_a_simulated_one() -> None:
@@ -51,13 +51,13 @@ def test_workers_count_from_their_heartbeats() -> None:
 
 
 def test_what_was_seen_of_a_request_is_kept_with_who_judged_it() -> None:
-    seen = seen_of(a_history({0: answered("a"), 1: painted_again("b")}, CREATED, (judging_plan(),)), IDS)
+    seen = request_records(a_history({0: answered("a"), 1: painted_again("b")}, CREATED, (judging_plan(),)), IDS)
     assert seen[0].scores == [["light", "look", 0.82]]
     assert (seen[1].level, seen[1].scores) == ("heavy", [["light", "look", 0.31]])
     assert [each.status for each in seen[2:]] == [OPEN, OPEN]
 
 
-def asking(*wishes: Wish) -> Trace:
+def asking(*wishes: Overrides) -> Trace:
     """The trace whose requests have these wishes in turn."""
     rows = np.arange(4, dtype=np.int32) % len(wishes)
     return dataclasses.replace(TRACE, wishes=wishes, wish=rows, slack_ms=np.array([np.nan, np.nan, 500.0, np.nan]))
@@ -71,7 +71,7 @@ def test_tiers_are_told_apart_in_the_keys_of_a_simulated_run_and_own_deadlines_c
         3: a_result(request_id="d", status=Status.REJECTED),
     }
     history = a_history(results, CREATED, (judging_plan(),))
-    told = figures_of(course(history, asking(Wish(tier="interactive"), Wish(tier="batch"))))
+    told = figures_of(course(history, asking(Overrides(tier="interactive"), Overrides(tier="batch"))))
     assert list(told["by_tier"]) == ["interactive", "batch"]
     assert told["by_tier"]["interactive"]["requests"] == told["by_tier"]["interactive"]["completed"] == 2
     assert told["by_tier"]["interactive"]["late"] == 0
@@ -84,5 +84,5 @@ def test_what_a_quota_refused_is_told_by_tenant() -> None:
     refused = dataclasses.replace(a_result(request_id="b", status=Status.REJECTED), code="quota")
     shed = dataclasses.replace(a_result(request_id="d", status=Status.REJECTED), code="shed")
     history = a_history({0: answered("a"), 1: refused, 3: shed}, CREATED, (judging_plan(),))
-    told = figures_of(course(history, asking(Wish(tenant="acme"), Wish(tenant="other"))))["by_tenant"]
+    told = figures_of(course(history, asking(Overrides(tenant="acme"), Overrides(tenant="other"))))["by_tenant"]
     assert {name: (row["shed"], row["over_quota"]) for name, row in told.items()} == {"acme": (0, 0), "other": (2, 1)}

@@ -1,5 +1,5 @@
 from replay.load.identity import Ids
-from replay.load.record.history import MOST_BEFORE, Published, _before, _plans, published
+from replay.load.record.history import MAX_EARLIER, Published, _before, _plans, published
 from schemas.record import Incoming
 from schemas.topics import CLASSIFIED, PLAN, PLAN_KEY, PROMPTS, PROMPTS_BATCH
 from streams.codec.avro import encode
@@ -54,4 +54,4 @@ def test_what_others_asked_for_in_the_minute_before_a_run_is_known() -> None:
     came = [NOW_MS - 61_000, NOW_MS - 300, NOW_MS - 7000, NOW_MS + 10]
     records = [record(CLASSIFIED, encode(a_classified(received_ms=at_ms))) for at_ms in came]
     assert _before(records, NOW_MS) == (NOW_MS - 7000, NOW_MS - 300)
-    assert len(_before(records[1:2] * (MOST_BEFORE + 5), NOW_MS)) == MOST_BEFORE
+    assert len(_before(records[1:2] * (MAX_EARLIER + 5), NOW_MS)) == MAX_EARLIER

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from replay.load.record.observed import Observed, columns
-from replay.simulation.draws.drawn import Drawn
+from replay.simulation.draws.synthetic import SyntheticOutcomes
 from tests.builders import a_catalog
 
 CATALOG = a_catalog()
@@ -15,7 +15,7 @@ def source() -> Observed:
 
 
 def test_what_was_seen_is_so_again_and_the_rest_is_drawn() -> None:
-    chunk, drawn = source()(0, 3), Drawn(CATALOG, 0)(0, 3)
+    chunk, drawn = source()(0, 3), SyntheticOutcomes(CATALOG, 0)(0, 3)
     assert chunk.hardness == [0.1, drawn.hardness[1], 0.9]
     confidence = chunk.confidence(*KEY)
     assert [confidence[0], confidence[2]] == pytest.approx([0.25, 0.875], abs=1e-3)

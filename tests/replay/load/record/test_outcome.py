@@ -7,7 +7,7 @@ import pytest
 
 from replay.load.identity import Ids
 from replay.load.record.outcome import Facts, fault, lateness, outcome, policy_of
-from replay.load.record.seen import seen_of
+from replay.load.record.request_records import request_records
 from replay.reports import files
 from schemas.errors import PochadeError
 from streams.settings import Settings
@@ -28,7 +28,7 @@ def facts(lateness_ms: tuple[float, ...] = (0.5, 1.5)) -> Facts:
 
 def test_a_live_run_is_reported_in_the_keys_of_a_simulated_one() -> None:
     history = a_history({0: answered(IDS[0]), 1: painted_again(IDS[1])}, CREATED, (judging_plan(),))
-    found = outcome(facts(), TRACE, IDS, history, seen_of(history, IDS.all))
+    found = outcome(facts(), TRACE, IDS, history, request_records(history, IDS.all))
     assert set(files.KEYS) <= set(found)
     assert found["policies"]["test"]["requests"] == 4
     assert found["policies"]["test"]["completed"] == 2
@@ -39,7 +39,7 @@ def test_a_live_run_is_reported_in_the_keys_of_a_simulated_one() -> None:
 
 def test_nothing_published_is_no_run() -> None:
     with pytest.raises(PochadeError, match="nothing of the trace was published"):
-        outcome(facts(), TRACE, IDS, a_history({}, {}), seen_of(a_history({}, {}), IDS.all))
+        outcome(facts(), TRACE, IDS, a_history({}, {}), request_records(a_history({}, {}), IDS.all))
 
 
 def test_the_policy_is_the_one_that_most_requests_ended_under() -> None:
@@ -65,5 +65,7 @@ def test_a_live_report_is_what_the_schema_says() -> None:
     schema = json.loads(importlib.resources.files("schemas").joinpath("report.schema.json").read_text("utf-8"))
     images = tuple(an_image(a_job(a_classified(a_request(request_id=IDS[n])))) for n in range(2))
     history = a_history({0: answered(IDS[0])}, CREATED, (judging_plan(),), images=images)
-    found = outcome(facts(), TRACE, IDS, history, seen_of(history, IDS.all)) | {"made": {"command": "", "versions": {}}}
+    found = outcome(facts(), TRACE, IDS, history, request_records(history, IDS.all)) | {
+        "made": {"command": "", "versions": {}}
+    }
     jsonschema.validate(json.loads(json.dumps(found)), schema)

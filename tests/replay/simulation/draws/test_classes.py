@@ -9,8 +9,8 @@ import pytest
 from planner.catalog.measured import Measured
 from planner.catalog.parse import Catalog, classes_of
 from replay.simulation.draws.classes import CUT, PROFILED, classes_at, origin_of
-from replay.simulation.draws.drawn import Drawn
 from replay.simulation.draws.recorded import Recorded
+from replay.simulation.draws.synthetic import SyntheticOutcomes
 from replay.simulation.session import report_of, simulate
 from tests.builders import a_catalog
 from tests.replay.simulation.draws.test_recorded import TABLE
@@ -26,7 +26,7 @@ def profiled() -> Catalog:
 
 
 def test_classes_are_drawn_by_the_shares_that_the_classifier_predicts_in_a_band_of_hardness() -> None:
-    chunk = Drawn(profiled(), 1)(0, COUNT)
+    chunk = SyntheticOutcomes(profiled(), 1)(0, COUNT)
     hardness = np.array(chunk.hardness)
     for band, shares in enumerate(SHARES):
         mine = (hardness >= 0.5) == band
@@ -35,13 +35,13 @@ def test_classes_are_drawn_by_the_shares_that_the_classifier_predicts_in_a_band_
 
 
 def test_a_class_belongs_to_its_request_however_many_are_drawn_at_once() -> None:
-    source = Drawn(profiled(), 1)
+    source = SyntheticOutcomes(profiled(), 1)
     assert source(0, 100).classes[40:] == source(40, 60).classes
 
 
 def test_without_a_profiled_classifier_classes_are_cut_from_hardness() -> None:
     catalog = a_catalog()
-    chunk = Drawn(catalog, 1)(0, 100)
+    chunk = SyntheticOutcomes(catalog, 1)(0, 100)
     assert chunk.classes == classes_at(catalog, np.array(chunk.hardness))
     assert chunk.classes == [classes_of(catalog, hardness) for hardness in chunk.hardness]
 

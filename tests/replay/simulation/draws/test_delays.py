@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from replay.simulation.agenda import Agenda
 from replay.simulation.draws.delays import Delay
-from replay.simulation.draws.hops import Hops, Slots, of_kinds, whole
+from replay.simulation.draws.hop_latencies import HopLatencies, Slots, of_kinds, whole
+from replay.simulation.event_queue import EventQueue
 from replay.simulation.results.figures import figures_of
 from replay.simulation.run import Simulation
 from replay.simulation.setup import Timing
@@ -17,13 +17,13 @@ def always(ms: float) -> Slots:
 
 
 def test_without_a_distribution_it_happens_at_once() -> None:
-    agenda, done = Agenda(), list[int]()
+    agenda, done = EventQueue(), list[int]()
     Delay(agenda, (), 1000.0, 0, "x").before(done.append)(1)
     assert done == [1]
 
 
 def test_with_one_it_happens_later() -> None:
-    agenda, done = Agenda(), list[int]()
+    agenda, done = EventQueue(), list[int]()
     Delay(agenda, always(7.0), 1000.0, 0, "x").before(done.append)(1)
     agenda.advance(6.9)
     assert done == []
@@ -32,7 +32,7 @@ def test_with_one_it_happens_later() -> None:
 
 
 def test_what_it_takes_is_that_of_its_time() -> None:
-    agenda = Agenda()
+    agenda = EventQueue()
     delay = Delay(agenda, (*always(7.0), *always(70.0)), 1000.0, 0, "x")
     assert delay.next_ms() == 7
     agenda.advance(1500)
@@ -53,7 +53,7 @@ def test_a_worker_that_rests_between_calls_serves_less() -> None:
     busy = np.arange(0.0, 20_000.0, 1.1 * SERVICE_MS)  # nearly all it can, without rest
     p95 = []
     for rest_ms in (0.0, 10.0):
-        timing = Timing(hops=Hops(rest=always(rest_ms)))
+        timing = Timing(hops=HopLatencies(rest=always(rest_ms)))
         setup = a_setup(catalog=one_level(), policy="clipper-light", workers=1, timing=timing, drops=False)
         p95.append(figures_of(Simulation(setup, busy).run())["latency_s"]["p95"])
     assert p95[0] < 0.03

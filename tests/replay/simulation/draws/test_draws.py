@@ -8,18 +8,18 @@ import pytest
 from planner.catalog.entries import deferred_share, highest_threshold
 from planner.catalog.measured import CascadeBands, Measured
 from replay.simulation.draws.chance import uniform
-from replay.simulation.draws.drawn import Drawn
+from replay.simulation.draws.synthetic import SyntheticOutcomes
 from tests.builders import a_catalog, a_discriminator
 
 MANY = 8000
 CURVE = ((0.0, 0.0), (0.2, 0.5), (0.6, 0.5), (0.9, 0.8), (1.0, 1.0))
 
 
-def curved() -> Drawn:
+def curved() -> SyntheticOutcomes:
     from planner.catalog.entries import DeferralPoint
 
     look = a_discriminator(deferral=tuple(DeferralPoint(*point) for point in CURVE))
-    return Drawn(a_catalog(discriminators={"look": look}), seed=4)
+    return SyntheticOutcomes(a_catalog(discriminators={"look": look}), seed=4)
 
 
 def test_numbers_are_uniform_and_belong_to_their_request_seed_and_salt() -> None:
@@ -50,12 +50,12 @@ def test_a_confidence_is_the_threshold_that_its_rank_allows() -> None:
 
 def test_quality_is_the_level_s_own_and_of_a_scale_that_is_no_mean_nothing() -> None:
     catalog = a_catalog()
-    chunk = Drawn(catalog, 0)(0, 3)
+    chunk = SyntheticOutcomes(catalog, 0)(0, 3)
     assert chunk.quality("light", 0) == [0.8] * 3
-    assert Drawn(dataclasses.replace(catalog, scale="fid"), 0)(0, 3).quality("light", 0) is None
+    assert SyntheticOutcomes(dataclasses.replace(catalog, scale="fid"), 0)(0, 3).quality("light", 0) is None
 
 
-def banded() -> Drawn:
+def banded() -> SyntheticOutcomes:
     """Hard prompts are deferred more, and light's pictures of high confidence are better there."""
     bands = CascadeBands(
         thresholds=(0.0, 0.5, 1.0),
@@ -65,7 +65,7 @@ def banded() -> Drawn:
     )
     catalog = a_catalog()
     measured = Measured(bounds=(0.0, 0.5, 1.0), quality={}, cascades={catalog.cascades[0].key: bands})
-    return Drawn(dataclasses.replace(catalog, measured=measured), 9)
+    return SyntheticOutcomes(dataclasses.replace(catalog, measured=measured), 9)
 
 
 def test_confidence_and_quality_go_with_the_band_of_hardness() -> None:
@@ -91,7 +91,7 @@ def test_the_kept_pictures_of_a_band_are_as_good_as_was_measured_and_so_are_thos
 
 def test_hardness_that_is_known_counts_and_the_rest_is_drawn() -> None:
     known = np.array([0.9, np.nan, 0.1, np.nan])
-    drawn, given = Drawn(a_catalog(), 3)(0, 4), Drawn(a_catalog(), 3, known)(0, 4)
+    drawn, given = SyntheticOutcomes(a_catalog(), 3)(0, 4), SyntheticOutcomes(a_catalog(), 3, known)(0, 4)
     assert given.hardness == [0.9, drawn.hardness[1], 0.1, drawn.hardness[3]]
-    assert Drawn(a_catalog(), 3, known)(2, 2).hardness == given.hardness[2:]
+    assert SyntheticOutcomes(a_catalog(), 3, known)(2, 2).hardness == given.hardness[2:]
     assert given.confidence("light", "look") == drawn.confidence("light", "look")

@@ -4,7 +4,7 @@ import pytest
 
 from replay.reports.intervals import interval
 from replay.simulation.results.figures import figures_of, over_seeds
-from replay.simulation.results.tally import FINENESS, Latencies
+from replay.simulation.results.run_metrics import FINENESS, Latencies
 from tests.replay.simulation.runs import a_setup, arrivals, ran
 
 

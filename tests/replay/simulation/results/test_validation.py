@@ -6,23 +6,23 @@ import pytest
 from planner.catalog.parse import Catalog
 from replay.commands import validate
 from replay.load.record.folder import RunFolder
-from replay.load.record.seen import Seen
-from replay.simulation.draws.hops import NO_HOPS, Hops, whole
+from replay.load.record.request_records import RequestRecord
+from replay.simulation.draws.hop_latencies import NO_LATENCIES, HopLatencies, whole
 from replay.simulation.results.figures import Figures, figures_of
-from replay.simulation.results.validation import TIMES, held, hops_of, setup_of, simulated
+from replay.simulation.results.validation import TIMES, compare_figures, hop_latencies, setup_of, simulated
 from replay.simulation.run import Simulation
 from replay.simulation.session import report_of
-from replay.simulation.setup import Look, Setup, Timing
-from replay.traces.trace import Wish
+from replay.simulation.setup import PlanningTime, Setup, Timing
+from replay.traces.trace import Overrides
 from schemas.errors import PochadeError
 from tests.builders import a_catalog
 from tests.replay.simulation.runs import arrivals, asking, timed
 
 TRACE = arrivals(12, 600)
-SLOW = Hops(arrive=whole([(0.0, 20.0), (0.0, 30.0), (0.0, 60.0)]), rest=whole([(0.0, 10.0)]))
+SLOW = HopLatencies(arrive=whole([(0.0, 20.0), (0.0, 30.0), (0.0, 60.0)]), rest=whole([(0.0, 10.0)]))
 
 
-def a_run(catalog: Catalog, hops: Hops, seed: int = 5) -> tuple[RunFolder, Figures]:
+def a_run(catalog: Catalog, hops: HopLatencies, seed: int = 5) -> tuple[RunFolder, Figures]:
     """Simulated itself, in place of a live one: with draws that the second simulation does not know."""
     setup = Setup(
         catalog=catalog, policy="diffserve-static", workers=3, slo_ms=2000.0, seed=seed, learns=True, is_cold=True,
@@ -32,20 +32,22 @@ def a_run(catalog: Catalog, hops: Hops, seed: int = 5) -> tuple[RunFolder, Figur
     draws = Simulation(setup, TRACE)._source(0, len(TRACE))
     judged = draws.confidence("light", "look")
     seen = [
-        Seen(n, f"{seed}-{n}", "COMPLETED", 1.0, "light", draws.hardness[n], None, [["light", "look", judged[n]]])
+        RequestRecord(
+            n, f"{seed}-{n}", "COMPLETED", 1.0, "light", draws.hardness[n], None, [["light", "look", judged[n]]]
+        )
         for n in range(len(TRACE))
     ]
     report = report_of(timed(TRACE), {"diffserve-static": [ran]}) | {"live": {"hops": asdict(hops)}}
     return RunFolder(report, timed(TRACE), seen), figures_of(ran)
 
 
-def again(run: RunFolder, hops: Hops) -> list[Figures]:
+def again(run: RunFolder, hops: HopLatencies) -> list[Figures]:
     return simulated(run, a_catalog(), hops)
 
 
 def test_a_run_that_is_simulated_again_as_it_was_agrees() -> None:
     run, live = a_run(a_catalog(), SLOW)
-    rows = held(live, again(run, hops_of(run.report)))
+    rows = compare_figures(live, again(run, hop_latencies(run.report)))
     assert {row.name for row in rows} == {
         "p50 latency",
         "p95 latency",
@@ -59,15 +61,15 @@ def test_a_run_that_is_simulated_again_as_it_was_agrees() -> None:
 
 def test_a_simulation_that_leaves_out_what_it_takes_to_get_there_does_not() -> None:
     run, live = a_run(a_catalog(), SLOW)
-    apart = [row.name for row in held(live, again(run, NO_HOPS)) if not row.is_within]
+    apart = [row.name for row in compare_figures(live, again(run, NO_LATENCIES)) if not row.is_within]
     assert "p50 latency" in apart
 
 
 def test_what_requests_wish_and_tenants_may_is_simulated_again_too() -> None:
-    run, _ = a_run(a_catalog(), NO_HOPS)
-    wishes = [Wish(tier="interactive", tenant="acme"), Wish(tier="batch", tenant="other")]
+    run, _ = a_run(a_catalog(), NO_LATENCIES)
+    wishes = [Overrides(tier="interactive", tenant="acme"), Overrides(tier="batch", tenant="other")]
     setup = run.report["setup"] | {"quotas": {"acme": {"rate_rps": 1.0, "burst": 1.0, "weight": 1.0}}}
-    told = again(RunFolder(dict(run.report) | {"setup": setup}, asking(TRACE, wishes), run.seen), NO_HOPS)[0]
+    told = again(RunFolder(dict(run.report) | {"setup": setup}, asking(TRACE, wishes), run.seen), NO_LATENCIES)[0]
     assert list(told["by_tier"]) == ["interactive", "batch"]
     assert told["by_tenant"]["acme"]["over_quota"] > 200
     assert told["by_tenant"]["other"]["over_quota"] == 0
@@ -79,8 +81,8 @@ def test_the_moments_of_a_run_s_plans_and_what_came_before_it_are_given() -> Non
     figures = {"diffserve-static": run.report["policies"]["diffserve-static"] | {"changes": changes}}
     live = run.report["live"] | {"came_before_s": [-7.06], "plans_took_ms": [460, 110]}
     report = dict(run.report) | {"policies": figures, "live": live}
-    setups = [setup_of(report, a_catalog(), NO_HOPS, 30_000.0, seed) for seed in range(2)]
-    assert all(Look(12_400.0, 110) in setup.looks for setup in setups)
+    setups = [setup_of(report, a_catalog(), NO_LATENCIES, 30_000.0, seed) for seed in range(2)]
+    assert all(PlanningTime(12_400.0, 110) in setup.looks for setup in setups)
     assert setups[0].looks != setups[1].looks
     assert setups[0].before_ms == (-7060,)
     assert setups[0].timing.warm_up_ms == 8200
@@ -91,16 +93,16 @@ def test_a_report_of_an_earlier_release_is_simulated_without_what_it_does_not_te
     timing = {name: value for name, value in run.report["setup"]["timing"].items() if name != "group_beat_ms"}
     hops = {name: value for name, value in asdict(SLOW).items() if name not in ("plan", "paint_of")}
     report = dict(run.report) | {"setup": run.report["setup"] | {"timing": timing}, "live": {"hops": hops}}
-    assert hops_of(report) == SLOW
-    setup = setup_of(report, a_catalog(), hops_of(report), 30_000.0)
+    assert hop_latencies(report) == SLOW
+    setup = setup_of(report, a_catalog(), hop_latencies(report), 30_000.0)
     assert (setup.before_ms, setup.timing.group_beat_ms) == ((), 2000)
 
 
 def test_a_figure_comes_with_the_range_that_chance_makes_of_it() -> None:
     run, live = a_run(a_catalog(), SLOW)
-    figures = again(run, hops_of(run.report))
+    figures = again(run, hop_latencies(run.report))
     p95 = [each["latency_s"]["p95"] for each in figures]
-    row = held(live, figures)[1]
+    row = compare_figures(live, figures)[1]
     assert len(figures) == TIMES
     assert (row.least, row.most) == (min(p95), max(p95))
     assert row.least < row.simulated < row.most
@@ -110,14 +112,14 @@ def test_a_figure_comes_with_the_range_that_chance_makes_of_it() -> None:
 
 def test_limits_are_scaled_for_models_that_really_paint() -> None:
     run, live = a_run(a_catalog(), SLOW)
-    rows = held(live, again(run, NO_HOPS), scale=2)
+    rows = compare_figures(live, again(run, NO_LATENCIES), scale=2)
     assert [row.limit for row in rows[:3]] == pytest.approx([0.2, 0.2, 0.06])
 
 
 def test_a_run_without_answers_has_no_latency_to_compare() -> None:
     run, live = a_run(a_catalog(), SLOW)
     nothing = live | {"latency_s": {"p50": None, "p95": None}}
-    assert not held(nothing, again(run, SLOW))[0].is_within
+    assert not compare_figures(nothing, again(run, SLOW))[0].is_within
 
 
 def test_a_run_whose_catalog_was_a_file_asks_for_the_file(

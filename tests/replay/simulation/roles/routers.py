@@ -16,9 +16,9 @@ from agents.router.role import Router as LiveRouter
 from agents.router.tenants import Tenants
 from agents.worker.jobs import Taken
 from planner.catalog.entries import HONOURABLE
-from planner.catalog.options import AS_IT_IS, TIERS, settle
+from planner.catalog.options import AS_IT_IS, TIERS, resolve_options
 from planner.catalog.parse import Catalog
-from planner.observation.observation import Seen
+from planner.observation.observation import ReceivedHeartbeat
 from planner.serving.outcomes import step_of
 from planner.serving.placement import Ignored, Placement, Rejection
 from planner.serving.quotas import Quota
@@ -27,9 +27,10 @@ from planner.serving.reroute import POLL_MS, OrphanRouting
 from planner.serving.routing import NO_LIMITS, BacklogLimits, Loads, RoutingLogic
 from planner.serving.tenants import Rights
 from planner.serving.worker_loads import LoadView
-from replay.simulation.agenda import Agenda
+from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
-from replay.simulation.results.tally import Tally
+from replay.simulation.overrides import ANY_QUALITY, Asked, OverriddenJob
+from replay.simulation.results.run_metrics import RunMetrics
 from replay.simulation.results.timeline import Timeline
 from replay.simulation.roles.group import Group
 from replay.simulation.roles.plan_state import PlanState
@@ -38,15 +39,14 @@ from replay.simulation.roles.router import Router as SimulatedRouter
 from replay.simulation.roles.sender import FleetLoads
 from replay.simulation.setup import Timing
 from replay.simulation.times import CallTimes
-from replay.simulation.wishes import ANY_QUALITY, Asked, WishJob
-from replay.traces.trace import Wish
+from replay.traces.trace import Overrides
 from schemas.messages import (
     Admission,
     ClassifiedRequest,
     GenerateJob,
+    GenerateOptions,
     Heartbeat,
     Outcome,
-    PaintOptions,
     Plan,
     Route,
     Status,
@@ -158,8 +158,8 @@ class StubPulse:
     def listen(self, variant: str) -> None:
         """All has been heard."""
 
-    def heartbeats(self) -> dict[str, Seen]:
-        return {heartbeat.worker_id: Seen(heartbeat, seen_ms) for heartbeat, seen_ms in self._beats}
+    def heartbeats(self) -> dict[str, ReceivedHeartbeat]:
+        return {heartbeat.worker_id: ReceivedHeartbeat(heartbeat, seen_ms) for heartbeat, seen_ms in self._beats}
 
 
 class StubJobTopics:
@@ -209,9 +209,9 @@ class Simulated:
         catalog = self._catalog = situation.catalog
         rights = Rights(situation.quotas) if situation.has_rights else None
         self.logic = kind(catalog, situation.limits, rights, situation.ended)
-        agenda, board, self._topics = Agenda(NOW_MS), PlanState(catalog), StubJobTopics()
+        agenda, board, self._topics = EventQueue(NOW_MS), PlanState(catalog), StubJobTopics()
         board.obey(situation.plan)
-        self.tally = Tally(1000.0, Timeline(np.array([0.0])))
+        self.tally = RunMetrics(1000.0, Timeline(np.array([0.0])))
         self._router = SimulatedRouter(
             agenda, board, self._topics, StubPulse(situation.beats), Timing(silent_ms=SILENT_MS), CallTimes(catalog),
             self.tally, self.logic,
@@ -232,13 +232,13 @@ class Simulated:
 
 
 def job_of(classified: ClassifiedRequest, catalog: Catalog) -> Job:
-    """The simulator's job of a live request, as `replay.simulation.wishes.Wishes` makes it."""
+    """The simulator's job of a live request, as `replay.simulation.overrides.Wishes` makes it."""
     request = classified.request
     draws = Known([classified.hardness], [classified.classes])
     job = Job(0, request.request_id, NOW_MS, request.deadline_ms, draws, 0)
-    wish = Wish(options=request.options, tier=request.tier, quality=request.quality, tenant=request.tenant)
+    wish = Overrides(options=request.options, tier=request.tier, quality=request.quality, tenant=request.tenant)
     is_plain = (wish.options, wish.tier, wish.quality) == (AS_IT_IS, "standard", ANY_QUALITY)
-    return job if is_plain and not request.tenant else WishJob(job, Asked(wish, None), catalog)
+    return job if is_plain and not request.tenant else OverriddenJob(job, Asked(wish, None), catalog)
 
 
 def random_situation(dice: random.Random) -> Situation:
@@ -316,7 +316,7 @@ def _random_routes(dice: random.Random, names: list[str]) -> tuple[Route, ...]:
 def _random_request(dice: random.Random, nth: int, names: list[str], tenants: tuple[str, ...]) -> ClassifiedRequest:
     options = AS_IT_IS
     if dice.random() < 0.5:
-        options = PaintOptions(
+        options = GenerateOptions(
             n=dice.choice((1, 1, 2, 3)), steps=dice.choice((None, 1, 7, 50)), width=dice.choice((None, 32, 64)),
             guidance=dice.choice((None, 1.0, 7.5)), negative_prompt=dice.choice(("", "", "blur")),
             model=dice.choice(("", "", "", dice.choice(names), "unknown")), adapters=dice.choice(((), (), ("lcm",))),
@@ -371,7 +371,7 @@ class SimulatedRerouter:
 
     def __init__(self, situation: Situation, variant: str) -> None:
         self._catalog, self._variant = situation.catalog, variant
-        self._agenda, board = Agenda(NOW_MS - POLL_MS), PlanState(situation.catalog)
+        self._agenda, board = EventQueue(NOW_MS - POLL_MS), PlanState(situation.catalog)
         board.obey(situation.plan)
         self._topics, self._tally, self._pulse = StubJobTopics(), StubTally(), StubPulse(situation.beats)
         timing, times = Timing(silent_ms=SILENT_MS), CallTimes(situation.catalog)
@@ -393,5 +393,5 @@ class SimulatedRerouter:
             return None
         if self._topics.sent is None:
             return Carried(status=self._tally.status)
-        overridden = settle(classified.request.options, self._catalog.level(job.variant)).overridden
+        overridden = resolve_options(classified.request.options, self._catalog.level(job.variant)).overridden
         return Carried(job.level, self._topics.sent[1], overridden)

@@ -14,13 +14,13 @@ from agents.classifier import batch_gate
 from agents.classifier.role import Classifier
 from planner.serving.batch_gate import BatchGate
 from planner.serving.worker_loads import LoadView
-from replay.simulation.agenda import Agenda
+from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
+from replay.simulation.overrides import metrics_for
 from replay.simulation.roles.batch_gate import BatchClassifier
 from replay.simulation.roles.heartbeats import Heartbeats
 from replay.simulation.setup import Timing
 from replay.simulation.times import CallTimes
-from replay.simulation.wishes import tally_of
 from schemas.messages import Heartbeat
 from streams.settings import Requests
 from tests.agents.classifier.test_role import Judge
@@ -82,8 +82,8 @@ class Fed(BatchClassifier):
 
 def simulated(loads: Loads, gate: BatchGate) -> int:
     """Requests that pass while the clock stands still."""
-    agenda, timing, times = Agenda(0.0), Timing(), CallTimes(CATALOG)
-    pulse, tally = Heartbeats(agenda, timing, times), tally_of(None, 1000.0, np.zeros(REQUESTS))
+    agenda, timing, times = EventQueue(0.0), Timing(), CallTimes(CATALOG)
+    pulse, tally = Heartbeats(agenda, timing, times), metrics_for(None, 1000.0, np.zeros(REQUESTS))
     role = Fed(agenda, pulse, timing, times, CATALOG, tally, gate)
     for beat in beats(loads):
         role.view.on_heartbeat(beat, 0.0)

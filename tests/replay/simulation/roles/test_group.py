@@ -3,12 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.simulation.draws.drawn import Drawn
+from replay.simulation.draws.synthetic import SyntheticOutcomes
 from replay.simulation.job import Job
 from replay.simulation.roles.group import Group, Member
 from tests.builders import a_catalog
 
-DRAWS = Drawn(a_catalog(), 0)(0, 1)
+DRAWS = SyntheticOutcomes(a_catalog(), 0)(0, 1)
 
 
 def a_job(number: int) -> Job:

@@ -20,8 +20,9 @@ from planner.catalog.parse import Catalog
 from planner.serving.escalation import Escalate, EscalationLogic, Keep, Score, Scored, Size, WaitMs
 from planner.serving.requests import RequestValues
 from planner.serving.worker_loads import LoadView
-from replay.simulation.agenda import Agenda
+from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
+from replay.simulation.overrides import Asked, OverriddenJob, metrics_for
 from replay.simulation.roles.fleet import Fleet
 from replay.simulation.roles.heartbeats import Heartbeats
 from replay.simulation.roles.judge import Judge
@@ -30,9 +31,8 @@ from replay.simulation.roles.serving import Serving
 from replay.simulation.roles.stores import ObjectStore
 from replay.simulation.setup import Timing
 from replay.simulation.times import CallTimes
-from replay.simulation.wishes import Asked, WishJob, tally_of
-from replay.traces.trace import Wish
-from schemas.messages import GenerateJob, Heartbeat, Outcome, PaintOptions, Plan
+from replay.traces.trace import Overrides
+from schemas.messages import GenerateJob, GenerateOptions, Heartbeat, Outcome, Plan
 from schemas.topics import OUTCOMES
 from streams.store.port import MemoryImageStore
 from tests import builders
@@ -54,7 +54,7 @@ class Situation(NamedTuple):
     """An image of the level light and all that its discriminator knows when it is there."""
 
     plan: Plan
-    wish: Wish
+    wish: Overrides
     slack_ms: float | None  # from the image on until the deadline
     confidence: float
     heavy_ms: int | None  # work before the worker of the next level; None: nobody serves it
@@ -69,7 +69,7 @@ class Decided(NamedTuple):
 
 
 OPTIONS = st.builds(
-    PaintOptions,
+    GenerateOptions,
     n=st.integers(1, 3),
     width=st.sampled_from([None, 16, 32]),
     steps=st.sampled_from([None, 1, 9, 50]),
@@ -78,14 +78,16 @@ OPTIONS = st.builds(
 CASCADES = st.builds(
     a_cascade,
     threshold=st.sampled_from([0.0, 0.3, 0.5, 1.0]),
-    paint_over_step=st.sampled_from([0, 5, 24]),
+    refine_from_step=st.sampled_from([0, 5, 24]),
     level=st.sampled_from(["light", "light", "light", "heavy"]),
 )
 IMAGES = st.builds(
     Situation,
     plan=st.builds(lambda *cascades: a_plan(cascades=cascades), CASCADES, st.sampled_from([CHAIN, a_cascade()])),
     wish=st.builds(
-        Wish, options=st.one_of(st.just(PaintOptions()), OPTIONS), quality=st.sampled_from(["auto"] * 7 + ["low"])
+        Overrides,
+        options=st.one_of(st.just(GenerateOptions()), OPTIONS),
+        quality=st.sampled_from(["auto"] * 7 + ["low"]),
     ),
     slack_ms=st.one_of(st.none(), st.integers(0, 700).map(float)),
     confidence=st.sampled_from([0.0, 0.1, 0.3, 0.49, 0.5, 0.9, 1.0, math.nan]),
@@ -122,7 +124,7 @@ def live(situation: Situation, logic_of: LogicOf) -> Decided:
     if first.topic == OUTCOMES:
         return Decided("", 0, read(first, Outcome).reason)
     job = read(first, GenerateJob)
-    return Decided(job.level, job.paint_over_step, "")
+    return Decided(job.level, job.refine_from_step, "")
 
 
 def stored(situation: Situation, store: MemoryImageStore) -> Any:
@@ -162,17 +164,17 @@ class Recording(Judge):
         return self._loads.view
 
     def take(self, job: Job) -> None:
-        self.level, self.step = job.level, job.how.paint_over_step if job.how else job.step
+        self.level, self.step = job.level, job.how.refine_from_step if job.how else job.step
 
 
 def simulated(situation: Situation, logic_of: LogicOf) -> Decided:
     """Of the simulator's role."""
     reasons: list[str] = []
-    agenda, timing, board = Agenda(0.0), Timing(), PlanState(CATALOG)
+    agenda, timing, board = EventQueue(0.0), Timing(), PlanState(CATALOG)
     board.obey(situation.plan)
     times = CallTimes(CATALOG)
     pulse, store = Heartbeats(agenda, timing, times), ObjectStore(agenda)
-    tally = tally_of(None, 1000.0, np.zeros(1))
+    tally = metrics_for(None, 1000.0, np.zeros(1))
     serving = Serving(agenda, board, CATALOG, timing, times, tally, store)
     fleet = Fleet(agenda, board, CATALOG, timing, pulse, serving, tally)
     logic = logic_of(CATALOG)
@@ -185,7 +187,7 @@ def simulated(situation: Situation, logic_of: LogicOf) -> Decided:
         mock.patch.object(logic, "examine", noting(logic.examine, reasons)),
         mock.patch.object(logic, "decide", noting(logic.decide, reasons)),
     ):
-        judge.on_pictures([a_simulated(situation)])
+        judge.on_images([a_simulated(situation)])
         agenda.advance(0.0)
     return Decided(judge.level, judge.step, "" if judge.level else reasons[-1])
 
@@ -205,8 +207,8 @@ def a_simulated(situation: Situation) -> Job:
     plain = Job(0, "r-1", 0.0, None, Draws(situation.confidence), 0)
     plain.deadline_ms = situation.slack_ms
     wish = situation.wish
-    is_plain = wish.options == PaintOptions() and wish.quality == "auto"
-    job = plain if is_plain else WishJob(plain, Asked(wish, situation.slack_ms), CATALOG)
+    is_plain = wish.options == GenerateOptions() and wish.quality == "auto"
+    job = plain if is_plain else OverriddenJob(plain, Asked(wish, situation.slack_ms), CATALOG)
     job.level = job.variant = "light"
     return job
 
@@ -232,7 +234,7 @@ class Exchanged(EscalationLogic):
 def test_two_checks_exchanged_in_the_logic_that_is_passed_in_change_what_a_role_decides(
     decide: Callable[[Situation, LogicOf], Decided],
 ) -> None:
-    hurried = Situation(a_plan(), Wish(), slack_ms=100.0, confidence=0.1, heavy_ms=0)  # heavy takes 200 ms
+    hurried = Situation(a_plan(), Overrides(), slack_ms=100.0, confidence=0.1, heavy_ms=0)  # heavy takes 200 ms
     late = "confidence 0.100 < threshold 0.500, but no time left: heavy would need 200 ms of 100"
     assert decide(hurried, EscalationLogic) == Decided("", 0, late)
     assert decide(hurried, Exchanged) == Decided("heavy", 0, "")

@@ -10,8 +10,8 @@ from planner.catalog.parse import Catalog
 from planner.control.proposal import PlanProposal
 from planner.observation.observation import Observation
 from planner.policies import POLICIES
-from replay.simulation.draws.hops import Hops, whole
-from replay.simulation.setup import Look, Timing
+from replay.simulation.draws.hop_latencies import HopLatencies, whole
+from replay.simulation.setup import PlanningTime, Timing
 from schemas.messages import Route
 from tests.replay.simulation.runs import a_setup, ran
 
@@ -36,27 +36,29 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Observation]:
 
 
 def test_a_planner_that_is_told_when_to_look_looks_then_and_never_else(seen: list[Observation]) -> None:
-    ran(a_setup(policy="watching", looks=(Look(3000.0), Look(8111.0), Look(13_300.0))), TRACE)
+    ran(a_setup(policy="watching", looks=(PlanningTime(3000.0), PlanningTime(8111.0), PlanningTime(13_300.0))), TRACE)
     assert [look.now_ms for look in seen] == [-1000, 3000, 8111, 13_300]
 
 
 def test_a_plan_is_obeyed_when_it_was_solved_and_written(seen: list[Observation]) -> None:
     heavy_from_ms = []
     for drawn_ms, known_ms in ((0.0, None), (700.0, None), (0.0, 300.0)):
-        timing = Timing(hops=Hops(plan=whole([(0.0, drawn_ms)])))
-        run = ran(a_setup(policy="watching", looks=(Look(13_000.0, known_ms),), timing=timing), TRACE)
+        timing = Timing(hops=HopLatencies(plan=whole([(0.0, drawn_ms)])))
+        run = ran(a_setup(policy="watching", looks=(PlanningTime(13_000.0, known_ms),), timing=timing), TRACE)
         heavy_from_ms.append(100 * run.tally.levels["light"])
     assert seen[-1].now_ms == 13_000
     assert heavy_from_ms == pytest.approx([13_000, 13_700, 13_300], abs=100)
 
 
 def test_requests_that_are_being_classified_are_not_seen_yet(seen: list[Observation]) -> None:
-    timing = Timing(hops=Hops(arrive=whole([(0.0, 450.0)])))
-    ran(a_setup(policy="watching", looks=(Look(10_000.0),), is_cold=True, timing=timing), TRACE)
+    timing = Timing(hops=HopLatencies(arrive=whole([(0.0, 450.0)])))
+    ran(a_setup(policy="watching", looks=(PlanningTime(10_000.0),), is_cold=True, timing=timing), TRACE)
     assert seen[-1].counts[-3:] == (10, 10, 5), "one each 100 ms, those of the last 450 ms unknown"
 
 
 def test_what_others_asked_for_before_a_run_counts_for_a_minute(seen: list[Observation]) -> None:
-    setup = a_setup(policy="watching", looks=(Look(500.0), Look(56_000.0)), is_cold=True, before_ms=(-7000, -300))
+    setup = a_setup(
+        policy="watching", looks=(PlanningTime(500.0), PlanningTime(56_000.0)), is_cold=True, before_ms=(-7000, -300)
+    )
     ran(setup, np.array([100.0, 70_000.0]))
     assert [sum(look.counts) for look in seen] == [1, 3, 2]

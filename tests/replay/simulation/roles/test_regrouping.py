@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.simulation.agenda import Agenda
+from replay.simulation.event_queue import EventQueue
 from replay.simulation.roles.group import Group, Member
 from replay.simulation.roles.regrouping import Regrouping
 from tests.replay.simulation.roles.test_group import a_job, written
@@ -15,7 +15,7 @@ class Site:
     """A group whose members poll unless they are told to be busy."""
 
     def __init__(self, beat_ms: float = BEAT_MS, now_ms: float = 0.0, answer_ms: float = 0.0) -> None:
-        self.agenda, self.group = Agenda(now_ms), Group(4)
+        self.agenda, self.group = EventQueue(now_ms), Group(4)
         self.busy: list[Member] = []
         self.changed: list[Member] = []
         self.regrouping = Regrouping(self.agenda, beat_ms, self.busy.__contains__, self.changed.extend, answer_ms)
@@ -115,4 +115,4 @@ def test_whoever_comes_and_goes_no_partition_has_two_owners_and_all_have_one_in_
         assert site.group.waiting() == sent + 1
     site.agenda.advance(site.agenda.now_ms + 3 * BEAT_MS)
     assert sorted(p for member in members.values() for p in member.partitions) == (list(range(4)) if members else [])
-    assert all(site.group.is_settled(member) for member in members.values())
+    assert all(site.group.is_stable(member) for member in members.values())

@@ -8,8 +8,8 @@ import pytest
 from planner.serving.reroute import POLL_MS
 from replay.simulation.run import Ran
 from replay.simulation.session import simulate
-from replay.traces.trace import Wish
-from schemas.messages import PaintOptions, Status
+from replay.traces.trace import Overrides
+from schemas.messages import GenerateOptions, Status
 from tests.replay.simulation.runs import a_setup, arrivals, asking, down, ran, timed, up
 
 LONG: dict[str, Any] = {"slo_ms": 60_000.0, "workers": 2, "policy": "random-split", "parameters": {"heavy_share": 0.5}}
@@ -37,7 +37,7 @@ def test_what_waits_for_a_level_that_nobody_serves_any_more_is_painted_on_anothe
 
 def test_a_request_that_names_its_model_waits_for_it() -> None:
     gone = heavy_worker(LONG)
-    named = asking(np.arange(60) * 1000.0, [Wish(options=PaintOptions(model="heavy"))])
+    named = asking(np.arange(60) * 1000.0, [Overrides(options=GenerateOptions(model="heavy"))])
     run = lost(named, down(30, gone), drops=False)
     assert run.tally.levels.keys() <= {"heavy"}
     assert run.tally.open == 30

@@ -9,7 +9,7 @@ from planner.serving.placement import QUOTA, UNHONOURED, Placement, Rejection
 from planner.serving.quotas import Quota
 from planner.serving.routing import NO_LIMITS
 from replay.simulation.setup import Timing
-from schemas.messages import PaintOptions
+from schemas.messages import GenerateOptions
 from tests.builders import NOW_MS, a_catalog, a_classified, a_plan, a_request
 from tests.replay.simulation.roles.routers import (
     Carried,
@@ -81,7 +81,7 @@ class QuotaBeforeOptions(Observed):
 def test_checks_that_are_exchanged_in_the_logic_change_both_routers() -> None:
     situation = Situation(a_catalog(), a_plan(), NO_LIMITS, quotas={"acme": Quota(rate_rps=0.001, burst=1)})
     first = a_classified(a_request(request_id="r-1", tenant="acme"))
-    strict = PaintOptions(steps=50, strict=True)
+    strict = GenerateOptions(steps=50, strict=True)
     second = a_classified(a_request(request_id="r-2", tenant="acme", options=strict))
     for kind, code in ((Observed, UNHONOURED), (QuotaBeforeOptions, QUOTA)):
         for router in (Live(situation, kind), Simulated(situation, kind)):

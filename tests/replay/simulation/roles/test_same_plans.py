@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from agents.planner.loop import PlannerLoop as LiveLoop
-from planner.control.planning import NOT_WORTH, Order, PlanDecision, PlannerLogic
+from planner.control.planning import NO_GAIN, Order, PlanDecision, PlannerLogic
 from planner.control.plans import same_decision
 from planner.control.proposal import PlanProposal
 from planner.control.propose import Rules
 from planner.observation.observation import Observation, live_workers
 from planner.policies import POLICIES, named
 from planner.serving.outcomes import completed, rejected, result_of
-from replay.simulation.agenda import Agenda
+from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
-from replay.simulation.results.tally import Tally
+from replay.simulation.results.run_metrics import RunMetrics
 from replay.simulation.results.timeline import Timeline
 from replay.simulation.roles.fleet import Fleet
 from replay.simulation.roles.group import Group, Member
@@ -188,13 +188,13 @@ class SimulatedPlanner:
             catalog=catalog, policy=situation.policy, workers=4, slo_ms=SLO_MS, period_ms=PERIOD_MS, learns=True,
             sheds=situation.sheds,
         )  # fmt: skip
-        self.agenda, times_ms = Agenda(NOW_MS - 10_000), np.array([a.at_ms for a in arrivals], dtype=np.float64)
-        self.tally = Tally(SLO_MS, Timeline(np.zeros(1)))
+        self.agenda, times_ms = EventQueue(NOW_MS - 10_000), np.array([a.at_ms for a in arrivals], dtype=np.float64)
+        self.tally = RunMetrics(SLO_MS, Timeline(np.zeros(1)))
         self.pulse = Heartbeats(self.agenda, setup.timing, CallTimes(catalog))
         self.draws = Draws([a.hardness for a in arrivals], [a.classes for a in arrivals])
         nobody_waits = np.zeros(len(arrivals), dtype=bool)
         self.senses = ObservationFeed(self.agenda, setup, self.pulse.groups, self.tally, times_ms, nobody_waits)
-        self.senses.on_drawn(0, self.draws)
+        self.senses.on_sampled(0, self.draws)
         fleet = cast(Fleet, Idle())
         self.loop = SimulatedLoop(self.agenda, PlanState(catalog), setup, fleet, self.pulse, self.senses, logic)
         self.jobs: dict[int, Job] = {}
@@ -237,7 +237,7 @@ class SimulatedPlanner:
         if alive == self.alive:
             SimulatedLoop._tick(self.loop)
         else:  # as the simulation sees to
-            self.loop.look()
+            self.loop.plan_if_due()
         self.alive = alive
 
 
@@ -299,8 +299,8 @@ class Exchanged(PlannerLogic):
     def _keep_current(self, draft: PlanProposal, order: Order, seen: Observation, before: Plan) -> PlanDecision | None:
         if same_decision(draft, before, order.policy):
             return PlanDecision()
-        if not self._is_worth_switching(draft, seen, before):
-            return PlanDecision(fallbacks=(NOT_WORTH,))
+        if not self._should_switch(draft, seen, before):
+            return PlanDecision(fallbacks=(NO_GAIN,))
         return None
 
 

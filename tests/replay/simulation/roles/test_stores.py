@@ -12,8 +12,8 @@ from click.testing import CliRunner
 
 from planner.serving.worker import STALLED
 from replay.reports import page
-from replay.simulation.agenda import Agenda
-from replay.simulation.draws.hops import RANKS, Hops
+from replay.simulation.draws.hop_latencies import RANKS, HopLatencies
+from replay.simulation.event_queue import EventQueue
 from replay.simulation.results.figures import figures_of
 from replay.simulation.roles.stores import ObjectStore
 from replay.simulation.roles.worker import Worker
@@ -77,7 +77,7 @@ def test_what_waits_behind_a_waiting_worker_expires_at_its_deadline() -> None:
 
 def test_the_discriminator_waits_too_and_all_that_comes_behind() -> None:
     """Painted and kept before the outage, on their way for 100 ms, fetched at the first one's try at 4.22 s."""
-    on_its_way = Timing(hops=Hops(judge=((100.0,) * len(RANKS),)))
+    on_its_way = Timing(hops=HopLatencies(judge=((100.0,) * len(RANKS),)))
     outages = (down(1.05, OBJECT_STORE), up(3, OBJECT_STORE))
     run = ran(a_setup(**cascade(0.0, timing=on_its_way, outages=outages)), np.array([1000.0, 1040.0]))
     assert run.stores["waits"] == 2  # the first one's picture at the judge, the second's at its worker
@@ -89,7 +89,7 @@ def test_the_discriminator_waits_too_and_all_that_comes_behind() -> None:
 
 
 def test_thousands_behind_one_are_judged_when_it_is() -> None:
-    on_its_way = Timing(hops=Hops(judge=((30_000.0,) * len(RANKS),)))
+    on_its_way = Timing(hops=HopLatencies(judge=((30_000.0,) * len(RANKS),)))
     outages = (down(30, OBJECT_STORE), up(55, OBJECT_STORE))
     run = ran(a_setup(**cascade(0.0, timing=on_its_way, outages=outages)), arrivals(90, 1800))
     assert run.tally.ends == {Status.COMPLETED: 1800}
@@ -97,7 +97,7 @@ def test_thousands_behind_one_are_judged_when_it_is() -> None:
 
 
 def test_who_waits_gives_up_after_his_patience_or_at_his_limit() -> None:
-    agenda = Agenda()
+    agenda = EventQueue()
     store, heard = ObjectStore(agenda), list[str]()
     store.change(is_up=False)
     store.reach(heard.append, "first", heard.append)
@@ -107,7 +107,7 @@ def test_who_waits_gives_up_after_his_patience_or_at_his_limit() -> None:
     agenda.at(9000, store.change, True)
     agenda.advance(30_000)
     assert heard == ["bitten", "gave up", "first"]
-    told = store.told(30_000)
+    told = store.as_table(30_000)
     assert told["waits"] == 3
     assert told["waited_s"] == 1.0 + 6.3 + 11.3
 
@@ -115,10 +115,10 @@ def test_who_waits_gives_up_after_his_patience_or_at_his_limit() -> None:
 def test_a_worker_that_waits_for_long_takes_no_more_jobs_until_it_goes_on() -> None:
     worker = Worker("w-0", 0.0)
     worker.state, worker.in_hand_ms, worker.since_ms = "painting", 20.0, 1000.0
-    assert worker.told_state(9000.0) == "painting"
+    assert worker.reported_state(9000.0) == "painting"
     worker.call = [a_job(1)]
-    assert worker.told_state(1500.0) == "painting"
-    assert worker.told_state(9000.0) == STALLED
+    assert worker.reported_state(1500.0) == "painting"
+    assert worker.reported_state(9000.0) == STALLED
 
 
 def test_the_watchdog_ends_a_worker_that_waits_for_too_long_and_its_job_fails_in_the_end() -> None:

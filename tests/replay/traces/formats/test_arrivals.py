@@ -8,7 +8,7 @@ import pytest
 
 from replay.traces import Asked, InvalidTrace, read, read_trace
 from replay.traces.formats import building, quick
-from replay.traces.trace import MOST_MS
+from replay.traces.trace import MAX_SPAN_MS
 from tests.replay.traces.files import DATA, LENIENT, a_file, arrivals, read_in
 
 TRACES = DATA / "traces"
@@ -154,8 +154,8 @@ def test_the_short_way_of_long_files_reads_what_the_long_one_reads(tmp_path: pat
 def test_a_file_of_too_many_requests_is_told(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, asked: Asked
 ) -> None:
-    monkeypatch.setattr(quick, "MOST_REQUESTS", 3)
-    monkeypatch.setattr(building, "MOST_REQUESTS", 3)
+    monkeypatch.setattr(quick, "MAX_REQUESTS", 3)
+    monkeypatch.setattr(building, "MAX_REQUESTS", 3)
     assert len(read_in(tmp_path, arrivals(0, 1, 2), asked)) == 3
     with pytest.raises(InvalidTrace, match="given:5: more than 3 requests; give --limit"):
         read_in(tmp_path, arrivals(0, 1, 2, 3), asked)
@@ -173,7 +173,7 @@ def test_a_pipe_is_read_once(tmp_path: pathlib.Path) -> None:
 
 
 def test_a_trace_lasts_at_most_its_longest(tmp_path: pathlib.Path) -> None:
-    assert len(read_in(tmp_path, arrivals(0, MOST_MS))) == 2
+    assert len(read_in(tmp_path, arrivals(0, MAX_SPAN_MS))) == 2
 
 
 @pytest.mark.skipif(not TRACES.exists(), reason=f"published traces not at {TRACES}")

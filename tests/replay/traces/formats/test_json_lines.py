@@ -7,7 +7,7 @@ import pytest
 
 from replay.traces import Asked, InvalidTrace
 from replay.traces.trace import request_of
-from schemas.messages import PaintOptions
+from schemas.messages import GenerateOptions
 from tests.replay.traces.files import LENIENT, jsonl, read_in
 
 CAT = {"arrival_ms": 0, "prompt": "a cat"}
@@ -19,7 +19,7 @@ def test_a_line_may_have_every_field_of_a_request(tmp_path: pathlib.Path) -> Non
     (row,) = read_in(tmp_path, jsonl({"arrival_ms": 5, "prompt": "a cat", "slack_ms": 300, **asked, **options})).rows()
     assert (row.arrival_ms, row.prompt, row.slack_ms, row.seed, row.hardness) == (5, "a cat", 300, 7, 0.5)
     assert (row.request_id, row.wish.tier, row.wish.quality, row.wish.tenant) == ("r-1", "batch", "high", "t")
-    assert row.wish.options == PaintOptions(**{**options, "adapters": ("ink",)})  # type: ignore[arg-type]
+    assert row.wish.options == GenerateOptions(**{**options, "adapters": ("ink",)})  # type: ignore[arg-type]
 
 
 def test_what_is_published_for_a_row_asks_for_the_same_with_an_id_of_its_own(tmp_path: pathlib.Path) -> None:

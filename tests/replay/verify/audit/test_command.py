@@ -5,9 +5,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from replay.verify.audit import reading
-from replay.verify.audit.figures import Figures, PictureFigures
+from replay.verify.audit.figures import Figures, ImageFigures
 from replay.verify.audit.reading import Audited
-from replay.verify.audit.tally import Tally
+from replay.verify.audit.topic_figures import TopicFigures
 from streams.cli import main
 
 KEPT = Figures(accepted=3, outcomes={"COMPLETED": 2, "EXPIRED": 1}, painted=4, painted_twice=1, wasted_s=0.5)
@@ -19,7 +19,9 @@ def audited(monkeypatch: pytest.MonkeyPatch, figures: Figures, *arguments: str) 
 
     def audit(_settings: object, **options: Any) -> Audited:
         asked.update(options)
-        return Audited(Tally({}), figures, PictureFigures(checked=2, orphans=1) if options["with_pictures"] else None)
+        return Audited(
+            TopicFigures({}), figures, ImageFigures(checked=2, orphans=1) if options["with_pictures"] else None
+        )
 
     monkeypatch.setattr(reading, "audit", audit)
     return CliRunner().invoke(main, ["audit", *arguments], prog_name="pochade"), asked

@@ -58,7 +58,7 @@ class Brokers:
         self._clients = list(clients)
         self.began: list[int] = []  # where clients were told to begin
         monkeypatch.setattr(consumer_factory, "Consumer", lambda _config: self)
-        monkeypatch.setattr(logs, "AGAIN_S", 0.0)
+        monkeypatch.setattr(logs, "RETRY_S", 0.0)
         monkeypatch.setattr(consumer_factory, "client_config", lambda _settings: {})
 
     def list_topics(self, name: str, timeout: float) -> Any:  # noqa: ARG002

@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 from planner.serving.outcomes import completed, failed, result_of
-from replay.verify.audit.tally import Tally
+from replay.verify.audit.topic_figures import TopicFigures
 from schemas.messages import Event, ImageGenerated, Outcome, Result
 from schemas.record import Incoming
 from schemas.topics import CLASSIFIED, DLQ, EVENTS, IMAGES, OUTCOMES, PROMPTS, RESULTS, jobs_topic
@@ -69,10 +69,10 @@ class Topics:
     def bury(self, name: str) -> None:
         self.write(DLQ, name, b"whatever")
 
-    def tally(self, waiting: dict[str, int] | None = None, **asked: Any) -> Tally:
+    def tally(self, waiting: dict[str, int] | None = None, **asked: Any) -> TopicFigures:
         """Everything read; `waiting`: topic -> from which offset on its reader has not committed."""
         ends = {each.topic: each.offset + 1 for each in self.records if each.topic not in (RESULTS, EVENTS, DLQ)}
-        tally = Tally({(topic, 0): offset for topic, offset in (ends | (waiting or {})).items()}, **asked)
+        tally = TopicFigures({(topic, 0): offset for topic, offset in (ends | (waiting or {})).items()}, **asked)
         for each in sorted(self.records, key=lambda each: each.topic):
             tally.add(each)
         return tally

@@ -29,7 +29,7 @@ def test_a_run_has_a_broker_a_store_and_topics_that_nobody_else_uses(tmp_path: p
 def test_a_real_engine_has_time_for_a_job_that_outlasts_a_session(tmp_path: pathlib.Path) -> None:
     # with 30 s a run of diffusers ended its slow request FAILED: the watchdog ended each worker that painted it
     limits = [
-        deployment_of(Settings(home=tmp_path), some(engine=engine), "run").worker.job_limit_s
+        deployment_of(Settings(home=tmp_path), some(engine=engine), "run").worker.job_timeout_s
         for engine in ("profile", "diffusers")
     ]
     assert limits[0] < 60 < limits[1]
@@ -41,7 +41,7 @@ def test_every_role_can_die_alone() -> None:
 
 
 def test_a_run_says_how_to_run_it_again(tmp_path: pathlib.Path) -> None:
-    told = some(rate_rps=20.0, only=("kill",)).again(tmp_path)
+    told = some(rate_rps=20.0, only=("kill",)).command(tmp_path)
     assert told == (
         f"pochade --home {tmp_path} chaos --requests 100 --faults 7 --seed 3 --engine profile --workers 2 "
         "--only kill --rate 20"
@@ -104,4 +104,4 @@ def test_two_brokers_are_refused_because_neither_may_die() -> None:
 def test_a_run_with_several_brokers_has_two_processes_of_each_role_and_says_so() -> None:
     names = [process.name for process in processes_of(pathlib.Path("mark"), [], ["worker-1"], with_twins=True)]
     assert names == [*ROLES, *(f"{role}-2" for role in ROLES), "worker-1"]
-    assert "--brokers 3" in some(brokers=3).again(pathlib.Path("/h"))
+    assert "--brokers 3" in some(brokers=3).command(pathlib.Path("/h"))

@@ -138,7 +138,7 @@ def test_a_killed_workers_job_that_waited_for_longer_than_it_may_is_told() -> No
 def test_what_may_be_painted_twice_is_what_ran_as_processes_ended() -> None:
     topics = Topics()
     for name, started, painted in (("a", 800, 1200), ("b", 900, 990), ("c", 1100, 1300)):
-        topics.paint(name, started_ms=NOW_MS + started, painted_ms=NOW_MS + painted)
+        topics.paint(name, started_ms=NOW_MS + started, generated_ms=NOW_MS + painted)
     topics.begin("vain", "worker-1", NOW_MS + 950)
     found = recovery(topics, begun(at_1000=KILL, at_1150=OTHER), written_again=2)
     assert found.running_at_kills == 2 + 3  # a and vain; then a, c and vain still
@@ -172,7 +172,7 @@ def test_what_ran_while_one_of_several_brokers_was_away_may_be_painted_again() -
     topics = Topics()
     for name, at_ms in (("before", 0), ("during", 5000), ("long after", 30_000)):
         topics.begin(name, "worker-1", NOW_MS + at_ms)
-        topics.paint(name, worker_id="worker-1", started_ms=NOW_MS + at_ms, painted_ms=NOW_MS + at_ms + 500)
+        topics.paint(name, worker_id="worker-1", started_ms=NOW_MS + at_ms, generated_ms=NOW_MS + at_ms + 500)
     faults = begun(at_1000=LOST)
     assert recovery(topics, faults, brokers=3).painted_twice_limit == 1.5
     assert recovery(topics, faults, brokers=3).running_at_kills == 1

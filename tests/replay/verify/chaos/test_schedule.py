@@ -2,7 +2,7 @@ from collections import Counter
 
 from replay.verify.chaos.faults import cluster as several
 from replay.verify.chaos.faults.cluster import LOST
-from replay.verify.chaos.kinds import KINDS, ROLES, TWINS, deck, kinds
+from replay.verify.chaos.kinds import KINDS, ROLES, TWINS, fault_catalogue, kinds
 from replay.verify.chaos.schedule import (
     EXIT,
     FIRST,
@@ -19,7 +19,7 @@ from replay.verify.chaos.schedule import (
 )
 
 WORKERS = ["worker-1", "worker-2", "worker-3"]
-DECK = deck(WORKERS, 3000, can_exit=True)
+DECK = fault_catalogue(WORKERS, 3000, can_exit=True)
 SPAN_MS = 100_000
 
 
@@ -56,7 +56,7 @@ def test_the_deck_kills_and_freezes_every_role_and_has_every_kind() -> None:
 
 
 def test_an_engine_that_cannot_end_its_process_is_not_asked_to() -> None:
-    assert not {"exit", "hang"} & {card.kind for card in deck(WORKERS, 3000, can_exit=False)}
+    assert not {"exit", "hang"} & {card.kind for card in fault_catalogue(WORKERS, 3000, can_exit=False)}
 
 
 def test_requests_follow_from_the_seed_and_are_numbered() -> None:
@@ -97,14 +97,14 @@ def test_a_card_without_a_duration_makes_a_fault_without_one() -> None:
 
 
 def test_several_brokers_are_broken_one_by_one_and_every_process_has_its_faults() -> None:
-    cards = deck(WORKERS, 3000, can_exit=True, brokers=3)
+    cards = fault_catalogue(WORKERS, 3000, can_exit=True, brokers=3)
     assert {card.kind for card in cards} == set(kinds(3)) - {LOST}
     assert {card.target for card in cards if card.kind == "restart"} == {*TWINS, *WORKERS}
     assert sum(card.kind in several.KINDS for card in cards) > len(cards) / 5
 
 
 def test_a_broker_is_lost_for_good_once_after_all_other_faults() -> None:
-    others = draw_faults(deck(WORKERS, 3000, can_exit=True, brokers=3), 11, SPAN_MS, 3, last=0.8)
+    others = draw_faults(fault_catalogue(WORKERS, 3000, can_exit=True, brokers=3), 11, SPAN_MS, 3, last=0.8)
     faults = with_last(others, LOST, SPAN_MS, 0.8, 3)
     assert [fault.kind for fault in faults].count(LOST) == 1
     assert faults[-1].kind == LOST

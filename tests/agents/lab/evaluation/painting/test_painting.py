@@ -14,7 +14,7 @@ from agents.lab.profiling import profiling
 from agents.lab.world import renderer, scenes
 from agents.lab.world.styles import BASES, POSTER
 from agents.world.layout import SIZE
-from schemas.ids import paint_over_seed
+from schemas.ids import refinement_seed
 from tests.agents.lab.evaluation.painted import a_level, an_order
 
 
@@ -152,7 +152,7 @@ def test_a_sweep_begins_with_the_drafts(tmp_path: pathlib.Path) -> None:
 def test_painting_over_takes_the_noise_that_a_worker_would_take() -> None:
     asked = Asked(prompts=("a",), seeds=(5,))
     assert asked.with_fresh_noise().seeds != asked.seeds
-    assert asked.with_fresh_noise().seeds == (paint_over_seed(5, 1),)
+    assert asked.with_fresh_noise().seeds == (refinement_seed(5, 1),)
 
 
 def test_the_nearest_neighbour_is_the_most_similar_one() -> None:

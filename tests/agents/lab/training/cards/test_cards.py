@@ -9,7 +9,7 @@ import pytest
 from agents.lab.family import VARIANTS, folder_of
 from agents.lab.training.cards.cards import collect_notes, write_cards
 from agents.lab.training.cards.tables import figures_table, flattened
-from agents.world.layout import MOST_OBJECTS, SIZE
+from agents.world.layout import MAX_OBJECTS, SIZE
 from agents.world.words import COLOURS, SHAPES
 
 FOLDERS = (
@@ -83,7 +83,7 @@ def test_every_folder_gets_a_card_even_before_anything_is_measured(models: Path)
 
 def test_a_card_says_what_the_world_is_by_the_world_itself(models: Path) -> None:
     text = card(models, "light")
-    assert f"{SIZE} x {SIZE} px, 1 to {MOST_OBJECTS} things of {len(SHAPES)} shapes and\n{len(COLOURS)} col" in text
+    assert f"{SIZE} x {SIZE} px, 1 to {MAX_OBJECTS} things of {len(SHAPES)} shapes and\n{len(COLOURS)} col" in text
 
 
 def test_a_base_model_tells_its_parts_and_the_figures_of_its_levels(models: Path) -> None:

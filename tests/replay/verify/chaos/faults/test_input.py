@@ -68,10 +68,10 @@ def test_a_cancel_comes_the_moment_a_request_is_met_where_it_hurts(world: World,
     steps = input.cancel(world, a_fault("cancel", dice))
     next(steps)
     for topic in (CLASSIFIED, "jobs.light.v1", IMAGES, OUTCOMES):
-        world._hear(a_record(topic, "a stranger"))
-        world._hear(a_record(topic, "ended"))
+        world._on_record(a_record(topic, "a stranger"))
+        world._on_record(a_record(topic, "ended"))
         assert not asked.cancelled or asked.cancelled == ["open"]
-        world._hear(a_record(topic, "open"))
+        world._on_record(a_record(topic, "open"))
     assert asked.cancelled == ["open"], "once, in the thread that reads"
     assert over(steps).startswith("cancelled open when it lay on ")
     assert not world.ambushes

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class Agenda:
+class EventQueue:
     """Actions in order of time; at one moment in the order in which they were entered, so that runs repeat."""
 
     __slots__ = ("_heap", "_order", "now_ms")

@@ -8,30 +8,30 @@ from typing import NamedTuple
 import numpy as np
 
 from planner.catalog.entries import Variant
-from planner.catalog.options import AS_IT_IS, TIERS, Settled, begins_at, settle
+from planner.catalog.options import AS_IT_IS, TIERS, ResolvedOptions, begins_at, resolve_options
 from planner.catalog.parse import Catalog
 from planner.control.shedding import ORDINARY
 from planner.serving.escalation import may_escalate
 from planner.serving.placement import Placement
 from planner.serving.quotas import Quota
 from replay.simulation.job import Draws, Job
-from replay.simulation.results.tally import NO_PARTS, Tally
+from replay.simulation.results.run_metrics import NO_PARTS, RunMetrics
 from replay.simulation.results.timeline import Timeline
-from replay.traces.trace import Trace, Wish
+from replay.traces.trace import Overrides, Trace
 
 INTERACTIVE, BATCH = "interactive", "batch"
-ANY_QUALITY = Wish().quality
+ANY_QUALITY = Overrides().quality
 NO_QUOTAS: Mapping[str, Quota] = MappingProxyType({})
 
 
 class Asked(NamedTuple):
     """A request's own; what is None there is as the run has it."""
 
-    wish: Wish
+    wish: Overrides
     slack_ms: float | None
 
 
-class WishJob(Job):
+class OverriddenJob(Job):
     """A job whose request asks for something. Its pictures count as one: one confidence, one quality."""
 
     __slots__ = ("_catalog", "judged", "limit_ms", "options", "pictures", "quality", "tenant", "tier")
@@ -49,28 +49,28 @@ class WishJob(Job):
         """Go to the level of a placement, and have its options there."""
         super().placed(placement, step)
         how = placement.options._replace(n=1, overridden=())
-        self.how = None if how == settle(AS_IT_IS, self._catalog.level(placement.variant), step) else how
+        self.how = None if how == resolve_options(AS_IT_IS, self._catalog.level(placement.variant), step) else how
 
-    def on(self, variant: Variant, step: int) -> tuple[Settled | None, int]:
+    def on(self, variant: Variant, step: int) -> tuple[ResolvedOptions | None, int]:
         """As the variant settles its options; None where that is what it does by itself."""
-        how = settle(self.options, variant)
+        how = resolve_options(self.options, variant)
         sizes = self.sizes(self._catalog.level(self.variant) if self.variant else variant)
         begins = begins_at(step, variant, how, sizes)
-        return self.as_resolved(variant, how._replace(paint_over_step=begins), step)
+        return self.as_resolved(variant, how._replace(refine_from_step=begins), step)
 
     def sizes(self, variant: Variant) -> Sequence[tuple[int, int]]:
         """As the variant resolves the options."""
-        how = settle(self.options, variant)
+        how = resolve_options(self.options, variant)
         return [(how.width, how.height)] * how.n
 
-    def as_resolved(self, variant: Variant, how: Settled, step: int) -> tuple[Settled | None, int]:
+    def as_resolved(self, variant: Variant, how: ResolvedOptions, step: int) -> tuple[ResolvedOptions | None, int]:
         """Apart from how many; None where that is what the variant does by itself."""
-        step = step if how.paint_over_step else 0
+        step = step if how.refine_from_step else 0
         how = how._replace(n=1, overridden=())
-        return None if how == settle(AS_IT_IS, variant, step) else how, step
+        return None if how == resolve_options(AS_IT_IS, variant, step) else how, step
 
 
-class Wishes:
+class RequestedOverrides:
     """What the requests of a trace ask for, by their number."""
 
     def __init__(self, trace: Trace, catalog: Catalog, *, has_tenants: bool) -> None:
@@ -85,7 +85,9 @@ class Wishes:
         wish, slack_ms = self._trace.wish[number], float(self._trace.slack_ms[number])
         if self._is_plain[wish] and slack_ms != slack_ms:
             return job
-        return WishJob(job, Asked(self._trace.wishes[wish], None if slack_ms != slack_ms else slack_ms), self._catalog)
+        return OverriddenJob(
+            job, Asked(self._trace.wishes[wish], None if slack_ms != slack_ms else slack_ms), self._catalog
+        )
 
     def by_tier(self) -> dict[str, int]:
         """Tier -> its requests, in the order in which tiers are served."""
@@ -102,23 +104,25 @@ class Wishes:
         return np.asarray(are[self._trace.wish])
 
 
-def wishes_of(trace: Trace, catalog: Catalog, quotas: Mapping[str, Quota] = NO_QUOTAS) -> Wishes | None:
+def requested_overrides(
+    trace: Trace, catalog: Catalog, quotas: Mapping[str, Quota] = NO_QUOTAS
+) -> RequestedOverrides | None:
     """None where nobody asks for anything that is simulated. Tenants count where several are, or one has a quota."""
     asks = any(not _is_plain(trace.wishes[row]) for row in np.unique(trace.wish).tolist())
     tenants = _counts(trace, lambda wish: wish.tenant).keys()
     has_tenants = len(tenants) > 1 or bool(tenants & quotas.keys())
     if not asks and not has_tenants and np.isnan(trace.slack_ms).all():
         return None
-    return Wishes(trace, catalog, has_tenants=has_tenants)
+    return RequestedOverrides(trace, catalog, has_tenants=has_tenants)
 
 
-def tally_of(wishes: Wishes | None, slo_ms: float, arrivals_ms: np.ndarray) -> Tally:
+def metrics_for(wishes: RequestedOverrides | None, slo_ms: float, arrivals_ms: np.ndarray) -> RunMetrics:
     """An empty one for a run of these requests."""
     tiers, tenants = (wishes.by_tier(), wishes.by_tenant()) if wishes else (NO_PARTS, NO_PARTS)
-    return Tally(slo_ms, Timeline(arrivals_ms), tiers, tenants)
+    return RunMetrics(slo_ms, Timeline(arrivals_ms), tiers, tenants)
 
 
-def _counts(trace: Trace, what: Callable[[Wish], str]) -> Counter[str]:
+def _counts(trace: Trace, what: Callable[[Overrides], str]) -> Counter[str]:
     """Requests by what their wishes say; none that nobody says."""
     counts: Counter[str] = Counter()
     for wish, count in zip(trace.wishes, np.bincount(trace.wish).tolist(), strict=False):
@@ -126,5 +130,5 @@ def _counts(trace: Trace, what: Callable[[Wish], str]) -> Counter[str]:
     return +counts
 
 
-def _is_plain(wish: Wish) -> bool:
+def _is_plain(wish: Overrides) -> bool:
     return wish.options == AS_IT_IS and (wish.quality, wish.tier) == (ANY_QUALITY, ORDINARY)

@@ -110,7 +110,7 @@ def test_an_end_that_the_ledger_made_itself_is_not_late(topics: Topics) -> None:
 
 
 def test_a_job_painted_by_two_workers_costs_the_second_ones_time(topics: Topics) -> None:
-    topics.paint("a", worker_id="w-2", started_ms=NOW_MS + 100, painted_ms=NOW_MS + 2100, batch=2)
+    topics.paint("a", worker_id="w-2", started_ms=NOW_MS + 100, generated_ms=NOW_MS + 2100, batch=2)
     found = topics.tally().figures()
     assert (found.painted, found.painted_twice, found.wasted_s) == (2, 1, 1.0)
 

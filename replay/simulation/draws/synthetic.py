@@ -13,14 +13,14 @@ from planner.catalog.bands import bounds_of, cascade_table, level_quality
 from planner.catalog.model import Pair
 from planner.catalog.parse import Catalog
 from replay.simulation.draws.chance import uniform
-from replay.simulation.draws.classes import drawn_classes
+from replay.simulation.draws.classes import sample_classes
 from replay.simulation.draws.conditional import at_confidence, inverse
 from replay.simulation.job import Draws
 
 HARDNESS = "hardness"  # the salt of its numbers
 
 
-class Drawn:
+class SyntheticOutcomes:
     """`source(first, count)` makes the draws of a stretch of requests."""
 
     def __init__(self, catalog: Catalog, seed: int, hardness: np.ndarray | None = None) -> None:
@@ -39,9 +39,9 @@ class Drawn:
         known = self._known[first : first + count]
         return np.where(np.isnan(known), drawn, known)
 
-    def chunk(self, first: int, count: int) -> "DrawnChunk":
+    def chunk(self, first: int, count: int) -> "SyntheticChunk":
         """The same."""
-        return DrawnChunk(self, first, count)
+        return SyntheticChunk(self, first, count)
 
     def bands(self, hardness: np.ndarray) -> np.ndarray:
         """Int64 [n], the catalog's band of each."""
@@ -58,17 +58,17 @@ class Drawn:
         return next((p for p in pairs if p.light == level), None) or next((p for p in pairs if p.heavy == level), None)
 
 
-class DrawnChunk:
+class SyntheticChunk:
     """The draws of one stretch of requests."""
 
-    def __init__(self, source: Drawn, first: int, count: int) -> None:
+    def __init__(self, source: SyntheticOutcomes, first: int, count: int) -> None:
         self._source, self._first, self._count = source, first, count
         hardness = source.numbers(HARDNESS, first, count)
         self._band = source.bands(hardness)
         self.hardness: list[float] = hardness.tolist()
         self._confidences: dict[tuple[str, str], list[float]] = {}
         self._qualities: dict[tuple[str, int], list[float] | None] = {}
-        self.classes = drawn_classes(
+        self.classes = sample_classes(
             source.catalog, hardness, lambda strategy: source.numbers(f"class/{strategy}", first, count)
         )
 
@@ -100,7 +100,7 @@ class DrawnChunk:
             return None
         if pair is None:
             return np.asarray(np.array(means, dtype=np.float64)[self._band])
-        table = self._source.table(pair._replace(paint_over_step=step if level == pair.heavy else 0))
+        table = self._source.table(pair._replace(refine_from_step=step if level == pair.heavy else 0))
         own = self._source.numbers(pair.light, self._first, self._count)
         whole = np.array(means, dtype=np.float64)
         return self._by_band(lambda band, mine: at_confidence(table, band, level, own[mine], whole[band]))

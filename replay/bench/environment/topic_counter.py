@@ -26,7 +26,7 @@ class Arrival(NamedTuple):
     value: bytes
 
 
-class Tally:
+class TopicCounter:
     """Reads topics in a thread until closed. `is_from_end`: only what comes from now on."""
 
     def __init__(self, settings: Settings, *topics: str, is_from_end: bool = False) -> None:
@@ -95,7 +95,7 @@ class Tally:
         self._thread.join()
         self._consumer.close()
 
-    def __enter__(self) -> "Tally":
+    def __enter__(self) -> "TopicCounter":
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -4,8 +4,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from replay.load.record.hops import by_time, calls_of, fetched, rested, samples, whole_run
-from replay.simulation.draws.hops import FEWEST, NO_HOPS, RANKS, SLOT_MS, drawn, of_kinds, slots
+from replay.load.record.hop_latencies import by_time, calls_of, fetched, rested, samples, whole_run
+from replay.simulation.draws.hop_latencies import FEWEST, NO_LATENCIES, RANKS, SLOT_MS, of_kinds, sample, slots
 from schemas.messages import ImageGenerated
 from tests.builders import NOW_MS, a_catalog, a_classified, a_job, a_request, an_image, an_image_ref
 from tests.replay.load.runs import a_history, answered, judging_plan
@@ -16,7 +16,7 @@ CATALOG = a_catalog()
 def painted(name: str, routed: int, started: int, took: int = 20, **changes: Any) -> ImageGenerated:
     job = a_job(a_classified(a_request(request_id=name)), routed_ms=NOW_MS + routed, **changes)
     begun = NOW_MS + started
-    return an_image(job, started_ms=begun, painted_ms=begun + took, stored_ms=begun + took, image=ref(name))
+    return an_image(job, started_ms=begun, generated_ms=begun + took, stored_ms=begun + took, image=ref(name))
 
 
 def ref(name: str) -> Any:
@@ -50,7 +50,7 @@ def test_pictures_of_one_call_are_one_call_and_its_time_is_held_against_the_prof
 
 def test_workers_are_told_apart() -> None:
     images = [painted("a", 0, 5), painted("b", 6, 36)]
-    other = an_image(images[1].job, worker_id="w-2", started_ms=NOW_MS + 36, painted_ms=NOW_MS + 56)
+    other = an_image(images[1].job, worker_id="w-2", started_ms=NOW_MS + 36, generated_ms=NOW_MS + 56)
     assert not list(rested(calls_of([images[0], other], CATALOG)))
 
 
@@ -63,7 +63,7 @@ def test_what_a_picture_takes_from_its_painting_to_its_end_leaves_the_discrimina
 
 
 def test_nothing_painted_takes_no_time() -> None:
-    assert whole_run(samples(a_history({}), CATALOG)) == NO_HOPS
+    assert whole_run(samples(a_history({}), CATALOG)) == NO_LATENCIES
 
 
 def test_what_variants_take_beyond_their_profile_is_told_apart() -> None:
@@ -99,4 +99,4 @@ def test_a_stretch_with_few_samples_has_the_nearest_in_time_not_those_of_the_who
 def test_draws_follow_what_was_measured() -> None:
     (whole,) = slots([(0.0, value) for value in np.arange(1001.0)], np.inf, 0.0)
     assert len(whole) == len(RANKS)
-    assert drawn(whole, np.array([0.0, 0.25, 0.955])) == pytest.approx([0, 250, 955])
+    assert sample(whole, np.array([0.0, 0.25, 0.955])) == pytest.approx([0, 250, 955])

@@ -15,15 +15,17 @@ from collections.abc import Sequence
 import numpy as np
 
 from replay.simulation.draws.chance import uniform
-from replay.simulation.draws.hops import Slots, drawn
-from replay.simulation.setup import Look
+from replay.simulation.draws.hop_latencies import Slots, sample
+from replay.simulation.setup import PlanningTime
 
 TICK_MS = 202.0  # from one question to the next: 200 (agents/planner/loop.py), and what asking takes (measured)
 SOLVES_MS = (25.0, 200.0)  # where nobody measured what looking takes
 TRIES = 256  # ways in which what is unknown between two plans may have come about, of which the likeliest is taken
 
 
-def looks_of(plans: Sequence[Look], takes: Slots, period_ms: float, until_ms: float, seed: int) -> tuple[Look, ...]:
+def planning_times(
+    plans: Sequence[PlanningTime], takes: Slots, period_ms: float, until_ms: float, seed: int
+) -> tuple[PlanningTime, ...]:
     """The looks as periods ended, after the first plan and up to a moment; the seed is of what is unknown.
 
     `plans`: those that made the live plans, in order, in ms of the trace. `takes`: what looking takes, as measured of
@@ -32,15 +34,15 @@ def looks_of(plans: Sequence[Look], takes: Slots, period_ms: float, until_ms: fl
     """
     if not plans:
         return ()
-    looks: list[Look] = []
+    looks: list[PlanningTime] = []
     for number, (before, after) in enumerate(itertools.pairwise(plans)):
         count = int((after.at_ms - before.at_ms) // period_ms)
         if count:
             ways = _ways(before, count, takes, period_ms, f"looks-{number}", seed)
-            looks += [*(Look(at_ms) for at_ms in _likeliest(ways, after.at_ms)[:-1]), after]
+            looks += [*(PlanningTime(at_ms) for at_ms in _likeliest(ways, after.at_ms)[:-1]), after]
     count = max(1, int((until_ms - plans[-1].at_ms) // period_ms))
     last = _ways(plans[-1], count, takes, period_ms, "looks", seed, tries=1)[0].tolist()
-    return tuple(look for look in (*looks, *map(Look, last)) if look.at_ms <= until_ms)
+    return tuple(look for look in (*looks, *map(PlanningTime, last)) if look.at_ms <= until_ms)
 
 
 def over_ms(solving_ms: np.ndarray, period_ms: float) -> np.ndarray:
@@ -50,7 +52,7 @@ def over_ms(solving_ms: np.ndarray, period_ms: float) -> np.ndarray:
 
 
 def _ways(
-    first: Look, count: int, takes: Slots, period_ms: float, salt: str, seed: int, tries: int = TRIES
+    first: PlanningTime, count: int, takes: Slots, period_ms: float, salt: str, seed: int, tries: int = TRIES
 ) -> np.ndarray:
     """[tries, count] ends of the periods after a plan, one way a row."""
     ranks = uniform(seed, salt, 0, tries * count)
@@ -63,7 +65,7 @@ def _ways(
 def _solving(takes: Slots, ranks: np.ndarray) -> np.ndarray:
     if not takes:
         return np.asarray(np.interp(ranks, (0, 1), SOLVES_MS))
-    return np.asarray(np.mean([drawn(each, ranks) for each in takes], axis=0))
+    return np.asarray(np.mean([sample(each, ranks) for each in takes], axis=0))
 
 
 def _likeliest(ways: np.ndarray, after_ms: float) -> list[float]:

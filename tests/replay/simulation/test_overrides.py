@@ -7,12 +7,12 @@ import pytest
 
 from planner.catalog.parse import Catalog, run_ms
 from planner.serving.quotas import Quota
+from replay.simulation.overrides import requested_overrides
 from replay.simulation.run import Ran
 from replay.simulation.session import simulate
 from replay.simulation.setup import Setup
-from replay.simulation.wishes import wishes_of
-from replay.traces.trace import Trace, Wish
-from schemas.messages import PaintOptions, Status
+from replay.traces.trace import Overrides, Trace
+from schemas.messages import GenerateOptions, Status
 from tests.builders import a_catalog, a_discriminator, a_variant
 from tests.replay.simulation.runs import a_setup, arrivals, asking
 
@@ -23,7 +23,7 @@ def run_of(setup: Setup, trace: Trace) -> Ran:
     return simulate(setup, trace, 1, lambda _requests: None)[0]
 
 
-def alone(wish: Wish, slack_ms: float = np.nan, **changes: Any) -> Ran:
+def alone(wish: Overrides, slack_ms: float = np.nan, **changes: Any) -> Ran:
     """One request with this wish, with nothing before it."""
     return run_of(a_setup(**changes), asking(np.array([0.0]), [wish], slack_ms=slack_ms))
 
@@ -35,20 +35,20 @@ def latency_ms(run: Ran) -> float:
 
 
 def test_a_trace_without_wishes_has_none() -> None:
-    assert wishes_of(asking(arrivals(5, 10), [Wish()]), a_catalog(), {"acme": Quota()}) is None
-    assert wishes_of(asking(arrivals(5, 10), [Wish(tenant="acme")]), a_catalog(), {}) is None
+    assert requested_overrides(asking(arrivals(5, 10), [Overrides()]), a_catalog(), {"acme": Quota()}) is None
+    assert requested_overrides(asking(arrivals(5, 10), [Overrides(tenant="acme")]), a_catalog(), {}) is None
 
 
 @pytest.mark.parametrize(
     ("wish", "level"),
     [
-        (Wish(options=PaintOptions(model="heavy")), "heavy"),
-        (Wish(options=PaintOptions(model="light")), "light"),
-        (Wish(quality="high"), "heavy"),
-        (Wish(quality="low"), "light"),
+        (Overrides(options=GenerateOptions(model="heavy")), "heavy"),
+        (Overrides(options=GenerateOptions(model="light")), "light"),
+        (Overrides(quality="high"), "heavy"),
+        (Overrides(quality="low"), "light"),
     ],
 )
-def test_a_named_model_and_a_quality_decide_the_level(wish: Wish, level: str) -> None:
+def test_a_named_model_and_a_quality_decide_the_level(wish: Overrides, level: str) -> None:
     setup = a_setup(policy="diffserve-static", parameters={"threshold": 1.0}, slo_ms=60_000.0)
     assert run_of(setup, asking(arrivals(2, 20), [wish])).tally.levels == {level: 20}
 
@@ -56,8 +56,8 @@ def test_a_named_model_and_a_quality_decide_the_level(wish: Wish, level: str) ->
 def test_what_asked_for_low_is_neither_judged_nor_painted_again() -> None:
     catalog = a_catalog(discriminators={"look": a_discriminator(latency_ms=7.0)})
     changes: dict[str, Any] = {"catalog": catalog, "policy": "diffserve-static", "parameters": {"threshold": 0.0}}
-    assert latency_ms(alone(Wish(quality="low"), **changes)) == 20
-    assert latency_ms(alone(Wish(quality="medium"), **changes)) == 20 + 7
+    assert latency_ms(alone(Overrides(quality="low"), **changes)) == 20
+    assert latency_ms(alone(Overrides(quality="medium"), **changes)) == 20 + 7
 
 
 def steps_honoured() -> Catalog:
@@ -66,8 +66,8 @@ def steps_honoured() -> Catalog:
 
 
 def test_steps_and_pictures_take_the_time_they_take() -> None:
-    asked = PaintOptions(model="heavy", steps=10, n=3)
-    run = alone(Wish(options=asked), policy="clipper-heavy", catalog=steps_honoured())
+    asked = GenerateOptions(model="heavy", steps=10, n=3)
+    run = alone(Overrides(options=asked), policy="clipper-heavy", catalog=steps_honoured())
     assert latency_ms(run) == 3 * 200 * 10 / 25
     assert run.busy_ms == 240
 
@@ -75,7 +75,10 @@ def test_steps_and_pictures_take_the_time_they_take() -> None:
 def test_every_picture_of_a_request_is_judged() -> None:
     catalog = a_catalog(discriminators={"look": a_discriminator(latency_ms=7.0)})
     changes: dict[str, Any] = {"catalog": catalog, "policy": "diffserve-static", "parameters": {"threshold": 0.0}}
-    assert latency_ms(alone(Wish(options=PaintOptions(n=3)), **changes)) == run_ms(catalog.level("light"), 3) + 3 * 7
+    assert (
+        latency_ms(alone(Overrides(options=GenerateOptions(n=3)), **changes))
+        == run_ms(catalog.level("light"), 3) + 3 * 7
+    )
 
 
 def test_painting_over_a_draft_skips_the_same_share_of_the_steps_that_were_asked_for() -> None:
@@ -88,25 +91,27 @@ def test_painting_over_a_draft_skips_the_same_share_of_the_steps_that_were_asked
         "slo_ms": LATER,
     }
     judged_ms = 2 * catalog.discriminators["look"].latency_ms
-    own = latency_ms(alone(Wish(), **changes))
-    asked = latency_ms(alone(Wish(options=PaintOptions(steps=10)), **changes))
+    own = latency_ms(alone(Overrides(), **changes))
+    asked = latency_ms(alone(Overrides(options=GenerateOptions(steps=10)), **changes))
     assert own == pytest.approx(20 + 200 * 10 / 25 + judged_ms, abs=judged_ms)
     assert own - asked == pytest.approx(200 * 10 / 25 - 200 * 4 / 25)
 
 
 def test_a_strict_request_is_rejected_where_its_level_does_otherwise() -> None:
-    lax, strict = PaintOptions(adapters=("lcm",)), PaintOptions(adapters=("lcm",), strict=True)
-    assert alone(Wish(options=lax)).tally.ends == {Status.COMPLETED: 1}
-    assert alone(Wish(options=strict)).tally.ends == {Status.REJECTED: 1}
+    lax, strict = GenerateOptions(adapters=("lcm",)), GenerateOptions(adapters=("lcm",), strict=True)
+    assert alone(Overrides(options=lax)).tally.ends == {Status.COMPLETED: 1}
+    assert alone(Overrides(options=strict)).tally.ends == {Status.REJECTED: 1}
 
 
 def test_a_request_with_a_deadline_of_its_own_is_held_to_that() -> None:
     heavy: dict[str, Any] = {"policy": "clipper-heavy", "slo_ms": 100.0}  # which takes 200 ms
-    assert alone(Wish(options=PaintOptions(model="heavy")), **heavy).tally.ends == {Status.EXPIRED: 1}
-    in_time = alone(Wish(options=PaintOptions(model="heavy")), slack_ms=300.0, **heavy).tally
+    assert alone(Overrides(options=GenerateOptions(model="heavy")), **heavy).tally.ends == {Status.EXPIRED: 1}
+    in_time = alone(Overrides(options=GenerateOptions(model="heavy")), slack_ms=300.0, **heavy).tally
     assert in_time.ends == {Status.COMPLETED: 1}
     assert in_time.violations == 0
-    tight = alone(Wish(), slack_ms=10.0, policy="clipper-light", drops=False).tally  # its own is one without drops too
+    tight = alone(
+        Overrides(), slack_ms=10.0, policy="clipper-light", drops=False
+    ).tally  # its own is one without drops too
     assert tight.ends == {Status.EXPIRED: 1}
 
 
@@ -114,15 +119,17 @@ def test_a_named_model_is_not_exchanged_for_a_cheaper_one_when_it_is_late() -> N
     setup = a_setup(policy="random-split", parameters={"heavy_share": 0.5})
     levels = [
         run_of(setup, asking(arrivals(60, 600), [wish])).tally.levels.keys()
-        for wish in (Wish(), Wish(options=PaintOptions(model="heavy")))
+        for wish in (Overrides(), Overrides(options=GenerateOptions(model="heavy")))
     ]
     assert levels == [{"light", "heavy"}, {"heavy"}]
 
 
 def test_wishes_of_every_kind_at_once_end_once_each() -> None:
     wishes = [
-        Wish(), Wish(tier="interactive"), Wish(tier="batch"), Wish(quality="high"), Wish(quality="low", tier="batch"),
-        Wish(options=PaintOptions(n=2)), Wish(options=PaintOptions(model="light", steps=9), tier="interactive"),
+        Overrides(), Overrides(tier="interactive"), Overrides(tier="batch"), Overrides(quality="high"),
+        Overrides(quality="low", tier="batch"),
+        Overrides(options=GenerateOptions(n=2)),
+        Overrides(options=GenerateOptions(model="light", steps=9), tier="interactive"),
     ]  # fmt: skip
     tally = run_of(a_setup(policy="diffserve-static", workers=6), asking(arrivals(20, 700), wishes)).tally
     assert tally.open == 0

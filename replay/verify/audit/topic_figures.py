@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from replay.verify.audit.ends import Ends
 from replay.verify.audit.figures import Figures
-from replay.verify.audit.paintings import Begun, Paintings
+from replay.verify.audit.generations import Begun, Generations
 from schemas.errors import InvalidRecord
 from schemas.messages import Event, ImageGenerated, Outcome, Result, Status
 from schemas.record import Incoming
@@ -18,7 +18,7 @@ from streams.codec.requests import request_id_of
 from streams.operator.explain import steps_of
 
 Position = tuple[str, int]  # topic, partition
-LANES = (PROMPTS, PROMPTS_BATCH)
+PROMPT_TOPICS = (PROMPTS, PROMPTS_BATCH)
 STARTED = "started"  # of events
 LATE_MS = 10 * 60 * 1000  # asked for so long before the time audited, a request should have ended before it
 
@@ -31,7 +31,7 @@ class Said(NamedTuple):
     reason: str
 
 
-class Tally:
+class TopicFigures:
     """Takes in records of any topic, in each partition's order.
 
     `committed`: topic and partition -> the offset that its reading role has come to, as asked *before* the records
@@ -50,7 +50,7 @@ class Tally:
         self._committed, self._since_ms, self._until_ms = committed, since_ms, until_ms
         self._accepted: dict[str, None] = dict.fromkeys(asked)
         self._waiting: set[str] = set()
-        self._ends, self.paintings = Ends(), Paintings()
+        self._ends, self.paintings = Ends(), Generations()
         self._said: defaultdict[str, list[Said]] = defaultdict(list)
         self.named: dict[str, set[str]] = {}  # URI of a picture -> the hashes that results say it has
         self._before: Counter[str] = Counter()  # id -> results of before the time audited
@@ -113,7 +113,7 @@ class Tally:
     def _letter(self, _record: Incoming) -> None:
         self._dead_letters += 1
 
-    _TAKEN: Mapping[str, Callable[["Tally", Incoming], None]] = {
+    _TAKEN: Mapping[str, Callable[["TopicFigures", Incoming], None]] = {
         PROMPTS: _prompt, PROMPTS_BATCH: _prompt, RESULTS: _result, OUTCOMES: _outcome, IMAGES: _image,
         EVENTS: _event, DLQ: _letter,
     }  # fmt: skip
@@ -122,7 +122,7 @@ class Tally:
         """What was counted until now."""
         accepted = self._accepted
         unended = self._ends.open(accepted)
-        twice, wasted_ms = self.paintings.again()
+        twice, wasted_ms = self.paintings.repeats()
         others, others_ms = self.paintings.by_other_jobs()
         return Figures(
             accepted=len(accepted),
@@ -167,4 +167,4 @@ def named_by(result: Result) -> Collection[tuple[str, str]]:
     return found
 
 
-TOPICS = (*LANES, CLASSIFIED, IMAGES, OUTCOMES, RESULTS, EVENTS, DLQ)  # the jobs' beside them
+TOPICS = (*PROMPT_TOPICS, CLASSIFIED, IMAGES, OUTCOMES, RESULTS, EVENTS, DLQ)  # the jobs' beside them

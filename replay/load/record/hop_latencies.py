@@ -8,7 +8,7 @@ from typing import NamedTuple
 from planner.catalog.parse import Catalog, run_ms
 from planner.serving.escalation import judging_ms
 from replay.load.record.history import History
-from replay.simulation.draws.hops import SLOT_MS, Hops, Samples, Slots, of_kinds, slot_ms, slots, whole
+from replay.simulation.draws.hop_latencies import SLOT_MS, HopLatencies, Samples, Slots, of_kinds, slot_ms, slots, whole
 from schemas.messages import ImageGenerated, Plan, Result
 
 OF = "paint of "  # before a variant's name: what its pictures alone take
@@ -22,7 +22,7 @@ class Call(NamedTuple):
     """Pictures that a worker painted at once; epoch ms."""
 
     started_ms: int
-    painted_ms: int
+    generated_ms: int
     routed_ms: int  # the first of its jobs
     variant: str
     extra_ms: float  # a picture, more than the catalog says
@@ -46,19 +46,19 @@ def samples(history: History, catalog: Catalog) -> dict[str, list[tuple[float, f
     }
 
 
-def whole_run(found: Mapping[str, Samples]) -> Hops:
+def whole_run(found: Mapping[str, Samples]) -> HopLatencies:
     """Distributions of all of a run."""
     return _of({name: whole(values) for name, values in found.items()})
 
 
-def by_time(found: Mapping[str, Samples], clock: Callable[[float], float], span_ms: float) -> Hops:
+def by_time(found: Mapping[str, Samples], clock: Callable[[float], float], span_ms: float) -> HopLatencies:
     """Distributions by stretches of the trace's time."""
     width_ms = slot_ms(span_ms)
     timed = {kind: [(clock(at_ms), ms) for at_ms, ms in values] for kind, values in found.items()}
     return _of({kind: slots(values, width_ms, span_ms) for kind, values in timed.items()}, width_ms)
 
 
-def _of(found: Mapping[str, Slots], width_ms: float = SLOT_MS) -> Hops:
+def _of(found: Mapping[str, Slots], width_ms: float = SLOT_MS) -> HopLatencies:
     paint_of = {name.removeprefix(OF): each for name, each in found.items() if name.startswith(OF)}
     return of_kinds(found, paint_of, width_ms)
 
@@ -89,11 +89,11 @@ def calls_of(images: Iterable[ImageGenerated], catalog: Catalog) -> list[list[Ca
 
 def _call(images: list[ImageGenerated], catalog: Catalog) -> Call:
     one = images[0]
-    own_ms = run_ms(catalog.level(one.job.variant), one.batch, one.paint_over_step)
-    took_ms = one.painted_ms - one.started_ms
+    own_ms = run_ms(catalog.level(one.job.variant), one.batch, one.refine_from_step)
+    took_ms = one.generated_ms - one.started_ms
     return Call(
         one.started_ms,
-        one.painted_ms,
+        one.generated_ms,
         min(image.job.routed_ms for image in images),
         one.job.variant,
         (took_ms - own_ms) / one.batch,
@@ -104,8 +104,8 @@ def rested(workers: Iterable[list[Call]]) -> Timed:
     """Between calls where the next one's job lay there when the one before ended."""
     for calls in workers:
         for before, call in _pairs(calls):
-            if call.routed_ms + THERE_MS < before.painted_ms:
-                yield before.painted_ms, max(0, call.started_ms - before.painted_ms)
+            if call.routed_ms + THERE_MS < before.generated_ms:
+                yield before.generated_ms, max(0, call.started_ms - before.generated_ms)
 
 
 def fetched(workers: Iterable[list[Call]]) -> Timed:
@@ -115,7 +115,7 @@ def fetched(workers: Iterable[list[Call]]) -> Timed:
     rest_ms = usual[len(usual) // 2] if usual else 0.0
     for calls in workers:
         for before, call in _pairs(calls):
-            if call.routed_ms >= before.painted_ms + rest_ms:
+            if call.routed_ms >= before.generated_ms + rest_ms:
                 yield call.routed_ms, max(0, call.started_ms - call.routed_ms)
 
 
@@ -134,4 +134,4 @@ def _judged(
             continue
         plan = plans.get(image.job.plan_version)
         judge_ms = judging_ms(plan, image.job.level, catalog) if plan and result.confidence is not None else 0.0
-        yield image.painted_ms, max(0.0, result.ended_ms - image.painted_ms - judge_ms)
+        yield image.generated_ms, max(0.0, result.ended_ms - image.generated_ms - judge_ms)

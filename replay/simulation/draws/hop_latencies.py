@@ -10,7 +10,7 @@ import numpy as np
 
 RANKS = np.linspace(0, 1, 51)  # at which a distribution is kept
 SLOT_MS = 2000.0  # a stretch of time
-MOST_SLOTS = 60
+MAX_SLOTS = 60
 FEWEST = 8  # samples of a stretch; where there are fewer, the nearest in time: a machine's pace drifts
 
 Quantiles = tuple[float, ...]
@@ -22,7 +22,7 @@ Samples = Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hops:
+class HopLatencies:
     """Distributions of ms; what is drawn of them for one request is independent of every other draw."""
 
     slot_ms: float = SLOT_MS
@@ -35,21 +35,21 @@ class Hops:
     plan: Slots = ()  # the planner has looked -> its plan is written
 
 
-NO_HOPS = Hops()
+NO_LATENCIES = HopLatencies()
 NO_VARIANTS: Mapping[str, Slots] = {}
 KINDS = ("arrive", "fetch", "paint", "rest", "judge", "plan")
 
 
 def of_kinds(
     kinds: Mapping[str, Slots], paint_of: Mapping[str, Slots] = NO_VARIANTS, width_ms: float = SLOT_MS
-) -> Hops:
+) -> HopLatencies:
     """From their distributions by name; those that are not there take no time."""
-    return Hops(slot_ms=width_ms, paint_of=paint_of, **{kind: kinds.get(kind, ()) for kind in KINDS})
+    return HopLatencies(slot_ms=width_ms, paint_of=paint_of, **{kind: kinds.get(kind, ()) for kind in KINDS})
 
 
 def slot_ms(span_ms: float) -> float:
     """Of a run this long."""
-    return max(SLOT_MS, span_ms / MOST_SLOTS)
+    return max(SLOT_MS, span_ms / MAX_SLOTS)
 
 
 def slots(samples: Samples, width_ms: float, span_ms: float) -> Slots:
@@ -80,6 +80,6 @@ def _quantiles(values: np.ndarray) -> Quantiles:
     return tuple(np.quantile(values, RANKS).round(2).tolist())
 
 
-def drawn(distribution: Quantiles, ranks: np.ndarray) -> np.ndarray:
+def sample(distribution: Quantiles, ranks: np.ndarray) -> np.ndarray:
     """Values at these ranks in [0, 1)."""
     return np.asarray(np.interp(ranks, RANKS, distribution))

@@ -20,7 +20,7 @@ QUERIES: Final = len(SLOT_NAMES) + 1  # the slots, then the scene as a whole
 SHOWN: Final = {"shape": len(SHAPES) + 1, "colour": len(COLOURS) + 1, "size": len(SIZES) + 2}  # what a slot can show
 
 
-class PictureReader(nn.Module):
+class ImageReader(nn.Module):
     """A small CNN; one query a slot reads what stands there, and one more the scene as a whole."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Judge(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.picture = PictureReader()
+        self.picture = ImageReader()
         self.asked = nn.Linear(SLOT_FEATURES, CHANNELS)
         self.asked_scene = nn.Linear(SCENE_FEATURES, CHANNELS)
         self.compare = nn.Sequential(nn.Linear(3 * CHANNELS, 64), nn.SiLU(), nn.Linear(64, 16))
@@ -64,7 +64,7 @@ class Judge(nn.Module):
         return logits
 
 
-class Look:
+class PromptAware:
     """The examiner: knows the prompt."""
 
     def __init__(self, encoder: PromptEncoder, reader: CaptionReader, judge: Judge) -> None:

@@ -13,13 +13,13 @@ from replay.load.record.history import History
 from replay.load.record.observed import Observed, columns
 from replay.traces.writing import opened
 from schemas.errors import PochadeError
-from schemas.messages import Plan, Result, Step
+from schemas.messages import Plan, Result, Stage
 from streams.operator.explain import steps_of
 
 OPEN = "OPEN"  # in place of a status: no end was seen
 
 
-class Seen(NamedTuple):
+class RequestRecord(NamedTuple):
     """What a run showed of one request; kept in its folder, so that it can be simulated without a broker."""
 
     number: int
@@ -32,23 +32,25 @@ class Seen(NamedTuple):
     scores: list[list[str | float]]  # [level, discriminator, confidence]
 
 
-def seen_of(history: History, ids: Sequence[str]) -> list[Seen]:
+def request_records(history: History, ids: Sequence[str]) -> list[RequestRecord]:
     """Of every request of the trace; what never ended is `OPEN`."""
     plans = {plan.version: plan for plan in history.plans}
-    return [_seen(number, request_id, history.results.get(number), plans) for number, request_id in enumerate(ids)]
+    return [
+        _request_record(number, request_id, history.results.get(number), plans) for number, request_id in enumerate(ids)
+    ]
 
 
-def _seen(number: int, request_id: str, result: Result | None, plans: Mapping[int, Plan]) -> Seen:
+def _request_record(number: int, request_id: str, result: Result | None, plans: Mapping[int, Plan]) -> RequestRecord:
     if result is None:
-        return Seen(number, request_id, OPEN, None, None, None, None, [])
+        return RequestRecord(number, request_id, OPEN, None, None, None, None, [])
     scores = list(_scores(steps_of(result), plans))
-    return Seen(
+    return RequestRecord(
         number, request_id, str(result.status), result.latency_ms, result.level, result.hardness, result.class_models,
         scores,
     )  # fmt: skip
 
 
-def _scores(steps: Iterable[Step], plans: Mapping[int, Plan]) -> Iterator[list[str | float]]:
+def _scores(steps: Iterable[Stage], plans: Mapping[int, Plan]) -> Iterator[list[str | float]]:
     for step in steps:
         plan = plans.get(step.plan_version)
         cascade = cascade_of(plan, step.level) if plan else None
@@ -56,22 +58,22 @@ def _scores(steps: Iterable[Step], plans: Mapping[int, Plan]) -> Iterator[list[s
             yield [step.level, cascade.discriminator, step.confidence]
 
 
-def observed(seen: Sequence[Seen], catalog: Catalog, seed: int = 0) -> Observed:
+def observed(seen: Sequence[RequestRecord], catalog: Catalog, seed: int = 0) -> Observed:
     """The draws that agree with what was seen."""
     hardness = np.array([np.nan if each.hardness is None else each.hardness for each in seen])
     scores = [{(str(level), str(judge)): float(score) for level, judge, score in each.scores} for each in seen]
     return Observed(catalog, seed, hardness, columns(scores), [each.model_class for each in seen])
 
 
-def write(seen: Iterable[Seen], path: pathlib.Path) -> None:
+def write(seen: Iterable[RequestRecord], path: pathlib.Path) -> None:
     """JSON lines. Raises PochadeError."""
     with opened(path) as file:
         file.writelines(json.dumps(each._asdict()) + "\n" for each in seen)
 
 
-def read(path: pathlib.Path) -> list[Seen]:
+def read(path: pathlib.Path) -> list[RequestRecord]:
     """The same again. Raises PochadeError."""
     try:
-        return [Seen(**json.loads(line)) for line in path.read_text("utf-8").splitlines()]
+        return [RequestRecord(**json.loads(line)) for line in path.read_text("utf-8").splitlines()]
     except (OSError, ValueError, TypeError) as error:
         raise PochadeError(f"{path} holds no requests of a live run: {error}") from None

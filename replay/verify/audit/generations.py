@@ -7,7 +7,7 @@ from typing import NamedTuple
 from schemas.messages import ImageGenerated
 
 
-class Painting(NamedTuple):
+class Generation(NamedTuple):
     """One time a job was painted; the same record read or written again is the same painting."""
 
     worker_id: str
@@ -25,11 +25,11 @@ class Begun(NamedTuple):
 Stage = tuple[str, int, str]  # request, stage, level: what a job is for
 
 
-class Paintings:
+class Generations:
     """Takes in pictures and beginnings in any order."""
 
     def __init__(self) -> None:
-        self._by_job: defaultdict[str, dict[Painting, int]] = defaultdict(dict)  # -> worker ms, its share of a batch
+        self._by_job: defaultdict[str, dict[Generation, int]] = defaultdict(dict)  # -> worker ms, its share of a batch
         self._stages: dict[str, int] = {}  # job id -> stage
         self._jobs: defaultdict[tuple[str, int], dict[str, None]] = defaultdict(dict)  # request and stage -> its jobs
         self.begun: defaultdict[Stage, set[Begun]] = defaultdict(set)
@@ -39,14 +39,14 @@ class Paintings:
     def add(self, image: ImageGenerated) -> None:
         """One record of `images`."""
         job = image.job
-        took_ms = max(0, image.painted_ms - image.started_ms) // max(1, image.batch)
-        self._by_job[job.job_id][Painting(image.worker_id, image.started_ms, image.attempt)] = took_ms
+        took_ms = max(0, image.generated_ms - image.started_ms) // max(1, image.batch)
+        self._by_job[job.job_id][Generation(image.worker_id, image.started_ms, image.attempt)] = took_ms
         self._stages[job.job_id] = job.stage
         self._jobs[job.classified.request.request_id, job.stage][job.job_id] = None
         stage = job.classified.request.request_id, job.stage, job.level
         begun = Begun(image.started_ms, image.worker_id)
         self.painted[stage].add(begun)
-        self._until_ms[job.job_id, begun] = image.painted_ms
+        self._until_ms[job.job_id, begun] = image.generated_ms
 
     def begin(self, stage: Stage, begun: Begun) -> None:
         """A worker began."""
@@ -56,7 +56,7 @@ class Paintings:
         """Jobs painted, and those of them beyond a request's first."""
         return len(self._stages), sum(stage > 0 for stage in self._stages.values())
 
-    def again(self) -> tuple[int, int]:
+    def repeats(self) -> tuple[int, int]:
         """Paintings beyond the first of a job, and the worker milliseconds that they took."""
         extra = [list(paintings.values())[1:] for paintings in self._by_job.values()]
         return sum(len(each) for each in extra), sum(ms for each in extra for ms in each)

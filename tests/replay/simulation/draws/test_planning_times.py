@@ -3,21 +3,26 @@ import itertools
 import numpy as np
 import pytest
 
-from replay.simulation.draws.hops import whole
-from replay.simulation.draws.looks import TICK_MS, looks_of, over_ms
-from replay.simulation.setup import Look
+from replay.simulation.draws.hop_latencies import whole
+from replay.simulation.draws.planning_times import TICK_MS, over_ms, planning_times
+from replay.simulation.setup import PlanningTime
 
 PERIOD_MS = 5000.0
 TAKES = whole([(0.0, ms) for ms in (30.0, 60.0, 90.0, 140.0)])
-PLANS = [Look(-8000.0, 460.0), Look(12_400.0, 110.0), Look(27_700.0, 40.0), Look(29_000.0, 50.0)]
+PLANS = [
+    PlanningTime(-8000.0, 460.0),
+    PlanningTime(12_400.0, 110.0),
+    PlanningTime(27_700.0, 40.0),
+    PlanningTime(29_000.0, 50.0),
+]
 
 
-def moments(plans: list[Look], seed: int = 3) -> list[float]:
-    return [look.at_ms for look in looks_of(plans, TAKES, PERIOD_MS, 60_000.0, seed)]
+def moments(plans: list[PlanningTime], seed: int = 3) -> list[float]:
+    return [look.at_ms for look in planning_times(plans, TAKES, PERIOD_MS, 60_000.0, seed)]
 
 
 def test_a_planner_looks_when_its_plans_say_that_it_did() -> None:
-    looks = looks_of(PLANS, TAKES, PERIOD_MS, 60_000.0, 3)
+    looks = planning_times(PLANS, TAKES, PERIOD_MS, 60_000.0, 3)
     assert {PLANS[1], PLANS[2]} <= set(looks), "and took as long"
     assert {look.takes_ms for look in looks} == {110.0, 40.0, None}
 
@@ -47,6 +52,6 @@ def test_what_is_unknown_differs_by_the_seed_and_by_nothing_else() -> None:
 
 def test_without_plans_or_times_a_planner_is_taken_for_a_usual_one() -> None:
     assert moments([]) == []
-    looks = [look.at_ms for look in looks_of([Look(-1000.0)], (), PERIOD_MS, 60_000.0, 0)]
+    looks = [look.at_ms for look in planning_times([PlanningTime(-1000.0)], (), PERIOD_MS, 60_000.0, 0)]
     assert len(looks) == 11
     assert all(4000 + 5000 * n <= look <= 4000 + 5202 * (n + 1) for n, look in enumerate(looks))

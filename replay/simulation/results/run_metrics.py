@@ -45,7 +45,7 @@ class Latencies:
 
 
 @dataclass(slots=True)
-class PartTally:
+class PartMetrics:
     """Counts of the requests of one tier, or of one tenant."""
 
     requests: int
@@ -64,7 +64,7 @@ class PartTally:
         return self.requests - self.ends[Status.COMPLETED] + self.late
 
 
-class Tally:
+class RunMetrics:
     """Counts of one run. `late` are completed after the SLO, or their own deadline; with what never completed they are
     the violations.
     """
@@ -78,8 +78,8 @@ class Tally:
     ) -> None:
         """`tiers`, `tenants`: their requests in the trace; {}: they are not counted apart. Tenants only with tiers."""
         self._slo_ms, self.timeline = slo_ms, timeline
-        self.tiers = {tier: PartTally(requests) for tier, requests in tiers.items()}
-        self.tenants = {tenant: PartTally(requests) for tenant, requests in tenants.items()}
+        self.tiers = {tier: PartMetrics(requests) for tier, requests in tiers.items()}
+        self.tenants = {tenant: PartMetrics(requests) for tenant, requests in tenants.items()}
         self.over_quota: Counter[str] = Counter()  # of the REJECTED, by tenant
         self.on_end: list[Callable[[Job], object]] = []  # told where tiers are counted
         self.on_result: Callable[[Job, Status], object] = _ignore  # told of every end
@@ -148,7 +148,7 @@ class Tally:
         if self.tiers:
             self._end_in_parts(status, job)
 
-    def _parts(self, job: Job) -> list[PartTally]:
+    def _parts(self, job: Job) -> list[PartMetrics]:
         return [self.tiers[job.tier], *([self.tenants[job.tenant]] if self.tenants else ())]
 
     def _end_in_parts(self, status: Status, job: Job) -> None:

@@ -2,8 +2,8 @@ import hashlib
 
 import pytest
 
-from replay.verify.audit.figures import Figures, PictureFigures, told, verdict
-from replay.verify.audit.pictures import check, verified
+from replay.verify.audit.figures import Figures, ImageFigures, as_json, verdict
+from replay.verify.audit.images import check, verified
 from schemas.errors import PochadeError
 from streams.store.port import MemoryImageStore, Stored, StoreUnavailable
 
@@ -58,7 +58,7 @@ def test_the_bytes_of_a_picture_come_back_when_they_are_right() -> None:
 
 def test_json_has_counts_under_short_names_and_ids_beside_them() -> None:
     broken = Figures(accepted=4, outcomes={}, lost=("x",), doubled={"y": 2}, late_commits=("z",), wasted_s=1.23456)
-    found = told(broken, PictureFigures(checked=3, broken=("why",)))
+    found = as_json(broken, ImageFigures(checked=3, broken=("why",)))
     assert (found["lost"], found["duplicates"], found["late_commits"], found["wasted_s"]) == (1, 2, 1, 1.235)
     assert (found["lost_ids"], found["duplicate_ids"], found["late_commit_ids"]) == (["x"], ["y"], ["z"])
     assert found["pictures"] == {"checked": 3, "broken": ["why"], "orphans": 0, "orphan_bytes": 0}

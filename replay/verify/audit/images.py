@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable, Collection, Mapping
 
-from replay.verify.audit.figures import PictureFigures
+from replay.verify.audit.figures import ImageFigures
 from schemas.errors import PochadeError
 from streams.store.port import ImageStore, Stored, StoreUnavailable
 
@@ -22,7 +22,7 @@ def check(
     named: Mapping[str, Collection[str]],
     orphans: Collection[Stored],
     on_checked: Callable[[], None] = lambda: None,
-) -> PictureFigures:
+) -> ImageFigures:
     """Every named picture against its hash. Raises StoreUnavailable."""
     broken = []
     for uri, hashes in sorted(named.items()):
@@ -34,7 +34,7 @@ def check(
         except PochadeError as error:
             broken.append(str(error))
         on_checked()
-    return PictureFigures(
+    return ImageFigures(
         checked=len(named),
         broken=tuple(broken),
         orphans=len(orphans),
