@@ -33,7 +33,7 @@ ALL = ""  # the beginning of every name
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Who writes and who reads a topic."""
+    """Rights to write and to read a topic."""
 
     written_by: tuple[str, ...]
     read_by: tuple[str, ...]

@@ -42,7 +42,7 @@ def set_up(settings: Logs, roles: Collection[str]) -> None:
 
 
 class Sparse(logging.Filter):
-    """Of what an insistent library says, each line as often as it is worth reading."""
+    """Lets each line of an insistent library through as often as it is worth reading."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -18,7 +18,7 @@ def visible(text: str) -> str:
 
 
 def visible_lines(text: str) -> str:
-    """The same with its lines and tabs."""
+    """Text with its lines and tabs, everything else that does not show made visible."""
     return STEERS.sub(REPLACEMENT, text)
 
 

@@ -201,7 +201,7 @@ class Remembered:
 
 
 def _chunk_ids(most_bytes: int) -> int:
-    """Of a chunk that the topic takes."""
+    """Number of ids in a chunk that the topic takes."""
     return min(SEALED, max(1, (most_bytes - CHUNK_REST) // DIGEST_BYTES))
 
 

@@ -1,7 +1,7 @@
 """The ledger: `outcomes` -> `results`, exactly one per request, whatever was retried, killed or replayed.
 
 One transactional id a partition. On gaining a partition the ledger fences the former owner, then learns what has ended
-in it (`remembered.py`), then serves (design, section 7). Results commit in a transaction, input offsets after it.
+in it (`remembered.py`), then serves. Results commit in a transaction, input offsets after it.
 """
 
 import contextlib
@@ -289,7 +289,7 @@ def open_partitions(partitions: list[int], open_one: Callable[[int], LedgerParti
 
 
 def give_back_memory() -> None:
-    """Of what the C library keeps for later: 120 MB after 69 million ended ids were sorted into place (measured)."""
+    """Return to the system what the C library keeps for later: 120 MB after 69 million ended ids were sorted into place (measured)."""
     with contextlib.suppress(OSError, AttributeError):  # another C library than glibc has no such call
         ctypes.CDLL(None).malloc_trim(0)
 

@@ -17,7 +17,7 @@ from agents.models.saved import Saved
 from schemas.errors import Unknown
 
 
-class ImageExamination(Protocol):
+class ImageCheck(Protocol):
     """A way to look at pictures."""
 
     def logits(self, pictures: Sequence[np.ndarray], prompts: Sequence[str]) -> torch.Tensor:
@@ -25,7 +25,7 @@ class ImageExamination(Protocol):
         ...
 
 
-KINDS: Final[Mapping[str, Callable[[Saved], ImageExamination]]] = {
+KINDS: Final[Mapping[str, Callable[[Saved], ImageCheck]]] = {
     "look": prompt_aware.PromptAware.load,  # picture and prompt: does the picture show what the prompt states?
     "real": real.Real.load,  # the picture alone: could it be a real one? DiffServe 3.2
     "embedding": embedding.Embedding.load,  # the same from a frozen embedding: HADIS 3.3
@@ -35,7 +35,7 @@ KINDS: Final[Mapping[str, Callable[[Saved], ImageExamination]]] = {
 class Discriminator:
     """Judges pictures as a folder's config.json says."""
 
-    def __init__(self, examiner: ImageExamination, config: Mapping[str, Any]) -> None:
+    def __init__(self, examiner: ImageCheck, config: Mapping[str, Any]) -> None:
         self._examiner = examiner
         self._scale, self._shift = float(config["scale"]), float(config["shift"])
         self.name: str = config["name"]

@@ -45,7 +45,7 @@ class TextSide(nn.Module):
 
     @torch.no_grad()
     def forward(self, prompts: Sequence[str]) -> Read:
-        """Of one prompt or more, of any text: broken surrogates are read as question marks."""
+        """Predictions for one or more prompts of any text: broken surrogates are read as question marks."""
         states = self.encoder([p[:_LONGEST].encode("utf-8", "replace").decode("utf-8") for p in prompts])
         slots, scene = self.reader(states).features()
         return Read(slots, scene, states.mean(1))
@@ -91,7 +91,7 @@ class Predictor:
     """Predicts every level's quality; a prompt that states no facts of this world is taken for an average one."""
 
     def __init__(self, text: TextSide, head: QualityHead, config: Mapping[str, Any]) -> None:
-        """Of the config: `levels`, the fastest first; `measure`, the field of `Predictions` that classes go by; and
+        """Read from the config: `levels`, the fastest first; `measure`, the field of `Predictions` that classes go by; and
         `average`, the means of "quality" and "all_facts" over the taught prompts, [k] each.
         """
         self.levels: tuple[str, ...] = tuple(config["levels"])
@@ -122,5 +122,5 @@ class Predictor:
         return np.asarray(getattr(self.predict(prompts), self.measure))
 
     def quality(self, prompts: Sequence[str]) -> list[dict[str, float]]:
-        """The same as {level: value} for each prompt."""
+        """Predicted quality of each prompt as {level: value}."""
         return [dict(zip(self.levels, row, strict=True)) for row in self.measured(prompts).tolist()]

@@ -149,7 +149,7 @@ def _describe_shares(shares: Mapping[str, float]) -> dict[str, str]:
 
 
 def describe_admission(admission: Admission | None) -> str:
-    """Who is let in, in words."""
+    """Describe which share of each tier is admitted."""
     return admission.reason if admission else "everything"
 
 

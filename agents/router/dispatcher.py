@@ -22,7 +22,7 @@ NOWHERE = -1  # an offset that every heartbeat has counted
 
 
 class FleetLoads:
-    """Who serves which variant at one moment, and what lies before them. The fleet is asked on first use, once."""
+    """Workers of each variant at one moment, with their queues. The fleet is asked once, on first use."""
 
     def __init__(self, fleet: FleetView, variants: Iterable[str], at_ms: int) -> None:
         self._fleet = fleet
@@ -132,7 +132,7 @@ class Dispatcher:
             self._fleet.acknowledged(sent, NOWHERE)
 
     async def _worker(self, plan: Plan, variant: str, request_id: str, known: list[Load] | None) -> Load | None:
-        """Who gets the job; None when nobody serves the variant, so that it waits on its topic for a worker to come."""
+        """Choose the worker of a job; None when nobody serves the variant, so that the job waits on its topic."""
         loads = self._fleet.loads(variant, now_ms()) if known is None else known
         while True:
             free_at_ms = [load.remaining_ms for load in loads]

@@ -100,7 +100,7 @@ class PlanView:
 
 
 class EndedView:
-    """The ids that have a result, within a window: their work is dead everywhere (design, section 2)."""
+    """The ids that have a result, within a window: their work is dead everywhere."""
 
     def __init__(self) -> None:
         self._ids: OrderedDict[str, None] = OrderedDict()
@@ -146,7 +146,7 @@ class FleetView:
         return self.all_loads((variant,), at_ms)[variant]
 
     def all_loads(self, variants: Iterable[str], at_ms: int) -> Loads:
-        """The same for several variants, at one moment."""
+        """Loads of the workers of several variants at one moment."""
         with self._lock:
             return {variant: self._loads.loads(variant, at_ms, self._silent_ms) for variant in variants}
 

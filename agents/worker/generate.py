@@ -55,7 +55,7 @@ class Wanted(NamedTuple):
         return max(self.taken.attempt, self.job.attempt)
 
     def on_blank(self) -> "Wanted":
-        """The same, not painted over its drafts."""
+        """This job, generated from noise instead of refining its drafts."""
         return self._replace(how=self.how._replace(refine_from_step=0), drafts=())
 
     def tasks(self) -> list[GenerationTask]:

@@ -144,7 +144,7 @@ def estimate(past: Sequence[Past], plan: Plan, slo_ms: float, seed: int) -> Esti
 
 
 def as_it_went(past: Sequence[Past], slo_ms: float, seed: int) -> Mapping[str, Interval]:
-    """The same figures of what really happened."""
+    """The figures of what really happened."""
     fates = [Ending(p.last_level, p.latency_ms, p.work_ms, p.is_completed, p.went_on) for p in past]
     return _figures(fates, np.ones(len(past)), slo_ms, np.random.default_rng(seed))
 

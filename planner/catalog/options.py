@@ -136,7 +136,7 @@ def job_ms(variant: Variant, options: GenerateOptions, refine_from_step: int = 0
 
 
 def resolved_ms(variant: Variant, how: ResolvedOptions) -> float:
-    """The same of options that are settled already. Large ones take yet longer: attention grows faster."""
+    """Predicted run time in ms of resolved options. Large images take yet longer: attention grows faster."""
     pixels = (how.width * how.height) / (variant.width * variant.height)
     return run_ms(variant, how.n) * pixels * (how.steps - how.refine_from_step) / variant.steps
 

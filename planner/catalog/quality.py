@@ -95,7 +95,7 @@ class Judged(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Of the mixture."""
+        """Share of the mixture."""
         return self.kept + self.again
 
     @property

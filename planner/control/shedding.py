@@ -81,6 +81,6 @@ def shares_by_tier(admitted: float, tiers: Mapping[str, float]) -> dict[str, flo
 
 
 def _backlog_share(seen: Observation) -> float:
-    """Of the workers' time, what goes to work that waits beyond CALM: at most half."""
+    """Share of the workers' time that goes to work that waits beyond CALM: at most half."""
     mean_ms = sum(worker.remaining_ms for worker in seen.workers) / max(1, len(seen.workers))
     return min(0.5, max(0.0, mean_ms - CALM * seen.slo_ms) / 1000 / RECOVER_S)

@@ -38,7 +38,7 @@ class QueueGrowth:
     def queues(
         self, heartbeats: Mapping[str, ReceivedHeartbeat], live: Iterable[str], catalog: Catalog
     ) -> tuple[Queue, ...]:
-        """Of each variant that a live worker serves. A job waits unless its worker has begun it; run times are the
+        """Queue of each variant that a live worker serves. A job waits unless its worker has begun it; run times are the
         catalog's for one picture, so that a batch in hand counts as waiting but for one."""
         waiting: dict[str, float] = {}
         for worker_id in live:

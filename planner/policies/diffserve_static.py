@@ -131,7 +131,7 @@ def _draft(stages: Stages, pair: Pair, seen: Observation, catalog: Catalog, batc
 
 
 def _quality(threshold: float, pair: Pair, catalog: Catalog) -> float | None:
-    """Of all answers, linear between the thresholds that were measured; None: unknown."""
+    """Mean quality of all answers, linear between the thresholds that were measured; None: unknown."""
     rows = curve_rows(catalog, pair)
     known = [(row.threshold, row.quality) for row in rows if row.quality is not None]
     thresholds, qualities = zip(*known, strict=True) if len(known) == len(rows) else ((), ())

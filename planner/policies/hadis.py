@@ -157,7 +157,7 @@ def _left(rows: Sequence[Row], signals: int, catalog: Catalog, pair: Pair) -> li
 
 
 def _random_split(row: Row, catalog: Catalog, pair: Pair) -> Row:
-    """The same share on heavy, drawn before anything is painted: its quality is that of a random split."""
+    """This row's share on heavy, drawn before anything is generated: its quality is that of a random split."""
     quality = random_quality(catalog, {pair.light: 1 - row.heavy, pair.heavy: row.heavy})
     score = row.heavy if quality is None else quality
     return replace(row, score=score, straight=row.heavy, deferred=0.0, threshold=0.0, quality=quality)

@@ -11,7 +11,7 @@ class RequestValues(OptionValues, Protocol):
 
     @property
     def tenant(self) -> str:
-        """Who asks."""
+        """Name of the tenant that sent the request."""
         ...
 
     @property

@@ -227,7 +227,7 @@ class Group:
         return party in self.open_ms and self._rank(party) == rank
 
     def weight_with(self, party: Party, weight: float) -> float:
-        """Of all that have open work, and of this one."""
+        """Sum of the weights of all that have open work, and of this one."""
         return self.weight + (0.0 if party in self._weights else weight)
 
 
@@ -293,7 +293,7 @@ class OpenWork:
         return self._others / self._weight(party) / self._crowd.weight_with(party, EVEN)
 
     def _weight(self, party: Party) -> float:
-        """Of all with open work, the others together as one, and of this one."""
+        """Sum of the weights of all with open work, the others together as one, and of this one."""
         if party in self._weights:
             crowd = self._others if self._crowd.open_ms else 0.0
             return self._named.weight_with(party, self._weights[party]) + crowd
@@ -348,7 +348,7 @@ class Asking:
         self._good_for -= 1
 
     def part(self, party: Party, share: float, now_ms: float) -> float:
-        """Of this party's requests, [0, 1], where `share` of all of the tier is admitted; its last one is counted."""
+        """Share of this party's requests, [0, 1], that is admitted where `share` of all of the tier is admitted; its last one is counted."""
         if share != self._found_for or self._good_for < 0 or not 0 <= now_ms - self._found_ms < MAX_AGE_MS:
             self._find(share, now_ms)
         if self._level is None:

@@ -15,7 +15,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")  # also part of a topic's 
 
 
 def digest(trace: Trace) -> str:
-    """Of all that is asked for and when; where a trace came from, and the order of its tables, do not matter."""
+    """Digest of all that is asked for and when; where a trace came from, and the order of its tables, do not matter."""
     assert trace.has_prompts, "a trace without prompts cannot be published"
     found = hashlib.sha256()
     for column in (trace.arrival_ms, trace.slack_ms, trace.seed):
@@ -27,7 +27,7 @@ def digest(trace: Trace) -> str:
 
 
 class Ids:
-    """Of one run of one trace."""
+    """Request ids of one run of one trace."""
 
     def __init__(self, name: str, trace_digest: str, count: int) -> None:
         if not NAME.fullmatch(name):
@@ -35,7 +35,7 @@ class Ids:
         self.start, self.count = f"{name}-{trace_digest}-", count
 
     def __getitem__(self, number: int) -> str:
-        """Of request `number`, from 0."""
+        """Id of request `number`, from 0."""
         return f"{self.start}{number:07d}"
 
     def number(self, request_id: str) -> int | None:

@@ -66,7 +66,7 @@ def over_time(report: Report) -> list[Drawing]:
 
 
 def _beyond(report: Report, frame: float) -> str:
-    """Who is not to be seen because their capacity is always far above what is asked for."""
+    """Policies that are outside of the plot, because their capacity is always far above what is asked for."""
     means = {name: figures["series"]["capacity_rps"]["mean"] for name, figures in report["policies"].items()}
     known = {name: [value for value in mean if value is not None] for name, mean in means.items()}
     above = [name for name, values in known.items() if values and min(values) > frame]

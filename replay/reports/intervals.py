@@ -25,7 +25,7 @@ def interval(values: Sequence[float]) -> list[float]:
 
 
 class Difference(NamedTuple):
-    """Of two means."""
+    """Difference of two means, with its interval."""
 
     mean: float
     interval: list[float] | None  # 95 %, [low, high]; None: too few runs to tell

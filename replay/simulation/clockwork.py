@@ -8,7 +8,7 @@ from streams.settings import Settings
 
 
 def timing_of(settings: Settings, *, loads: bool = True) -> Timing:
-    """Of a deployment with these settings; without `loads` a worker changes variant in no time."""
+    """Timing of a deployment with these settings; without `loads` a worker changes variant in no time."""
     asked = settings.admission
     limits = backlog_limits(asked.max_backlog_s, asked.interactive_headroom)
     return Timing(

@@ -20,7 +20,7 @@ class Draws(Protocol):
         ...
 
     def quality(self, level: str, step: int) -> list[float] | None:
-        """Of the picture that a level paints, from a draft at `step`, or 0: on a blank. None: nobody measured it."""
+        """Quality of a level's image, refined from a draft at `step`; 0: from noise. None: nobody measured it."""
         ...
 
 
@@ -62,7 +62,7 @@ class Job:
 
     @property
     def hardness(self) -> float:
-        """Of the prompt, [0, 1]."""
+        """Hardness of the prompt, [0, 1]."""
         return self.draws.hardness[self.row]
 
     @property

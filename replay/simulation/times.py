@@ -31,17 +31,17 @@ class CallTimes(dict[tuple[str, int, int], float]):
         return self[key]
 
     def call_ms(self, variant: str, pictures: int, how: ResolvedOptions | None, step: int) -> float:
-        """Of a call for so many pictures, painted in this way."""
+        """Run time in ms of a call for so many images with these options."""
         if how is None:
             return self[variant, pictures, step]
         return resolved_ms(self.catalog.level(variant), how._replace(n=pictures))
 
     def of_job(self, job: Job) -> float:
-        """Of a job alone."""
+        """Run time in ms of a job alone."""
         return self.call_ms(job.variant, job.pictures, job.how, job.step)
 
     def of_call(self, jobs: Sequence[Job]) -> float:
-        """Of jobs that are painted alike."""
+        """Run time in ms of jobs that share a call."""
         first = jobs[0]
         pictures = first.pictures if len(jobs) == 1 else sum([job.pictures for job in jobs])
         return self.call_ms(first.variant, pictures, first.how, first.step)

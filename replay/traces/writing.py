@@ -27,7 +27,7 @@ def is_bare(trace: Trace) -> bool:
 
 
 def write(trace: Trace, path: pathlib.Path) -> None:
-    """The same trace makes the same bytes. Raises PochadeError where it cannot be written."""
+    """Write a trace; equal traces make equal bytes. Raises PochadeError where it cannot be written."""
     with opened(path) as file:
         if is_bare(trace):
             file.write(f"{COLUMN}\n")

@@ -29,7 +29,7 @@ DENIED_RETRIES = 2  # at a record on a public topic, where a registry has answer
 
 
 class SchemaWait:
-    """Of one reader. `why` may be read by any thread."""
+    """What one reader waits for. `why` may be read by any thread."""
 
     def __init__(self, role: str, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._role = role

@@ -146,7 +146,7 @@ class AgentHost:
 
     @property
     def role(self) -> str:
-        """Whom it hosts."""
+        """Name of the role that it hosts."""
         return self._logic.role
 
     def is_rebalancing(self) -> bool:

@@ -82,7 +82,7 @@ def limits_in(broker: Mapping[str, str | None], stock: Limits = STOCK) -> Limits
 
 
 def classic_limits_in(broker: Mapping[str, str | None]) -> Limits:
-    """The same for classic groups."""
+    """A broker's limits for classic groups."""
     return Limits(_span(broker, "group.{}.session.timeout.ms", STOCK_CLASSIC.session_ms), STOCK_CLASSIC.beat_ms)
 
 

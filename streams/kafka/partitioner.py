@@ -10,7 +10,7 @@ MASK = 0xFFFFFFFF
 
 
 def partition_of(key: bytes, partitions: int) -> int:
-    """Of so many partitions, the one of this key."""
+    """The partition of a key among so many."""
     return (_murmur2(key) & 0x7FFFFFFF) % partitions
 
 

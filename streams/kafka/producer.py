@@ -1,6 +1,6 @@
 """The one producer of every role: idempotent, acks=all, murmur2 keys, each send answered by a future.
 
-Faust's own producer is not idempotent and hashes keys differently (design, section 2), so the Faust roles use this too.
+Faust's own producer is not idempotent and hashes keys differently, so the Faust roles use this too.
 """
 
 import contextlib

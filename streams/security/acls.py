@@ -56,7 +56,7 @@ class Acl:
 
 
 def principals(named: Iterable[str], prefix: str) -> dict[str, str]:
-    """Who -> principal: `role=User:NAME` as given, else User:PREFIX-role.
+    """Role -> principal: `role=User:NAME` as given, else User:PREFIX-role.
 
     Raises:
         PochadeError: not of that form, or nobody of ours.

@@ -44,7 +44,7 @@ class Copying:
         self.source, self._target = TOPICS[role]
 
     async def on_record(self, record: Incoming) -> Sequence[Outgoing]:
-        """The same record on the next topic."""
+        """Copy the record to the next topic."""
         return [copy_of(record, self._target)]
 
     def on_delivered(self, record: Outgoing, delivered: Delivered) -> None:
@@ -59,7 +59,7 @@ class Copying:
 
 
 def copy_of(record: Incoming, topic: str) -> Outgoing:
-    """The same key, value and headers."""
+    """A record with this key, value and headers for another topic."""
     return Outgoing(topic=topic, key=record.key, value=record.value, headers=record.headers)
 
 

@@ -51,7 +51,7 @@ class TopicCounter:
 
     @retry(retry=retry_if_exception_type(KafkaException), wait=wait_fixed(0.1), stop=stop_after_delay(15), reraise=True)
     def _end(self, partition: TopicPartition) -> int:
-        """Of a topic that was made just now, the leader may not know yet that it is."""
+        """End offset; the leader of a topic that was made just now may not know yet that it leads."""
         end: int = self._consumer.get_watermark_offsets(partition, timeout=10)[1]
         return end
 

@@ -80,7 +80,7 @@ def outcome(request: GenerateRequest) -> Outcome:
 
 
 def result(outcome: Outcome) -> Result:
-    """Of the size that the ledger writes."""
+    """A result of the size that the ledger writes."""
     return result_of(outcome)
 
 
@@ -91,7 +91,7 @@ def record(topic: str, message: Message, request_id: str, partition: int | None 
 
 
 def copies(topic: str, message: Message, name: str, count: int) -> Iterator[Outgoing]:
-    """The same message under `count` keys: for millions of records of which only the key is read."""
+    """One message under `count` keys: for millions of records of which only the key is read."""
     one = record(topic, message, name)
     for n in range(count):
         yield Outgoing(topic=topic, key=f"{name}-{n:07d}".encode(), value=one.value, headers=one.headers)

@@ -108,7 +108,7 @@ def _by_worker(beats: Iterable[Beat]) -> dict[str, list[Beat]]:
 
 
 def _lives(beats: Iterable[Beat], ended_ms: float) -> list[tuple[float, float]]:
-    """Of each worker, from its first beat to its last, or to the end of the run where it went on."""
+    """Lifetime of each worker, from its first heartbeat to its last, or to the end of the run where it went on."""
     lives = []
     for own in _by_worker(beats).values():
         last_ms, last = own[-1]

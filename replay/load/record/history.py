@@ -41,7 +41,7 @@ def read_published(settings: Settings, ids: Ids) -> Published:
 
 
 def published(records: Iterable[Incoming], ids: Ids) -> Published:
-    """The same from records; the classifier may have moved one from the first lane to the second."""
+    """Published requests, from records; the classifier may have moved one from `prompts` to `prompts.batch`."""
     created: dict[int, int] = {}
     seen: Counter[tuple[str, int]] = Counter()
     start = ids.start.encode()

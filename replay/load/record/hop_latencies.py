@@ -109,7 +109,7 @@ def rested(workers: Iterable[list[Call]]) -> Timed:
 
 
 def fetched(workers: Iterable[list[Call]]) -> Timed:
-    """Of calls that found their worker idle: routed when it had had time to rest from the call before."""
+    """Latencies of calls that found their worker idle: routed when it had had time to rest from the call before."""
     workers = list(workers)
     usual = sorted(ms for _, ms in rested(workers))
     rest_ms = usual[len(usual) // 2] if usual else 0.0

@@ -33,7 +33,7 @@ class RequestRecord(NamedTuple):
 
 
 def request_records(history: History, ids: Sequence[str]) -> list[RequestRecord]:
-    """Of every request of the trace; what never ended is `OPEN`."""
+    """A record of every request of the trace; what never ended is `OPEN`."""
     plans = {plan.version: plan for plan in history.plans}
     return [
         _request_record(number, request_id, history.results.get(number), plans) for number, request_id in enumerate(ids)
@@ -72,7 +72,7 @@ def write(seen: Iterable[RequestRecord], path: pathlib.Path) -> None:
 
 
 def read(path: pathlib.Path) -> list[RequestRecord]:
-    """The same again. Raises PochadeError."""
+    """Read what was written. Raises PochadeError."""
     try:
         return [RequestRecord(**json.loads(line)) for line in path.read_text("utf-8").splitlines()]
     except (OSError, ValueError, TypeError) as error:

@@ -48,7 +48,7 @@ def of_kinds(
 
 
 def slot_ms(span_ms: float) -> float:
-    """Of a run this long."""
+    """Length in ms of a slot of a run this long."""
     return max(SLOT_MS, span_ms / MAX_SLOTS)
 
 

@@ -55,7 +55,7 @@ class RecordedChunk:
         return self._confidences[key]
 
     def quality(self, level: str, step: int) -> list[float] | None:
-        """Of the picture that the level painted for each request's prompt."""
+        """Quality of the image that the level generated for each request's prompt."""
         key = level, step
         if key not in self._qualities:
             self._qualities[key] = self._quality(level, step)

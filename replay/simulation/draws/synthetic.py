@@ -40,7 +40,7 @@ class SyntheticOutcomes:
         return np.where(np.isnan(known), drawn, known)
 
     def chunk(self, first: int, count: int) -> "SyntheticChunk":
-        """The same."""
+        """The draws of the requests from `first` on."""
         return SyntheticChunk(self, first, count)
 
     def bands(self, hardness: np.ndarray) -> np.ndarray:
@@ -85,7 +85,7 @@ class SyntheticChunk:
         return self._by_band(lambda band, mine: inverse(table, band, own[mine]))
 
     def quality(self, level: str, step: int) -> list[float] | None:
-        """Of the picture that a level paints; None: unknown, or of a scale that is no mean over pictures."""
+        """Quality of a level's image; None: unknown, or on a scale that is no mean over images."""
         key = level, step
         if key not in self._qualities:
             drawn = None if self._source.catalog.scale == "fid" else self._quality(level, step)

@@ -57,7 +57,7 @@ def describe_parts(policy: str, parts: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def describe_stores(policy: str, stores: Mapping[str, float]) -> str:
-    """Who waited for the object store while it was away."""
+    """Describe how long requests waited for the object store while it was away."""
     told = f"{policy}: object store away {stores['object_down_s']:.0f} s, {stores['waits']:.0f} waits for it"
     told += f" of {stores['waited_s'] / max(1, stores['waits']):.1f} s"
     extra = (("hung", "workers ended by the watchdog"), ("on_blank", "jobs without their drafts"))

@@ -94,7 +94,7 @@ class Group:
         return [member for member, had in before if member.partitions != had]
 
     def _assign(self) -> None:
-        """Who is above its even share is to give up its last ones; what is nobody's goes to who has least."""
+        """A member above its even share gives up its last partitions; what is nobody's goes to who has least."""
         if not self.members:
             return
         least, extra = divmod(len(self._owners), len(self.members))

@@ -9,7 +9,7 @@ QUOTED = 80  # characters of bad input that a message quotes
 
 
 class Faults:
-    """Of one source."""
+    """Lines of one source that were skipped, by kind."""
 
     def __init__(self, source: str, *, is_lenient: bool, error: type[PochadeError] = InvalidTrace) -> None:
         self.source, self._is_lenient, self._error = source, is_lenient, error

@@ -25,7 +25,7 @@ class Ends:
         return self._seen[name]
 
     def doubled(self, accepted: Iterable[str]) -> dict[str, int]:
-        """Of the accepted requests: id -> results beyond its first, where there are any."""
+        """Doubled ends of the accepted requests: id -> results beyond its first, where there are any."""
         return {name: self._seen[name] - 1 for name in accepted if self._seen[name] > 1}
 
     def open(self, accepted: Iterable[str]) -> tuple[str, ...]:

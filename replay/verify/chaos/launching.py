@@ -11,19 +11,19 @@ POLL_S = 0.02
 
 
 def behind(process: RoleProcess, statement: str) -> RoleProcess:
-    """The same process, which runs a function of this module before anything of the role is loaded."""
+    """A process that runs a function of this module before anything of the role is loaded."""
     python, option, start, *rest = process.command
     moved = f"from replay.verify.chaos import launching; launching.{statement}; {start}"
     return RoleProcess(name=process.name, command=(python, option, moved, *rest))
 
 
 def skewed(process: RoleProcess, by_ms: int) -> RoleProcess:
-    """The same process with a wrong clock."""
+    """A process with a wrong clock."""
     return behind(process, f"move({by_ms})")
 
 
 def stallable(process: RoleProcess, mark: pathlib.Path) -> RoleProcess:
-    """The same process, whose store hangs while the file is there."""
+    """A process whose store stalls while the file is there."""
     return behind(process, f"stall({str(mark)!r})")
 
 

@@ -50,7 +50,7 @@ class ChaosOptions:
 
     @property
     def worker_ids(self) -> list[str]:
-        """Of the workers that are there from the beginning."""
+        """Ids of the workers that are there from the beginning."""
         return [f"worker-{number}" for number in range(1, self.workers + 1)]
 
     def command(self, home: pathlib.Path) -> str:
@@ -66,7 +66,7 @@ class ChaosOptions:
 
 
 def run_name(options: ChaosOptions) -> str:
-    """Of a run that begins now."""
+    """Name of a run that begins now."""
     return f"{datetime.datetime.fromtimestamp(time.time(), datetime.UTC):%m%d-%H%M%S}-{options.seed}"
 
 

@@ -18,7 +18,7 @@ from agents.lab.evaluation import calibration
 from agents.lab.evaluation.ranking import auc
 from agents.lab.evaluation.thresholds import Threshold, keep_threshold
 from agents.lab.training.discriminators.judged import Judged
-from agents.models.discriminator import Discriminator, ImageExamination
+from agents.models.discriminator import Discriminator, ImageCheck
 from agents.models.saved import save
 
 ESCALATED: Final = 0.35  # share of light pictures of the natural mix that the recommended threshold sends on
@@ -28,7 +28,7 @@ LEAST_SCALE: Final = 0.02  # a higher logit is never a lower confidence, even wh
 _BATCH: Final = 256
 
 
-class Trained(ImageExamination, Protocol):
+class Trained(ImageCheck, Protocol):
     """An examiner that can be kept."""
 
     def parts(self) -> Mapping[str, nn.Module]: ...
@@ -58,7 +58,7 @@ def _fit(logits: torch.Tensor, right: torch.Tensor, offset: torch.Tensor | float
     return scale, shift
 
 
-def seen(examiner: ImageExamination, judged: Judged) -> torch.Tensor:
+def seen(examiner: ImageCheck, judged: Judged) -> torch.Tensor:
     """Logits [n] of all pictures."""
     rows = range(0, len(judged.prompts), _BATCH)
     prompts = [str(prompt) for prompt in judged.prompts]
