@@ -91,7 +91,7 @@ class Predictor:
     """Predicts every level's quality; a prompt that states no facts of this world is taken for an average one."""
 
     def __init__(self, text: TextSide, head: QualityHead, config: Mapping[str, Any]) -> None:
-        """Read from the config: `levels`, the fastest first; `measure`, the field of `Predictions` that classes go by; and
+        """Reads of the config: `levels`, the fastest first; `measure`, the field of `Predictions` of classes; and
         `average`, the means of "quality" and "all_facts" over the taught prompts, [k] each.
         """
         self.levels: tuple[str, ...] = tuple(config["levels"])

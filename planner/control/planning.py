@@ -206,7 +206,7 @@ class PlannerLogic:
     def _keep_current(
         self, proposal: PlanProposal, order: Order, seen: Observation, before: Plan
     ) -> PlanDecision | None:
-        """Whether the plan in force stays: nothing new is decided, or workers move at a cost that it does not pay for."""
+        """Whether the plan in force stays: nothing new is decided, or moving workers does not pay."""
         if same_decision(proposal, before, order.policy):
             return PlanDecision()
         if self._must_change(proposal, order, seen, before) or self._should_switch(proposal, seen, before):

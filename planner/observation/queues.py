@@ -38,8 +38,10 @@ class QueueGrowth:
     def queues(
         self, heartbeats: Mapping[str, ReceivedHeartbeat], live: Iterable[str], catalog: Catalog
     ) -> tuple[Queue, ...]:
-        """Queue of each variant that a live worker serves. A job waits unless its worker has begun it; run times are the
-        catalog's for one picture, so that a batch in hand counts as waiting but for one."""
+        """Queue of each variant that a live worker serves. A job waits unless its worker has begun it.
+
+        Run times are the catalog's for one image, so that a batch in flight counts as waiting but for one.
+        """
         waiting: dict[str, float] = {}
         for worker_id in live:
             beat = heartbeats[worker_id].heartbeat

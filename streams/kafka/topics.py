@@ -97,7 +97,7 @@ def _unsized(topic: Topic) -> Topic:
 
 
 def _have_two_in_sync(client: AdminClient, names: Sequence[str]) -> None:
-    """Set topics of three copies or more so that two hold a record before it is acknowledged: one broker may then be lost for good.
+    """Set topics of three copies or more so that two hold an acknowledged record: one broker may be lost for good.
 
     Kafka's own default is one. A cluster that does not let us is left as it is: `doctor` tells.
     """

@@ -191,7 +191,7 @@ def check_plan(plan: Plan | None, now_ms: int) -> Check:
 
 
 def check_workers(beats: Iterable[tuple[int, Heartbeat]], silent_ms: int, now_ms: int) -> tuple[Check, list[Heartbeat]]:
-    """Check the workers that sent a heartbeat lately, and the live ones. `beats`: (received at, the newest heartbeat) of each worker."""
+    """Check the workers that sent a heartbeat lately; the live ones. `beats`: (received at, heartbeat) of each."""
     live = [beat for heard_ms, beat in beats if now_ms - heard_ms <= silent_ms and beat.state not in GONE]
     failed = [beat for beat in live if beat.state == "failed"]
     if failed:

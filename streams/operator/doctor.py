@@ -183,7 +183,7 @@ def _plan(settings: Settings) -> Plan | None:
 
 
 def attendance(settings: Settings, role: str) -> Attendance:
-    """Members that read for a role whose group is PREFIX.ROLE, and how many records it has not committed; it is not joined.
+    """Members that read for a role whose group is PREFIX.ROLE, and its uncommitted records; it is not joined.
 
     Raises:
         PochadeError: the cluster does not answer, or refuses to tell how far the group has come.

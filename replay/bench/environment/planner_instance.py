@@ -69,7 +69,7 @@ def _variant(name: str, ms: float, quality: float) -> Variant:
 
 
 def _cascade(light: np.ndarray, heavy: np.ndarray, rng: np.random.Generator) -> CascadeBands:
-    """A cascade that defers more of harder bands; what is kept is better than light's mean, what is painted again a bit worse."""
+    """A cascade that defers more of harder bands; kept images are better than light's mean, others a bit worse."""
     t, hard = np.array(THRESHOLDS), np.linspace(0, 1, len(light))[:, None]
     deferred = t ** (1.6 - hard + rng.uniform(-0.2, 0.2))
     kept = np.minimum(1, light[:, None] + (1 - light[:, None]) * 0.6 * t)

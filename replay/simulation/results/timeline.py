@@ -13,7 +13,7 @@ SAMPLE_MS = 1000.0  # the longest between two looks at the queues
 
 
 def width_s(seconds: float) -> float:
-    """Width of an interval in s, so that a trace this long has 100 to 300; fewer only below 10 s. A round number of seconds."""
+    """Width of an interval in s, round, so that a trace this long has 100 to 300; fewer only below 10 s."""
     return next((width for width in WIDTHS_S if seconds < MAX_INTERVALS * width), WIDTHS_S[-1])
 
 

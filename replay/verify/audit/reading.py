@@ -78,7 +78,7 @@ def audit(
 
 
 def _reread(logs: Logs, tally: TopicFigures) -> None:
-    """Read again with fresh clients, before anything is said to be missing: a broker that led once may have told the ends."""
+    """Read again with fresh clients before anything counts as missing: a former leader may have told the ends."""
     for look in range(LOOKS):
         if look:
             time.sleep(APART_S)
