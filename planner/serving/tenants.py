@@ -348,7 +348,7 @@ class Asking:
         self._good_for -= 1
 
     def part(self, party: Party, share: float, now_ms: float) -> float:
-        """Share of this party's requests, [0, 1], that is admitted where `share` of the tier is; its last one is counted."""
+        """Share in [0, 1] of this party's requests that is admitted where `share` of the tier is; the last counts."""
         if share != self._found_for or self._good_for < 0 or not 0 <= now_ms - self._found_ms < MAX_AGE_MS:
             self._find(share, now_ms)
         if self._level is None:
