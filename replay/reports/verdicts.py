@@ -79,7 +79,7 @@ def headline(report: Report) -> str:
         fewest = format_value("violation_rate", known[least])
         return f"No policy keeps violations under {100 * HEADLINE:g} %: the fewest are {least}'s, {fewest}"
     name = "FID" if key == FID else "quality"
-    leader = f"{found.policy} generates best: {name} {format_value(key, found.value)}"
+    leader = f"{found.policy} is best: {name} {format_value(key, found.value)}"
     text = f"With at most {100 * HEADLINE:g} % violations {leader}"
     if found.runner_up is None:
         return f"{text}; no other policy keeps that limit"

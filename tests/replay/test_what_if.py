@@ -9,8 +9,9 @@ import pytest
 
 from planner.serving.outcomes import completed, rejected, result_of, step_of
 from replay.what_if import answer, collect, past_of, read_plan
+from schemas.avro import to_wire
 from schemas.errors import PochadeError
-from schemas.messages import Result, Route, Status
+from schemas.messages import Plan, Result, Route, Status
 from tests.builders import NOW_MS, a_classified, a_job, a_plan, a_request, an_image
 
 
@@ -90,14 +91,14 @@ def written(tmp_path: pathlib.Path, content: Any) -> pathlib.Path:
 
 def test_a_plan_is_read_as_plan_show_writes_it(tmp_path: pathlib.Path) -> None:
     plan = a_plan(version=4)
-    found = read_plan(written(tmp_path, dataclasses.asdict(plan)))
+    found = read_plan(written(tmp_path, to_wire(Plan)(plan)))
     assert (found.version, found.routes, found.cascades) == (4, plan.routes, plan.cascades)
 
 
 def test_a_plan_is_read_as_plan_solve_and_shadow_write_it(tmp_path: pathlib.Path) -> None:
     plan = a_plan()
     cascade = {"from": "light", "to": "heavy", "threshold": 0.5, "discriminator": "look", "paint_over_step": 0}
-    solved = {"policy": "test", "strategy": "models", "routes": [dataclasses.asdict(r) for r in plan.routes]}
+    solved = {"policy": "test", "strategy": "models", "routes": [to_wire(Route)(r) for r in plan.routes]}
     for content in (solved | {"cascades": [cascade]}, {"shadow": solved | {"cascades": [cascade]}}):
         found = read_plan(written(tmp_path, content))
         assert (found.routes, found.cascades) == (plan.routes, plan.cascades)

@@ -18,7 +18,7 @@ from streams.codec.avro import decode, decode_result, encode, encode_result
 from streams.codec.headers import ERROR
 from streams.codec.requests import HINTS, decode_request, request_id_of
 from streams.control.records import take_in
-from streams.operator.dead_letters import NothingToDo, NotRedrivable, letter_of, redriven
+from streams.operator.dead_letters import NothingToDo, NotRedrivable, letter_of, redrive_record
 from streams.operator.explain import steps_of, why
 from streams.settings import Settings, load
 from tests.malformed import DEEP, EXAMPLES, INTEGERS, JSON, TEXTS, fuzz, senseless, spoilt, told
@@ -132,7 +132,7 @@ def test_any_dead_letter_can_be_told_and_sent_again_or_refused(
     value: bytes | None, headers: dict[str, bytes], has_ended: bool
 ) -> None:
     letter = letter_of(a_record(value, headers=headers))
-    found = told(lambda: redriven(letter, {letter.request_id: "FAILED"} if has_ended else {}))
+    found = told(lambda: redrive_record(letter, {letter.request_id: "FAILED"} if has_ended else {}))
     assert isinstance(found, (Outgoing, NotRedrivable, NothingToDo))
 
 

@@ -56,7 +56,7 @@ def solve_program(problem: Problem, limit_s: float = LIMIT_S) -> Chosen | None:
     taken = [
         (judged_ms, lambda row: row.light),
         (heavy_ms, lambda row: row.straight),
-        (judged_ms + heavy.latency_ms(problem.over), lambda row: row.again),
+        (judged_ms + heavy.latency_ms(problem.over), lambda row: row.refined_share),
     ]
     for latency_ms, share in taken:
         _bound(program, latency_ms, problem, _where(problem, z, share))

@@ -19,12 +19,12 @@ def test_the_best_is_the_best_of_those_that_keep_the_limit() -> None:
 def test_of_fid_the_lowest_is_best() -> None:
     report = a_report({"high": a_policy(fid=[20.0], quality=[-20.0]), "low": a_policy(fid=[18.0], quality=[-18.0])})
     assert best(report, 0.02).policy == "low"
-    assert headline(report).startswith("With at most 2 % violations low paints best: FID 18.00, 2.00 better than high")
+    assert headline(report).startswith("With at most 2 % violations low is best: FID 18.00, 2.00 better than high")
 
 
 def test_the_title_has_the_difference_to_the_next_best_and_how_sure_it_is() -> None:
     assert headline(a_report(SURE)) == (
-        "With at most 2 % violations good paints best: quality 0.9510, 0.0500 better than poor "
+        "With at most 2 % violations good is best: quality 0.9510, 0.0500 better than poor "
         "(95 % interval 0.0500 to 0.0500)"
     )
 
