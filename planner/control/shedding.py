@@ -51,9 +51,9 @@ def sustainable_rps(proposal: PlanProposal, seen: Observation, catalog: Catalog)
     """Requests a second that the proposal's workers can paint once each, mixed as they are; infinite without a worker.
 
     A request is painted on the level that its route names, or on a cheaper one where that is full or has no worker
-    (`planner.serving.placement.first_fit`). Escalations do not count: where the next level has no time, the draft is
-    the answer (`planner.serving.escalation.judge`). So of any number of the cheapest levels, what goes there must fit
-    them.
+    (`planner.serving.routing.RoutingLogic`). Escalations do not count: where the next level has no time, the draft is
+    the answer (`planner.serving.escalation.EscalationLogic`). So of any number of the cheapest levels, what goes there
+    must fit them.
     """
     loads = sorted(first_loads(proposal, seen, catalog), key=lambda load: run_ms(catalog.level(load.variant), 1))
     cheapest = next((at for at, load in enumerate(loads) if load.workers), len(loads))

@@ -232,7 +232,7 @@ class Simulated:
 
 
 def job_of(classified: ClassifiedRequest, catalog: Catalog) -> Job:
-    """The simulator's job of a live request, as `replay.simulation.overrides.Wishes` makes it."""
+    """The simulator's job of a live request, as `replay.simulation.overrides.RequestedOverrides` makes it."""
     request = classified.request
     draws = Known([classified.hardness], [classified.classes])
     job = Job(0, request.request_id, NOW_MS, request.deadline_ms, draws, 0)
