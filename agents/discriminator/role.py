@@ -17,6 +17,7 @@ from agents.runtime.views import EndedView, FleetView, PlanView
 from planner.serving.backoff import MAX_RETRY_S, RETRY_S
 from planner.serving.escalation import Escalate, EscalationLogic, Keep, Score
 from planner.serving.outcomes import completed, failed, step_of
+from planner.serving.placement import Placement
 from planner.serving.worker_loads import shortest_ms
 from schemas import topics
 from schemas.messages import GenerateRequest, ImageGenerated, Plan
@@ -92,14 +93,12 @@ class Discriminator:
         self, plan: Plan, image: ImageGenerated, confidence: float | None, decision: Escalate, record: Incoming
     ) -> Sequence[Outgoing]:
         """The request as a job on the next level; the draft stays on its path and is shown as a preview."""
-        job, step = image.job, decision.how.from_step
+        job, how = image.job, decision.how
         path = (*job.path, step_of(image, confidence, decision.threshold))
-        placed = await self._dispatcher.place(
-            plan, job.classified, decision.next_level, probability=job.probability, cause=record.headers, path=path,
-            refine_from_step=step,
-        )  # fmt: skip
+        placement = Placement(decision.next_level, how.variant, how.options, how.run_ms, job.probability)
+        placed = await self._dispatcher.send(plan, job.classified, placement, cause=record.headers, path=path)
         detail = {
-            "from": job.level, "to": decision.next_level, "preview": image.image.uri, "paint_over_step": step
+            "from": job.level, "to": decision.next_level, "preview": image.image.uri, "paint_over_step": how.from_step
         }  # fmt: skip
         note = event_record(job.classified.request.request_id, "escalated", self.role, now_ms(), **detail)
         return [placed, note]

@@ -6,13 +6,12 @@ from functools import cached_property
 
 from agents.runtime.records import job_record
 from agents.runtime.views import FleetView
-from planner.catalog.options import job_ms, resolve_options, resolved_ms
 from planner.catalog.parse import Catalog
 from planner.serving.dispatch import Retry, WorkerChoice
 from planner.serving.placement import Placement
 from planner.serving.worker_loads import Load, Sent, shortest_ms
 from schemas import ids
-from schemas.messages import ClassifiedRequest, GenerateJob, GenerateOptions, Plan, Stage
+from schemas.messages import ClassifiedRequest, GenerateJob, Plan, Stage
 from schemas.record import Delivered, Headers, Outgoing
 from streams import metrics
 from streams.clock import now_ms
@@ -93,31 +92,6 @@ class Dispatcher:
             refine_from_step=placement.options.refine_from_step,
         )
         return self._record(job, load, placement.run_ms, cause)
-
-    async def place(
-        self,
-        plan: Plan,
-        classified: ClassifiedRequest,
-        level: str,
-        *,
-        probability: float,
-        cause: Headers,
-        path: tuple[Stage, ...] = (),
-        refine_from_step: int = 0,
-    ) -> Outgoing:
-        """As `send`, for a level on which nothing has been resolved.
-
-        `refine_from_step`: the step of the job at which it begins, with the last image of `path`; 0: from noise.
-        """
-        variant = self._catalog.level(level)
-        options = resolve_options(classified.request.options, variant, refine_from_step)
-        placement = Placement(level, variant.name, options, resolved_ms(variant, options), probability)
-        return await self.send(plan, classified, placement, cause=cause, path=path)
-
-    def finish_in_ms(self, level: str, options: GenerateOptions, refine_from_step: int = 0) -> float:
-        """Time until a job that is sent to a level now has its images; infinite when nobody serves the level."""
-        variant = self._catalog.level(level)
-        return shortest_ms(self._fleet.loads(variant.name, now_ms())) + job_ms(variant, options, refine_from_step)
 
     def on_delivered(self, record: Outgoing, delivered: Delivered) -> None:
         """A job lies on its partition: heartbeats that have seen its offset count it from now on."""

@@ -12,6 +12,7 @@ from schemas.messages import GenerateJob
 from schemas.record import Delivered, Outgoing
 from streams.clock import now_ms
 from streams.codec.avro import decode
+from tests.agents.router.placing import on
 from tests.agents.stubs import StubFleet
 from tests.builders import a_catalog, a_classified, a_heartbeat, a_plan, a_request, owned
 from tests.stateful.depth import depth
@@ -41,7 +42,7 @@ class PlacingMachine(RuleBasedStateMachine):
         name = f"r-{next(self.numbers)}"
         classified = a_classified(a_request(request_id=name, prompt="x" * (995_000 if is_long else 1)))
         plan, before = a_plan(dispatch=kind), len(self.dispatcher._on_their_way)
-        placing = self.dispatcher.place(plan, classified, "light", probability=1.0, cause={})
+        placing = self.dispatcher.send(plan, classified, on("light"), cause={})
         if is_long:
             with pytest.raises(Exception, match="990000 bytes"):
                 asyncio.run(placing)

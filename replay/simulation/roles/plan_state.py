@@ -2,9 +2,9 @@
 
 from planner.catalog.parse import Catalog
 from planner.control.plans import is_newer
-from planner.serving.escalation import cascade_of, judging_ms
+from planner.serving.escalation import judging_ms
 from replay.simulation.results.run_metrics import Judges
-from schemas.messages import Cascade, Plan
+from schemas.messages import Plan
 
 
 class PlanState:
@@ -16,20 +16,13 @@ class PlanState:
         self._catalog = catalog
         self.before: Plan | None = None  # the same, for whoever makes the next one
         self._judging_ms: dict[str, float] = {}
-        self._cascades: dict[str, Cascade | None] = {}
         self._judges: dict[str, Judges] = {}
 
     def obey(self, plan: Plan) -> None:
         """Take over a newer plan."""
         if is_newer(self.before.version if self.before else 0, plan):
             self.plan = self.before = plan
-            self._cascades, self._judges, self._judging_ms = {}, {}, {}
-
-    def cascade(self, level: str) -> Cascade | None:
-        """As `cascade_of`, remembered for this plan."""
-        if level not in self._cascades:
-            self._cascades[level] = cascade_of(self.plan, level)
-        return self._cascades[level]
+            self._judges, self._judging_ms = {}, {}
 
     def judging_ms(self, level: str) -> float:
         """As `judging_ms`, remembered for this plan."""

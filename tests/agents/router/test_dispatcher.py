@@ -7,10 +7,11 @@ import pytest
 
 from agents.router import dispatcher as dispatching
 from agents.router.dispatcher import Dispatcher
-from schemas.errors import Unknown
-from schemas.messages import GenerateJob, GenerateOptions
+from schemas.messages import GenerateJob
 from schemas.record import Delivered, Outgoing
 from streams.clock import now_ms
+from tests.agents.router import placing
+from tests.agents.router.placing import finish_in_ms, on
 from tests.agents.stubs import StubFleet, read
 from tests.builders import a_catalog, a_classified, a_heartbeat, a_plan, a_request, owned
 from tests.patience import PATIENCE_S
@@ -29,7 +30,7 @@ def dispatcher(fleet: StubFleet) -> Dispatcher:
 
 def placed(dispatcher: Dispatcher, request_id: str = "r-1", **plan: object) -> Outgoing:
     classified = a_classified(a_request(request_id=request_id))
-    return asyncio.run(dispatcher.place(a_plan(**plan), classified, "light", probability=1.0, cause={}))
+    return asyncio.run(dispatcher.send(a_plan(**plan), classified, on("light"), cause={}))
 
 
 def test_a_second_job_goes_to_the_other_worker(dispatcher: Dispatcher) -> None:
@@ -43,29 +44,23 @@ def test_round_robin_takes_turns(dispatcher: Dispatcher) -> None:
 
 
 def test_own_sends_lengthen_the_wait(dispatcher: Dispatcher) -> None:
-    before = dispatcher.finish_in_ms("light", GenerateOptions())
+    before = finish_in_ms(dispatcher, "light")
     for n in range(20):
         placed(dispatcher, f"r-{n}")
-    assert dispatcher.finish_in_ms("light", GenerateOptions()) > before + 100  # ten jobs of 20 ms each
+    assert finish_in_ms(dispatcher, "light") > before + 100  # ten jobs of 20 ms each
 
 
 def test_a_job_that_skips_steps_is_counted_with_what_is_left(
     dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = now_ms()
-    monkeypatch.setattr(dispatching, "now_ms", lambda: now)
-    assert dispatcher.finish_in_ms("light", GenerateOptions(), 1) == pytest.approx(10)  # one of two steps of 20 ms
+    for module in (dispatching, placing):
+        monkeypatch.setattr(module, "now_ms", lambda: now)
+    assert finish_in_ms(dispatcher, "light", 1) == pytest.approx(10)  # one of two steps of 20 ms
     for n in range(20):
-        place = dispatcher.place(
-            a_plan(),
-            a_classified(a_request(request_id=f"r-{n}")),
-            "light",
-            probability=1.0,
-            cause={},
-            refine_from_step=1,
-        )
-        assert read(asyncio.run(place), GenerateJob).refine_from_step == 1
-    assert dispatcher.finish_in_ms("light", GenerateOptions()) == pytest.approx(120)  # ten jobs of 10 ms, and itself
+        sending = dispatcher.send(a_plan(), a_classified(a_request(request_id=f"r-{n}")), on("light", 1), cause={})
+        assert read(asyncio.run(sending), GenerateJob).refine_from_step == 1
+    assert finish_in_ms(dispatcher, "light") == pytest.approx(120)  # ten jobs of 10 ms, and itself
 
 
 def test_a_job_that_a_heartbeat_has_counted_is_not_counted_twice(dispatcher: Dispatcher, fleet: StubFleet) -> None:
@@ -74,7 +69,7 @@ def test_a_job_that_a_heartbeat_has_counted_is_not_counted_twice(dispatcher: Dis
         dispatcher.on_delivered(record, Delivered(partition=record.partition or 0, offset=n))
     for worker, partition in (("w-1", 0), ("w-2", 1)):
         fleet.hear(a_heartbeat(worker_id=worker, partitions=(owned(partition, end_offset=20),)), now_ms())
-    assert dispatcher.finish_in_ms("light", GenerateOptions()) == pytest.approx(20)
+    assert finish_in_ms(dispatcher, "light") == pytest.approx(20)
 
 
 def test_a_job_that_its_topic_does_not_take_is_before_nobody(dispatcher: Dispatcher, fleet: StubFleet) -> None:
@@ -82,7 +77,7 @@ def test_a_job_that_its_topic_does_not_take_is_before_nobody(dispatcher: Dispatc
         dispatcher.on_undelivered(placed(dispatcher, f"r-{n}"))
     for worker, partition in (("w-1", 0), ("w-2", 1)):
         fleet.hear(a_heartbeat(worker_id=worker, partitions=(owned(partition),)), now_ms())
-    assert dispatcher.finish_in_ms("light", GenerateOptions()) < 100  # not ten jobs of 20 ms
+    assert finish_in_ms(dispatcher, "light") < 100  # not ten jobs of 20 ms
 
 
 def test_a_record_of_somebody_else_is_ignored(dispatcher: Dispatcher, fleet: StubFleet) -> None:
@@ -91,7 +86,7 @@ def test_a_record_of_somebody_else_is_ignored(dispatcher: Dispatcher, fleet: Stu
 
 
 def test_a_level_that_nobody_serves_is_never_finished(dispatcher: Dispatcher) -> None:
-    assert dispatcher.finish_in_ms("heavy", GenerateOptions()) == math.inf
+    assert finish_in_ms(dispatcher, "heavy") == math.inf
 
 
 def test_pull_waits_until_a_worker_is_idle(fleet: StubFleet) -> None:
@@ -100,16 +95,11 @@ def test_pull_waits_until_a_worker_is_idle(fleet: StubFleet) -> None:
     dispatcher = Dispatcher(a_catalog(), fleet, "router")
 
     async def scenario() -> Outgoing:
-        place = dispatcher.place(a_plan(dispatch="pull"), a_classified(), "light", probability=1.0, cause={})
-        placing = asyncio.create_task(place)
-        _, waiting = await asyncio.wait([placing], timeout=0.02)
+        sending = dispatcher.send(a_plan(dispatch="pull"), a_classified(), on("light"), cause={})
+        job = asyncio.create_task(sending)
+        _, waiting = await asyncio.wait([job], timeout=0.02)
         assert waiting
         fleet.hear(a_heartbeat(worker_id="w-2", partitions=(owned(1, 5),)), now_ms())
-        return await asyncio.wait_for(placing, PATIENCE_S)
+        return await asyncio.wait_for(job, PATIENCE_S)
 
     assert read(asyncio.run(scenario()), GenerateJob).worker_id == "w-2"
-
-
-def test_a_level_of_another_catalog_is_refused_by_name(dispatcher: Dispatcher) -> None:
-    with pytest.raises(Unknown, match="ligth"):
-        dispatcher.finish_in_ms("ligth", GenerateOptions())

@@ -15,6 +15,7 @@ from planner.serving.placement import (
     Rejection,
 )
 from planner.serving.routing import NO_LIMITS, BacklogLimits, RoutingLogic, backlog_limits, with_room
+from schemas.errors import Unknown
 from schemas.messages import GenerateOptions, Route, Status
 from tests.builders import NOW_MS, a_catalog, a_classified, a_discriminator, a_plan, a_request, a_variant
 from tests.planner.serving.workers import FixedLoads
@@ -154,3 +155,8 @@ def test_an_unserved_level_waits_for_a_worker_rather_than_being_refused() -> Non
 def test_interactive_requests_may_use_what_is_kept_from_the_others() -> None:
     limits = backlog_limits(10, 0.2)
     assert [limits.of(tier) for tier in TIERS] == [10_000, 8_000, 8_000]
+
+
+def test_a_level_of_another_catalog_is_refused_by_name() -> None:
+    with pytest.raises(Unknown, match="ligth"):
+        decided(to="ligth")
