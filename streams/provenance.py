@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic_settings import EnvSettingsSource, TomlConfigSettingsSource
 
-from streams.renamed_settings import in_new_names
+from streams.renamed_settings import NEW_NAMES, in_new_names
 from streams.security.secrets import HIDDEN, is_secret
 from streams.settings import PREFIX, Settings, config_file, old_variables
 
@@ -24,15 +24,19 @@ class Origin:
 def origins(settings: Settings, flags: Mapping[str, Any]) -> list[Origin]:
     """Every setting with its origin, in the order of their declaration."""
     file = config_file()
+    environment = old_variables() | EnvSettingsSource(Settings)()
+    given = set(_names(environment))  # as the variables are called, also by names of an earlier release
+    earlier = {new: old for old, new in NEW_NAMES.items()}
     sources = (
         ("flag", set(_names(in_new_names(flags)))),
-        ("environment", set(_names(in_new_names(old_variables() | EnvSettingsSource(Settings)())))),
+        ("environment", set(_names(in_new_names(environment)))),
         ("toml", set(_names(in_new_names(TomlConfigSettingsSource(Settings, file)())))),
     )
     told = []
     for name, value in _leaves(settings.model_dump(mode="json")):
         origin = next((origin for origin, names in sources if name in names), "default")
-        where = {"environment": PREFIX + name.upper().replace(".", "__"), "toml": str(file)}.get(origin, "")
+        variable = name if name in given else earlier.get(name, name)
+        where = {"environment": PREFIX + variable.upper().replace(".", "__"), "toml": str(file)}.get(origin, "")
         told.append(Origin(name=name, value=shown(name, value), origin=origin, where=where))
     return told
 
