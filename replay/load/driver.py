@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 
 from replay.traces.trace import Row, request_of
@@ -107,8 +107,9 @@ class Driver:
             return len(self._before) + len(self._sent), len(self._ended), list(self._newest)
 
     def accepted(self) -> list[str]:
-        """Ids of the requests that the broker took: those that must end."""
-        return [name for name, future in self._sent.items() if future.exception(DELIVERY_S) is None]
+        """Ids of the requests that the broker took: those that must end. Waits up to `DELIVERY_S` for its answers."""
+        wait(self._sent.values(), DELIVERY_S)
+        return [name for name, future in self._sent.items() if future.done() and future.exception() is None]
 
 
 def drive(driver: Driver, on_tick: Callable[[], None], sleep_s: Callable[[float], None]) -> bool:

@@ -140,6 +140,21 @@ class BrokerCluster:
         parts = [part for topic in self._metadata().topics.values() for part in topic.partitions.values()]
         return all(part.leader in serving and set(part.replicas) & serving <= set(part.isrs) for part in parts)
 
+    def can_lose(self, number: int) -> bool:
+        """Whether every other node that is left runs and has all records, so that losing this one loses none.
+
+        Each of them is asked: one that was frozen may know an earlier state of the cluster.
+        """
+        others = set(self.nodes) - {number}
+        if not others <= set(self.serving):
+            return False
+        for asked in others:
+            topics = probe.probe(config_of(self.address(asked), {}), ANSWER_LIMIT_S).topics.values()
+            parts = [part for topic in topics for part in topic.partitions.values()]
+            if not all(part.leader in self.nodes and set(part.replicas) & others <= set(part.isrs) for part in parts):
+                return False
+        return True
+
     def elect_preferred(self) -> int:
         """Let each partition be led by the node that should, as it was made; how many moved."""
         client = self._admin()

@@ -117,6 +117,16 @@ def test_a_request_that_has_ended_is_not_cancelled(pipeline: Pipeline) -> None:
     assert "had ended as COMPLETED, and keeps that end" in done.stdout
 
 
+def test_an_id_that_is_cancelled_before_anybody_sends_it_is_used_up(pipeline: Pipeline, tmp_path: pathlib.Path) -> None:
+    done = pochade(pipeline.settings, "cancel", "never-sent", "--wait", "-o", "json")
+    assert (done.returncode, rows(done)[0]["status"]) == (0, "CANCELLED")
+    file = tmp_path / "late.jsonl"
+    file.write_text('{"prompt": "a red heart", "request_id": "never-sent"}\n')
+    sent = pochade(pipeline.settings, "submit", "--file", str(file), "--wait")
+    assert (sent.returncode, "1 CANCELLED" in sent.stderr) == (1, True)
+    assert len(snapshot.past(pipeline.settings, [RESULTS], keep=lambda record: record.key == b"never-sent")) == 1
+
+
 def test_a_file_is_submitted_watched_and_fetched(pipeline: Pipeline, tmp_path: pathlib.Path) -> None:
     file = tmp_path / "prompts.jsonl"
     file.write_text('a red heart\n{"prompt": "two cats", "request_id": "file-2", "seed": 3}\n')

@@ -1,6 +1,8 @@
 from collections.abc import Collection
 from concurrent.futures import Future
 
+import pytest
+
 from replay.load.driver import STUCK_MS, Driver, Due, audit, drive, schedule
 from replay.traces.trace import Row
 from schemas.messages import GenerateRequest
@@ -10,19 +12,19 @@ from tests.replay.runs import a_result
 
 
 class World:
-    """A clock, and a broker that takes everything but what it is told to refuse."""
+    """A clock, and a broker that takes everything but what it is told to refuse or never to answer."""
 
-    def __init__(self, refused: set[str] = frozenset()) -> None:  # type: ignore[assignment]
+    def __init__(self, refused: Collection[str] = (), unanswered: Collection[str] = ()) -> None:
         self.now_ms = 1000.0
         self.sent: list[tuple[float, GenerateRequest]] = []
-        self._refused = refused
+        self._refused, self._unanswered = refused, unanswered
 
     def submit(self, request: GenerateRequest) -> Future[Delivered]:
         self.sent.append((self.now_ms, request))
         future: Future[Delivered] = Future()
         if request.request_id in self._refused:
             future.set_exception(DeliveryFailed("no"))
-        else:
+        elif request.request_id not in self._unanswered:
             future.set_result(Delivered(partition=0, offset=0))
         return future
 
@@ -123,6 +125,13 @@ def test_what_the_broker_did_not_take_was_not_accepted() -> None:
     driver = a_driver(world, [0, 0])
     driver.publish_due()
     assert driver.accepted() == ["run-0-0000"]
+
+
+def test_what_the_broker_never_answered_was_not_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("replay.load.driver.DELIVERY_S", 0.01)
+    driver = a_driver(World(unanswered={"run-0-0000"}), [0, 0])
+    driver.publish_due()
+    assert driver.accepted() == ["run-0-0001"]
 
 
 def test_an_audit_counts_the_lost_and_the_doubled_and_ignores_strangers() -> None:

@@ -39,6 +39,9 @@ class Noted:
         self.out_of_sync -= 1
         return self.out_of_sync < 0
 
+    def can_lose(self, node: int) -> bool:
+        return node in self.serving and self.is_in_sync()
+
     def elect_preferred(self) -> int:
         return self.moved
 
@@ -113,6 +116,16 @@ def test_a_broker_is_lost_for_good_when_the_others_hold_what_it_holds(noted: Not
     assert "lost for good" in done(cluster.lose(world, fault()))
     assert noted.done == [("lose", 2)]
     assert noted.out_of_sync < 0
+
+
+def test_a_broker_with_the_last_copy_of_a_record_is_not_lost_however_long_it_takes(
+    noted: Noted, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "LOSABLE_S", 0.0)
+    noted.out_of_sync = 1_000_000
+    with pytest.raises(NotThere, match="did not hold everything"):
+        done(cluster.lose(world, fault()))
+    assert noted.done == []
 
 
 def test_brokers_restart_one_after_the_other_and_those_that_are_down_are_left_alone(noted: Noted, world: World) -> None:
