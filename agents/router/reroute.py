@@ -21,9 +21,9 @@ from agents.runtime.views import EndedView, FleetView, PlanView
 from agents.worker.jobs import JobSource, Taken
 from planner.catalog.parse import Catalog
 from planner.observation.observation import live_workers
+from planner.serving.decisions import Ignored, Rejection
 from planner.serving.escalation import Keep
 from planner.serving.outcomes import completed_by_draft, failed, turned_away
-from planner.serving.placement import Ignored, Rejection
 from planner.serving.reroute import POLL_MS, OrphanRouting, RemainsInQueue
 from planner.serving.routing import NO_LIMITS, RoutingLogic
 from schemas.messages import GenerateJob, Plan

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from agents.router.dispatcher import Dispatcher, FleetLoads
 from agents.runtime.records import outcome_record, refused
 from agents.runtime.views import PlanView
+from planner.serving.decisions import ENDED, SHED, Ignored, Rejection
 from planner.serving.outcomes import failed, turned_away
-from planner.serving.placement import ENDED, SHED, Ignored, Placement, Rejection
+from planner.serving.placement import Placement
 from planner.serving.routing import RoutingLogic
 from schemas import topics
 from schemas.messages import ClassifiedRequest, Plan

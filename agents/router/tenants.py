@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Mapping
 
-from planner.serving.placement import Rejection
+from planner.serving.decisions import Rejection
 from planner.serving.quotas import Quota
 from planner.serving.tenants import Rights, Work
 from schemas.messages import Admission

@@ -4,8 +4,7 @@ import dataclasses
 import json
 from collections.abc import Container, Iterable
 
-from planner.serving.escalation import as_score
-from planner.serving.placement import Rejection
+from planner.serving.decisions import Rejection, as_score
 from schemas.avro import to_wire
 from schemas.messages import (
     ClassifiedRequest,

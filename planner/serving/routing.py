@@ -30,23 +30,9 @@ from planner.catalog.options import (
 )
 from planner.catalog.parse import Catalog
 from planner.serving.admission import can_meet, is_admitted, level_in_time, predicted_finish_ms
-from planner.serving.escalation import judging_ms, may_escalate
-from planner.serving.placement import (
-    CHEAPER,
-    DEADLINE,
-    DEARER,
-    ENDED,
-    IN_FLIGHT,
-    OVERLOADED,
-    SHED,
-    UNHONOURED,
-    Choice,
-    Ignored,
-    Placement,
-    Rejection,
-    choose_level,
-    only_choice,
-)
+from planner.serving.cascades import judging_ms, may_escalate
+from planner.serving.decisions import DEADLINE, ENDED, IN_FLIGHT, OVERLOADED, SHED, UNHONOURED, Ignored, Rejection
+from planner.serving.placement import CHEAPER, DEARER, Choice, Placement, choose_level, only_choice
 from planner.serving.requests import ClassifiedValues, RequestValues
 from planner.serving.tenants import Work
 from schemas.messages import Admission, GenerateOptions, Plan, Status

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from planner.catalog.options import TIERS
-from planner.serving.placement import OVERLOADED, QUOTA, Rejection
+from planner.serving.decisions import OVERLOADED, QUOTA, Rejection
 from planner.serving.quotas import OTHERS, Bucket, Quota, named, others_weight, take_tokens
 from schemas.messages import Admission, Status
 

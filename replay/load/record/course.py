@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from planner.catalog.parse import Catalog
-from planner.serving.placement import QUOTA
+from planner.serving.decisions import QUOTA
 from replay.load.clock import TraceClock
 from replay.load.record.history import History
 from replay.load.record.request_records import RequestRecord, observed

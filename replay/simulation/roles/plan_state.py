@@ -2,7 +2,7 @@
 
 from planner.catalog.parse import Catalog
 from planner.control.plans import is_newer
-from planner.serving.escalation import judging_ms
+from planner.serving.cascades import judging_ms
 from replay.simulation.results.run_metrics import Judges
 from schemas.messages import Plan
 
