@@ -18,6 +18,7 @@ from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from planner.catalog.entries import Variant, run_ms, variant_of
+from planner.catalog.model import Catalog
 from planner.catalog.options import (
     AS_IT_IS,
     MAX_IMAGES,
@@ -28,13 +29,11 @@ from planner.catalog.options import (
     resolve_options,
     resolved_ms,
 )
-from planner.catalog.parse import Catalog
 from planner.serving.admission import can_meet, is_admitted, level_in_time, predicted_finish_ms
 from planner.serving.cascades import judging_ms, may_escalate
 from planner.serving.decisions import DEADLINE, ENDED, IN_FLIGHT, OVERLOADED, SHED, UNHONOURED, Ignored, Rejection
 from planner.serving.placement import CHEAPER, DEARER, Choice, Placement, choose_level, only_choice
-from planner.serving.requests import ClassifiedValues, RequestValues
-from planner.serving.tenants import Work
+from planner.serving.requests import ClassifiedValues, RequestValues, Work
 from schemas.messages import Admission, GenerateOptions, Plan, Status
 
 ANY_BACKLOG_MS = sys.float_info.max  # infinite is the wait for a level that nobody serves

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from planner.observation.observation import ReceivedHeartbeat
+from planner.observation.workers import ReceivedHeartbeat
 from planner.serving.decisions import ENDED, Ignored, Rejection
 from planner.serving.escalation import Keep
 from planner.serving.placement import CHEAPER, Placement

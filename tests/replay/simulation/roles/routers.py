@@ -18,7 +18,7 @@ from agents.worker.jobs import Taken
 from planner.catalog.entries import HONOURABLE
 from planner.catalog.options import AS_IT_IS, TIERS, resolve_options
 from planner.catalog.parse import Catalog
-from planner.observation.observation import ReceivedHeartbeat
+from planner.observation.workers import ReceivedHeartbeat
 from planner.serving.decisions import Ignored, Rejection
 from planner.serving.outcomes import step_of
 from planner.serving.placement import Placement
