@@ -32,7 +32,7 @@ from schemas.topics import full_name, jobs_topic, worker_group
 from streams import metrics
 from streams.clock import now_ms
 from streams.codec.avro import decode
-from streams.codec.requests import request_id_of
+from streams.codec.request_ids import request_id_of
 from streams.kafka.offsets import Unread, refresh, unread
 from streams.kafka.topic_limits import written
 from streams.kafka.writing import RecordProducer
