@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from agents.ledger.broker_clock import BrokerClock
 from agents.ledger.remembered import ROLE, Remembered, Send
-from agents.ledger.topics import LedgerTopics
+from agents.ledger.topics import WRITTEN, LedgerTopics
 from agents.runtime.records import fitted_dead_letter, outcome_record, outgoing
 from planner.serving.outcomes import expired, failed, first_of, result_of
 from schemas import topics
@@ -28,7 +28,7 @@ from streams.codec.avro import decode, encode_result
 from streams.kafka.barrier import Barrier, open_reader, write_barrier
 from streams.kafka.clients import topic_name
 from streams.kafka.partitioner import partition_of
-from streams.kafka.transactions import open_producer, watchdog
+from streams.kafka.transactions import BATCH_BYTES, open_producer, watchdog
 from streams.kafka.writing import RecordProducer, RecordTooLarge, send_all, size_of
 from streams.settings import Settings
 from streams.watchdog import Bite
@@ -70,8 +70,9 @@ class LedgerPartition:
         self._settings = settings
         self.partition = partition
         self._topics = known or LedgerTopics()
+        self._limits = self._topics.limits
+        self._batch_bytes = min(BATCH_BYTES, self._limits.batch_bytes(WRITTEN))
         self._clock = clock or BrokerClock()
-        self._refused: dict[str, int] = {}  # topic -> bytes that it takes, as it was learnt
         self._last: tuple[int, Sequence[str]] | None = None  # the last transaction: its first result, and who ended
         self._format = settings.results.format
         self._watchdog = watchdog("a transaction of the ledger", TRANSACTION_S, bite)
@@ -103,7 +104,7 @@ class LedgerPartition:
 
     def _fence(self) -> Barrier:
         name = f"{self._settings.kafka.prefix}.{ROLE}.{self.partition}"
-        self._producer: Producer = open_producer(self._settings, name, TRANSACTION_S, self._topics.batch_bytes)
+        self._producer: Producer = open_producer(self._settings, name, TRANSACTION_S, self._batch_bytes)
         self._producer.init_transactions(TRANSACTION_S)  # from here on the former owner cannot commit
         results = full_name(self._settings.kafka.prefix, topics.RESULTS)
         with self._watchdog:
@@ -171,15 +172,11 @@ class LedgerPartition:
     def _learn(self, written: Sequence[Outgoing]) -> None:
         """The largest of these was refused: its topic takes less."""
         refused = max(written, key=size_of)
-        most = size_of(refused) - 1 if refused.topic == topics.RESULTS else size_of(refused) // 2
-        self._refused[refused.topic] = max(MIN_BYTES, most)
+        self._limits.refused(refused, was_alone=True)
         metrics.FALLBACKS.labels(ROLE, "refused-size").inc()
         log.warning("%s takes no record of %d bytes: see its max.message.bytes", refused.topic, size_of(refused))
         if size_of(refused) <= MIN_BYTES:
             raise KafkaException(KafkaError(KafkaError.INVALID_MSG_SIZE, f"{refused.topic} takes next to nothing"))
-
-    def _max_bytes(self, topic: str) -> int:
-        return self._refused.get(topic, self._topics.max_bytes(topic))
 
     def expire(self, overdue: Sequence[Incoming]) -> list[str]:
         """End what nobody ended by its deadline; whom. Outcomes that still come are too late."""
@@ -293,14 +290,14 @@ class LedgerPartition:
         )  # fmt: skip
         if self._format != "avro":
             record = dataclasses.replace(record, value=encode_result(result, self._format))
-        if (size := size_of(record)) > (most := self._max_bytes(topics.RESULTS)):
+        if (size := size_of(record)) > (most := self._limits.of(topics.RESULTS)):
             raise RecordTooLarge(f"`results` takes records of {most} bytes, headers included: got {size}")
         return record
 
     def _dead_letter(self, record: Incoming, error: Exception) -> list[Outgoing]:
         """None where the dlq does not even take its head."""
         metrics.DEAD_LETTERS.labels(ROLE, type(error).__name__).inc()
-        request_id, most = (record.key or b"").decode(errors="replace"), self._max_bytes(topics.DLQ)
+        request_id, most = (record.key or b"").decode(errors="replace"), self._limits.of(topics.DLQ)
         letter = fitted_dead_letter(record, error=error, role=ROLE, request_id=request_id, most=most)
         if size_of(letter) <= most:
             return [letter]

@@ -60,7 +60,7 @@ class Remembered:
         self._topics = topics
         self._clock = clock
         self._send = send if topics.has_ended else None
-        self._ids = EndedIds(_chunk_ids(topics.max_bytes(ENDED)))
+        self._ids = EndedIds(_chunk_ids(topics.limits.of(ENDED)))
         self._covered: list[tuple[int, int]] = []  # by chunks: offsets of `results`, [first, end)
         self._first = self._end = 0  # of what has been taken in since the last chunk
         self._newest_ms = 0
