@@ -27,9 +27,9 @@ from schemas.topics import full_name
 from streams import metrics
 from streams.codec.headers import DEADLINE
 from streams.kafka.barrier import open_reader
+from streams.kafka.clients import ClusterSettings
 from streams.kafka.errors import may_pass, patiently
 from streams.kafka.polling import incoming, poll_batch
-from streams.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -140,20 +140,21 @@ class Expiry:
     Not thread-safe.
     """
 
-    def __init__(self, settings: Settings) -> None:
-        self._topic = full_name(settings.kafka.prefix, topics.CLASSIFIED)
-        self._prefix = settings.kafka.prefix
-        self._grace_ms = round(settings.ledger.deadline_grace_s * 1000)
-        self._most_ahead_ms = round(settings.requests.max_deadline_s * 1000) + topics.SKEW_MS
+    def __init__(self, cluster: ClusterSettings, grace_ms: int, most_ahead_ms: int) -> None:
+        """`grace_ms`: after a deadline, for whoever is about to end it. `most_ahead_ms`: as of `OpenRequests`."""
+        self._topic = full_name(cluster.kafka.prefix, topics.CLASSIFIED)
+        self._prefix = cluster.kafka.prefix
+        self._grace_ms = grace_ms
+        self._most_ahead_ms = most_ahead_ms
         self._open: dict[int, OpenRequests] = {}
-        self._again = Rereader(settings, self._topic)
-        self._settings = settings
+        self._again = Rereader(cluster, self._topic)
+        self._cluster = cluster
         self._consumer: Consumer | None = None
 
     def follow(self, lanes: Mapping[int, LedgerPartition]) -> None:
         """These partitions are owned from now on."""
         if self._consumer is None:
-            self._consumer = open_reader(self._settings, f"{ROLE}.open")
+            self._consumer = open_reader(self._cluster, f"{ROLE}.open")
         starts = []
         for partition, lane in lanes.items():
             requests = self._open[partition] = OpenRequests(self._most_ahead_ms)
@@ -247,9 +248,9 @@ class Rereader:
     One client, made when it is first needed. Not thread-safe.
     """
 
-    def __init__(self, settings: Settings, topic: str) -> None:
+    def __init__(self, cluster: ClusterSettings, topic: str) -> None:
         """`topic` with the prefix."""
-        self._settings = settings
+        self._cluster = cluster
         self._topic = topic
         self._consumer: Consumer | None = None
 
@@ -260,7 +261,7 @@ class Rereader:
             KafkaException: the broker did not give them in time.
         """
         if self._consumer is None:
-            self._consumer = open_reader(self._settings, "ledger.again")
+            self._consumer = open_reader(self._cluster, "ledger.again")
         found: dict[int, Incoming] = {}
         for run in _runs(sorted(offsets)):
             self._read_run(self._consumer, partition, run, found)
@@ -273,7 +274,7 @@ class Rereader:
             for message in poll_batch(consumer, REREAD_BATCH, 0.1):
                 error, offset = message.error(), message.offset() or 0
                 if error is None and offset in wanted:
-                    found[offset] = incoming(message, self._settings.kafka.prefix)
+                    found[offset] = incoming(message, self._cluster.kafka.prefix)
                 elif error is not None and error.code() != KafkaError._PARTITION_EOF and not may_pass(error):
                     raise KafkaException(error)
                 if offset >= run[-1] and (error is None or offset > run[-1]):

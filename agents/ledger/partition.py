@@ -26,11 +26,10 @@ from streams import log_context, metrics
 from streams.clock import now_ms
 from streams.codec.avro import decode, encode_result
 from streams.kafka.barrier import Barrier, open_reader, write_barrier
-from streams.kafka.clients import topic_name
+from streams.kafka.clients import ClusterSettings, topic_name
 from streams.kafka.partitioner import partition_of
 from streams.kafka.transactions import BATCH_BYTES, open_producer, watchdog
 from streams.kafka.writing import RecordProducer, RecordTooLarge, send_all, size_of
-from streams.settings import Settings
 from streams.watchdog import Bite
 
 log = logging.getLogger(__name__)
@@ -53,33 +52,34 @@ class LedgerPartition:
 
     def __init__(
         self,
-        settings: Settings,
+        cluster: ClusterSettings,
         partition: int,
         known: LedgerTopics | None = None,
         clock: BrokerClock | None = None,
         send: Send | None = None,
         bite: Bite | None = None,
+        result_format: str = "avro",
     ) -> None:
         """`send`: writes chunks of what has ended; None: there are none. `bite`: what to do when a transaction hangs;
-        None: end the process, as only a new one gets on.
+        None: end the process, as only a new one gets on. `result_format`: avro | json.
 
         Raises:
             KafkaException: the broker did not answer in time.
             ClockOff: this machine's clock is not the broker's.
         """
-        self._settings = settings
+        self._cluster = cluster
         self.partition = partition
         self._topics = known or LedgerTopics()
         self._limits = self._topics.limits
         self._batch_bytes = min(BATCH_BYTES, self._limits.batch_bytes(WRITTEN))
         self._clock = clock or BrokerClock()
         self._last: tuple[int, Sequence[str]] | None = None  # the last transaction: its first result, and who ended
-        self._format = settings.results.format
+        self._format = result_format
         self._watchdog = watchdog("a transaction of the ledger", TRANSACTION_S, bite)
-        self.ended = Remembered(settings, partition, self._topics, self._clock, send)
+        self.ended = Remembered(cluster, partition, self._topics, self._clock, send)
         with ThreadPoolExecutor(1) as fencing:  # at the same time: either is mostly waiting
             barrier = fencing.submit(self._fence)
-            reader = open_reader(settings, f"{ROLE}.recovery")
+            reader = open_reader(cluster, f"{ROLE}.recovery")
             try:
                 self.ended.read_chunks(reader)
                 self.ended.begin(reader, barrier.result())
@@ -94,7 +94,7 @@ class LedgerPartition:
             KafkaException, ClockOff: as the constructor.
         """
         barrier = self._fence()
-        reader = open_reader(self._settings, f"{ROLE}.recovery")
+        reader = open_reader(self._cluster, f"{ROLE}.recovery")
         try:
             if self._last is not None and not self.ended.are_committed(reader, *self._last, barrier):
                 raise MarkerLost(f"results of partition {self.partition} were reported as committed and are aborted")
@@ -103,10 +103,10 @@ class LedgerPartition:
             reader.close()
 
     def _fence(self) -> Barrier:
-        name = f"{self._settings.kafka.prefix}.{ROLE}.{self.partition}"
-        self._producer: Producer = open_producer(self._settings, name, TRANSACTION_S, self._batch_bytes)
+        name = f"{self._cluster.kafka.prefix}.{ROLE}.{self.partition}"
+        self._producer: Producer = open_producer(self._cluster, name, TRANSACTION_S, self._batch_bytes)
         self._producer.init_transactions(TRANSACTION_S)  # from here on the former owner cannot commit
-        results = full_name(self._settings.kafka.prefix, topics.RESULTS)
+        results = full_name(self._cluster.kafka.prefix, topics.RESULTS)
         with self._watchdog:
             barrier = write_barrier(self._producer, results, self.partition, TRANSACTION_S / 3)
         if not barrier.is_brokers_time:
@@ -120,7 +120,7 @@ class LedgerPartition:
         What is read again, because of a death in between, is known to have ended.
         """
         ended = self._end(records, self._results)
-        source = full_name(self._settings.kafka.prefix, topics.OUTCOMES)
+        source = full_name(self._cluster.kafka.prefix, topics.OUTCOMES)
         group.commit(offsets=[TopicPartition(source, self.partition, records[-1].offset + 1)], asynchronous=True)
         return ended
 
@@ -207,7 +207,7 @@ class LedgerPartition:
         last = max((at for at, record in enumerate(written) if record.topic == topics.RESULTS), default=-1)
         self._producer.begin_transaction()
         for at, record in enumerate(written):
-            name = full_name(self._settings.kafka.prefix, record.topic)
+            name = full_name(self._cluster.kafka.prefix, record.topic)
             more: dict[str, Any] = {} if record.partition is None else {"partition": record.partition}
             if at == last:  # of one alone: a callback for each would take more time than the rest
                 more["on_delivery"] = lambda *report: told.append(report)
@@ -341,9 +341,9 @@ class AddedPartition:
     An outcome in a partition beyond these is written to the partition of its key, and committed once it is there.
     """
 
-    def __init__(self, settings: Settings, partition: int, count: int, producer: RecordProducer) -> None:
+    def __init__(self, cluster: ClusterSettings, partition: int, count: int, producer: RecordProducer) -> None:
         """`count`: partitions that know what has ended."""
-        self._topic = topic_name(settings, topics.OUTCOMES)
+        self._topic = topic_name(cluster, topics.OUTCOMES)
         self._partition = partition
         self._count = count
         self._producer = producer

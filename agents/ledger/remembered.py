@@ -25,9 +25,8 @@ from schemas.topics import CLASSIFIED, ENDED, RESULTS, SKEW_MS
 from streams import metrics
 from streams.codec.avro import decode, encode
 from streams.kafka.barrier import Barrier, read_past, read_to_end
-from streams.kafka.clients import topic_name
+from streams.kafka.clients import ClusterSettings, topic_name
 from streams.kafka.errors import patiently
-from streams.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -52,10 +51,15 @@ class Remembered:
     """The ended ids of one partition, within the window. Not thread-safe."""
 
     def __init__(
-        self, settings: Settings, partition: int, topics: LedgerTopics, clock: BrokerClock, send: Send | None = None
+        self,
+        cluster: ClusterSettings,
+        partition: int,
+        topics: LedgerTopics,
+        clock: BrokerClock,
+        send: Send | None = None,
     ) -> None:
         """`send`: how chunks are written; None: not at all."""
-        self._settings = settings
+        self._cluster = cluster
         self._partition = partition
         self._topics = topics
         self._clock = clock
@@ -94,7 +98,7 @@ class Remembered:
             return
         since_ms = self._clock.now_ms() - self._topics.window_ms - SKEW_MS
         try:
-            start = _at(reader, topic_name(self._settings, ENDED), self._partition, since_ms)
+            start = _at(reader, topic_name(self._cluster, ENDED), self._partition, since_ms)
             if start is not None:
                 read_to_end(reader, start, self._take_chunks)
         except KafkaException as error:
@@ -104,7 +108,7 @@ class Remembered:
     def begin(self, reader: Consumer, barrier: Barrier) -> None:
         """After the chunks: read what they do not cover, up to the barrier."""
         self._newest_ms = barrier.at_ms
-        start = _at(reader, topic_name(self._settings, RESULTS), self._partition, self._window_begins())
+        start = _at(reader, topic_name(self._cluster, RESULTS), self._partition, self._window_begins())
         self._end = _covered_to(start.offset if start else 0, self._covered, barrier.offset)
         self._first, self._covered = self._end, []
         self.read_on(reader, barrier)
@@ -112,14 +116,14 @@ class Remembered:
     def read_on(self, reader: Consumer, barrier: Barrier) -> None:
         """Take in what was committed since, by whomever, up to the barrier."""
         self._newest_ms = barrier.at_ms
-        place = TopicPartition(topic_name(self._settings, RESULTS), self._partition, self._end)
+        place = TopicPartition(topic_name(self._cluster, RESULTS), self._partition, self._end)
         read_past(reader, place, barrier, self._take_results)
         self._ids.forget(self._window_begins())
 
     def are_committed(self, reader: Consumer, first: int, ids: Sequence[str], barrier: Barrier) -> bool:
         """Whether readers find a result for each of these ids between the offset `first` and the barrier."""
         missing = {each.encode() for each in ids}
-        place = TopicPartition(topic_name(self._settings, RESULTS), self._partition, first)
+        place = TopicPartition(topic_name(self._cluster, RESULTS), self._partition, first)
         read_past(reader, place, barrier, lambda found: missing.difference_update(each.key() or b"" for each in found))
         return not missing
 

@@ -10,9 +10,8 @@ from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from schemas.topics import CLASSIFIED, DLQ, ENDED, OUTCOMES, RESULTS, WINDOW_MS
-from streams.kafka.clients import client_config, topic_name
+from streams.kafka.clients import ClusterSettings, client_config, topic_name
 from streams.kafka.topic_limits import CONFIG, TopicLimits
-from streams.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -32,21 +31,21 @@ class LedgerTopics:
     has_ended: bool = True  # whether there is the topic `ended`
 
 
-def ask(settings: Settings) -> LedgerTopics:
+def ask(cluster: ClusterSettings) -> LedgerTopics:
     """What is not told, as the right is missing (DESCRIBE_CONFIGS) or the broker is too old, is as by default.
 
     Raises:
         KafkaException: the broker does not answer.
     """
-    admin = AdminClient(client_config(settings))
+    admin = AdminClient(client_config(cluster))
     listed = admin.list_topics(timeout=ANSWER_S).topics
-    there = {name: topic_name(settings, name) for name in (*WRITTEN, CLASSIFIED, ENDED)}
+    there = {name: topic_name(cluster, name) for name in (*WRITTEN, CLASSIFIED, ENDED)}
     there = {name: full for name, full in there.items() if full in listed}
     configs = _configs(admin, there)
     if ENDED not in there:
         log.warning(
             "there is no topic %s: every start reads all of `results`; make it with `pochade topics create`",
-            topic_name(settings, ENDED),
+            topic_name(cluster, ENDED),
         )
     kept_ms = [_retention_ms(configs[name]) for name in (RESULTS, ENDED) if name in configs]
     return LedgerTopics(

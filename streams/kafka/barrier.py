@@ -23,10 +23,10 @@ from confluent_kafka import (
 )
 
 from streams import metrics
+from streams.kafka.clients import ClusterSettings
 from streams.kafka.consumer_factory import AT_AN_END_MS, open_consumer
 from streams.kafka.errors import may_pass
 from streams.kafka.polling import poll_batch
-from streams.settings import Settings
 
 KEY = b"barrier"  # a compacted topic takes no record without a key
 SILENT_S = 30.0  # without a record, until whoever was to answer is taken for gone
@@ -66,10 +66,10 @@ def write_barrier(producer: Producer, topic: str, partition: int, limit_s: float
     return Barrier(message.offset() or 0, at_ms, kind == TIMESTAMP_LOG_APPEND_TIME)
 
 
-def open_reader(settings: Settings, name: str) -> Consumer:
+def open_reader(cluster: ClusterSettings, name: str) -> Consumer:
     """A consumer of committed records without a group, for `read_past` and `read_to_end`."""
     properties = {"fetch.wait.max.ms": AT_AN_END_MS, "queued.max.messages.kbytes": PREFETCHED_KB}
-    return open_consumer(settings, name, properties)
+    return open_consumer(cluster, name, properties)
 
 
 def read_past(consumer: Consumer, start: TopicPartition, barrier: Barrier, on_records: OnRecords) -> None:

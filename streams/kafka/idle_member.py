@@ -7,8 +7,7 @@ from confluent_kafka import Consumer, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from schemas.errors import PochadeError
-from streams.kafka.clients import ANSWER_LIMIT_S, client_config
-from streams.settings import Settings
+from streams.kafka.clients import ANSWER_LIMIT_S, ClusterSettings, client_config
 
 SESSIONS = 3  # without a partition, before the cluster is asked: a change of owners takes one or two
 
@@ -34,11 +33,11 @@ class IdleMember:
     group (seen once, in a run of `chaos` with 5,000 requests). Not thread-safe: asked by the thread that polls.
     """
 
-    def __init__(self, settings: Settings, group: str, clock_s: Callable[[], float] = time.monotonic) -> None:
-        self._settings = settings
+    def __init__(self, cluster: ClusterSettings, group: str, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._cluster = cluster
         self._group = group
         self._clock_s = clock_s
-        self._wait_s = SESSIONS * settings.kafka.session_timeout_ms / 1000
+        self._wait_s = SESSIONS * cluster.kafka.session_timeout_ms / 1000
         self._idle_since_s: float | None = None
         self._doubts = 0
 
@@ -63,7 +62,7 @@ class IdleMember:
             )
 
     def _is_lost(self, consumer: Consumer) -> bool:
-        client = AdminClient(client_config(self._settings))
+        client = AdminClient(client_config(self._cluster))
         try:
             answers = client.describe_consumer_groups([self._group], request_timeout=ANSWER_LIMIT_S)
             found = answers[self._group].result(2 * ANSWER_LIMIT_S)

@@ -23,6 +23,7 @@ from agents.ledger.partition import LedgerPartition
 from agents.ledger.remembered import CHUNK_REST
 from agents.ledger.role import Ledger
 from agents.ledger.topics import LedgerTopics
+from agents.runtime.assembly import ledger_of
 from planner.serving.ended_ids import DIGEST_BYTES
 from schemas.messages import Result, Status
 from schemas.record import Incoming
@@ -32,7 +33,6 @@ from streams.codec.avro import decode, encode
 from streams.codec.headers import DEADLINE
 from streams.kafka import snapshot
 from streams.kafka.clients import client_config, topic_name
-from streams.kafka.groups import member_config
 from streams.kafka.partitioner import partition_of
 from streams.kafka.producer import KafkaRecordProducer
 from streams.kafka.topic_limits import FRAME_BYTES, TopicLimits
@@ -103,7 +103,7 @@ def write(settings: Settings, topic: str, records: Sequence[Record], at_ms: int)
 
 @contextmanager
 def running(settings: Settings) -> Iterator[Ledger]:
-    role, stopping = Ledger(settings, member_config), threading.Event()
+    role, stopping = ledger_of(settings), threading.Event()
     thread = threading.Thread(target=role.run, args=(stopping,))
     thread.start()
     try:
