@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby, islice
 from typing import NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from agents.ledger.partition import LedgerPartition
-from agents.ledger.remembered import NEW, ROLE, Checkpoint
+from agents.ledger.remembered import ROLE, Checkpoint
 from planner.serving.ended_ids import DIGEST_BYTES, digest_of
 from planner.serving.outcomes import is_overdue
 from schemas import topics
@@ -28,8 +28,7 @@ from streams import metrics
 from streams.codec.headers import DEADLINE
 from streams.kafka.barrier import open_reader
 from streams.kafka.clients import ClusterSettings
-from streams.kafka.errors import may_pass, patiently
-from streams.kafka.polling import incoming, poll_batch
+from streams.kafka.polling import incoming, offsets_at, poll_records
 
 log = logging.getLogger(__name__)
 
@@ -168,14 +167,8 @@ class Expiry:
 
     def _window_start(self, consumer: Consumer, partition: int, since_ms: int) -> TopicPartition:
         """Where the window begins; the beginning of the log where whoever answers knows of nothing so young."""
-
-        def find_position() -> TopicPartition:
-            (found,) = consumer.offsets_for_times([TopicPartition(self._topic, partition, since_ms)], timeout=ANSWER_S)
-            if found.error is not None:
-                raise KafkaException(found.error)
-            return TopicPartition(self._topic, partition, max(0, found.offset))
-
-        return patiently(find_position, ANSWER_S, also=NEW)
+        found = offsets_at(consumer, self._topic, [partition], since_ms, ANSWER_S)
+        return TopicPartition(self._topic, partition, max(0, found[partition]))
 
     def leave(self, partitions: Iterable[int]) -> None:
         """These are somebody else's now."""
@@ -191,14 +184,14 @@ class Expiry:
         """Take in what has been classified; whether there may be more at once."""
         if self._consumer is None:
             return False
-        messages = poll_batch(self._consumer, BATCH, 0)
-        records = [incoming(message, self._prefix) for message in messages if not _is_error(message)]
+        polled = poll_records(self._consumer, BATCH, 0)
+        records = [incoming(message, self._prefix) for message in polled.records]
         records.sort(key=lambda r: (r.partition, r.offset))
         for partition, run in groupby(records, key=lambda r: r.partition):
             if partition in self._open:
                 ended = lanes[partition].ended
                 self._open[partition].take(list(run), ended.known, ended.since_ms())
-        return len(messages) == BATCH
+        return len(polled.records) == BATCH
 
     def ended(self, partition: int, ids: Sequence[str]) -> None:
         """These have a result."""
@@ -234,14 +227,6 @@ class Expiry:
             self._consumer = None
 
 
-def _is_error(message: Message) -> bool:
-    """Whether it is no record. Raises KafkaException: what does not pass by itself."""
-    error = message.error()
-    if error is not None and error.code() != KafkaError._PARTITION_EOF and not may_pass(error):
-        raise KafkaException(error)
-    return error is not None
-
-
 class Rereader:
     """Reads single records of `classified` again, by their offsets: those whose requests are overdue.
 
@@ -271,14 +256,14 @@ class Rereader:
         wanted, end_s = set(run), time.monotonic() + LIMIT_S
         consumer.assign([TopicPartition(self._topic, partition, run[0])])
         while True:
-            for message in poll_batch(consumer, REREAD_BATCH, 0.1):
-                error, offset = message.error(), message.offset() or 0
-                if error is None and offset in wanted:
+            polled = poll_records(consumer, REREAD_BATCH, 0.1)
+            for message in polled.records:
+                if (offset := message.offset() or 0) in wanted:
                     found[offset] = incoming(message, self._cluster.kafka.prefix)
-                elif error is not None and error.code() != KafkaError._PARTITION_EOF and not may_pass(error):
-                    raise KafkaException(error)
-                if offset >= run[-1] and (error is None or offset > run[-1]):
+                if offset >= run[-1]:
                     return
+            if any((end.offset() or 0) > run[-1] for end in polled.ends):
+                return
             if time.monotonic() > end_s:
                 what = f"{self._topic}/{partition} did not give {len(wanted)} records within {LIMIT_S:g} s"
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT, what))

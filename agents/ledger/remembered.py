@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from typing import NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from agents.ledger.broker_clock import BrokerClock
 from agents.ledger.topics import LedgerTopics
@@ -26,7 +26,7 @@ from streams import metrics
 from streams.codec.avro import decode, encode
 from streams.kafka.barrier import Barrier, read_past, read_to_end
 from streams.kafka.clients import ClusterSettings, topic_name
-from streams.kafka.errors import patiently
+from streams.kafka.polling import offsets_at
 
 log = logging.getLogger(__name__)
 
@@ -34,8 +34,6 @@ ROLE = "ledger"
 ANSWER_S = 10.0
 CHUNK_REST = 64_000  # bytes of a chunk for open requests (28,000), and for what a batch adds beyond a full one (24,000)
 LATER = 8  # chunks that wait to be written again; older ones are given up: a next start reads their results
-
-NEW = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC}  # made just now
 
 Send = Callable[[Outgoing], "Future[Delivered]"]
 
@@ -211,14 +209,8 @@ def _chunk_ids(most_bytes: int) -> int:
 
 def _at(reader: Consumer, topic: str, partition: int, moment_ms: int) -> TopicPartition | None:
     """Where the first record of this moment or later lies; None: there is none, as far as whoever answers knows."""
-
-    def find_position() -> TopicPartition | None:
-        (found,) = reader.offsets_for_times([TopicPartition(topic, partition, max(0, moment_ms))], timeout=ANSWER_S)
-        if found.error is not None:
-            raise KafkaException(found.error)
-        return found if found.offset >= 0 else None
-
-    return patiently(find_position, ANSWER_S, also=NEW)
+    offset = offsets_at(reader, topic, [partition], max(0, moment_ms), ANSWER_S)[partition]
+    return TopicPartition(topic, partition, offset) if offset >= 0 else None
 
 
 def _covered_to(begin: int, covered: Iterable[tuple[int, int]], barrier: int) -> int:
