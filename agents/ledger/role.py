@@ -31,7 +31,7 @@ from streams import metrics
 from streams.codec.schema_wait import SchemaWait, WaitingMessages
 from streams.kafka.clients import ClusterSettings
 from streams.kafka.consumer_factory import open_member
-from streams.kafka.idle_member import IdleMember
+from streams.kafka.members import IdleMember
 from streams.kafka.polling import incoming, take
 from streams.kafka.producer import KafkaRecordProducer
 from streams.kafka.transactions import is_fenced

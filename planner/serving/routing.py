@@ -17,7 +17,7 @@ import sys
 from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from planner.catalog.entries import Variant, run_ms, variant_of
+from planner.catalog.entries import variant_of
 from planner.catalog.model import Catalog
 from planner.catalog.options import (
     AS_IT_IS,
@@ -117,14 +117,7 @@ class _Level:
         settled = resolve_options(options, self.variant)
         if self.first_step:  # a request that sets the steps skips the same share of them
             settled = settled._replace(refine_from_step=self.first_step * settled.steps // self.variant.steps)
-        return Resolved(settled, _run_ms(self.variant, settled))
-
-
-def _run_ms(variant: Variant, how: ResolvedOptions) -> float:
-    """Exactly as measured where the variant serves the request in its own way."""
-    if (how.width, how.height, how.steps) == (variant.width, variant.height, variant.steps):
-        return run_ms(variant, how.n, how.refine_from_step)
-    return resolved_ms(variant, how)
+        return Resolved(settled, resolved_ms(self.variant, settled))
 
 
 class _Levels(dict[str, _Level]):

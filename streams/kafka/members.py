@@ -1,9 +1,9 @@
-"""Whether the cluster still counts on a member of a group that owns no partition, so that it may join anew."""
+"""The members of a group as the cluster knows them, and whether it still counts on one that owns no partition."""
 
 import time
 from collections.abc import Callable, Mapping
 
-from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from schemas.errors import PochadeError
@@ -14,6 +14,22 @@ SESSIONS = 3  # without a partition, before the cluster is asked: a change of ow
 
 class MembershipLost(PochadeError):
     """The cluster has given a member's partitions to nobody, or to one that does not know of it."""
+
+
+def members_of(cluster: ClusterSettings, group: str) -> dict[str, int]:
+    """member -> number of partitions that the cluster has given it.
+
+    Raises:
+        KafkaException: the cluster does not answer in time, does not tell this user, or knows of no such group
+            (GROUP_ID_NOT_FOUND).
+    """
+    client = AdminClient(client_config(cluster))  # must live until the answer is here
+    answer = client.describe_consumer_groups([group], request_timeout=ANSWER_LIMIT_S)[group]
+    try:
+        members = answer.result(2 * ANSWER_LIMIT_S).members
+    except TimeoutError:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"nobody told of group {group}")) from None
+    return {member.member_id: len(member.assignment.topic_partitions) for member in members}
 
 
 def is_lost(member_id: str, partitions: Mapping[str, int]) -> bool:
@@ -62,11 +78,8 @@ class IdleMember:
             )
 
     def _is_lost(self, consumer: Consumer) -> bool:
-        client = AdminClient(client_config(self._cluster))
         try:
-            answers = client.describe_consumer_groups([self._group], request_timeout=ANSWER_LIMIT_S)
-            found = answers[self._group].result(2 * ANSWER_LIMIT_S)
+            given = members_of(self._cluster, self._group)
         except KafkaException:
             return False  # no answer is no evidence: the cluster is asked again
-        given = {member.member_id: len(member.assignment.topic_partitions) for member in found.members}
         return is_lost(consumer.memberid(), given)
