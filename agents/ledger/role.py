@@ -33,7 +33,6 @@ from streams.kafka.clients import ClusterSettings
 from streams.kafka.consumer_factory import open_member
 from streams.kafka.members import IdleMember
 from streams.kafka.polling import incoming, take
-from streams.kafka.producer import KafkaRecordProducer
 from streams.kafka.transactions import is_fenced
 from streams.kafka.writing import RecordProducer
 
@@ -62,15 +61,16 @@ class LedgerRules(NamedTuple):
 class Ledger:
     """Owns lanes as the group assigns partitions, one `Session` after another. `run` blocks until `stopping` is set."""
 
-    def __init__(self, cluster: ClusterSettings, rules: LedgerRules, join: Join) -> None:
-        """`join`: how a member of a group begins, `streams.kafka.groups.member_config`."""
+    def __init__(self, cluster: ClusterSettings, rules: LedgerRules, join: Join, producer: RecordProducer) -> None:
+        """`join`: how a member of a group begins, `streams.kafka.groups.member_config`. `producer`: of chunks, and of
+        outcomes that are moved; results come in transactions, each partition's by a producer of its own."""
         self._cluster = cluster
         self._rules = rules
         self._join = join
         self.membership = Membership()
         self._schemas = SchemaWait(ROLE)
         self._clock = BrokerClock()
-        self._producer: RecordProducer | None = None  # of chunks, and of outcomes that are moved
+        self._producer = producer
 
     def not_ready(self) -> str:
         """Why it does not serve everything yet; any thread may ask."""
@@ -78,12 +78,8 @@ class Ledger:
 
     def run(self, stopping: threading.Event) -> None:
         """Serve; what a transaction cannot survive (fencing, a lost broker) begins again from what is committed."""
-        self._producer = producer = KafkaRecordProducer(self._cluster)
-        try:
-            while not stopping.is_set():
-                self._try_session(stopping)
-        finally:
-            producer.close()
+        while not stopping.is_set():
+            self._try_session(stopping)
 
     def _try_session(self, stopping: threading.Event) -> None:
         try:
@@ -165,9 +161,8 @@ class Session:
         membership: Membership,
         schemas: SchemaWait,
         clock: BrokerClock,
-        producer: RecordProducer | None,
+        producer: RecordProducer,
     ) -> None:
-        """`producer`: of chunks, and of outcomes that are moved."""
         self._cluster = cluster
         self._result_format = rules.result_format
         self._membership = membership
@@ -238,13 +233,12 @@ class Session:
         known = ledger_topics.ask(self._cluster)
         added = [number for number in partitions if known.partitions and number >= known.partitions]
         for number in added:
-            assert self._producer is not None, "a session runs while there is a producer"
             self._added[number] = AddedPartition(self._cluster, number, known.partitions, self._producer)
         numbers = [number for number in partitions if number not in added]
-        send = self._producer.send if self._producer else None
 
         def open_one(number: int) -> LedgerPartition:
-            return LedgerPartition(self._cluster, number, known, self._clock, send, result_format=self._result_format)
+            send, form = self._producer.send, self._result_format
+            return LedgerPartition(self._cluster, number, known, self._clock, send, result_format=form)
 
         return open_partitions(numbers, open_one)
 

@@ -205,14 +205,14 @@ def _logics(role: str, settings: Settings, catalog: Catalog, views: Views, proce
     return [Discriminator(logic, views.plans, views.ended, views.fleet, dispatcher, store, scorers)]
 
 
-def ledger_of(settings: Settings) -> "Ledger":
+def ledger_of(settings: Settings, producer: RecordProducer) -> "Ledger":
     """The ledger of a process."""
     from agents.ledger.role import Ledger, LedgerRules
 
     grace_ms = round(settings.ledger.deadline_grace_s * 1000)
     most_ahead_ms = round(settings.requests.max_deadline_s * 1000) + SKEW_MS
     rules = LedgerRules(grace_ms, most_ahead_ms, settings.results.format)
-    return Ledger(settings, rules, partial(member_config, settings))
+    return Ledger(settings, rules, partial(member_config, settings), producer)
 
 
 def _threaded(
@@ -226,7 +226,7 @@ def _threaded(
     if role == "ledger":
         views.need_topics()
         settle(settings, OUTCOMES, f"{settings.kafka.prefix}.{role}")
-        ledger = ledger_of(settings)
+        ledger = ledger_of(settings, producer)
         return Threaded(ledger.run, ledger.not_ready)
     if role == "planner":
         from agents.planner.loop import PlannerLoop

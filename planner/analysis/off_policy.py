@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.serving.cascades import cascade_of, keeps
-from planner.serving.decisions import as_score
+from planner.serving.outcomes import as_score
 from planner.serving.placement import odds
 from schemas.errors import InvalidPlan
 from schemas.messages import Plan

@@ -1,6 +1,5 @@
-"""What roles decide on a request besides placing it, as values that need no catalog; how a confidence is read."""
+"""What roles decide on a request besides placing it, as values that need no catalog."""
 
-import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -31,8 +30,3 @@ class Ignored(NamedTuple):
 
 ENDED = Ignored("the request has a result")
 IN_FLIGHT = Ignored("the request has its job")
-
-
-def as_score(confidence: float | None) -> float:
-    """The confidence as a number; 0 for one that is missing or not finite, as it vouches for nothing."""
-    return confidence if confidence is not None and math.isfinite(confidence) else 0.0

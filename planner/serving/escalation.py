@@ -16,7 +16,7 @@ from planner.catalog.model import Catalog
 from planner.catalog.options import AS_IT_IS, ResolvedOptions, begins_at, resolve_options, resolved_ms
 from planner.serving.admission import can_meet
 from planner.serving.cascades import cascade_of, judging_ms, keeps, may_escalate
-from planner.serving.decisions import as_score
+from planner.serving.outcomes import as_score
 from planner.serving.requests import RequestValues
 from schemas.messages import Cascade, GenerateOptions, Plan
 

@@ -60,7 +60,7 @@ def test_a_broker_that_is_killed_costs_no_request_and_doubles_none(
     cluster: BrokerCluster, deployment: Settings
 ) -> None:
     stopping, producer = threading.Event(), KafkaRecordProducer(deployment)
-    ledger = threading.Thread(target=ledger_of(deployment).run, args=(stopping,))
+    ledger = threading.Thread(target=ledger_of(deployment, producer).run, args=(stopping,))
     ledger.start()
     try:
         ids = [f"r-{number}" for number in range(REQUESTS)]

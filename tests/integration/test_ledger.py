@@ -161,7 +161,7 @@ def test_two_ledgers_share_the_work_and_one_goes_on_alone(books: Books) -> None:
         send_all(producer, [Outgoing(topic=OUTCOMES, key=o.request_id.encode(), value=encode(o)) for o in outcomes], 30)
 
     with ThreadPoolExecutor(2) as pool:
-        running = [pool.submit(ledger_of(books.settings).run, stop) for stop in stops]
+        running = [pool.submit(ledger_of(books.settings, producer).run, stop) for stop in stops]
         try:
             write(ids[:100])
             poll_until(lambda: len(books.results) >= 100, "the first half")

@@ -103,7 +103,8 @@ def write(settings: Settings, topic: str, records: Sequence[Record], at_ms: int)
 
 @contextmanager
 def running(settings: Settings) -> Iterator[Ledger]:
-    role, stopping = ledger_of(settings), threading.Event()
+    producer, stopping = KafkaRecordProducer(settings), threading.Event()
+    role = ledger_of(settings, producer)
     thread = threading.Thread(target=role.run, args=(stopping,))
     thread.start()
     try:
@@ -112,6 +113,7 @@ def running(settings: Settings) -> Iterator[Ledger]:
         stopping.set()
         thread.join(PATIENCE_S)
         assert not thread.is_alive()
+        producer.close()
 
 
 def read_offsets(monkeypatch: pytest.MonkeyPatch) -> list[int]:

@@ -117,7 +117,7 @@ def test_ledger_and_workers_run_there(limited: Settings, caplog: pytest.LogCaptu
     outcome = an_outcome(request_id="r-1")
     send_all(producer, [Outgoing(topic=topics.OUTCOMES, key=b"r-1", value=encode(outcome))])
     stopping = threading.Event()
-    ledger = threading.Thread(target=ledger_of(limited).run, args=(stopping,))
+    ledger = threading.Thread(target=ledger_of(limited, producer).run, args=(stopping,))
     ledger.start()
     try:
         poll_until(lambda: [each.key for each in snapshot.past(limited, [topics.RESULTS])] == [b"r-1"], "the result")
