@@ -6,7 +6,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from schemas.record import Incoming
-from streams.codec.requests import request_id_of
+from streams.codec.request_ids import request_id_of
 
 _served: ContextVar[tuple[Incoming, ...]] = ContextVar("served", default=())
 _plan_version: ContextVar[int | None] = ContextVar("plan_version", default=None)

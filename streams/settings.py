@@ -174,6 +174,16 @@ class Settings(BaseSettings):
     logs: Logs = Logs()
     shutdown_timeout_s: float = Field(30, gt=0)  # between SIGTERM and the end, for the work in hand
 
+    def broker_address(self) -> str:
+        """What clients connect to: the configured cluster, else the broker that runs under `home`.
+
+        Raises:
+            PochadeError: none is configured and none runs.
+        """
+        from streams.broker import address  # psutil, which who shows settings need not wait for
+
+        return address.bootstrap_servers(self)
+
     @classmethod
     def settings_customise_sources(
         cls,

@@ -3,7 +3,8 @@
 from typing import Any
 
 from planner.catalog.parse import Catalog, Cut, DeferralPoint, Discriminator, Pair, Variant
-from planner.observation.observation import Observation, WorkerView
+from planner.observation.observation import Observation
+from planner.observation.workers import WorkerView
 from schemas.messages import (
     Cascade,
     ClassifiedRequest,

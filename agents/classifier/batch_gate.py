@@ -13,7 +13,7 @@ from planner.serving.batch_gate import POLL_MS, BatchGate, Occupation
 from schemas import topics
 from schemas.record import Delivered, Incoming, Outgoing
 from streams.clock import now_ms
-from streams.codec.requests import request_id_of
+from streams.codec.request_ids import request_id_of
 
 
 def never() -> bool:

@@ -16,7 +16,8 @@ from schemas.messages import ClassifiedRequest, GenerateRequest
 from schemas.record import Delivered, Incoming, Outgoing
 from streams import metrics
 from streams.clock import now_ms
-from streams.codec.requests import decode_request, request_id_of
+from streams.codec.request_ids import request_id_of
+from streams.codec.requests import decode_request
 from streams.settings import Requests
 
 

@@ -3,7 +3,7 @@
 import logging
 from typing import NamedTuple
 
-from planner.control.plans import is_newer
+from planner.control.validity import is_newer
 from schemas.errors import InvalidRecord, PochadeError
 from schemas.messages import Pin, Plan
 from streams.control.records import take_in

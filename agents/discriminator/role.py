@@ -25,7 +25,7 @@ from schemas.record import Delivered, Incoming, Outgoing
 from streams import metrics
 from streams.clock import now_ms
 from streams.codec.avro import decode
-from streams.codec.requests import request_id_of
+from streams.codec.request_ids import request_id_of
 from streams.store.port import ImageStore, StoreUnavailable
 
 

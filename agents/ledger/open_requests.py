@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby, islice
 from typing import NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from agents.ledger.partition import LedgerPartition
-from agents.ledger.remembered import NEW, ROLE, Checkpoint
+from agents.ledger.remembered import ROLE, Checkpoint
 from planner.serving.ended_ids import DIGEST_BYTES, digest_of
 from planner.serving.outcomes import is_overdue
 from schemas import topics
@@ -27,9 +27,8 @@ from schemas.topics import full_name
 from streams import metrics
 from streams.codec.headers import DEADLINE
 from streams.kafka.barrier import open_reader
-from streams.kafka.errors import may_pass, patiently
-from streams.kafka.polling import incoming, poll_batch
-from streams.settings import Settings
+from streams.kafka.clients import ClusterSettings
+from streams.kafka.polling import incoming, offsets_at, poll_records
 
 log = logging.getLogger(__name__)
 
@@ -140,20 +139,21 @@ class Expiry:
     Not thread-safe.
     """
 
-    def __init__(self, settings: Settings) -> None:
-        self._topic = full_name(settings.kafka.prefix, topics.CLASSIFIED)
-        self._prefix = settings.kafka.prefix
-        self._grace_ms = round(settings.ledger.deadline_grace_s * 1000)
-        self._most_ahead_ms = round(settings.requests.max_deadline_s * 1000) + topics.SKEW_MS
+    def __init__(self, cluster: ClusterSettings, grace_ms: int, most_ahead_ms: int) -> None:
+        """`grace_ms`: after a deadline, for whoever is about to end it. `most_ahead_ms`: as of `OpenRequests`."""
+        self._topic = full_name(cluster.kafka.prefix, topics.CLASSIFIED)
+        self._prefix = cluster.kafka.prefix
+        self._grace_ms = grace_ms
+        self._most_ahead_ms = most_ahead_ms
         self._open: dict[int, OpenRequests] = {}
-        self._again = Rereader(settings, self._topic)
-        self._settings = settings
+        self._again = Rereader(cluster, self._topic)
+        self._cluster = cluster
         self._consumer: Consumer | None = None
 
     def follow(self, lanes: Mapping[int, LedgerPartition]) -> None:
         """These partitions are owned from now on."""
         if self._consumer is None:
-            self._consumer = open_reader(self._settings, f"{ROLE}.open")
+            self._consumer = open_reader(self._cluster, f"{ROLE}.open")
         starts = []
         for partition, lane in lanes.items():
             requests = self._open[partition] = OpenRequests(self._most_ahead_ms)
@@ -167,14 +167,8 @@ class Expiry:
 
     def _window_start(self, consumer: Consumer, partition: int, since_ms: int) -> TopicPartition:
         """Where the window begins; the beginning of the log where whoever answers knows of nothing so young."""
-
-        def find_position() -> TopicPartition:
-            (found,) = consumer.offsets_for_times([TopicPartition(self._topic, partition, since_ms)], timeout=ANSWER_S)
-            if found.error is not None:
-                raise KafkaException(found.error)
-            return TopicPartition(self._topic, partition, max(0, found.offset))
-
-        return patiently(find_position, ANSWER_S, also=NEW)
+        found = offsets_at(consumer, self._topic, [partition], since_ms, ANSWER_S)
+        return TopicPartition(self._topic, partition, max(0, found[partition]))
 
     def leave(self, partitions: Iterable[int]) -> None:
         """These are somebody else's now."""
@@ -190,14 +184,14 @@ class Expiry:
         """Take in what has been classified; whether there may be more at once."""
         if self._consumer is None:
             return False
-        messages = poll_batch(self._consumer, BATCH, 0)
-        records = [incoming(message, self._prefix) for message in messages if not _is_error(message)]
+        polled = poll_records(self._consumer, BATCH, 0)
+        records = [incoming(message, self._prefix) for message in polled.records]
         records.sort(key=lambda r: (r.partition, r.offset))
         for partition, run in groupby(records, key=lambda r: r.partition):
             if partition in self._open:
                 ended = lanes[partition].ended
                 self._open[partition].take(list(run), ended.known, ended.since_ms())
-        return len(messages) == BATCH
+        return len(polled.records) == BATCH
 
     def ended(self, partition: int, ids: Sequence[str]) -> None:
         """These have a result."""
@@ -233,23 +227,15 @@ class Expiry:
             self._consumer = None
 
 
-def _is_error(message: Message) -> bool:
-    """Whether it is no record. Raises KafkaException: what does not pass by itself."""
-    error = message.error()
-    if error is not None and error.code() != KafkaError._PARTITION_EOF and not may_pass(error):
-        raise KafkaException(error)
-    return error is not None
-
-
 class Rereader:
     """Reads single records of `classified` again, by their offsets: those whose requests are overdue.
 
     One client, made when it is first needed. Not thread-safe.
     """
 
-    def __init__(self, settings: Settings, topic: str) -> None:
+    def __init__(self, cluster: ClusterSettings, topic: str) -> None:
         """`topic` with the prefix."""
-        self._settings = settings
+        self._cluster = cluster
         self._topic = topic
         self._consumer: Consumer | None = None
 
@@ -260,7 +246,7 @@ class Rereader:
             KafkaException: the broker did not give them in time.
         """
         if self._consumer is None:
-            self._consumer = open_reader(self._settings, "ledger.again")
+            self._consumer = open_reader(self._cluster, "ledger.again")
         found: dict[int, Incoming] = {}
         for run in _runs(sorted(offsets)):
             self._read_run(self._consumer, partition, run, found)
@@ -270,14 +256,14 @@ class Rereader:
         wanted, end_s = set(run), time.monotonic() + LIMIT_S
         consumer.assign([TopicPartition(self._topic, partition, run[0])])
         while True:
-            for message in poll_batch(consumer, REREAD_BATCH, 0.1):
-                error, offset = message.error(), message.offset() or 0
-                if error is None and offset in wanted:
-                    found[offset] = incoming(message, self._settings.kafka.prefix)
-                elif error is not None and error.code() != KafkaError._PARTITION_EOF and not may_pass(error):
-                    raise KafkaException(error)
-                if offset >= run[-1] and (error is None or offset > run[-1]):
+            polled = poll_records(consumer, REREAD_BATCH, 0.1)
+            for message in polled.records:
+                if (offset := message.offset() or 0) in wanted:
+                    found[offset] = incoming(message, self._cluster.kafka.prefix)
+                if offset >= run[-1]:
                     return
+            if any((end.offset() or 0) > run[-1] for end in polled.ends):
+                return
             if time.monotonic() > end_s:
                 what = f"{self._topic}/{partition} did not give {len(wanted)} records within {LIMIT_S:g} s"
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT, what))

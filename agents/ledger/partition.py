@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from agents.ledger.broker_clock import BrokerClock
 from agents.ledger.remembered import ROLE, Remembered, Send
-from agents.ledger.topics import LedgerTopics
+from agents.ledger.topics import WRITTEN, LedgerTopics
 from agents.runtime.records import fitted_dead_letter, outcome_record, outgoing
 from planner.serving.outcomes import expired, failed, first_of, result_of
 from schemas import topics
@@ -26,11 +26,10 @@ from streams import log_context, metrics
 from streams.clock import now_ms
 from streams.codec.avro import decode, encode_result
 from streams.kafka.barrier import Barrier, open_reader, write_barrier
-from streams.kafka.clients import topic_name
+from streams.kafka.clients import ClusterSettings, topic_name
 from streams.kafka.partitioner import partition_of
-from streams.kafka.transactions import open_producer, watchdog
+from streams.kafka.transactions import BATCH_BYTES, open_producer, watchdog
 from streams.kafka.writing import RecordProducer, RecordTooLarge, send_all, size_of
-from streams.settings import Settings
 from streams.watchdog import Bite
 
 log = logging.getLogger(__name__)
@@ -53,32 +52,34 @@ class LedgerPartition:
 
     def __init__(
         self,
-        settings: Settings,
+        cluster: ClusterSettings,
         partition: int,
         known: LedgerTopics | None = None,
         clock: BrokerClock | None = None,
         send: Send | None = None,
         bite: Bite | None = None,
+        result_format: str = "avro",
     ) -> None:
         """`send`: writes chunks of what has ended; None: there are none. `bite`: what to do when a transaction hangs;
-        None: end the process, as only a new one gets on.
+        None: end the process, as only a new one gets on. `result_format`: avro | json.
 
         Raises:
             KafkaException: the broker did not answer in time.
             ClockOff: this machine's clock is not the broker's.
         """
-        self._settings = settings
+        self._cluster = cluster
         self.partition = partition
         self._topics = known or LedgerTopics()
+        self._limits = self._topics.limits
+        self._batch_bytes = min(BATCH_BYTES, self._limits.batch_bytes(WRITTEN))
         self._clock = clock or BrokerClock()
-        self._refused: dict[str, int] = {}  # topic -> bytes that it takes, as it was learnt
         self._last: tuple[int, Sequence[str]] | None = None  # the last transaction: its first result, and who ended
-        self._format = settings.results.format
+        self._format = result_format
         self._watchdog = watchdog("a transaction of the ledger", TRANSACTION_S, bite)
-        self.ended = Remembered(settings, partition, self._topics, self._clock, send)
+        self.ended = Remembered(cluster, partition, self._topics, self._clock, send)
         with ThreadPoolExecutor(1) as fencing:  # at the same time: either is mostly waiting
             barrier = fencing.submit(self._fence)
-            reader = open_reader(settings, f"{ROLE}.recovery")
+            reader = open_reader(cluster, f"{ROLE}.recovery")
             try:
                 self.ended.read_chunks(reader)
                 self.ended.begin(reader, barrier.result())
@@ -93,7 +94,7 @@ class LedgerPartition:
             KafkaException, ClockOff: as the constructor.
         """
         barrier = self._fence()
-        reader = open_reader(self._settings, f"{ROLE}.recovery")
+        reader = open_reader(self._cluster, f"{ROLE}.recovery")
         try:
             if self._last is not None and not self.ended.are_committed(reader, *self._last, barrier):
                 raise MarkerLost(f"results of partition {self.partition} were reported as committed and are aborted")
@@ -102,10 +103,10 @@ class LedgerPartition:
             reader.close()
 
     def _fence(self) -> Barrier:
-        name = f"{self._settings.kafka.prefix}.{ROLE}.{self.partition}"
-        self._producer: Producer = open_producer(self._settings, name, TRANSACTION_S, self._topics.batch_bytes)
+        name = f"{self._cluster.kafka.prefix}.{ROLE}.{self.partition}"
+        self._producer: Producer = open_producer(self._cluster, name, TRANSACTION_S, self._batch_bytes)
         self._producer.init_transactions(TRANSACTION_S)  # from here on the former owner cannot commit
-        results = full_name(self._settings.kafka.prefix, topics.RESULTS)
+        results = full_name(self._cluster.kafka.prefix, topics.RESULTS)
         with self._watchdog:
             barrier = write_barrier(self._producer, results, self.partition, TRANSACTION_S / 3)
         if not barrier.is_brokers_time:
@@ -119,7 +120,7 @@ class LedgerPartition:
         What is read again, because of a death in between, is known to have ended.
         """
         ended = self._end(records, self._results)
-        source = full_name(self._settings.kafka.prefix, topics.OUTCOMES)
+        source = full_name(self._cluster.kafka.prefix, topics.OUTCOMES)
         group.commit(offsets=[TopicPartition(source, self.partition, records[-1].offset + 1)], asynchronous=True)
         return ended
 
@@ -171,15 +172,11 @@ class LedgerPartition:
     def _learn(self, written: Sequence[Outgoing]) -> None:
         """The largest of these was refused: its topic takes less."""
         refused = max(written, key=size_of)
-        most = size_of(refused) - 1 if refused.topic == topics.RESULTS else size_of(refused) // 2
-        self._refused[refused.topic] = max(MIN_BYTES, most)
+        self._limits.refused(refused, was_alone=True)
         metrics.FALLBACKS.labels(ROLE, "refused-size").inc()
         log.warning("%s takes no record of %d bytes: see its max.message.bytes", refused.topic, size_of(refused))
         if size_of(refused) <= MIN_BYTES:
             raise KafkaException(KafkaError(KafkaError.INVALID_MSG_SIZE, f"{refused.topic} takes next to nothing"))
-
-    def _max_bytes(self, topic: str) -> int:
-        return self._refused.get(topic, self._topics.max_bytes(topic))
 
     def expire(self, overdue: Sequence[Incoming]) -> list[str]:
         """End what nobody ended by its deadline; whom. Outcomes that still come are too late."""
@@ -210,7 +207,7 @@ class LedgerPartition:
         last = max((at for at, record in enumerate(written) if record.topic == topics.RESULTS), default=-1)
         self._producer.begin_transaction()
         for at, record in enumerate(written):
-            name = full_name(self._settings.kafka.prefix, record.topic)
+            name = full_name(self._cluster.kafka.prefix, record.topic)
             more: dict[str, Any] = {} if record.partition is None else {"partition": record.partition}
             if at == last:  # of one alone: a callback for each would take more time than the rest
                 more["on_delivery"] = lambda *report: told.append(report)
@@ -293,14 +290,14 @@ class LedgerPartition:
         )  # fmt: skip
         if self._format != "avro":
             record = dataclasses.replace(record, value=encode_result(result, self._format))
-        if (size := size_of(record)) > (most := self._max_bytes(topics.RESULTS)):
+        if (size := size_of(record)) > (most := self._limits.of(topics.RESULTS)):
             raise RecordTooLarge(f"`results` takes records of {most} bytes, headers included: got {size}")
         return record
 
     def _dead_letter(self, record: Incoming, error: Exception) -> list[Outgoing]:
         """None where the dlq does not even take its head."""
         metrics.DEAD_LETTERS.labels(ROLE, type(error).__name__).inc()
-        request_id, most = (record.key or b"").decode(errors="replace"), self._max_bytes(topics.DLQ)
+        request_id, most = (record.key or b"").decode(errors="replace"), self._limits.of(topics.DLQ)
         letter = fitted_dead_letter(record, error=error, role=ROLE, request_id=request_id, most=most)
         if size_of(letter) <= most:
             return [letter]
@@ -344,9 +341,9 @@ class AddedPartition:
     An outcome in a partition beyond these is written to the partition of its key, and committed once it is there.
     """
 
-    def __init__(self, settings: Settings, partition: int, count: int, producer: RecordProducer) -> None:
+    def __init__(self, cluster: ClusterSettings, partition: int, count: int, producer: RecordProducer) -> None:
         """`count`: partitions that know what has ended."""
-        self._topic = topic_name(settings, topics.OUTCOMES)
+        self._topic = topic_name(cluster, topics.OUTCOMES)
         self._partition = partition
         self._count = count
         self._producer = producer

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from typing import NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from agents.ledger.broker_clock import BrokerClock
 from agents.ledger.topics import LedgerTopics
@@ -25,9 +25,8 @@ from schemas.topics import CLASSIFIED, ENDED, RESULTS, SKEW_MS
 from streams import metrics
 from streams.codec.avro import decode, encode
 from streams.kafka.barrier import Barrier, read_past, read_to_end
-from streams.kafka.clients import topic_name
-from streams.kafka.errors import patiently
-from streams.settings import Settings
+from streams.kafka.clients import ClusterSettings, topic_name
+from streams.kafka.polling import offsets_at
 
 log = logging.getLogger(__name__)
 
@@ -35,8 +34,6 @@ ROLE = "ledger"
 ANSWER_S = 10.0
 CHUNK_REST = 64_000  # bytes of a chunk for open requests (28,000), and for what a batch adds beyond a full one (24,000)
 LATER = 8  # chunks that wait to be written again; older ones are given up: a next start reads their results
-
-NEW = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC}  # made just now
 
 Send = Callable[[Outgoing], "Future[Delivered]"]
 
@@ -52,15 +49,20 @@ class Remembered:
     """The ended ids of one partition, within the window. Not thread-safe."""
 
     def __init__(
-        self, settings: Settings, partition: int, topics: LedgerTopics, clock: BrokerClock, send: Send | None = None
+        self,
+        cluster: ClusterSettings,
+        partition: int,
+        topics: LedgerTopics,
+        clock: BrokerClock,
+        send: Send | None = None,
     ) -> None:
         """`send`: how chunks are written; None: not at all."""
-        self._settings = settings
+        self._cluster = cluster
         self._partition = partition
         self._topics = topics
         self._clock = clock
         self._send = send if topics.has_ended else None
-        self._ids = EndedIds(_chunk_ids(topics.max_bytes(ENDED)))
+        self._ids = EndedIds(_chunk_ids(topics.limits.of(ENDED)))
         self._covered: list[tuple[int, int]] = []  # by chunks: offsets of `results`, [first, end)
         self._first = self._end = 0  # of what has been taken in since the last chunk
         self._newest_ms = 0
@@ -94,7 +96,7 @@ class Remembered:
             return
         since_ms = self._clock.now_ms() - self._topics.window_ms - SKEW_MS
         try:
-            start = _at(reader, topic_name(self._settings, ENDED), self._partition, since_ms)
+            start = _at(reader, topic_name(self._cluster, ENDED), self._partition, since_ms)
             if start is not None:
                 read_to_end(reader, start, self._take_chunks)
         except KafkaException as error:
@@ -104,7 +106,7 @@ class Remembered:
     def begin(self, reader: Consumer, barrier: Barrier) -> None:
         """After the chunks: read what they do not cover, up to the barrier."""
         self._newest_ms = barrier.at_ms
-        start = _at(reader, topic_name(self._settings, RESULTS), self._partition, self._window_begins())
+        start = _at(reader, topic_name(self._cluster, RESULTS), self._partition, self._window_begins())
         self._end = _covered_to(start.offset if start else 0, self._covered, barrier.offset)
         self._first, self._covered = self._end, []
         self.read_on(reader, barrier)
@@ -112,14 +114,14 @@ class Remembered:
     def read_on(self, reader: Consumer, barrier: Barrier) -> None:
         """Take in what was committed since, by whomever, up to the barrier."""
         self._newest_ms = barrier.at_ms
-        place = TopicPartition(topic_name(self._settings, RESULTS), self._partition, self._end)
+        place = TopicPartition(topic_name(self._cluster, RESULTS), self._partition, self._end)
         read_past(reader, place, barrier, self._take_results)
         self._ids.forget(self._window_begins())
 
     def are_committed(self, reader: Consumer, first: int, ids: Sequence[str], barrier: Barrier) -> bool:
         """Whether readers find a result for each of these ids between the offset `first` and the barrier."""
         missing = {each.encode() for each in ids}
-        place = TopicPartition(topic_name(self._settings, RESULTS), self._partition, first)
+        place = TopicPartition(topic_name(self._cluster, RESULTS), self._partition, first)
         read_past(reader, place, barrier, lambda found: missing.difference_update(each.key() or b"" for each in found))
         return not missing
 
@@ -207,14 +209,8 @@ def _chunk_ids(most_bytes: int) -> int:
 
 def _at(reader: Consumer, topic: str, partition: int, moment_ms: int) -> TopicPartition | None:
     """Where the first record of this moment or later lies; None: there is none, as far as whoever answers knows."""
-
-    def find_position() -> TopicPartition | None:
-        (found,) = reader.offsets_for_times([TopicPartition(topic, partition, max(0, moment_ms))], timeout=ANSWER_S)
-        if found.error is not None:
-            raise KafkaException(found.error)
-        return found if found.offset >= 0 else None
-
-    return patiently(find_position, ANSWER_S, also=NEW)
+    offset = offsets_at(reader, topic, [partition], max(0, moment_ms), ANSWER_S)[partition]
+    return TopicPartition(topic, partition, offset) if offset >= 0 else None
 
 
 def _covered_to(begin: int, covered: Iterable[tuple[int, int]], barrier: int) -> int:

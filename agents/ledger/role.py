@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import groupby
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -29,16 +29,15 @@ from schemas.record import Incoming
 from schemas.topics import full_name
 from streams import metrics
 from streams.codec.schema_wait import SchemaWait, WaitingMessages
+from streams.kafka.clients import ClusterSettings
 from streams.kafka.consumer_factory import open_member
-from streams.kafka.idle_member import IdleMember
+from streams.kafka.members import IdleMember
 from streams.kafka.polling import incoming, take
-from streams.kafka.producer import KafkaRecordProducer
 from streams.kafka.transactions import is_fenced
 from streams.kafka.writing import RecordProducer
-from streams.settings import Settings
 
 T = TypeVar("T")
-Join = Callable[[Settings, str], Mapping[str, Any]]  # the configuration of a member, by the group's name
+Join = Callable[[str], Mapping[str, Any]]  # the configuration of a member, by the group's name
 log = logging.getLogger(__name__)
 
 SESSION_ENDS = (KafkaException, BufferError)  # BufferError: more waits to be written than the client holds
@@ -51,17 +50,27 @@ WAIT_S = 0.1  # for outcomes, while nothing else is to be done
 SPARE_AFTER_S = 10  # a member without partitions for so long is a spare one, and ready to be
 
 
+class LedgerRules(NamedTuple):
+    """What is configured of the ledger."""
+
+    grace_ms: int  # after a deadline, for whoever is about to end it
+    most_ahead_ms: int  # of a deadline, when its request comes; one that is further ahead is not waited for
+    result_format: str  # avro | json
+
+
 class Ledger:
     """Owns lanes as the group assigns partitions, one `Session` after another. `run` blocks until `stopping` is set."""
 
-    def __init__(self, settings: Settings, join: Join) -> None:
-        """`join`: how a member of a group begins, `streams.kafka.groups.member_config`."""
-        self._settings = settings
+    def __init__(self, cluster: ClusterSettings, rules: LedgerRules, join: Join, producer: RecordProducer) -> None:
+        """`join`: how a member of a group begins, `streams.kafka.groups.member_config`. `producer`: of chunks, and of
+        outcomes that are moved; results come in transactions, each partition's by a producer of its own."""
+        self._cluster = cluster
+        self._rules = rules
         self._join = join
         self.membership = Membership()
         self._schemas = SchemaWait(ROLE)
         self._clock = BrokerClock()
-        self._producer: RecordProducer | None = None  # of chunks, and of outcomes that are moved
+        self._producer = producer
 
     def not_ready(self) -> str:
         """Why it does not serve everything yet; any thread may ask."""
@@ -69,12 +78,8 @@ class Ledger:
 
     def run(self, stopping: threading.Event) -> None:
         """Serve; what a transaction cannot survive (fencing, a lost broker) begins again from what is committed."""
-        self._producer = producer = KafkaRecordProducer(self._settings)
-        try:
-            while not stopping.is_set():
-                self._try_session(stopping)
-        finally:
-            producer.close()
+        while not stopping.is_set():
+            self._try_session(stopping)
 
     def _try_session(self, stopping: threading.Event) -> None:
         try:
@@ -87,8 +92,10 @@ class Ledger:
 
     def _session(self, stopping: threading.Event) -> None:
         self.membership.leaves()
-        member = self._join(self._settings, f"{self._settings.kafka.prefix}.{ROLE}")
-        session = Session(self._settings, member, self.membership, self._schemas, self._clock, self._producer)
+        member = self._join(f"{self._cluster.kafka.prefix}.{ROLE}")
+        session = Session(
+            self._cluster, self._rules, member, self.membership, self._schemas, self._clock, self._producer
+        )
         try:
             session.serve(stopping)
         finally:
@@ -148,15 +155,16 @@ class Session:
 
     def __init__(
         self,
-        settings: Settings,
+        cluster: ClusterSettings,
+        rules: LedgerRules,
         member: Mapping[str, Any],
         membership: Membership,
         schemas: SchemaWait,
         clock: BrokerClock,
-        producer: RecordProducer | None,
+        producer: RecordProducer,
     ) -> None:
-        """`producer`: of chunks, and of outcomes that are moved."""
-        self._settings = settings
+        self._cluster = cluster
+        self._result_format = rules.result_format
         self._membership = membership
         self._clock = clock
         self._producer = producer
@@ -164,15 +172,15 @@ class Session:
         self._committed: dict[int, int] = {}  # owned partition -> the group's commit when it was gained
         self._added: dict[int, AddedPartition] = {}  # owned, beyond those that know what has ended
         self._is_leaving = False
-        self._expiry = Expiry(settings)
+        self._expiry = Expiry(cluster, rules.grace_ms, rules.most_ahead_ms)
         own = {"on_commit": _on_commit, "isolation.level": "read_committed", "max.poll.interval.ms": POLL_LIMIT_MS}
         self._consumer = open_member(member, own)
-        self._idle = IdleMember(settings, f"{settings.kafka.prefix}.{ROLE}")
-        self._held_back = WaitingMessages(self._consumer, settings.kafka.prefix, schemas)
+        self._idle = IdleMember(cluster, f"{cluster.kafka.prefix}.{ROLE}")
+        self._held_back = WaitingMessages(self._consumer, cluster.kafka.prefix, schemas)
 
     def serve(self, stopping: threading.Event) -> None:
         """Join the group; write results and expire what is overdue until `stopping` is set."""
-        outcomes = full_name(self._settings.kafka.prefix, topics.OUTCOMES)
+        outcomes = full_name(self._cluster.kafka.prefix, topics.OUTCOMES)
         self._consumer.subscribe([outcomes], on_assign=self._gain, on_revoke=self._lose, on_lost=self._lose)
         self._membership.has(0)
         wait_s = WAIT_S
@@ -222,21 +230,22 @@ class Session:
 
     def _opened(self, partitions: list[int]) -> dict[int, LedgerPartition]:
         """The lanes of these partitions; those that were added later are kept apart."""
-        known = ledger_topics.ask(self._settings)
+        known = ledger_topics.ask(self._cluster)
         added = [number for number in partitions if known.partitions and number >= known.partitions]
         for number in added:
-            assert self._producer is not None, "a session runs while there is a producer"
-            self._added[number] = AddedPartition(self._settings, number, known.partitions, self._producer)
+            self._added[number] = AddedPartition(self._cluster, number, known.partitions, self._producer)
         numbers = [number for number in partitions if number not in added]
-        send = self._producer.send if self._producer else None
-        return open_partitions(
-            numbers, lambda number: LedgerPartition(self._settings, number, known, self._clock, send)
-        )
+
+        def open_one(number: int) -> LedgerPartition:
+            send, form = self._producer.send, self._result_format
+            return LedgerPartition(self._cluster, number, known, self._clock, send, result_format=form)
+
+        return open_partitions(numbers, open_one)
 
     # ------------------------------------------------------------------ records
 
     def _serve(self, messages: list[Message]) -> None:
-        records = [incoming(message, self._settings.kafka.prefix) for message in messages]
+        records = [incoming(message, self._cluster.kafka.prefix) for message in messages]
         records.sort(key=lambda r: (r.partition, r.offset))
         for partition, run in groupby(records, key=lambda r: r.partition):
             taken = list(run)

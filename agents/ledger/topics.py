@@ -10,57 +10,46 @@ from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from schemas.topics import CLASSIFIED, DLQ, ENDED, OUTCOMES, RESULTS, WINDOW_MS
-from streams.kafka.clients import client_config, topic_name
-from streams.kafka.transactions import BATCH_BYTES
-from streams.kafka.writing import MAX_BYTES
-from streams.settings import Settings
+from streams.kafka.clients import ClusterSettings, client_config, topic_name
+from streams.kafka.topic_limits import CONFIG, TopicLimits
 
 log = logging.getLogger(__name__)
 
 ANSWER_S = 10.0
-SIZE = "max.message.bytes"
-WRITTEN = (RESULTS, OUTCOMES, DLQ)
+WRITTEN = (RESULTS, OUTCOMES, DLQ)  # in transactions
 JOINED = (OUTCOMES, RESULTS, ENDED)  # made with equally many partitions; to some an operator may have added more
-FRAMING = 200  # bytes of a batch of one record beyond key, value and headers: 61 of the batch, and lengths
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerTopics:
     """The defaults are what holds where the cluster does not tell."""
 
-    most_bytes: Mapping[str, int] = field(default_factory=dict)  # topic -> of a record (key, value, headers)
-    batch_bytes: int = BATCH_BYTES  # that every topic written in a transaction takes
+    limits: TopicLimits = field(default_factory=TopicLimits)  # bytes of a record, by topic
     window_ms: int = WINDOW_MS  # how far back what has ended is known for certain
     partitions: int = 0  # that know what has ended; 0: unknown
     ids: Mapping[str, str] = field(default_factory=dict)  # topic -> Kafka's id of it
     has_ended: bool = True  # whether there is the topic `ended`
 
-    def max_bytes(self, topic: str) -> int:
-        """Bytes of a record that the topic takes."""
-        return self.most_bytes.get(topic, MAX_BYTES)
 
-
-def ask(settings: Settings) -> LedgerTopics:
+def ask(cluster: ClusterSettings) -> LedgerTopics:
     """What is not told, as the right is missing (DESCRIBE_CONFIGS) or the broker is too old, is as by default.
 
     Raises:
         KafkaException: the broker does not answer.
     """
-    admin = AdminClient(client_config(settings))
+    admin = AdminClient(client_config(cluster))
     listed = admin.list_topics(timeout=ANSWER_S).topics
-    there = {name: topic_name(settings, name) for name in (*WRITTEN, CLASSIFIED, ENDED)}
+    there = {name: topic_name(cluster, name) for name in (*WRITTEN, CLASSIFIED, ENDED)}
     there = {name: full for name, full in there.items() if full in listed}
     configs = _configs(admin, there)
     if ENDED not in there:
         log.warning(
             "there is no topic %s: every start reads all of `results`; make it with `pochade topics create`",
-            topic_name(settings, ENDED),
+            topic_name(cluster, ENDED),
         )
-    taken = {name: int(config[SIZE]) for name, config in configs.items() if SIZE in config}
     kept_ms = [_retention_ms(configs[name]) for name in (RESULTS, ENDED) if name in configs]
     return LedgerTopics(
-        most_bytes={name: min(MAX_BYTES, most - FRAMING) for name, most in taken.items()},
-        batch_bytes=min([BATCH_BYTES, *(taken[name] for name in WRITTEN if name in taken)]),
+        limits=TopicLimits({name: int(config[CONFIG]) for name, config in configs.items() if CONFIG in config}),
         window_ms=int(min(WINDOW_MS, max(kept_ms, default=WINDOW_MS))),
         partitions=min((len(listed[there[name]].partitions) for name in JOINED if name in there), default=0),
         ids=_ids(admin, there),

@@ -5,7 +5,8 @@ from typing import NamedTuple
 from agents.planner.observe import Sources
 from agents.runtime.following import FollowedFleet, FollowedPlans
 from planner.catalog.parse import Catalog
-from planner.observation.observation import DEMAND_MS, Observation, ReceivedHeartbeat, live_workers
+from planner.observation.observation import DEMAND_MS, Observation
+from planner.observation.workers import ReceivedHeartbeat, live_workers
 from schemas import topics
 from schemas.messages import Heartbeat, Pin, Plan
 from streams.clock import now_ms

@@ -2,8 +2,9 @@
 
 import pathlib
 
-from planner.observation.observation import Observation, WorkerView
+from planner.observation.observation import Observation
 from planner.observation.text import parse, text_of
+from planner.observation.workers import WorkerView
 from schemas.errors import PochadeError
 
 

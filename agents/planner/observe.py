@@ -7,8 +7,9 @@ from agents.planner import ROLE
 from planner.catalog.parse import Catalog
 from planner.observation.arrivals import Arrival, Arrivals
 from planner.observation.builder import ObservationBuilder
-from planner.observation.observation import COUNTS_S, SERVED_MS, Observation, ReceivedHeartbeat, WorkerView
-from planner.serving.placement import OVERLOADED, QUOTA, SHED
+from planner.observation.observation import COUNTS_S, SERVED_MS, Observation
+from planner.observation.workers import ReceivedHeartbeat, WorkerView
+from planner.serving.decisions import OVERLOADED, QUOTA, SHED
 from schemas import topics
 from schemas.errors import PochadeError
 from schemas.messages import ClassifiedRequest, Plan

@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 from planner.catalog.parse import Catalog
 from planner.catalog.quality import fid_of
 from planner.control.evaluate import evaluate
-from planner.control.plans import admitted, check, publish
+from planner.control.plans import admitted, publish
 from planner.control.proposal import PlanProposal
 from planner.control.propose import Rules, propose
-from planner.observation.observation import Observation, WorkerView
+from planner.control.validity import check
+from planner.observation.observation import Observation
+from planner.observation.workers import WorkerView
 from planner.policies import named
 from schemas.errors import Unknown
 from schemas.messages import Admission, Cascade, Plan, Route

@@ -19,11 +19,11 @@ from agents.router.dispatcher import Dispatcher
 from agents.runtime.records import event_record, outcome_record, refused
 from agents.runtime.views import EndedView, FleetView, PlanView
 from agents.worker.jobs import JobSource, Taken
-from planner.catalog.parse import Catalog
-from planner.observation.observation import live_workers
+from planner.catalog.model import Catalog
+from planner.observation.workers import live_workers
+from planner.serving.decisions import Ignored, Rejection
 from planner.serving.escalation import Keep
 from planner.serving.outcomes import completed_by_draft, failed, turned_away
-from planner.serving.placement import Ignored, Rejection
 from planner.serving.reroute import POLL_MS, OrphanRouting, RemainsInQueue
 from planner.serving.routing import NO_LIMITS, RoutingLogic
 from schemas.messages import GenerateJob, Plan
@@ -32,7 +32,7 @@ from schemas.topics import full_name, jobs_topic, worker_group
 from streams import metrics
 from streams.clock import now_ms
 from streams.codec.avro import decode
-from streams.codec.requests import request_id_of
+from streams.codec.request_ids import request_id_of
 from streams.kafka.offsets import Unread, refresh, unread
 from streams.kafka.topic_limits import written
 from streams.kafka.writing import RecordProducer

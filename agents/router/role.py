@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from agents.router.dispatcher import Dispatcher, FleetLoads
 from agents.runtime.records import outcome_record, refused
 from agents.runtime.views import PlanView
+from planner.serving.decisions import ENDED, SHED, Ignored, Rejection
 from planner.serving.outcomes import failed, turned_away
-from planner.serving.placement import ENDED, SHED, Ignored, Placement, Rejection
+from planner.serving.placement import Placement
 from planner.serving.routing import RoutingLogic
 from schemas import topics
 from schemas.messages import ClassifiedRequest, Plan
@@ -14,7 +15,7 @@ from schemas.record import Delivered, Headers, Incoming, Outgoing
 from streams import metrics
 from streams.clock import now_ms
 from streams.codec.avro import decode
-from streams.codec.requests import request_id_of
+from streams.codec.request_ids import request_id_of
 
 
 class Router:

@@ -3,9 +3,10 @@
 import threading
 from collections.abc import Mapping
 
-from planner.serving.placement import Rejection
+from planner.serving.decisions import Rejection
 from planner.serving.quotas import Quota
-from planner.serving.tenants import Rights, Work
+from planner.serving.requests import Work
+from planner.serving.tenants import Rights
 from schemas.messages import Admission
 
 

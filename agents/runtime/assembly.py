@@ -14,7 +14,7 @@ from agents.runtime.following import FollowedEnds, FollowedFleet, FollowedPlans
 from agents.runtime.process import Run, not_alive
 from agents.worker.resuming import settle
 from planner.catalog.parse import Catalog
-from schemas.topics import OUTCOMES
+from schemas.topics import OUTCOMES, SKEW_MS
 from streams import catalogs, logs
 from streams.codec.avro import write_up_to
 from streams.codec.schema_topic import KnownSchemas, announcements
@@ -31,6 +31,7 @@ from streams.settings import Settings
 from streams.store.open import open_store
 
 if TYPE_CHECKING:  # half a second of imports, which roles with a thread of their own do without
+    from agents.ledger.role import Ledger
     from streams.faust.host import AgentHost, StreamLogic
 
 TORCH_ROLES = {"worker", "discriminator"}
@@ -204,6 +205,16 @@ def _logics(role: str, settings: Settings, catalog: Catalog, views: Views, proce
     return [Discriminator(logic, views.plans, views.ended, views.fleet, dispatcher, store, scorers)]
 
 
+def ledger_of(settings: Settings, producer: RecordProducer) -> "Ledger":
+    """The ledger of a process."""
+    from agents.ledger.role import Ledger, LedgerRules
+
+    grace_ms = round(settings.ledger.deadline_grace_s * 1000)
+    most_ahead_ms = round(settings.requests.max_deadline_s * 1000) + SKEW_MS
+    rules = LedgerRules(grace_ms, most_ahead_ms, settings.results.format)
+    return Ledger(settings, rules, partial(member_config, settings), producer)
+
+
 def _threaded(
     role: str,
     settings: Settings,
@@ -213,11 +224,9 @@ def _threaded(
     stack: contextlib.ExitStack,
 ) -> Threaded:
     if role == "ledger":
-        from agents.ledger.role import Ledger
-
         views.need_topics()
         settle(settings, OUTCOMES, f"{settings.kafka.prefix}.{role}")
-        ledger = Ledger(settings, member_config)
+        ledger = ledger_of(settings, producer)
         return Threaded(ledger.run, ledger.not_ready)
     if role == "planner":
         from agents.planner.loop import PlannerLoop

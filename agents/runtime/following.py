@@ -1,5 +1,7 @@
 """The views of a process, following their topics: what `views.py` knows comes from here, record by record."""
 
+from typing import Self
+
 from agents.runtime.views import EndedView, FleetView, PlanView
 from planner.catalog.model import Catalog
 from schemas import topics
@@ -15,13 +17,29 @@ ENDED_WINDOW_MS = 60 * 60 * 1000
 START_TIMEOUT_S = 60
 
 
-class FollowedPlans(PlanView):
+class Followed:
+    """Follows the topic of a view from `start` to `close`."""
+
+    def __init__(self, follower: TopicTailer) -> None:
+        self._follower = follower
+
+    def start(self) -> Self:
+        """Follow, and return when what the view is to know of the past is read."""
+        self._follower.start().wait_caught_up(START_TIMEOUT_S)
+        return self
+
+    def close(self) -> None:
+        """Stop following."""
+        self._follower.close()
+
+
+class FollowedPlans(PlanView, Followed):
     """The plan view of a process, and what a planner asks of the control topic besides."""
 
     def __init__(self, settings: Settings, role: str, catalog: Catalog) -> None:
-        super().__init__(role, catalog)
+        PlanView.__init__(self, role, catalog)
+        Followed.__init__(self, TopicTailer(settings, [topics.PLAN], self.on_record))
         self._settings = settings
-        self._follower = TopicTailer(settings, [topics.PLAN], self.on_record)
 
     def catch_up(self, barrier: Barrier) -> None:
         """Take over the plans that former leaders wrote, before any is written after them.
@@ -36,7 +54,7 @@ class FollowedPlans(PlanView):
         with ControlLog(self._settings) as log:
             return plan_of(log, version)
 
-    def start(self) -> "FollowedPlans":
+    def start(self) -> Self:
         """Follow, and return when the plan and the order in force are known; those before them stay unread."""
         with ControlLog(self._settings, START_TIMEOUT_S) as log:
             begin = tail(log, self.fits)
@@ -45,41 +63,21 @@ class FollowedPlans(PlanView):
         self._follower.start(begin.start).wait_caught_up(START_TIMEOUT_S)
         return self
 
-    def close(self) -> None:
-        """Stop following."""
-        self._follower.close()
 
-
-class FollowedEnds(EndedView):
+class FollowedEnds(EndedView, Followed):
     """The ended requests of the last hour, and those that end from now on."""
 
     def __init__(self, settings: Settings) -> None:
-        super().__init__()
-        self._follower = TopicTailer(settings, [topics.RESULTS], self.on_record, since_ms=now_ms() - ENDED_WINDOW_MS)
-
-    def start(self) -> "FollowedEnds":
-        """Follow, and return when the window is read."""
-        self._follower.start().wait_caught_up(START_TIMEOUT_S)
-        return self
-
-    def close(self) -> None:
-        """Stop following."""
-        self._follower.close()
+        EndedView.__init__(self)
+        since_ms = now_ms() - ENDED_WINDOW_MS
+        Followed.__init__(self, TopicTailer(settings, [topics.RESULTS], self.on_record, since_ms=since_ms))
 
 
-class FollowedFleet(FleetView):
+class FollowedFleet(FleetView, Followed):
     """The fleet as its heartbeats of the last moments tell, and those that come."""
 
     def __init__(self, settings: Settings) -> None:
         silent_ms = settings.planner.worker_timeout_ms
-        super().__init__(silent_ms)
-        self._follower = TopicTailer(settings, [topics.FLEET], self.on_record, since_ms=now_ms() - 10 * silent_ms)
-
-    def start(self) -> "FollowedFleet":
-        """Follow, and return when the recent heartbeats are read."""
-        self._follower.start().wait_caught_up(START_TIMEOUT_S)
-        return self
-
-    def close(self) -> None:
-        """Stop following."""
-        self._follower.close()
+        FleetView.__init__(self, silent_ms)
+        since_ms = now_ms() - 10 * silent_ms
+        Followed.__init__(self, TopicTailer(settings, [topics.FLEET], self.on_record, since_ms=since_ms))

@@ -10,8 +10,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
 from planner.catalog.model import Catalog
-from planner.control.plans import check, is_newer
-from planner.observation.observation import ReceivedHeartbeat
+from planner.control.validity import check, is_newer
+from planner.observation.workers import ReceivedHeartbeat
 from planner.serving.admission import MAX_ID
 from planner.serving.worker_loads import Load, LoadView, Sent
 from schemas import topics

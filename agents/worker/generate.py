@@ -31,7 +31,7 @@ from schemas.wire_names import field_name
 from streams import metrics
 from streams.clock import now_ms
 from streams.codec.avro import decode
-from streams.codec.requests import request_id_of
+from streams.codec.request_ids import request_id_of
 from streams.kafka.topic_limits import LIMITS
 from streams.kafka.writing import RecordTooLarge
 from streams.store.port import ImageStore

@@ -28,7 +28,7 @@ from streams import metrics
 from streams.codec.schema_wait import SchemaWait, WaitingMessages
 from streams.kafka.consumer_factory import open_member
 from streams.kafka.groups import member_config
-from streams.kafka.idle_member import IdleMember
+from streams.kafka.members import IdleMember
 from streams.kafka.offsets import LogEnds
 from streams.kafka.polling import incoming, take
 from streams.settings import Settings

@@ -20,7 +20,7 @@ from schemas.errors import PochadeError
 from schemas.record import Incoming
 from schemas.topics import full_name
 from streams.clock import now_ms
-from streams.codec.requests import request_id_of
+from streams.codec.request_ids import request_id_of
 from streams.kafka import offsets, snapshot
 from streams.kafka.errors import patiently
 from streams.settings import Settings

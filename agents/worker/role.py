@@ -15,9 +15,9 @@ from agents.worker.heartbeat import Heart, WorkerState
 from agents.worker.jobs import JobSource, Taken
 from planner.catalog.parse import Catalog, Variant
 from planner.control.allocation import may_leave
-from planner.observation.observation import live_workers
+from planner.observation.workers import live_workers
 from planner.serving import worker
-from planner.serving.escalation import judged_ms
+from planner.serving.cascades import judged_ms
 from planner.serving.worker import POLL_MS, WorkerLogic
 from schemas.messages import GenerateJob
 from schemas.record import Delivered, Outgoing

@@ -17,7 +17,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.serving.escalation import as_score, cascade_of, keeps
+from planner.serving.cascades import cascade_of, keeps
+from planner.serving.outcomes import as_score
 from planner.serving.placement import odds
 from schemas.errors import InvalidPlan
 from schemas.messages import Plan

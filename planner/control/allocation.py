@@ -3,9 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from planner.observation.observation import WorkerView
-
-SERVING = frozenset({"ready", "painting"})
+from planner.observation.workers import SERVING, WorkerView
 
 
 def split(work: Mapping[str, float], n_workers: int) -> dict[str, int]:

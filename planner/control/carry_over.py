@@ -11,10 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from planner.catalog.entries import run_ms, variant_of
 from planner.catalog.parse import Catalog
 from planner.control.allocation import assign, split
-from planner.control.plans import check, publish
+from planner.control.plans import publish
 from planner.control.proposal import PlanProposal
 from planner.control.propose import Rules, with_admission_by
-from planner.observation.observation import Observation, WorkerView
+from planner.control.validity import check
+from planner.observation.observation import Observation
+from planner.observation.workers import WorkerView
 from schemas.messages import Cascade, Plan, Route
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 from planner.catalog.parse import Catalog
 from planner.control.carry_over import carry_over, fallback_plan
-from planner.control.plans import check, memory_of, publish, same_decision
+from planner.control.plans import memory_of, publish, same_decision
 from planner.control.proposal import PlanProposal, Policy
 from planner.control.propose import Rules, propose, with_admission_by
 from planner.control.replan import (
@@ -25,14 +25,9 @@ from planner.control.replan import (
     signals_of,
     why_now,
 )
-from planner.observation.observation import (
-    MAX_STEP_BACK_MS,
-    Observation,
-    ReceivedHeartbeat,
-    WorkerView,
-    live_workers,
-    steady_ms,
-)
+from planner.control.validity import check
+from planner.observation.observation import MAX_STEP_BACK_MS, Observation, steady_ms
+from planner.observation.workers import ReceivedHeartbeat, WorkerView, live_workers
 from schemas.errors import PochadeError
 from schemas.messages import Pin, Plan
 

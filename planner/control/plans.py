@@ -1,21 +1,11 @@
-"""From a policy's proposal to a published plan, and what every plan must hold to."""
+"""From a policy's proposal to a published plan."""
 
 import json
-import math
-from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
-from planner.catalog.model import Catalog
-from planner.catalog.options import TIERS, fault
 from planner.control.proposal import PlanProposal
-from planner.serving.dispatch import KINDS
-from schemas.errors import InvalidPlan, Unknown
-from schemas.messages import Admission, Cascade, Plan, Route
-
-STRATEGIES = ("models", "reuse")
-TOLERANCE = 1e-6  # of a sum of probabilities
-MAX_VERSION = 2**53  # nobody plans so often; one beyond would leave no room for those after it
+from schemas.messages import Admission, Plan
 
 
 def publish(proposal: PlanProposal, previous: Plan | None, policy: str, now_ms: int, newest: int = 0) -> Plan:
@@ -60,98 +50,3 @@ def admitted(admission: Admission | None) -> dict[str, float]:
 def memory_of(plan: Plan | None, policy: str) -> dict[str, Any]:
     """What a policy noted in the plan in force, for its next one; {} where another, or nobody, made that."""
     return dict(json.loads(plan.memory)) if plan is not None and plan.policy == policy else {}
-
-
-def is_newer(version: int, candidate: Plan) -> bool:
-    """Whether a reader that has met this version (0: none) should look at the candidate.
-
-    Versions not above are ignored: they are a fenced planner's.
-    """
-    return version < candidate.version <= MAX_VERSION
-
-
-def check(plan: Plan, catalog: Catalog) -> None:
-    """Raise InvalidPlan, saying what is wrong, unless the plan is whole and fits the catalog."""
-    try:
-        _check_routes(plan.routes, catalog.classes(plan.strategy), catalog)
-        _check_cascades(plan.cascades, catalog)
-        for variant in (*plan.allocation.values(), *plan.batch):
-            catalog.level(variant)
-        for variant, size in plan.batch.items():
-            _require(size >= 1, f"batch of {variant} must be >= 1: got {size}")
-        for tier, share in plan.admission.shares.items() if plan.admission else ():
-            _known("tier", tier, TIERS)
-            _require(0 <= share <= 1, f"share of {tier} to let in must be in [0, 1]: got {share}")
-        _known("dispatch", plan.dispatch, KINDS)
-        _known("strategy", plan.strategy, STRATEGIES)
-        _check_memory(plan.memory)
-    except (InvalidPlan, Unknown) as error:
-        raise InvalidPlan(f"plan {plan.version} of {plan.policy!r}: {error}") from None
-
-
-def _check_routes(routes: Sequence[Route], classes: Set[str], catalog: Catalog) -> None:
-    for route in routes:
-        _check_probabilities(route, catalog)
-    labels = [route.label for route in routes if route.label]
-    _require(len(labels) == len(set(labels)), f"there must be one route a class: got {sorted(labels)}")
-    if len(labels) < len(routes):
-        _check_intervals(sorted((r.hardness_from, r.hardness_to) for r in routes if not r.label))
-    else:
-        _require(bool(labels), "there must be a route: got none")
-        _require(classes <= set(labels), f"classes without a route: {sorted(classes - set(labels))}")
-
-
-def _check_probabilities(route: Route, catalog: Catalog) -> None:
-    for level, probability in route.levels.items():
-        catalog.level(level)
-        _require(0 <= probability <= 1, f"probability of {level} must be in [0, 1]: got {probability}")
-    total = math.fsum(route.levels.values())
-    _require(abs(total - 1) <= TOLERANCE, f"probabilities of a route must sum to 1: got {total} in {route.levels}")
-
-
-def _check_intervals(intervals: Sequence[tuple[float, float]]) -> None:
-    """Each begins where the one before ends: [0, a) [a, b) [b, 1]."""
-    ends = [0.0, *(upper for _, upper in intervals)]
-    starts = [*(lower for lower, _ in intervals), 1.0]
-    whole = ends == starts and all(lower < upper for lower, upper in intervals)
-    _require(whole, f"hardness intervals must cover [0, 1] once, without gap or overlap: got {list(intervals)}")
-
-
-def _check_cascades(cascades: Iterable[Cascade], catalog: Catalog) -> None:
-    follow: dict[str, str] = {}
-    for cascade in cascades:
-        catalog.level(cascade.level), catalog.level(cascade.next_level), catalog.discriminator(cascade.discriminator)
-        told = f"threshold after {cascade.level} must be in [0, 1]: got {cascade.threshold}"
-        _require(0 <= cascade.threshold <= 1, told)
-        wrong = fault(cascade.refine_from_step, catalog.level(cascade.level), catalog.level(cascade.next_level))
-        _require(not wrong, f"cascade from {cascade.level} to {cascade.next_level}: {wrong}")
-        _require(cascade.level not in follow, f"there must be one cascade a level: got two for {cascade.level}")
-        follow[cascade.level] = cascade.next_level
-    for start in follow:
-        _check_ends(start, follow)
-
-
-def _check_ends(start: str, follow: Mapping[str, str]) -> None:
-    path = [start]
-    while path[-1] in follow:
-        path.append(follow[path[-1]])
-        _require(path[-1] not in path[:-1], f"a cascade must end: got the cycle {' -> '.join(path)}")
-
-
-def _check_memory(memory: str) -> None:
-    """The next planner goes on from it."""
-    try:
-        is_object = isinstance(json.loads(memory), dict)
-    except (ValueError, RecursionError):  # RecursionError: nested without end
-        is_object = False
-    _require(is_object, f"memory must be a JSON object: got {memory!r:.100}")
-
-
-def _known(kind: str, name: str, known: Iterable[str]) -> None:
-    if name not in set(known):
-        raise Unknown(kind, name, known)
-
-
-def _require(holds: bool, message: str) -> None:
-    if not holds:
-        raise InvalidPlan(message)

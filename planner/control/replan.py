@@ -12,7 +12,8 @@ from typing import NamedTuple
 from planner.catalog.parse import Catalog, run_ms
 from planner.control.plans import admitted
 from planner.control.proposal import PlanProposal
-from planner.observation.observation import Observation, WorkerView
+from planner.observation.observation import Observation
+from planner.observation.workers import WorkerView
 from schemas.messages import Expected, Plan
 
 GROWTH_MS = 1000.0  # by which a worker's backlog must have grown, beyond doubling

@@ -11,8 +11,6 @@ from planner.observation.observation import (
     COUNTS_S,
     DEMAND_MS,
     Observation,
-    ReceivedHeartbeat,
-    WorkerView,
     class_histograms,
     class_shares,
     counts_per_second,
@@ -21,6 +19,7 @@ from planner.observation.observation import (
 )
 from planner.observation.queues import QueueGrowth
 from planner.observation.results import Results
+from planner.observation.workers import ReceivedHeartbeat, WorkerView
 from schemas.messages import Plan
 
 Log = TypeVar("Log", bound=ArrivalLog)

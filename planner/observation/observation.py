@@ -9,13 +9,12 @@ from typing import NamedTuple
 import numpy as np
 
 from planner.observation.deferral import ObservedDeferral
+from planner.observation.workers import WorkerView
 from schemas.errors import PochadeError
-from schemas.messages import Heartbeat
 
 BINS = 10  # of the hardness histogram, equally wide
 PRIOR = 20  # prompts of every hardness that are taken for seen
 AMOUNT = "a number of 0 or more"
-GONE = frozenset({"failed", "stopped"})
 
 # How far back the planner looks, live and in the simulator.
 DEMAND_MS = 30_000  # over which arrivals are counted as the demand of now
@@ -28,32 +27,6 @@ MAX_STEP_BACK_MS = 60_000  # by which a clock may jump back and be waited for; b
 
 class InvalidObservation(PochadeError):
     """An observation that nothing can be planned from: what, the value, the limit."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReceivedHeartbeat:
-    """A heartbeat and when it was heard, by the reader's clock or the broker's."""
-
-    heartbeat: Heartbeat
-    seen_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerView:
-    """One live worker."""
-
-    worker_id: str
-    variant: str  # what it serves now; "": nothing yet
-    state: str  # as in Heartbeat
-    seen_ms: int
-    remaining_ms: float  # queued and running work in all its partitions
-    allocated: str = ""  # what the plan in force wants it to serve; "": not named there
-    worker_type: str = ""  # of hardware, where a fleet has several; "": the one that the catalog was measured on
-
-    @property
-    def home(self) -> str:
-        """Where it is, or is on its way to: leaving it there costs nothing."""
-        return self.allocated or self.variant
 
 
 class Queue(NamedTuple):
@@ -119,31 +92,6 @@ class Observation:
     def planning_rps(self) -> float:
         """The demand to plan for, before any over-provisioning."""
         return self.demand_rps if self.forecast_rps is None else self.forecast_rps
-
-
-def live_workers(
-    heartbeats: Mapping[str, ReceivedHeartbeat],
-    now_ms: int,
-    silent_ms: int,
-    allocation: Mapping[str, str] | None = None,
-) -> tuple[WorkerView, ...]:
-    """The workers heard of within `silent_ms` that have not said goodbye, by id.
-
-    `allocation` is that of the plan in force; with it, workers on their way to a variant count as there.
-    """
-    wanted = allocation or {}
-    return tuple(
-        WorkerView(
-            worker_id=worker_id,
-            variant=seen.heartbeat.variant,
-            state=seen.heartbeat.state,
-            seen_ms=seen.seen_ms,
-            remaining_ms=float(sum(owned.remaining_ms for owned in seen.heartbeat.partitions)),
-            allocated=wanted.get(worker_id, ""),
-        )
-        for worker_id, seen in sorted(heartbeats.items())
-        if now_ms - seen.seen_ms <= silent_ms and seen.heartbeat.state not in GONE
-    )
 
 
 def demand_rps(arrivals_ms: Sequence[int] | np.ndarray, now_ms: int, window_ms: int) -> float:

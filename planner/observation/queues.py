@@ -4,7 +4,8 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 
 from planner.catalog.parse import Catalog, run_ms
-from planner.observation.observation import GONE, Queue, ReceivedHeartbeat
+from planner.observation.observation import Queue
+from planner.observation.workers import GONE, ReceivedHeartbeat
 
 QUEUE_WINDOW_MS = 30_000  # in which the growth of a partition is measured
 SAMPLE_MS = 1000

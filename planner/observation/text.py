@@ -8,7 +8,8 @@ from typing import Any
 from planner.catalog.entries import Curve, DeferralPoint
 from planner.catalog.validate import read, rows, typed
 from planner.observation.deferral import ObservedDeferral
-from planner.observation.observation import InvalidObservation, Observation, Queue, Served, WorkerView
+from planner.observation.observation import InvalidObservation, Observation, Queue, Served
+from planner.observation.workers import WorkerView
 
 
 def text_of(observation: Observation) -> str:

@@ -12,7 +12,8 @@ from planner.catalog.parse import Catalog
 from planner.control.allocation import describe_counts
 from planner.control.format import rate
 from planner.control.proposal import BATCH, Parameter, PlanProposal, validate_parameters
-from planner.observation.observation import Observation, WorkerView
+from planner.observation.observation import Observation
+from planner.observation.workers import WorkerView
 from planner.solvers.levels.level_mix import Mix, Offer, expected_of, offers_of, routes_of
 
 PARAMETERS = {

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from planner.catalog.parse import Catalog, run_ms
-from planner.serving.worker import ahead_ms
+from planner.catalog.entries import run_ms
+from planner.catalog.model import Catalog
 from schemas.errors import Unknown
 from schemas.ids import draw
 from schemas.messages import Plan
@@ -50,13 +50,22 @@ class WorkerChoice:
         self._sent[variant] += 1
 
 
+def ahead_ms(image_ms: float, most: int) -> float:
+    """ms of work that may wait before a worker whose jobs are pulled: `most` images of `image_ms` share a call.
+
+    It is the next call's, so that the call is full when the one in progress ends. It is nothing where images are
+    generated one by one, as a job that is bound to a busy worker can only lose.
+    """
+    return most * image_ms if most > 1 else 0.0
+
+
 def pick(
     kind: str, free_at_ms: Sequence[float], now_ms: float, request_id: str, sent_before: int, most_ahead_ms: float = 0.0
 ) -> int | None:
     """The worker for a job by its place in `free_at_ms`; None: there is none, or (pull) none can take it yet.
 
     `free_at_ms` is on the clock of `now_ms`; `sent_before` counts the sender's jobs to this variant. `most_ahead_ms`:
-    work that may wait before a worker whose jobs are pulled, `planner.serving.worker.ahead_ms`. Raises Unknown for a
+    work that may wait before a worker whose jobs are pulled, `ahead_ms`. Raises Unknown for a
     kind that is not in KINDS. Source of least-work: ARGUS 4.4, Eq. 3, with running work counted.
     """
     if kind not in KINDS:

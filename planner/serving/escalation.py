@@ -8,16 +8,17 @@
                                   -> Escalate   a job on the next level refines the image
 """
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from planner.catalog.model import Catalog
 from planner.catalog.options import AS_IT_IS, ResolvedOptions, begins_at, resolve_options, resolved_ms
-from planner.catalog.parse import Catalog
 from planner.serving.admission import can_meet
+from planner.serving.cascades import cascade_of, judging_ms, keeps, may_escalate
+from planner.serving.outcomes import as_score
 from planner.serving.requests import RequestValues
-from schemas.messages import Cascade, ClassifiedRequest, GenerateOptions, Plan
+from schemas.messages import Cascade, GenerateOptions, Plan
 
 AS_REQUESTED = "kept as it is: the request asked for this level"
 
@@ -218,38 +219,3 @@ class EscalationLogic:
         from_step = begins_at(cascade.refine_from_step, variant, resolve_options(options, variant), sizes)
         own = resolve_options(options, variant, from_step)
         return Refinement(variant.name, own, from_step, resolved_ms(variant, own))
-
-
-def may_escalate(request: RequestValues, catalog: Catalog) -> bool:
-    """Whether the next level may replace an image: not where the request asked for `low`, or named its model."""
-    return request.quality != "low" and request.options.model not in catalog.variants
-
-
-def cascade_of(plan: Plan, level: str) -> Cascade | None:
-    """The cascade that holds for images of a level, if any: without one, nothing needs to be scored."""
-    return next((cascade for cascade in plan.cascades if cascade.level == level), None)
-
-
-def judging_ms(plan: Plan, level: str, catalog: Catalog) -> float:
-    """ms until an image of a level is scored; 0 where the plan scores none of it. Part of when a request ends."""
-    cascade = cascade_of(plan, level)
-    return catalog.discriminator(cascade.discriminator).latency_ms if cascade else 0.0
-
-
-def judged_ms(plan: Plan, classified: ClassifiedRequest, level: str, catalog: Catalog) -> float:
-    """ms until all images of a request are scored, one after the other; 0 where it may not be escalated."""
-    images = classified.request.options.n if may_escalate(classified.request, catalog) else 0
-    return images * judging_ms(plan, level, catalog)
-
-
-def keeps(cascade: Cascade, score: float) -> bool:
-    """Whether an image of this confidence is good enough, time apart.
-
-    A threshold of 1 keeps nothing, so that f(1) = 1 whatever rounds to a confidence of 1.
-    """
-    return score >= cascade.threshold and cascade.threshold < 1
-
-
-def as_score(confidence: float | None) -> float:
-    """The confidence as a number; 0 for one that is missing or not finite, as it vouches for nothing."""
-    return confidence if confidence is not None and math.isfinite(confidence) else 0.0

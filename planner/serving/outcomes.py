@@ -2,10 +2,10 @@
 
 import dataclasses
 import json
+import math
 from collections.abc import Container, Iterable
 
-from planner.serving.escalation import as_score
-from planner.serving.placement import Rejection
+from planner.serving.decisions import Rejection
 from schemas.avro import to_wire
 from schemas.messages import (
     ClassifiedRequest,
@@ -44,6 +44,11 @@ def step_of(image: ImageGenerated, confidence: float | None, threshold: float | 
         refine_from_step=image.refine_from_step,
         probability=job.probability if job.stage == 0 else 0.0,
     )
+
+
+def as_score(confidence: float | None) -> float:
+    """The confidence as a number; 0 for one that is missing or not finite, as it vouches for nothing."""
+    return confidence if confidence is not None and math.isfinite(confidence) else 0.0
 
 
 def completed(

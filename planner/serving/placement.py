@@ -1,23 +1,17 @@
-"""The decisions of the router as values, and which level a request is to go to first.
+"""Where a request is placed, and which level it is to go to first.
 
-`planner.serving.routing` makes the decisions.
+`planner.serving.routing` places it; `planner.serving.decisions` has what else it may decide.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from planner.catalog.options import ResolvedOptions
 from schemas.errors import InvalidPlan
 from schemas.ids import draw
-from schemas.messages import Plan, Route, Status
+from schemas.messages import Plan, Route
 
-DEADLINE = "deadline"
-SHED = "shed"
-UNHONOURED = "unhonoured"
 CHEAPER, DEARER = "cheaper-level", "dearer-level"
-OVERLOADED = "overloaded"
-QUOTA = "quota"
 SALT = "route"  # never the plan's version: under the same route a request keeps its level across re-plans
 
 
@@ -35,26 +29,6 @@ class Placement(NamedTuple):
     def overridden(self) -> tuple[str, ...]:
         """The options that the variant does not honour, with what it does instead."""
         return self.options.overridden
-
-
-@dataclass(frozen=True, slots=True)
-class Rejection:
-    """The request ends here."""
-
-    status: Status  # REJECTED | EXPIRED
-    code: str  # machine-readable
-    reason: str
-    retry_after_ms: int | None = None
-
-
-class Ignored(NamedTuple):
-    """Nothing is to be done for the record."""
-
-    why: str
-
-
-ENDED = Ignored("the request has a result")
-IN_FLIGHT = Ignored("the request has its job")
 
 
 class Choice(NamedTuple):

@@ -1,7 +1,7 @@
 """What the logic of the roles reads of a request. The live messages and the simulator's jobs both have it."""
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from planner.catalog.options import OptionValues
 
@@ -37,3 +37,12 @@ class ClassifiedValues(Protocol):
     def classes(self) -> Mapping[str, str]:
         """Strategy -> the level believed optimal for the prompt."""
         ...
+
+
+class Work(NamedTuple):
+    """What a request asks for on behalf of its tenant."""
+
+    request_id: str
+    tenant: str
+    images: int
+    ms: float  # predicted

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from planner.catalog.model import Catalog
-from planner.control.allocation import SERVING
-from planner.observation.observation import ReceivedHeartbeat, WorkerView, live_workers
+from planner.observation.workers import SERVING, ReceivedHeartbeat, WorkerView, live_workers
+from planner.serving.decisions import ENDED, Ignored, Rejection
 from planner.serving.escalation import Keep
-from planner.serving.placement import ENDED, Ignored, Placement, Rejection
+from planner.serving.placement import Placement
 from planner.serving.requests import ClassifiedValues
 from planner.serving.routing import Loads, RoutingLogic
 from schemas.messages import Plan

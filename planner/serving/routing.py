@@ -17,7 +17,8 @@ import sys
 from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from planner.catalog.entries import Variant, run_ms, variant_of
+from planner.catalog.entries import variant_of
+from planner.catalog.model import Catalog
 from planner.catalog.options import (
     AS_IT_IS,
     MAX_IMAGES,
@@ -28,27 +29,11 @@ from planner.catalog.options import (
     resolve_options,
     resolved_ms,
 )
-from planner.catalog.parse import Catalog
 from planner.serving.admission import can_meet, is_admitted, level_in_time, predicted_finish_ms
-from planner.serving.escalation import judging_ms, may_escalate
-from planner.serving.placement import (
-    CHEAPER,
-    DEADLINE,
-    DEARER,
-    ENDED,
-    IN_FLIGHT,
-    OVERLOADED,
-    SHED,
-    UNHONOURED,
-    Choice,
-    Ignored,
-    Placement,
-    Rejection,
-    choose_level,
-    only_choice,
-)
-from planner.serving.requests import ClassifiedValues, RequestValues
-from planner.serving.tenants import Work
+from planner.serving.cascades import judging_ms, may_escalate
+from planner.serving.decisions import DEADLINE, ENDED, IN_FLIGHT, OVERLOADED, SHED, UNHONOURED, Ignored, Rejection
+from planner.serving.placement import CHEAPER, DEARER, Choice, Placement, choose_level, only_choice
+from planner.serving.requests import ClassifiedValues, RequestValues, Work
 from schemas.messages import Admission, GenerateOptions, Plan, Status
 
 ANY_BACKLOG_MS = sys.float_info.max  # infinite is the wait for a level that nobody serves
@@ -132,14 +117,7 @@ class _Level:
         settled = resolve_options(options, self.variant)
         if self.first_step:  # a request that sets the steps skips the same share of them
             settled = settled._replace(refine_from_step=self.first_step * settled.steps // self.variant.steps)
-        return Resolved(settled, _run_ms(self.variant, settled))
-
-
-def _run_ms(variant: Variant, how: ResolvedOptions) -> float:
-    """Exactly as measured where the variant serves the request in its own way."""
-    if (how.width, how.height, how.steps) == (variant.width, variant.height, variant.steps):
-        return run_ms(variant, how.n, how.refine_from_step)
-    return resolved_ms(variant, how)
+        return Resolved(settled, resolved_ms(self.variant, settled))
 
 
 class _Levels(dict[str, _Level]):

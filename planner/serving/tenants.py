@@ -12,8 +12,9 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from planner.catalog.options import TIERS
-from planner.serving.placement import OVERLOADED, QUOTA, Rejection
+from planner.serving.decisions import OVERLOADED, QUOTA, Rejection
 from planner.serving.quotas import OTHERS, Bucket, Quota, named, others_weight, take_tokens
+from planner.serving.requests import Work
 from schemas.messages import Admission, Status
 
 UNLIMITED = Quota()
@@ -30,15 +31,6 @@ NOTHING_MS = 0.5  # what rounding leaves
 STALE = 64  # entries of the heap beyond four a party before it is made anew
 WINDOW_MS = 10_000.0  # requests count whole for as long, and less and less for as long again
 MAX_AGE_MS, MORE = 100, 0.05  # how old a level may be; by how many requests more
-
-
-class Work(NamedTuple):
-    """What a request asks for on behalf of its tenant."""
-
-    request_id: str
-    tenant: str
-    images: int
-    ms: float  # predicted
 
 
 class _Opened(NamedTuple):

@@ -97,15 +97,6 @@ def window(variant: Variant, most: int) -> int:
     return most * max(1, int(WINDOW_MS / run_ms(variant, most)))
 
 
-def ahead_ms(run_ms: float, most: int) -> float:
-    """Work that may wait before a worker whose jobs are pulled, where an image takes `run_ms` and `most` share a call.
-
-    It is the next call's, so that the call is full when the one in progress ends. It is nothing where images are
-    generated one by one, as a job that is bound to a busy worker can only lose.
-    """
-    return most * run_ms if most > 1 else 0.0
-
-
 def group_by_call(jobs: Iterable[T], how: Callable[[T], K]) -> list[list[T]]:
     """The jobs that share a call, in the order of the first of each; `how` returns what must be equal in a call."""
     groups: dict[K, list[T]] = {}

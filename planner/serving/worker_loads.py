@@ -9,8 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from planner.control.allocation import SERVING
-from planner.observation.observation import GONE
+from planner.observation.workers import GONE, SERVING
 from schemas.messages import Heartbeat
 
 FORGET_MS = 600_000  # a worker without a heartbeat for longer leaves the view

@@ -2,15 +2,16 @@
 
 from collections.abc import Collection, Mapping
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import KafkaError, KafkaException
 
 from schemas.errors import PochadeError
 from schemas.messages import Heartbeat
 from schemas.topics import FLEET, PLAN, PLAN_KEY, PROMPTS
 from streams.clock import now_ms
 from streams.codec.avro import decode
-from streams.kafka import clients, snapshot
+from streams.kafka import snapshot
+from streams.kafka.clients import ANSWER_LIMIT_S
+from streams.kafka.members import members_of
 from streams.kafka.topics import own_topics
 from streams.operator.checks import check_workers
 from streams.settings import Settings
@@ -57,15 +58,15 @@ def members(settings: Settings, roles: Collection[str] = GROUPS) -> dict[str, in
 
     Raises PochadeError where the broker does not answer.
     """
-    client = AdminClient(clients.client_config(settings))
-    names = {f"{settings.kafka.prefix}.{role}": role for role in roles}
-    found = {}
-    for name, future in client.describe_consumer_groups(list(names)).items():
-        try:
-            found[names[name]] = len(future.result(clients.ANSWER_LIMIT_S).members)
-        except KafkaException as failure:
-            found[names[name]] = 0 if "not found" in failure.args[0].str().lower() else 1
-        except TimeoutError:
-            told = f"the broker told nothing of group {name} within {clients.ANSWER_LIMIT_S:g} s: is it overloaded?"
+    return {role: _members(settings, f"{settings.kafka.prefix}.{role}") for role in roles}
+
+
+def _members(settings: Settings, group: str) -> int:
+    try:
+        return len(members_of(settings, group))
+    except KafkaException as failure:
+        error = failure.args[0]
+        if error.code() == KafkaError._TIMED_OUT:
+            told = f"the broker told nothing of group {group} within {ANSWER_LIMIT_S:g} s: is it overloaded?"
             raise PochadeError(told) from None
-    return found
+        return 0 if error.code() == KafkaError.GROUP_ID_NOT_FOUND else 1

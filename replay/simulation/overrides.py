@@ -11,7 +11,7 @@ from planner.catalog.entries import Variant
 from planner.catalog.options import AS_IT_IS, TIERS, ResolvedOptions, begins_at, resolve_options
 from planner.catalog.parse import Catalog
 from planner.control.shedding import ORDINARY
-from planner.serving.escalation import may_escalate
+from planner.serving.cascades import may_escalate
 from planner.serving.placement import Placement
 from planner.serving.quotas import Quota
 from replay.simulation.job import Draws, Job

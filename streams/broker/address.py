@@ -2,11 +2,34 @@
 
 import pathlib
 from dataclasses import dataclass
+from typing import Protocol
 
 from schemas.errors import PochadeError
 from streams.broker import record as broker_record
 from streams.broker.record import Record
-from streams.settings import Settings
+
+
+class Configured(Protocol):
+    """What is configured of a cluster."""
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Its address; "": none, a broker of the deployment's own runs under its home."""
+        ...
+
+
+class Located(Protocol):
+    """What tells where a broker is; `streams.settings.Settings` has it."""
+
+    @property
+    def home(self) -> pathlib.Path:
+        """Folder of the deployment."""
+        ...
+
+    @property
+    def kafka(self) -> Configured:
+        """The cluster, where one is configured."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,22 +40,22 @@ class Address:
     registry_url: str | None  # None: a configured cluster, whose registry is not ours
 
 
-def is_foreign(settings: Settings) -> bool:
+def is_foreign(settings: Located) -> bool:
     """Whether a cluster is configured, so that nothing is started or stopped here."""
     return bool(settings.kafka.bootstrap_servers)
 
 
-def kafka_home(settings: Settings) -> pathlib.Path:
+def kafka_home(settings: Located) -> pathlib.Path:
     """The embedded broker's folder, absolute."""
     return settings.home.expanduser().resolve() / "kafka"
 
 
-def record(settings: Settings) -> Record | None:
+def record(settings: Located) -> Record | None:
     """What is written about the embedded broker of this home; its processes may be dead."""
     return None if is_foreign(settings) else broker_record.read(kafka_home(settings))
 
 
-def find(settings: Settings) -> Address | None:
+def find(settings: Located) -> Address | None:
     """The configured cluster, or the embedded broker if its process lives. Asks nothing over the network."""
     if is_foreign(settings):
         return Address(settings.kafka.bootstrap_servers, None)
@@ -42,7 +65,7 @@ def find(settings: Settings) -> Address | None:
     return Address(known.bootstrap, known.registry_url)
 
 
-def bootstrap_servers(settings: Settings) -> str:
+def bootstrap_servers(settings: Located) -> str:
     """What clients connect to.
 
     Raises:

@@ -4,11 +4,11 @@ import dataclasses
 import typing
 from typing import Any
 
-from schemas.errors import InvalidRecord, InvalidRequest, Unknown
-from schemas.ids import request_id_of_record
+from schemas.errors import InvalidRequest, Unknown
 from schemas.messages import GenerateOptions, GenerateRequest
 from schemas.record import Incoming
 from streams.codec.avro import decode, is_unicode, json_object
+from streams.codec.request_ids import request_id_of
 
 OPTIONS = typing.get_type_hints(GenerateOptions)
 HINTS = {**typing.get_type_hints(GenerateRequest), **OPTIONS}  # options stand beside the other keys in JSON
@@ -64,24 +64,3 @@ def _fits(value: Any, hint: Any) -> bool:
     if hint is bool or isinstance(value, bool):
         return hint is bool and isinstance(value, bool)  # Python counts true as an integer; we do not
     return isinstance(value, (int, float, type(None)) if hint == float | None else hint)
-
-
-def request_id_of(record: Incoming) -> str:
-    """The request a record belongs to, readable or not: what its value names, its key, or its own position."""
-    try:
-        if named := _named(record.value):
-            return named
-    except InvalidRecord:
-        pass  # no request: the key decides
-    try:
-        key = (record.key or b"").decode()
-    except UnicodeDecodeError:
-        key = ""
-    return key or request_id_of_record(record.topic, record.partition, record.offset)
-
-
-def _named(value: bytes | None) -> str:
-    if value and value[0] == 0:
-        return decode(value, GenerateRequest).request_id
-    named = json_object(value).get("request_id")
-    return named if isinstance(named, str) and is_unicode(named) else ""

@@ -19,14 +19,14 @@ from streams.codec.avro import decode
 from streams.control.records import Place, place_in
 from streams.kafka.clients import topic_name
 from streams.kafka.consumer_factory import AT_AN_END_MS, open_consumer
-from streams.kafka.errors import may_pass, patiently
-from streams.kafka.polling import incoming, poll_batch
+from streams.kafka.errors import JUST_MADE, patiently
+from streams.kafka.polling import incoming, poll_records
 from streams.settings import Settings
 
 STEP = 64  # records from the end that are looked at first; doubled until a plan is found
 MAX_RECORDS = 4096  # records that are looked at for a plan that fits
 ANSWER_S = 60
-NEW = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}  # a topic just made
+BATCH = 500
 
 
 class Tail(NamedTuple):
@@ -61,7 +61,7 @@ class ControlLog:
             return first, end
 
         try:
-            low, high = patiently(ask, max(0.1, self._until_s - time.monotonic()), NEW)
+            low, high = patiently(ask, max(0.1, self._until_s - time.monotonic()), JUST_MADE)
         except KafkaException as error:
             raise self._failed(error.args[0]) from error
         return low, high
@@ -78,17 +78,18 @@ class ControlLog:
         found: list[Incoming] = []
         self._consumer.assign([TopicPartition(self._name, 0, start)])
         while time.monotonic() < self._until_s:
-            for message in poll_batch(self._consumer, most or 500, 0.1):
-                error = message.error()
-                if error is not None and error.code() != KafkaError._PARTITION_EOF:
-                    if not may_pass(error):
-                        raise self._failed(error)
-                    continue
-                if error is not None or (message.offset() or 0) >= end:
+            try:
+                polled = poll_records(self._consumer, most or BATCH, 0.1)
+            except KafkaException as error:
+                raise self._failed(error.args[0]) from error
+            for message in polled.records:
+                if (message.offset() or 0) >= end:
                     return found
                 found.append(incoming(message, self._prefix))
                 if most is not None and len(found) >= most:
                     return found
+            if polled.ends:  # before `end` where a transaction is open: what it holds is not committed
+                return found
         raise PochadeError(f"could not read {self._name} from offset {start} on in time: is the broker reachable?")
 
 

@@ -23,10 +23,10 @@ from confluent_kafka import (
 )
 
 from streams import metrics
+from streams.kafka.clients import ClusterSettings
 from streams.kafka.consumer_factory import AT_AN_END_MS, open_consumer
 from streams.kafka.errors import may_pass
-from streams.kafka.polling import poll_batch
-from streams.settings import Settings
+from streams.kafka.polling import Polled, poll_records
 
 KEY = b"barrier"  # a compacted topic takes no record without a key
 SILENT_S = 30.0  # without a record, until whoever was to answer is taken for gone
@@ -66,10 +66,10 @@ def write_barrier(producer: Producer, topic: str, partition: int, limit_s: float
     return Barrier(message.offset() or 0, at_ms, kind == TIMESTAMP_LOG_APPEND_TIME)
 
 
-def open_reader(settings: Settings, name: str) -> Consumer:
+def open_reader(cluster: ClusterSettings, name: str) -> Consumer:
     """A consumer of committed records without a group, for `read_past` and `read_to_end`."""
     properties = {"fetch.wait.max.ms": AT_AN_END_MS, "queued.max.messages.kbytes": PREFETCHED_KB}
-    return open_consumer(settings, name, properties)
+    return open_consumer(cluster, name, properties)
 
 
 def read_past(consumer: Consumer, start: TopicPartition, barrier: Barrier, on_records: OnRecords) -> None:
@@ -90,14 +90,13 @@ def _read(consumer: Consumer, start: TopicPartition, beyond: int, on_records: On
     consumer.assign([start])
     heard_s = time.monotonic()
     while True:
-        messages = poll_batch(consumer, BATCH, 1)
-        records = [message for message in messages if message.error() is None]
-        if records:
+        polled = poll_records(consumer, BATCH, 1)
+        if polled.records:
             heard_s = time.monotonic()
-            on_records(records)
-        if any(_is_past(message, beyond) for message in messages):
+            on_records(polled.records)
+        if _is_past(polled, beyond):
             return
-        if not records:
+        if not polled.records:
             _ask_who_leads(consumer, start.topic)
         if time.monotonic() - heard_s > SILENT_S:
             what = f"{start.topic}/{start.partition} was silent for {SILENT_S:g} s before its end"
@@ -113,14 +112,10 @@ def _ask_who_leads(consumer: Consumer, topic: str) -> None:
             raise
 
 
-def _is_past(message: Message, beyond: int) -> bool:
-    """Whether nothing up to there can follow. Raises KafkaException: an error that does not pass."""
-    error = message.error()
-    if error is not None and error.code() != KafkaError._PARTITION_EOF:
-        if may_pass(error):
-            return False
-        raise KafkaException(error)
-    is_past = (message.offset() or 0) > beyond
-    if error is not None and not is_past:
-        metrics.STALE_ENDS.inc()
-    return is_past and (error is not None or beyond >= 0)
+def _is_past(polled: Polled, beyond: int) -> bool:
+    """Whether nothing up to there can follow."""
+    if beyond >= 0 and polled.records and (polled.records[-1].offset() or 0) > beyond:
+        return True
+    is_past = [(end.offset() or 0) > beyond for end in polled.ends]
+    metrics.STALE_ENDS.inc(is_past.count(False))
+    return any(is_past)

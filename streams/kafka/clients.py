@@ -1,14 +1,45 @@
 """Where every client of the cluster begins: its address, its properties, and the names of the deployment's topics."""
 
 from collections.abc import Mapping
+from typing import Protocol
 
 from schemas.topics import full_name
-from streams.broker import address
 from streams.security.secrets import with_secrets
-from streams.settings import Settings
 
 ANSWER_MS = 10_000  # of a request to one broker: then its connection is given up, and asked anew
 ANSWER_LIMIT_S = 15.0
+
+
+class KafkaSettings(Protocol):
+    """What clients read of the section `[kafka]`."""
+
+    @property
+    def prefix(self) -> str:
+        """Topics are PREFIX.NAME, groups PREFIX.ROLE."""
+        ...
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """librdkafka's own properties."""
+        ...
+
+    @property
+    def session_timeout_ms(self) -> int:
+        """Silence until a member's partitions move on."""
+        ...
+
+
+class ClusterSettings(Protocol):
+    """What a client needs to know of the settings; `streams.settings.Settings` has it."""
+
+    @property
+    def kafka(self) -> KafkaSettings:
+        """The names, properties and timeouts."""
+        ...
+
+    def broker_address(self) -> str:
+        """Address to connect to. Raises PochadeError: no broker is configured and none runs."""
+        ...
 
 
 def config_of(bootstrap: str, properties: Mapping[str, str]) -> dict[str, str]:
@@ -31,24 +62,24 @@ def config_of(bootstrap: str, properties: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def client_config(settings: Settings) -> dict[str, str]:
+def client_config(cluster: ClusterSettings) -> dict[str, str]:
     """Where every client begins: address, quick reconnects, then `[kafka.properties]` untouched.
 
     Raises:
         PochadeError: no broker is configured and none runs.
     """
-    return config_of(address.bootstrap_servers(settings), settings.kafka.properties)
+    return config_of(cluster.broker_address(), cluster.kafka.properties)
 
 
-def producer_config(settings: Settings) -> dict[str, str]:
+def producer_config(cluster: ClusterSettings) -> dict[str, str]:
     """`client_config`, and as long as a record's copies may take until it is sent again.
 
     Raises:
         PochadeError: no broker is configured and none runs.
     """
-    return {"request.timeout.ms": str(ANSWER_MS), **client_config(settings)}
+    return {"request.timeout.ms": str(ANSWER_MS), **client_config(cluster)}
 
 
-def topic_name(settings: Settings, name: str) -> str:
+def topic_name(cluster: ClusterSettings, name: str) -> str:
     """A topic of the table, as this deployment calls it."""
-    return full_name(settings.kafka.prefix, name)
+    return full_name(cluster.kafka.prefix, name)

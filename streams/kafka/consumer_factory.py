@@ -5,13 +5,12 @@ from typing import Any
 
 from confluent_kafka import Consumer
 
-from streams.kafka.clients import client_config
-from streams.settings import Settings
+from streams.kafka.clients import ClusterSettings, client_config
 
 AT_AN_END_MS = 10  # that a broker waits for more where the answer is empty; its default is half a second
 
 
-def open_consumer(settings: Settings, name: str, properties: Mapping[str, Any] | None = None) -> Consumer:
+def open_consumer(cluster: ClusterSettings, name: str, properties: Mapping[str, Any] | None = None) -> Consumer:
     """A reader of committed records that commits nothing and joins no group; it is told the end of each partition.
 
     `name`: brokers know it by PREFIX.NAME. `properties`: librdkafka's own, which win.
@@ -20,8 +19,8 @@ def open_consumer(settings: Settings, name: str, properties: Mapping[str, Any] |
         PochadeError: no broker is configured and none runs.
     """
     reading: dict[str, Any] = {
-        **client_config(settings),
-        "group.id": f"{settings.kafka.prefix}.{name}",  # librdkafka wants one; it is never joined
+        **client_config(cluster),
+        "group.id": f"{cluster.kafka.prefix}.{name}",  # librdkafka wants one; it is never joined
         "enable.auto.commit": False,
         "enable.partition.eof": True,
         "isolation.level": "read_committed",

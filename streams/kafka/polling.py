@@ -1,12 +1,14 @@
-"""Reading from Kafka: messages to `Incoming`, and batches without waiting."""
+"""Reading from Kafka: messages to `Incoming`, batches without waiting, ends of partitions, and where a moment lies."""
 
 import gc
 import operator
+from collections.abc import Iterable
+from typing import NamedTuple
 
-from confluent_kafka import Consumer, KafkaException, Message
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from schemas.record import Incoming
-from streams.kafka.errors import TRANSIENT
+from streams.kafka.errors import JUST_MADE, TRANSIENT, may_pass, patiently
 
 NAMELESS = "\N{REPLACEMENT CHARACTER}"  # a header whose name is not UTF-8: the client loses it
 
@@ -52,6 +54,51 @@ def poll_batch(consumer: Consumer, most: int, timeout_s: float) -> list[Message]
     if first is None:
         return []
     return [first, *(consumer.consume(most - 1, 0) if most > 1 else [])]
+
+
+class Polled(NamedTuple):
+    """What a reader that is told the ends of partitions has been given."""
+
+    records: list[Message]  # in each partition's order
+    ends: list[Message]  # where partitions end, as far as whoever answers knows: `offset()` is that of the next record
+
+
+def poll_records(consumer: Consumer, most: int, timeout_s: float) -> Polled:
+    """Up to `most` records and ends of partitions; errors that pass by themselves are left out.
+
+    Raises:
+        KafkaException: what does not pass, such as a missing right.
+    """
+    polled = Polled([], [])
+    for message in poll_batch(consumer, most, timeout_s):
+        error = message.error()
+        if error is None:
+            polled.records.append(message)
+        elif error.code() == KafkaError._PARTITION_EOF:
+            polled.ends.append(message)
+        elif not may_pass(error):
+            raise KafkaException(error)
+    return polled
+
+
+def offsets_at(
+    consumer: Consumer, topic: str, partitions: Iterable[int], moment_ms: int, limit_s: float
+) -> dict[int, int]:
+    """partition -> offset of its first record at a moment (epoch ms) or later.
+
+    It is below 0 where there is none, as far as whoever answers knows. A topic that was made just now is asked for
+    again. Raises KafkaException: the cluster does not answer in time, or refuses.
+    """
+    asked = [TopicPartition(topic, partition, moment_ms) for partition in partitions]
+
+    def ask() -> dict[int, int]:
+        found = consumer.offsets_for_times(asked, timeout=limit_s)
+        for each in found:
+            if each.error is not None:
+                raise KafkaException(each.error)
+        return {each.partition: each.offset for each in found}
+
+    return patiently(ask, limit_s, also=JUST_MADE)
 
 
 def take(consumer: Consumer, most: int, timeout_s: float) -> list[Message]:

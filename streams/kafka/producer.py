@@ -14,9 +14,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from schemas.record import Delivered, Outgoing
 from schemas.topics import full_name
-from streams.kafka.clients import producer_config
+from streams.kafka.clients import ClusterSettings, producer_config
 from streams.kafka.writing import DeliveryFailed, RecordTooLarge, size_of
-from streams.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -29,10 +28,10 @@ METADATA_S = 5.0  # to ask for a topic's partitions
 class KafkaRecordProducer:
     """`RecordProducer` on librdkafka, with a thread that serves delivery reports."""
 
-    def __init__(self, settings: Settings, *, linger_ms: int = 0, extra: dict[str, Any] | None = None) -> None:
-        self._prefix = settings.kafka.prefix
+    def __init__(self, cluster: ClusterSettings, *, linger_ms: int = 0, extra: dict[str, Any] | None = None) -> None:
+        self._prefix = cluster.kafka.prefix
         config: dict[str, Any] = {
-            **producer_config(settings),
+            **producer_config(cluster),
             "enable.idempotence": True,
             "acks": "all",
             "partitioner": "murmur2_random",

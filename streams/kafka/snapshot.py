@@ -7,7 +7,7 @@ import queue
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from schemas.errors import PochadeError
 from schemas.record import Incoming
@@ -15,8 +15,8 @@ from schemas.topics import full_name
 from streams.broker import probe
 from streams.kafka.consumer import TopicTailer
 from streams.kafka.consumer_factory import open_consumer
-from streams.kafka.errors import may_pass, partitions_of, patiently
-from streams.kafka.polling import incoming, poll_batch
+from streams.kafka.errors import partitions_of, patiently
+from streams.kafka.polling import incoming, offsets_at, poll_records
 from streams.settings import Settings
 
 READ_TIMEOUT_S = 60.0
@@ -135,15 +135,16 @@ def between(settings: Settings, topics: Sequence[str], since_ms: int, until_ms: 
 def _at(consumer: Consumer, name: str, moment_ms: int) -> list[TopicPartition]:
     """Each partition with the offset of its first record at this moment or later; of its end where there is none."""
 
+    def end_of(partition: int) -> int:
+        end: int = consumer.get_watermark_offsets(TopicPartition(name, partition), timeout=ANSWER_S)[1]
+        return end
+
     def ask() -> list[TopicPartition]:
-        asked = [TopicPartition(name, p, moment_ms) for p in partitions_of(consumer, name, ANSWER_S)]
-        found = consumer.offsets_for_times(asked, timeout=ANSWER_S)
-        for tp in found:
-            if tp.error is not None:
-                raise KafkaException(tp.error)
-            if tp.offset < 0:
-                tp.offset = consumer.get_watermark_offsets(TopicPartition(name, tp.partition), timeout=ANSWER_S)[1]
-        return list(found)
+        found = offsets_at(consumer, name, partitions_of(consumer, name, ANSWER_S), moment_ms, ANSWER_S)
+        return [
+            TopicPartition(name, partition, offset if offset >= 0 else end_of(partition))
+            for partition, offset in found.items()
+        ]
 
     return patiently(ask, ANSWER_S)
 
@@ -152,21 +153,21 @@ def _read_until(consumer: Consumer, prefix: str, ends: Ends, left: set[tuple[str
     """Until each partition's end is met; a transaction's marker there is met by the record or the end behind it."""
     heard_s = time.monotonic()
     while left:
-        for message in poll_batch(consumer, BATCH, 0.1):
-            place, error = (message.topic() or "", message.partition() or 0), message.error()
-            if error is None:
-                heard_s = time.monotonic()
-                offset = message.offset() or 0
-                if offset < ends[place]:
-                    yield incoming(message, prefix)
-                if offset >= ends[place] - 1:
-                    left.discard(place)
-            elif error.code() == KafkaError._PARTITION_EOF:
+        polled = poll_records(consumer, BATCH, 0.1)
+        for message in polled.records:
+            heard_s = time.monotonic()
+            place, offset = _place(message), message.offset() or 0
+            if offset < ends[place]:
+                yield incoming(message, prefix)
+            if offset >= ends[place] - 1:
                 left.discard(place)
-            elif not may_pass(error):
-                raise KafkaException(error)
+        left -= {_place(end) for end in polled.ends}
         if time.monotonic() - heard_s > MAX_SILENCE_S:
             names = sorted({topic for topic, _ in left})
             raise PochadeError(
                 f"nothing came from {', '.join(names)} for {MAX_SILENCE_S:g} s: is the broker reachable?"
             )
+
+
+def _place(message: Message) -> tuple[str, int]:
+    return message.topic() or "", message.partition() or 0

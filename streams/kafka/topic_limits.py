@@ -5,7 +5,7 @@ each minute (`limit_questions.py`), and learnt from refusals where the cluster d
 """
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import Future
 
 from schemas.record import Delivered, Outgoing
@@ -25,19 +25,14 @@ class TopicLimits:
         """`max_message_bytes`: what is known of the topics' configuration."""
         self._lock = threading.Lock()
         self._configured = dict(max_message_bytes or {})
-        self._refused: dict[str, int] = {}  # where nobody tells: the most that has not been refused
+        self._refused: dict[str, int] = {}  # the most that has not been refused
 
     def of(self, topic: str) -> int:
         """The most that `size_of` a record for this topic may be; of a topic not known, our own limit."""
         with self._lock:
             told = self._configured.get(topic)
-            limit = self._refused.get(topic, MAX_BYTES) if told is None else told - FRAME_BYTES
-        return max(MIN_BYTES, min(MAX_BYTES, limit))
-
-    def is_known(self, topic: str) -> bool:
-        """Whether the cluster told this topic's limit."""
-        with self._lock:
-            return topic in self._configured
+            refused = self._refused.get(topic, MAX_BYTES)
+        return max(MIN_BYTES, min(MAX_BYTES, refused, MAX_BYTES if told is None else told - FRAME_BYTES))
 
     def check(self, record: Outgoing) -> None:
         """Raise RecordTooLarge for what its topic would not take, before it stands in the way of other records."""
@@ -48,16 +43,26 @@ class TopicLimits:
                 f"{CONFIG} of the topic may be raised up to {MAX_BYTES + FRAME_BYTES}"
             )
 
-    def batch_bytes(self) -> int:
-        """The most that a producer for all known topics may put into one batch: a topic refuses a larger one whole."""
-        with self._lock:
-            return min(self._configured.values(), default=MAX_BYTES)
+    def batch_bytes(self, topics: Collection[str] | None = None) -> int:
+        """The most that a producer for these topics may put into one batch: a topic refuses a larger one whole.
 
-    def refused(self, record: Outgoing) -> None:
-        """The cluster did not take this record for its size. A dead letter can be cut, so its limit is halved."""
+        `topics`: None: all that are known.
+        """
+        with self._lock:
+            return min(
+                (most for topic, most in self._configured.items() if topics is None or topic in topics),
+                default=MAX_BYTES,
+            )
+
+    def refused(self, record: Outgoing, *, was_alone: bool = False) -> None:
+        """The cluster did not take this record for its size. A dead letter can be cut, so its limit is halved.
+
+        `was_alone`: no other record can have shared its batch, so that its topic takes less by now than the cluster
+        had told; else a refusal counts only where nobody tells the limit.
+        """
         size = size_of(record)
         with self._lock:
-            if record.topic not in self._configured:
+            if was_alone or record.topic not in self._configured:
                 limit = size // 2 if record.topic == DLQ else size - 1
                 self._refused[record.topic] = min(limit, self._refused.get(record.topic, MAX_BYTES))
 

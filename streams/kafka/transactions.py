@@ -2,8 +2,7 @@
 
 from confluent_kafka import KafkaError, Producer
 
-from streams.kafka.clients import producer_config
-from streams.settings import Settings
+from streams.kafka.clients import ClusterSettings, producer_config
 from streams.watchdog import Bite, Watchdog
 
 FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
@@ -12,13 +11,13 @@ GRACE_S = 5  # that a call may take beyond its own limit until it is taken for h
 
 
 def open_producer(
-    settings: Settings, transactional_id: str, limit_s: float, batch_bytes: int = BATCH_BYTES
+    cluster: ClusterSettings, transactional_id: str, limit_s: float, batch_bytes: int = BATCH_BYTES
 ) -> Producer:
     """After its `init_transactions` no former holder of the id commits any more. `limit_s`: of one transaction.
 
     `batch_bytes`: what any topic takes at once; one record alone may be larger.
     """
-    config, limit_ms = producer_config(settings), round(limit_s * 1000)
+    config, limit_ms = producer_config(cluster), round(limit_s * 1000)
     return Producer(
         {
             **config,

@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
 
 from schemas.errors import PochadeError
 from schemas.messages import Heartbeat, Plan
@@ -20,6 +19,7 @@ from streams.control.tail import ControlLog, newest
 from streams.kafka import groups, snapshot
 from streams.kafka.clients import ANSWER_LIMIT_S, client_config
 from streams.kafka.lease import KafkaLease
+from streams.kafka.members import members_of
 from streams.kafka.offsets import unread
 from streams.operator import checks, cluster
 from streams.operator.checks import READS, Attendance, Check, fail, ok, warn
@@ -200,10 +200,8 @@ def attendance(settings: Settings, role: str) -> Attendance:
 
 
 def _members(settings: Settings, group: str) -> int | None:
-    client = AdminClient(client_config(settings))  # must live until the answer is here
-    future = client.describe_consumer_groups([group], request_timeout=ANSWER_LIMIT_S)[group]
     try:
-        return len(future.result(2 * ANSWER_LIMIT_S).members)
+        return len(members_of(settings, group))
     except KafkaException as failure:
         error = failure.args[0]
         if error.code() in DENIED:

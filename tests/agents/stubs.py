@@ -9,7 +9,7 @@ from PIL import Image
 
 from agents.engines import GenerationTask
 from planner.catalog.options import ResolvedOptions
-from planner.observation.observation import ReceivedHeartbeat
+from planner.observation.workers import ReceivedHeartbeat
 from planner.serving.worker_loads import Load, LoadView, Sent
 from schemas.avro import Message
 from schemas.messages import Heartbeat, Pin, Plan

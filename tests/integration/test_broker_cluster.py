@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from agents.ledger.role import Ledger
+from agents.runtime.assembly import ledger_of
 from replay.verify.audit.figures import verdict
 from replay.verify.audit.reading import audit
 from schemas.record import Outgoing
@@ -16,7 +16,6 @@ from streams.broker.cluster import BrokerCluster
 from streams.codec.avro import encode
 from streams.kafka import snapshot
 from streams.kafka.clients import client_config, topic_name
-from streams.kafka.groups import member_config
 from streams.kafka.producer import KafkaRecordProducer
 from streams.kafka.topics import create_topics
 from streams.settings import Settings
@@ -61,7 +60,7 @@ def test_a_broker_that_is_killed_costs_no_request_and_doubles_none(
     cluster: BrokerCluster, deployment: Settings
 ) -> None:
     stopping, producer = threading.Event(), KafkaRecordProducer(deployment)
-    ledger = threading.Thread(target=Ledger(deployment, member_config).run, args=(stopping,))
+    ledger = threading.Thread(target=ledger_of(deployment, producer).run, args=(stopping,))
     ledger.start()
     try:
         ids = [f"r-{number}" for number in range(REQUESTS)]

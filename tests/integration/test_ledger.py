@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from agents.ledger.partition import LedgerPartition
-from agents.ledger.role import Ledger
+from agents.runtime.assembly import ledger_of
 from schemas.messages import Outcome, Result, Status
 from schemas.record import Incoming, Outgoing
 from schemas.topics import DLQ, OUTCOMES, RESULTS
@@ -16,7 +16,6 @@ from streams.clock import now_ms
 from streams.codec.avro import decode, encode
 from streams.kafka.clients import client_config, topic_name
 from streams.kafka.consumer import TopicTailer
-from streams.kafka.groups import member_config
 from streams.kafka.producer import KafkaRecordProducer
 from streams.kafka.topics import create_topics
 from streams.kafka.writing import send_all
@@ -162,7 +161,7 @@ def test_two_ledgers_share_the_work_and_one_goes_on_alone(books: Books) -> None:
         send_all(producer, [Outgoing(topic=OUTCOMES, key=o.request_id.encode(), value=encode(o)) for o in outcomes], 30)
 
     with ThreadPoolExecutor(2) as pool:
-        running = [pool.submit(Ledger(books.settings, member_config).run, stop) for stop in stops]
+        running = [pool.submit(ledger_of(books.settings, producer).run, stop) for stop in stops]
         try:
             write(ids[:100])
             poll_until(lambda: len(books.results) >= 100, "the first half")

@@ -23,6 +23,7 @@ from agents.ledger.partition import LedgerPartition
 from agents.ledger.remembered import CHUNK_REST
 from agents.ledger.role import Ledger
 from agents.ledger.topics import LedgerTopics
+from agents.runtime.assembly import ledger_of
 from planner.serving.ended_ids import DIGEST_BYTES
 from schemas.messages import Result, Status
 from schemas.record import Incoming
@@ -32,9 +33,9 @@ from streams.codec.avro import decode, encode
 from streams.codec.headers import DEADLINE
 from streams.kafka import snapshot
 from streams.kafka.clients import client_config, topic_name
-from streams.kafka.groups import member_config
 from streams.kafka.partitioner import partition_of
 from streams.kafka.producer import KafkaRecordProducer
+from streams.kafka.topic_limits import FRAME_BYTES, TopicLimits
 from streams.kafka.topics import create_topics
 from streams.settings import Settings
 from tests.builders import a_classified, a_request, an_outcome
@@ -46,7 +47,7 @@ pytestmark = pytest.mark.integration
 Record = tuple[str, bytes, Mapping[str, bytes]]  # key, value, headers
 
 PARTITION = 1
-THREE_IDS = LedgerTopics(most_bytes={ENDED: CHUNK_REST + 3 * DIGEST_BYTES})  # a chunk
+THREE_IDS = LedgerTopics(limits=TopicLimits({ENDED: CHUNK_REST + 3 * DIGEST_BYTES + FRAME_BYTES}))  # a chunk
 
 
 @pytest.fixture
@@ -102,7 +103,8 @@ def write(settings: Settings, topic: str, records: Sequence[Record], at_ms: int)
 
 @contextmanager
 def running(settings: Settings) -> Iterator[Ledger]:
-    role, stopping = Ledger(settings, member_config), threading.Event()
+    producer, stopping = KafkaRecordProducer(settings), threading.Event()
+    role = ledger_of(settings, producer)
     thread = threading.Thread(target=role.run, args=(stopping,))
     thread.start()
     try:
@@ -111,6 +113,7 @@ def running(settings: Settings) -> Iterator[Ledger]:
         stopping.set()
         thread.join(PATIENCE_S)
         assert not thread.is_alive()
+        producer.close()
 
 
 def read_offsets(monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -164,7 +167,7 @@ def test_a_deployment_that_had_no_chunks_reads_its_results_whole_once(
 
 def test_chunks_of_a_topic_that_was_made_anew_hide_none_of_its_results(made: Settings, group: Consumer) -> None:
     producer = KafkaRecordProducer(made)
-    known = LedgerTopics(most_bytes=THREE_IDS.most_bytes, ids={RESULTS: "before"})
+    known = LedgerTopics(limits=THREE_IDS.limits, ids={RESULTS: "before"})
     lane = LedgerPartition(made, PARTITION, known, send=producer.send)
     lane.serve([outcome(n, f"r-{n}") for n in range(4)], group)
     producer.client.flush(PATIENCE_S)
@@ -178,7 +181,11 @@ def test_what_the_cluster_tells_of_the_topics_is_taken_over(made: Settings) -> N
     alter(made, RESULTS, max__message__bytes="4000", retention__ms=str(3 * DAY_MS))
     alter(made, ENDED, retention__ms=str(2 * DAY_MS))
     told = topics.ask(made)
-    assert (told.max_bytes(RESULTS), told.batch_bytes, told.window_ms) == (3800, 4000, 3 * DAY_MS)
+    assert (told.limits.of(RESULTS), told.limits.batch_bytes(), told.window_ms) == (
+        4000 - FRAME_BYTES,
+        4000,
+        3 * DAY_MS,
+    )
     assert (told.partitions, told.has_ended, len(told.ids)) == (4, True, 5)
 
 

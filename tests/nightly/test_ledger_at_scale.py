@@ -7,13 +7,13 @@ import time
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from agents.ledger.role import Ledger
+from agents.runtime.assembly import ledger_of
 from schemas.topics import CLASSIFIED, DAY_MS, FLOW_PARTITIONS, OUTCOMES, RESULTS
 from streams.clock import now_ms
 from streams.codec.avro import encode
 from streams.codec.headers import DEADLINE
 from streams.kafka.clients import client_config, topic_name
-from streams.kafka.groups import member_config
+from streams.kafka.producer import KafkaRecordProducer
 from streams.kafka.topics import create_topics
 from streams.settings import Settings
 from tests.builders import a_classified, a_request, an_outcome
@@ -70,7 +70,8 @@ def test_a_ledger_that_starts_ends_no_request_of_ten_days_ago_again(settings: Se
         producer.produce(topic_name(settings, OUTCOMES), encode(an_outcome(request_id=name)), name)
     assert producer.flush(PATIENCE_S) == 0
     before = ends(settings)
-    role, stopping = Ledger(settings, member_config), threading.Event()
+    chunks, stopping = KafkaRecordProducer(settings), threading.Event()
+    role = ledger_of(settings, chunks)
     thread = threading.Thread(target=role.run, args=(stopping,))
     began_s = time.monotonic()
     thread.start()
@@ -82,4 +83,5 @@ def test_a_ledger_that_starts_ends_no_request_of_ten_days_ago_again(settings: Se
     finally:
         stopping.set()
         thread.join(PATIENCE_S)
+        chunks.close()
     assert before + WAITING <= ends(settings) <= before + WAITING + MARKERS

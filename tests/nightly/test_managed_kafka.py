@@ -16,7 +16,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from agents.ledger.role import Ledger
+from agents.runtime.assembly import ledger_of
 from agents.worker.jobs import JobSource
 from schemas import topics
 from schemas.errors import PochadeError
@@ -25,7 +25,6 @@ from schemas.topics import jobs_topic
 from streams.broker.node import HOST, free_ports
 from streams.codec.avro import encode
 from streams.kafka import clients, snapshot
-from streams.kafka.groups import member_config
 from streams.kafka.producer import KafkaRecordProducer
 from streams.kafka.topics import create_topics, own_topics
 from streams.kafka.writing import send_all
@@ -118,7 +117,7 @@ def test_ledger_and_workers_run_there(limited: Settings, caplog: pytest.LogCaptu
     outcome = an_outcome(request_id="r-1")
     send_all(producer, [Outgoing(topic=topics.OUTCOMES, key=b"r-1", value=encode(outcome))])
     stopping = threading.Event()
-    ledger = threading.Thread(target=Ledger(limited, member_config).run, args=(stopping,))
+    ledger = threading.Thread(target=ledger_of(limited, producer).run, args=(stopping,))
     ledger.start()
     try:
         poll_until(lambda: [each.key for each in snapshot.past(limited, [topics.RESULTS])] == [b"r-1"], "the result")

@@ -13,9 +13,10 @@ import pytest
 
 from planner.catalog.parse import Catalog, Cut, DeferralPoint
 from planner.control.evaluate import evaluate
-from planner.control.plans import check, memory_of, publish
+from planner.control.plans import memory_of, publish
 from planner.control.replan import HOLD_S, change_of, only_moves, should_switch
 from planner.control.shedding import with_admission
+from planner.control.validity import check
 from planner.observation.deferral import ObservedDeferral, observed_deferral
 from planner.observation.observation import Observation, Queue, Served, hardness_shares
 from planner.policies import POLICIES, PlanProposal, named

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.control.plans import check, publish
+from planner.control.plans import publish
+from planner.control.validity import check
 from planner.policies import DEFAULT, POLICIES, InvalidParameter, PlanProposal, named
 from schemas.errors import Unknown
 from tests.builders import a_catalog, a_variant, an_observation

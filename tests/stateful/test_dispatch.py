@@ -8,10 +8,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from planner.control.allocation import SERVING
-from planner.observation.observation import GONE
-from planner.serving.dispatch import KINDS, pick
-from planner.serving.worker import ahead_ms
+from planner.observation.workers import GONE, SERVING
+from planner.serving.dispatch import KINDS, ahead_ms, pick
 from planner.serving.worker_loads import UNACKNOWLEDGED_MS, LoadView, Sent, shortest_ms
 from schemas.messages import Heartbeat
 from tests.agents.stubs import SILENT_MS

@@ -22,6 +22,7 @@ from schemas.record import Incoming
 from streams.codec.avro import decode, encode
 from streams.codec.headers import DEADLINE, ERROR
 from streams.kafka import partitioner
+from streams.kafka.topic_limits import FRAME_BYTES, TopicLimits
 from streams.settings import Settings, load
 from tests.builders import NOW_MS, a_classified, a_request, an_outcome
 from tests.stateful.broker import Broker, Crash, Group, Place, Transactions, Written, connected, sender
@@ -35,7 +36,7 @@ OUTCOMES, RESULTS, CLASSIFIED, DLQ, ENDED = (f"pochade.{name}" for name in (
     topics.OUTCOMES, topics.RESULTS, topics.CLASSIFIED, topics.DLQ, topics.ENDED
 ))  # fmt: skip
 SMALL_CHUNKS = CHUNK_REST + 3 * DIGEST_BYTES  # of three ids
-KNOWN = LedgerTopics(partitions=PARTITIONS, most_bytes={topics.ENDED: SMALL_CHUNKS})
+KNOWN = LedgerTopics(partitions=PARTITIONS, limits=TopicLimits({topics.ENDED: SMALL_CHUNKS + FRAME_BYTES}))
 NAMES = st.integers(0, 7)
 STATUSES = st.sampled_from([Status.COMPLETED, Status.FAILED, Status.CANCELLED])
 GARBAGE = st.sampled_from([None, b"", b"\0", b"{}", encode(a_request())])

@@ -8,8 +8,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from agents.planner.leadership import Leadership
 from agents.runtime.views import PlanView
 from planner.catalog.parse import Catalog
-from planner.control.plans import check, publish
+from planner.control.plans import publish
 from planner.control.proposal import PlanProposal
+from planner.control.validity import check
 from schemas.errors import InvalidPlan, PochadeError
 from schemas.messages import Pin, Plan, Route
 from schemas.record import Outgoing

@@ -16,7 +16,8 @@ from schemas.record import Incoming, Outgoing
 from schemas.topics import PIN_KEY, PLAN_KEY
 from streams.codec.avro import decode, decode_result, encode, encode_result
 from streams.codec.headers import ERROR
-from streams.codec.requests import HINTS, decode_request, request_id_of
+from streams.codec.request_ids import request_id_of
+from streams.codec.requests import HINTS, decode_request
 from streams.control.records import take_in
 from streams.operator.dead_letters import NothingToDo, NotRedrivable, letter_of, redrive_record
 from streams.operator.explain import steps_of, why

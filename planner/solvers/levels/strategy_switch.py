@@ -17,8 +17,7 @@ import math
 from collections.abc import Container, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from planner.control.allocation import SERVING
-from planner.observation.observation import WorkerView
+from planner.observation.workers import SERVING, WorkerView
 
 REUSE, LEAVING, MODELS, RETURNING = "reuse", "leaving", "models", "returning"
 STAGES = (REUSE, LEAVING, MODELS, RETURNING)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from planner.catalog.parse import Catalog, parse
-from planner.control.plans import check
+from planner.control.validity import check
 from replay.bench.environment.traffic import write
 from schemas.messages import Cascade, Plan, Route
 from schemas.record import Outgoing

@@ -7,7 +7,8 @@ import numpy as np
 from planner.catalog.entries import Discriminator
 from planner.catalog.measured import CascadeBands, Measured
 from planner.catalog.parse import Catalog, DeferralPoint, Pair, Variant, run_ms
-from planner.observation.observation import BINS, Observation, Queue, WorkerView
+from planner.observation.observation import BINS, Observation, Queue
+from planner.observation.workers import WorkerView
 
 BATCHES = (1, 2, 4, 8)
 QUICKEST_MS, SLOWEST_MS = 100.0, 10_000.0  # run times of the first and the last level

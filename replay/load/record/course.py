@@ -9,7 +9,8 @@ from functools import partial
 import numpy as np
 
 from planner.catalog.parse import Catalog
-from planner.serving.placement import QUOTA
+from planner.observation.workers import GONE
+from planner.serving.decisions import QUOTA
 from replay.load.clock import TraceClock
 from replay.load.record.history import History
 from replay.load.record.request_records import RequestRecord, observed
@@ -23,8 +24,6 @@ from replay.simulation.setup import Setup
 from replay.traces.trace import Trace
 from schemas.messages import Heartbeat, Plan, Result, Status
 from streams.operator.explain import steps_of
-
-GONE = frozenset({"stopped", "failed"})
 
 Beat = tuple[float, Heartbeat]
 """Ms since the start of the trace."""

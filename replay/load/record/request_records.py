@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from planner.catalog.parse import Catalog
-from planner.serving.escalation import cascade_of
+from planner.serving.cascades import cascade_of
 from replay.load.record.history import History
 from replay.load.record.observed import Observed, columns
 from replay.traces.writing import opened

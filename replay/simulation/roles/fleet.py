@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from planner.catalog.parse import Catalog, Variant
 from planner.control.allocation import may_leave
-from planner.observation.observation import live_workers
+from planner.observation.workers import live_workers
 from planner.serving.worker import POLL_MS, SETTLE_MS, WorkerLogic, is_stable
 from replay.simulation.draws.delays import Delay
 from replay.simulation.event_queue import EventQueue

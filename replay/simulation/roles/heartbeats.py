@@ -6,8 +6,7 @@ variant. Of a worker that comes, goes or changes every beat is taken in at once,
 
 from collections import defaultdict
 
-from planner.control.allocation import SERVING
-from planner.observation.observation import ReceivedHeartbeat
+from planner.observation.workers import SERVING, ReceivedHeartbeat
 from planner.serving.worker import MIN_BEAT_MS
 from planner.serving.worker_loads import LoadView
 from replay.simulation.event_queue import EventQueue

@@ -4,8 +4,8 @@ from collections import deque
 from collections.abc import Callable
 
 from planner.catalog.parse import Catalog
-from planner.serving.escalation import Escalate, EscalationLogic, Keep, Score, as_score
-from planner.serving.outcomes import is_overdue
+from planner.serving.escalation import Escalate, EscalationLogic, Keep, Score
+from planner.serving.outcomes import as_score, is_overdue
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
 from replay.simulation.results.run_metrics import RunMetrics

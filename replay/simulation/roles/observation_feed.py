@@ -11,7 +11,8 @@ from planner.control.planning import PlanRequest
 from planner.control.shedding import ORDINARY
 from planner.observation.arrivals import Prompts
 from planner.observation.builder import ObservationBuilder
-from planner.observation.observation import COUNTS_S, PROMPTS, Observation, ReceivedHeartbeat
+from planner.observation.observation import COUNTS_S, PROMPTS, Observation
+from planner.observation.workers import ReceivedHeartbeat
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Draws, Job
 from replay.simulation.results.run_metrics import RunMetrics

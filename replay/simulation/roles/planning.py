@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from planner.control.planning import Order, PlannerLogic, PlanRequest
 from planner.control.propose import Rules
-from planner.observation.observation import ReceivedHeartbeat
+from planner.observation.workers import ReceivedHeartbeat
 from planner.policies import named
 from replay.simulation.draws.delays import Delay
 from replay.simulation.event_queue import EventQueue

@@ -1,8 +1,9 @@
 """Orphaned jobs, those of a variant without workers, go to workers that serve. `OrphanRouting` decides on them."""
 
+from planner.serving.decisions import Rejection
 from planner.serving.escalation import Keep
 from planner.serving.outcomes import is_overdue
-from planner.serving.placement import Placement, Rejection
+from planner.serving.placement import Placement
 from planner.serving.reroute import POLL_MS, OrphanRouting
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job

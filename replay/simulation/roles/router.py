@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from planner.serving.placement import QUOTA, Placement, Rejection
+from planner.serving.decisions import QUOTA, Rejection
+from planner.serving.placement import Placement
 from planner.serving.routing import RoutingLogic
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job

@@ -10,14 +10,14 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from schemas.errors import PochadeError
 from schemas.record import Incoming
 from schemas.topics import full_name
 from streams.kafka.consumer_factory import open_consumer
-from streams.kafka.errors import may_pass, partitions_of, patiently
-from streams.kafka.polling import incoming, poll_batch
+from streams.kafka.errors import partitions_of, patiently
+from streams.kafka.polling import Polled, incoming, offsets_at, poll_records
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -67,12 +67,12 @@ class Logs:
 
     def _starts(self, consumer: Consumer, topic: str, since_ms: int) -> dict[Position, int]:
         name = self._prefix + topic
-        asked = [TopicPartition(name, p, since_ms) for p in partitions_of(consumer, name, ANSWER_S)]
-        bounds = {tp.partition: _bounds(consumer, tp) for tp in asked}  # before the question about times
+        partitions = partitions_of(consumer, name, ANSWER_S)
+        bounds = {p: _bounds(consumer, TopicPartition(name, p)) for p in partitions}  # before the question about times
         if not since_ms:
             return {(topic, partition): first for partition, (first, _) in bounds.items()}
-        found = patiently(lambda: consumer.offsets_for_times(asked, timeout=ANSWER_S), ANSWER_S)
-        return {(topic, tp.partition): tp.offset if tp.offset >= 0 else bounds[tp.partition][1] for tp in found}
+        found = offsets_at(consumer, name, partitions, since_ms, ANSWER_S)
+        return {(topic, p): offset if offset >= 0 else bounds[p][1] for p, offset in found.items()}
 
     def _read(self, consumer: Consumer, starts: Mapping[Position, int]) -> None:
         self._read_to |= {where: self._read_to.get(where, offset) for where, offset in starts.items()}
@@ -83,27 +83,24 @@ class Logs:
             if waited_s > READ_S:
                 names = ", ".join(sorted({topic for topic, _ in behind}))
                 raise PochadeError(f"could not read {names} to its end within {READ_S:g} s: is the broker reachable?")
-            for where, end in self._take_all(poll_batch(consumer, BATCH, RETRY_S)):
+            for where, end in self._take_all(poll_records(consumer, BATCH, RETRY_S)):
                 if self._is_end(where, end, waited_s):
                     behind.discard(where)
                 else:
                     consumer.seek(TopicPartition(self._prefix + where[0], where[1], self._read_to[where]))
 
-    def _take_all(self, messages: list[Message]) -> list[tuple[Position, int]]:
+    def _take_all(self, polled: Polled) -> list[tuple[Position, int]]:
         """Hand over the records; where logs are said to end."""
-        ends = []
-        for message in messages:
-            error, offset = message.error(), message.offset() or 0
-            where = (message.topic() or "").removeprefix(self._prefix), message.partition() or 0
-            if error is None and offset >= self._read_to[where]:  # one that was misled begins again
+        for message in polled.records:
+            where, offset = self._position(message), message.offset() or 0
+            if offset >= self._read_to[where]:  # one that was misled begins again
                 self._read_to[where] = offset + 1
                 self._taken += 1
                 self._take(incoming(message, self._settings.kafka.prefix))
-            elif error is not None and error.code() == KafkaError._PARTITION_EOF:
-                ends.append((where, offset))
-            elif error is not None and not may_pass(error):
-                raise KafkaException(error)
-        return ends
+        return [(self._position(end), end.offset() or 0) for end in polled.ends]
+
+    def _position(self, message: Message) -> Position:
+        return (message.topic() or "").removeprefix(self._prefix), message.partition() or 0
 
     def _is_end(self, where: Position, end: int, waited_s: float) -> bool:
         least = max(self._read_to[where], self._at_least.get(where, 0))

@@ -14,7 +14,7 @@ from schemas.messages import Event, ImageGenerated, Outcome, Result, Status
 from schemas.record import Incoming
 from schemas.topics import CLASSIFIED, DLQ, EVENTS, IMAGES, OUTCOMES, PROMPTS, PROMPTS_BATCH, RESULTS
 from streams.codec.avro import decode, decode_result
-from streams.codec.requests import request_id_of
+from streams.codec.request_ids import request_id_of
 from streams.operator.explain import steps_of
 
 Position = tuple[str, int]  # topic, partition

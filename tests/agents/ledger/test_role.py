@@ -11,9 +11,10 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from agents.ledger import role as ledger
 from agents.ledger.broker_clock import MAX_OFFSET_MS, BrokerClock, ClockOff
 from agents.ledger.partition import LedgerPartition
-from agents.ledger.role import SPARE_AFTER_S, Ledger, Membership, Session, act_on, open_partitions
+from agents.ledger.role import SPARE_AFTER_S, Ledger, LedgerRules, Membership, Session, act_on, open_partitions
 from schemas.record import Incoming
 from schemas.topics import DAY_MS, RESULTS
+from streams.kafka.memory import MemoryRecordProducer
 from streams.settings import load
 from tests.agents.stubs import a_record
 from tests.builders import NOW_MS, an_outcome
@@ -21,6 +22,7 @@ from tests.patience import PATIENCE_S
 from tests.stateful.broker import Broker, Group, connected
 
 SETTINGS = load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}})
+RULES = LedgerRules(grace_ms=2000, most_ahead_ms=3 * DAY_MS, result_format="avro")
 
 
 def test_partitions_are_opened_together_as_requests_wait_meanwhile() -> None:
@@ -51,7 +53,7 @@ def test_partitions_that_are_handed_over_at_the_end_are_not_opened(monkeypatch: 
     monkeypatch.setattr(Session, "_opened", lambda _self, numbers: opened.append(numbers) or {})
     stopping = threading.Event()
     stopping.set()
-    Ledger(SETTINGS, lambda *_: {})._session(stopping)
+    Ledger(SETTINGS, RULES, lambda _group: {}, MemoryRecordProducer())._session(stopping)
     assert opened == []
 
 
@@ -94,7 +96,7 @@ def test_a_ledger_that_was_overtaken_does_not_take_its_partition_back() -> None:
 
 def test_a_ledger_whose_clock_is_off_serves_nothing_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     # nine days ahead it forgot all that had ended, and ended 40 of 40 a second time
-    broker, role = Broker(now_ms=NOW_MS), Ledger(SETTINGS, lambda *_: {})
+    broker, role = Broker(now_ms=NOW_MS), Ledger(SETTINGS, RULES, lambda _group: {}, MemoryRecordProducer())
     with connected(broker):
         for off_ms in (9 * DAY_MS, -MAX_OFFSET_MS - 1):
             clock = BrokerClock(lambda off_ms=off_ms: NOW_MS + off_ms, lambda: 0)  # type: ignore[misc]

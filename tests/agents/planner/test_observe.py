@@ -4,7 +4,8 @@ import pytest
 
 from agents.planner import observe as sources
 from agents.planner.observe import Sources
-from planner.observation.observation import Observation, Queue, Served, hardness_shares, live_workers
+from planner.observation.observation import Observation, Queue, Served, hardness_shares
+from planner.observation.workers import live_workers
 from planner.serving.outcomes import completed, rejected, result_of
 from schemas.avro import Message
 from schemas.errors import PochadeError

@@ -9,8 +9,8 @@ from agents.router.dispatcher import Dispatcher
 from agents.router.role import Router
 from agents.router.tenants import Tenants
 from planner.serving.quotas import Quota
+from planner.serving.requests import Work
 from planner.serving.routing import RoutingLogic, backlog_limits
-from planner.serving.tenants import Work
 from planner.serving.worker_loads import Load
 from schemas.messages import Admission as Shed
 from schemas.messages import GenerateJob, GenerateOptions, Outcome, Route, Status

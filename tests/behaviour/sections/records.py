@@ -297,7 +297,7 @@ def _ledger() -> Done:
     for form in ("avro", "json"):
         broker = Broker(now_ms=NOW_MS)
         with connected(broker):
-            lane = LedgerPartition(_settings(results={"format": form}), 0)
+            lane = LedgerPartition(_settings(), 0, result_format=form)
             classified = a_classified(a_request(request_id="done"))
             outcomes = [
                 an_outcome(request_id="done", status=Status.COMPLETED, classified=classified),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from agents.lab.evaluation.classes import best_choice
 from planner.catalog.entries import Loading, fastest_good, shortfall, variant_of
 from planner.catalog.parse import Catalog, Classifier, InvalidCatalog, Pair, parse, run_ms
-from planner.control.plans import check
+from planner.control.validity import check
 from schemas.errors import InvalidPlan, Unknown
 from schemas.messages import Route
 from tests.builders import a_catalog, a_plan

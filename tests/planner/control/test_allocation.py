@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.control.allocation import assign, may_leave, split
-from planner.observation.observation import WorkerView
+from planner.observation.workers import WorkerView
 from tests.builders import a_worker
 
 VARIANTS = ("a", "b", "c")

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.control.carry_over import carry_over, fallback_plan, missing_workers
-from planner.control.plans import check, publish
+from planner.control.plans import publish
 from planner.control.propose import Rules
+from planner.control.validity import check
 from planner.observation.observation import Observation
 from schemas.errors import Unknown
 from schemas.messages import Plan, Route

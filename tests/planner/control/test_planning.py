@@ -19,7 +19,8 @@ from planner.control.planning import (
 )
 from planner.control.proposal import PlanProposal, Policy
 from planner.control.propose import Rules
-from planner.observation.observation import Observation, ReceivedHeartbeat
+from planner.observation.observation import Observation
+from planner.observation.workers import ReceivedHeartbeat
 from planner.policies import named
 from schemas.messages import Pin, Plan
 from tests.builders import NOW_MS, a_catalog, a_heartbeat, a_plan, a_worker, an_observation

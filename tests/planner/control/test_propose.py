@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from planner.analysis.off_policy import estimate
-from planner.control.plans import check, publish
+from planner.control.plans import publish
 from planner.control.proposal import PlanProposal
 from planner.control.propose import with_exploration
+from planner.control.validity import check
 from schemas.messages import Route
 from tests.builders import NOW_MS, a_catalog, a_plan
 from tests.planner.analysis.test_off_policy import halves, history

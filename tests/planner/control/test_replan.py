@@ -22,7 +22,8 @@ from planner.control.replan import (
     span_of,
     why_now,
 )
-from planner.observation.observation import Observation, WorkerView
+from planner.observation.observation import Observation
+from planner.observation.workers import WorkerView
 from planner.policies import joint
 from schemas.messages import Admission, Cascade, Expected, Plan, Route
 from tests.builders import NOW_MS, a_catalog, a_worker

@@ -8,11 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.catalog.options import TIERS
-from planner.control.plans import check, publish, same_decision
+from planner.control.plans import publish, same_decision
 from planner.control.shedding import shares_by_tier, sustainable_rps, with_admission
+from planner.control.validity import check
 from planner.policies import POLICIES, PlanProposal, named
 from planner.serving.admission import is_admitted
-from planner.serving.placement import SHED, Ignored, Placement, Rejection
+from planner.serving.decisions import SHED, Ignored, Rejection
+from planner.serving.placement import Placement
 from planner.serving.routing import NO_LIMITS, RoutingLogic
 from schemas.errors import InvalidPlan
 from schemas.messages import Admission, Route, Status

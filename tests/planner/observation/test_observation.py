@@ -1,4 +1,4 @@
-"""What the planner sees: who is there, arrivals by the second, clocks that jump back."""
+"""What the planner sees: arrivals by the second, clocks that jump back."""
 
 import math
 
@@ -10,41 +10,16 @@ from planner.observation.observation import (
     BINS,
     InvalidObservation,
     Queue,
-    ReceivedHeartbeat,
     Served,
     class_histograms,
     class_shares,
     counts_per_second,
     demand_rps,
     hardness_shares,
-    live_workers,
     queue_wait_ms,
     steady_ms,
 )
-from tests.builders import NOW_MS, a_heartbeat, a_worker, an_observation, owned
-
-
-def test_silent_failed_and_stopped_workers_are_not_live() -> None:
-    heard = {
-        "a": ReceivedHeartbeat(a_heartbeat(worker_id="a"), NOW_MS - 3000),
-        "b": ReceivedHeartbeat(a_heartbeat(worker_id="b"), NOW_MS - 3001),
-        "c": ReceivedHeartbeat(a_heartbeat(worker_id="c", state="stopped"), NOW_MS),
-        "d": ReceivedHeartbeat(a_heartbeat(worker_id="d", state="failed"), NOW_MS),
-        "e": ReceivedHeartbeat(a_heartbeat(worker_id="e", state="draining"), NOW_MS),
-    }
-    assert [w.worker_id for w in live_workers(heard, NOW_MS, 3000)] == ["a", "e"]
-
-
-def test_a_worker_s_remaining_work_is_that_of_all_its_partitions() -> None:
-    heartbeat = a_heartbeat(partitions=(owned(0, remaining_ms=30), owned(3, remaining_ms=12)))
-    (worker,) = live_workers({"w-1": ReceivedHeartbeat(heartbeat, NOW_MS)}, NOW_MS, 3000)
-    assert worker.remaining_ms == 42
-
-
-def test_a_worker_on_its_way_is_at_home_where_the_plan_wants_it() -> None:
-    heard = {"w-1": ReceivedHeartbeat(a_heartbeat(), NOW_MS)}
-    assert live_workers(heard, NOW_MS, 3000, {"w-1": "heavy"})[0].home == "heavy"
-    assert live_workers(heard, NOW_MS, 3000)[0].home == "light"
+from tests.builders import NOW_MS, a_worker, an_observation
 
 
 def test_demand_is_the_arrivals_of_the_window_a_second() -> None:

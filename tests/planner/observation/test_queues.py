@@ -2,8 +2,9 @@
 
 import pytest
 
-from planner.observation.observation import Queue, ReceivedHeartbeat
+from planner.observation.observation import Queue
 from planner.observation.queues import QUEUE_WINDOW_MS, QueueGrowth
+from planner.observation.workers import ReceivedHeartbeat
 from schemas.messages import Heartbeat
 from tests.builders import NOW_MS, a_catalog, a_heartbeat, owned
 

@@ -4,7 +4,8 @@ from typing import Any
 
 from planner.catalog.curves import PairRow
 from planner.catalog.parse import Catalog, DeferralPoint
-from planner.control.plans import check, publish
+from planner.control.plans import publish
+from planner.control.validity import check
 from planner.observation.observation import Observation
 from planner.policies import PlanProposal, Policy
 from tests.builders import a_catalog, a_discriminator, an_observation

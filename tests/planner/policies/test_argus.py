@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from planner.catalog.measured import Measured
 from planner.catalog.parse import Catalog, Cut
-from planner.control.plans import check, publish
+from planner.control.plans import publish
 from planner.control.proposal import PlanProposal
+from planner.control.validity import check
 from planner.policies.argus import plan
 from planner.solvers.levels.strategy_switch import STAGES
 from tests.builders import NOW_MS, a_catalog, a_variant, a_worker, an_observation

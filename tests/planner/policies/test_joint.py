@@ -8,9 +8,11 @@ import pytest
 
 from planner.catalog.measured import Measured, Shares
 from planner.catalog.parse import parse
-from planner.control.plans import check, publish
+from planner.control.plans import publish
 from planner.control.proposal import PlanProposal
-from planner.observation.observation import Observation, Queue, WorkerView
+from planner.control.validity import check
+from planner.observation.observation import Observation, Queue
+from planner.observation.workers import WorkerView
 from planner.policies import joint
 from schemas.messages import Expected
 from tests.paths import ROOT

@@ -2,7 +2,8 @@
 
 import pytest
 
-from planner.control.plans import check, publish
+from planner.control.plans import publish
+from planner.control.validity import check
 from planner.policies.nirvana import plan
 from tests.builders import an_observation
 from tests.planner.solvers.levels.builders import a_ladder, a_reuse_ladder

@@ -4,7 +4,8 @@ from collections import Counter
 
 import pytest
 
-from planner.control.plans import check, publish
+from planner.control.plans import publish
+from planner.control.validity import check
 from planner.policies.proteus import plan
 from tests.builders import a_catalog, an_observation
 from tests.planner.solvers.levels.builders import a_ladder, a_reuse_ladder

@@ -4,7 +4,8 @@ from collections import Counter
 
 import pytest
 
-from planner.control.plans import check, publish
+from planner.control.plans import publish
+from planner.control.validity import check
 from planner.policies.sommelier import choose, plan
 from tests.builders import a_worker, an_observation
 from tests.planner.solvers.levels.builders import a_ladder, offers

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from planner.observation.observation import ReceivedHeartbeat
+from planner.observation.workers import ReceivedHeartbeat
+from planner.serving.decisions import ENDED, Ignored, Rejection
 from planner.serving.escalation import Keep
-from planner.serving.placement import CHEAPER, ENDED, Ignored, Placement, Rejection
+from planner.serving.placement import CHEAPER, Placement
 from planner.serving.reroute import WAITS_FOR_MODEL, OrphanRouting, RemainsInQueue, orphaned_variants
 from planner.serving.routing import NO_LIMITS, RoutingLogic
 from schemas.messages import Admission, GenerateOptions, Plan, Route, Status

@@ -7,13 +7,8 @@ from typing import Any
 import pytest
 
 from planner.catalog.options import TIERS, resolve_options
-from planner.serving.placement import (
-    CHEAPER,
-    DEARER,
-    Ignored,
-    Placement,
-    Rejection,
-)
+from planner.serving.decisions import Ignored, Rejection
+from planner.serving.placement import CHEAPER, DEARER, Placement
 from planner.serving.routing import NO_LIMITS, BacklogLimits, RoutingLogic, backlog_limits, with_room
 from schemas.errors import Unknown
 from schemas.messages import GenerateOptions, Route, Status

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.serving.quotas import Quota
+from planner.serving.requests import Work
 from planner.serving.tenants import (
     CROWD_WINDOW_MS,
     MAX_NAMES,
@@ -23,7 +24,6 @@ from planner.serving.tenants import (
     OpenWork,
     Party,
     Rights,
-    Work,
     level,
 )
 

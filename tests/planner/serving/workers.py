@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from planner.serving.dispatch import pick
-from planner.serving.worker import ahead_ms
+from planner.serving.dispatch import ahead_ms, pick
 from planner.serving.worker_loads import Load
 
 

@@ -1,6 +1,7 @@
 """Who serves, as groups tell it."""
 
-import concurrent.futures
+from concurrent.futures import Future
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -8,23 +9,31 @@ from confluent_kafka import KafkaError, KafkaException
 
 from replay.load import presence
 from schemas.errors import PochadeError
+from streams.kafka import members
 from streams.settings import Kafka, Settings
 
 SETTINGS = Settings(kafka=Kafka(bootstrap_servers="nowhere:1"))
 
 
+class Member(NamedTuple):
+    """As the client describes it."""
+
+    member_id: str
+    assignment: SimpleNamespace = SimpleNamespace(topic_partitions=())
+
+
 class Group(NamedTuple):
     """As the client describes it."""
 
-    members: list[object]
+    members: list[Member]
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, answer: Group | Exception) -> None:
     class Client:
         def __init__(self, _config: object) -> None: ...
 
-        def describe_consumer_groups(self, names: list[str]) -> dict[str, concurrent.futures.Future[Any]]:
-            found = {name: concurrent.futures.Future[Any]() for name in names}
+        def describe_consumer_groups(self, names: list[str], **_limit: float) -> "dict[str, Future[Any]]":
+            found = {name: Future[Any]() for name in names}
             for future in found.values():
                 if isinstance(answer, Exception):
                     future.set_exception(answer)
@@ -32,11 +41,11 @@ def answering(monkeypatch: pytest.MonkeyPatch, answer: Group | Exception) -> Non
                     future.set_result(answer)
             return found
 
-    monkeypatch.setattr(presence, "AdminClient", Client)
+    monkeypatch.setattr(members, "AdminClient", Client)
 
 
 def test_a_role_is_absent_where_its_group_has_no_member(monkeypatch: pytest.MonkeyPatch) -> None:
-    answering(monkeypatch, Group([object(), object()]))
+    answering(monkeypatch, Group([Member("a"), Member("b")]))
     assert set(presence.members(SETTINGS).values()) == {2}
     assert presence.absent(presence.members(SETTINGS)) == []
     answering(monkeypatch, Group([]))

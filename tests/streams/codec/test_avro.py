@@ -13,7 +13,8 @@ from schemas.errors import InvalidRecord, InvalidRequest
 from schemas.messages import Event, GenerateOptions, GenerateRequest, Outcome, Plan, Stage, Status
 from schemas.record import Incoming
 from streams.codec.avro import decode, encode, from_values
-from streams.codec.requests import decode_request, request_id_of
+from streams.codec.request_ids import request_id_of
+from streams.codec.requests import decode_request
 from tests.builders import an_outcome
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=200)

@@ -50,6 +50,14 @@ def test_what_the_cluster_told_is_not_overruled_by_a_refusal() -> None:
     assert limits.of(CLASSIFIED) == 6000 - FRAME_BYTES
 
 
+def test_a_refusal_of_a_record_alone_overrules_what_the_cluster_had_told_until_it_tells_anew() -> None:
+    limits = TopicLimits({CLASSIFIED: 6000})
+    limits.refused(record(500), was_alone=True)
+    assert limits.of(CLASSIFIED) == 499
+    limits.learn({CLASSIFIED: 6000})
+    assert limits.of(CLASSIFIED) == 6000 - FRAME_BYTES
+
+
 def test_the_limit_of_dead_letters_falls_by_halves_and_never_to_nothing() -> None:
     limits = TopicLimits()
     for _ in range(40):
@@ -60,6 +68,7 @@ def test_the_limit_of_dead_letters_falls_by_halves_and_never_to_nothing() -> Non
 def test_no_batch_is_larger_than_the_smallest_topic_takes() -> None:
     assert batching(TopicLimits({CLASSIFIED: 6000, DLQ: 900, PROMPTS: 1_048_576})) == {"batch.size": 900}
     assert batching(TopicLimits({PROMPTS: 1_048_576})) == {}
+    assert TopicLimits({CLASSIFIED: 6000, DLQ: 900}).batch_bytes({CLASSIFIED, PROMPTS}) == 6000
 
 
 class Refusing(MemoryRecordProducer):

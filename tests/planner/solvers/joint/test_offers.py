@@ -7,7 +7,8 @@ from planner.catalog.measured import CascadeBands, Measured
 from planner.catalog.parse import Catalog, DeferralPoint, parse
 from planner.control.proposal import validate_parameters
 from planner.observation.deferral import ObservedDeferral
-from planner.observation.observation import Observation, WorkerView
+from planner.observation.observation import Observation
+from planner.observation.workers import WorkerView
 from planner.policies import joint
 from planner.solvers.joint.build import problem_of
 from planner.solvers.joint.offers import WIDE, offers_of

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from planner.control.proposal import PlanProposal
-from planner.observation.observation import Observation, WorkerView
+from planner.observation.observation import Observation
+from planner.observation.workers import WorkerView
 from planner.solvers.joint.problem import Gate, Option, Problem, Solution
 from planner.solvers.joint.reading import draft_of, with_spares
 from planner.solvers.joint.solve import solve

@@ -5,8 +5,9 @@ from collections import Counter
 
 import pytest
 
-from planner.control.plans import check, publish
+from planner.control.plans import publish
 from planner.control.proposal import PlanProposal
+from planner.control.validity import check
 from planner.policies.argus import plan
 from planner.solvers.levels.strategy_switch import LEAVING, MODELS, RETURNING, REUSE
 from tests.builders import NOW_MS, a_worker, an_observation

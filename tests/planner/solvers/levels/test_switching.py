@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.control.allocation import SERVING
-from planner.observation.observation import WorkerView
+from planner.observation.workers import SERVING, WorkerView
 from planner.solvers.levels.strategy_switch import (
     LEAVING,
     MODELS,

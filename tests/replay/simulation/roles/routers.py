@@ -18,9 +18,10 @@ from agents.worker.jobs import Taken
 from planner.catalog.entries import HONOURABLE
 from planner.catalog.options import AS_IT_IS, TIERS, resolve_options
 from planner.catalog.parse import Catalog
-from planner.observation.observation import ReceivedHeartbeat
+from planner.observation.workers import ReceivedHeartbeat
+from planner.serving.decisions import Ignored, Rejection
 from planner.serving.outcomes import step_of
-from planner.serving.placement import Ignored, Placement, Rejection
+from planner.serving.placement import Placement
 from planner.serving.quotas import Quota
 from planner.serving.requests import ClassifiedValues
 from planner.serving.reroute import POLL_MS, OrphanRouting

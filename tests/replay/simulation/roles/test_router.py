@@ -4,8 +4,9 @@ import dataclasses
 import random
 from collections import Counter
 
+from planner.serving.decisions import QUOTA, UNHONOURED, Rejection
 from planner.serving.outcomes import is_overdue
-from planner.serving.placement import QUOTA, UNHONOURED, Placement, Rejection
+from planner.serving.placement import Placement
 from planner.serving.quotas import Quota
 from planner.serving.routing import NO_LIMITS
 from replay.simulation.setup import Timing

@@ -13,7 +13,8 @@ from planner.control.planning import NO_GAIN, Order, PlanDecision, PlannerLogic
 from planner.control.plans import same_decision
 from planner.control.proposal import PlanProposal
 from planner.control.propose import Rules
-from planner.observation.observation import Observation, live_workers
+from planner.observation.observation import Observation
+from planner.observation.workers import live_workers
 from planner.policies import POLICIES, named
 from planner.serving.outcomes import completed, rejected, result_of
 from replay.simulation.event_queue import EventQueue

@@ -1,20 +1,35 @@
-"""Whether the cluster still counts on a member of a group that owns no partition, so that it may join anew."""
+"""The members of a group as the cluster knows them, and whether it still counts on one that owns no partition."""
 
 import time
 from collections.abc import Callable, Mapping
 
-from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from schemas.errors import PochadeError
-from streams.kafka.clients import ANSWER_LIMIT_S, client_config
-from streams.settings import Settings
+from streams.kafka.clients import ANSWER_LIMIT_S, ClusterSettings, client_config
 
 SESSIONS = 3  # without a partition, before the cluster is asked: a change of owners takes one or two
 
 
 class MembershipLost(PochadeError):
     """The cluster has given a member's partitions to nobody, or to one that does not know of it."""
+
+
+def members_of(cluster: ClusterSettings, group: str) -> dict[str, int]:
+    """member -> number of partitions that the cluster has given it.
+
+    Raises:
+        KafkaException: the cluster does not answer in time, does not tell this user, or knows of no such group
+            (GROUP_ID_NOT_FOUND).
+    """
+    client = AdminClient(client_config(cluster))  # must live until the answer is here
+    answer = client.describe_consumer_groups([group], request_timeout=ANSWER_LIMIT_S)[group]
+    try:
+        members = answer.result(2 * ANSWER_LIMIT_S).members
+    except TimeoutError:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"nobody told of group {group}")) from None
+    return {member.member_id: len(member.assignment.topic_partitions) for member in members}
 
 
 def is_lost(member_id: str, partitions: Mapping[str, int]) -> bool:
@@ -34,11 +49,11 @@ class IdleMember:
     group (seen once, in a run of `chaos` with 5,000 requests). Not thread-safe: asked by the thread that polls.
     """
 
-    def __init__(self, settings: Settings, group: str, clock_s: Callable[[], float] = time.monotonic) -> None:
-        self._settings = settings
+    def __init__(self, cluster: ClusterSettings, group: str, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._cluster = cluster
         self._group = group
         self._clock_s = clock_s
-        self._wait_s = SESSIONS * settings.kafka.session_timeout_ms / 1000
+        self._wait_s = SESSIONS * cluster.kafka.session_timeout_ms / 1000
         self._idle_since_s: float | None = None
         self._doubts = 0
 
@@ -63,11 +78,8 @@ class IdleMember:
             )
 
     def _is_lost(self, consumer: Consumer) -> bool:
-        client = AdminClient(client_config(self._settings))
         try:
-            answers = client.describe_consumer_groups([self._group], request_timeout=ANSWER_LIMIT_S)
-            found = answers[self._group].result(2 * ANSWER_LIMIT_S)
+            given = members_of(self._cluster, self._group)
         except KafkaException:
             return False  # no answer is no evidence: the cluster is asked again
-        given = {member.member_id: len(member.assignment.topic_partitions) for member in found.members}
         return is_lost(consumer.memberid(), given)

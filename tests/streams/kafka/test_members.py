@@ -6,8 +6,8 @@ from typing import cast
 import pytest
 from confluent_kafka import Consumer
 
-from streams.kafka import idle_member
-from streams.kafka.idle_member import IdleMember, MembershipLost, is_lost
+from streams.kafka import members
+from streams.kafka.members import IdleMember, MembershipLost, is_lost
 from streams.settings import load
 
 SETTINGS = load({"kafka": {"bootstrap_servers": "127.0.0.1:1", "session_timeout_ms": 6000}})
@@ -73,6 +73,6 @@ def test_a_cluster_that_does_not_answer_is_no_reason_to_join_anew() -> None:
     idle = IdleMember(SETTINGS, "group", clock)
     unanswered = pytest.MonkeyPatch()
     with unanswered.context() as patch:
-        patch.setattr(idle_member, "ANSWER_LIMIT_S", 0.1)
+        patch.setattr(members, "ANSWER_LIMIT_S", 0.1)
         for clock.now_s in (0.0, 20.0, 40.0, 60.0):
             idle.check(ME, 0)

@@ -1,0 +1,60 @@
+"""What is known of each worker, from its heartbeats and the plan in force; which states serve and which are gone."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from schemas.messages import Heartbeat
+
+SERVING = frozenset({"ready", "painting"})  # states that take new jobs
+GONE = frozenset({"failed", "stopped"})
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedHeartbeat:
+    """A heartbeat and when it was heard, by the reader's clock or the broker's."""
+
+    heartbeat: Heartbeat
+    seen_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerView:
+    """One live worker."""
+
+    worker_id: str
+    variant: str  # what it serves now; "": nothing yet
+    state: str  # as in Heartbeat
+    seen_ms: int
+    remaining_ms: float  # queued and running work in all its partitions
+    allocated: str = ""  # what the plan in force wants it to serve; "": not named there
+    worker_type: str = ""  # of hardware, where a fleet has several; "": the one that the catalog was measured on
+
+    @property
+    def home(self) -> str:
+        """Where it is, or is on its way to: leaving it there costs nothing."""
+        return self.allocated or self.variant
+
+
+def live_workers(
+    heartbeats: Mapping[str, ReceivedHeartbeat],
+    now_ms: int,
+    silent_ms: int,
+    allocation: Mapping[str, str] | None = None,
+) -> tuple[WorkerView, ...]:
+    """The workers heard of within `silent_ms` that have not said goodbye, by id.
+
+    `allocation` is that of the plan in force; with it, workers on their way to a variant count as there.
+    """
+    wanted = allocation or {}
+    return tuple(
+        WorkerView(
+            worker_id=worker_id,
+            variant=seen.heartbeat.variant,
+            state=seen.heartbeat.state,
+            seen_ms=seen.seen_ms,
+            remaining_ms=float(sum(owned.remaining_ms for owned in seen.heartbeat.partitions)),
+            allocated=wanted.get(worker_id, ""),
+        )
+        for worker_id, seen in sorted(heartbeats.items())
+        if now_ms - seen.seen_ms <= silent_ms and seen.heartbeat.state not in GONE
+    )

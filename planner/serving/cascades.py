@@ -1,0 +1,35 @@
+"""What the cascades of a plan mean for a request: whether its images are scored, for how long, and which are kept."""
+
+from planner.catalog.model import Catalog
+from planner.serving.requests import RequestValues
+from schemas.messages import Cascade, ClassifiedRequest, Plan
+
+
+def may_escalate(request: RequestValues, catalog: Catalog) -> bool:
+    """Whether the next level may replace an image: not where the request asked for `low`, or named its model."""
+    return request.quality != "low" and request.options.model not in catalog.variants
+
+
+def cascade_of(plan: Plan, level: str) -> Cascade | None:
+    """The cascade that holds for images of a level, if any: without one, nothing needs to be scored."""
+    return next((cascade for cascade in plan.cascades if cascade.level == level), None)
+
+
+def judging_ms(plan: Plan, level: str, catalog: Catalog) -> float:
+    """ms until an image of a level is scored; 0 where the plan scores none of it. Part of when a request ends."""
+    cascade = cascade_of(plan, level)
+    return catalog.discriminator(cascade.discriminator).latency_ms if cascade else 0.0
+
+
+def judged_ms(plan: Plan, classified: ClassifiedRequest, level: str, catalog: Catalog) -> float:
+    """ms until all images of a request are scored, one after the other; 0 where it may not be escalated."""
+    images = classified.request.options.n if may_escalate(classified.request, catalog) else 0
+    return images * judging_ms(plan, level, catalog)
+
+
+def keeps(cascade: Cascade, score: float) -> bool:
+    """Whether an image of this confidence is good enough, time apart.
+
+    A threshold of 1 keeps nothing, so that f(1) = 1 whatever rounds to a confidence of 1.
+    """
+    return score >= cascade.threshold and cascade.threshold < 1

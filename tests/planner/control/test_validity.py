@@ -1,0 +1,97 @@
+"""Which plans a reader obeys."""
+
+from typing import Any
+
+import pytest
+
+from planner.control.validity import check, is_newer
+from schemas.errors import InvalidPlan
+from schemas.messages import Route
+from tests.builders import a_cascade, a_catalog, a_plan, a_variant
+
+
+def test_a_reader_ignores_versions_not_above_its_own() -> None:
+    assert is_newer(0, a_plan(version=1))
+    assert not is_newer(3, a_plan(version=3))
+    assert not is_newer(3, a_plan(version=2))
+
+
+def test_a_version_that_would_be_the_last_is_nobody_s() -> None:
+    assert is_newer(3, a_plan(version=2**53))
+    assert not is_newer(3, a_plan(version=2**63 - 1))
+
+
+def by_hardness(*bounds: tuple[float, float]) -> tuple[Route, ...]:
+    return tuple(Route(levels={"light": 1.0}, hardness_from=lower, hardness_to=upper) for lower, upper in bounds)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"routes": by_hardness((0, 0.4), (0.4, 1))},
+        {"routes": by_hardness((0.4, 1), (0, 0.4))},
+        {"routes": (Route(label="light", levels={"light": 1.0}), Route(label="heavy", levels={"heavy": 1.0}))},
+        {"routes": (Route(label="light", levels={"light": 1.0}), *by_hardness((0, 1)))},
+        {"routes": (Route(levels={"light": 0.1 + 0.2, "heavy": 0.7}),)},
+        {"allocation": {}, "batch": {}, "cascades": ()},
+        {"cascades": (a_cascade(threshold=0.0),)},
+        {"cascades": (a_cascade(refine_from_step=24),)},
+    ],
+)
+def test_whole_plans_pass(changes: dict[str, Any]) -> None:
+    check(a_plan(**changes), a_catalog())
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"routes": ()}, "there must be a route"),
+        ({"routes": (Route(levels={}),)}, "sum to 1: got 0"),
+        ({"routes": (Route(levels={"light": 0.9}),)}, "sum to 1: got 0.9"),
+        ({"routes": (Route(levels={"light": float("nan")}),)}, "got nan"),
+        ({"routes": (Route(levels={"light": 1.5, "heavy": -0.5}),)}, r"in \[0, 1\]: got 1.5"),
+        ({"routes": (Route(levels={"lihgt": 1.0}),)}, "unknown level 'lihgt'.*did you mean 'light'"),
+        ({"routes": by_hardness((0, 0.4), (0.5, 1))}, "without gap or overlap"),
+        ({"routes": by_hardness((0, 0.6), (0.5, 1))}, "without gap or overlap"),
+        ({"routes": by_hardness((0, 0.5), (0.5, 0.5), (0.5, 1))}, "without gap or overlap"),
+        ({"routes": by_hardness((0, 0.9))}, "without gap or overlap"),
+        ({"routes": by_hardness((0, 1), (0, 1))}, "without gap or overlap"),
+        ({"routes": (Route(label="light", levels={"light": 1.0}),)}, r"classes without a route: \['heavy'\]"),
+        ({"routes": (Route(label="light", levels={"light": 1.0}),) * 2}, "must be one route a class"),
+        ({"cascades": (a_cascade(threshold=1.1),)}, r"threshold after light must be in \[0, 1\]: got 1.1"),
+        ({"cascades": (a_cascade(threshold=float("nan")),)}, "got nan"),
+        ({"cascades": (a_cascade(discriminator="lok"),)}, "unknown discriminator 'lok'"),
+        ({"cascades": (a_cascade(next_level="hevy"),)}, "did you mean 'heavy'"),
+        ({"cascades": (a_cascade(), a_cascade(threshold=0.1))}, "one cascade a level"),
+        ({"cascades": (a_cascade(next_level="light"),)}, "cycle light -> light"),
+        ({"cascades": (a_cascade(), a_cascade(level="heavy", next_level="light"))}, "cycle light -> heavy -> light"),
+        ({"allocation": {"w-1": "hevy"}}, "did you mean 'heavy'"),
+        ({"batch": {"light": 0}}, "batch of light must be >= 1: got 0"),
+        ({"batch": {"other": 1}}, "unknown level 'other'"),
+        ({"cascades": (a_cascade(refine_from_step=25),)}, r"must be in \[0, 25\), the steps of heavy: got 25"),
+        ({"cascades": (a_cascade(refine_from_step=-1),)}, "got -1"),
+        ({"dispatch": "least-wrok"}, "did you mean 'least-work'"),
+        ({"strategy": "model"}, "did you mean 'models'"),
+        ({"memory": "[]"}, r"memory must be a JSON object: got '\[\]'"),
+        ({"memory": "{"}, "memory must be a JSON object"),
+        ({"memory": "[" * 100_000}, "memory must be a JSON object"),
+    ],
+)
+def test_a_plan_that_contradicts_itself_or_the_catalog_is_refused_and_named(changes: dict[str, Any], told: str) -> None:
+    with pytest.raises(InvalidPlan, match=told) as raised:
+        check(a_plan(version=7, **changes), a_catalog())
+    assert str(raised.value).startswith("plan 7 of 'test'")
+
+
+def test_a_draft_of_another_size_is_not_painted_over() -> None:
+    variants = a_catalog().variants | {"light": a_variant(width=64)}
+    with pytest.raises(InvalidPlan, match="light paints 64 x 32 px and heavy 32 x 32"):
+        check(a_plan(cascades=(a_cascade(refine_from_step=1),)), a_catalog(variants=variants))
+    check(a_plan(), a_catalog(variants=variants))
+
+
+def test_a_cascade_may_have_three_stages() -> None:
+    catalog = a_catalog(variants=a_catalog().variants | {"middle": a_variant(name="middle")})
+    chain = (a_cascade(next_level="middle"), a_cascade(level="middle", next_level="heavy"))
+    check(a_plan(cascades=chain), catalog)
