@@ -52,7 +52,7 @@ class Rerouter(Sender):
                 job.placed(decision, self._begun[decision.level][1])
                 self.take(job)
             case Rejection():
-                self._tally.ended(decision.status, job)
+                self._tally.ended(decision.status, job, decision.code)
             case Keep():
                 assert job.draft is not None
                 self._tally.completed(job, *job.draft, self._board.judges(job.draft[0]), now_ms)

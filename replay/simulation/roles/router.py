@@ -1,8 +1,6 @@
 """The router: a classified request becomes a job, or ends. `planner.serving.routing.RoutingLogic` decides."""
 
-from collections.abc import Callable
-
-from planner.serving.placement import QUOTA, Placement, Rejection
+from planner.serving.placement import Placement, Rejection
 from planner.serving.routing import RoutingLogic
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
@@ -24,7 +22,6 @@ class Router(Sender):
     ) -> None:  # fmt: skip
         super().__init__(agenda, board, fleet, pulse, timing, times, loads)
         self._tally, self._logic, self._begun = tally, logic, Begun()
-        self.on_over_quota: Callable[[Job], object] = lambda _job: None
 
     def _serve(self, job: Job) -> bool:
         if not job.variant and not self._decide(job):
@@ -38,8 +35,5 @@ class Router(Sender):
             job.placed(decision, self._begun[decision.level][1])
             return True
         if isinstance(decision, Rejection):
-            if decision.code == QUOTA:
-                self._tally.over_quota[job.tenant] += 1
-                self.on_over_quota(job)
-            self._tally.ended(decision.status, job)
+            self._tally.ended(decision.status, job, decision.code)
         return False
