@@ -43,7 +43,7 @@ class Fleet:
         self.all: list[Worker] = []  # every process there was
         self.switches = 0  # a worker began to load another variant
         self._sent = 0
-        serving.on_window_end, serving.on_hung = self._on_window_end, self._restart
+        serving.on_window_end = self._on_window_end
         self._fetches = Delay(agenda, timing.hops.fetch, timing.hops.slot_ms, seed, "fetch")
         self._regrouping = Regrouping(agenda, timing.group_beat_ms, self._is_busy, self._changed, timing.rebalance_ms)
 
@@ -55,11 +55,6 @@ class Fleet:
         self._pulse.start(worker)
         if self._board.before is not None:
             self._obey(worker)
-
-    def _restart(self, worker: Worker) -> None:
-        """The watchdog ended a process, and whoever looks after it begins it again."""
-        self.stop(worker.id)
-        self.start(worker.id)
 
     def stop(self, worker_id: str) -> None:
         """A process dies as by kill -9: silently, with what it had in hand."""

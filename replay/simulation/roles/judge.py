@@ -56,7 +56,7 @@ class Judge(Sender):
             self._score((job, asked))
         else:
             self._waits = True
-            self._store.reach(self._go_on, (job, asked), _never)
+            self._store.reach(self._go_on, (job, asked))
 
     def _score(self, fetched: Fetched) -> None:
         job, asked = fetched
@@ -103,8 +103,3 @@ class Judge(Sender):
     def _is_overdue(self, job: Job) -> bool:
         """Whether the ledger has ended it."""
         return is_overdue(job.deadline_ms, self._agenda.now_ms, self._grace_ms)
-
-
-def _never(_fetched: Fetched) -> None:
-    """It waits for as long as it takes."""
-    raise AssertionError("the discriminator gave up waiting")

@@ -21,11 +21,10 @@ from schemas.messages import Status
 
 
 class Serving:
-    """Takes what lies before a worker and paints it; `on_pictures`, `on_window_end` and `on_hung` are told."""
+    """Takes what lies before a worker and generates it; `on_pictures` and `on_window_end` are called."""
 
     on_pictures: Callable[[list[Job]], None]
     on_window_end: Callable[[Worker], None]
-    on_hung: Callable[[Worker], None]
 
     def __init__(
         self, agenda: EventQueue, board: PlanState, catalog: Catalog, timing: Timing, times: CallTimes,
@@ -125,19 +124,13 @@ class Serving:
         if self._store.is_there:
             self._on_stored(worker)
         else:
-            self._store.reach(self._on_stored, worker, self._hang, until_ms=worker.since_ms + self._timing.job_limit_ms)
+            self._store.reach(self._on_stored, worker)
 
     def _on_stored(self, worker: Worker) -> None:
         """The store has the pictures."""
         if worker.is_up:
             self.on_pictures(worker.call)
             self._rest.put_off(self._go_on, worker)
-
-    def _hang(self, worker: Worker) -> None:
-        """The watchdog ends what waits for the store for too long."""
-        if worker.is_up:
-            self._store.hung += 1
-            self.on_hung(worker)
 
     def _go_on(self, worker: Worker) -> None:
         """The next call, batch or window."""
