@@ -17,7 +17,6 @@ from replay.simulation.roles.regrouping import Regrouping
 from replay.simulation.roles.serving import Serving
 from replay.simulation.roles.worker import Worker
 from replay.simulation.setup import Timing
-from schemas.messages import Status
 
 
 class Fleet:
@@ -161,18 +160,12 @@ class Fleet:
         """The session of a dead process is over: its partitions are others', who begin what it had in hand again."""
         if worker.member is None:
             return
-        in_hand = worker.in_hand()
-        self._tally.retried += len(in_hand)
-        again = []
-        for job in in_hand:
-            job.attempt += 1
-            if job.attempt > self._timing.max_attempts:
-                self._tally.ended(Status.FAILED, job)
-            else:
-                if job.draft is not None:
-                    job.on_blank(self._catalog.level(job.variant))
-                again.append(job)
-        self._regrouping.left(self.group(worker.variant), worker.member, again)
+        suspects = worker.suspects()
+        self._tally.retried += len(suspects)
+        for job in suspects:
+            if job.draft is not None and job.attempts > 1:
+                job.on_blank(self._catalog.level(job.variant))
+        self._regrouping.left(self.group(worker.variant), worker.member, suspects)
         worker.member = None
 
     def _is_busy(self, member: Member) -> bool:

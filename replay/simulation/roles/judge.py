@@ -86,7 +86,8 @@ class Judge(Sender):
     def _escalate(self, job: Job, asked: Score, decision: Escalate) -> None:
         self._tally.escalated += 1
         job.draft = job.level, job.step
-        job.level, job.variant, job.attempt = decision.next_level, decision.how.variant, 1
+        job.level, job.variant = decision.next_level, decision.how.variant
+        job.written_again(attempt=1)
         variant = self._catalog.level(job.variant)
         job.how, job.step = job.as_resolved(variant, decision.how.options, asked.cascade.refine_from_step)
         self.take(job)

@@ -50,6 +50,7 @@ class Rerouter(Sender):
         match decision:
             case Placement():
                 job.placed(decision, self._begun[decision.level][1])
+                job.written_again(job.attempts)
                 self.take(job)
             case Rejection():
                 self._tally.ended(decision.status, job, decision.code)
