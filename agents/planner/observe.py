@@ -9,7 +9,7 @@ from planner.observation.arrivals import Arrival, Arrivals
 from planner.observation.builder import ObservationBuilder
 from planner.observation.observation import COUNTS_S, SERVED_MS, Observation
 from planner.observation.workers import ReceivedHeartbeat, WorkerView
-from planner.serving.decisions import OVERLOADED, QUOTA, SHED
+from planner.serving.decisions import QUOTA
 from schemas import topics
 from schemas.errors import PochadeError
 from schemas.messages import ClassifiedRequest, Plan
@@ -82,8 +82,7 @@ class Sources:
         """A request ended. Its path has the confidences: `images` is written before a picture is judged."""
         result = decode_result(record.value)
         steps, results = steps_of(result), self.builder.results
-        lacked_capacity = result.code in (OVERLOADED, SHED)
-        results.add(result.status, result.ended_ms, result.latency_ms or 0, lacked_capacity=lacked_capacity)
+        results.add(result.status, result.ended_ms, result.latency_ms or 0, result.code)
         for step in steps:
             if step.confidence is not None and result.hardness is not None:
                 results.add_score(step.level, result.hardness, step.confidence)

@@ -21,7 +21,7 @@ from planner.catalog.entries import Variant
 from planner.catalog.options import MAX_IMAGES, ResolvedOptions, check_options, resolve_options, resolved_ms
 from planner.serving.admission import SEED_LIMIT
 from planner.serving.outcomes import failed, too_late
-from planner.serving.worker import WorkerLogic, group_by_call
+from planner.serving.worker import WorkerLogic, group_by_call, has_killed_enough
 from schemas import topics
 from schemas.errors import PochadeError
 from schemas.ids import refinement_seed, seed_of
@@ -146,7 +146,7 @@ class Generator:
         if taken.has_ended or self._is_dead(job):
             metrics.DEAD_WORK.labels(ROLE).inc()
             return []
-        if attempt > self._max_attempts:
+        if has_killed_enough(attempt, self._max_attempts):
             reason = f"job {job.job_id} ended {attempt - 1} workers; worker.max_attempts is {self._max_attempts}"
             return self._failed(taken, job, TooManyOwners(reason))
         return None

@@ -21,6 +21,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from agents.worker.resuming import Resumer
 from planner.serving.resuming import Unfinished
+from planner.serving.worker import counted_attempts, jobs_at_once
 from schemas.messages import OwnedPartition
 from schemas.record import Incoming
 from schemas.topics import full_name, jobs_topic, worker_group
@@ -128,7 +129,7 @@ class JobSource:
         polled = take(self._consumer, max(1, most - len(self._waiting)), 0 if self._waiting else timeout_s)
         self._idle.check(self._consumer, len(self._next))
         ready = self._waiting + self._held_back.readable(self._owned_of(polled))
-        many = 1 if self._suspects else most
+        many = jobs_at_once(most, are_suspects=bool(self._suspects))
         self._waiting = ready[many:]
         return [self._taken(message) for message in ready[:many]]
 
@@ -146,13 +147,13 @@ class JobSource:
 
     def begin(self, batch: Sequence[Taken]) -> None:
         """Record what is in hand before painting; of several jobs none is to blame before it was met alone."""
-        attempts = batch[0].attempt if len(batch) == 1 else 0
+        attempts = counted_attempts([taken.attempt for taken in batch])
         heads = {taken.record.partition: taken.record.offset for taken in reversed(batch)}
         self._commit({p: self._suspect(p, heads[p], end, attempts) for p, end in _ends(batch).items()})
 
     def absolve(self, batch: Sequence[Taken]) -> None:
         """What is waited for now is no job's fault: should this owner die meanwhile, that counts against none."""
-        attempts = batch[0].attempt - 1 if len(batch) == 1 else 0
+        attempts = counted_attempts([taken.attempt - 1 for taken in batch])
         heads = {taken.record.partition: taken.record.offset for taken in reversed(batch)}
         self._commit({p: self._suspect(p, heads[p], end, attempts) for p, end in _ends(batch).items()})
 

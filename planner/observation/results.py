@@ -9,9 +9,11 @@ import numpy as np
 from planner.catalog.parse import Catalog
 from planner.observation.deferral import ObservedDeferral, observed_deferral
 from planner.observation.observation import MAX_STEP_BACK_MS, SCORES, SERVED_MS, Served
+from planner.serving.decisions import OVERLOADED, SHED
 from schemas.messages import Plan, Status
 
 MAX_RESULTS = 200_000  # that count
+LACKED_CAPACITY = frozenset({OVERLOADED, SHED})  # codes of the rejections that more workers would have spared
 
 
 class Results:
@@ -28,12 +30,12 @@ class Results:
         del self._ended[:]
         self._scores.clear()
 
-    def add(self, status: Status, ended_ms: int, latency_ms: float, *, lacked_capacity: bool = False) -> None:
+    def add(self, status: Status, ended_ms: int, latency_ms: float, code: str = "") -> None:
         """One more; what somebody cancelled, or asked for wrongly, says nothing of how requests are served.
 
-        `lacked_capacity`: of a REJECTED one, that workers had no time for it.
+        `code`: why it was REJECTED. Only a lack of capacity counts.
         """
-        if status is Status.CANCELLED or (status is Status.REJECTED and not lacked_capacity):
+        if status is Status.CANCELLED or (status is Status.REJECTED and code not in LACKED_CAPACITY):
             return
         is_late = latency_ms > self._slo_ms > 0
         self._ended.append(2 * ended_ms + (status is Status.COMPLETED and not is_late))

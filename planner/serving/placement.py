@@ -3,7 +3,7 @@
 `planner.serving.routing` places it; `planner.serving.decisions` has what else it may decide.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from planner.catalog.options import ResolvedOptions
@@ -44,15 +44,23 @@ def choose_level(plan: Plan, request_id: str, hardness: float, classes: Mapping[
     The route of the request's class under the plan's strategy comes first, else that of its hardness in [0, 1].
     Raises InvalidPlan when neither has one. Source: ARGUS 4.4 (PASM draw), HADIS 3.3 (hardness interval).
     """
-    levels = sorted(item for item in odds(plan, hardness, classes).items() if item[1] > 0)
-    if len(levels) == 1:
-        return Choice(*levels[0])
-    drawn, below = draw(request_id, SALT), 0.0
-    for level, probability in levels:
-        below += probability
-        if drawn < below:
-            return Choice(level, probability)
-    return Choice(*levels[-1])  # the probabilities may sum to a hair less than 1
+    return sample(choices_of(route_of(plan, hardness, classes)), request_id)
+
+
+def choices_of(route: Route) -> list[Choice]:
+    """The levels of a route that can be drawn, in the order in which `sample` goes through them."""
+    return [Choice(*item) for item in sorted(route.levels.items()) if item[1] > 0]
+
+
+def sample(choices: Sequence[Choice], request_id: str) -> Choice:
+    """One of the choices of a route, by the request's dice."""
+    if len(choices) > 1:
+        drawn, below = draw(request_id, SALT), 0.0
+        for choice in choices:
+            below += choice.probability
+            if drawn < below:
+                return choice
+    return choices[-1]  # the probabilities may sum to a hair less than 1
 
 
 def only_choice(plan: Plan) -> Choice | None:
@@ -64,10 +72,12 @@ def only_choice(plan: Plan) -> Choice | None:
 
 def odds(plan: Plan, hardness: float, classes: Mapping[str, str]) -> Mapping[str, float]:
     """level -> probability of being drawn for a request of this hardness and these classes. Raises InvalidPlan."""
-    return _route(plan, hardness, classes.get(plan.strategy, "")).levels
+    return route_of(plan, hardness, classes).levels
 
 
-def _route(plan: Plan, hardness: float, label: str) -> Route:
+def route_of(plan: Plan, hardness: float, classes: Mapping[str, str]) -> Route:
+    """The route that a plan has for a request of this hardness and these classes. Raises InvalidPlan."""
+    label = classes.get(plan.strategy, "")
     if label:
         for route in plan.routes:
             if route.label == label:

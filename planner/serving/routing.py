@@ -32,7 +32,16 @@ from planner.catalog.options import (
 from planner.serving.admission import can_meet, is_admitted, level_in_time, predicted_finish_ms
 from planner.serving.cascades import judging_ms, may_escalate
 from planner.serving.decisions import DEADLINE, ENDED, IN_FLIGHT, OVERLOADED, SHED, UNHONOURED, Ignored, Rejection
-from planner.serving.placement import CHEAPER, DEARER, Choice, Placement, choose_level, only_choice
+from planner.serving.placement import (
+    CHEAPER,
+    DEARER,
+    Choice,
+    Placement,
+    choices_of,
+    only_choice,
+    route_of,
+    sample,
+)
 from planner.serving.requests import ClassifiedValues, RequestValues, Work
 from schemas.messages import Admission, GenerateOptions, Plan, Status
 
@@ -135,25 +144,29 @@ class _PlanFacts:
 
     def __init__(self, plan: Plan, catalog: Catalog, levels: _Levels) -> None:
         self.plan = plan
-        self.only = only_choice(plan)
+        self._only = only_choice(plan)
+        self._choices: dict[int, list[Choice]] = {}  # by the id of a route of the plan
         self.allocated = frozenset(plan.allocation.values())
         self._catalog = catalog
         self._judging_ms: dict[str, float] = {}
         self.plain = _Costs(AS_IT_IS, 1, levels, self)  # of most requests
+
+    def choose(self, classified: ClassifiedValues) -> Choice:
+        """As `choose_level`; the choices of a route are put in order once."""
+        hardness = classified.hardness
+        if self._only is not None and 0.0 <= hardness <= 1.0:
+            return self._only
+        route = route_of(self.plan, hardness, classified.classes)
+        choices = self._choices.get(id(route))
+        if choices is None:
+            choices = self._choices[id(route)] = choices_of(route)
+        return sample(choices, classified.request.request_id)
 
     def judging_ms(self, level: str) -> float:
         found = self._judging_ms.get(level)
         if found is None:
             found = self._judging_ms[level] = judging_ms(self.plan, level, self._catalog)
         return found
-
-
-class _Requested(NamedTuple):
-    """The level that a request goes to first."""
-
-    level: str
-    probability: float  # under the plan; 0 where the request itself decided
-    may_move: bool  # to a cheaper level where this one is overloaded or too slow, to a dearer one where nobody is
 
 
 class _Costs:
@@ -338,30 +351,25 @@ class RoutingLogic:
         judged = options.n if may_escalate(request, self._catalog) else 0
         return _Costs(options, judged, self._levels, facts)
 
-    def _requested(self, classified: ClassifiedValues, facts: _PlanFacts) -> _Requested:
+    def _requested(self, classified: ClassifiedValues, facts: _PlanFacts) -> Choice:
         """The model that the request names, else the level of its quality, else the plan's draw.
 
         low, medium: the cheapest level. high: the best level. auto: the plan's draw. A quality whose level the plan
-        gives no worker counts as auto; a named model waits for a worker.
+        gives no worker counts as auto; a named model waits for a worker. A probability of 0 says that the request
+        itself decided, so that no other level stands in for this one.
         """
         request = classified.request
         if request.options.model in self._catalog.variants:
-            return _Requested(request.options.model, 0.0, may_move=False)
+            return Choice(request.options.model, 0.0)
         if request.quality != ANY_QUALITY:
             level = self._level_of_quality.get(request.quality, "")
             if level in facts.allocated:
-                return _Requested(level, 0.0, may_move=False)
-        choice = facts.only
-        if choice is None or not 0.0 <= classified.hardness <= 1.0:
-            choice = self._sampled(classified, facts.plan)
-        return _Requested(choice.level, choice.probability, may_move=True)
-
-    def _sampled(self, classified: ClassifiedValues, plan: Plan) -> Choice:
-        return choose_level(plan, classified.request.request_id, classified.hardness, classified.classes)
+                return Choice(level, 0.0)
+        return facts.choose(classified)
 
     def _other_level(
         self,
-        requested: _Requested,
+        requested: Choice,
         request: RequestValues,
         costs: _Costs,
         loads: Loads,
@@ -373,8 +381,9 @@ class RoutingLogic:
         Source of the predictive drop: DiffServe 4.1.
         """
         wanted, deadline_ms = requested.level, request.deadline_ms
-        cheaper = self._levels[wanted].cheaper if requested.may_move else []
-        dearer = self._levels[wanted].dearer if requested.may_move else []
+        may_move = requested.probability > 0
+        cheaper = self._levels[wanted].cheaper if may_move else []
+        dearer = self._levels[wanted].dearer if may_move else []
         wait_ms = {level: loads.wait_ms(self._levels[level].name) for level in (wanted, *cheaper)}
         admitted = with_room(wanted, cheaper, wait_ms, limit_ms)
         if isinstance(admitted, Rejection):

@@ -4,7 +4,7 @@
 and the simulated one drive the same class.
 """
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from planner.catalog.entries import Variant, run_ms
@@ -95,6 +95,24 @@ def is_stable(plan_created_ms: float, now_ms: float) -> bool:
 def window(variant: Variant, most: int) -> int:
     """Number of jobs to take at once, where the plan lets `most` share a call: whole calls, one at least."""
     return most * max(1, int(WINDOW_MS / run_ms(variant, most)))
+
+
+def counted_attempts(attempts: Sequence[int]) -> int:
+    """What counts against the first job of a window if its worker dies now: its attempt where it is alone, else 0.
+
+    The next owner takes the job as the attempt after that. Of several jobs none is to blame before it was met alone.
+    """
+    return attempts[0] if len(attempts) == 1 else 0
+
+
+def jobs_at_once(max_jobs: int, *, are_suspects: bool) -> int:
+    """Number of jobs to take; `are_suspects`: some wait that a dead owner had in flight, so that each goes alone."""
+    return 1 if are_suspects else max_jobs
+
+
+def has_killed_enough(attempt: int, max_attempts: int) -> bool:
+    """Whether a job fails instead of being generated once more, as it ended `max_attempts` owners."""
+    return attempt > max_attempts
 
 
 def group_by_call(jobs: Iterable[T], how: Callable[[T], K]) -> list[list[T]]:

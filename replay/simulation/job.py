@@ -31,8 +31,8 @@ class Job:
     """
 
     __slots__ = (
-        "arrived_ms", "attempt", "deadline_ms", "draft", "draws", "how", "level", "number", "order", "partition",
-        "request_id", "row", "step", "variant",
+        "arrived_ms", "attempt", "deadline_ms", "deaths", "draft", "draws", "how", "level", "number", "order",
+        "partition", "request_id", "row", "step", "variant",
     )  # fmt: skip
 
     # Of a request that asks for nothing but a picture, as most do; `wishes.WishJob` has its own.
@@ -50,7 +50,8 @@ class Job:
         self.level = self.variant = ""  # decided by the router
         self.step = 0  # of the variant's, where it begins with a draft or a past picture
         self.how: ResolvedOptions | None = None  # apart from how many; None: as its variant does, from `step` on
-        self.attempt = 1
+        self.attempt = 1  # as its record says
+        self.deaths: int | None = None  # owners that died with the record alone in hand; None: none died with it at all
         self.partition = -1
         self.order = 0  # among all jobs sent
         self.draft: tuple[str, int] | None = None  # level and step of the picture that was rejected
@@ -87,6 +88,15 @@ class Job:
         """`how` and `step` on a variant that resolved its options so; `step` counts the variant's own steps."""
         del variant
         return None, step if how.refine_from_step else 0
+
+    @property
+    def attempts(self) -> int:
+        """Number of the attempt that its next owner makes."""
+        return max(self.attempt, (self.deaths or 0) + 1)
+
+    def written_again(self, attempt: int) -> None:
+        """Become a new record, with which no owner has died."""
+        self.attempt, self.deaths = attempt, None
 
     def on_blank(self, variant: Variant) -> None:
         """This variant paints it without its draft."""

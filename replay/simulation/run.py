@@ -109,7 +109,6 @@ class Simulation:
         orphans = OrphanRouting(catalog, routing, int(timing.silent_ms))
         Rerouter(agenda, board, self._fleet, pulse, timing, times, self.tally, orphans, loads)
         if rights is not None:
-            self._router.on_over_quota = self._senses.on_over_quota
             self.tally.on_end.append(lambda job: routing.abandon(job.request_id))
         logic = escalation or EscalationLogic(catalog)
         judge = Judge(agenda, board, self._fleet, pulse, timing, times, catalog, self.tally, store, logic)

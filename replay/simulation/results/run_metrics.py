@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from planner.serving.decisions import QUOTA
 from replay.simulation.job import Job
 from replay.simulation.results.timeline import Timeline
 from schemas.messages import Status
@@ -82,7 +83,7 @@ class RunMetrics:
         self.tenants = {tenant: PartMetrics(requests) for tenant, requests in tenants.items()}
         self.over_quota: Counter[str] = Counter()  # of the REJECTED, by tenant
         self.on_end: list[Callable[[Job], object]] = []  # told where tiers are counted
-        self.on_result: Callable[[Job, Status], object] = _ignore  # told of every end
+        self.on_result: Callable[[Job, Status, str], object] = _ignore  # told of every end, with the rejection's code
         self.requests = 0
         self.ends: Counter[Status] = Counter()
         self.late = 0
@@ -112,7 +113,7 @@ class RunMetrics:
     def completed(self, job: Job, level: str, step: int, judges: Judges, now_ms: float) -> None:
         """The picture of a level is the answer."""
         self.ends[Status.COMPLETED] += 1
-        self.on_result(job, Status.COMPLETED)
+        self.on_result(job, Status.COMPLETED, "")
         self.levels[level] += 1
         latency_ms = now_ms - job.arrived_ms
         self.latencies.add(latency_ms)
@@ -141,10 +142,12 @@ class RunMetrics:
         if is_late:
             self._late_span.setdefault(judges, Counter())[answer] += 1
 
-    def ended(self, status: Status, job: Job) -> None:
-        """Any other end."""
+    def ended(self, status: Status, job: Job, code: str = "") -> None:
+        """Any other end. `code`: why it was rejected."""
         self.ends[status] += 1
-        self.on_result(job, status)
+        self.on_result(job, status, code)
+        if code == QUOTA:
+            self.over_quota[job.tenant] += 1
         if self.tiers:
             self._end_in_parts(status, job)
 
@@ -168,7 +171,7 @@ class RunMetrics:
             self._span, self._late_span = {}, {}
 
 
-def _ignore(_job: Job, _status: Status) -> None:
+def _ignore(_job: Job, _status: Status, _code: str) -> None:
     """Nobody is told."""
 
 

@@ -17,7 +17,6 @@ from replay.simulation.roles.regrouping import Regrouping
 from replay.simulation.roles.serving import Serving
 from replay.simulation.roles.worker import Worker
 from replay.simulation.setup import Timing
-from schemas.messages import Status
 
 
 class Fleet:
@@ -43,7 +42,7 @@ class Fleet:
         self.all: list[Worker] = []  # every process there was
         self.switches = 0  # a worker began to load another variant
         self._sent = 0
-        serving.on_window_end, serving.on_hung = self._on_window_end, self._restart
+        serving.on_window_end = self._on_window_end
         self._fetches = Delay(agenda, timing.hops.fetch, timing.hops.slot_ms, seed, "fetch")
         self._regrouping = Regrouping(agenda, timing.group_beat_ms, self._is_busy, self._changed, timing.rebalance_ms)
 
@@ -55,11 +54,6 @@ class Fleet:
         self._pulse.start(worker)
         if self._board.before is not None:
             self._obey(worker)
-
-    def _restart(self, worker: Worker) -> None:
-        """The watchdog ended a process, and whoever looks after it begins it again."""
-        self.stop(worker.id)
-        self.start(worker.id)
 
     def stop(self, worker_id: str) -> None:
         """A process dies as by kill -9: silently, with what it had in hand."""
@@ -166,18 +160,12 @@ class Fleet:
         """The session of a dead process is over: its partitions are others', who begin what it had in hand again."""
         if worker.member is None:
             return
-        in_hand = worker.in_hand()
-        self._tally.retried += len(in_hand)
-        again = []
-        for job in in_hand:
-            job.attempt += 1
-            if job.attempt > self._timing.max_attempts:
-                self._tally.ended(Status.FAILED, job)
-            else:
-                if job.draft is not None:
-                    job.on_blank(self._catalog.level(job.variant))
-                again.append(job)
-        self._regrouping.left(self.group(worker.variant), worker.member, again)
+        suspects = worker.suspects()
+        self._tally.retried += len(suspects)
+        for job in suspects:
+            if job.draft is not None and job.attempts > 1:
+                job.on_blank(self._catalog.level(job.variant))
+        self._regrouping.left(self.group(worker.variant), worker.member, suspects)
         worker.member = None
 
     def _is_busy(self, member: Member) -> bool:

@@ -20,8 +20,25 @@ class Member:
     partitions: list[int] = field(default_factory=list)
     wanted: list[int] = field(default_factory=list)  # partitions that are to be its
     waiting: deque[Job] = field(default_factory=deque)
+    suspects: int = 0  # of those that wait, jobs that a dead owner had in hand
     is_awaited: bool = False  # its next heartbeat will change something
     is_told: bool = False  # of a change, and has not polled since
+
+    def take(self, count: int) -> list[Job]:
+        """The first jobs that wait, which wait no more."""
+        taken = [self.waiting.popleft() for _ in range(count)]
+        if self.suspects:
+            self.suspects -= _suspects(taken)
+        return taken
+
+    def wait_for(self, jobs: Iterable[Job]) -> None:
+        """These jobs wait now."""
+        self.waiting = deque(jobs)
+        self.suspects = _suspects(self.waiting)
+
+
+def _suspects(jobs: Iterable[Job]) -> int:
+    return sum(job.deaths is not None for job in jobs)
 
 
 class Group:
@@ -72,7 +89,8 @@ class Group:
         for partition in member.partitions:
             self._owners[partition] = None
         self._orphans += [*in_hand, *member.waiting]
-        member.partitions, member.wanted, member.waiting = [], [], deque()
+        member.partitions, member.wanted = [], []
+        member.wait_for(())
         self._assign()
         self._deliver()
 
@@ -114,7 +132,7 @@ class Group:
                 self._owners[partition] = None
             member.partitions = [partition for partition in member.partitions if partition not in freed]
             self._orphans += [job for job in member.waiting if job.partition in freed]
-            member.waiting = deque(job for job in member.waiting if job.partition not in freed)
+            member.wait_for([job for job in member.waiting if job.partition not in freed])
 
     def _deliver(self) -> None:
         """Orphans go to the owners of their partitions, in the order in which they were sent."""
@@ -129,4 +147,4 @@ class Group:
                 gained[id(owner)] = owner
         self._orphans = left
         for member in gained.values():
-            member.waiting = deque(sorted(member.waiting, key=lambda job: job.order))
+            member.wait_for(sorted(member.waiting, key=lambda job: job.order))

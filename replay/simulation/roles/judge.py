@@ -56,7 +56,7 @@ class Judge(Sender):
             self._score((job, asked))
         else:
             self._waits = True
-            self._store.reach(self._go_on, (job, asked), _never)
+            self._store.reach(self._go_on, (job, asked))
 
     def _score(self, fetched: Fetched) -> None:
         job, asked = fetched
@@ -86,7 +86,8 @@ class Judge(Sender):
     def _escalate(self, job: Job, asked: Score, decision: Escalate) -> None:
         self._tally.escalated += 1
         job.draft = job.level, job.step
-        job.level, job.variant, job.attempt = decision.next_level, decision.how.variant, 1
+        job.level, job.variant = decision.next_level, decision.how.variant
+        job.written_again(attempt=1)
         variant = self._catalog.level(job.variant)
         job.how, job.step = job.as_resolved(variant, decision.how.options, asked.cascade.refine_from_step)
         self.take(job)
@@ -103,8 +104,3 @@ class Judge(Sender):
     def _is_overdue(self, job: Job) -> bool:
         """Whether the ledger has ended it."""
         return is_overdue(job.deadline_ms, self._agenda.now_ms, self._grace_ms)
-
-
-def _never(_fetched: Fetched) -> None:
-    """It waits for as long as it takes."""
-    raise AssertionError("the discriminator gave up waiting")

@@ -13,6 +13,7 @@ from planner.observation.arrivals import Prompts
 from planner.observation.builder import ObservationBuilder
 from planner.observation.observation import COUNTS_S, PROMPTS, Observation
 from planner.observation.workers import ReceivedHeartbeat
+from planner.serving.decisions import QUOTA
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Draws, Job
 from replay.simulation.results.run_metrics import RunMetrics
@@ -132,24 +133,19 @@ class ObservationFeed:
         arrivals = self._builder.arrivals
         self.on_sampled, self.before, self.on_classified = arrivals.on_sampled, arrivals.before, arrivals.on_classified
         self._scores: defaultdict[int, list[tuple[str, float]]] = defaultdict(list)  # of open requests: level and score
-        self._over_quota = -1  # the number of the last request that a quota refused
         tally.on_result = self.on_result
-
-    def on_over_quota(self, job: Job) -> None:
-        """A request was refused, as its tenant has no right to it; its end is told next."""
-        self._over_quota = job.number
-        self._builder.arrivals.take_back(job)
 
     def on_scored(self, job: Job, _discriminator: str, confidence: float) -> None:
         """A picture was judged; the planner reads of it when its request has ended."""
         if self._setup.learns:
             self._scores[job.number].append((job.level, confidence))
 
-    def on_result(self, job: Job, status: Status) -> None:
-        """A request has ended."""
+    def on_result(self, job: Job, status: Status, code: str) -> None:
+        """A request has ended; `code`: why it was rejected."""
         now_ms, results = self._agenda.now_ms, self._builder.results
-        lacked_capacity = job.number != self._over_quota
-        results.add(status, int(now_ms), now_ms - job.arrived_ms, lacked_capacity=lacked_capacity)
+        results.add(status, int(now_ms), now_ms - job.arrived_ms, code)
+        if code == QUOTA:
+            self._builder.arrivals.take_back(job)
         if self._scores:
             for level, confidence in self._scores.pop(job.number, ()):
                 results.add_score(level, job.draws.hardness[job.row], confidence)

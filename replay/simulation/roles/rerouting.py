@@ -51,9 +51,10 @@ class Rerouter(Sender):
         match decision:
             case Placement():
                 job.placed(decision, self._begun[decision.level][1])
+                job.written_again(job.attempts)
                 self.take(job)
             case Rejection():
-                self._tally.ended(decision.status, job)
+                self._tally.ended(decision.status, job, decision.code)
             case Keep():
                 assert job.draft is not None
                 self._tally.completed(job, *job.draft, self._board.judges(job.draft[0]), now_ms)

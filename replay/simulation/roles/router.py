@@ -1,8 +1,6 @@
 """The router: a classified request becomes a job, or ends. `planner.serving.routing.RoutingLogic` decides."""
 
-from collections.abc import Callable
-
-from planner.serving.decisions import QUOTA, Rejection
+from planner.serving.decisions import Rejection
 from planner.serving.placement import Placement
 from planner.serving.routing import RoutingLogic
 from replay.simulation.event_queue import EventQueue
@@ -25,7 +23,6 @@ class Router(Sender):
     ) -> None:  # fmt: skip
         super().__init__(agenda, board, fleet, pulse, timing, times, loads)
         self._tally, self._logic, self._begun = tally, logic, Begun()
-        self.on_over_quota: Callable[[Job], object] = lambda _job: None
 
     def _serve(self, job: Job) -> bool:
         if not job.variant and not self._decide(job):
@@ -39,8 +36,5 @@ class Router(Sender):
             job.placed(decision, self._begun[decision.level][1])
             return True
         if isinstance(decision, Rejection):
-            if decision.code == QUOTA:
-                self._tally.over_quota[job.tenant] += 1
-                self.on_over_quota(job)
-            self._tally.ended(decision.status, job)
+            self._tally.ended(decision.status, job, decision.code)
         return False

@@ -7,7 +7,7 @@ from planner.catalog.options import ResolvedOptions
 from planner.catalog.parse import Catalog
 from planner.serving.backoff import DRAFT_S
 from planner.serving.outcomes import is_overdue, late_status
-from planner.serving.worker import group_by_call, idle_state, working_state
+from planner.serving.worker import group_by_call, has_killed_enough, idle_state, jobs_at_once, working_state
 from replay.simulation.draws.delays import Delay
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
@@ -21,11 +21,10 @@ from schemas.messages import Status
 
 
 class Serving:
-    """Takes what lies before a worker and paints it; `on_pictures`, `on_window_end` and `on_hung` are told."""
+    """Takes what lies before a worker and generates it; `on_pictures` and `on_window_end` are called."""
 
     on_pictures: Callable[[list[Job]], None]
     on_window_end: Callable[[Worker], None]
-    on_hung: Callable[[Worker], None]
 
     def __init__(
         self, agenda: EventQueue, board: PlanState, catalog: Catalog, timing: Timing, times: CallTimes,
@@ -43,21 +42,23 @@ class Serving:
         assert worker.member is not None
         assert worker.logic is not None
         assert not worker.call, f"{worker.id} is painting"
-        waiting = worker.member.waiting
-        while waiting:
-            worker.in_hand_ms = self._take(worker, waiting)
+        while worker.member.waiting:
+            worker.in_hand_ms = self._take(worker)
             worker.since_ms, worker.state = self._agenda.now_ms, working_state(is_leaving)
             if self._begins_batch(worker):
                 return
             worker.logic.end()
         worker.state = idle_state(worker.state == "draining")
 
-    def _take(self, worker: Worker, waiting: deque[Job]) -> float:
+    def _take(self, worker: Worker) -> float:
         """A window of jobs becomes batches; predicted ms of all of them."""
         assert worker.logic is not None
+        assert worker.member is not None
         batch = self._board.plan.batch.get(worker.variant, 1)
-        jobs = min(worker.logic.max_jobs(batch), len(waiting))
-        batches, run_ms = worker.logic.begin([waiting.popleft() for _ in range(jobs)], batch)
+        member = worker.member
+        jobs = min(jobs_at_once(worker.logic.max_jobs(batch), are_suspects=member.suspects > 0), len(member.waiting))
+        worker.window, worker.is_absolved = member.take(jobs), False
+        batches, run_ms = worker.logic.begin(worker.window, batch)
         worker.batches.extend(batches)
         return run_ms
 
@@ -77,7 +78,7 @@ class Serving:
 
     def _fetch_drafts(self, worker: Worker, batch: list[Job]) -> None:
         """Wait for the store, once a batch; as `agents/worker/images.py`."""
-        worker.call = batch
+        worker.call, worker.is_absolved = batch, True
         self._store.reach(self._restart, worker, self._on_blank, patience_ms=1000 * DRAFT_S)
 
     def _on_blank(self, worker: Worker) -> None:
@@ -98,6 +99,9 @@ class Serving:
         now_ms, deadline_ms = self._agenda.now_ms, job.deadline_ms
         if is_overdue(deadline_ms, now_ms, self._timing.grace_ms):  # the ledger has ended it
             self._tally.ended(Status.EXPIRED, job)
+            return False
+        if has_killed_enough(job.attempts, self._timing.max_attempts):
+            self._tally.ended(Status.FAILED, job)
             return False
         scoring_ms = job.judged * self._board.judging_ms(job.level)
         if worker.logic.is_in_time(deadline_ms, self._times.of_job(job), scoring_ms, now_ms):
@@ -125,19 +129,14 @@ class Serving:
         if self._store.is_there:
             self._on_stored(worker)
         else:
-            self._store.reach(self._on_stored, worker, self._hang, until_ms=worker.since_ms + self._timing.job_limit_ms)
+            worker.is_absolved = True
+            self._store.reach(self._on_stored, worker)
 
     def _on_stored(self, worker: Worker) -> None:
         """The store has the pictures."""
         if worker.is_up:
             self.on_pictures(worker.call)
             self._rest.put_off(self._go_on, worker)
-
-    def _hang(self, worker: Worker) -> None:
-        """The watchdog ends what waits for the store for too long."""
-        if worker.is_up:
-            self._store.hung += 1
-            self.on_hung(worker)
 
     def _go_on(self, worker: Worker) -> None:
         """The next call, batch or window."""

@@ -20,8 +20,12 @@ class Waiting:
     about: Any
     since_ms: float
     patience_ms: float
-    until_ms: float
     failures: int = 1
+
+
+def _never(_about: object) -> None:
+    """It waits for as long as it takes."""
+    raise AssertionError("gave up waiting for the store")
 
 
 class ObjectStore:
@@ -32,7 +36,7 @@ class ObjectStore:
         self.is_there, self._changed_ms, self._down_ms = True, 0.0, 0.0
         self._was_away = False
         self._waits, self._waited_ms = 0, 0.0
-        self.hung, self.on_blank = 0, 0  # processes that ended as they waited; jobs that went without their drafts
+        self.on_blank = 0  # jobs that went without their drafts
 
     def change(self, is_up: bool) -> None:
         """It goes away or comes back: nobody is told, who waits finds it when he asks again."""
@@ -46,27 +50,22 @@ class ObjectStore:
         self,
         then: Callable[[T], None],
         about: T,
-        otherwise: Callable[[T], None],
+        otherwise: Callable[[T], None] = _never,
         *,
         patience_ms: float = math.inf,
-        until_ms: float = math.inf,
     ) -> None:
         """Carry out `then(about)` when it answers: now, or at one of the tries after it came back.
 
-        `otherwise(about)` at the first try that fails after `patience_ms`, or at `until_ms`.
+        `otherwise(about)` at the first try that fails after `patience_ms`.
         """
         if self.is_there:
             then(about)
             return
         self._waits += 1
-        self._wait(Waiting(then, otherwise, about, self._agenda.now_ms, patience_ms, until_ms))
+        self._wait(Waiting(then, otherwise, about, self._agenda.now_ms, patience_ms))
 
     def _wait(self, waiting: Waiting) -> None:
-        again_ms = self._agenda.now_ms + 1000 * backoff_s(waiting.failures)
-        if again_ms < waiting.until_ms:
-            self._agenda.at(again_ms, self._ask, waiting)
-        else:
-            self._agenda.at(waiting.until_ms, self._give_up, waiting)
+        self._agenda.at(self._agenda.now_ms + 1000 * backoff_s(waiting.failures), self._ask, waiting)
 
     def _ask(self, waiting: Waiting) -> None:
         waited_ms = self._agenda.now_ms - waiting.since_ms
@@ -74,14 +73,11 @@ class ObjectStore:
             self._waited_ms += waited_ms
             waiting.then(waiting.about)
         elif waited_ms >= waiting.patience_ms:
-            self._give_up(waiting)
+            self._waited_ms += waited_ms
+            waiting.otherwise(waiting.about)
         else:
             waiting.failures += 1
             self._wait(waiting)
-
-    def _give_up(self, waiting: Waiting) -> None:
-        self._waited_ms += self._agenda.now_ms - waiting.since_ms
-        waiting.otherwise(waiting.about)
 
     def as_table(self, ended_ms: float) -> dict[str, float]:
         """What a run counts; {}: it was never away."""
@@ -92,6 +88,6 @@ class ObjectStore:
             "object_down_s": round((self._down_ms + away_ms) / 1000, 3),
             "waits": self._waits,
             "waited_s": round(self._waited_ms / 1000, 3),
-            "hung": self.hung,
+            "hung": 0,  # as live, a watchdog ends nobody who waits for a store
             "on_blank": self.on_blank,
         }

@@ -2,7 +2,7 @@
 
 from collections import deque
 
-from planner.serving.worker import WorkerLogic, remaining_ms, reported_state
+from planner.serving.worker import WorkerLogic, counted_attempts, remaining_ms, reported_state
 from replay.simulation.job import Job
 from replay.simulation.roles.group import Member
 
@@ -12,8 +12,8 @@ class Worker:
 
     __slots__ = (
         "batches", "beat_is_due", "beaten_ms", "busy_ms", "call", "call_ms", "calls", "heard_partitions",
-        "heard_remaining_ms", "heard_state", "heard_variant", "id", "in_hand_ms", "is_up", "logic", "member",
-        "since_ms", "started_ms", "state", "stopped_ms", "variant",
+        "heard_remaining_ms", "heard_state", "heard_variant", "id", "in_hand_ms", "is_absolved", "is_up", "logic",
+        "member", "since_ms", "started_ms", "state", "stopped_ms", "variant", "window",
     )  # fmt: skip
 
     def __init__(self, worker_id: str, now_ms: float) -> None:
@@ -21,7 +21,9 @@ class Worker:
         self.state = "starting"  # as in Heartbeat
         self.variant = ""  # that it serves or loads
         self.member: Member | None = None  # of the variant's group; None: none yet
-        self.batches: deque[list[Job]] = deque()  # taken, to be begun
+        self.window: list[Job] = []  # taken at once
+        self.is_absolved = False  # the window waited for the store: should the worker die, that counts against no job
+        self.batches: deque[list[Job]] = deque()  # of the window, to be begun
         self.calls: deque[list[Job]] = deque()  # of the batch in progress: jobs that share a call
         self.call: list[Job] = []  # being painted
         self.call_ms = 0.0  # that it takes
@@ -39,6 +41,16 @@ class Worker:
         """Jobs taken and not finished."""
         waiting = [job for batch in (*self.calls, *self.batches) for job in batch]
         return [*self.call, *waiting]
+
+    def suspects(self) -> list[Job]:
+        """Jobs in hand of a worker that has died; a job that was alone counts one death more."""
+        in_hand = self.in_hand()
+        for job in in_hand:
+            job.deaths = job.deaths or 0
+        attempts = counted_attempts([(job.deaths or 0) + 1 - self.is_absolved for job in self.window])
+        if attempts:
+            self.window[0].deaths = attempts
+        return in_hand
 
     def reported_state(self, now_ms: float) -> str:
         """As in Heartbeat."""

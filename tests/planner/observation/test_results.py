@@ -8,6 +8,7 @@ import pytest
 
 from planner.observation.observation import MAX_STEP_BACK_MS, SERVED_MS, Served
 from planner.observation.results import Results
+from planner.serving.placement import OVERLOADED, QUOTA, SHED, UNHONOURED
 from schemas.messages import Status
 from tests.builders import NOW_MS, a_catalog, a_plan
 
@@ -28,11 +29,11 @@ def test_an_answer_beyond_the_slo_is_late() -> None:
 
 
 @pytest.mark.parametrize("status", [s for s in Status if s is not Status.COMPLETED])
-@pytest.mark.parametrize("lacked_capacity", [True, False])
-def test_only_what_more_workers_would_have_served_counts(status: Status, *, lacked_capacity: bool) -> None:
+@pytest.mark.parametrize("code", [OVERLOADED, SHED, QUOTA, UNHONOURED, "invalid", ""])
+def test_only_what_more_workers_would_have_served_counts(status: Status, code: str) -> None:
     made = results(1.0)
-    made.add(status, NOW_MS, 1.0, lacked_capacity=lacked_capacity)
-    counts = status is not Status.CANCELLED and (status is not Status.REJECTED or lacked_capacity)
+    made.add(status, NOW_MS, 1.0, code)
+    counts = status is not Status.CANCELLED and (status is not Status.REJECTED or code in (OVERLOADED, SHED))
     assert made.served(NOW_MS) == (Served(2, 0.5) if counts else Served(1, 1.0))
 
 

@@ -196,7 +196,7 @@ class StubTally:
     def __init__(self) -> None:
         self.status = ""
 
-    def ended(self, status: Status, _job: Job) -> None:
+    def ended(self, status: Status, _job: Job, _code: str = "") -> None:
         self.status = status
 
     def completed(self, *_: object) -> None:

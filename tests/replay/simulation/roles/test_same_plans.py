@@ -17,6 +17,7 @@ from planner.observation.observation import Observation
 from planner.observation.workers import live_workers
 from planner.policies import POLICIES, named
 from planner.serving.outcomes import completed, rejected, result_of
+from planner.serving.placement import OVERLOADED, QUOTA, SHED, UNHONOURED
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
 from replay.simulation.results.run_metrics import RunMetrics
@@ -64,7 +65,7 @@ class Arrival:
     classes: dict[str, str]
     tier: str
     ends_ms: int
-    end: str  # COMPLETED | overloaded | quota
+    end: str  # COMPLETED, or the code of its rejection
     confidence: float
 
 
@@ -103,7 +104,7 @@ def a_situation(seed: int) -> Situation:
     while now_ms < at_ms:
         now_ms += 1 + int(1000 * dice.expovariate(rate_rps))
         level, ends_ms = dice.choice(["light", "heavy"]), now_ms + dice.randint(100, 3000)
-        end = dice.choice(["COMPLETED"] * 4 + ["overloaded", "quota"])
+        end = dice.choice(["COMPLETED"] * 4 + [dice.choice([OVERLOADED, SHED, UNHONOURED]), QUOTA])
         tier = dice.choice(["standard", "batch"])
         arrivals.append(Arrival(now_ms, dice.random(), {"models": level}, tier, ends_ms, end, round(dice.random(), 3)))
     return Situation(policy, dice.random() < 0.5, moments, arrivals)
@@ -214,12 +215,12 @@ class SimulatedPlanner:
 
     def end(self, number: int, arrival: Arrival) -> None:
         job, self.agenda.now_ms = self.jobs[number], arrival.ends_ms
-        if arrival.end == "quota":
-            self.senses.on_over_quota(job)
         if arrival.end == "COMPLETED":
             job.level = arrival.classes["models"]
             self.senses.on_scored(job, "look", arrival.confidence)
-        self.tally.on_result(job, Status.COMPLETED if arrival.end == "COMPLETED" else Status.REJECTED)
+            self.tally.on_result(job, Status.COMPLETED, "")
+        else:
+            self.tally.on_result(job, Status.REJECTED, arrival.end)
 
     def step(self, at_ms: int, beats: Sequence[Beat]) -> None:
         self.agenda.now_ms = at_ms
