@@ -2,6 +2,7 @@
 
 import contextlib
 import pathlib
+import re
 
 import psutil
 
@@ -18,7 +19,9 @@ def _belongs(process: psutil.Process, folder: pathlib.Path) -> bool:
     with contextlib.suppress(psutil.Error):
         if process.status() == psutil.STATUS_ZOMBIE:
             return False
-        return str(folder) in " ".join(process.cmdline()) or pathlib.Path(process.cwd()).is_relative_to(folder)
+        whole_name = rf"{re.escape(str(folder))}(?!\w)"  # the folder of session 1 is not that of session 12
+        named = re.search(whole_name, " ".join(process.cmdline()))
+        return named is not None or pathlib.Path(process.cwd()).is_relative_to(folder)
     return False  # it has ended, or is another user's
 
 

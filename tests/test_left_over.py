@@ -21,13 +21,14 @@ def paused(*arguments: str, cwd: pathlib.Path) -> "subprocess.Popen[bytes]":
     return process
 
 
-@pytest.mark.parametrize("named", [["--home", "{}/home"], []])
+@pytest.mark.parametrize("named", [["--home", "{}/home"], ["--home={}"], []])
 def test_a_process_is_found_by_its_command_line_and_by_where_it_works(
     tmp_path: pathlib.Path, named: Sequence[str]
 ) -> None:
     with paused(*(each.format(tmp_path) for each in named), cwd=ROOT if named else tmp_path) as process:
         assert [each.pid for each in left_over(tmp_path)] == [process.pid]
         assert left_over(tmp_path / "another") == []
+        assert left_over(tmp_path.with_name(tmp_path.name[:-1])) == []
         process.kill()
     assert left_over(tmp_path) == []
 
