@@ -14,9 +14,9 @@ from replay.bench.environment import traffic
 from replay.bench.environment.figures import met, per_second, spread
 from replay.bench.environment.site import Site
 from replay.bench.environment.topic_counter import TopicCounter
-from replay.local.processes import Child
 from schemas.messages import GenerateRequest
 from schemas.topics import OUTCOMES, RESULTS
+from streams.processes import Child
 from streams.settings import Settings
 
 PER_S = (">=", 5000.0)

@@ -3,19 +3,18 @@
 import math
 import pathlib
 import signal
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
-from replay.local.processes import Child, RoleProcess, Spawn, spawn
+from replay.local.processes import RoleProcess
 from schemas.errors import PochadeError
+from streams.processes import Child, Spawn, end_all, spawn
 
 MAX_RESTARTS = 5  # of one role; beyond it the cause is not an accident
 FIRST_BACKOFF_S = 0.5  # doubles with each restart of the role
-STOP_S = 15.0  # between SIGTERM and SIGKILL
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +76,14 @@ class Supervisor:
             self.log_of(role.name).unlink(missing_ok=True)  # the last run's
             self.add(role)
 
-    def add(self, role: RoleProcess) -> None:
-        """Start one more and look after it; one of this name may have been held for good."""
+    def add(self, role: RoleProcess) -> Child:
+        """Start one more and look after it; one of this name may have been held or ended for good. Its process."""
         known = self._find(role.name)
         assert known is None or known.is_held, f"{role.name} is looked after already"
         self._running = [each for each in self._running if each is not known]
         child = self._spawn(role.command, self.log_of(role.name))
         self._running.append(_Running(role, child, known.restarts if known else 0))
+        return child
 
     def hold(self, name: str) -> Child:
         """Look no more after a role, as somebody is about to end it; its process. `add` begins again."""
@@ -144,18 +144,17 @@ class Supervisor:
             f"{name} ended with {_ending(status)}; restart {running.restarts} of {patience.restarts} in {backoff_s:g} s"
         )
 
+    def end(self, *children: Child, is_killed: bool = False) -> None:
+        """End some for good and wait: SIGTERM, and SIGKILL to what still runs after STOP_S, or to all at once."""
+        for running in self._running:
+            running.is_held = running.is_held or running.child in children
+        for child in children if is_killed else ():
+            child.kill()
+        end_all(children, clock_s=self._clock_s)
+
     def stop(self) -> None:
         """SIGTERM to all, SIGKILL to what still runs after STOP_S. May be called twice."""
-        children = [running.child for running in self._running if running.child.poll() is None]
-        for child in children:
-            child.terminate()
-        end_s = self._clock_s() + STOP_S
-        for child in children:
-            try:
-                child.wait(max(0.0, end_s - self._clock_s()))
-            except subprocess.TimeoutExpired:
-                child.kill()
-                child.wait()
+        end_all([running.child for running in self._running], clock_s=self._clock_s)
 
     def __enter__(self) -> "Supervisor":
         return self

@@ -56,7 +56,8 @@ def stop(settings: Settings) -> bool:
     home = kafka_home(settings)
     with broker_record.locked(home):
         known = broker_record.read(home) or known
-        ran = [each for each in (known.registry, known.broker) if each is not None and each.is_alive()]
+        started = (known.registry, *registry_server.running(home), known.broker)
+        ran = [each for each in started if each is not None and each.is_alive()]
         for each in ran:
             each.stop(java.STOP_LIMIT_S)
         broker_record.write(home, replace(known, broker=None, registry=None))
@@ -66,6 +67,9 @@ def stop(settings: Settings) -> bool:
 def _running(home: pathlib.Path, say: Say) -> Record:
     known = broker_record.read(home) or Record(cluster_id=_cluster_id(home), ports=free_ports())
     broker, registry = known.broker, known.registry
+    if registry is None or not registry.is_alive():
+        for each in registry_server.running(home):  # whoever started it was killed before it was recorded
+            each.stop(java.STOP_LIMIT_S)
     if broker is None or not broker.is_alive():
         if registry is not None:
             registry.stop(java.STOP_LIMIT_S)  # so that its port is free and may stay
@@ -78,7 +82,7 @@ def _running(home: pathlib.Path, say: Say) -> Record:
         say("starting the schema registry anew: the running one is of an older release ...")
         registry.stop(java.STOP_LIMIT_S)
     if registry is None or not registry.is_alive():
-        registry = registry_server.start(known.ports.registry, home / "registry.log")
+        registry = registry_server.start(known.ports.registry, home)
         known = replace(known, registry=registry)
         broker_record.write(home, known)
     try:

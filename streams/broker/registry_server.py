@@ -1,6 +1,6 @@
 """`schemas/registry.json` over HTTP, as a read-only Confluent-compatible schema registry: any Avro client can decode.
 
-`python -m streams.broker.registry_server PORT` serves it on the loopback address. Writing is refused: schemas are
+`python -m streams.broker.registry_server PORT HOME` serves it on the loopback address. Writing is refused: schemas are
 derived from `schemas/messages.py`.
 """
 
@@ -15,12 +15,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+import psutil
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from schemas.registry import Registered, by_id, latest, registered
 from streams.broker.node import HOST
 from streams.broker.process import Process, spawn
 
+MODULE = "streams.broker.registry_server"
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 SILENT_S = 10.0
 MAX_BODY = 2**20  # bytes of a request that is refused anyway
@@ -150,9 +152,17 @@ def server(port: int) -> ThreadingHTTPServer:
     return ThreadingHTTPServer((HOST, port), Handler)
 
 
-def start(port: int, log: pathlib.Path) -> Process:
-    """Serve from a process of its own that outlives this one."""
-    return spawn([sys.executable, "-P", "-m", "streams.broker.registry_server", str(port)], log)
+def start(port: int, kafka_home: pathlib.Path) -> Process:
+    """Serve from a process of its own that outlives this one; the home on its command line tells whose it is."""
+    log = kafka_home / "registry.log"
+    return spawn([sys.executable, "-P", "-m", MODULE, str(port), str(kafka_home)], log)
+
+
+def running(kafka_home: pathlib.Path) -> list[Process]:
+    """The registries of a home, recorded or not: who started one may have been killed before the record was written."""
+    marks = {MODULE, str(kafka_home)}
+    found = psutil.process_iter(["cmdline", "create_time"])
+    return [Process(each.pid, each.info["create_time"]) for each in found if marks <= set(each.info["cmdline"] or ())]
 
 
 @retry(retry=retry_if_exception_type(OSError), stop=stop_after_delay(15), wait=wait_fixed(0.02), reraise=True)

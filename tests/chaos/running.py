@@ -6,7 +6,7 @@ import subprocess
 import sys
 from typing import Any
 
-import psutil
+from tests.left_over import left_over
 
 POCHADE = "from streams.cli import main; main(prog_name='pochade')"
 
@@ -16,8 +16,7 @@ def chaos(home: pathlib.Path, *asked: str, limit_s: float) -> dict[str, Any]:
     command = [sys.executable, "-c", POCHADE, "--home", str(home), "chaos", "--report", str(home / "report.json")]
     done = subprocess.run([*command, *asked], capture_output=True, text=True, timeout=limit_s)
     assert done.returncode == 0, done.stdout + done.stderr
-    lines = [" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"])]
-    assert [line for line in lines if str(home) in line] == [], "the run left processes"
+    assert left_over(home) == [], "the run left processes"
     report: dict[str, Any] = json.loads((home / "report.json").read_text())
     return report
 

@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from replay.local.processes import RoleProcess, role_process, spawn
+from replay.local.processes import RoleProcess, role_process
 from schemas.ids import new_request_id
 from schemas.messages import GenerateRequest, Heartbeat, Plan, Result
 from schemas.record import Incoming, Outgoing
@@ -21,6 +21,7 @@ from streams.kafka.consumer import TopicTailer
 from streams.kafka.producer import KafkaRecordProducer
 from streams.kafka.topics import create_topics
 from streams.kafka.writing import send_all
+from streams.processes import end_all, spawn
 from streams.settings import Settings
 from tests.integration.waiting import ask, poll_until
 
@@ -112,9 +113,7 @@ class Pipeline:
 
     def start_role(self, name: str) -> None:
         """Start one role's process."""
-        child = spawn(self.process(name).command, self._logs / f"{name}.log")
-        assert isinstance(child, subprocess.Popen)
-        self._processes[name] = child
+        self._processes[name] = spawn(self.process(name).command, self._logs / f"{name}.log")
 
     def process_ids(self) -> dict[str, int | None]:
         """Of each role; None: it has ended."""
@@ -174,14 +173,7 @@ class Pipeline:
 
     def close(self) -> None:
         """Stop everything; no process is left."""
-        for process in self._processes.values():
-            process.terminate()
-        for process in self._processes.values():
-            try:
-                process.wait(15)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        end_all(self._processes.values())
         self._follower.close()
         self.producer.close()
 

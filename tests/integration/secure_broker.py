@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
-from replay.local.processes import Child, spawn
 from streams.broker import java as broker_java
 from streams.broker import probe
 from streams.broker.config import properties, render
 from streams.broker.node import HOST, free_ports
 from streams.kafka.clients import config_of
+from streams.processes import Child, spawn
 from tests.certificates import Authority
 from tests.patience import PATIENCE_S
 

@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 import tomlkit
 from click.testing import CliRunner, Result
 
-from replay.local.processes import role_process, spawn
+from replay.local.processes import role_process
 from streams import cli
+from streams.processes import end_all, spawn
 from streams.settings import Settings, load
 from tests.integration.secure_broker import SecureBroker
 from tests.integration.waiting import ask
@@ -65,9 +66,8 @@ class Deployment:
     def serve(self, who: str, roles: Sequence[str] = ()) -> None:
         """A process as one user; without `roles` the one of that name."""
         options = ["--config", str(self.folder / f"{who}.toml")]
-        child = spawn(role_process(who, roles or [who], options, {}).command, self.folder / f"{who}.log")
-        assert isinstance(child, subprocess.Popen)
-        self.processes[who] = child
+        command = role_process(who, roles or [who], options, {}).command
+        self.processes[who] = spawn(command, self.folder / f"{who}.log")
 
     def is_ready(self, role: str) -> bool:
         """Whether its newest process says so; a process that has ended fails the test with its last words."""
@@ -97,11 +97,4 @@ class Deployment:
         return {row["request_id"]: row["status"] for row in rows}
 
     def close(self) -> None:
-        for process in self.processes.values():
-            process.terminate()
-        for process in self.processes.values():
-            try:
-                process.wait(15)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        end_all(self.processes.values())

@@ -191,6 +191,19 @@ def test_no_second_broker_is_started_on_data_that_are_in_use(home: pathlib.Path)
         file.write_text(forgotten)
 
 
+def test_a_registry_whose_starter_was_killed_before_recording_it_is_replaced(home: pathlib.Path) -> None:
+    settings = load({"home": home})
+    embedded.ensure(settings)
+    folder = address.kafka_home(settings)
+    known, (_, unrecorded) = broker_record.read(folder), processes(settings)
+    assert known is not None
+    broker_record.write(folder, replace(known, registry=None))
+    embedded.ensure(settings)
+    _, recorded = processes(settings)
+    assert not unrecorded.is_alive()
+    assert [each.pid for each in embedded.registry_server.running(folder)] == [recorded.pid]
+
+
 def test_a_dead_registry_is_started_again_beside_the_running_broker(home: pathlib.Path) -> None:
     settings = load({"home": home})
     embedded.ensure(settings)

@@ -6,12 +6,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 
-import psutil
 import pytest
 
 from planner.policies import DEFAULT, JUDGES_ALL
-from replay.local.processes import spawn
+from streams.processes import spawn
 from tests.integration.waiting import poll_until
+from tests.left_over import left_over
 from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.integration
@@ -25,12 +25,6 @@ def home(new_home: Callable[[], pathlib.Path]) -> pathlib.Path:
 
 def demo(home: pathlib.Path, *options: str) -> list[str]:
     return [sys.executable, "-c", POCHADE, "--home", str(home), "demo", "--catalog", "profile", *options]
-
-
-def left_over(home: pathlib.Path) -> list[str]:
-    """Command lines that still name this home."""
-    lines = [" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"])]
-    return [line for line in lines if str(home) in line]
 
 
 def test_a_demo_paints_everything_once_and_leaves_nothing_running(home: pathlib.Path) -> None:

@@ -4,12 +4,11 @@ import contextlib
 import json
 import pathlib
 import socket
-import subprocess
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from replay.local.processes import role_process, spawn
+from replay.local.processes import role_process
 from schemas.messages import GenerateRequest
 from schemas.record import Outgoing
 from schemas.topics import PROMPTS
@@ -17,6 +16,7 @@ from streams.codec.avro import encode
 from streams.kafka.producer import KafkaRecordProducer
 from streams.kafka.topics import create_topics
 from streams.kafka.writing import send_all
+from streams.processes import end_all, spawn
 from streams.settings import Settings
 from tests.integration.waiting import ask, poll_until
 
@@ -35,9 +35,7 @@ class Process:
         options = ["--home", str(settings.home), "--set", f"kafka.prefix={settings.kafka.prefix}"]
         own = {"http.port": self._address.rpartition(":")[2], "logs.format": "json", "catalog": "profile"}
         self.log = folder / f"{'-'.join(roles)}.log"
-        child = spawn(role_process("-".join(roles), roles, options, own).command, self.log)
-        assert isinstance(child, subprocess.Popen)
-        self.child = child
+        self.child = spawn(role_process("-".join(roles), roles, options, own).command, self.log)
 
     def ask(self, path: str) -> tuple[int, str]:
         """Status and body; 0 while nobody listens."""
@@ -53,12 +51,7 @@ class Process:
         return [json.loads(line) for line in self.log.read_text().splitlines()]
 
     def stop(self) -> int:
-        self.child.terminate()
-        try:
-            return self.child.wait(40)
-        except subprocess.TimeoutExpired:
-            self.child.kill()
-            return self.child.wait()
+        return end_all([self.child], 40)[0]
 
 
 Start = Callable[..., Process]

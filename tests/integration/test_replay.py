@@ -6,7 +6,6 @@ import pathlib
 import re
 import shlex
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 
@@ -14,13 +13,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from replay.load.presence import absent, members
-from replay.local.processes import role_process, spawn
+from replay.local.processes import role_process
 from replay.local.readiness import Readiness
 from replay.simulation.draws.hop_latencies import RANKS
 from schemas.topics import FLEET, PLAN, RESULTS
 from streams import cli
 from streams.kafka.consumer import TopicTailer
 from streams.kafka.topics import create_topics
+from streams.processes import end_all, spawn
 from streams.settings import Settings
 from tests.integration.waiting import poll_until
 from tests.patience import PATIENCE_S
@@ -78,12 +78,7 @@ def serving(settings: Settings, log: pathlib.Path) -> Iterator[None]:
         yield
     finally:
         follower.close()
-        child.terminate()
-        try:
-            child.wait(15)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.wait()
+        end_all([child])
 
 
 def test_a_trace_is_not_published_where_nobody_serves(settings: Settings, trace: pathlib.Path) -> None:
@@ -102,7 +97,7 @@ def test_an_interrupted_run_goes_on_and_publishes_nothing_twice(
         stack.callback(results.close)
         first = spawn([sys.executable, "-c", "from streams.cli import main; main(prog_name='pochade')", *asked], log)
         poll_until(lambda: len(seen) >= 10, "some of the run was published and served")
-        first.terminate()  # type: ignore[attr-defined]  # a Popen; what a shell began in its background ignores SIGINT
+        first.terminate()  # what a shell began in its background ignores SIGINT
         assert first.wait(PATIENCE_S) != 0
         told = re.search(r"to go on: pochade (.*)", log.read_text())
         assert told, log.read_text()

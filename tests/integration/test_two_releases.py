@@ -8,7 +8,7 @@ from unittest import mock
 
 import pytest
 
-from replay.local.processes import role_process, spawn
+from replay.local.processes import role_process
 from schemas.ids import new_request_id
 from schemas.messages import GenerateRequest, Result, Status
 from schemas.record import Incoming, Outgoing
@@ -24,6 +24,7 @@ from streams.kafka.producer import KafkaRecordProducer
 from streams.kafka.snapshot import past
 from streams.kafka.topics import create_topics, own_topics
 from streams.kafka.writing import send_all
+from streams.processes import end_all, spawn
 from streams.settings import Settings
 from tests.integration.waiting import ask, poll_until
 from tests.next_release import SILENT, written
@@ -79,10 +80,7 @@ def test_an_older_release_waits_for_a_newer_one_s_schemas_and_then_serves_everyt
         poll_until(lambda: len(results) == REQUESTS, lambda: f"{len(results)} ended\n{logs[0].read_text()[-3000:]}")
         poll_until(lambda: ready(logs[0])[0] == 200, lambda: ready(logs[0])[1])
     finally:
-        for child in children:
-            child.terminate()
-        for child in children:
-            child.wait(60)
+        end_all(children, 60)
         reading.close()
     assert {result.request_id for result in results} == {request.request_id for request in requests}
     assert {result.status for result in results} == {Status.COMPLETED}
@@ -113,10 +111,7 @@ def test_readers_are_upgraded_first_where_the_newer_release_writes_as_the_older_
         send_all(producer, [Outgoing(topic=PROMPTS, key=r.request_id.encode(), value=encode(r)) for r in requests])
         poll_until(lambda: len(results) == REQUESTS, lambda: f"{len(results)} ended\n{logs[0].read_text()[-3000:]}")
     finally:
-        for child in children:
-            child.terminate()
-        for child in children:
-            child.wait(60)
+        end_all(children, 60)
         reading.close()
     assert {(result.request_id, result.status) for result in results} == {
         (r.request_id, Status.COMPLETED) for r in requests

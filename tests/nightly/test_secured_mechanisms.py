@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from schemas.access import ROLES, WHO
+from streams.processes import end_all
 from streams.security import acls
 from streams.security.acls import create_acls, principals
 from tests.integration.conftest import PROJECT_KAFKA
@@ -89,9 +90,7 @@ def paints(deployment: Deployment, who: str) -> None:
         assert deployment.ended(deployment.submitted(3, who), who) == ["COMPLETED"] * 3
         assert deployment.pochade(who, "doctor").exit_code == 0
     finally:
-        process = deployment.processes.pop(who)
-        process.terminate()
-        process.wait(60)
+        end_all([deployment.processes.pop(who)], 60)
 
 
 def test_all_roles_paint_with_plain_passwords(deployment: Deployment) -> None:

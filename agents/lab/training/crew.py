@@ -17,6 +17,7 @@ from agents.lab.training.ledger import Ledger
 from agents.lab.training.plan import Step
 from agents.lab.training.schedule import ahead_minutes, before
 from schemas.errors import PochadeError
+from streams.processes import end_all
 
 _PATIENCE_S: Final = 10.0  # that a stopped process has to end
 _TAIL: Final = 4096  # bytes of a log that are read for its last line
@@ -88,14 +89,7 @@ class Crew(AbstractContextManager["Crew"]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for running in self.running.values():
-            running.process.terminate()
-        for running in self.running.values():
-            try:
-                running.process.wait(_PATIENCE_S)
-            except subprocess.TimeoutExpired:
-                running.process.kill()
-                running.process.wait()
+        end_all([running.process for running in self.running.values()], _PATIENCE_S)
 
     def run(self, steps: Sequence[Step], again: frozenset[str]) -> None:
         """Run what is not finished of `steps`; those named in `again` in any case.

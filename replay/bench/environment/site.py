@@ -7,22 +7,20 @@ import contextlib
 import os
 import pathlib
 import shutil
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka.admin import AdminClient
 
 from replay.local.deployment import child_environment, child_options
-from replay.local.processes import Child, role_process, spawn
-from replay.local.supervisor import STOP_S
-from schemas.errors import PochadeError
+from replay.local.processes import RoleProcess, role_process
+from replay.local.supervisor import RestartLimit, Supervisor
 from streams.broker import address, embedded, java, record
 from streams.kafka import clients
 from streams.kafka.topics import create_topics, own_topics
+from streams.processes import Child
 from streams.settings import Settings, load
 
 SKELETON = "replay.bench.baselines.skeleton"
@@ -34,7 +32,7 @@ class Site:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._runs = 0
-        self._children: list[Child] = []
+        self._children = Supervisor([], settings.home / "logs", patience=RestartLimit(restarts=0))
         self._prefixes: list[Settings] = []
 
     def fresh(self, name: str, variants: Sequence[str], **changes: Any) -> Settings:
@@ -68,38 +66,23 @@ class Site:
         return self._start((sys.executable, "-m", module, *arguments), name)
 
     def _start(self, command: Sequence[str], name: str) -> Child:
-        child = spawn(command, self.log_of(name))
-        self._children.append(child)
-        return child
+        return self._children.add(RoleProcess(name=name, command=tuple(command)))
 
     def log_of(self, name: str) -> pathlib.Path:
         """Where a child writes what it has to say."""
-        return self.settings.home / "logs" / f"{name}.log"
+        return self._children.log_of(name)
 
     def check(self) -> None:
         """Raise PochadeError with the end of its log if a child has died by itself."""
-        dead = [child for child in self._children if child.poll() is not None]
-        if dead:
-            logs = sorted(self.log_of("").parent.glob("*.log"))
-            tails = "\n".join(f"--- {log.name}\n{log.read_text(errors='replace')[-800:]}" for log in logs)
-            raise PochadeError(f"{len(dead)} child processes ended by themselves; the ends of all logs:\n{tails}")
+        self._children.check()
 
     def stop(self, *children: Child, is_killed: bool = False) -> None:
         """SIGTERM (or SIGKILL) and wait."""
-        for child in children:
-            self._children.remove(child)
-            child.kill() if is_killed else child.terminate()
-        end_s = time.monotonic() + STOP_S
-        for child in children:
-            try:
-                child.wait(max(0.0, end_s - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                child.kill()
-                child.wait()
+        self._children.end(*children, is_killed=is_killed)
 
     def close(self) -> None:
         """Stop all children; on a configured cluster delete the topics."""
-        self.stop(*self._children)
+        self._children.stop()
         if address.is_foreign(self.settings):
             for settings in self._prefixes:
                 client = AdminClient(clients.client_config(settings))

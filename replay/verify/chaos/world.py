@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from typing import TypeVar
 
 from replay.local.hosting import LocalDeployment
-from replay.local.processes import Child, RoleProcess, role_process
+from replay.local.processes import RoleProcess, role_process
 from replay.verify.chaos.schedule import Fault
 from schemas.errors import PochadeError
 from schemas.messages import GenerateRequest
@@ -19,6 +19,7 @@ from streams.broker.cluster import BrokerCluster
 from streams.kafka.consumer import TopicTailer
 from streams.kafka.producer import KafkaRecordProducer
 from streams.operator.client import RequestClient
+from streams.processes import Child
 from streams.settings import Settings
 
 T = TypeVar("T")

@@ -1,18 +1,15 @@
 import contextlib
-import os
 import pathlib
 import signal
 import subprocess
 import sys
-import textwrap
 from collections.abc import Sequence
 
 import pytest
 
-from replay.local.processes import RoleProcess, role_process, spawn
-from replay.local.supervisor import MAX_RESTARTS, STOP_S, RestartLimit, RoleFailed, Supervisor
-from tests.paths import ROOT
-from tests.patience import PATIENCE_S
+from replay.local.processes import RoleProcess, role_process
+from replay.local.supervisor import MAX_RESTARTS, RestartLimit, RoleFailed, Supervisor
+from streams.processes import STOP_S
 
 
 class FakeChild:
@@ -130,51 +127,21 @@ def test_a_dead_role_is_not_signalled(tmp_path: pathlib.Path) -> None:
     assert stage.children[0].signals == []
 
 
+def test_some_are_ended_for_good_and_may_be_added_again(tmp_path: pathlib.Path) -> None:
+    stage = Stage(tmp_path, "worker-1", "ledger", "planner")
+    stage.roles.start()
+    stage.roles.end(stage.children[0])
+    stage.roles.end(stage.children[1], is_killed=True)
+    assert [child.signals for child in stage.children] == [["TERM"], ["KILL"], []]
+    assert stage.roles.check() == [], "nobody starts them again"
+    assert stage.roles.add(RoleProcess(name="ledger", command=("ledger", "again"))) is stage.children[-1]
+    stage.children[-1].status = 1
+    assert len(stage.roles.check()) == 1
+
+
 def test_names_that_repeat_would_share_a_log_and_are_refused(tmp_path: pathlib.Path) -> None:
     with pytest.raises(AssertionError, match="worker-1"):
         Stage(tmp_path, "worker-1", "worker-1")
-
-
-def test_a_role_is_the_command_line_with_the_deployments_options_before_it() -> None:
-    role = role_process("w", ["worker"], ["--home", "/h"], {"worker.id": "w"})
-    assert role.command[0] == sys.executable
-    assert role.command[-6:] == ("--home", "/h", "--set", "worker.id=w", "serve", "worker")
-
-
-def test_what_a_real_role_says_is_in_its_log(tmp_path: pathlib.Path) -> None:
-    child = spawn([sys.executable, "-c", "print('painting')"], tmp_path / "logs" / "w.log")
-    assert child.wait(PATIENCE_S) == 0
-    assert (tmp_path / "logs" / "w.log").read_text() == "painting\n"
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child of its parent's death")
-def test_a_role_dies_with_the_one_who_started_it_even_by_kill_9(tmp_path: pathlib.Path) -> None:
-    program = textwrap.dedent(
-        """
-        import pathlib, sys
-        from replay.local.processes import spawn
-        child = spawn([sys.executable, "-c", "import signal; signal.pause()"], pathlib.Path(sys.argv[1]))
-        print(child.pid, flush=True)
-        child.wait()
-        """
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", program, str(tmp_path / "w.log")], stdout=subprocess.PIPE, text=True, cwd=ROOT
-    ) as parent:
-        assert parent.stdout is not None
-        orphan = int(parent.stdout.readline())
-        fd = os.pidfd_open(orphan)
-        parent.kill()
-        parent.wait(PATIENCE_S)
-    assert has_ended(fd, timeout_ms=30_000)
-
-
-def has_ended(fd: int, timeout_ms: int) -> bool:
-    import select
-
-    poll = select.poll()
-    poll.register(fd, select.POLLIN)
-    return bool(poll.poll(timeout_ms))
 
 
 def test_a_role_that_is_held_stays_dead_until_it_is_added_again(tmp_path: pathlib.Path) -> None:
@@ -198,3 +165,9 @@ def test_a_patient_supervisor_waits_no_longer_than_it_is_told(tmp_path: pathlib.
         stage.now_s += 1
         assert roles.check() == []
     assert note.endswith("restart 20 of 1000 in 1 s")
+
+
+def test_a_role_is_the_command_line_with_the_deployments_options_before_it() -> None:
+    role = role_process("w", ["worker"], ["--home", "/h"], {"worker.id": "w"})
+    assert role.command[0] == sys.executable
+    assert role.command[-6:] == ("--home", "/h", "--set", "worker.id=w", "serve", "worker")

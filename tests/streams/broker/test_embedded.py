@@ -7,7 +7,7 @@ import time
 import pytest
 
 from schemas.errors import PochadeError
-from streams.broker import address, probe, record
+from streams.broker import address, probe, record, registry_server
 from streams.broker import embedded as broker
 from streams.broker.node import HOST, free_ports
 from streams.broker.process import Process
@@ -45,6 +45,21 @@ def test_a_stale_record_is_not_a_running_broker(embedded: Settings) -> None:
 def test_stopping_where_nothing_ran_is_no_error(embedded: Settings) -> None:
     assert broker.stop(embedded) is False
     assert not address.kafka_home(embedded).exists()
+
+
+def test_a_registry_that_nobody_recorded_is_stopped_with_the_broker_of_its_home(embedded: Settings) -> None:
+    home, ports = address.kafka_home(embedded), free_ports()
+    record.make_private(home)
+    record.write(home, Record(cluster_id="c", ports=ports))
+    begun = registry_server.start(ports.registry, home)
+    try:
+        registry_server.wait_until_ready(f"http://{HOST}:{ports.registry}")
+        assert [each.pid for each in registry_server.running(home)] == [begun.pid]
+        assert registry_server.running(home.parent) == []
+        assert broker.stop(embedded) is True
+        assert not begun.is_alive()
+    finally:
+        begun.stop(0)
 
 
 def test_a_configured_cluster_is_the_address_and_nothing_is_stopped(tmp_path: pathlib.Path) -> None:

@@ -1,0 +1,89 @@
+"""Child processes of this one: started so that none outlives it, and ended together.
+
+What is to outlive whoever started it, a broker or its registry, is started by `streams/broker/process.py`.
+"""
+
+import ctypes
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+PR_SET_PDEATHSIG = 1
+_prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None  # looked up before any fork
+
+STOP_S = 15.0  # between SIGTERM and SIGKILL
+
+
+class Child(Protocol):
+    """What a started process can be asked; `subprocess.Popen` is one."""
+
+    pid: int
+
+    def poll(self) -> int | None:
+        """Its exit status, or None while it runs."""
+        ...
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Block until it has ended. Raises subprocess.TimeoutExpired."""
+        ...
+
+    def terminate(self) -> None:
+        """SIGTERM."""
+        ...
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        ...
+
+
+Spawn = Callable[[Sequence[str], pathlib.Path], Child]
+
+
+def spawn(command: Sequence[str], log: pathlib.Path) -> subprocess.Popen[bytes]:
+    """Start a child in a process group of its own, so that Ctrl-C reaches only us; it dies with us, however we do.
+
+    Both outputs are appended to `log`.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    parent = os.getpid()
+    with open(log, "ab") as output:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            process_group=0,
+            preexec_fn=lambda: _die_with(parent),
+        )
+
+
+def _die_with(parent: int) -> None:
+    if _prctl is not None:
+        _prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:  # it died before we asked to be told
+            os._exit(1)
+
+
+def end_all(
+    children: Iterable[Child], limit_s: float = STOP_S, *, clock_s: Callable[[], float] = time.monotonic
+) -> list[int]:
+    """SIGTERM to all that run, SIGKILL to those that still do after `limit_s`; the exit status of each."""
+    ending = list(children)
+    for child in ending:
+        if child.poll() is None:
+            child.terminate()
+    end_s = clock_s() + limit_s
+    return [_awaited(child, end_s - clock_s()) for child in ending]
+
+
+def _awaited(child: Child, left_s: float) -> int:
+    try:
+        return child.wait(max(0.0, left_s))
+    except subprocess.TimeoutExpired:
+        child.kill()
+        return child.wait()

@@ -1,0 +1,434 @@
+"""An upgrade and the way back: roles of an earlier release and of this one, in turn and side by side, under load."""
+
+import contextlib
+import itertools
+import json
+import os
+import pathlib
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+import pytest
+import tomlkit
+
+from replay.local.processes import RoleProcess
+from replay.verify.audit.figures import verdict
+from replay.verify.audit.reading import audit
+from schemas.ids import new_request_id
+from schemas.messages import GenerateOptions, GenerateRequest, Plan, Status
+from schemas.record import Delivered
+from streams.clock import now_ms
+from streams.operator.client import RequestClient
+from streams.settings import Settings, load
+from tests.integration.pipeline import Pipeline
+from tests.integration.waiting import ask
+from tests.paths import CATALOGS, ROOT
+from tests.patience import PATIENCE_S
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(1200)]
+
+BEFORE = "058da8a835b865fefff609551320e94e49641635"  # the last commit before the structure of release 0.2
+COMMIT = os.environ.get("UPGRADE_FROM", BEFORE)
+START = "from streams.cli import main; main(prog_name='pochade')"
+
+APART_S = 5.0  # between two roles that end
+BESIDE_S = float(os.environ.get("UPGRADE_BESIDE_S", "60"))  # that both releases serve side by side
+RATE = 4.0  # requests per second
+CROWD = 40  # requests at once, so that jobs wait on their topics
+SEEN_S = 65.0  # a planner that begins reads the demand of the last minute; older demand it knows from a plan alone
+REMEMBERED_S = 600  # joint's parameter `remember_s`
+
+# In the order that a rolling upgrade has: the planner first, the classifier last.
+ROLES = ("planner", "worker-1", "worker-2", "discriminator", "ledger", "router", "classifier")
+COUNTED = ("discriminator", "ledger", "router", "classifier")  # roles that count the records that they have handled
+LACK_OF_CAPACITY = {"overloaded", "shed"}  # codes of requests that may be rejected here
+HEAVY = "latency_ms = { 1 = 200, 2 = 243, 4 = 413, 8 = 763 }"
+SLOWER = "latency_ms = { 1 = 400, 2 = 486, 4 = 826, 8 = 1526 }"
+STARTING = {"hadis": ["--parameter", "cache=2"], "joint": []}  # policy -> how an operator pins it
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """The code of one release; the same virtual environment serves all."""
+
+    name: str
+    tree: pathlib.Path
+
+    def command(self, config: pathlib.Path, *arguments: str) -> tuple[str, ...]:
+        """`pochade` of this release; neither the working directory nor the installed release gets in before it."""
+        python = ("env", f"PYTHONPATH={self.tree}", sys.executable, "-P", "-c", START)
+        return (*python, "--config", str(config), *arguments)
+
+    def pochade(self, config: pathlib.Path, *arguments: str) -> str:
+        """What a command of this release prints."""
+        done = subprocess.run(self.command(config, *arguments), capture_output=True, text=True, timeout=PATIENCE_S)
+        assert done.returncode == 0, f"{self.name} {' '.join(arguments)}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+
+NEW = Release("new", ROOT)
+
+
+@pytest.fixture(scope="module")
+def old(tmp_path_factory: pytest.TempPathFactory) -> Release:
+    """The earlier release, out of git."""
+    folder = tmp_path_factory.mktemp("release")
+    if shutil.which("git") is None:
+        pytest.skip("git is not installed, which has the earlier release")
+    packed = folder / "tree.tar"
+    archive = ["git", "-C", str(ROOT), "archive", f"--output={packed}", COMMIT]
+    done = subprocess.run(archive, capture_output=True, text=True)
+    if done.returncode != 0:
+        pytest.skip(f"git has no commit {COMMIT} here (a shallow clone?): {done.stderr.strip()}")
+    tree = folder / "tree"
+    with tarfile.open(packed) as tar:
+        tar.extractall(tree, filter="data")
+    packed.unlink()
+    name_commands(tree)
+    found = Release("old", tree)
+    for release in (found, NEW):
+        where = "import streams; print(streams.__file__)"
+        python = [*release.command(folder)[:4], "-c", where]
+        at = subprocess.run(python, capture_output=True, text=True, check=True, cwd=ROOT).stdout
+        assert pathlib.Path(at.strip()).is_relative_to(release.tree), f"{release.name} runs {at}"
+    return found
+
+
+def name_commands(tree: pathlib.Path) -> None:
+    """Write what an installation of this tree would: which function each command is."""
+    project = tomllib.loads((tree / "pyproject.toml").read_text())["project"]
+    info = tree / f"{project['name']}-{project['version']}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
+    commands = "".join(f"{name} = {at}\n" for name, at in project["entry-points"]["pochade.commands"].items())
+    (info / "entry_points.txt").write_text(f"[pochade.commands]\n{commands}")
+
+
+def configuration(home: pathlib.Path, prefix: str, catalog: pathlib.Path) -> pathlib.Path:
+    """One file of settings for both releases, under the names of the earlier one."""
+    content = {
+        "home": str(home),
+        "catalog": str(catalog),
+        "drain_s": 20,
+        "kafka": {"prefix": prefix, "session_timeout_ms": 3000},
+        "planner": {"policy": "random-split", "period_ms": 2000, "slo_s": 5, "worker_silent_ms": 3000},
+        "ledger": {"grace_s": 2},
+    }
+    path = home / f"{prefix}.toml"
+    path.write_text(tomlkit.dumps(content))
+    return path
+
+
+@pytest.fixture(scope="module")
+def home(old: Release, new_home: Callable[[], pathlib.Path]) -> Iterator[pathlib.Path]:
+    """A home whose broker the earlier release starts, and this one stops."""
+    made = new_home()
+    catalog = made / "slower.toml"
+    text = (CATALOGS / "profile.toml").read_text()
+    assert HEAVY in text
+    catalog.write_text(text.replace(HEAVY, SLOWER))
+    config = configuration(made, "first", catalog)
+    try:
+        old.pochade(config, "up")
+        yield made
+    finally:
+        NEW.pochade(config, "down")
+
+
+class Deployment(Pipeline):
+    """Processes of two releases on the same topics; each is called by its release and its role: old-worker-1."""
+
+    def __init__(
+        self, settings: Settings, config: pathlib.Path, logs: pathlib.Path, releases: Sequence[Release]
+    ) -> None:
+        super().__init__(settings, logs, roles={})
+        self.config = config
+        self._releases = {release.name: release for release in releases}
+        self.ended_with: list[tuple[str, int]] = []
+
+    def process(self, name: str) -> RoleProcess:
+        release, _, role = name.partition("-")
+        own = ["--set", f"worker.id={name}"] if role.startswith("worker") else []
+        command = self._releases[release].command(self.config, *own, "serve", role.partition("-")[0])
+        return RoleProcess(name=name, command=command)
+
+    def running(self) -> list[str]:
+        """The names of all processes that were started and not told to end; fails when one has ended by itself."""
+        dead = {name: process.poll() for name, process in self._processes.items() if process.poll() is not None}
+        assert not dead, f"ended by themselves: {dead}\n{self.tails()}"
+        return list(self._processes)
+
+    def is_ready(self) -> bool:
+        """Whether every running process says so, and every running worker serves what the newest plan allocates."""
+        running = self.running()
+        workers = {name for name in running if "worker" in name}
+        with self._lock:
+            serving = {
+                name: beat.variant
+                for name, (_, beat) in self.heartbeats.items()
+                if name in workers and beat.state in ("ready", "painting")
+            }
+            obeyed = bool(self.plans) and self.plans[-1][1].allocation == serving
+        return obeyed and set(serving) == workers and all(self._says_ready(name) for name in running)
+
+    def join(self, release: str) -> None:
+        """Start every role of a release, its planner first, and wait until all that runs is ready."""
+        begun, version = time.monotonic(), self.version()
+        self.start_role(f"{release}-planner")
+        self.until(lambda: self.leads(release), f"the {release} planner leads")
+        for role in ROLES[1:]:
+            self.start_role(f"{release}-{role}")
+        self.until(self.is_ready, f"all roles of {release} ready: {self.running()}")
+        self.until(lambda: self.version() > version, f"a plan of the {release} planner")
+        print(f"{release} joined within {time.monotonic() - begun:.0f} s, plan {self.version()}")
+
+    def leads(self, release: str) -> bool:
+        """Whether the newest planner process of a release said last that it leads."""
+        told = re.findall(r"health and metrics on|this planner (?:leads|stands by)", self.log(f"{release}-planner"))
+        return bool(told) and told[-1] == "this planner leads"
+
+    def log(self, name: str) -> str:
+        path = self._logs / f"{name}.log"
+        return path.read_text() if path.exists() else ""
+
+    def version(self) -> int:
+        with self._lock:
+            return self.plans[-1][1].version if self.plans else 0
+
+    def plan(self) -> Plan:
+        with self._lock:
+            return self.plans[-1][1]
+
+    def handled(self, name: str) -> float:
+        """How many records a running process says that it has handled."""
+        addresses = re.findall(r"health and metrics on (\S+)/livez", self.log(name))
+        counts = re.findall(r"^pochade_records_total\{.*\} (\S+)$", ask(f"{addresses[-1]}/metrics")[1], re.MULTILINE)
+        return sum(map(float, counts))
+
+    def leave(self, names: Sequence[str], requests: "Requests") -> None:
+        """SIGTERM to one after the other, with requests open."""
+        leaving: list[subprocess.Popen[bytes]] = []
+        for name in names:
+            if leaving:
+                time.sleep(APART_S)
+            leaving.append(self.end(name, requests))
+        for process in leaving:
+            process.wait(PATIENCE_S)
+        self.ended_with += [(name, process.returncode) for name, process in zip(names, leaving, strict=True)]
+
+    def end(self, name: str, requests: "Requests") -> subprocess.Popen[bytes]:
+        """SIGTERM to one."""
+        still = requests.open()
+        assert still > 0, f"no request was open when {name} was ended"
+        print(f"SIGTERM to {name}: {still} requests open, plan {self.version()}")
+        process = self._processes.pop(name)
+        process.terminate()
+        return process
+
+
+class Requests(threading.Thread):
+    """Requests of every kind at a rate, until told to stop."""
+
+    def __init__(self, deployment: Deployment) -> None:
+        super().__init__(daemon=True)
+        self._deployment, self._dice = deployment, random.Random(22)
+        self._client = RequestClient(deployment.settings, deployment.producer)
+        self.ending = threading.Event()
+        self._lock = threading.Lock()
+        self._acks: dict[str, Future[Delivered]] = {}
+
+    def run(self) -> None:
+        begun_s, sent = time.monotonic(), 0
+        while not self.ending.wait(max(0.0, begun_s + sent / RATE - time.monotonic())):
+            name = self.send()
+            sent += 1
+            if self._dice.random() < 0.03:
+                self._client.cancel(name, "not wanted any more")
+
+    def send(self) -> str:
+        """One request; some have a deadline that can be met, some one that may not be."""
+        with self._lock:
+            now, dice = now_ms(), self._dice
+            limit_ms = dice.choices([None, 60_000, 3000], [0.6, 0.3, 0.1])[0]
+            request = GenerateRequest(
+                request_id=new_request_id(),
+                prompt=f"prompt {len(self._acks)}",
+                created_ms=now,
+                deadline_ms=now + limit_ms if limit_ms else None,
+                tier=dice.choices(["standard", "interactive", "batch"], [0.6, 0.2, 0.2])[0],
+                quality=dice.choices(["auto", "low", "high"], [0.8, 0.1, 0.1])[0],
+                options=GenerateOptions(n=dice.choices([1, 2], [0.9, 0.1])[0]),
+            )
+            self._acks[request.request_id] = self._client.submit(request)
+            return request.request_id
+
+    def crowd(self) -> None:
+        """Many requests at once."""
+        for _ in range(CROWD):
+            self.send()
+
+    def by_command(self, release: Release) -> None:
+        """A request that a release's command makes."""
+        name = release.pochade(self._deployment.config, "submit", "a red circle").split()[-1]
+        with self._lock:
+            self._acks[name] = Future()
+            self._acks[name].set_result(Delivered(partition=0, offset=0))
+
+    def asked(self) -> list[str]:
+        with self._lock:
+            return list(self._acks)
+
+    def open(self) -> int:
+        """How many have no result yet."""
+        asked = self.asked()
+        return len(asked) - self._deployment.ended(asked)
+
+    def finish(self) -> list[str]:
+        """Ask for no more; the ids of all, which a broker has acknowledged and which have all ended."""
+        self.ending.set()
+        self.join()
+        for acknowledged in self._acks.values():
+            acknowledged.result(PATIENCE_S)
+        asked = self.asked()
+        self._deployment.until(lambda: self._deployment.ended(asked) == len(asked), lambda: f"{self.open()} are open")
+        return asked
+
+
+def forgotten(before: Plan, after: Plan) -> list[str]:
+    """What the policy noted in one plan, is not out of date, and lacks in a later one."""
+    told, known = json.loads(before.memory), json.loads(after.memory)
+    lost = [f"plan for {key}" for key in told.get("kept", {}) if key not in known.get("kept", {})]
+    rises = {at_s: (peak, cost) for at_s, _, peak, cost in known.get("rises", [])}
+    for at_s, _, peak, cost in told.get("rises", []):
+        is_young = after.created_ms / 1000 - at_s < REMEMBERED_S - 1
+        if is_young and not (at_s in rises and rises[at_s] >= (peak, cost)):
+            lost.append(f"rise of {at_s}")
+    return lost
+
+
+@contextlib.contextmanager
+def deployment(
+    first: Release, old: Release, home: pathlib.Path, logs: pathlib.Path, policy: str
+) -> Iterator[tuple[Deployment, Requests]]:
+    """One release alone, with requests coming and a policy pinned whose memory is not empty; audited in the end."""
+    prefix = f"upgrade-{policy}-{new_request_id()[-6:].lower()}"
+    config = configuration(home, prefix, home / "slower.toml")
+    settings = load({"home": home, "catalog": str(home / "slower.toml"), "kafka": {"prefix": prefix}})
+    first.pochade(config, "up")
+    running = Deployment(settings, config, logs, (old, NEW))
+    requests = Requests(running)
+    try:
+        running._follower.start()
+        running.join(first.name)
+        first.pochade(config, "plan", "pin", policy, *STARTING[policy])
+        running.until(lambda: running.plan().policy == policy, f"a plan of {policy}")
+        pinned = running.version()
+        requests.start()
+        time.sleep(20)
+        requests.crowd()
+        running.until(lambda: json.loads(running.plan().memory) != {}, lambda: f"a memory in {running.plan()}")
+        time.sleep(SEEN_S if policy == "joint" else 0)
+        yield running, requests
+        asked = requests.finish()
+        check(running, asked, pinned, policy)
+    finally:
+        requests.ending.set()
+        running.close()
+
+
+def check(running: Deployment, asked: Sequence[str], pinned: int, policy: str) -> None:
+    """What must hold in the end."""
+    found = audit(running.settings, asked=asked)
+    rejected = {running.results[name][0].code for name in asked if running.results[name][0].status == Status.REJECTED}
+    plans = [plan for _, plan in running.plans]
+    print(f"{len(asked)} requests {running.statuses(list(asked))}, rejected for {rejected}")
+    print(f"plans 1 to {plans[-1].version}; memory in the end {plans[-1].memory}")
+    print(f"{found.figures}\n{found.pictures}")
+    print("\n".join(complaints(running)))
+    repeated = Counter(len(running.results[name]) for name in asked)
+    assert repeated == {1: len(asked)}, "results of a request"
+    assert verdict(found.figures, found.pictures) is None
+    assert (found.figures.open, found.figures.failed, found.figures.dead_letters) == (0, {}, 0)
+    assert running.dead_letters == []
+    assert rejected <= LACK_OF_CAPACITY
+    assert [(name, code) for name, code in running.ended_with if code != 0] == []
+    versions = [plan.version for plan in plans]
+    assert versions == sorted(set(versions)), "each plan's version is above the one before"
+    since = [plan for plan in plans if plan.version >= pinned]
+    assert {plan.policy for plan in since} == {policy}, "the operator's order stands"
+    lost = {after.version: forgotten(before, after) for before, after in itertools.pairwise(since)}
+    assert {version: what for version, what in lost.items() if what} == {}, "what plans have forgotten"
+
+
+def complaints(running: Deployment) -> list[str]:
+    """Kinds of warnings and errors in the logs of all processes, with how often each came."""
+    found: Counter[str] = Counter()
+    for log in sorted(running._logs.glob("*.log")):
+        for line in log.read_text(errors="replace").splitlines():
+            if re.search(r"\b(WARNING|ERROR|CRITICAL)\b|^Traceback", line):
+                found[f"{log.stem}: {re.sub(r'[0-9]+', '#', line)[:240]}"] += 1
+    return [f"{times} x {line}" for line, times in found.most_common()]
+
+
+def test_a_deployment_that_is_ended_role_by_role_goes_on_with_the_next_release(
+    old: Release, home: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    with deployment(old, old, home, tmp_path, "joint") as (running, requests):
+        requests.crowd()
+        running.leave([f"old-{role}" for role in ROLES], requests)
+        assert running.running() == []
+        requests.by_command(old)
+        running.join("new")
+        requests.by_command(NEW)
+
+
+def test_roles_are_replaced_one_by_one(old: Release, home: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    with deployment(old, old, home, tmp_path, "hadis") as (running, requests):
+        for role in ROLES:
+            requests.crowd()
+            running.leave([f"old-{role}"], requests)
+            running.start_role(f"new-{role}")
+            time.sleep(APART_S)
+        running.until(running.is_ready, "all roles of the new release ready")
+
+
+@pytest.mark.parametrize(("first", "joining"), [("old", "new"), ("new", "old")])
+def test_both_releases_serve_side_by_side(
+    old: Release, home: pathlib.Path, tmp_path: pathlib.Path, first: str, joining: str
+) -> None:
+    releases = {"old": old, "new": NEW}
+    with deployment(releases[first], old, home, tmp_path, "joint") as (running, requests):
+        running.join(joining)
+        both_serve(running, requests)
+        requests.by_command(releases[first])
+        requests.by_command(releases[joining])
+        running.leave([f"{first}-{role}" for role in ROLES], requests)
+
+
+def both_serve(running: Deployment, requests: Requests) -> None:
+    """For a minute; each process of both releases has a part in it."""
+    flows = [f"{release}-{role}" for release in ("old", "new") for role in COUNTED]
+    before, begun_ms = {name: running.handled(name) for name in flows}, now_ms()
+    end_s = time.monotonic() + BESIDE_S
+    while time.monotonic() < end_s:
+        time.sleep(BESIDE_S / 4)
+        requests.crowd()
+    handled = {name: running.handled(name) - before[name] for name in flows}
+    with running._lock:
+        results = list(itertools.chain.from_iterable(running.results.values()))
+    ended = [result for result in results if (result.ended_ms or 0) > begun_ms]
+    workers = Counter(stage["worker_id"] for result in ended for stage in json.loads(result.path))
+    print(f"side by side: records handled {handled}, jobs generated {dict(workers)}")
+    assert min(handled.values()) > 0
+    assert {name.partition("-")[0] for name in workers} == {"old", "new"}
