@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from planner.catalog.evidence import with_files
-from planner.catalog.parse import Catalog, parse
+from planner.catalog.model import Catalog
+from planner.catalog.parse import parse
 from planner.catalog.prompt_table import PromptTable, prompt_table
 from planner.catalog.published import with_published
 from schemas.errors import PochadeError, Unknown

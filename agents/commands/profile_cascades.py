@@ -10,7 +10,7 @@ from streams.cli import LazySettings
 if TYPE_CHECKING:
     from agents.lab.profiling.cascade_sweep import Sweep
     from agents.lab.profiling.cascade_table import Choice
-    from planner.catalog.parse import Catalog
+    from planner.catalog.model import Catalog
     from planner.catalog.profile import SweptTable
 
 SUFFIXES = (".svg", ".png", ".pdf")

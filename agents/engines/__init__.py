@@ -8,8 +8,9 @@ from typing import Protocol
 
 from PIL.Image import Image
 
+from planner.catalog.entries import Variant
+from planner.catalog.model import Catalog
 from planner.catalog.options import ResolvedOptions
-from planner.catalog.parse import Catalog, Variant
 from schemas.errors import PochadeError, Unknown
 from streams.shipped import INFRA
 

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from agents.runtime.records import job_record
 from agents.runtime.views import FleetView
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from planner.serving.dispatch import Retry, WorkerChoice
 from planner.serving.placement import Placement
 from planner.serving.worker_loads import Load, Sent, shortest_ms

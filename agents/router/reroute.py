@@ -19,7 +19,7 @@ from agents.router.dispatcher import Dispatcher
 from agents.runtime.records import event_record, outcome_record, refused
 from agents.runtime.views import EndedView, FleetView, PlanView
 from agents.worker.jobs import JobSource, Taken
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from planner.observation.observation import live_workers
 from planner.serving.escalation import Keep
 from planner.serving.outcomes import completed_by_draft, failed, turned_away

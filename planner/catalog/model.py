@@ -143,6 +143,14 @@ class Catalog:
         return sorted((v for v in self.variants.values() if run_ms(v, 1) > limit), key=lambda v: (run_ms(v, 1), v.name))
 
 
+def classes_of(catalog: Catalog, hardness: float) -> dict[str, str]:
+    """strategy -> the level believed optimal at a hardness in [0, 1], by cuts: where no classifier predicts it."""
+    return {
+        strategy: next((cut.level for cut in cuts if hardness < cut.hardness), cuts[-1].level)
+        for strategy, cuts in catalog.class_cuts.items()
+    }
+
+
 def _known(entries: Mapping[str, T], kind: str, name: str) -> T:
     if name not in entries:
         raise Unknown(kind, name, entries)

@@ -1,36 +1,20 @@
-"""The catalog: the variants a deployment can paint with and who judges their pictures. All planning rests on it.
-
-Levels are variants; reuse levels join them with approximate caching.
-"""
+"""A catalog from TOML text."""
 
 import tomllib
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from planner.catalog.curves import CascadeCurves, PairRow, SharePoint
-from planner.catalog.entries import Classifier, DeferralPoint, Discriminator, Loading, Variant, run_ms
+from planner.catalog.entries import Classifier, DeferralPoint, Discriminator, Loading, Variant
 from planner.catalog.measured import Start
 from planner.catalog.model import Catalog, Cut, Pair
 from planner.catalog.validate import InvalidCatalog, only, read, require, rows, typed
-
-__all__ = [
-    "Catalog", "Classifier", "Cut", "DeferralPoint", "Discriminator", "InvalidCatalog", "Pair", "Variant", "classes_of",
-    "parse", "run_ms",
-]  # fmt: skip
 
 _TABLES: Final = (
     "variants", "discriminators", "cascades", "classes", "classifiers", "scale", "slo_s", "indifference", "reuse",
     "published",
 )  # fmt: skip
 _MEASURED: Final = ("quality", "random_quality", "settings")  # keys of a cascade that are not the pair's own
-
-
-def classes_of(catalog: Catalog, hardness: float) -> dict[str, str]:
-    """strategy -> the level believed optimal at a hardness in [0, 1], by cuts: where no classifier predicts it."""
-    return {
-        strategy: next((cut.level for cut in cuts if hardness < cut.hardness), cuts[-1].level)
-        for strategy, cuts in catalog.class_cuts.items()
-    }
 
 
 def parse(text: str, name: str) -> Catalog:

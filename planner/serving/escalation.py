@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from planner.catalog.model import Catalog
 from planner.catalog.options import AS_IT_IS, ResolvedOptions, begins_at, resolve_options, resolved_ms
-from planner.catalog.parse import Catalog
 from planner.serving.admission import can_meet
 from planner.serving.requests import RequestValues
 from schemas.messages import Cascade, ClassifiedRequest, GenerateOptions, Plan

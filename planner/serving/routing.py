@@ -18,6 +18,7 @@ from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from planner.catalog.entries import Variant, run_ms, variant_of
+from planner.catalog.model import Catalog
 from planner.catalog.options import (
     AS_IT_IS,
     MAX_IMAGES,
@@ -28,7 +29,6 @@ from planner.catalog.options import (
     resolve_options,
     resolved_ms,
 )
-from planner.catalog.parse import Catalog
 from planner.serving.admission import can_meet, is_admitted, level_in_time, predicted_finish_ms
 from planner.serving.escalation import judging_ms, may_escalate
 from planner.serving.placement import (

@@ -8,7 +8,7 @@ from agents.lab.evaluation.intervals import Estimate, Resampling
 from agents.lab.profiling.cascade_settings import Setting
 from agents.lab.profiling.cascade_sweep import Sweep, front, intervals, optimism
 from planner.catalog.curves import PairRow
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from planner.catalog.profile import SweptRow, SweptTable, parse
 from schemas.wire_names import field_name
 

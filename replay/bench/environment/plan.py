@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from planner.catalog.parse import Catalog, parse
+from planner.catalog.model import Catalog
+from planner.catalog.parse import parse
 from planner.control.plans import check
 from replay.bench.environment.traffic import write
 from schemas.messages import Cascade, Plan, Route

@@ -6,8 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.lab.evaluation.classes import best_choice
-from planner.catalog.entries import Loading, fastest_good, shortfall, variant_of
-from planner.catalog.parse import Catalog, Classifier, InvalidCatalog, Pair, parse, run_ms
+from planner.catalog.entries import Classifier, Loading, fastest_good, run_ms, shortfall, variant_of
+from planner.catalog.model import Catalog, Pair
+from planner.catalog.parse import parse
+from planner.catalog.validate import InvalidCatalog
 from planner.control.plans import check
 from schemas.errors import InvalidPlan, Unknown
 from schemas.messages import Route

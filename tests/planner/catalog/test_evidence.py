@@ -9,9 +9,10 @@ from planner.catalog.bands import cascade_table
 from planner.catalog.entries import DeferralPoint
 from planner.catalog.evidence import PRIOR, with_files, with_profile
 from planner.catalog.measured import Start
-from planner.catalog.parse import Catalog, InvalidCatalog
+from planner.catalog.model import Catalog
 from planner.catalog.profile import CascadeProfile, LevelProfile, Profile
 from planner.catalog.prompt_table import PromptTable
+from planner.catalog.validate import InvalidCatalog
 from tests.builders import a_catalog
 
 EASY, HARD = 40, 20  # prompts

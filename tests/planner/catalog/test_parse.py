@@ -5,8 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.catalog.curves import PairRow
-from planner.catalog.entries import deferred_share, highest_threshold, shares_below
-from planner.catalog.parse import Catalog, Cut, DeferralPoint, InvalidCatalog, Pair, classes_of, parse, run_ms
+from planner.catalog.entries import DeferralPoint, deferred_share, highest_threshold, run_ms, shares_below
+from planner.catalog.model import Catalog, Cut, Pair, classes_of
+from planner.catalog.parse import parse
+from planner.catalog.validate import InvalidCatalog
 from schemas.errors import Unknown
 from tests.builders import a_catalog, a_discriminator, a_variant
 from tests.paths import CATALOGS

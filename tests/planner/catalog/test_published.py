@@ -4,7 +4,8 @@ import pytest
 
 from planner.catalog.curves import PairRow, front
 from planner.catalog.entries import DeferralPoint
-from planner.catalog.parse import Catalog, InvalidCatalog, parse
+from planner.catalog.model import Catalog
+from planner.catalog.parse import parse
 from planner.catalog.published import (
     InvalidPublished,
     PromptFeatures,
@@ -20,6 +21,7 @@ from planner.catalog.published import (
     scores,
     with_published,
 )
+from planner.catalog.validate import InvalidCatalog
 from schemas.errors import Unknown
 from streams.catalogs import published_texts
 from tests.builders import a_catalog

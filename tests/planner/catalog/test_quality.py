@@ -7,7 +7,8 @@ import pytest
 
 from planner.catalog.curves import CascadeCurves, PairRow, SharePoint
 from planner.catalog.measured import Measured, Start
-from planner.catalog.parse import Catalog, Pair, parse
+from planner.catalog.model import Catalog, Pair
+from planner.catalog.parse import parse
 from planner.catalog.quality import (
     Judged,
     cascade_quality,

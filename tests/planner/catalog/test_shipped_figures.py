@@ -4,7 +4,8 @@ import pytest
 
 from planner.catalog.bands import curve_rows
 from planner.catalog.entries import deferred_share, run_ms, throughput_rps
-from planner.catalog.parse import Catalog, parse
+from planner.catalog.model import Catalog
+from planner.catalog.parse import parse
 from planner.catalog.quality import cascade_quality, fid_of, levels_of, random_quality
 from tests.paths import CATALOGS
 

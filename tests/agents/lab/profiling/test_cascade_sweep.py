@@ -12,7 +12,8 @@ from agents.lab.evaluation.intervals import Resampling
 from agents.lab.profiling.cascade_settings import grounds, known, settings
 from agents.lab.profiling.cascade_sweep import Sweep, front, intervals, optimism, sweep
 from agents.lab.profiling.cascade_table import FEW, Choice, offered, remarks, table_of, with_table
-from planner.catalog.parse import Catalog, Pair, run_ms
+from planner.catalog.entries import run_ms
+from planner.catalog.model import Catalog, Pair
 from planner.catalog.profile import Profile, parse
 from planner.catalog.prompt_table import PromptTable, prompt_table
 from tests.builders import a_catalog, a_variant

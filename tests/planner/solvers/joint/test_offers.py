@@ -3,8 +3,10 @@ import dataclasses
 import numpy as np
 import pytest
 
+from planner.catalog.entries import DeferralPoint
 from planner.catalog.measured import CascadeBands, Measured
-from planner.catalog.parse import Catalog, DeferralPoint, parse
+from planner.catalog.model import Catalog
+from planner.catalog.parse import parse
 from planner.control.proposal import validate_parameters
 from planner.observation.deferral import ObservedDeferral
 from planner.observation.observation import Observation, WorkerView
