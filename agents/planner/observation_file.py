@@ -3,8 +3,8 @@
 import pathlib
 
 from planner.observation.observation import Observation, WorkerView
-from planner.observation.text import parse, text_of
 from schemas.errors import PochadeError
+from streams.parsing.observation import parse, text_of
 
 
 def idle_workers(count: int, now_ms: int) -> tuple[WorkerView, ...]:

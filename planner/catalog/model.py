@@ -1,4 +1,8 @@
-"""The catalog as a value: what there is to plan with, checked. `planner.catalog.parse` reads it from text."""
+"""The catalog as a value: the variants a deployment can run and who judges their images, checked.
+
+All planning rests on it. Levels are variants; reuse levels join them with approximate caching. `streams.catalogs` reads
+it from its file.
+"""
 
 import math
 from collections.abc import Mapping

@@ -5,7 +5,6 @@ import pytest
 from planner.catalog.curves import PairRow, front
 from planner.catalog.entries import DeferralPoint
 from planner.catalog.model import Catalog
-from planner.catalog.parse import parse
 from planner.catalog.published import (
     InvalidPublished,
     PromptFeatures,
@@ -24,6 +23,7 @@ from planner.catalog.published import (
 from planner.catalog.validate import InvalidCatalog
 from schemas.errors import Unknown
 from streams.catalogs import published_texts
+from streams.parsing.catalog import parse
 from tests.builders import a_catalog
 from tests.paths import CATALOGS, PUBLISHED
 

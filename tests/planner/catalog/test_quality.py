@@ -8,7 +8,6 @@ import pytest
 from planner.catalog.curves import CascadeCurves, PairRow, SharePoint
 from planner.catalog.measured import Measured, Start
 from planner.catalog.model import Catalog, Pair
-from planner.catalog.parse import parse
 from planner.catalog.quality import (
     Judged,
     cascade_quality,
@@ -19,6 +18,7 @@ from planner.catalog.quality import (
     random_quality,
 )
 from schemas.errors import Unknown
+from streams.parsing.catalog import parse
 from tests.builders import a_catalog, a_variant
 from tests.paths import CATALOGS
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from planner.catalog.parse import parse
 from planner.control.plans import publish
 from planner.control.proposal import PlanProposal
 from planner.control.replan import (
@@ -25,6 +24,7 @@ from planner.control.replan import (
 from planner.observation.observation import Observation, WorkerView
 from planner.policies import joint
 from schemas.messages import Admission, Cascade, Expected, Plan, Route
+from streams.parsing.catalog import parse
 from tests.builders import NOW_MS, a_catalog, a_worker
 
 PERIOD_MS = 5000

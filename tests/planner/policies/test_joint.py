@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from planner.catalog.measured import Measured, Shares
-from planner.catalog.parse import parse
 from planner.control.plans import check, publish
 from planner.control.proposal import PlanProposal
 from planner.observation.observation import Observation, Queue, WorkerView
 from planner.policies import joint
 from schemas.messages import Expected
+from streams.parsing.catalog import parse
 from tests.paths import ROOT
 
 CATALOGS = {path.stem: parse(path.read_text(), path.stem) for path in (ROOT / "infra" / "catalogs").glob("*.toml")}

@@ -11,7 +11,7 @@ from agents.lab.evaluation.painting.painting import Order
 from agents.world.layout import SIZE
 from planner.catalog.entries import Variant
 from planner.catalog.model import Catalog
-from planner.catalog.parse import parse
+from streams.parsing.catalog import parse
 from tests.builders import a_variant
 
 CATALOG = """# a catalog for tests
