@@ -6,20 +6,22 @@ two files. The files that DiffServe's and HADIS's authors published lie in a fol
 
 import gzip
 import pathlib
-import tomllib
 import zipfile
 import zlib
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from planner.catalog.evidence import with_files
-from planner.catalog.parse import Catalog, parse
+from planner.catalog.evidence import with_profile
+from planner.catalog.model import Catalog
+from planner.catalog.profile import Profile
 from planner.catalog.prompt_table import PromptTable, prompt_table
 from planner.catalog.published import with_published
 from schemas.errors import PochadeError, Unknown
-from streams.shipped import INFRA
+from streams.parsing import catalog as catalog_text
+from streams.parsing import profile as profile_text
+from streams.shipped import INFRA, is_missing
 
 GZIP_MAGIC = b"\x1f\x8b"
 
@@ -27,10 +29,12 @@ GZIP_MAGIC = b"\x1f\x8b"
 def load(name: str, published: str = "") -> Catalog:
     """One shipped under `infra/catalogs`, or a file of the user's; its full files from the folder `published`, if any.
 
+    Every catalog that a process plans or serves with is read here.
+
     Raises:
         Unknown, PochadeError: no such catalog or file, or what is wrong in it.
     """
-    catalog = parse(text_of(name), pathlib.Path(name).stem)
+    catalog = catalog_text.parse(text_of(name), pathlib.Path(name).stem)
     if not published:
         return catalog
     return with_published(catalog, published_texts(pathlib.Path(published), catalog.published, name))
@@ -44,31 +48,16 @@ def measured(name: str, published: str = "") -> Catalog:
     Raises as `load` does, and for a profile that is none.
     """
     catalog, found = load(name, published), find_profile(name)
-    return with_files(catalog, found.text, found.arrays, found.file) if found else catalog
+    return with_profile(catalog, found.profile(), found.prompts()) if found else catalog
 
 
 def recorded_prompts(name: str) -> PromptTable:
     """What every level made of each prompt of the catalog's profile. Raises PochadeError where there is none."""
     found = find_profile(name)
-    if found is None or not found.arrays:
+    prompts = found.prompts() if found else None
+    if prompts is None:
         raise PochadeError(f"catalog {name!r} has no recorded prompts (NAME-quality.npz): leave --recorded out")
-    return prompt_table(found.arrays, found.file)
-
-
-def read_catalog(name: str) -> dict[str, Any]:
-    """The tables of a shipped catalog (a name) or of a file of the user's.
-
-    Raises:
-        Unknown, PochadeError: there is none, it is not TOML, or has no variant.
-    """
-    text = text_of(name)
-    try:
-        tables = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # RecursionError: nested without end
-        raise PochadeError(f"catalog {name!r} is not TOML: {error}") from None
-    if not isinstance(tables.get("variants"), dict) or not tables["variants"]:
-        raise PochadeError(f"catalog {name!r} has no variant: add [variants.NAME]")
-    return tables
+    return prompts
 
 
 def file_of(name: str) -> pathlib.Path:
@@ -90,36 +79,33 @@ def text_of(name: str) -> str:
         raise PochadeError(f"catalog file {name} cannot be read: {error}; correct the setting `catalog`") from None
 
 
-def missing_models(tables: dict[str, Any], engine: str) -> list[str]:
+def missing_models(catalog: Catalog, engine: str) -> list[str]:
     """Model folders that are named and not there, each as `variant light: models/light`; hub ids are not looked up.
 
     `engine` is `worker.engine`: the one that replaces the catalog's, or "".
     """
-    wanted = [
-        (f"variant {name}", table.get("model", ""))
-        for name, table in tables["variants"].items()
-        if isinstance(table, dict) and (engine or table.get("engine")) == "diffusers"
+    variants = [v for v in catalog.variants.values() if (engine or v.engine) == "diffusers"]
+    learned = [d for d in catalog.discriminators.values() if d.engine == "learned"]
+    wanted = [(f"variant {v.name}", v.model) for v in variants] + [
+        (f"discriminator {d.name}", d.folder) for d in learned
     ]
-    wanted += [
-        (f"discriminator {name}", table.get("folder", ""))
-        for name, table in tables.get("discriminators", {}).items()
-        if isinstance(table, dict) and table.get("engine") == "learned"
-    ]
-    return [f"{who}: {folder}" for who, folder in wanted if _is_missing(str(folder))]
-
-
-def _is_missing(folder: str) -> bool:
-    shipped = INFRA / folder
-    looks_local = folder.startswith(("models/", "/", "./", "../")) or not folder
-    return looks_local and not (folder and (shipped.is_dir() or pathlib.Path(folder).is_dir()))
+    return [f"{who}: {folder}" for who, folder in wanted if is_missing(folder)]
 
 
 class ProfileFiles(NamedTuple):
-    """What a profile's two files hold; `planner` knows what it means."""
+    """What a profile's two files hold."""
 
     file: str  # of the text, for messages
     text: str  # NAME.json
     arrays: dict[str, np.ndarray]  # NAME-quality.npz; {}: there is none
+
+    def profile(self) -> Profile:
+        """What was measured. Raises Unknown or InvalidCatalog for a text that is no profile."""
+        return profile_text.parse(self.text, self.file)
+
+    def prompts(self) -> PromptTable | None:
+        """What every level made of each prompt; None where that is not there. Raises InvalidCatalog."""
+        return prompt_table(self.arrays, self.file) if self.arrays else None
 
 
 def find_profile(name: str) -> ProfileFiles | None:

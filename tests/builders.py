@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from planner.catalog.parse import Catalog, Cut, DeferralPoint, Discriminator, Pair, Variant
+from planner.catalog.entries import DeferralPoint, Discriminator, Variant
+from planner.catalog.model import Catalog, Cut, Pair
 from planner.observation.observation import Observation
 from planner.observation.workers import WorkerView
 from schemas.messages import (

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 
 from agents.classifier.role import Classifier
 from agents.runtime.views import EndedView, FleetView
-from planner.catalog.parse import Catalog, run_ms
+from planner.catalog.entries import run_ms
+from planner.catalog.model import Catalog
 from planner.serving.batch_gate import POLL_MS, BatchGate, Occupation
 from schemas import topics
 from schemas.record import Delivered, Incoming, Outgoing

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
 from agents.classifier.features import FeatureExtractor
+from planner.catalog.entries import Classifier as ClassifierEntry
 from planner.catalog.entries import fastest_good, shortfall
-from planner.catalog.parse import Catalog
-from planner.catalog.parse import Classifier as ClassifierEntry
+from planner.catalog.model import Catalog
 from planner.serving.hardness import RULES, InvalidReference, Reference, hardness, raw_score
 from schemas.errors import PochadeError
 from streams.shipped import INFRA

@@ -6,8 +6,8 @@ from collections.abc import Container, Sequence
 
 from agents.classifier.judges import PromptJudge
 from agents.runtime.records import outcome_record, outgoing, refused
+from planner.catalog.model import Catalog, classes_of
 from planner.catalog.options import check_options
-from planner.catalog.parse import Catalog, classes_of
 from planner.serving.admission import check_request
 from planner.serving.outcomes import expired, failed, has_passed, rejected
 from schemas import topics

@@ -14,7 +14,7 @@ from streams.shipped import INFRA, MODELS
 if TYPE_CHECKING:
     from agents.lab.evaluation.painting.sweeps import Asked
     from agents.lab.profiling.run import Found, Wanted
-    from planner.catalog.parse import Catalog
+    from planner.catalog.model import Catalog
     from planner.catalog.profile import Profile
 
 

@@ -10,7 +10,7 @@ from streams.cli import LazySettings
 if TYPE_CHECKING:
     from agents.lab.profiling.cascade_sweep import Sweep
     from agents.lab.profiling.cascade_table import Choice
-    from planner.catalog.parse import Catalog
+    from planner.catalog.model import Catalog
     from planner.catalog.profile import SweptTable
 
 SUFFIXES = (".svg", ".png", ".pdf")
@@ -89,15 +89,13 @@ def swept(
     from agents.lab.profiling.cascade_sweep import sweep
     from agents.lab.profiling.cascade_table import offered, remarks, table_of, with_table
     from agents.lab.profiling.machine import provenance
-    from planner.catalog.profile import parse
-    from planner.catalog.prompt_table import prompt_table
     from schemas.errors import PochadeError
     from streams.catalogs import read_profile
 
     files = read_profile(file)
-    if not files.arrays:
+    profile, prompts = files.profile(), files.prompts()
+    if prompts is None:
         raise PochadeError(f"{file} has no {file.stem}-quality.npz beside it: measure with `pochade profile`")
-    profile, prompts = parse(files.text, files.file), prompt_table(files.arrays, files.file)
     with progress_bar() as bar:
         task = bar.add_task("sweeping", total=None)
         seen = sweep(catalog, profile, prompts, lambda pair: bar.update(task, description=f"sweeping {pair}"))

@@ -6,9 +6,9 @@ from typing import Protocol
 import numpy as np
 from PIL.Image import Image
 
+from planner.catalog.entries import Discriminator as DiscriminatorEntry
 from planner.catalog.entries import highest_threshold
-from planner.catalog.parse import Catalog
-from planner.catalog.parse import Discriminator as DiscriminatorEntry
+from planner.catalog.model import Catalog
 from schemas.errors import PochadeError, Unknown
 from schemas.ids import draw
 from schemas.messages import GenerateRequest

@@ -1,17 +1,17 @@
 """Ways to paint behind one port; `open_engine` knows them by name and imports only the one it opens."""
 
 import importlib
-import pathlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from PIL.Image import Image
 
+from planner.catalog.entries import Variant
+from planner.catalog.model import Catalog
 from planner.catalog.options import ResolvedOptions
-from planner.catalog.parse import Catalog, Variant
 from schemas.errors import PochadeError, Unknown
-from streams.shipped import INFRA
+from streams.shipped import INFRA, is_missing
 
 
 class EngineFailed(PochadeError):
@@ -68,12 +68,9 @@ def check_models(catalog: Catalog, engine: str) -> None:
 def model_source(model: str) -> str:
     """What `from_pretrained` is given: a shipped folder under infra/, a local folder, or a hub id as it is."""
     shipped = INFRA / model
-    if shipped.is_dir():
-        return str(shipped)
-    looks_local = model.startswith(("models/", "/", "./", "../"))
-    if looks_local and not pathlib.Path(model).is_dir():
+    if is_missing(model):
         raise EngineFailed(f"model folder {model!r} does not exist (looked in {shipped} and here): check the catalog")
-    return model
+    return str(shipped) if shipped.is_dir() else model
 
 
 def open_engine(name: str, variant: Variant, threads: int) -> Engine:

@@ -14,8 +14,8 @@ from transformers.utils import logging as transformers_logging
 
 from agents.engines import CannotRefine, EngineFailed, GenerationTask, ShouldStop
 from agents.engines.pipelines import load_pipeline
+from planner.catalog.entries import Variant
 from planner.catalog.options import ResolvedOptions
-from planner.catalog.parse import Variant
 
 
 class DiffusersEngine:

@@ -11,8 +11,7 @@ from diffusers import DiffusionPipeline, UNet2DConditionModel
 from safetensors.torch import load_file
 
 from agents.engines import EngineFailed, model_source
-from planner.catalog.entries import Loading
-from planner.catalog.parse import Variant
+from planner.catalog.entries import Loading, Variant
 from streams.shipped import INFRA
 
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from PIL import Image, ImageDraw
 
 from agents.engines import GenerationTask, ShouldStop
+from planner.catalog.entries import Variant
 from planner.catalog.options import ResolvedOptions, resolved_ms
-from planner.catalog.parse import Variant
 from schemas.ids import draw
 
 TICK_S = 0.02  # how often a sleeping job asks whether it is still wanted

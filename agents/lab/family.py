@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from planner.catalog.parse import Catalog, Variant
+from planner.catalog.entries import Variant
+from planner.catalog.model import Catalog
 from streams import catalogs
 from streams.shipped import MODELS
 

@@ -11,7 +11,7 @@ import torch
 
 from agents.lab.family import FOLDER, VARIANTS, folder_of
 from agents.world.layout import SIZE
-from planner.catalog.parse import Variant
+from planner.catalog.entries import Variant
 
 
 class Painter:

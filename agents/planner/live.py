@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from agents.planner.observe import Sources
 from agents.runtime.following import FollowedFleet, FollowedPlans
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from planner.observation.observation import DEMAND_MS, Observation
 from planner.observation.workers import ReceivedHeartbeat, live_workers
 from schemas import topics

@@ -12,7 +12,7 @@ from agents.planner.leadership import Leadership
 from agents.planner.observe import Fleet, Sources
 from agents.planner.propose import DecisionReport, PolicyThread, logic_of
 from agents.runtime.records import outgoing
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from planner.control.planning import TICK_MS, PlannerLogic, PlanRequest, PlansInForce
 from schemas import topics
 from schemas.messages import Plan

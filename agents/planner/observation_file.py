@@ -3,9 +3,9 @@
 import pathlib
 
 from planner.observation.observation import Observation
-from planner.observation.text import parse, text_of
 from planner.observation.workers import WorkerView
 from schemas.errors import PochadeError
+from streams.parsing.observation import parse, text_of
 
 
 def idle_workers(count: int, now_ms: int) -> tuple[WorkerView, ...]:

@@ -4,7 +4,7 @@ import logging
 from typing import Protocol
 
 from agents.planner import ROLE
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from planner.observation.arrivals import Arrival, Arrivals
 from planner.observation.builder import ObservationBuilder
 from planner.observation.observation import COUNTS_S, SERVED_MS, Observation

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 
 from agents.planner import ROLE
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from planner.control.planning import Order, PlanDecision, PlannerLogic, PlanRequest, PolicyTimeout
 from planner.control.proposal import PlanProposal
 from planner.control.propose import Rules

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from planner.catalog.quality import fid_of
 from planner.control.evaluate import evaluate
 from planner.control.plans import admitted, publish

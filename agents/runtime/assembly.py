@@ -13,7 +13,7 @@ from agents.router.reroute import rerouter_of
 from agents.runtime.following import FollowedEnds, FollowedFleet, FollowedPlans
 from agents.runtime.process import Run, not_alive
 from agents.worker.resuming import settle
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from schemas.topics import OUTCOMES, SKEW_MS
 from streams import catalogs, logs
 from streams.codec.avro import write_up_to

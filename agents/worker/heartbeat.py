@@ -10,7 +10,7 @@ from confluent_kafka import KafkaException
 
 from agents.runtime.records import outgoing
 from agents.worker.jobs import JobSource
-from planner.catalog.parse import Variant
+from planner.catalog.entries import Variant
 from planner.serving.worker import MIN_BEAT_MS, WorkerLogic, remaining_ms, reported_state
 from schemas import topics
 from schemas.messages import Heartbeat, OwnedPartition

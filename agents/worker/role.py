@@ -13,7 +13,8 @@ from agents.runtime.views import EndedView, FleetView, PlanView
 from agents.worker.generate import Generator
 from agents.worker.heartbeat import Heart, WorkerState
 from agents.worker.jobs import JobSource, Taken
-from planner.catalog.parse import Catalog, Variant
+from planner.catalog.entries import Variant
+from planner.catalog.model import Catalog
 from planner.control.allocation import may_leave
 from planner.observation.workers import live_workers
 from planner.serving import worker

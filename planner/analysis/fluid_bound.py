@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from planner.catalog.bands import band_shares
-from planner.catalog.parse import Catalog, run_ms
+from planner.catalog.entries import run_ms
+from planner.catalog.model import Catalog
 from planner.observation.observation import Observation
 from planner.solvers.joint.offers import Offer, Offers, offers_of
 

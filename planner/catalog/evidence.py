@@ -4,7 +4,7 @@ A mean over few prompts is drawn towards the mean of its band by the weight of `
 looks good for the sake of two lucky pictures.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,20 +14,12 @@ from planner.catalog.entries import fastest_good, shares_below, variant_of
 from planner.catalog.measured import CascadeBands, CascadeKey, Measured, Shares
 from planner.catalog.model import Catalog
 from planner.catalog.options import fault
-from planner.catalog.profile import CascadeProfile, Profile, parse
-from planner.catalog.prompt_table import PromptTable, prompt_table
+from planner.catalog.profile import CascadeProfile, Profile
+from planner.catalog.prompt_table import PromptTable
 from planner.catalog.quality import STRATEGIES
 
 PRIOR = 10  # prompts
 GRID = tuple(at / 100 for at in range(101))  # thresholds at which a cascade is tabulated
-
-
-def with_files(catalog: Catalog, text: str, arrays: Mapping[str, np.ndarray], file: str) -> Catalog:
-    """`with_profile` of NAME.json's text and the arrays of NAME-quality.npz, empty where there is none.
-
-    Raises Unknown or InvalidCatalog for a file that is no profile; it is called `file`.
-    """
-    return with_profile(catalog, parse(text, file), prompt_table(arrays, file) if arrays else None)
 
 
 def with_profile(catalog: Catalog, profile: Profile, prompts: PromptTable | None = None) -> Catalog:

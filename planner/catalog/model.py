@@ -1,4 +1,8 @@
-"""The catalog as a value: what there is to plan with, checked. `planner.catalog.parse` reads it from text."""
+"""The catalog as a value: the variants a deployment can run and who judges their images, checked.
+
+All planning rests on it. Levels are variants; reuse levels join them with approximate caching. `streams.catalogs` reads
+it from its file.
+"""
 
 import math
 from collections.abc import Mapping
@@ -141,6 +145,14 @@ class Catalog:
         """The variants with a longer call than this level's, the shortest first: to stand in where nobody serves it."""
         limit = run_ms(self.level(level), 1)
         return sorted((v for v in self.variants.values() if run_ms(v, 1) > limit), key=lambda v: (run_ms(v, 1), v.name))
+
+
+def classes_of(catalog: Catalog, hardness: float) -> dict[str, str]:
+    """strategy -> the level believed optimal at a hardness in [0, 1], by cuts: where no classifier predicts it."""
+    return {
+        strategy: next((cut.level for cut in cuts if hardness < cut.hardness), cuts[-1].level)
+        for strategy, cuts in catalog.class_cuts.items()
+    }
 
 
 def _known(entries: Mapping[str, T], kind: str, name: str) -> T:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 
 from planner.catalog.entries import run_ms, variant_of
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from planner.control.allocation import assign, split
 from planner.control.plans import publish
 from planner.control.proposal import PlanProposal

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from planner.catalog.bands import cascade_table
-from planner.catalog.entries import deferred_share, variant_of
-from planner.catalog.parse import Catalog, Pair, run_ms
+from planner.catalog.entries import deferred_share, run_ms, variant_of
+from planner.catalog.model import Catalog, Pair
 from planner.control.format import counted, number
 from planner.control.proposal import PlanProposal
 from planner.observation.observation import BINS, Observation, queue_wait_ms

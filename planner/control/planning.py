@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from planner.control.carry_over import carry_over, fallback_plan
 from planner.control.plans import memory_of, publish, same_decision
 from planner.control.proposal import PlanProposal, Policy

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from planner.control.proposal import PlanProposal, Policy
 from planner.control.shedding import with_admission
 from planner.observation.observation import Observation

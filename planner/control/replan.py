@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from planner.catalog.parse import Catalog, run_ms
+from planner.catalog.entries import run_ms
+from planner.catalog.model import Catalog
 from planner.control.plans import admitted
 from planner.control.proposal import PlanProposal
 from planner.observation.observation import Observation

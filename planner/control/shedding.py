@@ -9,8 +9,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
+from planner.catalog.entries import run_ms
+from planner.catalog.model import Catalog
 from planner.catalog.options import TIERS
-from planner.catalog.parse import Catalog, run_ms
 from planner.control.evaluate import first_loads
 from planner.control.format import rate
 from planner.control.proposal import PlanProposal

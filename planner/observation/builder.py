@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Generic, TypeVar
 
 from planner.catalog.bands import bounds_of
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from planner.observation.arrivals import ArrivalLog
 from planner.observation.forecast import expected_rps
 from planner.observation.observation import (

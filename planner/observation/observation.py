@@ -94,6 +94,21 @@ class Observation:
         return self.demand_rps if self.forecast_rps is None else self.forecast_rps
 
 
+def check_deferral(seen: ObservedDeferral, where: str) -> None:
+    """Raise InvalidObservation unless bounds rise and there is a curve of rising shares between two of them.
+
+    For one that was read: what `observed_deferral` makes is so. `where` begins each message.
+    """
+    bounds = seen.bounds
+    rises = bounds == tuple(sorted(set(bounds))) and (bounds[:1], bounds[-1:]) == ((0.0,), (1.0,))
+    if not rises or len(seen.curves) != len(bounds) - 1:
+        raise InvalidObservation(f"{where}: bounds must rise from 0 to 1, with a curve between two: got {bounds}")
+    for band, curve in enumerate(seen.curves):
+        points = curve or ()
+        if list(points) != sorted(points) or not all(0 <= share <= 1 for point in points for share in point):
+            raise InvalidObservation(f"{where}: curves[{band}] must be shares that rise: got {points}")
+
+
 def demand_rps(arrivals_ms: Sequence[int] | np.ndarray, now_ms: int, window_ms: int) -> float:
     """Arrivals a second in the window (now - window, now].
 

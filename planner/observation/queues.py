@@ -3,7 +3,8 @@
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 
-from planner.catalog.parse import Catalog, run_ms
+from planner.catalog.entries import run_ms
+from planner.catalog.model import Catalog
 from planner.observation.observation import Queue
 from planner.observation.workers import GONE, ReceivedHeartbeat
 

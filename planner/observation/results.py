@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from planner.observation.deferral import ObservedDeferral, observed_deferral
 from planner.observation.observation import MAX_STEP_BACK_MS, SCORES, SERVED_MS, Served
 from planner.serving.decisions import OVERLOADED, SHED

@@ -7,7 +7,7 @@ is exact where ODA is not, prompts without a class are spread blindly, and a dem
 from collections.abc import Mapping
 from typing import Any
 
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from planner.control.proposal import PlanProposal
 from planner.observation.observation import Observation
 from planner.solvers.levels import drafting

@@ -7,7 +7,7 @@ The batch size follows Clipper's AIMD (`planner.solvers.levels.shares`); the pap
 from collections.abc import Mapping
 from typing import Any
 
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from planner.control.proposal import PlanProposal
 from planner.observation.observation import Observation
 from planner.solvers.levels.shares import on

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from planner.catalog.parse import Catalog, Pair
+from planner.catalog.model import Catalog, Pair
 from planner.control.proposal import Parameter, PlanProposal, validate_parameters
 from planner.observation.observation import Observation
 from planner.solvers.aimd import MEMORY, tuned

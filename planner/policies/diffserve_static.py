@@ -13,7 +13,7 @@ import numpy as np
 
 from planner.catalog.bands import curve_rows
 from planner.catalog.entries import Discriminator, deferred_share, highest_threshold, throughput_rps
-from planner.catalog.parse import Catalog, Pair
+from planner.catalog.model import Catalog, Pair
 from planner.control.allocation import assign
 from planner.control.format import rate
 from planner.control.proposal import BATCH, Parameter, PlanProposal, validate_parameters

@@ -16,7 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from planner.catalog.parse import Catalog, Pair, run_ms
+from planner.catalog.entries import run_ms
+from planner.catalog.model import Catalog, Pair
 from planner.catalog.quality import fid_of, random_quality
 from planner.control.proposal import Parameter, PlanProposal, validate_parameters
 from planner.observation.observation import Observation

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from planner.catalog.bands import bounds_of
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from planner.control.proposal import Parameter, PlanProposal, validate_parameters
 from planner.control.replan import HOLD_S
 from planner.observation.observation import Observation

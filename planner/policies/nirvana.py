@@ -8,7 +8,7 @@ to give. For `plan solve` and simulation: a live worker would need each request'
 from collections.abc import Mapping
 from typing import Any
 
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from planner.control.allocation import assign
 from planner.control.format import counted
 from planner.control.proposal import BATCH, Parameter, PlanProposal, validate_parameters

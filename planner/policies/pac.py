@@ -6,7 +6,7 @@ Source: ARGUS 5.1, "PAC - Prompt-Agnostic-ARGUS".
 from collections.abc import Mapping
 from typing import Any
 
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from planner.control.proposal import PlanProposal
 from planner.observation.observation import Observation
 from planner.solvers.levels import drafting

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.catalog.entries import Variant, run_ms
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from planner.control.allocation import assign
 from planner.control.proposal import BATCH, Parameter, PlanProposal, validate_parameters
 from planner.observation.observation import Observation

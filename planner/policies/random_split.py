@@ -6,7 +6,7 @@ Source: DiffServe 2.2 (Random), HADIS's random repeats: hard to beat at equal he
 from collections.abc import Mapping
 from typing import Any
 
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from planner.control.allocation import assign, describe_counts, split
 from planner.control.proposal import BATCH, Parameter, PlanProposal, validate_parameters
 from planner.observation.observation import Observation

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from planner.control.allocation import describe_counts
 from planner.control.format import rate
 from planner.control.proposal import BATCH, Parameter, PlanProposal, validate_parameters

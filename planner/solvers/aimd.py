@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from planner.observation.observation import Observation
 
 MEMORY = "batch"  # the key in a policy's memory

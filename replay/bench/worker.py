@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from planner.catalog.parse import Variant
+from planner.catalog.entries import Variant
 from replay.bench.baselines.bare_loop import BareLoop, last_core
 from replay.bench.environment import plan, traffic
 from replay.bench.environment.figures import met, per_second, spread

@@ -3,7 +3,7 @@
 import pathlib
 from dataclasses import dataclass
 
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from replay.load.place import prefix_of
 from replay.local.deployment import own_deployment
 from schemas.errors import PochadeError

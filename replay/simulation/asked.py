@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from planner.policies import named
 from replay.simulation.clockwork import quotas_of, timing_of
 from replay.simulation.failures import read_failures

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from planner.catalog.entries import Variant
+from planner.catalog.model import Catalog
 from planner.catalog.options import AS_IT_IS, TIERS, ResolvedOptions, begins_at, resolve_options
-from planner.catalog.parse import Catalog
 from planner.control.shedding import ORDINARY
 from planner.serving.cascades import may_escalate
 from planner.serving.placement import Placement

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from planner.catalog.prompt_table import PromptTable
 from planner.serving.quotas import Quota
 from replay.simulation.draws.hop_latencies import NO_LATENCIES, HopLatencies

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from planner.catalog.entries import variant_of
+from planner.catalog.entries import run_ms, variant_of
+from planner.catalog.model import Catalog
 from planner.catalog.options import ResolvedOptions, resolved_ms
-from planner.catalog.parse import Catalog, run_ms
 from replay.simulation.job import Job
 
 STEP = "~k"  # of a reuse level's name: "heavy~k4" begins at step 4 with a similar past picture

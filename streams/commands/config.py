@@ -60,12 +60,12 @@ def validate(obj: "Callable[[], Settings]", output: str) -> None:
       pochade config validate
       POCHADE_KAFKA__PREFIX=mine pochade config validate -o json
     """
-    from streams.catalogs import read_catalog
+    from streams.catalogs import load
     from streams.security.properties import check_properties
 
     wrong = []
     settings = obj()  # the first error ends here: without settings there is nothing to check further
-    for check in (lambda: check_properties(settings), lambda: read_catalog(settings.catalog)):
+    for check in (lambda: check_properties(settings), lambda: load(settings.catalog, settings.published)):
         try:
             check()
         except PochadeError as error:

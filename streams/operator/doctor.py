@@ -12,7 +12,7 @@ from schemas.messages import Heartbeat, Plan
 from schemas.record import Incoming
 from schemas.topics import DLQ, FLEET, PLAN, RESULTS, TABLE, full_name
 from streams.broker import probe
-from streams.catalogs import missing_models, read_catalog
+from streams.catalogs import load, missing_models
 from streams.clock import now_ms
 from streams.codec.avro import decode
 from streams.control.tail import ControlLog, newest
@@ -69,7 +69,8 @@ def _settings(settings: Settings) -> Check:
 
 
 def _models(settings: Settings) -> Check:
-    return checks.check_models(missing_models(read_catalog(settings.catalog), settings.worker.engine), settings.catalog)
+    missing = missing_models(load(settings.catalog, settings.published), settings.worker.engine)
+    return checks.check_models(missing, settings.catalog)
 
 
 def _store(settings: Settings) -> Check:

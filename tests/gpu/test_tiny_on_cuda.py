@@ -8,9 +8,8 @@ import torch
 
 from agents.engines import Engine, GenerationTask
 from agents.engines.diffusers_engine import load
-from planner.catalog.entries import Loading
+from planner.catalog.entries import Loading, Variant
 from planner.catalog.options import resolve_options
-from planner.catalog.parse import Variant
 from schemas.messages import GenerateOptions
 from streams import catalogs
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from planner.catalog.parse import Catalog, Cut, DeferralPoint
+from planner.catalog.entries import DeferralPoint
+from planner.catalog.model import Catalog, Cut
 from planner.control.evaluate import evaluate
 from planner.control.plans import memory_of, publish
 from planner.control.replan import HOLD_S, change_of, only_moves, should_switch

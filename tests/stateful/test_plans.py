@@ -7,7 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from agents.planner.leadership import Leadership
 from agents.runtime.views import PlanView
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from planner.control.plans import publish
 from planner.control.proposal import PlanProposal
 from planner.control.validity import check

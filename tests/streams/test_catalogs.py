@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from schemas.errors import PochadeError, Unknown
 from streams import catalogs
 from streams.catalogs import published_text, published_texts

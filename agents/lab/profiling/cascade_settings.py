@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.catalog.parse import Catalog, Pair, run_ms
+from planner.catalog.entries import run_ms
+from planner.catalog.model import Catalog, Pair
 from planner.catalog.profile import Profile
 from planner.catalog.prompt_table import PromptTable
 

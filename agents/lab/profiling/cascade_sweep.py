@@ -7,7 +7,8 @@ import numpy as np
 
 from agents.lab.evaluation.intervals import Estimate, Resampling, resampled
 from agents.lab.profiling.cascade_settings import Setting, band_of, grounds, is_judged, known, settings
-from planner.catalog.parse import Catalog, Pair, run_ms
+from planner.catalog.entries import run_ms
+from planner.catalog.model import Catalog, Pair
 from planner.catalog.profile import Profile
 from planner.catalog.prompt_table import PromptTable
 from planner.solvers.two_stage.candidates import Candidate, pruned

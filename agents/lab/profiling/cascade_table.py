@@ -8,9 +8,10 @@ from agents.lab.evaluation.intervals import Estimate, Resampling
 from agents.lab.profiling.cascade_settings import Setting
 from agents.lab.profiling.cascade_sweep import Sweep, front, intervals, optimism
 from planner.catalog.curves import PairRow
-from planner.catalog.parse import Catalog
-from planner.catalog.profile import SweptRow, SweptTable, parse
+from planner.catalog.model import Catalog
+from planner.catalog.profile import SweptRow, SweptTable
 from schemas.wire_names import field_name
+from streams.parsing.profile import parse
 
 SURE = 1.0  # standard errors by which a row must be better than any cheaper one
 FEW = 30  # prompts

@@ -15,8 +15,9 @@ from agents.lab.profiling.rounds import Measured
 from agents.lab.profiling.run import CascadeFound, Found, Wanted
 from planner.catalog.entries import DeferralPoint
 from planner.catalog.measured import Shares, Start
-from planner.catalog.profile import FORMAT, CascadeProfile, LevelProfile, Profile, parse
+from planner.catalog.profile import FORMAT, CascadeProfile, LevelProfile, Profile
 from planner.catalog.prompt_table import prompt_table
+from streams.parsing.profile import parse
 
 BANDS = (0.0, 0.25, 0.5, 0.75, 1.0)  # hardness
 _THRESHOLDS = np.round(np.linspace(0, 1, 21), 2)
@@ -38,7 +39,7 @@ def profile_of(wanted: Wanted, found: Found) -> Profile:
 
 
 def render(profile: Profile, provenance: Mapping[str, Any], notes: Sequence[str]) -> str:
-    """The JSON text that `planner.catalog.profile.parse` reads back as the same values."""
+    """The JSON text that `streams.parsing.profile.parse` reads back as the same values."""
     about = {"format": FORMAT, **provenance, "notes": list(notes)}
     text = json.dumps(about | _plain(asdict(profile)), indent=1) + "\n"
     assert parse(text, "the one just measured").levels.keys() == profile.levels.keys(), "a profile must be readable"

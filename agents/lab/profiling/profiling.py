@@ -24,7 +24,7 @@ from rich.progress import track
 
 from agents.engines import ENGINES, open_engine
 from agents.lab.evaluation.painting.painting import Order, paint_call
-from planner.catalog.parse import Variant
+from planner.catalog.entries import Variant
 from schemas.errors import PochadeError
 
 WARM_UP, REPEATS = 1, 3  # calls of one turn; fewer repeats where they would outlast the budget, and never none

@@ -11,7 +11,7 @@ from pathlib import Path
 from agents.lab.evaluation.painting.painting import Order
 from agents.lab.evaluation.painting.workshop import progress_bar
 from agents.lab.profiling.profiling import REPEATS, WARM_UP, Round, Sample, Timing, clock_of, measure, timing
-from planner.catalog.parse import Variant, run_ms
+from planner.catalog.entries import Variant, run_ms
 
 ROUNDS = 5
 

@@ -18,7 +18,8 @@ from agents.lab.evaluation.sweeps import choose_k
 from agents.lab.profiling.classes import classes_by_strategy
 from agents.lab.profiling.rounds import Measured, time_levels
 from agents.world.layout import SIZE
-from planner.catalog.parse import Catalog, Pair, Variant
+from planner.catalog.entries import Variant
+from planner.catalog.model import Catalog, Pair
 
 SWEPT = 240  # prompts that are painted from every step
 NEAREST = "nearest stored prompt"

@@ -6,7 +6,8 @@ from functools import lru_cache
 import numpy as np
 
 from planner.catalog.bands import band_shares
-from planner.catalog.parse import Catalog, Variant, run_ms
+from planner.catalog.entries import Variant, run_ms
+from planner.catalog.model import Catalog
 from planner.observation.observation import Observation
 from planner.solvers.joint.capacity import Room, again, modes
 from planner.solvers.joint.demand import demand_of

@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from planner.catalog.bands import band_shares, cascade_table, level_quality
+from planner.catalog.entries import Variant, run_ms
+from planner.catalog.model import Catalog, Pair
 from planner.catalog.options import fault
-from planner.catalog.parse import Catalog, Pair, Variant, run_ms
 from planner.observation.observation import Observation
 from planner.solvers.joint.problem import Gate, Option
 from planner.solvers.two_stage.problem import rows_of

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from planner.control.allocation import assign
 from planner.control.format import counted, rate
 from planner.control.proposal import PlanProposal

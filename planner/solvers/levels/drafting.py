@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from planner.control.allocation import assign
 from planner.control.format import counted
 from planner.control.proposal import BATCH, Parameter, PlanProposal, validate_parameters

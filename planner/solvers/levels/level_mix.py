@@ -19,7 +19,7 @@ from typing import NamedTuple
 import pulp
 
 from planner.catalog.entries import run_ms, throughput_rps
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from planner.catalog.quality import Level, degradations, levels_of, random_quality
 from planner.control.allocation import busiest, describe_counts
 from planner.control.format import counted, rate

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from planner.catalog.parse import Catalog, Variant, run_ms
+from planner.catalog.entries import Variant, run_ms
+from planner.catalog.model import Catalog
 from planner.catalog.quality import random_quality
 from planner.control.allocation import assign, busiest
 from planner.control.format import counted

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from planner.catalog.bands import CascadeTable, band_shares, cascade_table, level_quality
 from planner.catalog.curves import PairRow
 from planner.catalog.entries import highest_threshold
-from planner.catalog.parse import Catalog, Pair
+from planner.catalog.model import Catalog, Pair
 from planner.observation.observation import Observation
 
 Floats = NDArray[np.float64]

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.catalog.parse import Catalog, Pair, run_ms
+from planner.catalog.entries import run_ms
+from planner.catalog.model import Catalog, Pair
 from planner.control.allocation import assign
 from planner.control.proposal import PlanProposal
 from planner.observation.observation import Observation, queue_wait_ms

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from types import TracebackType
 
-from planner.catalog.parse import Variant
+from planner.catalog.entries import Variant
 from schemas.errors import PochadeError
 from schemas.messages import GenerateRequest
 from streams.shipped import INFRA

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 
-from planner.catalog.parse import Catalog, parse
+from planner.catalog.model import Catalog
 from planner.control.validity import check
 from replay.bench.environment.traffic import write
 from schemas.messages import Cascade, Plan, Route
 from schemas.record import Outgoing
 from schemas.topics import PLAN, PLAN_KEY
-from streams.catalogs import text_of
+from streams.catalogs import load
 from streams.clock import now_ms
 from streams.codec.avro import encode
 from streams.settings import Settings
@@ -16,7 +16,7 @@ from streams.settings import Settings
 
 def catalog_of(settings: Settings) -> Catalog:
     """The catalog that the settings name."""
-    return parse(text_of(settings.catalog), settings.catalog)
+    return load(settings.catalog, settings.published)
 
 
 def publish(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from planner import policies as every
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from planner.control.proposal import validate_parameters
 from planner.observation.observation import Observation
 from planner.policies import (

@@ -4,9 +4,9 @@ import itertools
 
 import numpy as np
 
-from planner.catalog.entries import Discriminator
+from planner.catalog.entries import DeferralPoint, Discriminator, Variant, run_ms
 from planner.catalog.measured import CascadeBands, Measured
-from planner.catalog.parse import Catalog, DeferralPoint, Pair, Variant, run_ms
+from planner.catalog.model import Catalog, Pair
 from planner.observation.observation import BINS, Observation, Queue
 from planner.observation.workers import WorkerView
 

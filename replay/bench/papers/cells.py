@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from planner.catalog.entries import run_ms
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from replay.bench.papers.names import JOINT, STEADY
 from replay.simulation import session
 from replay.simulation.results.figures import figures_of

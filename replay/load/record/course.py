@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from planner.observation.workers import GONE
 from planner.serving.decisions import QUOTA
 from replay.load.clock import TraceClock

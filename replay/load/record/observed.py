@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from planner.catalog.model import Pair
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog, Pair
 from replay.simulation.draws.conditional import inverse
 from replay.simulation.draws.synthetic import SyntheticOutcomes
 from replay.simulation.job import Draws

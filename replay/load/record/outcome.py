@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from replay.load.clock import TraceClock
 from replay.load.identity import Ids
 from replay.load.record import hop_latencies

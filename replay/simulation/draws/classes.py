@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from planner.catalog.bands import bounds_of
-from planner.catalog.parse import Catalog, classes_of
+from planner.catalog.model import Catalog, classes_of
 
 PROFILED, CUT = "profiled", "cut from hardness"
 Ranks = Callable[[str], np.ndarray]

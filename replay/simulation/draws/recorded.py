@@ -5,7 +5,7 @@ A request's prompt is drawn evenly; what was not recorded of it is drawn from th
 
 import numpy as np
 
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from planner.catalog.prompt_table import PromptTable
 from replay.simulation.draws.chance import uniform
 from replay.simulation.draws.classes import with_labels

@@ -10,8 +10,7 @@ from functools import lru_cache
 import numpy as np
 
 from planner.catalog.bands import bounds_of, cascade_table, level_quality
-from planner.catalog.model import Pair
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog, Pair
 from replay.simulation.draws.chance import uniform
 from replay.simulation.draws.classes import sample_classes
 from replay.simulation.draws.conditional import at_confidence, inverse

@@ -9,8 +9,7 @@ import statistics
 from collections import Counter
 from collections.abc import Sequence
 
-from planner.catalog.model import Pair
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog, Pair
 from planner.catalog.quality import Judged, mixture_quality
 from replay.simulation.results.run_metrics import Span
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from replay.reports.intervals import reach
 from replay.simulation.results.mixtures import span_quality
 from replay.simulation.results.run_metrics import SPAN_MS

@@ -13,7 +13,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from planner.serving.quotas import Quota
 from replay.load.record.folder import RunFolder
 from replay.load.record.request_records import observed

@@ -6,7 +6,7 @@ When one may pass is decided in `planner.serving.batch_gate`, as it is for `agen
 from collections import deque
 from collections.abc import Callable
 
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from planner.serving.batch_gate import POLL_MS, BatchGate, Occupation
 from planner.serving.outcomes import has_passed
 from planner.serving.worker_loads import LoadView

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from planner.catalog.parse import Catalog, Variant
+from planner.catalog.entries import Variant
+from planner.catalog.model import Catalog
 from planner.control.allocation import may_leave
 from planner.observation.workers import live_workers
 from planner.serving.worker import POLL_MS, SETTLE_MS, WorkerLogic, is_stable

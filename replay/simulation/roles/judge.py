@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Callable
 
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from planner.serving.escalation import Escalate, EscalationLogic, Keep, Score
 from planner.serving.outcomes import as_score, is_overdue
 from replay.simulation.event_queue import EventQueue

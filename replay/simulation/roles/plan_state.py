@@ -1,6 +1,6 @@
 """The plan in force, with what a sender asks of it for every request."""
 
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from planner.control.validity import is_newer
 from planner.serving.cascades import judging_ms
 from replay.simulation.results.run_metrics import Judges

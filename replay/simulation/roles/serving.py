@@ -3,8 +3,8 @@
 from collections import deque
 from collections.abc import Callable
 
+from planner.catalog.model import Catalog
 from planner.catalog.options import ResolvedOptions
-from planner.catalog.parse import Catalog
 from planner.serving.backoff import DRAFT_S
 from planner.serving.outcomes import is_overdue, late_status
 from planner.serving.worker import group_by_call, has_killed_enough, idle_state, jobs_at_once, working_state

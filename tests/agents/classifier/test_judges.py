@@ -7,7 +7,7 @@ import pytest
 
 from agents.classifier import judges
 from agents.classifier.judges import JointClassifier, Judgement, LearnedClassifier, RuleClassifier, open_judge
-from planner.catalog.parse import Classifier
+from planner.catalog.entries import Classifier
 from planner.serving.hardness import build_reference
 from schemas.errors import PochadeError
 from tests.agents.lab.training.predictors import a_predictor_folder

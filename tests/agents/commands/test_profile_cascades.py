@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from agents.commands.profile import profile
-from planner.catalog.profile import parse
 from streams.cli import LazySettings
+from streams.parsing.profile import parse
 from streams.shipped import INFRA
 
 FOLDER = INFRA / "profiles"

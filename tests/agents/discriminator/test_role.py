@@ -11,7 +11,7 @@ from PIL import Image
 
 from agents.discriminator.role import Discriminator
 from agents.router.dispatcher import Dispatcher
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from planner.serving.escalation import EscalationLogic
 from schemas.messages import Event, GenerateJob, GenerateRequest, ImageGenerated, Outcome, Status
 from schemas.topics import EVENTS, OUTCOMES, jobs_topic

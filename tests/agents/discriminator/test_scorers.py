@@ -5,8 +5,7 @@ import pytest
 from PIL import Image
 
 from agents.discriminator.scorers import open_scorers
-from planner.catalog.entries import deferred_share
-from planner.catalog.parse import DeferralPoint
+from planner.catalog.entries import DeferralPoint, deferred_share
 from schemas.errors import PochadeError
 from tests.builders import a_catalog, a_discriminator, a_request
 

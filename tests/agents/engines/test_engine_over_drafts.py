@@ -14,9 +14,8 @@ from PIL.Image import Image
 
 from agents.engines import CannotRefine, GenerationTask
 from agents.engines.diffusers_engine import DiffusersEngine, load, strength_of
-from planner.catalog.entries import Loading
+from planner.catalog.entries import Loading, Variant
 from planner.catalog.options import ResolvedOptions, resolve_options
-from planner.catalog.parse import Variant
 from schemas.ids import refinement_seed
 from schemas.messages import GenerateOptions
 from streams import catalogs

@@ -10,9 +10,8 @@ from safetensors.torch import load_file, save_file
 from agents.engines import EngineFailed, GenerationTask
 from agents.engines.diffusers_engine import load
 from agents.engines.pipelines import load_pipeline, placement, weights_file
-from planner.catalog.entries import Loading
+from planner.catalog.entries import Loading, Variant
 from planner.catalog.options import resolve_options
-from planner.catalog.parse import Variant
 from schemas.messages import GenerateOptions
 from streams import catalogs
 

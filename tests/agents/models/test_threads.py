@@ -9,7 +9,7 @@ import torch
 from agents.classifier.judges import LearnedClassifier
 from agents.discriminator.scorers import LearnedScorer
 from agents.models.threads import one_thread
-from planner.catalog.parse import Classifier
+from planner.catalog.entries import Classifier
 from tests.agents.lab.training.judging import an_examiner, save_discriminator
 from tests.agents.lab.training.predictors import a_predictor_folder
 

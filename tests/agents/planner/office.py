@@ -1,7 +1,7 @@
 """A planner on stubs, for tests that tick it by hand."""
 
 from agents.planner.loop import PlannerLoop
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from schemas.messages import Plan
 from schemas.record import Outgoing
 from streams.kafka.memory import LeaseBoard, MemoryLease

@@ -11,7 +11,7 @@ from agents.engines import EngineFailed
 from agents.worker import role as module
 from agents.worker.jobs import Taken
 from agents.worker.role import Worker
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from schemas.messages import GenerateJob, GenerateOptions, Heartbeat, ImageGenerated
 from schemas.topics import FLEET, IMAGES
 from streams.clock import now_ms

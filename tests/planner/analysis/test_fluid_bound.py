@@ -5,8 +5,8 @@ import pytest
 
 from planner.analysis.fluid_bound import Fluid, fluid_of
 from planner.catalog.curves import CascadeCurves, SharePoint
-from planner.catalog.parse import parse
 from planner.observation.observation import Observation
+from streams.parsing.catalog import parse
 from tests.builders import a_catalog, a_variant
 from tests.paths import CATALOGS
 

@@ -6,7 +6,7 @@ from planner.catalog.bands import band_shares, bounds_of, cascade_table, curve_r
 from planner.catalog.curves import CascadeCurves, SharePoint
 from planner.catalog.entries import DeferralPoint
 from planner.catalog.measured import CascadeBands, Measured, Start
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from planner.observation.deferral import ObservedDeferral, observed_deferral
 from tests.builders import a_catalog, a_discriminator, an_observation
 

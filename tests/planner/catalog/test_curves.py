@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.catalog.curves import CascadeCurves, PairRow, SharePoint, at, front
-from planner.catalog.parse import InvalidCatalog
+from planner.catalog.validate import InvalidCatalog
 from tests.builders import a_catalog
 
 U = (SharePoint(0.0, -22.0), SharePoint(0.6, -16.0), SharePoint(1.0, -18.0))

@@ -6,14 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.lab.evaluation.classes import best_choice
-from planner.catalog.entries import Loading, fastest_good, shortfall, variant_of
-from planner.catalog.parse import Catalog, Classifier, InvalidCatalog, Pair, parse, run_ms
+from planner.catalog.entries import Classifier, Loading, fastest_good, run_ms, shortfall, variant_of
+from planner.catalog.model import Catalog, Pair
+from planner.catalog.validate import InvalidCatalog
 from planner.control.validity import check
 from schemas.errors import InvalidPlan, Unknown
 from schemas.messages import Route
+from streams.parsing.catalog import parse
 from tests.builders import a_catalog, a_plan
 from tests.paths import CATALOGS
-from tests.planner.catalog.test_parse import PROFILE
+from tests.streams.parsing.test_catalog import PROFILE
 
 EXAMPLE = (CATALOGS / "sdxl-example.toml").read_text()
 LEVELS = ("light", "middle", "heavy")
@@ -53,7 +55,7 @@ def test_a_distilled_model_does_not_let_requests_change_its_steps() -> None:
     [
         ('device = "cuda"', 'device = "gpu"', "device must be cpu, mps, cuda or cuda:N: got 'gpu'"),
         ('dtype = "float16"', 'dtype = "half"', "dtype must be one of float32, float16, bfloat16: got 'half'"),
-        ('dtype = "float16"', "dtype = 16", "variant 'light': loading: dtype must be a text: got 16"),
+        ('dtype = "float16"', "dtype = 16", "variants.light.loading.dtype must be a text: got 16"),
         ('device = "cuda"', 'device = "cpu"', "dtype must be float32 or bfloat16 on cpu"),
         (".safetensors", ".pth", "unet must be a .safetensors file"),
         ('"trailing"', '"trailling"', "timestep_spacing must be one of leading, linspace, trailing"),
@@ -67,7 +69,7 @@ def test_an_impossible_loading_is_refused_with_what_the_value_and_the_limit(old:
 
 
 def test_a_misspelt_key_names_the_nearest() -> None:
-    with pytest.raises(Unknown, match=r"variant 'light': loading.*did you mean 'licence'"):
+    with pytest.raises(Unknown, match=r"variants.light.loading.*did you mean 'licence'"):
         parse(EXAMPLE.replace("licence", "license", 1), "changed")
 
 

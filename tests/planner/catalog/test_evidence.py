@@ -7,9 +7,9 @@ import pytest
 
 from planner.catalog.bands import cascade_table
 from planner.catalog.entries import DeferralPoint
-from planner.catalog.evidence import PRIOR, with_files, with_profile
+from planner.catalog.evidence import PRIOR, with_profile
 from planner.catalog.measured import Start
-from planner.catalog.parse import Catalog, InvalidCatalog
+from planner.catalog.model import Catalog
 from planner.catalog.profile import CascadeProfile, LevelProfile, Profile
 from planner.catalog.prompt_table import PromptTable
 from tests.builders import a_catalog
@@ -105,11 +105,6 @@ def test_levels_and_cascades_that_the_catalog_does_not_have_count_for_nothing() 
 def test_reuse_is_the_profile_s_where_the_catalog_states_none() -> None:
     assert [start.k for start in measured().reuse["heavy"]] == [4]
     assert measured(reuse={"heavy": (Start(9, 0.7),)}).reuse["heavy"][0].k == 9
-
-
-def test_a_file_that_is_no_profile_is_named() -> None:
-    with pytest.raises(InvalidCatalog, match=r"profile mine\.json is not JSON"):
-        with_files(a_catalog(), "{", {}, "mine.json")
 
 
 def test_predicted_classes_are_counted_by_band_and_a_band_without_prompts_has_those_of_all() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from planner.catalog.curves import PairRow, front
 from planner.catalog.entries import DeferralPoint
-from planner.catalog.parse import Catalog, InvalidCatalog, parse
+from planner.catalog.model import Catalog
 from planner.catalog.published import (
     InvalidPublished,
     PromptFeatures,
@@ -20,8 +20,10 @@ from planner.catalog.published import (
     scores,
     with_published,
 )
+from planner.catalog.validate import InvalidCatalog
 from schemas.errors import Unknown
 from streams.catalogs import published_texts
+from streams.parsing.catalog import parse
 from tests.builders import a_catalog
 from tests.paths import CATALOGS, PUBLISHED
 

@@ -7,7 +7,7 @@ import pytest
 
 from planner.catalog.curves import CascadeCurves, PairRow, SharePoint
 from planner.catalog.measured import Measured, Start
-from planner.catalog.parse import Catalog, Pair, parse
+from planner.catalog.model import Catalog, Pair
 from planner.catalog.quality import (
     Judged,
     cascade_quality,
@@ -18,6 +18,7 @@ from planner.catalog.quality import (
     random_quality,
 )
 from schemas.errors import Unknown
+from streams.parsing.catalog import parse
 from tests.builders import a_catalog, a_variant
 from tests.paths import CATALOGS
 

@@ -4,8 +4,9 @@ import pytest
 
 from planner.catalog.bands import curve_rows
 from planner.catalog.entries import deferred_share, run_ms, throughput_rps
-from planner.catalog.parse import Catalog, parse
+from planner.catalog.model import Catalog
 from planner.catalog.quality import cascade_quality, fid_of, levels_of, random_quality
+from streams.parsing.catalog import parse
 from tests.paths import CATALOGS
 
 NAMES = ["diffserve-sdturbo", "diffserve-sdxs", "diffserve-sdxlltn", "hadis-l40s", "argus-a100"]

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from planner.catalog.parse import parse
 from planner.control.plans import publish
 from planner.control.proposal import PlanProposal
 from planner.control.replan import (
@@ -26,6 +25,7 @@ from planner.observation.observation import Observation
 from planner.observation.workers import WorkerView
 from planner.policies import joint
 from schemas.messages import Admission, Cascade, Expected, Plan, Route
+from streams.parsing.catalog import parse
 from tests.builders import NOW_MS, a_catalog, a_worker
 
 PERIOD_MS = 5000

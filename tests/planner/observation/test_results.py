@@ -8,7 +8,7 @@ import pytest
 
 from planner.observation.observation import MAX_STEP_BACK_MS, SERVED_MS, Served
 from planner.observation.results import Results
-from planner.serving.placement import OVERLOADED, QUOTA, SHED, UNHONOURED
+from planner.serving.decisions import OVERLOADED, QUOTA, SHED, UNHONOURED
 from schemas.messages import Status
 from tests.builders import NOW_MS, a_catalog, a_plan
 

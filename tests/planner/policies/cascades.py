@@ -3,7 +3,8 @@
 from typing import Any
 
 from planner.catalog.curves import PairRow
-from planner.catalog.parse import Catalog, DeferralPoint
+from planner.catalog.entries import DeferralPoint
+from planner.catalog.model import Catalog
 from planner.control.plans import publish
 from planner.control.validity import check
 from planner.observation.observation import Observation

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.catalog.measured import Measured
-from planner.catalog.parse import Catalog, Cut
+from planner.catalog.model import Catalog, Cut
 from planner.control.plans import publish
 from planner.control.proposal import PlanProposal
 from planner.control.validity import check

@@ -2,7 +2,8 @@
 
 import pytest
 
-from planner.catalog.parse import Catalog, DeferralPoint, Pair
+from planner.catalog.entries import DeferralPoint
+from planner.catalog.model import Catalog, Pair
 from planner.observation.deferral import ObservedDeferral
 from planner.observation.observation import Observation, Queue
 from planner.policies import PlanProposal

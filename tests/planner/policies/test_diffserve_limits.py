@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from planner.observation.observation import Observation, Queue, Served
 from planner.policies import InvalidParameter, PlanProposal
 from planner.policies.diffserve import plan

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.catalog.curves import CascadeCurves, SharePoint
-from planner.catalog.parse import DeferralPoint, Pair
+from planner.catalog.entries import DeferralPoint
+from planner.catalog.model import Pair
 from planner.policies import named
 from planner.policies.diffserve_static import balance, carry
 from tests.builders import a_catalog, a_discriminator, an_observation

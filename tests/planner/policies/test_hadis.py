@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from planner.observation.observation import Observation, Queue
 from planner.policies import InvalidParameter, PlanProposal
 from planner.policies.hadis import plan

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from planner.catalog.entries import DeferralPoint
 from planner.catalog.measured import CascadeBands, Measured
-from planner.catalog.parse import Catalog, DeferralPoint, Pair
+from planner.catalog.model import Catalog, Pair
 from planner.observation.deferral import ObservedDeferral
 from planner.observation.observation import Observation
 from planner.policies import PlanProposal

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from planner.catalog.measured import Measured, Shares
-from planner.catalog.parse import parse
 from planner.control.plans import publish
 from planner.control.proposal import PlanProposal
 from planner.control.validity import check
@@ -15,6 +14,7 @@ from planner.observation.observation import Observation, Queue
 from planner.observation.workers import WorkerView
 from planner.policies import joint
 from schemas.messages import Expected
+from streams.parsing.catalog import parse
 from tests.paths import ROOT
 
 CATALOGS = {path.stem: parse(path.read_text(), path.stem) for path in (ROOT / "infra" / "catalogs").glob("*.toml")}

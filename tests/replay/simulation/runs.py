@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from replay.simulation.run import Ran, Simulation
 from replay.simulation.setup import Outage, Setup
 from replay.traces import Trace, poisson

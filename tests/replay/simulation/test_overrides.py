@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from planner.catalog.parse import Catalog, run_ms
+from planner.catalog.entries import run_ms
+from planner.catalog.model import Catalog
 from planner.serving.quotas import Quota
 from replay.simulation.overrides import requested_overrides
 from replay.simulation.run import Ran

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from planner.catalog.parse import parse
 from planner.serving.admission import can_meet
 from planner.serving.escalation import EscalationLogic
 from replay.simulation.job import Job
@@ -21,6 +20,7 @@ from replay.simulation.roles.worker import Worker
 from replay.simulation.setup import Timing
 from replay.traces import read_trace
 from schemas.messages import Status
+from streams.parsing.catalog import parse
 from tests.paths import CATALOGS, SHARED
 from tests.replay.simulation.runs import a_setup, ran
 

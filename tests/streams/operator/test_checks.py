@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import pytest
 from click.testing import CliRunner
 
-from schemas.errors import PochadeError, Unknown
+from planner.catalog.model import Catalog
 from schemas.topics import CLASSIFIED, DLQ, ENDED, RESULTS, TABLE
-from streams.catalogs import missing_models, read_catalog
+from streams.catalogs import load, missing_models
 from streams.cli import main
 from streams.kafka.group_terms import Protocol, Timeouts
 from streams.operator import checks
@@ -25,7 +25,7 @@ from streams.operator.checks import (
     check_worker_clocks,
 )
 from streams.operator.cluster import Found, differences, expected
-from tests.builders import NOW_MS, a_heartbeat, a_plan
+from tests.builders import NOW_MS, a_catalog, a_heartbeat, a_plan, a_variant
 from tests.streams.operator.test_cluster import found
 
 OK, WARN, FAIL = Verdict.OK, Verdict.WARN, Verdict.FAIL
@@ -131,25 +131,17 @@ def test_dead_letters_warn() -> None:
 
 
 def test_a_catalog_of_profiles_needs_no_models() -> None:
-    assert missing_models(read_catalog("profile"), "") == []
+    assert missing_models(load("profile"), "") == []
+    assert missing_models(load("profile"), "diffusers") == ["variant light: ", "variant heavy: "]
 
 
-def test_a_model_folder_that_is_not_there_is_named(tmp_path: pathlib.Path) -> None:
-    file = tmp_path / "mine.toml"
-    file.write_text('[variants.a]\nengine = "diffusers"\nmodel = "models/none"\n[variants.b]\nengine = "profile"\n')
-    assert missing_models(read_catalog(str(file)), "") == ["variant a: models/none"]
-    assert missing_models(read_catalog(str(file)), "profile") == []
-    hub = {"variants": {"a": {"engine": "diffusers", "model": "someone/something"}}}
-    assert missing_models(hub, "") == []
+def test_a_model_folder_that_is_not_there_is_named() -> None:
+    def catalog(model: str) -> Catalog:
+        return a_catalog(variants=a_catalog().variants | {"light": a_variant(engine="diffusers", model=model)})
 
-
-def test_a_catalog_that_cannot_be_read_says_why(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(Unknown, match="did you mean 'tiny'"):
-        read_catalog("tinny")
-    for text, why in (("[variants", "not TOML"), ("[classes]", "no variant")):
-        (tmp_path / "c.toml").write_text(text)
-        with pytest.raises(PochadeError, match=why):
-            read_catalog(str(tmp_path / "c.toml"))
+    assert missing_models(catalog("models/none"), "") == ["variant light: models/none"]
+    assert missing_models(catalog("models/none"), "profile") == []
+    assert missing_models(catalog("someone/something"), "") == []
 
 
 def test_doctor_without_a_broker_says_what_to_do_and_fails(tmp_path: pathlib.Path) -> None:

@@ -27,7 +27,7 @@ from agents.lab.profiling.profiling import clock_of, in_turns, timing, usual_ord
 from agents.lab.world import renderer
 from agents.lab.world.captions import parse
 from agents.lab.world.styles import POSTER
-from planner.catalog.parse import Variant
+from planner.catalog.entries import Variant
 
 FRESH, SAME, NEAREST = "fresh noise", "the draft's own noise", "nearest stored prompt"
 _SHOWN = 12  # pictures of a row

@@ -13,8 +13,8 @@ from PIL import Image
 
 from agents.engines import Engine, EngineFailed, GenerationTask, model_source, open_engine
 from agents.lab.evaluation.painting.quality import judge
+from planner.catalog.entries import Variant
 from planner.catalog.options import resolve_options
-from planner.catalog.parse import Variant
 from schemas.messages import GenerateOptions
 
 BATCH, BATCH_PIXELS = 16, 512 * 512  # a call: pictures, and pixels in all, at most

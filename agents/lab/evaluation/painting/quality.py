@@ -10,7 +10,7 @@ import numpy as np
 from agents.lab.world import facts
 from agents.lab.world.styles import POSTER, STYLES, Style
 from agents.world.layout import SIZE
-from planner.catalog.parse import Variant
+from planner.catalog.entries import Variant
 
 CLIP = "clip:"  # before a folder or hub id of a CLIP in transformers' format
 _BATCH = 16

@@ -14,7 +14,7 @@ import numpy as np
 
 from agents.classifier.judges import REFERENCE, Judgement, PromptJudge, RuleClassifier, open_judge, read_reference
 from agents.engines import model_source
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from schemas.errors import PochadeError
 from schemas.ids import draw
 

@@ -11,7 +11,8 @@ from agents.lab.evaluation.painting.sweeps import Asked, steps_to_try
 from agents.lab.evaluation.painting.workshop import work_ms
 from agents.lab.world import scenes
 from agents.world.layout import SIZE
-from planner.catalog.parse import Catalog, Variant, run_ms
+from planner.catalog.entries import Variant, run_ms
+from planner.catalog.model import Catalog
 from schemas.errors import PochadeError
 
 _STREAM = 5  # keeps these draws apart from those of training, which begin with the seed alone

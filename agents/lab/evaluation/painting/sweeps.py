@@ -9,7 +9,7 @@ import numpy as np
 from agents.lab.evaluation.observations import Sweep
 from agents.lab.evaluation.painting.painting import Order, Painted, batch_of, opened, paint_call
 from agents.lab.profiling.profiling import clock_of, in_turns, times_of, usual_order
-from planner.catalog.parse import Variant
+from planner.catalog.entries import Variant
 from schemas.ids import refinement_seed
 
 STAGE = 1  # of the escalated job: the one after the draft's

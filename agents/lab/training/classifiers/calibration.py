@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.catalog.profile import parse
 from schemas.errors import PochadeError
+from streams.parsing.profile import parse
 
 _Rows = dict[tuple[str, int], dict[str, tuple[float, bool]]]  # (prompt, its how manyth time here) -> level -> judged
 

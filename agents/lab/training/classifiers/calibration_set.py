@@ -16,7 +16,7 @@ from agents.lab.training.classifiers.calibration import Calibration
 from agents.lab.training.loop import scaled
 from agents.lab.world import scenes
 from agents.models.scorer import Scorer
-from planner.catalog.parse import Variant, run_ms
+from planner.catalog.entries import Variant, run_ms
 
 SEED: Final = 50_000_000  # of the prompts and, plus a prompt's number, of its noise
 WORK: Final = 24_000  # denoiser calls a level is given, which decides how many prompts it paints

@@ -9,7 +9,9 @@ from agents.classifier.judges import Judgement
 from agents.lab.evaluation.painting import rankers
 from agents.lab.evaluation.painting.painting import Order
 from agents.world.layout import SIZE
-from planner.catalog.parse import Catalog, Variant, parse
+from planner.catalog.entries import Variant
+from planner.catalog.model import Catalog
+from streams.parsing.catalog import parse
 from tests.builders import a_variant
 
 CATALOG = """# a catalog for tests

@@ -18,9 +18,9 @@ from agents.lab.evaluation.painting.scope import fresh, levels, pairs, relocated
 from agents.lab.evaluation.summary import schema
 from agents.lab.world.captions import parse
 from agents.world.layout import SIZE
-from planner.catalog.parse import parse as parse_catalog
 from schemas.errors import PochadeError
 from streams.cli import LazySettings
+from streams.parsing.catalog import parse as parse_catalog
 from tests.agents.lab.evaluation.painted import CATALOG, StubRules, a_catalog_file, a_small_catalog, no_rules_to_load
 
 __all__ = ["no_rules_to_load"]  # a fixture

@@ -7,9 +7,10 @@ import pathlib
 import numpy as np
 import pytest
 
-from planner.catalog.profile import Profile, parse
+from planner.catalog.profile import Profile
 from planner.catalog.prompt_table import prompt_table
 from streams import catalogs
+from streams.parsing.profile import parse
 
 FOLDER = pathlib.Path(str(importlib.resources.files("infra"))) / "profiles"
 

@@ -12,11 +12,13 @@ from agents.lab.evaluation.intervals import Resampling
 from agents.lab.profiling.cascade_settings import grounds, known, settings
 from agents.lab.profiling.cascade_sweep import Sweep, front, intervals, optimism, sweep
 from agents.lab.profiling.cascade_table import FEW, Choice, offered, remarks, table_of, with_table
-from planner.catalog.parse import Catalog, Pair, run_ms
-from planner.catalog.profile import Profile, parse
+from planner.catalog.entries import run_ms
+from planner.catalog.model import Catalog, Pair
+from planner.catalog.profile import Profile
 from planner.catalog.prompt_table import PromptTable, prompt_table
+from streams.parsing.profile import parse
 from tests.builders import a_catalog, a_variant
-from tests.planner.catalog.test_profile import LEVEL, a_profile_file
+from tests.streams.parsing.test_profile import LEVEL, a_profile_file
 
 ABOUT = {"created": "today", "command": "pochade profile cascades"}
 QUICK = Choice(resampling=Resampling(seed=1, resamples=100))

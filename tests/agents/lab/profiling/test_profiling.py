@@ -19,13 +19,13 @@ from agents.lab.profiling.file import deferral
 from agents.lab.profiling.profiling import Round, Sample, clock_of, in_turns, samples, times_of, timing, usual_order
 from agents.lab.profiling.rounds import ROUNDS, Measured, together
 from planner.catalog.entries import Loading
-from planner.catalog.parse import parse as parse_catalog
-from planner.catalog.profile import parse
 from planner.catalog.prompt_table import prompt_table
 from schemas.errors import PochadeError
 from streams.cli import LazySettings
+from streams.parsing.catalog import parse as parse_catalog
+from streams.parsing.profile import parse
 from tests.agents.lab.evaluation.painted import CATALOG, a_catalog_file, a_level, no_rules_to_load
-from tests.planner.catalog.test_profile import LEVEL, a_profile_file, parsed
+from tests.streams.parsing.test_profile import LEVEL, a_profile_file, parsed
 
 __all__ = ["no_rules_to_load"]  # a fixture
 

@@ -3,8 +3,9 @@ import dataclasses
 import numpy as np
 import pytest
 
+from planner.catalog.entries import DeferralPoint
 from planner.catalog.measured import CascadeBands, Measured
-from planner.catalog.parse import Catalog, DeferralPoint, parse
+from planner.catalog.model import Catalog
 from planner.control.proposal import validate_parameters
 from planner.observation.deferral import ObservedDeferral
 from planner.observation.observation import Observation
@@ -12,6 +13,7 @@ from planner.observation.workers import WorkerView
 from planner.policies import joint
 from planner.solvers.joint.build import problem_of
 from planner.solvers.joint.offers import WIDE, offers_of
+from streams.parsing.catalog import parse
 from tests.paths import CATALOGS
 
 SEEN = Observation(now_ms=0, demand_rps=4.0, slo_ms=4000, workers=(WorkerView("w", "heavy", "ready", 0, 0.0),))

@@ -1,8 +1,8 @@
 """Three levels, a reuse catalog whose levels can be routed to, and levels for Eq. 1."""
 
-from planner.catalog.entries import variant_of
+from planner.catalog.entries import Classifier, Variant, variant_of
 from planner.catalog.measured import Start
-from planner.catalog.parse import Catalog, Classifier, Variant
+from planner.catalog.model import Catalog
 from planner.solvers.levels.level_mix import Offer
 from tests.builders import a_catalog, a_variant
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from planner.catalog.parse import Pair
+from planner.catalog.model import Pair
 from planner.solvers.two_stage.explain import shed_share
 from planner.solvers.two_stage.problem import Answer, Problem, Row, stage
 from planner.solvers.two_stage.solve import Offer, light_capacity_rps, planned, solve

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from planner.catalog.measured import Measured
-from planner.catalog.parse import Catalog, classes_of
+from planner.catalog.model import Catalog, classes_of
 from replay.simulation.draws.classes import CUT, PROFILED, classes_at, origin_of
 from replay.simulation.draws.recorded import Recorded
 from replay.simulation.draws.synthetic import SyntheticOutcomes

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from planner.catalog.curves import CascadeCurves, SharePoint
-from planner.catalog.parse import parse
 from replay.simulation.results.mixtures import spans_quality
 from replay.simulation.results.run_metrics import Answer
+from streams.parsing.catalog import parse
 from tests.builders import a_catalog
 from tests.paths import CATALOGS
 from tests.replay.simulation.runs import a_setup, ran

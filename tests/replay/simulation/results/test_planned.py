@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from planner.catalog.parse import classes_of
+from planner.catalog.model import classes_of
 from replay.simulation.draws.classes import classes_at
 from replay.simulation.results.planned import planned_of
 from replay.simulation.results.tables import did

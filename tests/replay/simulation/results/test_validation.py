@@ -3,7 +3,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from replay.commands import validate
 from replay.load.record.folder import RunFolder
 from replay.load.record.request_records import RequestRecord

@@ -16,7 +16,7 @@ from PIL import Image
 from agents.discriminator import role
 from agents.discriminator.role import Discriminator
 from agents.router.dispatcher import Dispatcher
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from planner.serving.escalation import Escalate, EscalationLogic, Keep, Score, Scored, Size, WaitMs
 from planner.serving.requests import RequestValues
 from planner.serving.worker_loads import LoadView

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from planner.catalog.parse import Catalog
+from planner.catalog.model import Catalog
 from planner.control.proposal import PlanProposal
 from planner.observation.observation import Observation
 from planner.policies import POLICIES

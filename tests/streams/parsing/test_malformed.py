@@ -9,10 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.catalog import parse as catalog
-from planner.catalog import profile
-from planner.observation import text as observation_text
 from planner.serving.hardness import InvalidReference, Reference
+from streams.parsing import catalog, observation, profile
 from streams.shipped import INFRA
 from tests.builders import an_observation
 from tests.malformed import DEEP, JSON, fuzz, told
@@ -20,7 +18,7 @@ from tests.paths import ROOT
 
 CATALOGS = [(INFRA / "catalogs" / f"{name}.toml").read_text() for name in ("tiny", "profile", "sdxl-example")]
 PROFILE = json.loads((INFRA / "profiles" / "tiny.json").read_text())
-OBSERVATION = json.loads(observation_text.text_of(an_observation()))
+OBSERVATION = json.loads(observation.text_of(an_observation()))
 REFERENCE = json.loads((ROOT / "planner/serving/hardness_reference.json").read_text())
 Path = tuple[Any, ...]
 
@@ -71,7 +69,7 @@ def test_any_values_in_a_profile(value: Any) -> None:
 @fuzz(70)
 @given(odd(OBSERVATION))
 def test_any_values_in_an_observation(value: Any) -> None:
-    assert is_told(lambda: observation_text.parse(json.dumps(value), "given"))
+    assert is_told(lambda: observation.parse(json.dumps(value), "given"))
 
 
 @fuzz(60)
@@ -96,12 +94,12 @@ def test_any_values_in_a_catalog(text: str, changes: list[tuple[int, str]]) -> N
 
 @fuzz(60)
 @given(st.text(max_size=80))
-@pytest.mark.parametrize("parse", [catalog.parse, profile.parse, observation_text.parse])
+@pytest.mark.parametrize("parse", [catalog.parse, profile.parse, observation.parse])
 def test_any_text(parse: Callable[[str, str], object], text: str) -> None:
     assert is_told(lambda: parse(text, "given"))
 
 
-@pytest.mark.parametrize("parse", [catalog.parse, profile.parse, observation_text.parse])
+@pytest.mark.parametrize("parse", [catalog.parse, profile.parse, observation.parse])
 def test_what_is_nested_without_end_is_told(parse: Callable[[str, str], object]) -> None:
     for text in (DEEP, f"a = {DEEP}", '{"a":' * 50_000):
         assert is_told(lambda text=text: parse(text, "given"))  # type: ignore[misc]

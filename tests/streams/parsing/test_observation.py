@@ -4,11 +4,10 @@ import math
 
 import pytest
 
-from planner.catalog.validate import InvalidCatalog
 from planner.observation.deferral import observed_deferral
 from planner.observation.observation import InvalidObservation, Observation, Queue, Served
-from planner.observation.text import parse, text_of
 from schemas.errors import Unknown
+from streams.parsing.observation import parse, text_of
 from tests.builders import a_worker, an_observation
 
 
@@ -53,13 +52,13 @@ def test_numbers_that_are_no_rates_and_no_shares_are_refused(text: str, told: st
         ("{}", r"observation x\.json: demand_rps must be given"),
         ("[]", r"observation x\.json must be a table"),
         ('{"demand_rps": "3"}', "demand_rps must be a number: got '3'"),
-        ('{"demand_rps": 3, "workers": [{}]}', r"workers\[0\]: worker_id must be given"),
+        ('{"demand_rps": 3, "workers": [{}]}', r"workers\[0\]\.worker_id must be given"),
         ('{"demand_rps": 3, "counts": [1.5]}', r"counts\[0\] must be a whole number"),
-        ('{"demand_rps": 3, "queues": [["light"]]}', r"queues\[0\]: waiting must be given"),
+        ('{"demand_rps": 3, "queues": [["light"]]}', r"queues\[0\]\.waiting must be given"),
     ],
 )
 def test_what_is_missing_or_of_another_type_is_named(text: str, told: str) -> None:
-    with pytest.raises(InvalidCatalog, match=told):
+    with pytest.raises(InvalidObservation, match=told):
         parse(text, "x.json")
 
 

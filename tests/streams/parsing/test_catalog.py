@@ -1,14 +1,13 @@
-"""The catalog: what is read, what is refused, the figures planned with, and what is stated of measurements."""
+"""A catalog from TOML: what is read, what is refused, and what is stated of measurements."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from planner.catalog.curves import PairRow
-from planner.catalog.entries import deferred_share, highest_threshold, shares_below
-from planner.catalog.parse import Catalog, Cut, DeferralPoint, InvalidCatalog, Pair, classes_of, parse, run_ms
+from planner.catalog.model import Catalog, Pair, classes_of
+from planner.catalog.validate import InvalidCatalog
 from schemas.errors import Unknown
-from tests.builders import a_catalog, a_discriminator, a_variant
+from streams.parsing.catalog import parse
+from tests.builders import a_catalog, a_variant
 from tests.paths import CATALOGS
 
 PROFILE = (CATALOGS / "profile.toml").read_text()
@@ -45,7 +44,7 @@ def test_an_unknown_level_names_the_nearest_known_one() -> None:
         ("1 = 20, 2 = 30", "2 = 30", "measured at batch size 1"),
         ("2 = 30", "2 = 10", "growing with the batch size"),
         ("2 = 30", "two = 30", "a batch size: got 'two'"),
-        ("2 = 30", "2 = true", "latency_ms at 2 must be a number: got True"),
+        ("2 = 30", "2 = true", r"changed': variants\.light\.latency_ms\.2 must be a number: got True; correct it"),
         ("steps = 2", "steps = 0", "steps must be >= 1: got 0"),
         ("steps = 2", 'steps = "2"', "steps must be a whole number: got '2'"),
         ("steps = 2\n", "", "steps must be given"),
@@ -58,7 +57,7 @@ def test_an_unknown_level_names_the_nearest_known_one() -> None:
         ("hardness = 1.0", "hardness = 0.9", "ascending from above 0 to 1.0"),
         ("hardness = 0.7", "hardness = 0", "ascending"),
         ('heavy = "heavy"', 'heavy = "light"', "between two levels"),
-        ('heavy = "heavy"\n', "", "a cascade: heavy must be given"),
+        ('heavy = "heavy"\n', "", r"cascades\[0\]\.heavy must be given: got None; add `heavy = ...`"),
         ('heavy = "heavy"', 'heavy = "heavy"\npaint_over_step = 25', r"in \[0, 25\), the steps of heavy: got 25"),
         ('heavy = "heavy"', 'heavy = "heavy"\npaint_over_step = 1.5', "paint_over_step must be a whole number"),
         ("[variants.light]", '[variants.light]\nname = "x"', "the table's own name counts"),
@@ -93,79 +92,6 @@ def test_a_catalog_without_variants_or_cascades_says_what_to_add() -> None:
         a_catalog(cascades=()).pair()
 
 
-@pytest.mark.parametrize(("batch", "ms"), [(1, 20), (2, 30), (3, 37), (4, 44), (8, 72)])
-def test_run_time_is_linear_between_measured_batches_and_goes_on_with_the_last_slope(batch: int, ms: float) -> None:
-    assert run_ms(a_variant(), batch) == pytest.approx(ms)
-
-
-def test_with_one_measured_batch_size_pictures_take_their_time_one_by_one() -> None:
-    assert run_ms(a_variant(latency_ms={1: 20.0}), 5) == pytest.approx(100)
-
-
-@given(st.integers(1, 64))
-def test_a_larger_batch_never_takes_less_time(batch: int) -> None:
-    assert run_ms(a_variant(), batch + 1) >= run_ms(a_variant(), batch)
-
-
-def test_cheaper_levels_come_dearest_first() -> None:
-    middle = a_variant(name="middle", latency_ms={1: 90.0}, quality=None)
-    catalog = a_catalog(variants=a_catalog().variants | {"middle": middle})
-    assert [v.name for v in catalog.cheaper_than("heavy")] == ["middle", "light"]
-    assert catalog.cheaper_than("light") == []
-    assert [v.name for v in catalog.dearer_than("light")] == ["middle", "heavy"]
-    assert catalog.dearer_than("heavy") == []
-
-
-def test_a_variant_of_unmeasured_quality_is_best_only_when_none_is_measured() -> None:
-    slow = a_variant(name="slow", latency_ms={1: 900.0}, quality=None)
-    catalog = a_catalog(variants=a_catalog().variants | {"slow": slow})
-    assert catalog.best().name == "heavy"
-    assert a_catalog(variants={"slow": slow, "fast": a_variant(name="fast", quality=None)}, cascades=(),
-                     class_cuts={}).best().name == "slow"  # fmt: skip
-
-
-@pytest.mark.parametrize(("hardness", "level"), [(0, "light"), (0.69, "light"), (0.7, "heavy"), (1.0, "heavy")])
-def test_a_class_reaches_up_to_its_cut_and_the_last_one_includes_one(hardness: float, level: str) -> None:
-    assert classes_of(a_catalog(), hardness) == {"models": level}
-
-
-def test_cuts_may_name_one_class_for_all() -> None:
-    assert classes_of(a_catalog(class_cuts={"models": (Cut("light", 1.0),)}), 0.99) == {"models": "light"}
-
-
-STEPS = a_discriminator(
-    deferral=(DeferralPoint(0.1, 0.0), DeferralPoint(0.2, 0.4), DeferralPoint(0.6, 0.4), DeferralPoint(0.8, 0.9))
-)
-
-
-@given(st.floats(0, 1))
-def test_deferral_rises_from_zero_to_one(threshold: float) -> None:
-    share = deferred_share(STEPS, threshold)
-    assert 0 <= share <= 1
-    assert deferred_share(STEPS, 0) == 0
-    assert deferred_share(STEPS, 1) == 1
-    assert share <= deferred_share(STEPS, min(1.0, threshold + 0.05)) + 1e-12
-
-
-@given(st.floats(0, 1))
-def test_the_highest_threshold_defers_no_more_than_the_share_and_a_higher_one_does(share: float) -> None:
-    threshold = highest_threshold(STEPS, share)
-    assert deferred_share(STEPS, threshold) <= share + 1e-9
-    if threshold < 1 - 1e-3:
-        assert deferred_share(STEPS, threshold + 1e-3) > share
-
-
-@given(st.lists(st.floats(0, 1), max_size=5))
-def test_many_thresholds_at_once_give_what_each_gives(thresholds: list[float]) -> None:
-    each = [deferred_share(STEPS, threshold) for threshold in thresholds]
-    assert shares_below(STEPS.deferral, thresholds) == pytest.approx(each)
-
-
-def test_on_a_flat_piece_of_the_curve_the_highest_threshold_is_its_end() -> None:
-    assert highest_threshold(STEPS, 0.4) == pytest.approx(0.6)
-    assert highest_threshold(STEPS, 2.0) == 1
-
-
 MEASURED = """discriminator = "look"
 quality = [[0.0, 0.8], [1.0, 1.0]]
 random_quality = [{ heavy = 0.0, quality = 0.8 }]
@@ -195,9 +121,9 @@ def test_a_deferral_curve_may_be_arrays_too() -> None:
     ("rows", "told"),
     [
         ("[[0.0, 0.8, 1.0]]", r"quality\[0\] must be at most 2 values: got \[0.0, 0.8, 1.0\]"),
-        ("[[0.0]]", r"quality\[0\]: quality must be given"),
-        ('[[0.0, "x"]]', r"quality\[0\]: quality must be a number: got 'x'"),
-        ("[0.0, 0.8]", r"quality\[0\] must be a table: got 0.0"),
+        ("[[0.0]]", r"cascades\[0\]\.quality\[0\]\.quality must be given"),
+        ('[[0.0, "x"]]', r"quality\[0\]\.quality must be a number: got 'x'"),
+        ("[0.0, 0.8]", r"quality\[0\] must be a table, or an array of its values: got 0.0"),
         ("0.8", "quality must be an array: got 0.8"),
     ],
 )

@@ -9,10 +9,11 @@ import pytest
 from planner.catalog.curves import PairRow
 from planner.catalog.evidence import with_profile
 from planner.catalog.measured import Start
-from planner.catalog.profile import FORMAT, Profile, parse
+from planner.catalog.profile import FORMAT, Profile
 from planner.catalog.prompt_table import prompt_table
 from planner.catalog.validate import InvalidCatalog
 from schemas.errors import Unknown
+from streams.parsing.profile import parse
 from tests.builders import a_catalog
 
 LEVEL: dict[str, Any] = {
@@ -87,7 +88,7 @@ def test_a_hardness_lies_in_one_band(hardness: float, band: int) -> None:
         ({"levels": {"light": LEVEL | {"quality_by_band": [1]}, "heavy": LEVEL}}, r"quality_by_band must be of 2"),
         ({"levels": {"heavy": LEVEL}}, r"cascades\[0\] must be between its levels: got 'light'"),
         ({"reuse": {"heavy": [{"k": 3, "cost_share": 1}, {"k": 1, "cost_share": 1}]}}, r"reuse.heavy must be rising"),
-        ({"cascades": [{"light": "light"}]}, r"cascades\[0\]: heavy"),
+        ({"cascades": [{"light": "light"}]}, r"cascades\[0\]\.heavy must be given"),
     ],
 )
 def test_what_is_wrong_is_told_by_file_and_field(changes: dict[str, Any], told: str) -> None:
@@ -182,10 +183,13 @@ def test_a_profile_without_a_table_is_one() -> None:
         ({"version": 2}, r"settings: version must be 1: got 2; sweep again"),
         ({"rows": [ROW | {"router_ratio": 1.5}]}, r"router_ratio must be in \[0, 1\]: got 1.5"),
         ({"rows": [ROW | {"quality_by_band": [0.9]}]}, r"rows?.*quality_by_band must be of 2 bands|must be of 2 bands"),
-        ({"rows": [ROW | {"quality_by_band": [0.9, []]}]}, r"quality_by_band must be a number"),
+        (
+            {"rows": [ROW | {"quality_by_band": [0.9, []]}]},
+            r"settings\.rows\[0\]\.quality_by_band\[1\] must be a number",
+        ),
         ({"rows": [ROW | {"quality_by_band": [0.9, float("nan")]}]}, r"quality must be finite"),
         ({"rows": [ROW | {"paint_over_step": -1}]}, r"paint_over_step must be >= 0: got -1"),
-        ({"rows": [{k: v for k, v in ROW.items() if k != "low"}]}, r"\[0\]: low must be a number: got None"),
+        ({"rows": [{k: v for k, v in ROW.items() if k != "low"}]}, r"settings\.rows\[0\]\.low must be given"),
     ],
 )
 def test_a_broken_table_is_told_by_its_field(changes: dict[str, Any], told: str) -> None:

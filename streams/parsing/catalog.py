@@ -1,0 +1,126 @@
+"""A catalog from TOML text; the catalogs under `infra/catalogs` show the form."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from planner.catalog.curves import CascadeCurves, PairRow, SharePoint
+from planner.catalog.entries import Classifier, Discriminator, Variant
+from planner.catalog.measured import Start
+from planner.catalog.model import Catalog, Cut, Pair
+from planner.catalog.validate import InvalidCatalog, require
+from streams.parsing.closed import Source, check_batch_sizes, names_of, read
+
+# Tables by name, which is a field of what they hold -> what such a table may leave out.
+_NAMED: Final[Mapping[str, Mapping[str, Any]]] = {"variants": {}, "discriminators": {"deferral": []}, "classifiers": {}}
+_ENDS = ("light", "heavy")  # of a cascade: its settings do not repeat them
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredCascade:
+    """A [[cascades]] table: the pair, and what was measured of it."""
+
+    light: str
+    heavy: str
+    discriminator: str
+    refine_from_step: int = 0
+    quality: tuple[SharePoint, ...] = ()
+    random_quality: tuple[SharePoint, ...] = ()
+    settings: tuple[PairRow, ...] = ()
+
+    @property
+    def pair(self) -> Pair:
+        """What policies plan with."""
+        return Pair(self.light, self.heavy, self.discriminator, self.refine_from_step)
+
+    @property
+    def curves(self) -> CascadeCurves:
+        """Quality by the share of requests that the heavy level answers."""
+        return CascadeCurves(self.quality, self.random_quality)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CatalogFile:
+    """The top level of a catalog's file."""
+
+    variants: dict[str, Variant] = field(default_factory=dict)
+    discriminators: dict[str, Discriminator] = field(default_factory=dict)
+    cascades: tuple[MeasuredCascade, ...] = ()
+    classes: dict[str, tuple[Cut, ...]] = field(default_factory=dict)
+    classifiers: dict[str, Classifier] = field(default_factory=dict)
+    scale: str = "facts"
+    slo_s: float = 0.0
+    indifference: float = 0.0
+    reuse: dict[str, tuple[Start, ...]] = field(default_factory=dict)
+    published: dict[str, str] = field(default_factory=dict)
+
+
+def parse(text: str, name: str) -> Catalog:
+    """A catalog from TOML text. `name` is what its users call it.
+
+    Raises:
+        Unknown: a key, engine, level or discriminator that is not known, with the nearest.
+        InvalidCatalog: text that is not TOML, a missing key, a wrong type, an impossible value.
+    """
+    where = f"catalog {name!r}"
+    try:
+        root = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # RecursionError: nested without end
+        raise InvalidCatalog(f"{where} is not TOML: {error}") from None
+    file = read(CatalogFile, _in_full(root, where), Source(where))
+    return Catalog(
+        name=name,
+        variants=file.variants,
+        discriminators=file.discriminators,
+        cascades=tuple(cascade.pair for cascade in file.cascades),
+        class_cuts=file.classes,
+        classifiers=file.classifiers,
+        scale=file.scale,
+        slo_s=file.slo_s,
+        indifference=file.indifference,
+        curves={cascade.pair.key: cascade.curves for cascade in file.cascades if any(cascade.curves)},
+        pair_rows=tuple(row for cascade in file.cascades for row in cascade.settings),
+        reuse=file.reuse,
+        published=file.published,
+    )
+
+
+def _in_full(root: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """The tables with what the form leaves out: names, and the two levels of each setting of a cascade.
+
+    What has another form stays as it is, for `read` to refuse.
+    """
+    whole = dict(root)
+    for key, left_out in _NAMED.items():
+        tables = root.get(key)
+        if isinstance(tables, dict):
+            whole[key] = {n: _named(table, left_out, n, f"{where}: {key}.{n}") for n, table in tables.items()}
+    for name, table in whole["variants"].items() if isinstance(whole.get("variants"), dict) else ():
+        check_batch_sizes(table, "latency_ms", f"{where}: variants.{name}")
+    if isinstance(root.get("cascades"), list):
+        whole["cascades"] = [_with_ends(table, f"{where}: cascades[{at}]") for at, table in enumerate(root["cascades"])]
+    return whole
+
+
+def _named(table: Any, left_out: Mapping[str, Any], name: str, where: str) -> Any:
+    if not isinstance(table, dict):
+        return table
+    require("name" not in table, f"{where}.name", table.get("name"), "left out", "the table's own name counts")
+    return {**left_out, **table, "name": name}
+
+
+def _with_ends(table: Any, where: str) -> Any:
+    if not isinstance(table, dict) or not isinstance(table.get("settings"), list):
+        return table
+    ends = {key: table[key] for key in _ENDS if key in table}
+    names = [name for name in names_of(PairRow) if name not in _ENDS]
+    rows = []
+    for at, row in enumerate(table["settings"]):
+        if isinstance(row, list):
+            require(
+                len(row) <= len(names), f"{where}.settings[{at}]", row, f"at most {len(names)} values", "shorten it"
+            )
+            row = dict(zip(names, row, strict=False))
+        rows.append(row | ends if isinstance(row, dict) else row)
+    return table | {"settings": rows}
