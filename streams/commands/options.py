@@ -31,12 +31,12 @@ SHOWN = click.option(
 
 
 class Ago(click.ParamType):
-    """`90s`, `10m`, `2h` or `7d` as milliseconds."""
+    """Option type of a duration such as `90s`, `10m`, `2h` or `7d`; its value is in milliseconds."""
 
     name = "duration"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Milliseconds of the text."""
+        """Return the milliseconds that the text says."""
         match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", str(value).strip())
         if match is None:
             self.fail(f"{value!r} is not a duration: write a number and s, m, h or d, such as 10m", param, ctx)
@@ -44,6 +44,6 @@ class Ago(click.ParamType):
 
 
 def duration(milliseconds: float) -> str:
-    """`1.5d`, `10m`: the greatest unit that fits."""
+    """Format a duration in the greatest unit that fits, such as `1.5d` or `10m`."""
     unit = max((u for u in UNITS_MS if UNITS_MS[u] <= milliseconds), key=lambda u: UNITS_MS[u], default="s")
     return f"{milliseconds / UNITS_MS[unit]:.3g}{unit}"

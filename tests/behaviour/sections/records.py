@@ -342,10 +342,10 @@ def _letters() -> Done:
         topic=topics.DLQ, partition=0, offset=1, timestamp_ms=NOW_MS, key=letter.key, value=letter.value,
         headers=letter.headers,
     )  # fmt: skip
-    yield "a letter sent again", [letters.redrive_record(letters.letter_of(lies), {})]
+    yield "a letter sent again", [letters.redrive_record(letters.dead_letter_of(lies), {})]
     yield (
         "a letter sent again, its request having ended",
-        [letters.redrive_record(letters.letter_of(lies), {"r-1": "FAILED"})],
+        [letters.redrive_record(letters.dead_letter_of(lies), {"r-1": "FAILED"})],
     )
     yield "a role refuses a record", refused(record, an_outcome(), error, NOW_MS)
     yield "an event", [event_record("r-1", "escalated", "discriminator", NOW_MS, to="heavy")]
