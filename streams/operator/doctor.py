@@ -200,7 +200,7 @@ def attendance(settings: Settings, role: str) -> Attendance:
 
 
 def _members(settings: Settings, group: str) -> int | None:
-    client = AdminClient(client_config(settings))  # must live until the answer arrives
+    client = AdminClient(client_config(settings))  # must live until the answer is here
     future = client.describe_consumer_groups([group], request_timeout=ANSWER_LIMIT_S)[group]
     try:
         return len(future.result(2 * ANSWER_LIMIT_S).members)
