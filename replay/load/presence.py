@@ -24,7 +24,7 @@ class NoDeployment(PochadeError):
 
 
 def require(settings: Settings) -> list[Heartbeat]:
-    """Its live workers. Raises NoDeployment: what is missing, and how to start it."""
+    """Return the deployment's live workers. Raises NoDeployment with what is missing, and how to start it."""
     prefix = settings.kafka.prefix
     if f"{prefix}.{PROMPTS}" not in own_topics(settings):
         raise NoDeployment(f"there are no topics {prefix}.*: {how(settings)}")
@@ -40,7 +40,7 @@ def require(settings: Settings) -> list[Heartbeat]:
 
 
 def how(settings: Settings) -> str:
-    """To start it."""
+    """Return the commands that start the deployment."""
     return (
         "give --serve N to start roles with N workers for this run, or start them yourself with "
         f"`pochade --set kafka.prefix={settings.kafka.prefix} serve ROLE...`"
@@ -66,6 +66,6 @@ def members(settings: Settings, roles: Collection[str] = GROUPS) -> dict[str, in
         except KafkaException as failure:
             found[names[name]] = 0 if "not found" in failure.args[0].str().lower() else 1
         except TimeoutError:
-            told = f"the broker told nothing of group {name} within {clients.ANSWER_LIMIT_S:g} s: is it overloaded?"
-            raise PochadeError(told) from None
+            message = f"the broker did not describe group {name} within {clients.ANSWER_LIMIT_S:g} s: is it overloaded?"
+            raise PochadeError(message) from None
     return found

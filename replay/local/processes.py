@@ -15,7 +15,7 @@ _prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None  # looked 
 
 
 class Child(Protocol):
-    """What a started role can be asked; `subprocess.Popen` is one."""
+    """Protocol of a started process; `subprocess.Popen` satisfies it."""
 
     pid: int
 
@@ -28,17 +28,17 @@ class Child(Protocol):
         ...
 
     def terminate(self) -> None:
-        """SIGTERM."""
+        """Send SIGTERM."""
         ...
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """Send SIGKILL."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleProcess:
-    """One process to run."""
+    """One role's process: its name, command and environment."""
 
     name: str  # of its log, unique among the supervised
     command: tuple[str, ...]
@@ -73,5 +73,5 @@ def spawn(command: Sequence[str], log: pathlib.Path) -> Child:
 def _die_with(parent: int) -> None:
     if _prctl is not None:
         _prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != parent:  # it died before we asked to be told
+        if os.getppid() != parent:  # the parent died before the signal was set
             os._exit(1)

@@ -140,7 +140,7 @@ class ObservationFeed:
         self._builder.arrivals.take_back(job)
 
     def on_scored(self, job: Job, _discriminator: str, confidence: float) -> None:
-        """A picture was judged; the planner reads of it when its request has ended."""
+        """An image was judged; the planner reads of it when its request has ended."""
         if self._setup.learns:
             self._scores[job.number].append((job.level, confidence))
 

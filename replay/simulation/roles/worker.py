@@ -1,4 +1,4 @@
-"""One painting process."""
+"""One worker process."""
 
 from collections import deque
 
@@ -23,7 +23,7 @@ class Worker:
         self.member: Member | None = None  # of the variant's group; None: none yet
         self.batches: deque[list[Job]] = deque()  # taken, to be begun
         self.calls: deque[list[Job]] = deque()  # of the batch in progress: jobs that share a call
-        self.call: list[Job] = []  # being painted
+        self.call: list[Job] = []  # being generated
         self.call_ms = 0.0  # that it takes
         self.in_hand_ms = 0.0  # what was taken will take, as it thinks itself
         self.since_ms = 0.0
