@@ -15,7 +15,7 @@ from planner.observation import text as observation_text
 from planner.serving.hardness import InvalidReference, Reference
 from streams.shipped import INFRA
 from tests.builders import an_observation
-from tests.malformed import DEEP, JSON, fuzz, told
+from tests.malformed import DEEP, JSON, fuzz, reported
 from tests.paths import ROOT
 
 CATALOGS = [(INFRA / "catalogs" / f"{name}.toml").read_text() for name in ("tiny", "profile", "sdxl-example")]
@@ -59,7 +59,7 @@ def odd(value: Any, most: int = 2) -> st.SearchStrategy[Any]:
 
 def is_told(parse: Callable[[], object]) -> bool:
     """Read, or refused in words."""
-    return bool(str(told(parse)))
+    return bool(str(reported(parse)))
 
 
 @fuzz(70)
@@ -77,7 +77,7 @@ def test_any_values_in_an_observation(value: Any) -> None:
 @fuzz(60)
 @given(odd(REFERENCE))
 def test_any_values_in_a_reference(value: Any) -> None:
-    assert isinstance(told(lambda: Reference.parse(json.dumps(value))), (Reference, InvalidReference))
+    assert isinstance(reported(lambda: Reference.parse(json.dumps(value))), (Reference, InvalidReference))
 
 
 VALUES = st.sampled_from(("1", "-1", "0", "nan", "inf", "1e400", "true", "''", "'light'", "[]", "{}", "[[1]]", "[{}]",
@@ -102,7 +102,7 @@ def test_any_text(parse: Callable[[str, str], object], text: str) -> None:
 
 
 @pytest.mark.parametrize("parse", [catalog.parse, profile.parse, observation_text.parse])
-def test_what_is_nested_without_end_is_told(parse: Callable[[str, str], object]) -> None:
+def test_what_is_nested_without_end_is_reported(parse: Callable[[str, str], object]) -> None:
     for text in (DEEP, f"a = {DEEP}", '{"a":' * 50_000):
         assert is_told(lambda text=text: parse(text, "given"))  # type: ignore[misc]
 

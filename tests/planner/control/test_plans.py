@@ -80,7 +80,7 @@ def test_whole_plans_pass(changes: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "reported"),
     [
         ({"routes": ()}, "there must be a route"),
         ({"routes": (Route(levels={}),)}, "sum to 1: got 0"),
@@ -114,15 +114,17 @@ def test_whole_plans_pass(changes: dict[str, Any]) -> None:
         ({"memory": "[" * 100_000}, "memory must be a JSON object"),
     ],
 )
-def test_a_plan_that_contradicts_itself_or_the_catalog_is_refused_and_named(changes: dict[str, Any], told: str) -> None:
-    with pytest.raises(InvalidPlan, match=told) as raised:
+def test_a_plan_that_contradicts_itself_or_the_catalog_is_refused_and_named(
+    changes: dict[str, Any], reported: str
+) -> None:
+    with pytest.raises(InvalidPlan, match=reported) as raised:
         check(a_plan(version=7, **changes), a_catalog())
     assert str(raised.value).startswith("plan 7 of 'test'")
 
 
-def test_a_draft_of_another_size_is_not_painted_over() -> None:
+def test_a_draft_of_another_size_is_not_refined() -> None:
     variants = a_catalog().variants | {"light": a_variant(width=64)}
-    with pytest.raises(InvalidPlan, match="light paints 64 x 32 px and heavy 32 x 32"):
+    with pytest.raises(InvalidPlan, match="light generates 64 x 32 px and heavy 32 x 32"):
         check(a_plan(cascades=(a_cascade(refine_from_step=1),)), a_catalog(variants=variants))
     check(a_plan(), a_catalog(variants=variants))
 

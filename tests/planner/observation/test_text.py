@@ -32,7 +32,7 @@ def test_the_demand_alone_is_an_observation_and_a_worker_needs_only_its_id() -> 
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         ("{", r"observation x\.json is not JSON"),
         ('{"demand_rps": NaN}', "demand_rps of an observation"),
@@ -42,13 +42,13 @@ def test_the_demand_alone_is_an_observation_and_a_worker_needs_only_its_id() -> 
         ('{"demand_rps": 1, "deferral": [{"level": "a", "discriminator": "b", "curves": []}]}', "a curve between two"),
     ],
 )
-def test_numbers_that_are_no_rates_and_no_shares_are_refused(text: str, told: str) -> None:
-    with pytest.raises(InvalidObservation, match=told):
+def test_numbers_that_are_no_rates_and_no_shares_are_refused(text: str, reported: str) -> None:
+    with pytest.raises(InvalidObservation, match=reported):
         parse(text, "x.json")
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         ("{}", r"observation x\.json: demand_rps must be given"),
         ("[]", r"observation x\.json must be a table"),
@@ -58,8 +58,8 @@ def test_numbers_that_are_no_rates_and_no_shares_are_refused(text: str, told: st
         ('{"demand_rps": 3, "queues": [["light"]]}', r"queues\[0\]: waiting must be given"),
     ],
 )
-def test_what_is_missing_or_of_another_type_is_named(text: str, told: str) -> None:
-    with pytest.raises(InvalidCatalog, match=told):
+def test_what_is_missing_or_of_another_type_is_named(text: str, reported: str) -> None:
+    with pytest.raises(InvalidCatalog, match=reported):
         parse(text, "x.json")
 
 

@@ -1,4 +1,4 @@
-"""Kept or painted again."""
+"""Kept or generated again."""
 
 import math
 from typing import Any
@@ -25,7 +25,7 @@ def judged(
 
 
 @given(st.floats(0, 1), st.floats(0, 1, exclude_max=True))
-def test_a_picture_is_kept_from_the_threshold_on(confidence: float, threshold: float) -> None:
+def test_an_image_is_kept_from_the_threshold_on(confidence: float, threshold: float) -> None:
     verdict = judged(confidence, threshold)
     assert isinstance(verdict, Keep) == (confidence >= threshold)
     assert verdict.threshold == threshold
@@ -38,14 +38,14 @@ def test_threshold_zero_keeps_everything_and_one_nothing(confidence: float) -> N
     assert isinstance(judged(confidence, 1.0), Escalate)
 
 
-def test_without_a_cascade_for_the_level_the_picture_is_kept() -> None:
+def test_without_a_cascade_for_the_level_the_image_is_kept() -> None:
     plan = a_plan()
     assert EscalationLogic(CATALOG).examine(plan, "heavy", a_request()) == Keep(None, "no cascade for heavy")
     assert cascade_of(plan, "heavy") is None
     assert cascade_of(plan, "light") == a_cascade()
 
 
-def test_a_doubtful_picture_is_kept_when_a_better_one_would_be_late_and_the_reason_says_so() -> None:
+def test_a_doubtful_image_is_kept_when_a_better_one_would_be_late_and_the_reason_says_so() -> None:
     assert isinstance(judged(0.1, deadline_ms=NOW_MS + 200), Escalate)
     verdict = judged(0.1, deadline_ms=NOW_MS + 199)
     assert isinstance(verdict, Keep)
@@ -75,7 +75,7 @@ def test_a_confidence_that_is_no_number_counts_as_zero_and_the_reason_says_so(co
         ("light", {"options": GenerateOptions(model="light")}, 0),
     ],
 )
-def test_judging_takes_time_for_each_picture_that_the_plan_judges(
+def test_judging_takes_time_for_each_image_that_the_plan_judges(
     level: str, asked: dict[str, Any], expected_ms: float
 ) -> None:
     catalog = a_catalog(discriminators={"look": a_discriminator(latency_ms=30.0)})
