@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from schemas.errors import PochadeError
-from streams.commands.options import SHOWN, Ago
+from streams.commands.options import SHOWN, Ago, renamed_option
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for Kafka's client
     from streams.settings import Settings
@@ -23,8 +23,9 @@ APART = {"lost_ids", "duplicate_ids", "late_commit_ids", "failed_for", "pictures
 @click.option(
     "--until", type=Ago(), help="Leave out requests accepted within this time, such as 5m, as they may still be open."
 )
-@click.option(
+@renamed_option(
     "--pictures/--no-pictures",
+    "--images/--no-images",
     "with_images",
     default=True,
     help="Read every image that a result names and check its hash.",

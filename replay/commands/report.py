@@ -46,7 +46,7 @@ def compare(first: pathlib.Path, second: pathlib.Path, has_all: bool, output: st
     """Show what is better or worse in report SECOND than in report FIRST, or cannot be distinguished, by policy.
 
     FIRST and SECOND are report.json files or their folders. Differences are second minus first with their 95 %
-    interval: paired where both ran the same seeds, else by Welch's t. With one seed nothing can be told from chance.
+    interval: paired where both ran the same seeds, else by Welch's t. One seed cannot distinguish anything from chance.
 
     \b
     Examples:

@@ -12,7 +12,7 @@ import click
 from schemas.errors import PochadeError
 from schemas.messages import GenerateRequest, Result, Status
 from streams.commands import opening
-from streams.commands.options import Ago, duration
+from streams.commands.options import Ago, duration, renamed_option
 from streams.visible import json_text
 
 if TYPE_CHECKING:  # the clients take half a second to load, which --help need not wait for
@@ -41,9 +41,10 @@ OPTIONS = (
         type=click.Choice(["interactive", "standard", "batch"]),
         help="Priority: interactive goes before standard, the default; batch is served only when there is room.",
     ),
-    click.option(
-        "-n",
+    renamed_option(
         "--pictures",
+        "-n",
+        "--images",
         "n",
         type=click.IntRange(1),
         help="Number of images to generate for the prompt, as one request.",

@@ -44,7 +44,7 @@ def test_a_broken_promise_is_exit_status_1_and_named(monkeypatch: pytest.MonkeyP
 
 
 def test_a_window_and_no_images_can_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    done, asked = audited(monkeypatch, KEPT, "--since", "1h", "--until", "5m", "--no-pictures", "-o", "json")
+    done, asked = audited(monkeypatch, KEPT, "--since", "1h", "--until", "5m", "--no-images", "-o", "json")
     assert asked["until_ms"] - asked["since_ms"] == 55 * 60_000
     assert "pictures" not in json.loads(done.output)
 
