@@ -73,10 +73,10 @@ def alter(settings: Settings, topic: str, **config: str) -> None:
     def is_known() -> bool:
         (found,) = admin.describe_configs([ConfigResource(ResourceType.TOPIC, name)]).values()
         try:
-            told = {key: entry.value for key, entry in found.result(PATIENCE_S).items()}
+            reported = {key: entry.value for key, entry in found.result(PATIENCE_S).items()}
         except KafkaException:  # a topic that was made just now
             return False
-        return wanted.items() <= told.items()
+        return wanted.items() <= reported.items()
 
     poll_until(is_known, "the broker's new configuration")
 
@@ -177,9 +177,9 @@ def test_chunks_of_a_topic_that_was_made_anew_hide_none_of_its_results(made: Set
 def test_what_the_cluster_tells_of_the_topics_is_taken_over(made: Settings) -> None:
     alter(made, RESULTS, max__message__bytes="4000", retention__ms=str(3 * DAY_MS))
     alter(made, ENDED, retention__ms=str(2 * DAY_MS))
-    told = topics.ask(made)
-    assert (told.max_bytes(RESULTS), told.batch_bytes, told.window_ms) == (3800, 4000, 3 * DAY_MS)
-    assert (told.partitions, told.has_ended, len(told.ids)) == (4, True, 5)
+    reported = topics.ask(made)
+    assert (reported.max_bytes(RESULTS), reported.batch_bytes, reported.window_ms) == (3800, 4000, 3 * DAY_MS)
+    assert (reported.partitions, reported.has_ended, len(reported.ids)) == (4, True, 5)
 
 
 @pytest.mark.parametrize("is_told", [True, False])

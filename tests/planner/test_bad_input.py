@@ -1,4 +1,4 @@
-"""Everything odd that a planner may be told, and what each policy makes of it: one plan that holds, or a clear error.
+"""Everything odd that a planner may be given, and what each policy makes of it: one plan that holds, or a clear error.
 
 The list is that of planner/README.md. What is refused before it is planned with is in test_observation.py and
 test_catalog.py; what readers and roles make of bad records is tested beside them.

@@ -1,4 +1,4 @@
-"""What the past tells of another plan: right on average, and honest about what it cannot know."""
+"""Estimates of another plan from the past: right on average, and honest about what they cannot know."""
 
 import math
 import warnings

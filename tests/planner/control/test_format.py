@@ -1,4 +1,4 @@
-"""How reasons tell numbers."""
+"""How numbers are written in reasons."""
 
 import math
 import re

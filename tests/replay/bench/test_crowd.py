@@ -1,4 +1,4 @@
-"""Crowds are made the same each time, and what became of the watched is told apart from what became of the crowd."""
+"""Crowds are made the same each time, and figures of the watched clients are apart from those of the crowd."""
 
 import itertools
 from types import SimpleNamespace

@@ -10,7 +10,7 @@ from tests.replay.runs import a_result
 
 
 class World:
-    """A clock, and a broker that takes everything but what it is told to refuse."""
+    """A clock, and a broker that takes everything but what it is asked to refuse."""
 
     def __init__(self, refused: set[str] = frozenset()) -> None:  # type: ignore[assignment]
         self.now_ms = 1000.0

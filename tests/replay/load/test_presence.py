@@ -1,4 +1,4 @@
-"""Who serves, as groups tell it."""
+"""Which roles serve, by the members of their groups."""
 
 import concurrent.futures
 from typing import Any, NamedTuple

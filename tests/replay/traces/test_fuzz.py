@@ -62,7 +62,7 @@ ASKED = st.builds(
 
 
 def outcome(call: Callable[[], T]) -> T | str:
-    """What it gives, or the error of ours that it tells."""
+    """Return what it gives, or the text of the error of ours that it raises."""
     try:
         return call()
     except PochadeError as error:

@@ -45,7 +45,7 @@ SETTINGS = load({"kafka": {"bootstrap_servers": "127.0.0.1:1", "properties": {"l
 
 @pytest.fixture(autouse=True)
 def nothing_is_known() -> Iterator[None]:
-    """Each test begins as a process that nobody has told anything."""
+    """Each test begins as a process that has learnt no schema."""
     forget()
     yield
     forget()
@@ -199,7 +199,7 @@ def test_a_registry_is_asked_for_what_nobody_told(of_tomorrow: bytes) -> None:
     known.ask_registry()
     assert decode(of_tomorrow, ClassifiedRequest) == a_classified()
     known.ask_registry()
-    assert registry.asked.count(9999) == 2, "it may be told later"
+    assert registry.asked.count(9999) == 2, "it may be announced later"
     assert len(registry.asked) == 3
     known.close()
 

@@ -60,7 +60,7 @@ class Echo:
 
 
 class LateProducer(MemoryRecordProducer):
-    """Acknowledges when told to, or fails as often as told."""
+    """Acknowledges when asked to, or fails as often as asked."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Dead letters: what they tell, and how they are tried again."""
+"""Dead letters: the facts that they hold, and how they are redriven."""
 
 import dataclasses
 import json

@@ -156,7 +156,7 @@ class StubPulse:
         return self
 
     def listen(self, variant: str) -> None:
-        """All has been heard."""
+        """All heartbeats have been received."""
 
     def heartbeats(self) -> dict[str, ReceivedHeartbeat]:
         return {heartbeat.worker_id: ReceivedHeartbeat(heartbeat, seen_ms) for heartbeat, seen_ms in self._beats}

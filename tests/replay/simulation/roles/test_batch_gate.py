@@ -73,7 +73,7 @@ def live(loads: Loads, gate: BatchGate) -> int:
 
 
 class Fed(BatchClassifier):
-    """Hears heartbeats that a test names."""
+    """Receives the heartbeats that a test names."""
 
     @property
     def view(self) -> LoadView:

@@ -155,7 +155,7 @@ class Draws:
 
 
 class Recording(Judge):
-    """Tells what was decided of the only job."""
+    """Returns what was decided of the only job."""
 
     level, step = "", 0
 

@@ -12,7 +12,7 @@ BEAT_MS = 2000.0
 
 
 class Site:
-    """A group whose members poll unless they are told to be busy."""
+    """A group whose members poll unless they are set to be busy."""
 
     def __init__(self, beat_ms: float = BEAT_MS, now_ms: float = 0.0, answer_ms: float = 0.0) -> None:
         self.agenda, self.group = EventQueue(now_ms), Group(4)

@@ -1,4 +1,4 @@
-"""Ends of logs, as brokers tell them that were frozen and do not know that they lead no more."""
+"""Ends of logs, as given by brokers that were frozen and do not know that they lead no more."""
 
 from collections.abc import Sequence
 from types import SimpleNamespace

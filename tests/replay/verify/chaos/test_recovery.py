@@ -1,4 +1,4 @@
-"""What a run's faults cost, told from topics."""
+"""What a run's faults cost, computed from topics."""
 
 import dataclasses
 from collections.abc import Generator
