@@ -26,7 +26,7 @@ from streams.store.open import open_store
 
 
 class Demo:
-    """One run, from `began_s` (epoch seconds when the command began) on. `run` may be called once."""
+    """One run of the demo; `began_s`: epoch seconds when the command began. `run` may be called once."""
 
     def __init__(
         self, settings: Settings, inherited: Settings, options: DemoOptions, teller: ProgressReporter, began_s: float
@@ -54,21 +54,21 @@ class Demo:
         self.gallery_path = options.gallery or folder / "gallery.html"
 
     def run(self, on_end: Callable[[dict[str, Any]], None], keep: Callable[[Callable[[], None]], None]) -> None:
-        """Everything. `on_end` gets the report while the roles still run; `keep` is called to wait, if asked for.
+        """Run the demo. `on_end` gets the report while the roles still run; `keep` is called to wait, if asked for.
 
         Raises:
-            PochadeError: what could not be started or read, and what to do.
+            PochadeError: something could not be started or read; the message says what to do.
         """
-        due, hosted, painted = due_of(self._options), self._hosted, GeneratedCounter()
+        due, hosted, generated = due_of(self._options), self._hosted, GeneratedCounter()
         with ExitStack() as stack:
             hosted.start(stack)
-            stack.callback(TopicTailer(self.settings, [IMAGES], painted.on_record).start().close)
+            stack.callback(TopicTailer(self.settings, [IMAGES], generated.on_record).start().close)
             ready_s = time.time() - self._began_s
             client = open_client(self.settings, stack)
             driver = Driver(due, client.submit, epoch_ms)
             follow(client, driver, stack)
             probe = self._warm_up(client)
-            self._drive(driver, painted)
+            self._drive(driver, generated)
             facts = self._facts(probe, driver, ready_s)
             on_end(self._finish(audit(driver.accepted(), client.results()), facts))
             if self._options.is_kept:
@@ -78,15 +78,15 @@ class Demo:
     def _warm_up(self, client: RequestClient) -> Driver:
         probe = self._hosted.warm_up(client, "warm-up", self._options.seed)
         if probe.first_completed_ms is not None:
-            self._teller.note(f"first picture after {probe.first_completed_ms / 1000 - self._began_s:.1f} s")
+            self._teller.note(f"first image after {probe.first_completed_ms / 1000 - self._began_s:.1f} s")
         return probe
 
-    def _drive(self, driver: Driver, painted: GeneratedCounter) -> None:
-        before = painted.counts()
+    def _drive(self, driver: Driver, generated: GeneratedCounter) -> None:
+        before = generated.counts()
 
         def on_tick() -> None:
             self._hosted.supervise()
-            self._teller.state(state_of(driver, painted, before))
+            self._teller.state(state_of(driver, generated, before))
             self._switch(driver)
 
         if not drive(driver, on_tick, time.sleep):
@@ -100,14 +100,14 @@ class Demo:
         if not self._is_switched and 3 * sent >= driver.total:
             self._is_switched = True
             order(self.settings, JUDGES_ALL)
-            self._teller.note(f"`pochade plan pin {JUDGES_ALL}`: from now on every first picture is judged")
+            self._teller.note(f"`pochade plan pin {JUDGES_ALL}`: from now on every first image is judged")
 
     def _facts(self, probe: Driver, driver: Driver, ready_s: float) -> demo_report.RunFacts:
         first_ms = probe.first_completed_ms or driver.first_completed_ms
         return demo_report.RunFacts(
             started=self._started,
             seconds=time.time() - self._began_s,
-            first_picture_s=None if first_ms is None else first_ms / 1000 - self._began_s,
+            first_image_s=None if first_ms is None else first_ms / 1000 - self._began_s,
             ready_s=ready_s,
             lateness_ms=tuple(driver.lateness_ms),
             restarts=self._hosted.roles.restarts,
@@ -118,18 +118,18 @@ class Demo:
 
     def _finish(self, audited: Audit, facts: demo_report.RunFacts) -> dict[str, Any]:
         store = open_store(self.settings)
-        pictures, broken = demo_report.open_images(audited.results, store)
-        built = demo_report.build(audited, pictures, broken, facts)
+        images, broken = demo_report.open_images(audited.results, store)
+        built = demo_report.build(audited, images, broken, facts)
         write(self.report_path, json.dumps(built, indent=2, ensure_ascii=False) + "\n")
         write(self.gallery_path, gallery.render(built, audited.results, store))
         return built
 
 
-def state_of(driver: Driver, painted: GeneratedCounter, before: tuple[int, int]) -> RunState:
-    """How far the run is, from what was sent and read; `before`: what was painted before it."""
+def state_of(driver: Driver, generated: GeneratedCounter, before: tuple[int, int]) -> RunState:
+    """Return how far the run is, by what was sent and read; `before`: counts of images from before the run."""
     sent, ended, newest = driver.counts()
-    pictures, escalated = (now - then for now, then in zip(painted.counts(), before, strict=True))
-    return RunState(total=driver.total, sent=sent, painted=pictures, escalated=escalated, ended=ended, newest=newest)
+    images, escalated = (now - then for now, then in zip(generated.counts(), before, strict=True))
+    return RunState(total=driver.total, sent=sent, generated=images, escalated=escalated, ended=ended, newest=newest)
 
 
 def write(path: pathlib.Path, text: str) -> None:

@@ -1,4 +1,4 @@
-"""What a demo was asked for, and the requests that follow from it."""
+"""The options of a demo, and the requests that follow from them."""
 
 import pathlib
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ DEFAULT_COUNT = 36
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoOptions:
-    """What `pochade demo` was asked for; None: the setting or the default."""
+    """The options of `pochade demo`; None: the setting or the default."""
 
     prompts: pathlib.Path | None
     count: int | None

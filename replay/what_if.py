@@ -1,4 +1,4 @@
-"""Another plan held against the results of the past: reads both, estimates in `planner/analysis/off_policy.py`."""
+"""Compares another plan with past results: reads both; `planner/analysis/off_policy.py` has the estimates."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -18,14 +18,14 @@ NEVER_ASKED = {"invalid", "cancelled", "unhonoured", "poison"}  # codes of ends 
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """What could be used of the results, and what could not."""
+    """The results that the estimate can use, and the number of those that it cannot."""
 
     past: tuple[Past, ...]
     skipped: Mapping[str, int]  # why -> results
 
 
 def collect(results: Iterable[Result]) -> Collected:
-    """Each result as the estimator sees it; the first one of a request counts, as everywhere."""
+    """Collect results for the estimator; the first result of a request counts."""
     past: dict[str, Past] = {}
     skipped: dict[str, int] = {}
     for result in results:
@@ -40,7 +40,7 @@ def collect(results: Iterable[Result]) -> Collected:
 
 
 def past_of(result: Result) -> Past | str:
-    """One result, or why it says nothing of plans."""
+    """Return a result for the estimator, or the reason why it says nothing about plans."""
     if result.code in NEVER_ASKED or result.status is Status.CANCELLED:
         return "no plan would have changed its end"
     if result.hardness is None or result.latency_ms is None:

@@ -1,4 +1,4 @@
-"""Who reads and writes each topic, and which groups and transactional ids each role uses: what rights are made of.
+"""The rights of each role and client: topics that it reads and writes, its groups and transactional ids.
 
 A test holds it against the topic table: a topic of the table that nobody writes or reads here fails it.
 """
@@ -22,7 +22,7 @@ from schemas.topics import (
 )
 
 ROLES = ("classifier", "router", "worker", "discriminator", "ledger", "planner")
-PRODUCER = "producer"  # whoever asks for pictures: `pochade submit`, a gateway
+PRODUCER = "producer"  # whoever asks for images: `pochade submit`, a gateway
 CONSUMER = "consumer"  # whoever reads how requests ended: `pochade results`, `watch`, `explain`, a gateway
 OPERATOR = "operator"  # `pochade topics create`, `cancel`, `plan pin`, `dlq redrive`, `doctor`, `audit`
 WHO = (*ROLES, PRODUCER, CONSUMER, OPERATOR)

@@ -19,7 +19,7 @@ NAMESPACE = "pochade"
 
 
 class Message(Protocol):
-    """Any dataclass of `messages.py`."""
+    """Protocol of any dataclass of `messages.py`."""
 
     __dataclass_fields__: typing.ClassVar[dict[str, Any]]
 

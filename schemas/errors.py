@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 
 class PochadeError(Exception):
-    """Something a person can act on; command lines print it without a traceback."""
+    """Root of errors that a person can act on; command lines print the message without a traceback."""
 
 
 class InvalidRecord(PochadeError):
@@ -13,7 +13,7 @@ class InvalidRecord(PochadeError):
 
 
 class UnknownSchema(InvalidRecord):
-    """Bytes under a schema id that nobody has told this process: a newer release's, or no schema's at all."""
+    """The bytes carry a schema id that this process has not learnt: a newer release's, or no schema's at all."""
 
     def __init__(self, schema_id: int, known: int) -> None:
         self.schema_id = schema_id

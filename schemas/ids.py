@@ -1,4 +1,4 @@
-"""Identities and draws as functions of the request, so that a repeated decision comes out the same."""
+"""Computes ids and random draws from the request alone, so that a repeated decision gives an equal result."""
 
 import hashlib
 import uuid
@@ -17,18 +17,18 @@ def request_id_of_record(topic: str, partition: int, offset: int) -> str:
 
 
 def job_id(request_id: str, stage: int, level: str) -> str:
-    """One attempt at one request on one level: a redelivered decision makes the same job."""
+    """Return the id of a request's job at a stage on a level; a redelivered decision gives an equal id."""
     return hashlib.sha256(f"{request_id}/{stage}/{level}".encode()).hexdigest()[:24]
 
 
 def draw(request_id: str, salt: str) -> float:
-    """A uniform number in [0, 1) that belongs to the request: the route's dice, salted by what is drawn."""
+    """Return a uniform number in [0, 1), a function of the request id and of `salt`, which names what is drawn."""
     digest = hashlib.sha256(f"{salt}/{request_id}".encode()).digest()
     return int.from_bytes(digest[:8], "big") / 2**64
 
 
 def refinement_seed(seed: int, stage: int) -> int:
-    """The noise seed (31 bits) for painting over a draft at this stage, from the seed of the request's picture.
+    """The noise seed (31 bits) for refining a draft at this stage, from the seed of the request's image.
 
     The draft came from noise of `seed` itself: noise that is independent of the draft is what the model was trained on.
     """

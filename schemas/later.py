@@ -1,4 +1,4 @@
-"""Schemas that newer releases write with, as somebody told this process: its own file cannot hold them.
+"""Schemas of newer releases, which a process learns while it runs, since its own `registry.json` cannot hold them.
 
 Two releases run side by side while a deployment is upgraded. A record of the newer one names a schema id above those
 of `registry.json`; its bytes are read by the schema that it was written with, into this release's own message.
@@ -12,27 +12,27 @@ import fastavro
 from schemas.registry import Registered, by_id, latest
 
 MAX_KNOWN = 10_000  # ids kept; a release adds some tens
-MAX_WANTED = 100  # ids that somebody asked for in vain, kept for who can ask elsewhere
-MAX_AHEAD = 10_000  # an id further above our own is no release's: such a record is broken, and waits for nothing
+MAX_WANTED = 100  # ids that were looked up in vain, kept for a reader that can ask a registry
+MAX_AHEAD = 10_000  # an id further above our own is no release's: such a record is broken and need not wait
 
 
 class Later:
-    """Any thread may tell, ask and look."""
+    """The learnt schemas, and ids that were looked up in vain. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._told: dict[int, Registered] = {}
+        self._known: dict[int, Registered] = {}
         self._wanted: OrderedDict[int, None] = OrderedDict()
         self._denied: OrderedDict[int, None] = OrderedDict()
-        self.more_wanted = threading.Event()  # an id is wanted that was not before; cleared by who asks for it
-        self.count = 0  # schemas told so far: who waits for one looks again when this has changed
+        self.more_wanted = threading.Event()  # set by a new id in vain; cleared by the reader that asks a registry
+        self.count = 0  # schemas learnt so far; a reader that waits for one looks again when this has changed
 
     def learn(self, entry: Registered) -> bool:
-        """Take in a version; False: it changes nothing, as ids that are known never change and only messages count."""
+        """Add a version, and return whether it was new: known ids never change, and only messages' schemas count."""
         is_ours = entry.id not in by_id() and entry.subject in latest() and _is_schema_of(entry)
         with self._lock:
-            if is_ours and entry.id not in self._told and len(self._told) < MAX_KNOWN:
-                self._told[entry.id] = entry
+            if is_ours and entry.id not in self._known and len(self._known) < MAX_KNOWN:
+                self._known[entry.id] = entry
                 self._wanted.pop(entry.id, None)
                 self._denied.pop(entry.id, None)
                 self.count += 1
@@ -40,8 +40,8 @@ class Later:
         return False
 
     def find(self, schema_id: int) -> Registered | None:
-        """The version with this id; an id that nobody has told is wanted from now on."""
-        found = self._told.get(schema_id)
+        """Return the version with this id; an unknown id is `wanted` from now on."""
+        found = self._known.get(schema_id)
         if found is None:
             with self._lock:
                 if schema_id not in self._wanted:
@@ -50,7 +50,7 @@ class Later:
         return found
 
     def deny(self, schema_id: int) -> None:
-        """A registry was asked for this id and has no such schema; it may later."""
+        """Note that a registry has no schema with this id so far."""
         with self._lock:
             _add(self._denied, schema_id)
 
@@ -60,14 +60,14 @@ class Later:
             return schema_id in self._denied
 
     def wanted(self) -> list[int]:
-        """The ids that were asked for and that nobody has told, the oldest first."""
+        """Return the ids that were looked up in vain, the oldest first."""
         with self._lock:
             return list(self._wanted)
 
     def forget(self) -> None:
-        """Know nothing again, as a process that has just begun."""
+        """Drop all learnt schemas, as in a process that has just started."""
         with self._lock:
-            self._told.clear()
+            self._known.clear()
             self._wanted.clear()
             self._denied.clear()
             self.more_wanted.clear()

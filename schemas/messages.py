@@ -9,20 +9,20 @@ from enum import StrEnum
 
 
 class Status(StrEnum):
-    """How a request ended; exactly one each."""
+    """Final status of a request; each request gets exactly one."""
 
     COMPLETED = "COMPLETED"
     REJECTED = "REJECTED"  # the request itself asks for what is never served
     EXPIRED = "EXPIRED"  # its deadline could not be met
     CANCELLED = "CANCELLED"
-    FAILED = "FAILED"  # it could not be read, or not be painted
+    FAILED = "FAILED"  # it could not be read, or not be generated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerateOptions:
-    """How it should be painted. None or empty: as the variant does by default."""
+    """How an image should be generated. None or empty: by the variant's default."""
 
-    n: int = 1  # pictures; one job, judged by its worst
+    n: int = 1  # images; one job, judged by its worst
     width: int | None = None  # px
     height: int | None = None  # px
     steps: int | None = None  # denoising steps
@@ -36,7 +36,7 @@ class GenerateOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerateRequest:
-    """What a producer asks for. Public, on `prompts`; also as one plain JSON object with these keys."""
+    """A producer's request for images. Public, on `prompts`; also as one plain JSON object with these keys."""
 
     request_id: str
     prompt: str
@@ -51,7 +51,7 @@ class GenerateRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassifiedRequest:
-    """A request with what its prompt alone tells."""
+    """A request with its hardness and classes, as predicted from the prompt alone."""
 
     request: GenerateRequest
     hardness: float  # [0, 1], quantile on the reference prompts
@@ -63,7 +63,7 @@ class ClassifiedRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageRef:
-    """A stored picture; the key carries the content's hash and is never overwritten."""
+    """A stored image; the key carries the content's hash and is never overwritten."""
 
     uri: str
     sha256: str
@@ -74,28 +74,28 @@ class ImageRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """One stage of a request's path, as `explain` tells it."""
+    """One stage of a request's path, as `explain` shows it."""
 
     stage: int  # 0: first level, 1: after one escalation
     level: str
     worker_id: str
     plan_version: int
-    queue_ms: int  # routed -> painting began
+    queue_ms: int  # routed -> generation began
     generate_ms: int
     batch: int
     attempt: int
     confidence: float | None = None  # None: not scored
     threshold: float | None = None  # None: no cascade held for this level
     image: ImageRef | None = None
-    more: tuple[ImageRef, ...] = ()  # the other pictures of n > 1
+    more: tuple[ImageRef, ...] = ()  # the other images of n > 1
     overridden: tuple[str, ...] = ()  # options that the variant could not honour, with what it did instead
-    refine_from_step: int = 0  # steps skipped, as it began with the draft of the stage before; 0: with a blank
-    probability: float = 0.0  # of this level under the plan; 0: not drawn (a wish, lowered, escalated, older)
+    refine_from_step: int = 0  # steps skipped, as it began with the draft of the stage before; 0: from noise
+    probability: float = 0.0  # of this level under the plan; 0: not drawn (requested, lowered, escalated, older)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerateJob:
-    """One attempt at one request on one level, for a variant's consumer group."""
+    """A job for a variant's workers: generate a request's images at one stage, on one level."""
 
     job_id: str
     classified: ClassifiedRequest
@@ -109,12 +109,12 @@ class GenerateJob:
     routed_ms: int
     path: tuple[Stage, ...] = ()  # stages that were rejected before
     overridden: tuple[str, ...] = ()
-    refine_from_step: int = 0  # of this job's steps: begin there, with the pictures of path[-1]; 0: with a blank
+    refine_from_step: int = 0  # of this job's steps: begin there, with the images of path[-1]; 0: from noise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageGenerated:
-    """A worker painted and stored a picture."""
+    """A worker generated and stored an image."""
 
     job: GenerateJob
     image: ImageRef
@@ -124,13 +124,13 @@ class ImageGenerated:
     started_ms: int
     generated_ms: int
     stored_ms: int
-    more: tuple[ImageRef, ...] = ()  # the other pictures of n > 1
-    refine_from_step: int = 0  # where it really began: 0 where the draft could not be painted over
+    more: tuple[ImageRef, ...] = ()  # the other images of n > 1
+    refine_from_step: int = 0  # where it really began: 0 where the draft could not be refined
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How somebody believes a request ended. May repeat; the ledger lets the first one through."""
+    """A role's report of how a request ended. May repeat; the ledger makes a result of the first one."""
 
     request_id: str
     status: Status
@@ -172,7 +172,7 @@ class Result:
     created_ms: int | None
     ended_ms: int
     path: str = "[]"  # JSON list of Step: what `explain` shows
-    image_uris: tuple[str, ...] = ()  # all pictures of n > 1, `image_uri` first
+    image_uris: tuple[str, ...] = ()  # all images of n > 1, `image_uri` first
     overridden: tuple[str, ...] = ()  # options the variant could not honour
     code: str = ""  # why in one word, for machines; "" where COMPLETED
     retry_after_ms: int | None = None  # REJECTED for now: when it may be worth asking again
@@ -180,7 +180,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedChunk:
-    """What one partition of `results` holds between two offsets, so that a ledger that starts need not read it again.
+    """A summary of one partition of `results` between two offsets, so that a starting ledger need not read it again.
 
     A fact about committed results: it may repeat, and anybody may have written it. `open` are the requests with a
     deadline that lay on the same partition of `classified` before `classified_offset`, and were open at `end_offset`.
@@ -194,7 +194,7 @@ class EndedChunk:
     newest_ms: int
     digests: bytes  # of the ids, 12 bytes each (`planner/serving/ended_ids.py`)
     classified_topic: str
-    classified_offset: int  # -1: not told
+    classified_offset: int  # -1: unknown
     open: bytes  # 28 bytes each (`agents/ledger/open_requests.py`)
 
 
@@ -211,7 +211,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnedPartition:
-    """What a worker still has to do in one partition of its job topic."""
+    """The work that a worker has left in one partition of its job topic."""
 
     partition: int
     end_offset: int  # log end when the worker looked: later sends are not in remaining_ms
@@ -220,7 +220,7 @@ class OwnedPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
-    """A worker tells what it is and what it has to do; silence means death."""
+    """A worker's report of its state and its remaining work; a worker without heartbeats counts as dead."""
 
     worker_id: str
     state: str  # starting | loading | ready | painting | draining | hanging | failed | stopped
@@ -234,7 +234,7 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """Where a class or a hardness interval goes first. Source: ARGUS 4.3 (PASM row), HADIS 3.3 (threshold)."""
+    """The first levels of a class or of a hardness interval. Source: ARGUS 4.3 (PASM row), HADIS 3.3 (threshold)."""
 
     levels: dict[str, float]  # level -> probability, sums to 1
     label: str = ""  # class it is for; "": by hardness
@@ -244,7 +244,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cascade:
-    """Pictures of `level` below `threshold` are painted again on `next_level`. Source: DiffServe 3.1, HADIS 3.3.
+    """Images of `level` below `threshold` are generated again on `next_level`. Source: DiffServe 3.1, HADIS 3.3.
 
     With `refine_from_step` K the rejected draft, noised to step K of the next level's steps N, is where that level
     begins, so that K of its steps are skipped: image-to-image at strength (N - K) / N. Source: SDEdit; here ours.
@@ -254,12 +254,12 @@ class Cascade:
     next_level: str
     discriminator: str
     threshold: float  # kept if confidence >= threshold; 1 keeps nothing
-    refine_from_step: int = 0  # [0, steps of next_level), of its own number of steps; 0: paint on a blank
+    refine_from_step: int = 0  # [0, steps of next_level), of its own number of steps; 0: generate from noise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """What the plan's author expects, so that the outcome can be held against it."""
+    """What the planner expects of a plan, so that the outcome can be compared with it."""
 
     demand_rps: float
     utilization: float
@@ -269,16 +269,16 @@ class Expected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """What is admitted while no plan serves the whole demand."""
+    """The requests that are admitted while no plan serves the whole demand."""
 
     shares: dict[str, float]  # tier -> share of its requests, [0, 1]; one that is not named: all
-    reason: str  # told to those turned away
+    reason: str  # given in the results of rejected requests
     retry_after_ms: int  # when they may ask again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What the pipeline obeys; every policy produces one."""
+    """The plan that routers, workers and discriminators follow; every policy produces one."""
 
     version: int
     policy: str

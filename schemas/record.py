@@ -8,7 +8,7 @@ Headers = Mapping[str, bytes]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incoming:
-    """One record read. `topic` has no prefix; `value` None is a tombstone."""
+    """A record that was read. `topic` has no prefix; `value` None is a tombstone."""
 
     topic: str
     partition: int
@@ -21,7 +21,7 @@ class Incoming:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outgoing:
-    """One record to write. `topic` has no prefix; `partition` None: by the key's hash."""
+    """A record to write. `topic` has no prefix; `partition` None: by the key's hash."""
 
     topic: str
     key: bytes | None
@@ -32,7 +32,7 @@ class Outgoing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivered:
-    """Where a written record lies."""
+    """The partition and offset of a written record."""
 
     partition: int
     offset: int

@@ -31,7 +31,7 @@ MESSAGES: tuple[type[Message], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """One version of one subject."""
+    """One version of one subject, with its schema id."""
 
     id: int  # what stands in the four bytes after the magic byte
     subject: str
@@ -41,20 +41,20 @@ class Registered:
 
 @functools.cache
 def registered() -> tuple[Registered, ...]:
-    """All versions, in the order of their ids."""
+    """Return all versions, in the order of their ids."""
     text = importlib.resources.files("schemas").joinpath("registry.json").read_text()
     return tuple(Registered(**entry) for entry in json.loads(text))
 
 
 @functools.cache
 def by_id() -> dict[int, Registered]:
-    """id -> version."""
+    """Return all versions by their schema ids."""
     return {entry.id: entry for entry in registered()}
 
 
 @functools.cache
 def latest() -> dict[str, Registered]:
-    """subject -> its newest version: what this release writes, unless it is told to write an older one."""
+    """Return the newest version of each subject: this release writes it, unless set to write an older one."""
     return {entry.subject: entry for entry in registered()}
 
 

@@ -18,12 +18,12 @@ FLOW_MS = 7 * DAY_MS  # what flow topics keep at least
 SEGMENT_MS = DAY_MS // 2  # Kafka deletes whole segments, by their newest record: records live longer by up to this
 SKEW_MS = HOUR_MS  # that brokers' clocks, and looking for what to delete (every 5 minutes), may differ by
 WINDOW_MS = 8 * DAY_MS  # what a ledger remembers, and `results` keeps
-ENDED_MS = 9 * DAY_MS  # a chunk is younger than the results it tells of
+ENDED_MS = 9 * DAY_MS  # a chunk is younger than the results that it lists
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
-    """One row of the table. `name` lacks the prefix, which belongs to a deployment."""
+    """One row of the topic table. `name` leaves out the prefix, which belongs to a deployment."""
 
     name: str
     record: type[Message] | None  # None: no message of ours
@@ -34,10 +34,10 @@ class Topic:
     config: dict[str, str] = field(default_factory=dict)
 
 
-BROKERS_CLOCK = {"message.timestamp.type": "LogAppendTime"}  # ages are told by one clock, not by each writer's
+BROKERS_CLOCK = {"message.timestamp.type": "LogAppendTime"}  # one clock, the broker's, gives the ages of all records
 
 
-LETTERS = {  # a flood of bad records fills so much of a disk and no more: 1 GiB, and the segment that is written to
+DEAD_LETTER_LIMITS = {  # a flood of bad records fills 1 GiB of a disk and the segment that is written to, not more
     "retention.bytes": str(2**30), "segment.bytes": str(2**26),
 }  # fmt: skip
 
@@ -111,7 +111,7 @@ TABLE: tuple[Topic, ...] = (
     ),
     Topic(
         name=DLQ, record=None, key="request_id", partitions=1,
-        written_by="everyone", read_by="operators", config=_retention(30 * DAY_MS) | LETTERS,
+        written_by="everyone", read_by="operators", config=_retention(30 * DAY_MS) | DEAD_LETTER_LIMITS,
     ),
 )  # fmt: skip
 
@@ -137,5 +137,5 @@ def full_name(prefix: str, name: str) -> str:
 
 
 def worker_group(prefix: str, variant: str) -> str:
-    """One consumer group a variant: changing variant is closing one consumer and opening another (measured: 0.17 s)."""
+    """Return a variant's consumer group; a worker changes variant by opening another consumer (measured: 0.17 s)."""
     return f"{prefix}.worker.{variant}"

@@ -1,4 +1,4 @@
-"""What stands on the wire for names that Python code calls otherwise: the one table of both.
+"""The names on the wire that differ from the names in Python: the one table of both.
 
 Names on the wire never change: records that were written years ago are read, and other programs know them. Code may
 still be called after the field's terms. The table holds for Avro and for every JSON object that is made of a message.

@@ -76,7 +76,7 @@ class Commands(click.Group):
     """A group whose commands are entry points; its --help imports none of them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """All names, in the order of the help table, unknown ones after."""
+        """Return the names of all commands, in the order of the help table, and unknown ones after these."""
         known = list(SUMMARIES)
         return sorted(_entry_points(), key=lambda name: (known.index(name) if name in known else len(known), name))
 
@@ -115,7 +115,7 @@ def _entry_points() -> dict[str, importlib.metadata.EntryPoint]:
 
 
 def nested(assignments: tuple[str, ...]) -> dict[str, Any]:
-    """`("worker.threads=2",)` as `{"worker": {"threads": "2"}}`; what follows the second dot is one key.
+    """Return `("worker.threads=2",)` as `{"worker": {"threads": "2"}}`; the text after the second dot is one key.
 
     Raises:
         click.BadParameter: no `=`, or one key is both a value and a section.

@@ -4,5 +4,5 @@ import time
 
 
 def now_ms() -> int:
-    """Epoch milliseconds."""
+    """Return the current time in epoch milliseconds."""
     return time.time_ns() // 1_000_000

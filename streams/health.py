@@ -1,4 +1,4 @@
-"""What a process says of itself over HTTP: `/livez`, `/readyz` and `/metrics`, for orchestrators and Prometheus."""
+"""Serves a process's health over HTTP: `/livez`, `/readyz` and `/metrics`, for orchestrators and Prometheus."""
 
 import contextlib
 import json
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 Probe = Callable[[], str]  # "" when all is well, else why not, in words for an operator
 
 OFF = -1
-POLL_S = 0.1  # how soon it hears that it shall end
+POLL_S = 0.1  # maximum time until the server's thread notices that it shall end
 SILENT_S = 10  # a client that sends nothing for longer is hung up on
 
 
@@ -30,10 +30,10 @@ class Health:
     def __init__(self, roles: Iterable[str]) -> None:
         self._ready: dict[str, Probe] = {role: lambda: "is starting" for role in roles}
         self._alive: dict[str, Probe] = {}
-        self.is_stopping = False  # the process is told to end
+        self.is_stopping = False  # whether the process was asked to end
 
     def watch(self, role: str, *, ready: Probe, alive: Probe) -> None:
-        """From now on these tell how the role is; until then it is starting, and alive."""
+        """Answer probes by the role's state from now on; before this call the role counts as starting and alive."""
         self._ready[role], self._alive[role] = ready, alive
 
     def stop(self) -> None:
@@ -102,7 +102,7 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: a probe a second would drown what matters."""
+        """Log nothing: a line per probe, each second, would drown the other lines."""
 
 
 class Server(ThreadingHTTPServer):
@@ -111,7 +111,7 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def server_bind(self) -> None:
-        """Without HTTPServer's search for the host's full name, which waits for a name server."""
+        """Bind without HTTPServer's search for the host's full name, which waits for a name server."""
         TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
 

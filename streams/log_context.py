@@ -1,4 +1,4 @@
-"""What a log line is about: the records that a thread or task is serving, and the plan that it obeys."""
+"""Context of log lines: the records that a thread or task is serving, and the plan that it obeys."""
 
 import contextlib
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ _plan_version: ContextVar[int | None] = ContextVar("plan_version", default=None)
 
 @contextlib.contextmanager
 def serving(*records: Incoming, plan_version: int | None = None) -> Iterator[None]:
-    """What is logged in the block, by this thread or task, is about these records."""
+    """Attach these records to every log line that this thread or task writes in the block."""
     before, version = _served.set(records), _plan_version.set(plan_version)
     try:
         yield

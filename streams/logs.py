@@ -60,7 +60,7 @@ class Sparse(logging.Filter):
 
 
 class LastError(logging.Handler):
-    """The last that libraries logged as an error: what they wait out is told nowhere else."""
+    """Keeps the last error that libraries logged: they report an error that they wait out nowhere else."""
 
     def __init__(self, *loggers: str) -> None:
         super().__init__(logging.ERROR)
@@ -69,21 +69,21 @@ class LastError(logging.Handler):
             logging.getLogger(name).addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep it, in one line."""
+        """Keep the message, in one line."""
         self._said = " ".join(record.getMessage().split())[:300]
 
     def suffix(self) -> str:
-        """To be put behind what is waited for; "" while there was none."""
+        """Return the text to append to a message about waiting; "" while no error was logged."""
         return f"; last error: {self._said}" if self._said else ""
 
 
 def logged_prompt(prompt: str) -> str:
-    """How a prompt may stand in a log line: the same twelve digits for the same prompt, or, if allowed, itself."""
+    """Return a prompt for a log line: twelve digits of its hash, or the prompt itself if the settings allow it."""
     return prompt if _shows_prompts else f"sha256:{hashlib.sha256(prompt.encode()).hexdigest()[:12]}"
 
 
 class TextFormatter(logging.Formatter):
-    """One line a message: time, level, logger, message, [context]; a traceback below it."""
+    """Formats a message as one line: time, level, logger, message, [context]; a traceback follows below."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -98,7 +98,7 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a message and nothing else on its line; a traceback is the field `exception`."""
+    """Formats a message as one line with one JSON object; a traceback is the field `exception`."""
 
     def __init__(self, roles: Collection[str]) -> None:
         super().__init__()

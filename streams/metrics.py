@@ -20,7 +20,7 @@ SHED = Counter("pochade_shed_total", "Requests turned away as the plan lets in a
 GENERATED = Counter("pochade_generated_jobs_total", "Jobs generated, from noise or from a draft", ["started_from"])
 RESTARTS = Counter("pochade_role_restarts_total", "Times a role's loop began again after an error", ["role"])
 LEDGER_DUPLICATES = Counter("pochade_ledger_duplicates_total", "Outcomes dropped: the request had ended")
-STALE_ENDS = Counter("pochade_stale_ends_total", "Ends of partitions told by a leader that was behind; read on")
+STALE_ENDS = Counter("pochade_stale_ends_total", "Ends of partitions reported by a leader that was behind; read on")
 PLANS_REFUSED = Counter("pochade_plans_refused_total", "Newer plans that do not fit the catalog", ["role"])
 PLAN_VERSION = Gauge("pochade_plan_version", "Plan obeyed", ["role"])
 
@@ -29,7 +29,7 @@ class OldNames:
     """Counters under their names of release 0.1, which go with 0.3."""
 
     def collect(self) -> Iterator[CounterMetricFamily]:
-        """`pochade_painted_total`, from `pochade_generated_jobs_total`."""
+        """Yield `pochade_painted_total`, the old name, with the values of `pochade_generated_jobs_total`."""
         old = CounterMetricFamily(
             "pochade_painted", "Use pochade_generated_jobs_total: this name goes", labels=["begun_on"]
         )

@@ -1,4 +1,4 @@
-"""Where each setting comes from: a flag, the environment, the TOML file or its default; secrets are never told."""
+"""Where each setting comes from: a flag, the environment, the TOML file or its default; secrets are never shown."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from streams.settings import PREFIX, Settings, config_file, old_variables
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """One setting."""
+    """One setting with its value and where the value comes from."""
 
     name: str  # kafka.prefix, kafka.properties.security.protocol
     value: Any  # HIDDEN for a secret
@@ -22,7 +22,7 @@ class Origin:
 
 
 def origins(settings: Settings, flags: Mapping[str, Any]) -> list[Origin]:
-    """Every setting with its origin, in the order of their declaration."""
+    """Return every setting with its origin, in the order of declaration."""
     file = config_file()
     environment = old_variables() | EnvSettingsSource(Settings)()
     given = set(_names(environment))  # as the variables are called, also by names of an earlier release
@@ -32,17 +32,17 @@ def origins(settings: Settings, flags: Mapping[str, Any]) -> list[Origin]:
         ("environment", set(_names(in_new_names(environment)))),
         ("toml", set(_names(in_new_names(TomlConfigSettingsSource(Settings, file)())))),
     )
-    told = []
+    found = []
     for name, value in _leaves(settings.model_dump(mode="json")):
         origin = next((origin for origin, names in sources if name in names), "default")
         variable = name if name in given else earlier.get(name, name)
         where = {"environment": PREFIX + variable.upper().replace(".", "__"), "toml": str(file)}.get(origin, "")
-        told.append(Origin(name=name, value=shown(name, value), origin=origin, where=where))
-    return told
+        found.append(Origin(name=name, value=shown(name, value), origin=origin, where=where))
+    return found
 
 
 def shown(name: str, value: Any) -> Any:
-    """The value, or HIDDEN if the last part of its name tells a secret; an empty one has nothing to hide."""
+    """Return the value, or HIDDEN if the last part of the name says that it is a secret; an empty value is shown."""
     return HIDDEN if is_secret(name) and value not in ("", None, {}) else value
 
 

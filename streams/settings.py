@@ -26,13 +26,13 @@ class InvalidSettings(PochadeError):
 
 
 class Section(BaseModel):
-    """One group of settings: closed and immutable."""
+    """One group of settings; unknown keys are refused, and values cannot change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Kafka(Section):
-    """Where the topics are. Empty `bootstrap_servers`: the embedded broker under `home`."""
+    """The Kafka cluster and its topics. Empty `bootstrap_servers`: the embedded broker under `home`."""
 
     bootstrap_servers: str = ""
     prefix: str = "pochade"  # topics are PREFIX.NAME, groups PREFIX.ROLE
@@ -62,7 +62,7 @@ class Schemas(Section):
 
 
 class Requests(Section):
-    """What a request may ask for."""
+    """Limits of what a request may ask for."""
 
     max_prompt_bytes: int = Field(8192, ge=1)
     max_images: int = Field(8, ge=1, le=1024)  # n of one request
@@ -71,25 +71,25 @@ class Requests(Section):
 
 
 class Admission(Section):
-    """How much work may wait."""
+    """Limits of the work that may wait at workers before requests are rejected."""
 
     max_backlog_s: float = Field(60, gt=0)  # predicted wait at the least loaded worker; beyond it: REJECTED, ask later
-    interactive_headroom: float = Field(0.2, ge=0, lt=1)  # of it that only the tier `interactive` may use
+    interactive_headroom: float = Field(0.2, ge=0, lt=1)  # share of the backlog limit for the tier `interactive` alone
 
 
 class Tenant(Section):
-    """What one tenant may have, or, under the name "*", all together that have no limits of their own."""
+    """Quota of one tenant, or, under the name "*", of all tenants without a quota of their own together."""
 
-    rate_rps: float = Field(0, ge=0)  # pictures a second; 0: unlimited
-    burst: float = Field(10, ge=1)  # pictures at once after a silence
+    rate_rps: float = Field(0, ge=0)  # images a second; 0: unlimited
+    burst: float = Field(10, ge=1)  # images at once after a silence
     weight: float = Field(1, gt=0)  # of its share when more than half of the allowed backlog waits
 
 
 class Worker(Section):
-    """One painting process."""
+    """One worker process, which generates images with one variant at a time."""
 
     id: str = ""  # "": host and process id
-    variant: str = ""  # painted until a plan allocates this worker; "": wait for a plan
+    variant: str = ""  # variant to serve until a plan allocates this worker; "": wait for a plan
     engine: str = ""  # "": the one the catalog names
     threads: int = Field(1, ge=1)  # torch threads
     heartbeat_ms: int = Field(500, ge=50)
@@ -98,7 +98,7 @@ class Worker(Section):
 
 
 class Planner(Section):
-    """When and with what the planner plans."""
+    """The planner: its policy, when it plans, and its timeouts."""
 
     policy: str = ""  # "": the default of planner/policies
     period_ms: int = Field(5000, ge=100)
@@ -113,36 +113,36 @@ class Planner(Section):
 
 
 class Store(Section):
-    """Where pictures go."""
+    """The object store of images."""
 
     folder: str = ""  # "": HOME/images
     url: str = ""  # s3://BUCKET/PREFIX; "": the folder. Credentials: boto3's own chain, never here
     s3_endpoint_url: str = ""  # of a server that is not Amazon's
     s3_region: str = ""  # "": boto3's own chain
-    retention_days: float = Field(30, gt=0)  # `pochade gc` deletes pictures that are older
+    retention_days: float = Field(30, gt=0)  # `pochade gc` deletes images that are older
 
 
 class Results(Section):
-    """How the ledger writes `results`."""
+    """The format in which the ledger writes `results`."""
 
     format: Literal["avro", "json"] = "avro"  # json: one plain JSON object a record, for readers without a registry
 
 
 class Ledger(Section):
-    """When the ledger ends requests itself."""
+    """When the ledger ends requests by itself, such as those past their deadline."""
 
     deadline_grace_s: float = Field(2, ge=0)  # after a deadline, for whoever is about to end it
 
 
 class Http(Section):
-    """Where a process tells how it is: /livez, /readyz, /metrics."""
+    """The HTTP server of a process: /livez, /readyz, /metrics."""
 
     host: str = "127.0.0.1"
     port: int = Field(0, ge=-1, le=65535)  # 0: a free one, logged at start, so that roles can share a machine; -1: none
 
 
 class Logs(Section):
-    """What is written to standard error."""
+    """The log, which is written to standard error."""
 
     format: Literal["text", "json"] = "text"
     level: Literal["debug", "info", "warning", "error"] = "info"
@@ -156,7 +156,7 @@ class Settings(BaseSettings):
         env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True, env_ignore_empty=True
     )
 
-    home: pathlib.Path = pathlib.Path(".pochade")  # broker data, pictures, logs of this deployment
+    home: pathlib.Path = pathlib.Path(".pochade")  # broker data, images, logs of this deployment
     catalog: str = "tiny"  # a name under infra/catalogs, or a file
     published: str = ""  # folder of the full files that its figures were published in; "": those that it holds
     kafka: Kafka = Kafka()
@@ -203,7 +203,7 @@ class Settings(BaseSettings):
 
 
 class NewNames(PydanticBaseSettingsSource):
-    """Another source, with the names of an earlier release replaced; `where`: named by a warning about each."""
+    """Wraps a settings source, and replaces names of an earlier release; `where` is named in the warning about each."""
 
     def __init__(self, settings_cls: type[BaseSettings], source: PydanticBaseSettingsSource, where: str) -> None:
         super().__init__(settings_cls)
@@ -211,12 +211,12 @@ class NewNames(PydanticBaseSettingsSource):
         self._where = where
 
     def __call__(self) -> dict[str, Any]:
-        """All values of the source, nested."""
+        """Return all values of the source, nested by section."""
         tree = self._source()
         return in_new_names(old_variables() | tree if self._where == "environment" else tree, self._where)
 
     def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
-        """One value of the source."""
+        """Return one value of the source."""
         return self._source.get_field_value(field, field_name)
 
 

@@ -13,7 +13,7 @@ REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
 def visible(text: str) -> str:
-    """One line of it, without control characters."""
+    """Return the text as one line, without control characters."""
     return BREAKS.sub(" ", visible_lines(text))
 
 

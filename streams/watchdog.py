@@ -30,7 +30,7 @@ class Watchdog:
         self.since: float | None = None  # monotonic seconds; None: no job runs
 
     def begin(self) -> None:
-        """A job starts."""
+        """Start the time of a job."""
         with self._lock:
             self.since = self._counts_s = time.monotonic()
             self._waiting = False
@@ -39,7 +39,7 @@ class Watchdog:
                 self._watching.start()
 
     def end(self) -> None:
-        """It has ended."""
+        """End the time of the job."""
         self.since = None
 
     @contextlib.contextmanager

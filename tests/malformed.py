@@ -44,7 +44,7 @@ JSON = st.recursive(
 T = TypeVar("T")
 
 
-def told(call: Callable[[], T]) -> T | PochadeError:
+def reported(call: Callable[[], T]) -> T | PochadeError:
     """What it gives, or the error of ours that it raises."""
     try:
         return call()

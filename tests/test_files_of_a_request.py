@@ -63,7 +63,7 @@ class Judge:
 class Scorer:
     """Trusts no draft."""
 
-    def score(self, request: GenerateRequest, picture: Image.Image) -> float:  # noqa: ARG002  the port's names
+    def score(self, request: GenerateRequest, image: Image.Image) -> float:  # noqa: ARG002  the port's names
         return 0.2
 
 
@@ -105,7 +105,7 @@ def followed() -> tuple[set[str], Result]:
         store,
         {"look": Scorer()},
     )
-    painters = {
+    workers = {
         variant: Generator("w", StubEngine(), catalog.level(variant), store, ended, 3, judged_ms=lambda _job: 0)
         for variant in ("light", "heavy")
     }
@@ -123,8 +123,8 @@ def followed() -> tuple[set[str], Result]:
             record = arrived(waiting.pop(0))
             variant = record.topic.removeprefix("jobs.").removesuffix(".v1")
             with noted(files):
-                if variant in painters:
-                    waiting += painters[variant].answer([Taken(record, 1)])
+                if variant in workers:
+                    waiting += workers[variant].answer([Taken(record, 1)])
                 elif record.topic in serve:
                     waiting += serve[record.topic](record)
     logs = [log for (topic, _), log in broker.logs.items() if topic.endswith(RESULTS)]

@@ -1,6 +1,6 @@
-"""The batch gate: `prompts.batch` waits on its topic and is classified while workers have nothing waiting.
+"""The batch gate: requests of `prompts.batch` wait on their topic, and are classified while no worker has jobs waiting.
 
-When a request may pass is decided in `planner.serving.batch_gate`.
+`planner.serving.batch_gate` decides when a request may pass.
 """
 
 import asyncio

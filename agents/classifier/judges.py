@@ -1,4 +1,4 @@
-"""What judges a prompt before anything is painted: HADIS's rules, or predictors of every level's quality."""
+"""Judges a prompt before anything is generated: by HADIS's rules, or by predictors of every level's quality."""
 
 import importlib.resources
 import json
@@ -18,7 +18,7 @@ REFERENCE: Final = "reference.json"  # in a classifier's folder
 
 
 class Judgement(NamedTuple):
-    """What a prompt alone tells."""
+    """The hardness and classes that are predicted from a prompt alone."""
 
     hardness: float  # [0, 1], quantile on the reference prompts
     classes: dict[str, str]  # strategy -> level believed optimal; a strategy that is not here goes by hardness
@@ -46,7 +46,7 @@ class RuleClassifier:
 
     @classmethod
     def load(cls, reference: Reference | None = None) -> "RuleClassifier":
-        """With the shipped reference, if none is given; takes seconds, for spaCy's sake."""
+        """Load the rules, with the shipped reference if none is given; this takes seconds, as spaCy loads its model."""
         return cls(FeatureExtractor(), reference or shipped_reference())
 
     def classify(self, prompt: str) -> Judgement:
@@ -57,7 +57,7 @@ class RuleClassifier:
 
 
 class QualityPredictor(Protocol):
-    """`agents.models.predictor.Predictor`, without importing torch."""
+    """Protocol of `agents.models.predictor.Predictor`, which this module does not import, as it needs torch."""
 
     levels: tuple[str, ...]  # the fastest first
 
@@ -80,7 +80,7 @@ class LearnedClassifier:
 
     @classmethod
     def load(cls, folder: pathlib.Path, entry: ClassifierEntry) -> "LearnedClassifier":
-        """From a folder of config.json, model.safetensors, tokenizer.json and reference.json."""
+        """Load a folder of config.json, model.safetensors, tokenizer.json and reference.json."""
         from agents.models.predictor import Predictor  # torch: only where it is used
         from agents.models.threads import judge_on_one
 
@@ -96,7 +96,7 @@ class LearnedClassifier:
 
 
 class JointClassifier:
-    """Hardness by the first of several, each strategy's class by the first that tells it."""
+    """Joins several classifiers: hardness by the first, each strategy's class by the first that predicts it."""
 
     def __init__(self, judges: Sequence[PromptJudge]) -> None:
         self.name = "+".join(judge.name for judge in judges)
@@ -121,7 +121,7 @@ def open_judge(catalog: Catalog) -> PromptJudge:
 
 
 def shipped_reference() -> Reference:
-    """`planner/serving/hardness_reference.json`; planner itself reads no files."""
+    """Read `planner/serving/hardness_reference.json` for `planner`, which reads no files."""
     return Reference.parse(importlib.resources.files("planner.serving").joinpath("hardness_reference.json").read_text())
 
 

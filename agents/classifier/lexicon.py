@@ -7,7 +7,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# How it is painted, not what: never an object, an action or a name.
+# Words on how an image is made, not on what it shows: never an object, an action or a name.
 MEDIUM: Final = _words(
     """
     painting paintings picture pictures drawing drawings sketch sketches illustration illustrations photo photos
@@ -28,7 +28,7 @@ COLOURS: Final = _words(
     """
 )
 
-# Where in the picture: not an object, and not the verb that "left" can be.
+# Words on the place in the image: not an object, and not the verb that "left" can be.
 PLACE: Final = _words(
     """
     left right top bottom middle center centre corner side sides edge front back foreground row rows line half
@@ -36,7 +36,7 @@ PLACE: Final = _words(
     """
 )
 
-# One word that states a relation in space between two things, or between a thing and the picture.
+# One word that states a relation in space between two things, or between a thing and the image.
 SPATIAL: Final = _words(
     """
     above below over under underneath beneath behind beside besides between among amid amidst around near inside within

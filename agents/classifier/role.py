@@ -1,4 +1,4 @@
-"""The classifier: `prompts` -> `classified`, with the hardness and class that the prompt alone tells."""
+"""The classifier: `prompts` -> `classified`, with the hardness and class predicted from the prompt alone."""
 
 import asyncio
 import dataclasses
@@ -22,7 +22,7 @@ from streams.settings import Requests
 
 
 class Classifier:
-    """`StreamLogic` of the classifier."""
+    """The classifier's logic as a `StreamLogic`."""
 
     role = "classifier"
     source = topics.PROMPTS
@@ -38,7 +38,7 @@ class Classifier:
         self._judging = asyncio.Lock()
 
     async def on_record(self, record: Incoming) -> Sequence[Outgoing]:
-        """What `classified` says; a request of the batch tier goes to its own topic first, whoever sent it here."""
+        """Return the record for `classified`; a request of the batch tier is first moved to its own topic."""
         checked = self._checked(record)
         if isinstance(checked, GenerateRequest) and checked.tier == "batch":
             return [_to_batch_topic(record)]

@@ -99,7 +99,7 @@ def evaluate(
 
 
 def _save(study: "Study", folder: pathlib.Path, resamples: int, notes: dict[str, str]) -> dict[str, Any]:
-    """evaluate.json, report.html, the sheets, and the observations both were made of."""
+    """Write evaluate.json, report.html, the sheets, and the observations that both were made of."""
     from agents.lab.evaluation import storage
     from agents.lab.evaluation.intervals import Resampling
     from agents.lab.evaluation.report import report
@@ -116,7 +116,7 @@ def _save(study: "Study", folder: pathlib.Path, resamples: int, notes: dict[str,
 
 
 def _save_run(study: "Study", folder: pathlib.Path, took_s: float) -> None:
-    """run.json: by whom and on what, how long this run took, and what could not be looked at."""
+    """Write run.json: the machine and versions, how long this run took, and what could not be evaluated."""
     from agents.lab.profiling.machine import provenance
 
     run = {**provenance(), "took_s": round(took_s, 1), "missing": list(study.missing)}

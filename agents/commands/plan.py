@@ -1,4 +1,4 @@
-"""`pochade plan ...`: look at plans, solve one, and order which policy plans."""
+"""`pochade plan ...`: show plans, solve one, and order which policy plans."""
 
 import click
 

@@ -23,7 +23,7 @@ PARAMETERS = click.option(
 
 
 def numbers(parameters: tuple[str, ...]) -> dict[str, float]:
-    """`("heavy_share=0.3",)` as numbers by name. Raises click.BadParameter."""
+    """Parse `("heavy_share=0.3",)` into numbers by name. Raises click.BadParameter."""
     return dict(_number(parameter) for parameter in parameters)
 
 

@@ -22,7 +22,7 @@ def pin(obj: LazySettings, policy: str, parameters: tuple[str, ...]) -> None:
     # a trial on an empty fleet: an unknown policy or parameter is reported here, not in the planner's log
     named(policy)(Observation(now_ms=now_ms(), demand_rps=0.0), catalog, {}, given)
     order(obj(), policy, given)
-    click.echo(f"{policy} is pinned; `pochade plan show` tells when its plan is in force")
+    click.echo(f"{policy} is pinned; `pochade plan show` shows when its plan is in force")
 
 
 @click.command(epilog="Example: pochade plan unpin")

@@ -18,7 +18,7 @@ MAX_RECORDS = 5000  # records from the end: a topic may hold a month of them
 
 
 class Published(NamedTuple):
-    """What lies on the control topic."""
+    """The plans and the order on the control topic."""
 
     plans: list[Plan]  # those that readers obeyed, the newest last
     pin: Pin | None
@@ -48,7 +48,7 @@ def published(settings: Settings, *versions: int, most: int = MAX_RECORDS) -> Pu
 
 
 def in_force(found: Published) -> Plan:
-    """The newest plan. Raises PochadeError where there is none."""
+    """Return the newest plan. Raises PochadeError where there is none."""
     if not found.plans:
         raise PochadeError(NO_PLAN)
     return found.plans[-1]

@@ -92,7 +92,7 @@ def solve(
 
 
 def _observation(file: Path | None, demand: float | None, workers: int | None, slo: float | None) -> "Observation":
-    """The file's observation, if any, with what the options say of it."""
+    """Return the file's observation, if there is one, changed by the options."""
     import time
     from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""How `pochade plan` prints: tables for people, JSON for programs."""
+"""Prints the results of `pochade plan`: tables for people, JSON for programs."""
 
 import dataclasses
 import json
@@ -25,7 +25,7 @@ def print_json(value: Any) -> None:
 
 
 def print_plan(shown: Plan, pin: Pin | None) -> None:
-    """One plan, a line for each part of it."""
+    """Print one plan, a line for each of its parts."""
     rows = [
         ("policy", shown.policy + _ordered(shown.policy, pin)),
         ("published", _at(shown.created_ms)),
@@ -41,7 +41,7 @@ def print_plan(shown: Plan, pin: Pin | None) -> None:
 
 
 def print_history(plans: Sequence[Plan]) -> None:
-    """One line a plan."""
+    """Print one line per plan."""
     _print(
         ["version", "policy", "at", "workers", "reason"],
         [(str(p.version), p.policy, _at(p.created_ms), _counts(counts_of(p.allocation)), p.reason) for p in plans],
@@ -49,17 +49,17 @@ def print_history(plans: Sequence[Plan]) -> None:
 
 
 def print_differences(before: int, after: int, rows: Sequence[Row]) -> None:
-    """One line a change."""
+    """Print one line per change."""
     _print(["what", f"plan {before}", f"plan {after}"], rows)
 
 
 def print_report(found: Mapping[str, Any]) -> None:
-    """A solved plan."""
+    """Print a solved plan."""
     _print(["plan by", found["policy"]], _report(found))
 
 
 def print_shadow(in_force: Plan | None, would: Mapping[str, Any], rows: Sequence[Row]) -> None:
-    """What would be decided, then what is different from what is in force."""
+    """Print what would be decided, then the differences from the plan in force."""
     print_report(would)
     if in_force is None:
         click.echo("no plan is in force: is a planner running? (`pochade serve planner`)")
@@ -70,10 +70,10 @@ def print_shadow(in_force: Plan | None, would: Mapping[str, Any], rows: Sequence
 
 
 def print_explained(found: Mapping[str, Any]) -> None:
-    """What binds, and the same plan with one worker more or less."""
+    """Print what binds, and the plan with one worker more or less."""
     click.echo("\n".join(f"binding: {limit}" for limit in found["binding"]) or "nothing binds: there is room")
     _print(
-        ["variant", "workers", "pictures/s sent there", "it can take", "busy"],
+        ["variant", "workers", "images/s sent there", "it can take", "busy"],
         [
             (load["variant"], str(load["workers"]), f"{load['offered_rps']:.3g}", f"{load['capacity_rps']:.3g}",
              f"{load['utilization']:.0%}")
@@ -122,7 +122,7 @@ def _expected(table: Mapping[str, Any]) -> str:
 
 
 def _ordered(policy: str, pin: Pin | None) -> str:
-    """What an operator has to do with the plan in force being of this policy."""
+    """Return how an operator's order explains the policy of the plan in force."""
     if pin is None:
         return ""
     if pin.plan_version:

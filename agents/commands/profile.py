@@ -153,7 +153,7 @@ def _batches(text: str) -> tuple[int, ...]:
     except ValueError:
         raise click.BadParameter(f"--batches {text!r} is not numbers with commas, such as 1,2,4,8") from None
     if any(size < 1 for size in sizes):
-        raise click.BadParameter(f"--batches {text!r}: a batch has one picture or more")
+        raise click.BadParameter(f"--batches {text!r}: a batch has one image or more")
     return tuple(sorted(sizes | {1}))
 
 
@@ -191,7 +191,7 @@ def _report(measured: "Profile", found: "Found", file: pathlib.Path) -> None:
     click.echo(f"\n# measured; {file}\n{snippet(measured)}")
     for name, level in found.measured.items():
         for batch, why in level.failed.items():
-            click.echo(f"not measured: {name}, {batch} pictures a call: {why}", err=True)
+            click.echo(f"not measured: {name}, {batch} images a call: {why}", err=True)
     for line in found.missing:
         click.echo(f"not measured: {line}", err=True)
 

@@ -43,7 +43,7 @@ SUFFIXES = (".svg", ".png", ".pdf")
 )
 @click.option(
     "--plot",
-    "picture",
+    "target",
     type=click.Path(dir_okay=False, path_type=pathlib.Path),
     help="File for a plot of the rows; it ends in .svg, .png or .pdf.",
 )
@@ -51,7 +51,7 @@ SUFFIXES = (".svg", ".png", ".pdf")
 @click.pass_obj
 def cascades(
     obj: LazySettings, name: str | None, file: pathlib.Path | None, sure: float, resamples: int, seed: int,
-    picture: pathlib.Path | None, dry_run: bool,
+    target: pathlib.Path | None, dry_run: bool,
 ) -> None:  # fmt: skip
     """Sweep router, discriminator and start step of every pair of levels; keep the settings that no other one beats.
 
@@ -65,8 +65,8 @@ def cascades(
     from agents.lab.profiling.cascade_table import Choice
     from streams import catalogs
 
-    if picture and picture.suffix not in SUFFIXES:
-        raise click.BadParameter(f"--plot {picture} must end in {', '.join(SUFFIXES)}")
+    if target and target.suffix not in SUFFIXES:
+        raise click.BadParameter(f"--plot {target} must end in {', '.join(SUFFIXES)}")
     catalog_name = name or obj().catalog
     found = swept(
         catalogs.load(catalog_name),
@@ -74,14 +74,14 @@ def cascades(
         Choice(sure, Resampling(seed=seed, resamples=resamples)),
         is_kept=not dry_run,
     )
-    if picture:
-        _draw(*found, picture)
+    if target:
+        _draw(*found, target)
 
 
 def swept(
     catalog: "Catalog", file: pathlib.Path, choice: "Choice", is_kept: bool
 ) -> "tuple[Catalog, Sweep, SweptTable]":
-    """Sweep a profile, tell what came of it and, if it `is_kept`, write it into the profile.
+    """Sweep a profile, print the result and, if it `is_kept`, write it into the profile.
 
     Raises PochadeError where there are no measurements to sweep.
     """
@@ -138,11 +138,11 @@ def _report(table: "SweptTable", remarks: list[str]) -> None:
         click.echo(line, err=True)
 
 
-def _draw(catalog: "Catalog", seen: "Sweep", table: "SweptTable", picture: pathlib.Path) -> None:
+def _draw(catalog: "Catalog", seen: "Sweep", table: "SweptTable", target: pathlib.Path) -> None:
     from agents.lab.profiling.cascade_plot import plot
     from agents.lab.profiling.cascade_table import best_of
 
     pairs = {(pair.light, pair.heavy) for pair in catalog.cascades}
     others = [s for s in best_of(seen, table.sure) if (s.pair.light, s.pair.heavy) not in pairs]
-    plot(seen, others, table).savefig(picture, metadata={"Date": None} if picture.suffix == ".svg" else None)
-    click.echo(f"drawn: {picture}")
+    plot(seen, others, table).savefig(target, metadata={"Date": None} if target.suffix == ".svg" else None)
+    click.echo(f"drawn: {target}")

@@ -1,4 +1,4 @@
-"""`pochade serve ROLE...`: one process with one or more roles."""
+"""`pochade serve ROLE...`: runs one or more roles in one process."""
 
 import click
 

@@ -104,15 +104,15 @@ class Discriminator:
         return [placed, note]
 
     async def _score(self, image: ImageGenerated, discriminator: str) -> float:
-        """The confidence in the worst of the request's pictures."""
+        """The confidence in the worst of the request's images."""
         request, scorer = image.job.classified.request, self._scorers[discriminator]
         return min(
             [await asyncio.to_thread(self._score_one, each.uri, request, scorer) for each in (image.image, *image.more)]
         )
 
     def _score_one(self, uri: str, request: GenerateRequest, scorer: Scorer) -> float:
-        with Image.open(io.BytesIO(self._fetch(uri))) as picture:
-            return scorer.score(request, picture.convert("RGB"))
+        with Image.open(io.BytesIO(self._fetch(uri))) as opened:
+            return scorer.score(request, opened.convert("RGB"))
 
     @tenacity.retry(
         retry=tenacity.retry_if_exception_type(StoreUnavailable),
@@ -122,7 +122,7 @@ class Discriminator:
         return self._store.get(uri)
 
     def on_delivered(self, record: Outgoing, delivered: Delivered) -> None:
-        """Tell the dispatcher where its jobs lie."""
+        """Report the offset of a delivered job to the dispatcher."""
         self._dispatcher.on_delivered(record, delivered)
 
     def on_undelivered(self, record: Outgoing) -> None:
@@ -130,6 +130,6 @@ class Discriminator:
         self._dispatcher.on_undelivered(record)
 
     def on_error(self, record: Incoming, error: Exception) -> Sequence[Outgoing]:
-        """A picture that cannot be judged at all ends its request as FAILED."""
+        """An image that cannot be judged at all ends its request as FAILED."""
         outcome = failed(request_id_of(record), reason=str(error), by=self.role, now_ms=now_ms())
         return refused(record, outcome, error, now_ms())

@@ -16,20 +16,20 @@ from streams.shipped import INFRA
 
 
 class Scorer(Protocol):
-    """Judges one picture against its prompt."""
+    """Judges one image against its prompt."""
 
-    def score(self, request: GenerateRequest, picture: Image) -> float:
-        """Confidence in [0, 1] that the picture is good enough for the prompt."""
+    def score(self, request: GenerateRequest, image: Image) -> float:
+        """Confidence in [0, 1] that the image is good enough for the prompt."""
         ...
 
 
 class ProfileScorer:
-    """Confidence without looking, drawn by request, so that a share f(t) of all lies below t. For load tests."""
+    """Scorer for load tests: draws a confidence by request, without the image, so that a share f(t) lies below t."""
 
     def __init__(self, entry: DiscriminatorEntry) -> None:
         self._entry = entry
 
-    def score(self, request: GenerateRequest, picture: Image) -> float:  # noqa: ARG002  the port's shape
+    def score(self, request: GenerateRequest, image: Image) -> float:  # noqa: ARG002  the port's shape
         return highest_threshold(self._entry, draw(request.request_id, "confidence"))
 
 
@@ -37,21 +37,21 @@ class LearnedScorer:
     """A trained discriminator of any kind, as the config.json in its folder says."""
 
     def __init__(self, folder: pathlib.Path) -> None:
-        from agents.models.discriminator import Discriminator  # torch: only where a picture is judged
+        from agents.models.discriminator import Discriminator  # torch: only where an image is judged
         from agents.models.threads import judge_on_one
 
         judge_on_one()
         self._model = Discriminator.load(folder)
 
-    def score(self, request: GenerateRequest, picture: Image) -> float:
-        return float(self._model.score([np.asarray(picture)], [request.prompt])[0])
+    def score(self, request: GenerateRequest, image: Image) -> float:
+        return float(self._model.score([np.asarray(image)], [request.prompt])[0])
 
 
 def open_scorers(catalog: Catalog) -> dict[str, Scorer]:
-    """Every discriminator of the catalog, by name.
+    """Open every discriminator of the catalog, by name.
 
     Raises:
-        PochadeError: an unknown engine, or a folder that is not there.
+        PochadeError: an engine is unknown, or a folder does not exist.
     """
     return {name: _open(entry) for name, entry in catalog.discriminators.items()}
 

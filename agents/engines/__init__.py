@@ -1,4 +1,4 @@
-"""Ways to paint behind one port; `open_engine` knows them by name and imports only the one it opens."""
+"""Ways to generate behind one port; `open_engine` knows them by name and imports only the one it opens."""
 
 import importlib
 from collections.abc import Callable, Sequence
@@ -19,34 +19,34 @@ class EngineFailed(PochadeError):
 
 
 class CannotRefine(PochadeError):
-    """An engine that can paint on a blank only."""
+    """An engine that can generate from noise only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationTask:
-    """One picture to paint."""
+    """One image to generate: the prompt, the seed, and the draft to refine, if any."""
 
     request_id: str
     prompt: str
     seed: int
-    over: Image | None = None  # where how.refine_from_step > 0: the draft, RGB, of the size it is painted in
+    over: Image | None = None  # where how.refine_from_step > 0: the draft, RGB, of the size it is generated in
 
 
 ShouldStop = Callable[[], bool]  # asked between denoising steps; True: nobody wants any of the batch
 
 
 class Engine(Protocol):
-    """Paints with one loaded variant."""
+    """Generates with one loaded variant."""
 
     def generate(
         self, tasks: Sequence[GenerationTask], how: ResolvedOptions, should_stop: ShouldStop
     ) -> list[Image] | None:
-        """One RGB picture a task, in order; None when stopped. The same task and `how` give the same picture.
+        """Generate one RGB image per task, in order; None when stopped. Equal tasks and `how` give equal images.
 
         With `how.refine_from_step` K > 0 each task has a draft, which is noised to step K, and goes on from there.
 
         Raises:
-            CannotPaintOver: K > 0, and what is loaded cannot begin with a picture.
+            CannotPaintOver: K > 0, and what is loaded cannot begin with an image.
         """
         ...
 
@@ -66,7 +66,7 @@ def check_models(catalog: Catalog, engine: str) -> None:
 
 
 def model_source(model: str) -> str:
-    """What `from_pretrained` is given: a shipped folder under infra/, a local folder, or a hub id as it is."""
+    """Return the argument of `from_pretrained`: a shipped folder under infra/, a local folder, or a hub id."""
     shipped = INFRA / model
     if is_missing(model):
         raise EngineFailed(f"model folder {model!r} does not exist (looked in {shipped} and here): check the catalog")

@@ -14,7 +14,7 @@ EXIT, HANG, RAISE = "!exit", "!hang", "!raise"  # a prompt that begins so ends t
 
 
 class ChaosEngine:
-    """Paints as `profile` does what does not ask for trouble."""
+    """Generates as `profile` does what does not ask for trouble."""
 
     def __init__(self, engine: profile.ProfileEngine) -> None:
         self._engine = engine
@@ -32,5 +32,5 @@ class ChaosEngine:
 
 
 def load(variant: Variant, threads: int) -> ChaosEngine:
-    """As `profile`."""
+    """Load a variant, as the engine `profile` does."""
     return ChaosEngine(profile.load(variant, threads))

@@ -19,7 +19,7 @@ from planner.catalog.options import ResolvedOptions
 
 
 class DiffusersEngine:
-    """One loaded pipeline with the variant's steps, guidance and size."""
+    """An engine of one loaded pipeline with the variant's steps, guidance and size."""
 
     def __init__(self, pipeline: Any, variant: Variant) -> None:
         self._pipeline, self._variant = pipeline, variant
@@ -37,7 +37,7 @@ class DiffusersEngine:
                 was_stopped = running._interrupt = True
             return tensors
 
-        # one generator a picture, on the CPU: the same seed starts from the same noise in any batch, on any device
+        # one generator an image, on the CPU: the same seed starts from the same noise in any batch, on any device
         generators = [torch.Generator("cpu").manual_seed(task.seed) for task in tasks]
         with torch.inference_mode():
             images: list[Image] = pipeline(
@@ -52,13 +52,13 @@ class DiffusersEngine:
         return None if was_stopped else images
 
     def _beginning(self, tasks: Sequence[GenerationTask], how: ResolvedOptions) -> tuple[Any, dict[str, Any]]:
-        """The pipeline to call, and what it begins with: an empty picture of a size, or the drafts."""
+        """The pipeline to call, and what it begins with: an empty image of a size, or the drafts."""
         size = {"width": how.width, "height": how.height}
         if not how.refine_from_step:
             return self._pipeline, size
         if self._over_drafts is None:
             self._over_drafts = _image_to_image(self._pipeline)
-        takes = inspect.signature(self._over_drafts.__call__).parameters  # some know the size from the picture alone
+        takes = inspect.signature(self._over_drafts.__call__).parameters  # some know the size from the image alone
         begin = {name: value for name, value in size.items() if name in takes}
         strength = strength_of(how.refine_from_step, how.steps)
         return self._over_drafts, {**begin, "image": [task.over for task in tasks], "strength": strength}
@@ -78,14 +78,14 @@ def _image_to_image(pipeline: Any) -> Any:
     try:
         over_drafts = _auto_image_to_image().from_pipe(pipeline)
     except ValueError as error:  # no such pipeline for this kind of model
-        raise CannotRefine(f"{type(pipeline).__name__} cannot begin with a picture: {error}") from error
+        raise CannotRefine(f"{type(pipeline).__name__} cannot begin with an image: {error}") from error
     over_drafts.set_progress_bar_config(disable=True)
     return over_drafts
 
 
 @functools.cache
 def _auto_image_to_image() -> Any:
-    """Imports every pipeline of diffusers: a second, which one-step variants, never painted over drafts, do without."""
+    """Imports every pipeline of diffusers: a second, which one-step variants, never refined drafts, do without."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of how one of them, for audio, is written
         from diffusers import AutoPipelineForImage2Image
@@ -108,5 +108,5 @@ def load(variant: Variant, threads: int) -> DiffusersEngine:
         raise EngineFailed(f"variant {variant.name!r}: cannot load {variant.model!r}: {error}") from error
     pipeline.set_progress_bar_config(disable=True)
     if variant.steps > 1:
-        _auto_image_to_image()  # now, and not within the first job that paints over a draft
+        _auto_image_to_image()  # now, and not within the first job that refines a draft
     return DiffusersEngine(pipeline, variant)

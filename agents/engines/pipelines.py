@@ -16,7 +16,7 @@ from streams.shipped import INFRA
 
 
 def load_pipeline(variant: Variant) -> Any:
-    """A pipeline on its device, ready to paint. Whatever the libraries raise over a model goes up as it is."""
+    """A pipeline on its device, ready to generate. Whatever the libraries raise over a model goes up as it is."""
     (source, revision), loading = revised(model_source(variant.model)), variant.loading
     device, dtype = placement(loading, has_cuda=torch.cuda.is_available())
     parts = {"unet": _unet(source, revision, loading.unet, dtype)} if loading.unet else {}
@@ -35,10 +35,10 @@ def load_pipeline(variant: Variant) -> Any:
 
 
 def _prepared(pipeline: Any) -> Any:
-    """The pipeline, told where it stays, with its convolutions laid out as the CPU's are quickest.
+    """Prepare a pipeline to stay on its device, with its convolutions in the layout that is fastest on a CPU.
 
     In each call diffusers looks through every module of the model for hooks of offloading, which nothing here installs:
-    1.2 of the 15 ms in which the smallest model paints a picture.
+    1.2 of the 15 ms in which the smallest model generates an image.
     """
     kind: Any = type(pipeline)
     pipeline.stays_on = device = pipeline.device
@@ -52,7 +52,7 @@ def _prepared(pipeline: Any) -> Any:
 
 @functools.cache
 def _staying(kind: type) -> type:
-    """Pipelines of a kind that paint on the device they are told to stay on."""
+    """Return a subclass of a kind of pipeline that stays on the device that it is put on."""
     return type(kind.__name__, (kind,), {"_execution_device": property(lambda pipeline: pipeline.stays_on)})
 
 
@@ -66,7 +66,7 @@ def placement(loading: Loading, *, has_cuda: bool) -> tuple[str, torch.dtype]:
     on_cuda = device.startswith("cuda")
     if on_cuda and not has_cuda:
         raise EngineFailed(
-            f"device {device!r} is not there: torch finds no CUDA device; omit `device` to paint on the CPU"
+            f"device {device!r} is not there: torch finds no CUDA device; omit `device` to generate on the CPU"
         )
     dtype: torch.dtype = getattr(torch, loading.dtype or ("float16" if on_cuda else "float32"))
     return device, dtype

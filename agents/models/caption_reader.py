@@ -1,4 +1,4 @@
-"""What a prompt asks for, slot by slot: a small head on the text encoder's states. The discriminator uses it too."""
+"""Reads what a prompt asks for, slot by slot: a small head on the text encoder's states; also for discriminators."""
 
 from typing import Final, NamedTuple
 
@@ -36,7 +36,7 @@ class Asked(NamedTuple):
 
 
 class CaptionReader(nn.Module):
-    """One query a slot and one for the scene cross-attend to the tokens."""
+    """A head in which one query per slot and one for the scene cross-attend to the tokens."""
 
     def __init__(self, width: int = 128, heads: int = 4) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
-"""Discriminators: how likely is it that a picture is good enough for its prompt, so that nobody need paint it again?
+"""Discriminators: how likely is it that an image is good enough for its prompt, so that nobody need generate it again?
 
-Each kind looks at pictures in its own way (`agents/models/judges/`); what they see is turned into a confidence here, so
+Each kind looks at images in its own way (`agents/models/judges/`); what they see is turned into a confidence here, so
 that a threshold means the same with all of them. None imports diffusers or transformers: a role that only judges starts
 fast.
 """
@@ -18,22 +18,22 @@ from schemas.errors import Unknown
 
 
 class ImageCheck(Protocol):
-    """A way to look at pictures."""
+    """A way to look at images."""
 
-    def logits(self, pictures: Sequence[np.ndarray], prompts: Sequence[str]) -> torch.Tensor:
-        """[n], higher where a picture is better; pictures are uint8 [h, w, 3] of any size, n >= 1."""
+    def logits(self, images: Sequence[np.ndarray], prompts: Sequence[str]) -> torch.Tensor:
+        """[n], higher where an image is better; images are uint8 [h, w, 3] of any size, n >= 1."""
         ...
 
 
 KINDS: Final[Mapping[str, Callable[[Saved], ImageCheck]]] = {
-    "look": prompt_aware.PromptAware.load,  # picture and prompt: does the picture show what the prompt states?
-    "real": real.Real.load,  # the picture alone: could it be a real one? DiffServe 3.2
+    "look": prompt_aware.PromptAware.load,  # image and prompt: does the image show what the prompt states?
+    "real": real.Real.load,  # the image alone: could it be a real one? DiffServe 3.2
     "embedding": embedding.Embedding.load,  # the same from a frozen embedding: HADIS 3.3
 }
 
 
 class Discriminator:
-    """Judges pictures as a folder's config.json says."""
+    """Judges images as a folder's config.json says."""
 
     def __init__(self, examiner: ImageCheck, config: Mapping[str, Any]) -> None:
         self._examiner = examiner
@@ -42,7 +42,7 @@ class Discriminator:
         self.kind: str = config["kind"]
         self.threshold: float = config["threshold"]  # confidence below which to escalate; recommended, by share
         bound = config.get("threshold_bound")
-        # the lowest that keeps the promise in config.json about wrong pictures; None if none was shown to
+        # the lowest that keeps the promise in config.json about wrong images; None if none was shown to
         self.threshold_bound: float | None = bound["threshold"] if bound else None
 
     @classmethod
@@ -60,18 +60,18 @@ class Discriminator:
         return cls(KINDS[kind](saved), saved.config)
 
     @torch.inference_mode()
-    def score(self, pictures: Sequence[np.ndarray], prompts: Sequence[str]) -> list[float]:
-        """Confidence in [0, 1] for each pair: how probable it is that all facts the prompt states are right.
+    def score(self, images: Sequence[np.ndarray], prompts: Sequence[str]) -> list[float]:
+        """Return the confidence in [0, 1] for each pair: the probability that all facts the prompt states are right.
 
-        Pictures are uint8 [h, w, 3] of any size. All kinds were calibrated on held-out pictures of the light variant,
-        those too that know no prompt; a kind that cannot tell stays near the share of pictures that are right.
+        Images are uint8 [h, w, 3] of any size. All kinds were calibrated on held-out images of the light variant,
+        those too that know no prompt; a kind that cannot tell stays near the share of images that are right.
         """
-        if len(pictures) != len(prompts):
-            raise ValueError(f"one prompt for each picture: got {len(pictures)} pictures, {len(prompts)} prompts")
-        if not pictures:
+        if len(images) != len(prompts):
+            raise ValueError(f"one prompt for each image: got {len(images)} images, {len(prompts)} prompts")
+        if not images:
             return []
-        return [float(p) for p in self.confidence(self._examiner.logits(pictures, prompts))]
+        return [float(p) for p in self.confidence(self._examiner.logits(images, prompts))]
 
     def confidence(self, logits: torch.Tensor) -> torch.Tensor:
-        """What logits [n] of the examiner mean as probabilities [n]."""
+        """Turn logits [n] of the examiner into probabilities [n]."""
         return torch.sigmoid(logits * self._scale + self._shift)

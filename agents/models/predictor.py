@@ -1,4 +1,4 @@
-"""How good each level's picture of a prompt would be, from the prompt alone.
+"""Predicts the quality of each level's image of a prompt, from the prompt alone.
 
 It imports neither diffusers nor transformers, so a role that only classifies starts fast.
 """
@@ -21,7 +21,7 @@ _LONGEST: Final = 1000  # characters; the 48 tokens that count are in the first 
 
 
 class Read(NamedTuple):
-    """What the frozen text side makes of n prompts."""
+    """The output of the frozen text encoder on n prompts."""
 
     slots: torch.Tensor  # [n, 19, 46] probabilities of what is asked for in each slot; the first: nothing
     scene: torch.Tensor  # [n, 27] of the background and of what must not be seen
@@ -29,7 +29,7 @@ class Read(NamedTuple):
 
 
 class Logits(NamedTuple):
-    """What the head says; sigmoid makes shares and probabilities of them."""
+    """The logits of the head; sigmoid turns them into shares and probabilities."""
 
     quality: torch.Tensor  # [n, k] share of the facts that will hold
     all_facts: torch.Tensor  # [n, k] probability that all do
@@ -52,7 +52,7 @@ class TextSide(nn.Module):
 
 
 class QualityHead(nn.Module):
-    """One transformer layer over the things asked for and the scene, then a sum over the things that are there."""
+    """A head of one transformer layer over the things asked for and the scene, then a sum over the things present."""
 
     def __init__(self, levels: int, dropout: float = 0.2) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ class QualityHead(nn.Module):
 
 
 class Predictions(NamedTuple):
-    """For n prompts on k levels."""
+    """Predictions for n prompts on k levels."""
 
     quality: np.ndarray  # [n, k] expected share of the stated facts that hold
     all_facts: np.ndarray  # [n, k] probability that all of them do
@@ -108,7 +108,7 @@ class Predictor:
 
     @torch.inference_mode()
     def predict(self, prompts: Sequence[str]) -> Predictions:
-        """For one prompt or more, of any text."""
+        """Predict for one prompt or more, of any text."""
         logits = self._head(self._text(prompts))
         inside = torch.sigmoid(logits.inside)
         quality, all_facts = (

@@ -16,7 +16,7 @@ TOKENIZER: Final = "tokenizer.json"
 
 
 class PromptEncoder(nn.Module):
-    """Prompts -> token states. The tokenizer neither pads nor cuts: `token_ids` does."""
+    """Encodes prompts as token states. The tokenizer neither pads nor cuts: `token_ids` does."""
 
     def __init__(self, tower: TextTower, tokenizer: Tokenizer) -> None:
         super().__init__()
@@ -26,13 +26,13 @@ class PromptEncoder(nn.Module):
 
     @classmethod
     def load(cls, saved: Saved) -> Self:
-        """From the part "tower" of a folder that `config` and `copy_tokenizer` were written into."""
+        """Load the part "tower" of a folder that `config` and `copy_tokenizer` were written into."""
         tower = TextTower(saved.config["vocabulary"], saved.config["tokens"])
         return cls(saved.into("tower", tower), Tokenizer.from_file(str(saved.folder / TOKENIZER)))
 
     @property
     def config(self) -> dict[str, Any]:
-        """What `load` needs beside the weights."""
+        """Return the configuration that `load` needs beside the weights."""
         return {"vocabulary": self.tower.token.num_embeddings, "tokens": self.tower.place.num_embeddings}
 
     @torch.no_grad()

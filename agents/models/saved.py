@@ -19,7 +19,7 @@ _Module = TypeVar("_Module", bound=nn.Module)
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """What such a folder holds."""
+    """The contents of a model's folder: configuration and weights by part."""
 
     folder: Path
     config: Mapping[str, Any]

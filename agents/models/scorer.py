@@ -1,6 +1,6 @@
-"""The scorer: a small CLIP of this world. How well does a picture fit a prompt, and which prompts are alike?
+"""The scorer: a small CLIP of this world. How well does an image fit a prompt, and which prompts are alike?
 
-Stands in for CLIPScore and PickScore; its prompt embeddings are what the vector store compares, its picture features
+Stands in for CLIPScore and PickScore; its prompt embeddings are what the vector store compares, its image features
 what FID is computed on. It imports neither diffusers nor transformers.
 """
 
@@ -21,11 +21,11 @@ WIDTH: Final = 96  # of every embedding
 _STATE = 128  # width of the text encoder
 _QUERIES = 8  # ways in which the text tower pools over the tokens
 _THIN = 32
-_CHUNK = 256  # pictures or prompts at a time
+_CHUNK = 256  # images or prompts at a time
 
 
 class ImageTower(nn.Module):
-    """A CNN of about 0.37 M parameters: pictures [n, 3, 48, 48] in -1..1 -> [n, 96], not of unit length."""
+    """A CNN of about 0.37 M parameters: images [n, 3, 48, 48] in -1..1 -> [n, 96], not of unit length."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,8 +40,8 @@ class ImageTower(nn.Module):
         )
         self.project = nn.Linear(_THIN * (SIDE // 2) ** 2, WIDTH)
 
-    def forward(self, pictures: torch.Tensor) -> torch.Tensor:
-        out: torch.Tensor = self.project(self.narrow(self.trunk(pictures)))
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = self.project(self.narrow(self.trunk(images)))
         return out
 
 
@@ -67,7 +67,7 @@ class PromptTower(nn.Module):
 
 
 class Scorer:
-    """Embeds pictures and prompts into one space."""
+    """Embeds images and prompts into one space."""
 
     def __init__(self, encoder: PromptEncoder, prompt: PromptTower, picture: ImageTower) -> None:
         self.encoder, self.prompt, self.picture = encoder.eval(), prompt.eval(), picture.eval()
@@ -80,7 +80,7 @@ class Scorer:
         return cls(encoder, saved.into("prompt", PromptTower()), saved.into("picture", ImageTower()))
 
     def parts(self) -> Mapping[str, nn.Module]:
-        """What `load` finds in the folder again, beside the tokenizer."""
+        """Return the parts to save for `load`, beside the tokenizer."""
         return {"tower": self.encoder.tower, "prompt": self.prompt, "picture": self.picture}
 
     @torch.inference_mode()
@@ -89,24 +89,24 @@ class Scorer:
         return _unit([self.prompt(self.encoder(prompts[part])) for part in _chunks(len(prompts))])
 
     @torch.inference_mode()
-    def embed_images(self, pictures: Sequence[np.ndarray]) -> np.ndarray:
-        """float32 [n, 96] of unit length; pictures are uint8 [h, w, 3] of any size."""
-        return _unit([torch.from_numpy(self.features(pictures))])
+    def embed_images(self, images: Sequence[np.ndarray]) -> np.ndarray:
+        """float32 [n, 96] of unit length; images are uint8 [h, w, 3] of any size."""
+        return _unit([torch.from_numpy(self.features(images))])
 
     @torch.inference_mode()
-    def features(self, pictures: Sequence[np.ndarray]) -> np.ndarray:
+    def features(self, images: Sequence[np.ndarray]) -> np.ndarray:
         """float32 [n, 96], not of unit length: what FID is computed on."""
-        parts = [self.picture(as_input(pictures[part])) for part in _chunks(len(pictures))]
+        parts = [self.picture(as_input(images[part])) for part in _chunks(len(images))]
         return torch.cat([torch.zeros(0, WIDTH), *parts]).numpy()
 
-    def score(self, pictures: Sequence[np.ndarray], prompts: Sequence[str]) -> np.ndarray:
-        """float32 [n] in -1..1: cosine of each picture and its prompt, as CLIPScore has it (Hessel et al. 2021).
+    def score(self, images: Sequence[np.ndarray], prompts: Sequence[str]) -> np.ndarray:
+        """Return float32 [n] in -1..1: the cosine of each image and its prompt, as in CLIPScore (Hessel et al. 2021).
 
-        Raises ValueError unless there is one prompt for each picture.
+        Raises ValueError unless there is one prompt for each image.
         """
-        if len(pictures) != len(prompts):
-            raise ValueError(f"one prompt for each picture: got {len(pictures)} pictures, {len(prompts)} prompts")
-        return np.asarray((self.embed_images(pictures) * self.embed_prompts(prompts)).sum(1))
+        if len(images) != len(prompts):
+            raise ValueError(f"one prompt for each image: got {len(images)} images, {len(prompts)} prompts")
+        return np.asarray((self.embed_images(images) * self.embed_prompts(prompts)).sum(1))
 
 
 def _chunks(count: int) -> list[slice]:

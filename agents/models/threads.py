@@ -1,7 +1,7 @@
-"""How many of torch's threads judge a prompt or a small picture: one.
+"""Limits torch to one thread where it judges a prompt or a small image.
 
-Two took twice the processor's time and no less of the clock's: for a prompt 5.4 and 11.9 ms of processor, 5.5 and 5.9
-by the clock; for a picture 7.2 and 15.7, 7.2 and 7.8.
+Two threads took twice the processor's time and no less of the clock's: for a prompt 5.4 and 11.9 ms of processor, 5.5
+and 5.9 by the clock; for an image 7.2 and 15.7, 7.2 and 7.8.
 """
 
 import contextlib
@@ -11,7 +11,7 @@ import torch
 
 
 def judge_on_one() -> None:
-    """For the rest of this process, unless an engine that paints in it is loaded with `worker.threads` of its own."""
+    """Let torch use one thread for the rest of this process, unless an engine is loaded later with `worker.threads`."""
     torch.set_num_threads(1)
 
 

@@ -1,4 +1,4 @@
-"""What the scorer and the discriminators begin to look at a picture with."""
+"""The first convolutional layers of the scorer and of the discriminators, and the conversion of images to input."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -15,7 +15,7 @@ SIDE: Final = SIZE // 4  # places in a row of what the trunk gives
 
 
 class Trunk(nn.Sequential):
-    """Four convolutions, about 170,000 parameters: pictures [n, 3, 48, 48] in -1..1 -> [n, 96, 12, 12]."""
+    """Four convolutions, about 170,000 parameters: images [n, 3, 48, 48] in -1..1 -> [n, 96, 12, 12]."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -34,11 +34,11 @@ class Trunk(nn.Sequential):
         )
 
 
-def as_input(pictures: Sequence[np.ndarray]) -> torch.Tensor:
-    """uint8 pictures of any size, [h, w, 3] -> float [n, 3, 48, 48] in -1..1."""
-    small = [p if p.shape[:2] == (SIZE, SIZE) else _resized(p) for p in pictures]
+def as_input(images: Sequence[np.ndarray]) -> torch.Tensor:
+    """uint8 images of any size, [h, w, 3] -> float [n, 3, 48, 48] in -1..1."""
+    small = [p if p.shape[:2] == (SIZE, SIZE) else _resized(p) for p in images]
     return torch.from_numpy(np.stack(small)).permute(0, 3, 1, 2).float() / 127.5 - 1
 
 
-def _resized(picture: np.ndarray) -> np.ndarray:
-    return np.asarray(Image.fromarray(picture).resize((SIZE, SIZE), Image.Resampling.BOX))
+def _resized(image: np.ndarray) -> np.ndarray:
+    return np.asarray(Image.fromarray(image).resize((SIZE, SIZE), Image.Resampling.BOX))

@@ -11,12 +11,12 @@ from streams.kafka.lease import Lease, LeaseLost
 
 log = logging.getLogger(__name__)
 
-BEAT_MS = 1000  # a planner that was overtaken hears of it this soon
+BEAT_MS = 1000  # longest time until a planner learns that another one leads
 POLL_MS = 500  # how often one that stands by looks for the leader's beat
 
 
 class Leadership:
-    """One planner's part in it. Times are a monotonic clock's, in ms, but for beats, which are epoch ms.
+    """The state of one planner in leader election. Times are a monotonic clock's, in ms; beats are in epoch ms.
 
     new ---- takes the lease ----> LEADS ---- overtaken, or the broker refuses ----> STANDS BY
                                      ^                                                   |

@@ -1,4 +1,4 @@
-"""One look at a running pipeline as its planner sees it, without being one."""
+"""Observes a running pipeline once, as its planner does, for commands that are no planner."""
 
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ ROLE = "operator"
 
 
 class Live(NamedTuple):
-    """What is seen now and what is in force."""
+    """The observation of this moment, and the plan and order in force."""
 
     observation: Observation
     plan: Plan | None

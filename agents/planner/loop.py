@@ -27,11 +27,11 @@ TICK_S = TICK_MS / 1000
 
 
 class Plans(PlansInForce, Protocol):
-    """What `PlanView` offers here."""
+    """The part of `PlanView` that the loop uses."""
 
     @property
     def place(self) -> Place:
-        """How far the topic is read, for who begins with a plan written now."""
+        """The position up to which the topic is read, which is stamped on a plan for readers that start with it."""
         ...
 
     def obey(self, plan: Plan) -> None:
@@ -44,7 +44,7 @@ class Plans(PlansInForce, Protocol):
 
 
 class PlannerLoop:
-    """One planner. `run` blocks until `stopping` is set."""
+    """The loop of one planner. `run` blocks until `stopping` is set."""
 
     def __init__(
         self,

@@ -25,7 +25,7 @@ def read(path: pathlib.Path) -> Observation:
 
 
 def write(observation: Observation, path: pathlib.Path) -> None:
-    """Write it for `read`. Raises PochadeError."""
+    """Write an observation to a file for `read`. Raises PochadeError."""
     try:
         path.write_text(text_of(observation) + "\n")
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What the planner follows: its topics, fed to the builder of its one `Observation`."""
+"""Follows the planner's topics, and feeds them to the builder of its `Observation`."""
 
 import logging
 from typing import Protocol
@@ -27,7 +27,7 @@ START_S = 20  # for reading what is recent, each topic
 
 
 class Fleet(Protocol):
-    """What `FleetView` offers here."""
+    """The part of `FleetView` that the planner uses."""
 
     @property
     def heartbeats(self) -> dict[str, ReceivedHeartbeat]:
@@ -50,7 +50,7 @@ class Sources:
             period_ms=planner.period_ms,
         )
         self._followers: dict[str, TopicTailer] = {}
-        self._told: tuple[str, ...] = ()
+        self._warned_of: tuple[str, ...] = ()
 
     def open(self) -> None:
         """Begin to follow, and wait for what is recent; a topic that cannot be read in time is gone without."""
@@ -67,19 +67,19 @@ class Sources:
                 log.warning("the planner begins without: %s", error)
 
     def close(self) -> None:
-        """Stop following."""
+        """Stop following the topics."""
         while self._followers:
             self._followers.popitem()[1].close()
 
     def on_classified(self, record: Incoming) -> None:
-        """A prompt came."""
+        """Take in a classified request."""
         classified = decode(record.value, ClassifiedRequest)
         request = classified.request
         arrival = Arrival(classified.received_ms, classified.hardness, classified.classes, request.tier)
         self.builder.arrivals.add(request.request_id, arrival)
 
     def on_result(self, record: Incoming) -> None:
-        """A request ended. Its path has the confidences: `images` is written before a picture is judged."""
+        """Take in a result. Its path has the confidences: `images` is written before an image is judged."""
         result = decode_result(record.value)
         steps, results = steps_of(result), self.builder.results
         results.add(result.status, result.ended_ms, result.latency_ms or 0, result.code)
@@ -90,11 +90,11 @@ class Sources:
             self.builder.arrivals.take_back(result.request_id)
 
     def on_heartbeats(self) -> None:
-        """Take in what the fleet told last."""
+        """Take in the newest heartbeats."""
         self.builder.queues.update_from_heartbeats(self._fleet.heartbeats)
 
     def observation(self, now: int, workers: tuple[WorkerView, ...], plan: Plan | None) -> Observation:
-        """All that is seen at a moment. What a source does not tell is left unknown: counted, and logged once."""
+        """Return the observation of a moment. A silent source leaves its part unknown, is counted, and logged once."""
         self._report_missing()
         return self.builder.observation(now, workers, self._fleet.heartbeats, plan)
 
@@ -107,7 +107,7 @@ class Sources:
         missing = self.missing()
         for source in missing:
             metrics.FALLBACKS.labels(ROLE, f"no-{source.split('.')[0]}").inc()
-        if missing != self._told:
-            self._told = missing
+        if missing != self._warned_of:
+            self._warned_of = missing
             if missing:
                 log.warning("the planner sees nothing of %s, and plans without", ", ".join(missing))

@@ -1,4 +1,4 @@
-"""What surrounds the planner's logic live: settings, the thread of a policy with its limit, counters and the log."""
+"""Runs the planner's logic live: its settings, a policy's thread with a time limit, counters and the log."""
 
 import logging
 import threading
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 def rules_of(settings: Settings) -> Rules:
-    """What the settings ask of every policy."""
+    """Return the rules that the settings set for every policy."""
     return Rules(sheds=settings.planner.load_shedding, explore=settings.planner.exploration_rate)
 
 
@@ -43,7 +43,7 @@ class PolicyThread:
         self._running: Future[PlanProposal] | None = None
 
     def run(self, policy: str, propose: Callable[[], PlanProposal]) -> PlanProposal:
-        """The policy's proposal.
+        """Run a policy in its thread, and return its proposal.
 
         A run beyond the limit goes on in its thread, where nobody can end it; until it has ended no other begins, and
         its proposal, made for a moment long past, is dropped.

@@ -21,7 +21,7 @@ from schemas.messages import Admission, Cascade, Plan, Route
 
 
 class Task(NamedTuple):
-    """What to solve."""
+    """The problem to solve: a policy, its parameters, an observation and the catalog."""
 
     policy: str
     seen: Observation
@@ -48,7 +48,7 @@ def solve_task(task: Task) -> Solved:
 
 
 def with_overprovision(task: Task, factor: float | None) -> Task:
-    """The task with this many times the demand: by the policy's own parameter, else in the demand it is told."""
+    """The task with this many times the demand: by the policy's own parameter, else in the demand it is given."""
     if factor is None:
         return task
     own = {**task.parameters, "overprovision": factor}
@@ -70,7 +70,7 @@ def report(task: Task, found: Solved) -> dict[str, Any]:
     """JSON values of a proposal, its workers as counts."""
     proposal, expected = found.proposal, found.proposal.expected
     quality = expected.quality if expected else None
-    told = {"demand_rps": None, "utilization": None, "heavy_share": None, **(asdict(expected) if expected else {})}
+    shown = {"demand_rps": None, "utilization": None, "heavy_share": None, **(asdict(expected) if expected else {})}
     return {
         "feasible": is_feasible(proposal, task.seen),
         "policy": task.policy,
@@ -83,13 +83,13 @@ def report(task: Task, found: Solved) -> dict[str, Any]:
         "routes": [asdict(route) for route in proposal.routes],
         "cascades": [cascade_of(cascade) for cascade in proposal.cascades],
         "admission": asdict(proposal.admission) if proposal.admission else None,
-        "expected": {**told, "quality": quality, "fid": fid_of(task.catalog, quality)},
+        "expected": {**shown, "quality": quality, "fid": fid_of(task.catalog, quality)},
         "solve_ms": round(found.solve_ms, 3),
     }
 
 
 def explain_plan(task: Task) -> dict[str, Any]:
-    """What binds, and what the same policy would do with one worker more, and with one less."""
+    """Explain what binds, and what the policy would plan with one worker more, and with one less."""
     now = solve_task(task)
     evaluation = evaluate(now.proposal, task.seen, task.catalog)
     workers = task.seen.workers
@@ -115,7 +115,7 @@ def counts_of(allocation: Mapping[str, str]) -> dict[str, int]:
 
 
 def cascade_of(cascade: Cascade) -> dict[str, Any]:
-    """With `from` and `to`, as people say it."""
+    """Return a cascade for JSON, with the keys `from` and `to`."""
     return {
         "from": cascade.level,
         "to": cascade.next_level,
@@ -156,13 +156,13 @@ def describe_admission(admission: Admission | None) -> str:
 
 
 def describe_cascade(cascade: Cascade) -> str:
-    """One cascade in words."""
+    """Describe one cascade in words."""
     over = f", over the draft from step {cascade.refine_from_step}" if cascade.refine_from_step else ""
     return f"{cascade.level} -> {cascade.next_level} if {cascade.discriminator} < {cascade.threshold:.3f}{over}"
 
 
 def describe_routes(routes: Iterable[Route]) -> str:
-    """All routes in words, one a line."""
+    """Describe all routes in words, one per line."""
     return "\n".join(f"{_where(route)} -> {_shares(route.levels)}" for route in routes)
 
 

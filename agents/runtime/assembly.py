@@ -114,7 +114,7 @@ class Views:
 
 
 def needs_torch(roles: frozenset[str], catalog: Catalog) -> bool:
-    """Whether a process of these roles loads a model: it paints, judges pictures, or predicts from prompts."""
+    """Whether a process of these roles loads a model: it generates, judges images, or predicts from prompts."""
     predicts = any(classifier.engine == "learned" for classifier in catalog.classifiers.values())
     return bool(roles & TORCH_ROLES) or (predicts and "classifier" in roles)
 

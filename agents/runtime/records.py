@@ -37,7 +37,7 @@ def outgoing(
 
 
 def outcome_record(outcome: Outcome, cause: Headers, now_ms: int) -> Outgoing:
-    """An outcome for the ledger, counted; of one too long to be written, how the request ended and its pictures."""
+    """An outcome for the ledger, counted; of one too long to be written, how the request ended and its images."""
     metrics.OUTCOMES.labels(outcome.by, outcome.status).inc()
     record = _outcome(outcome, cause, now_ms)
     if size_of(record) <= LIMITS.of(topics.OUTCOMES):

@@ -1,6 +1,6 @@
-"""One batch of jobs on a loaded engine: from records to the pictures, outcomes and retries that answer them.
+"""One batch of jobs on a loaded engine: from records to the images, outcomes and retries that answer them.
 
-A job is settled first (`Wanted`): how it is painted, over which drafts, and with which others it shares a call.
+A job is settled first (`Wanted`): how it is generated, over which drafts, and with which others it shares a call.
 """
 
 import contextlib
@@ -47,7 +47,7 @@ class Wanted(NamedTuple):
     taken: Taken
     job: GenerateJob
     how: ResolvedOptions
-    drafts: tuple[Image, ...] = ()  # one a picture where how.refine_from_step > 0, else none
+    drafts: tuple[Image, ...] = ()  # one an image where how.refine_from_step > 0, else none
 
     @property
     def attempt(self) -> int:
@@ -59,7 +59,7 @@ class Wanted(NamedTuple):
         return self._replace(how=self.how._replace(refine_from_step=0), drafts=())
 
     def tasks(self) -> list[GenerationTask]:
-        """One a picture; those of n > 1 have seeds in a row, and over a draft each has another noise than the draft."""
+        """One an image; those of n > 1 have seeds in a row, and over a draft each has another noise than the draft."""
         request = self.job.classified.request
         first = seed_of(request.request_id) if request.seed is None else request.seed
         seeds = [(first + i) % SEED_LIMIT for i in range(request.options.n)]
@@ -85,7 +85,7 @@ class TooManyOwners(PochadeError):
 
 
 class GenerationTimes(NamedTuple):
-    """When a call painted how many jobs."""
+    """When a call generated how many jobs."""
 
     started_ms: int
     generated_ms: int
@@ -93,7 +93,7 @@ class GenerationTimes(NamedTuple):
 
 
 class Generator:
-    """Paints what is still wanted; every record gets an answer."""
+    """Generates what is still wanted; every record gets an answer."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class Generator:
         ended: EndedView,
         max_attempts: int,
         note: Callable[[Outgoing], object] = lambda _note: None,
-        judged_ms: Callable[[GenerateJob], float] = lambda _job: 0.0,  # from painted to judged, by the plan in force
+        judged_ms: Callable[[GenerateJob], float] = lambda _job: 0.0,  # from generated to judged, by the plan in force
         waits: Waits = contextlib.nullcontext,  # around waiting for the store
         logic: WorkerLogic | None = None,  # of the worker; by default one of its own
     ) -> None:
@@ -162,7 +162,7 @@ class Generator:
         return None
 
     def _with_drafts(self, wanted: Wanted) -> Wanted:
-        """The job with the drafts that it paints over, or on a blank where that cannot be."""
+        """The job with the drafts that it refines, or from noise where that cannot be."""
         if not wanted.job.refine_from_step:
             return wanted
         try:
@@ -175,7 +175,7 @@ class Generator:
             return _on_blank(wanted, error.kind, error)
 
     def _generate(self, wanted: Sequence[Wanted]) -> list[Outgoing]:
-        """One call for jobs that are painted alike."""
+        """One call for jobs that are generated alike."""
         started, how = now_ms(), wanted[0].how
         for each in wanted:  # best effort: nobody waits for it
             self._note(self._started(each, started))
@@ -185,7 +185,7 @@ class Generator:
         except CannotRefine as error:
             return self._generate([_on_blank(each, "engine", error) for each in wanted])
         except Exception as error:  # whatever a model and its libraries raise
-            log.exception("painting failed")
+            log.exception("generation failed")
             if len(wanted) > 1:  # one of them may be the cause: each alone
                 return [record for each in wanted for record in self._generate([each])]
             return self._retry_or_fail(wanted[0], error)
@@ -248,5 +248,5 @@ class Generator:
 
 def _on_blank(wanted: Wanted, kind: str, why: Exception) -> Wanted:
     metrics.FALLBACKS.labels(ROLE, f"paint-over-{kind}").inc()
-    log.warning("%s is painted on a blank, not over its draft: %s", wanted.job.classified.request.request_id, why)
+    log.warning("%s is generated from noise, not over its draft: %s", wanted.job.classified.request.request_id, why)
     return wanted.on_blank()

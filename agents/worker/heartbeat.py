@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class WorkerState:
-    """What the painting thread writes and the heartbeat reads; single assignments, no lock needed."""
+    """What the generating thread writes and the heartbeat reads; single assignments, no lock needed."""
 
     worker_id: str
     state: str = "starting"

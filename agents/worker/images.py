@@ -1,4 +1,4 @@
-"""Pictures into and out of the object store, as a worker does it: its outages are waited out."""
+"""Images into and out of the object store, as a worker does it: its outages are waited out."""
 
 import contextlib
 import hashlib
@@ -20,7 +20,7 @@ Waits = Callable[[], contextlib.AbstractContextManager[None]]
 
 
 class NoDraft(PochadeError):
-    """A draft cannot be painted over; `kind` is one of few words for a counter."""
+    """A draft cannot be refined; `kind` is one of few words for a counter."""
 
     def __init__(self, kind: str, reason: str) -> None:
         super().__init__(reason)
@@ -40,7 +40,7 @@ class WorkerImages:
             time.sleep(seconds)
 
     def keep(self, name: str, picture: Image.Image) -> ImageRef:
-        """Store a picture as PNG. An outage of the store is waited out in place, however long; the watchdog bounds each
+        """Store an image as PNG. An outage of the store is waited out in place, however long; the watchdog bounds each
         try."""
         data = _png(picture)
         put = tenacity.retry(retry=tenacity.retry_if_exception_type(StoreUnavailable), wait=BACKOFF, sleep=self._sleep)(
@@ -52,7 +52,7 @@ class WorkerImages:
         )  # fmt: skip
 
     def drafts(self, job: GenerateJob, how: ResolvedOptions) -> tuple[Image.Image, ...]:
-        """The RGB pictures that a job paints over, one for each of its own and of their size.
+        """The RGB images that a job refines, one for each of its own and of their size.
 
         Raises:
             NoDraft: one is missing, broken or of another size, they are too few, or the store is away for too long.
@@ -61,7 +61,7 @@ class WorkerImages:
         refs = (last.image, *last.more) if last and last.image else ()
         wanted = job.classified.request.options.n
         if len(refs) != wanted:
-            raise NoDraft("number", f"{len(refs)} drafts for {wanted} pictures")
+            raise NoDraft("number", f"{len(refs)} drafts for {wanted} images")
         return tuple(_opened(ref.uri, self._fetch(ref.uri), (how.width, how.height)) for ref in refs)
 
     def _fetch(self, uri: str) -> bytes:
@@ -84,7 +84,7 @@ def _opened(uri: str, data: bytes, size: tuple[int, int]) -> Image.Image:
                 told = "{} x {} px, not {} x {}".format(*picture.size, *size)
                 raise NoDraft("size", f"{uri} has {told}")
             return picture.convert("RGB")
-    except (OSError, SyntaxError, ValueError) as error:  # what PIL raises for bytes that are not a picture
+    except (OSError, SyntaxError, ValueError) as error:  # what PIL raises for bytes that are not an image
         raise NoDraft("broken", f"{uri} does not decode: {error}") from error
 
 

@@ -1,9 +1,9 @@
-"""A worker's share of one variant's job topic: batches to paint, attempts that survive a crash, commits after acks.
+"""A worker's share of one variant's job topic: batches to generate, attempts that survive a crash, commits after acks.
 
-One window is taken, painted without polling, its result acknowledged, then committed: measured, pausing and resuming
-costs up to a second a job. Before painting, what is in hand is committed as metadata of the unchanged offset, so that a
-job which kills its workers is found: what a dead worker had in hand is taken one by one, and only who dies with a job
-alone in hand counts against it.
+One window is taken, generated without polling, its result acknowledged, then committed: measured, pausing and resuming
+costs up to a second a job. Before generation, the jobs in flight are committed as metadata of the unchanged offset, so
+that a job which kills its workers is found: the jobs in flight of a dead worker are taken one by one, and only a worker
+that dies with a single job in flight counts against that job.
 
     in hand at death            | committed             | the next owner takes
     offsets 5 to 9, or more     | 5, attempt=0 until=10 | 5 to 9 alone each, as attempts 1
@@ -34,7 +34,7 @@ from streams.kafka.offsets import LogEnds
 from streams.kafka.polling import incoming, take
 from streams.settings import Settings
 
-PREFETCHED = 1000  # jobs that lie here when a call ends, so that the next one is full; at 1 most were of one picture
+PREFETCHED = 1000  # jobs that lie here when a call ends, so that the next one is full; at 1 most were of one image
 log = logging.getLogger(__name__)
 
 METADATA = re.compile(r"attempt=(\d+) until=(\d+)")
@@ -146,7 +146,7 @@ class JobSource:
         return Taken(record, attempts + 1, found is not None and found.is_over(record.offset))
 
     def begin(self, batch: Sequence[Taken]) -> None:
-        """Record what is in hand before painting; of several jobs none is to blame before it was met alone."""
+        """Record what is in flight before generating; of several jobs none is to blame before it was met alone."""
         attempts = counted_attempts([taken.attempt for taken in batch])
         heads = {taken.record.partition: taken.record.offset for taken in reversed(batch)}
         self._commit({p: self._suspect(p, heads[p], end, attempts) for p, end in _ends(batch).items()})

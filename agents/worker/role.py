@@ -35,14 +35,14 @@ log = logging.getLogger(__name__)
 ROLE = "worker"
 DELIVERY_S = 600  # for the client to tell what became of a record: twice as long as it tries by itself
 RESEND_S = 1.0
-TURN_S = 60  # beside a job; a thread that waited for a dead client's answer painted no more, while its heart went on
+TURN_S = 60  # beside a job; a thread that waited for a dead client's answer generated no more, while its heart went on
 LOAD_RETRY_S, LOAD_RETRY_MOST_S = 5, 300  # doubled by each failure in a row
 SERVING = ("ready", "painting", "draining")
 NO_BEAT_S = 30  # a heartbeat's thread that is silent for longer has died or hangs
 
 
 class Worker:
-    """One painting process. `run` blocks in the painting thread until `stopping` is set."""
+    """One worker process. `run` blocks in the generating thread until `stopping` is set."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Worker:
         self._ended = ended
         self._fleet = fleet
         self._me = WorkerState(worker_id, watchdog=Watchdog(settings.worker.job_timeout_s))
-        self._turns = Watchdog(settings.worker.job_timeout_s + TURN_S, what="a turn of the painting thread")
+        self._turns = Watchdog(settings.worker.job_timeout_s + TURN_S, what="a turn of the generating thread")
         self._logic_of = logic_of
         self._load_retry_s = LOAD_RETRY_S
         self._trouble = ""  # what ended its last run; empty once it has served again
@@ -168,7 +168,7 @@ class Worker:
     def _generate(
         self, window: Sequence[Taken], batches: Sequence[Sequence[Taken]], source: JobSource, painter: Generator
     ) -> None:
-        """Each batch in a call; pictures are on their way while the next is painted, and then all is committed."""
+        """Each batch in a call; images are on their way while the next is generated, and then all is committed."""
         source.begin(window)
         self._absolve = partial(source.absolve, window)
         on_their_way: list[tuple[Outgoing, Future[Delivered]]] = []
@@ -178,7 +178,7 @@ class Worker:
                     on_their_way += [(record, self._producer.send(record)) for record in painter.answer(batch)]
             for record, future in on_their_way:
                 self._deliver(record, future)
-        except Exception:  # a client's trouble: what a job is to blame for, the painter has answered
+        except Exception:  # a client's trouble: what a job is to blame for, the worker has answered
             source.absolve(window)
             raise
         source.commit(window)

@@ -1,4 +1,4 @@
-"""Where things stand: slots on a 48 x 48 picture, and the sentence patterns that name them.
+"""The places of things: slots on a 48 x 48 image, and the sentence patterns that name them.
 
 One thing          Two, three, four       Five, six
                    TL    T    TR          T1   T2   T3      upper row of three
@@ -11,7 +11,7 @@ A row of "three and four" is two wide; rows leave 2 px between them even at the 
 from itertools import permutations, product
 from typing import Final
 
-SIZE: Final = 48  # px, picture height and width
+SIZE: Final = 48  # px, image height and width
 BAND: Final = 6  # px, ground at the bottom of every named background
 JITTER: Final = 1  # px, in x and y
 
@@ -44,7 +44,7 @@ def sides(slot: str) -> dict[str, int]:
     return {"": 12} if slot[-1].isdigit() else {"": 18, "small": 12}
 
 
-# Every set of slots a picture can show; the reader of pictures tries each.
+# Every set of slots an image can show; the reader of images tries each.
 LAYOUTS: Final[tuple[tuple[str, ...], ...]] = (
     *((slot,) for slot in ("C", "T", "B", "L", "R", "TL", "TR", "BL", "BR")),
     ("L", "R"),

@@ -72,7 +72,7 @@ BACKGROUNDS: Final[dict[str, tuple[str, ...]]] = {
     "snow": ("in the snow", "in winter"),
     "grass": ("on the grass", "on a meadow"),
 }
-# (top, bottom, ground band). Night is a bright dusk: dark backgrounds were the hardest to paint well.
+# (top, bottom, ground band). Night is a bright dusk: dark backgrounds were the hardest to generate well.
 BACKGROUND_RGB: Final[dict[str, tuple[Rgb, Rgb, Rgb]]] = {
     "plain": ((196, 194, 190), (196, 194, 190), (196, 194, 190)),
     "night": ((92, 98, 168), (120, 124, 188), (70, 76, 132)),

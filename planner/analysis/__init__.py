@@ -1,1 +1,1 @@
-"""What is reckoned about plans afterwards or in theory; no plan depends on it."""
+"""Analyses of plans, afterwards or in theory; no plan depends on them."""

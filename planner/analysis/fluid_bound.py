@@ -18,10 +18,10 @@ from planner.solvers.joint.offers import Offer, Offers, offers_of
 
 
 class Served(NamedTuple):
-    """What is reached at one demand."""
+    """The best quality and its cost at one demand."""
 
     quality: float  # mean of what is served
-    heavy: float  # share of it that the catalog's best level answers
+    heavy: float  # share of the demand that the catalog's best level answers
     share: float  # of the requests that are served
 
 
@@ -35,7 +35,7 @@ class Piece(NamedTuple):
 
 
 class Fluid(NamedTuple):
-    """What requests cost at least, and what more worker time buys, the best buys first."""
+    """The least cost of requests, and the quality that more worker time buys, the best buys first."""
 
     cheapest_s: float  # worker-seconds per request, everything served in the cheapest way
     cheapest_quality: float  # mean of that
@@ -43,7 +43,7 @@ class Fluid(NamedTuple):
     pieces: tuple[Piece, ...]
 
     def at(self, demand_rps: float, workers: int) -> Served:
-        """The best quality at a demand, all workers painting all the time."""
+        """The best quality at a demand, all workers generating all the time."""
         seconds = workers / demand_rps if demand_rps > 0 else math.inf
         if seconds < self.cheapest_s:
             return Served(self.cheapest_quality, self.cheapest_heavy, seconds / self.cheapest_s)
@@ -88,7 +88,7 @@ def fluid_of(catalog: Catalog, seen: Observation) -> Fluid | None:
 
 
 class Way(NamedTuple):
-    """To serve a request of one band."""
+    """One way to serve a request of a hardness band."""
 
     seconds: float
     quality: float
@@ -96,11 +96,11 @@ class Way(NamedTuple):
 
 
 def _heavy(offer: Offer, found: Offers, best: int) -> np.ndarray:
-    """[C] share of the answers that the best level paints; over a draft it paints fewer steps, so that is a floor."""
+    """[C] share of the answers that the best level generates; a floor, as refining a draft takes fewer steps."""
     gate = list(found.gates)[offer.option.gate]
     answers = best in (gate.level if gate.next_level < 0 else gate.next_level, offer.option.straight_to)
-    painted = offer.pictures.get(best, np.zeros(len(offer.quality)))
-    return np.minimum(1.0, painted) if answers else np.zeros(len(offer.quality))
+    generated = offer.pictures.get(best, np.zeros(len(offer.quality)))
+    return np.minimum(1.0, generated) if answers else np.zeros(len(offer.quality))
 
 
 def _piece(share: float, low: Way, high: Way) -> Piece:
@@ -109,7 +109,7 @@ def _piece(share: float, low: Way, high: Way) -> Piece:
 
 
 def _front(points: Sequence[Way]) -> list[Way]:
-    """From the cheapest to the best, each piece flatter than the one before: the concave hull."""
+    """Return the concave hull, from the cheapest to the best: each piece is flatter than the one before."""
     hull: list[Way] = []
     for point in sorted(points, key=lambda p: (p.seconds, -p.quality)):
         if hull and point.quality <= hull[-1].quality:
@@ -134,20 +134,20 @@ def _seconds(offer: Offer, found: Offers, catalog: Catalog, slo_s: float) -> np.
     )
     if not ways:
         return None
-    pictures = [offer.pictures.get(level, np.zeros(len(offer.quality))) for level in levels]
-    each = [sum(p * s for p, s in zip(pictures, way, strict=True)) for way in ways]
+    by_level = [offer.pictures.get(level, np.zeros(len(offer.quality))) for level in levels]
+    each = [sum(p * s for p, s in zip(by_level, way, strict=True)) for way in ways]
     best = min(range(len(each)), key=lambda at: float(np.sum(each[at])))
     return np.asarray(each[best])
 
 
 def _batches(catalog: Catalog, level: str) -> list[tuple[float, float]]:
-    """(seconds of a call, seconds a picture) of each measured batch size."""
+    """(seconds of a call, seconds an image) of each measured batch size."""
     variant = catalog.level(level)
     return [(run_ms(variant, b) / 1000, run_ms(variant, b) / 1000 / b) for b in variant.latency_ms]
 
 
 def _ways(batches: list[list[tuple[float, float]]], slo_s: float, is_cascade: bool) -> list[tuple[float, ...]]:
-    """Seconds a picture of each level, for every choice of batches that fits: one after the other in a cascade."""
+    """Seconds an image of each level, for every choice of batches that fits: one after the other in a cascade."""
     if len(batches) == 1:
         return [(each,) for call, each in batches[0] if call <= slo_s]
     pairs = [

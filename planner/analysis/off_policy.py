@@ -1,12 +1,12 @@
-"""What another plan would have made of the requests of the past, by inverse propensity: nothing is painted for it.
+"""Estimates how another plan would have served past requests, by inverse propensity, without generating an image.
 
 A route draws levels at random and stamps how probable the drawn one was (`Step.probability`). A request of the past
 therefore stands for pi / p requests under another plan, where p is that probability and pi the other plan's for the
 same level. Estimates are self-normalised: sum(w x) / sum(w). Source: Hajek's estimator; Owen, Monte Carlo theory,
 chapter 9 (effective sample size); ours for cascades.
 
-What it cannot know is told, never guessed: levels that the past never drew where the other plan would, and pictures
-that were kept where the other plan would have painted again. Latencies are those of the past's own load.
+What it cannot know is told, never guessed: levels that the past never drew where the other plan would, and images
+that were kept where the other plan would have generated again. Latencies are those of the past's own load.
 """
 
 import math
@@ -32,23 +32,23 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
-    """One ended request. Its first picture may have been the answer, or been rejected and painted again."""
+    """One ended request. Its first image may have been the answer, or been rejected and generated again."""
 
     hardness: float  # [0, 1]
     classes: Mapping[str, str]  # strategy -> class
-    level: str  # of the first picture; "" where it ended before one
-    probability: float  # of that level under the plan of then; 0: not drawn (a wish, lowered, or never painted)
-    confidence: float | None  # of the first picture; None: not scored
-    last_level: str  # of the last picture
-    first_ms: float  # latency, had the first picture been the answer
+    level: str  # of the first image; "" where it ended before one
+    probability: float  # of that level under the plan of then; 0: not drawn (requested, lowered, or never generated)
+    confidence: float | None  # of the first image; None: not scored
+    last_level: str  # of the last image
+    first_ms: float  # latency, had the first image been the answer
     latency_ms: float  # created -> ended
-    first_work_ms: float  # worker time of the first picture
-    work_ms: float  # of all pictures
+    first_work_ms: float  # worker time of the first image
+    work_ms: float  # of all images
     is_completed: bool
 
     @property
     def went_on(self) -> bool:
-        """Whether its first picture was painted again."""
+        """Whether its first image was generated again."""
         return self.last_level != self.level
 
 
@@ -60,7 +60,7 @@ class Ending:
     latency_ms: float
     work_ms: float
     is_completed: bool
-    is_painted_again: bool
+    is_escalated: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +74,13 @@ class Interval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """What is known of a plan from the past."""
+    """The estimate of a plan's figures from past requests."""
 
     requests: int
     undrawn: int  # whose first level no draw decided: they go the same way under any plan
     effective: float  # (sum w)^2 / sum w^2
     never_drawn: float  # share of the plan's draws that the past has no example of: 1 - mean(w), at least 0
-    unknown: float  # weighted share whose end the past does not tell
+    unknown: float  # weighted share whose end is not known from the past
     figures: Mapping[str, Interval]
 
     @property
@@ -92,25 +92,27 @@ class Estimate:
         if self.never_drawn > MUCH:
             said.append(f"{self.never_drawn:.0%} of its draws go where the past never went: explore, or simulate")
         if self.unknown > MUCH:
-            said.append(f"{self.unknown:.0%} end where the past does not tell: it kept what this plan paints again")
+            said.append(
+                f"{self.unknown:.0%} have an unknown end: the past kept an image that this plan generates again"
+            )
         return tuple(said)
 
 
 def ending(past: Past, plan: Plan) -> Ending | None:
-    """How a request that took the same first level would have ended under a plan; None: the past does not tell."""
-    if not past.level:  # it ended before any picture
-        return Ending("", past.latency_ms, past.work_ms, past.is_completed, is_painted_again=False)
+    """Return how a past request would have ended under a plan, from its first level on; None: unknown."""
+    if not past.level:  # it ended before any image
+        return Ending("", past.latency_ms, past.work_ms, past.is_completed, is_escalated=False)
     cascade = cascade_of(plan, past.level)
     if cascade is None or (past.confidence is not None and keeps(cascade, as_score(past.confidence))):
         is_answer = past.is_completed or past.went_on
-        return Ending(past.level, past.first_ms, past.first_work_ms, is_answer, is_painted_again=False)
+        return Ending(past.level, past.first_ms, past.first_work_ms, is_answer, is_escalated=False)
     if past.went_on and past.last_level == cascade.next_level:
-        return Ending(past.last_level, past.latency_ms, past.work_ms, past.is_completed, is_painted_again=True)
+        return Ending(past.last_level, past.latency_ms, past.work_ms, past.is_completed, is_escalated=True)
     return None
 
 
 def weight(past: Past, plan: Plan) -> float:
-    """How many requests under a plan this one stands for: pi / p, 1 where no draw decided.
+    """Return how many requests under a plan this one stands for: pi / p, 1 where no draw decided.
 
     Raises InvalidPlan where the plan has no route for the request.
     """
@@ -120,7 +122,7 @@ def weight(past: Past, plan: Plan) -> float:
 
 
 def estimate(past: Sequence[Past], plan: Plan, slo_ms: float, seed: int) -> Estimate:
-    """What a plan would have done to these requests; `seed` is the bootstrap's.
+    """Estimate the figures of a plan on these requests; `seed` is the bootstrap's.
 
     Figures: violations (later than `slo_ms` or not completed), painted_again (shares of requests), latency_p50_s,
     latency_p95_s, work_ms (a request), and for each level `answered by LEVEL`, a share of the completed.
@@ -129,10 +131,10 @@ def estimate(past: Sequence[Past], plan: Plan, slo_ms: float, seed: int) -> Esti
     if not past:
         raise InvalidPlan("no request of the past to estimate from: read a longer time")
     weights = np.array([weight(each, plan) for each in past])
-    fates = [ending(each, plan) for each in past]
+    endings = [ending(each, plan) for each in past]
     drawn = np.array([each.probability > 0 for each in past])
-    known = np.array([each is not None for each in fates]) & (weights > 0)
-    told = [each for each, is_known in zip(fates, known, strict=True) if is_known and each is not None]
+    known = np.array([each is not None for each in endings]) & (weights > 0)
+    comparable = [each for each, is_known in zip(endings, known, strict=True) if is_known and each is not None]
     total = float(weights.sum())
     return Estimate(
         requests=len(past),
@@ -140,22 +142,24 @@ def estimate(past: Sequence[Past], plan: Plan, slo_ms: float, seed: int) -> Esti
         effective=total**2 / float((weights**2).sum()) if total else 0.0,
         never_drawn=max(0.0, 1 - float(weights[drawn].mean())) if drawn.any() else 0.0,
         unknown=1 - float(weights[known].sum()) / total if total else 1.0,
-        figures=_figures(told, weights[known], slo_ms, np.random.default_rng(seed)),
+        figures=_figures(comparable, weights[known], slo_ms, np.random.default_rng(seed)),
     )
 
 
 def as_it_went(past: Sequence[Past], slo_ms: float, seed: int) -> Mapping[str, Interval]:
     """The figures of what really happened."""
-    fates = [Ending(p.last_level, p.latency_ms, p.work_ms, p.is_completed, p.went_on) for p in past]
-    return _figures(fates, np.ones(len(past)), slo_ms, np.random.default_rng(seed))
+    endings = [Ending(p.last_level, p.latency_ms, p.work_ms, p.is_completed, p.went_on) for p in past]
+    return _figures(endings, np.ones(len(past)), slo_ms, np.random.default_rng(seed))
 
 
-def _figures(fates: Sequence[Ending], weights: Floats, slo_ms: float, dice: np.random.Generator) -> dict[str, Interval]:
-    if not fates:
+def _figures(
+    endings: Sequence[Ending], weights: Floats, slo_ms: float, dice: np.random.Generator
+) -> dict[str, Interval]:
+    if not endings:
         return {}
-    latency, work = np.array([f.latency_ms for f in fates]), np.array([f.work_ms for f in fates])
-    again = np.array([float(f.is_painted_again) for f in fates])
-    done = np.array([f.is_completed for f in fates])
+    latency, work = np.array([f.latency_ms for f in endings]), np.array([f.work_ms for f in endings])
+    again = np.array([float(f.is_escalated) for f in endings])
+    done = np.array([f.is_completed for f in endings])
     late = np.where(done, latency > slo_ms, True).astype(float)
     measures: dict[str, Callable[[Floats], float]] = {
         "violations": lambda w: float(np.average(late, weights=w)),
@@ -164,12 +168,12 @@ def _figures(fates: Sequence[Ending], weights: Floats, slo_ms: float, dice: np.r
         "work_ms": lambda w: float(np.average(work, weights=w)),
         "painted_again": lambda w: float(np.average(again, weights=w)),
     }
-    for level in sorted({each.level for each in fates if each.level}):
-        on_level = np.array([float(each.level == level) for each in fates])
+    for level in sorted({each.level for each in endings if each.level}):
+        on_level = np.array([float(each.level == level) for each in endings])
         measures[f"answered by {level}"] = partial(_share, on_level * done, done)
     samples: list[list[float]] = []
     for _ in range(RESAMPLES):  # Poisson bootstrap: as the multinomial one, without a matrix of all resamples
-        times = weights * dice.poisson(1.0, len(fates))
+        times = weights * dice.poisson(1.0, len(endings))
         if times.any():
             samples.append([measure(times) for measure in measures.values()])
     return {
@@ -179,7 +183,7 @@ def _figures(fates: Sequence[Ending], weights: Floats, slo_ms: float, dice: np.r
 
 
 def _middle(drawn: Floats) -> tuple[float, float]:
-    """Where 95 % of the resamples that know the figure lie; NaN where none does."""
+    """Return the interval of 95 % of the resamples that have the figure; NaN where none has."""
     known = drawn[~np.isnan(drawn)]
     low, high = np.quantile(known, [0.025, 0.975]) if known.size else (math.nan, math.nan)
     return float(low), float(high)

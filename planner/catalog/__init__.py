@@ -1,1 +1,1 @@
-"""What there is to plan with: the catalog as a value, what was measured of it, and what policies ask of it."""
+"""The catalog as a value: variants, discriminators and classifiers, and everything that was measured of them."""

@@ -1,6 +1,6 @@
-"""What was measured of cascades and cannot be reckoned from their levels: quality by heavy share, and whole settings.
+"""Measurements of cascades that cannot be computed from their levels: quality by heavy share, and whole settings.
 
-FID is no mean over pictures: over the share that the heavy level paints it falls and rises again (SOURCES.md 4),
+FID is no mean over images: over the share that the heavy level generates it falls and rises again (SOURCES.md 4),
 so a curve is interpolated between its own points and never replaced by a mixture of its ends.
 """
 
@@ -15,7 +15,7 @@ _CORRECT = "correct the row"
 
 
 class SharePoint(NamedTuple):
-    """The quality of all answers when the heavy level paints a share of them."""
+    """The quality of all answers when the heavy level generates a share of them."""
 
     heavy: float  # [0, 1], of the requests
     quality: float  # on the catalog's scale, higher is better
@@ -34,22 +34,22 @@ class PairRow(NamedTuple):
     light: str
     heavy: str
     router_ratio: float  # r: share of requests that go straight to heavy, [0, 1]
-    disc_ratio: float  # d: share of light's pictures that heavy paints again, [0, 1]
-    latency_ms: float  # expected painting time of a request, batch 1, empty queues
+    disc_ratio: float  # d: share of light's images that heavy generates again, [0, 1]
+    latency_ms: float  # expected generation time of a request, batch 1, empty queues
     quality: float  # of all answers, on the catalog's scale
     hardness: float | None = None  # theta: from here on straight to heavy; None: 1 - r, hardness being a quantile
-    threshold: float | None = None  # tau: below it painted again; None: where f(t) reaches d
+    threshold: float | None = None  # tau: below it generated again; None: where f(t) reaches d
     refine_from_step: int | None = None  # of heavy's steps, where it begins with the draft; None: the pair's own
     quality_by_band: tuple[float | None, ...] = ()  # of hardness; None: no prompt there. (): not known apart
 
     @property
     def light_share(self) -> float:
-        """Share of requests that the light level paints: 1 - r, not 1 as in HADIS's published planner."""
+        """Share of requests that the light level generates: 1 - r, not 1 as in HADIS's published planner."""
         return 1 - self.router_ratio
 
     @property
     def heavy_share(self) -> float:
-        """Share of requests that the heavy level paints: r + (1 - r) d."""
+        """Share of requests that the heavy level generates: r + (1 - r) d."""
         return self.router_ratio + self.light_share * self.disc_ratio
 
 

@@ -1,8 +1,8 @@
 """The entries of a catalog: variants with how an engine loads them, discriminators, classifiers.
 
-A variant is a deployed way to paint, with its measured profile. A discriminator's deferral curve f(t) is the share of
-pictures with a confidence below t (DiffServe 3.3). A classifier tells a prompt's hardness and, where it is learned, its
-class under one strategy.
+A variant is a deployed way to generate, with its measured profile. A discriminator's deferral curve f(t) is the share
+of images with a confidence below t (DiffServe 3.3). A classifier predicts a prompt's hardness and, where it is learned,
+its class under one strategy.
 """
 
 import itertools
@@ -30,7 +30,7 @@ TOLERANCE: Final = 0.9  # of the best level's quality. Source: ARGUS 3.2
 
 @dataclass(frozen=True)
 class Loading:
-    """How a variant's model is loaded: what an engine needs to know beyond the model's folder or id.
+    """How an engine loads a variant's model, beyond the model's folder or id.
 
     Empty values leave it to the engine or to the model's own files. Refuses impossible values.
     """
@@ -70,7 +70,7 @@ class Variant:
     width: int  # px
     height: int  # px
     latency_ms: dict[int, float]  # batch size -> ms for one call; batch size 1 must be there
-    load_ms: float  # until a worker that has nothing resident can paint
+    load_ms: float  # until a worker that has nothing resident can generate
     quality: float | None = None  # any one scale for the whole catalog, higher is better
     honours: tuple[str, ...] = ()  # options it follows instead of its own: of HONOURABLE
     loading: Loading = PLAIN  # device, precision, files, licence
@@ -101,9 +101,9 @@ class Variant:
 
 
 def run_ms(variant: Variant, batch: int, refine_from_step: int = 0) -> float:
-    """Milliseconds of one call for `batch` pictures: linear between what was measured, the last slope beyond it.
+    """Milliseconds of one call for `batch` images: linear between what was measured, the last slope beyond it.
 
-    With batch size 1 alone measured, a batch takes as long as its pictures one by one. The first `refine_from_step` of
+    With batch size 1 alone measured, a batch takes as long as its images one by one. The first `refine_from_step` of
     the variant's steps are skipped, and their share of the time.
     """
     assert batch >= 1, f"batch must be >= 1, got {batch}"
@@ -116,7 +116,7 @@ def run_ms(variant: Variant, batch: int, refine_from_step: int = 0) -> float:
 
 
 def throughput_rps(variant: Variant, batch: int, refine_from_step: int = 0) -> float:
-    """Pictures a second of one busy worker: T(b) = b / e(b). Source: DiffServe 3.3."""
+    """Images a second of one busy worker: T(b) = b / e(b). Source: DiffServe 3.3."""
     return 1000 * batch / run_ms(variant, batch, refine_from_step)
 
 
@@ -132,14 +132,14 @@ Curve = tuple[DeferralPoint, ...]  # thresholds ascending
 
 @dataclass(frozen=True)
 class Discriminator:
-    """What scores the pictures of a cascade's first level. Refuses impossible values."""
+    """A model that scores the images of a cascade's first level. Refuses impossible values."""
 
     name: str
     engine: str  # "learned" | "profile"
     folder: str  # relative to infra/; "" for profile
     threshold: float  # default, [0, 1]
     deferral: tuple[DeferralPoint, ...]  # thresholds ascending; f(0) = 0 and f(1) = 1 always hold
-    latency_ms: float  # one picture
+    latency_ms: float  # one image
 
     def __post_init__(self) -> None:
         where = f"discriminator {self.name!r}:"
@@ -160,7 +160,7 @@ class Discriminator:
 
 
 def deferred_share(discriminator: Discriminator, threshold: float) -> float:
-    """f(t): linear between the measured points, f(0) = 0, f(1) = 1 (at 1 every picture is painted again)."""
+    """f(t): linear between the measured points, f(0) = 0, f(1) = 1 (at 1 every image is generated again)."""
     for left, right in _segments(discriminator.deferral):
         if threshold < right.threshold:
             along = (threshold - left.threshold) / (right.threshold - left.threshold)
@@ -192,7 +192,7 @@ def _segments(curve: Curve) -> list[tuple[DeferralPoint, DeferralPoint]]:
 
 @dataclass(frozen=True)
 class Classifier:
-    """What judges prompts before anything is painted. Refuses impossible values."""
+    """A model, or rules, that predicts hardness and class from the prompt alone. Refuses impossible values."""
 
     name: str
     engine: str  # "rules" | "learned"
@@ -205,8 +205,8 @@ class Classifier:
         if self.engine not in CLASSIFIER_ENGINES:
             raise Unknown("engine", self.engine, CLASSIFIER_ENGINES)
         if self.engine == "rules":
-            told = (self.strategy, self.levels)
-            require(not any(told), f"{where} strategy and levels", told, "left out for rules", "use [classes]")
+            given = (self.strategy, self.levels)
+            require(not any(given), f"{where} strategy and levels", given, "left out for rules", "use [classes]")
             return
         require(bool(self.folder), f"{where} folder", self.folder, "named", "give a folder")
         require(bool(self.strategy), f"{where} strategy", self.strategy, "named", 'give "models" or "reuse"')
@@ -215,7 +215,7 @@ class Classifier:
 
 
 def variant_of(level: str) -> str:
-    """The variant that paints a level: "heavy" of "heavy~k4", which begins at step 4 with a similar past picture."""
+    """The variant that generates a level: "heavy" of "heavy~k4", which begins at step 4 with a similar past image."""
     return level.partition("~")[0]
 
 
@@ -241,5 +241,5 @@ def fastest_good(quality: Mapping[str, float], levels: Sequence[str], tolerance:
 
 
 def shortfall(quality: Mapping[str, float], levels: Sequence[str]) -> float:
-    """What the first of `levels`, the fastest, lacks against the best on a prompt, >= 0: a raw score of hardness."""
+    """Return how much quality the first of `levels`, the fastest, lacks against the best on a prompt, >= 0."""
     return max(quality[level] for level in levels) - quality[levels[0]]

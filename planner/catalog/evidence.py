@@ -1,7 +1,7 @@
-"""A catalog with what its profile knows: quality by hardness band and class, of kept pictures and of painted again.
+"""A catalog with what its profile knows: quality by hardness band and class, of kept images and of generated again.
 
 A mean over few prompts is drawn towards the mean of its band by the weight of `PRIOR` prompts, so that no threshold
-looks good for the sake of two lucky pictures.
+looks good for the sake of two lucky images.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ GRID = tuple(at / 100 for at in range(101))  # thresholds at which a cascade is 
 
 
 def with_profile(catalog: Catalog, profile: Profile, prompts: PromptTable | None = None) -> Catalog:
-    """The catalog with its profile; `prompts` add what is known of kept and rejected pictures, and by class.
+    """The catalog with its profile; `prompts` add what is known of kept and rejected images, and by class.
 
     Figures that the catalog states itself, such as run times, stay. Levels and cascades that it does not have count for
     nothing.
@@ -89,7 +89,7 @@ def _change(by_band: Shares, profile: Profile, cascade: CascadeProfile) -> Share
 
 
 def _paired(cascade: CascadeProfile, prompts: PromptTable, bounds: Sequence[float]) -> dict[int, Shares]:
-    """What each step adds, prompt by prompt: the same prompts on a blank and over the draft differ far less."""
+    """Return the change in quality of each step, in pairs by prompt, which differ far less than means do."""
     first = prompts.judged[0] == f"{cascade.discriminator}: {cascade.light} > {cascade.heavy}"
     if not first or not len(prompts.over_rows):
         return {}
@@ -102,7 +102,7 @@ def _paired(cascade: CascadeProfile, prompts: PromptTable, bounds: Sequence[floa
 
 
 def _means(quality: np.ndarray, confidence: np.ndarray, *, is_kept: bool) -> Shares:
-    """Quality of the pictures at or above each threshold, or below it; None in a band of no prompt."""
+    """Quality of the images at or above each threshold, or below it; None in a band of no prompt."""
     if not len(quality):
         return (None,) * len(GRID)
     whole = float(quality.mean())
@@ -117,7 +117,7 @@ def _shrunk(values: np.ndarray, towards: float) -> float:
 
 
 def _band_of(hardness: np.ndarray, bounds: Sequence[float]) -> np.ndarray:
-    """As Profile.band: a bound belongs to the band above it, 1 to the last."""
+    """Return the band of each hardness, as `Profile.band`: a bound belongs to the band above it, 1 to the last."""
     found: np.ndarray = np.minimum(np.searchsorted(bounds, hardness, side="right"), len(bounds) - 1) - 1
     return found
 
@@ -138,7 +138,7 @@ def _by_class(catalog: Catalog, strategy: str, prompts: PromptTable) -> dict[str
 
 
 def _predicted(prompts: PromptTable, strategy: str, bounds: Sequence[float]) -> tuple[dict[str, float], ...]:
-    """By band, class -> share of its prompts; of a band without prompts, of all prompts."""
+    """Return by band: class -> share of the band's prompts; of all prompts for a band without any."""
     labels = prompts.classes[:, prompts.strategies.index(strategy)]
     band_of = _band_of(prompts.hardness, bounds)
     parts = [labels[band_of == band] for band in range(len(bounds) - 1)]
@@ -151,7 +151,7 @@ def _shares(labels: np.ndarray) -> dict[str, float]:
 
 
 def _levels(catalog: Catalog, strategy: str, prompts: PromptTable) -> tuple[str, ...]:
-    """The strategy's levels that were painted, the fastest first."""
+    """The strategy's levels that were generated, the fastest first."""
     learned = next((c.levels for c in catalog.classifiers.values() if c.strategy == strategy), ())
     cost = dict(zip(prompts.levels, prompts.cost_ms.tolist(), strict=True))
     reused = {variant_of(level) for level in prompts.levels if variant_of(level) != level}

@@ -1,4 +1,4 @@
-"""What was measured of a catalog: the tables that planning by prompt rests on. `profile.py` reads the files."""
+"""Values measured of a catalog: the tables that planning by prompt rests on. `profile.py` reads the files."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -8,16 +8,16 @@ Row = tuple[float, ...]
 
 
 class Start(NamedTuple):
-    """A level begun at step K from a picture: the draft of a cascade, or the nearest stored neighbour's."""
+    """A level begun at step K from an image: the draft of a cascade, or the nearest stored neighbour's."""
 
     k: int
-    cost_share: float  # of painting on a blank
+    cost_share: float  # of generating from noise
     quality: float | None = None
     quality_by_band: Shares = ()
 
 
 class CascadeKey(NamedTuple):
-    """Which cascade a measurement is of; the step from which heavy paints over is apart."""
+    """Which cascade a measurement is of; the step from which heavy refines is apart."""
 
     light: str
     heavy: str
@@ -29,15 +29,15 @@ class CascadeBands:
     """A cascade by band c and threshold t, thresholds rising from 0 to 1; rows are bands."""
 
     thresholds: Row
-    deferred: tuple[Row, ...]  # phi[c][t]: share of light's pictures with a confidence below t
-    kept: tuple[Shares, ...] = ()  # quality of light's pictures at or above t; () and None: unknown
-    again: tuple[Shares, ...] = ()  # quality of heavy's, on a blank, on the prompts below t; () and None: unknown
+    deferred: tuple[Row, ...]  # phi[c][t]: share of light's images with a confidence below t
+    kept: tuple[Shares, ...] = ()  # quality of light's images at or above t; () and None: unknown
+    again: tuple[Shares, ...] = ()  # quality of heavy's, from noise, on the prompts below t; () and None: unknown
     painted_over: dict[int, Shares] = field(default_factory=dict)  # step K -> what it adds to `again`, by band
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What a profile knows of a catalog by hardness band and by class: the tables that planning by prompt rests on.
+    """The measurements of a profile by hardness band and by class, on which planning by prompt rests.
 
     Hardness band c is [bounds[c], bounds[c + 1]), the last one with its end.
     """

@@ -22,16 +22,16 @@ SCALES: Final = ("facts", "fid", "pickscore")
 
 
 class Pair(NamedTuple):
-    """A cascade the catalog offers: pictures of `light` that are not good enough are painted again by `heavy`."""
+    """A cascade the catalog offers: images of `light` that are not good enough are generated again by `heavy`."""
 
     light: str
     heavy: str
     discriminator: str
-    refine_from_step: int = 0  # of heavy's steps, where it begins with light's picture; 0: on a blank
+    refine_from_step: int = 0  # of heavy's steps, where it begins with light's image; 0: from noise
 
     @property
     def key(self) -> CascadeKey:
-        """What its measurements are found by."""
+        """The key by which the measurements of the cascade are looked up."""
         return CascadeKey(self.light, self.heavy, self.discriminator)
 
 
@@ -44,7 +44,7 @@ class Cut(NamedTuple):
 
 @dataclass(frozen=True)
 class Catalog:
-    """All there is to plan with. Refuses names that it does not hold.
+    """Everything that policies plan with. Refuses names that it does not hold.
 
     Quality is on one scale throughout, higher is better: "facts" is the share of stated facts that hold, "pickscore"
     PickScore, "fid" the negated FID.
@@ -55,13 +55,13 @@ class Catalog:
     discriminators: dict[str, Discriminator]
     cascades: tuple[Pair, ...]  # the first is the one that two-level policies use
     class_cuts: dict[str, tuple[Cut, ...]]  # strategy -> cuts ascending to 1.0
-    classifiers: dict[str, Classifier] = field(default_factory=dict)  # the first tells hardness; none: shipped rules
+    classifiers: dict[str, Classifier] = field(default_factory=dict)  # the first gives hardness; none: shipped rules
     scale: str = "facts"  # of SCALES
     slo_s: float = 0.0  # latency that its source asks of most requests; 0: none
     indifference: float = 0.0  # of mean quality: a difference no user notices, or that was not measured
     curves: dict[CascadeKey, CascadeCurves] = field(default_factory=dict)  # where a mixture's quality was measured
     pair_rows: tuple[PairRow, ...] = ()  # measured settings of router and discriminator
-    reuse: dict[str, tuple[Start, ...]] = field(default_factory=dict)  # variant -> begun from a stored picture
+    reuse: dict[str, tuple[Start, ...]] = field(default_factory=dict)  # variant -> begun from a stored image
     published: dict[str, str] = field(default_factory=dict)  # kind of file -> its name, where more was published
     measured: Measured | None = None  # by hardness band and class; None: not known apart
 
@@ -114,11 +114,11 @@ class Catalog:
         return frozenset(learned) or frozenset(cut.level for cut in self.class_cuts.get(strategy, ()))
 
     def level(self, name: str) -> Variant:
-        """The variant that paints a level. Raises Unknown with the known ones."""
+        """The variant that generates a level. Raises Unknown with the known ones."""
         return _known(self.variants, "level", name)
 
     def discriminator(self, name: str) -> Discriminator:
-        """A discriminator. Raises Unknown with the known ones."""
+        """Return a discriminator by name. Raises Unknown with the known ones."""
         return _known(self.discriminators, "discriminator", name)
 
     def pair(self) -> Pair:
@@ -128,7 +128,7 @@ class Catalog:
         return self.cascades[0]
 
     def cheapest(self) -> Variant:
-        """The variant with the shortest call for one picture."""
+        """The variant with the shortest call for one image."""
         return min(self.variants.values(), key=lambda v: (run_ms(v, 1), v.name))
 
     def best(self) -> Variant:

@@ -1,11 +1,11 @@
-"""What a variant does with a request's options: what it honours, what it overrides, and what that costs.
+"""Resolves a request's options against a variant: which it honours, which it overrides, and the run time that results.
 
-Painting over a rejected draft is one of its ways to paint, so that the next level need not take all its steps. The
+Refining a rejected draft is one of its ways to generate, so that the next level need not take all its steps. The
 draft is encoded and noised to step K of that level's N, which goes on from there and takes N - K steps.
 
     step of the next level   0 . . . . . K . . . . . N
-    on a blank               noise ----------------> picture
-    over a draft                         draft ----> picture      (N - K) / N of the time
+    from noise               noise ----------------> image
+    over a draft                         draft ----> image      (N - K) / N of the time
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ AS_IT_IS = GenerateOptions()
 
 
 class ResolvedOptions(NamedTuple):
-    """How a variant paints a request."""
+    """How a variant generates a request."""
 
     n: int
     width: int
@@ -33,11 +33,11 @@ class ResolvedOptions(NamedTuple):
     guidance: float
     negative_prompt: str
     overridden: tuple[str, ...]  # "steps: 50 -> 8", one an option that is not honoured
-    refine_from_step: int = 0  # of `steps`: skipped, as a draft is painted over; 0: begun on a blank
+    refine_from_step: int = 0  # of `steps`: skipped, as a draft is refined; 0: begun from noise
 
 
 class OptionValues(Protocol):
-    """What `check_options` reads of a request; `GenerateRequest` has it."""
+    """The part of a request that `check_options` reads; `GenerateRequest` satisfies it."""
 
     @property
     def request_id(self) -> str:
@@ -46,26 +46,26 @@ class OptionValues(Protocol):
 
     @property
     def quality(self) -> str:
-        """One of QUALITIES."""
+        """The requested quality, one of QUALITIES."""
         ...
 
     @property
     def tier(self) -> str:
-        """One of TIERS."""
+        """The request's tier, one of TIERS."""
         ...
 
     @property
     def options(self) -> GenerateOptions:
-        """What the images are to be like."""
+        """The requested options of the images."""
         ...
 
 
-def check_options(request: OptionValues, most_pictures: int) -> None:
+def check_options(request: OptionValues, max_images: int) -> None:
     """Raise InvalidRequest for options that no variant could honour: out of range or misspelt."""
     options, who = request.options, f"(request {request.request_id})"
     _one_of("quality", request.quality, QUALITIES, who)
     _one_of("tier", request.tier, TIERS, who)
-    _in_range("n", options.n, 1, most_pictures, who)
+    _in_range("n", options.n, 1, max_images, who)
     _in_range("steps", options.steps, 1, MAX_STEPS, who)
     _in_range("guidance", options.guidance, 0, 50, who)
     for name, side in (("width", options.width), ("height", options.height)):
@@ -85,7 +85,7 @@ def _in_range(name: str, value: float | None, low: float, high: float, who: str)
 
 
 def resolve_options(options: GenerateOptions, variant: Variant, refine_from_step: int = 0) -> ResolvedOptions:
-    """How this variant paints these options; the same wherever it is asked.
+    """Return how this variant generates these options; every role gets an equal answer.
 
     A `refine_from_step` that leaves no step to take counts as 0: a sender's catalog had more steps.
     """
@@ -128,7 +128,7 @@ def resolve_options(options: GenerateOptions, variant: Variant, refine_from_step
 
 
 def job_ms(variant: Variant, options: GenerateOptions, refine_from_step: int = 0) -> float:
-    """Predicted ms of a job: all its pictures in one call, scaled by its steps and pixels.
+    """Predicted ms of a job: all its images in one call, scaled by its steps and pixels.
 
     `refine_from_step`: how many of the job's steps are skipped.
     """
@@ -142,17 +142,17 @@ def resolved_ms(variant: Variant, how: ResolvedOptions) -> float:
 
 
 def fault(refine_from_step: int, light: Variant, heavy: Variant) -> str:
-    """What is wrong with painting over `light`'s drafts from this step of `heavy`; "" if nothing.
+    """Return what is wrong with refining `light`'s drafts from this step of `heavy`; "" if nothing.
 
-    The step must leave one to take, and both must paint in one size. Whether the model's pipeline can begin with a
-    picture is known where it is loaded: one that cannot paints on a blank, which is counted.
+    The step must leave one to take, and both must generate in one size. Whether the model's pipeline can begin with a
+    image is known where it is loaded: one that cannot generates from noise, which is counted.
     """
     if not 0 <= refine_from_step < heavy.steps:
         return f"paint_over_step must be in [0, {heavy.steps}), the steps of {heavy.name}: got {refine_from_step}"
     sizes = [f"{variant.width} x {variant.height}" for variant in (light, heavy)]
     if refine_from_step and sizes[0] != sizes[1]:
-        told = f"{light.name} paints {sizes[0]} px and {heavy.name} {sizes[1]}"
-        return f"paint_over_step must be 0 between sizes: got {refine_from_step}, but {told}"
+        sizes_in_words = f"{light.name} generates {sizes[0]} px and {heavy.name} {sizes[1]}"
+        return f"paint_over_step must be 0 between sizes: got {refine_from_step}, but {sizes_in_words}"
     return ""
 
 

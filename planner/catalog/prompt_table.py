@@ -1,4 +1,4 @@
-"""What every level made of each calibration prompt: for oracles, for simulations, for training a classifier."""
+"""The outcome of every level on each calibration prompt, for oracles, simulations and training of classifiers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,13 +19,13 @@ class PromptTable:
     prompts: tuple[str, ...]
     seeds: np.ndarray  # int [n], of the noise each level began with
     hardness: np.ndarray  # [n] 0..1
-    levels: tuple[str, ...]  # "heavy~k4": begun at step 4 from the nearest stored neighbour's picture
-    cost_ms: np.ndarray  # [k] of one picture
+    levels: tuple[str, ...]  # "heavy~k4": begun at step 4 from the nearest stored neighbour's image
+    cost_ms: np.ndarray  # [k] of one image
     quality: np.ndarray  # [n, k] 0..1; nan: not judged
     all_facts: np.ndarray  # bool [n, k]; False where not judged by facts
     judged: tuple[str, ...]  # c cascades, each as "discriminator: light > heavy"
-    confidence: np.ndarray  # [n, c] in light's picture; nan: no such discriminator here
-    over_rows: np.ndarray  # int [m], prompts whose draft the first cascade's heavy level painted over
+    confidence: np.ndarray  # [n, c] in light's image; nan: no such discriminator here
+    over_rows: np.ndarray  # int [m], prompts whose draft the first cascade's heavy level refined
     over_k: np.ndarray  # int [p], from which steps
     over_quality: np.ndarray  # [m, p]
     strategies: tuple[str, ...] = ()  # s strategies whose class the catalog's classifiers predict; (): not recorded
@@ -38,7 +38,7 @@ class PromptTable:
 
 
 def prompt_table(arrays: Mapping[str, np.ndarray], file: str) -> PromptTable:
-    """From the arrays of NAME-quality.npz; `file` is what errors call it.
+    """Build the table from the arrays of NAME-quality.npz; errors name `file`.
 
     Raises InvalidCatalog for an array that is missing, of another shape or out of range.
     """

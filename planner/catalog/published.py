@@ -76,7 +76,7 @@ class InvalidPublished(PochadeError):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line below the header."""
+    """One line of a published file, below the header."""
 
     where: str  # FILE:LINE
     cells: Mapping[str, str]
@@ -130,8 +130,8 @@ def number(text: str, where: str, low: float = -math.inf, high: float = math.inf
 def grouped(values: Sequence[float], size: int, file: str) -> tuple[tuple[float, ...], ...]:
     """Values by prompt: row `size` i + j is image j of prompt i. Raises InvalidPublished for a rest."""
     if not values or len(values) % size:
-        told = f"a multiple of {size} rows above 0, images of one prompt together"
-        raise InvalidPublished(f"{file} must have {told}: got {len(values)}")
+        expected = f"a multiple of {size} rows above 0, images of one prompt together"
+        raise InvalidPublished(f"{file} must have {expected}: got {len(values)}")
     return tuple(tuple(values[at : at + size]) for at in range(0, len(values), size))
 
 

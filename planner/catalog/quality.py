@@ -1,9 +1,9 @@
-"""What answers are worth on the catalog's one scale, and as FID for people where that is the scale.
+"""The quality of answers on the catalog's one scale, and as FID for people where that is the scale.
 
 Higher is better everywhere: FID is held negated. A cascade's published curve is used where there is one, because FID
-is no mean over pictures; elsewhere quality is the mean of the levels' own.
+is no mean over images; elsewhere quality is the mean of the levels' own.
 
-Answers may be chosen in several ways at once (`mixture_quality`). What a discriminator chose, drafts kept and painted
+Answers may be chosen in several ways at once (`mixture_quality`). What a discriminator chose, drafts kept and generated
 again, is worth what its measured curve says. Everything else is a random mixture: levels drawn by a coin, a class or a
 router, and requests sent straight to heavy beside a cascade. So nobody earns the discriminator's curve who does not use
 it, and what a plan calls its levels changes nothing.
@@ -40,7 +40,7 @@ def fid_of(catalog: Catalog, quality: float | None) -> float | None:
 
 
 def cascade_quality(catalog: Catalog, pair: Pair, heavy_share: float) -> float | None:
-    """Quality of all answers when heavy paints this share of the requests, as the discriminator chooses them.
+    """Quality of all answers when heavy generates this share of the requests, as the discriminator chooses them.
 
     From the cascade's measured curve; without one the mean of the two levels, which a discriminator worth its name
     beats. None where a level's quality is unknown too.
@@ -76,7 +76,7 @@ def mixing_gains(catalog: Catalog, kept: Mapping[str, float]) -> dict[tuple[str,
 
 
 def curve_gain(curve: Sequence[SharePoint], heavy: float) -> float:
-    """What a mixture with this heavy share is worth more than the mean of its ends; nothing by an empty curve."""
+    """Return by how much a mixture with this heavy share is better than the mean of its ends; 0 by an empty curve."""
     return at(curve, heavy) - (1 - heavy) * at(curve, 0.0) - heavy * at(curve, 1.0) if curve else 0.0
 
 
@@ -91,21 +91,21 @@ class Judged(NamedTuple):
 
     pair: Pair
     kept: float
-    again: float  # painted again by heavy
+    again: float  # generated again by heavy
 
     @property
     def share(self) -> float:
-        """Share of the mixture."""
+        """The part's share of the mixture."""
         return self.kept + self.again
 
     @property
     def deferred(self) -> float:
-        """Share of its drafts that were painted again."""
+        """Share of its drafts that were generated again."""
         return self.again / self.share
 
 
 def mixture_quality(catalog: Catalog, by_chance: Mapping[str, float], judged: Sequence[Judged]) -> float | None:
-    """What answers are worth of which these shares are levels drawn by chance and these a discriminator's choice.
+    """Return the quality of answers, of which some shares are drawn by chance and others a discriminator's choice.
 
     Shares sum to 1. None where the quality of one of the levels is unknown.
     """
@@ -140,7 +140,7 @@ def _together(catalog: Catalog, by_chance: Mapping[str, float], judged: Sequence
 def _by_choice(
     catalog: Catalog, part: Judged, shares: Mapping[str, float], gains: Mapping[tuple[str, str], float]
 ) -> float:
-    """What the discriminator adds within its part, in place of what chance would there."""
+    """Return the gain of the discriminator within its part, over a draw by chance."""
     light, heavy = part.pair.light, part.pair.heavy
     by_choice = curve_gain(catalog.curves.get(part.pair.key, NO_CURVES).judged, part.deferred)
     both = shares[light] * shares[heavy]
@@ -149,7 +149,7 @@ def _by_choice(
 
 
 def _measured(catalog: Catalog, by_chance: Mapping[str, float], part: Judged) -> float:
-    """What the settings of router and discriminator around were measured to be worth beyond the rule."""
+    """Return the measured gain of the nearest settings of router and discriminator beyond the rule."""
     pair, straight = part.pair, by_chance.get(part.pair.heavy, 0.0)
     own = part.share + straight
     rows = [row for row in catalog.pair_rows if (row.light, row.heavy) == (pair.light, pair.heavy)]
@@ -173,12 +173,12 @@ def _surprise(catalog: Catalog, pair: Pair, row: PairRow) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """An approximation level: a variant, or a variant begun at a step of a similar past picture."""
+    """An approximation level: a variant, or a variant begun at a step of a similar past image."""
 
     name: str  # of the variant; with reuse "heavy~k4"
     variant: str
-    reuse_step: int  # K of the variant's steps that are skipped on a hit; 0: paints in full
-    run_ms: float  # one picture, batch 1
+    reuse_step: int  # K of the variant's steps that are skipped on a hit; 0: generates in full
+    run_ms: float  # one image, batch 1
     load_ms: float  # of the variant, into a worker that holds another
     quality: float | None  # mean, on the catalog's scale; None: unknown
 
@@ -186,7 +186,7 @@ class Level:
 def levels_of(catalog: Catalog, strategy: str) -> tuple[Level, ...]:
     """The levels of a strategy, the slowest first: v_1 .. v_n of ARGUS.
 
-    "models": every variant. "reuse": the variant that pictures are kept of, in full and from each measured step; the
+    "models": every variant. "reuse": the variant that images are kept of, in full and from each measured step; the
     best one alone where none is kept. Raises Unknown for another strategy.
     """
     if strategy not in STRATEGIES:

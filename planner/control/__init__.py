@@ -1,1 +1,1 @@
-"""What is decided once a period: the proposal of a policy, what is made of it, when to plan anew, and what is kept."""
+"""Decisions of each planning period: a policy's proposal, the plan made of it, when to replan, what is carried over."""

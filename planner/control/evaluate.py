@@ -22,7 +22,7 @@ class VariantLoad(NamedTuple):
 
     variant: str
     workers: int
-    offered_rps: float  # pictures a second, first ones and escalations
+    offered_rps: float  # images a second, first ones and escalations
     capacity_rps: float  # of its workers, at the proposal's batch size
 
     @property
@@ -61,7 +61,7 @@ def evaluate(proposal: PlanProposal, seen: Observation, catalog: Catalog) -> Eva
 
 
 def first_loads(proposal: PlanProposal, seen: Observation, catalog: Catalog) -> tuple[VariantLoad, ...]:
-    """As in `evaluate`, of first pictures alone."""
+    """As in `evaluate`, of first images alone."""
     shares = {level: float(mass.sum()) for level, mass in _first(proposal, seen).items()}
     return _loads(shares, {}, proposal, seen, catalog)
 
@@ -83,10 +83,10 @@ def _first(proposal: PlanProposal, seen: Observation) -> dict[str, np.ndarray]:
 def _weights(routes: Sequence[Route], classes: Mapping[str, float]) -> list[float]:
     """Share of requests that each route looks at: its class's; by hardness go those whose class has no route."""
     labels = [classes.get(route.label, 0.0) for route in routes if route.label]
-    told = math.fsum(labels)
+    labelled = math.fsum(labels)
     if len(labels) < len(routes):
-        return [classes.get(route.label, 0.0) if route.label else 1 - told for route in routes]
-    return [label / told for label in labels] if told else [1 / len(labels)] * len(labels)
+        return [classes.get(route.label, 0.0) if route.label else 1 - labelled for route in routes]
+    return [label / labelled for label in labels] if labelled else [1 / len(labels)] * len(labels)
 
 
 def _in_order(cascades: Iterable[Cascade]) -> list[Cascade]:
@@ -102,7 +102,7 @@ def _in_order(cascades: Iterable[Cascade]) -> list[Cascade]:
 
 
 def _deferral(cascade: Cascade, seen: Observation, catalog: Catalog) -> np.ndarray:
-    """Share painted again, a tenth of hardness each."""
+    """Share generated again, a tenth of hardness each."""
     pair = Pair(cascade.level, cascade.next_level, cascade.discriminator, cascade.refine_from_step)
     if cascade.level not in catalog.variants:
         return np.full(BINS, deferred_share(catalog.discriminator(cascade.discriminator), cascade.threshold))
@@ -131,7 +131,7 @@ def _loads(
 
 
 def _rps(rps: float, work_ms: float, variant: str, proposal: PlanProposal, catalog: Catalog) -> float:
-    """What one worker paints a second of this mix; of nothing, what it would on a blank."""
+    """What one worker generates a second of this mix; of nothing, what it would from noise."""
     return 1000 * rps / work_ms if work_ms > 0 else 1000 / _image_ms(variant, 0, proposal, catalog)
 
 
@@ -143,7 +143,7 @@ def _image_ms(level: str, step: int, proposal: PlanProposal, catalog: Catalog) -
 
 
 def _way_ms(level: str, proposal: PlanProposal, seen: Observation, catalog: Catalog) -> float:
-    """Waiting, painting and judging from this level on, escalated as far as its cascades go."""
+    """Waiting, generating and judging from this level on, escalated as far as its cascades go."""
     variant = variant_of(level)
     own_ms = queue_wait_ms(seen, variant) + run_ms(catalog.level(variant), proposal.batch.get(variant, 1))
     cascade = next((c for c in proposal.cascades if c.level == level and c.threshold > 0), None)
@@ -156,7 +156,7 @@ def _way_ms(level: str, proposal: PlanProposal, seen: Observation, catalog: Cata
 def _binding(loads: Iterable[VariantLoad], latency_ms: float, seen: Observation) -> Iterable[str]:
     for load in loads:
         if load.offered_rps > 0 and not load.workers:
-            yield f"nobody serves {load.variant}, which {number(load.offered_rps)} pictures a second are sent to"
+            yield f"nobody serves {load.variant}, which {number(load.offered_rps)} images a second are sent to"
         elif load.utilization >= TIGHT:
             yield f"{load.variant}: its {counted(load.workers, 'worker')} would be {load.utilization:.0%} busy"
     if seen.slo_ms > 0 and latency_ms >= TIGHT * seen.slo_ms:

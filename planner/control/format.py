@@ -15,7 +15,7 @@ def number(value: float, digits: int = DIGITS) -> str:
 
 
 def rate(rps: float) -> str:
-    """Requests or pictures a second: "10.5/s"."""
+    """Requests or images a second: "10.5/s"."""
     return f"{number(rps)}/s"
 
 

@@ -46,7 +46,7 @@ class PolicyTimeout(PochadeError):
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Whose decision is wanted: a policy's, or, where `back_to` is given, that of an earlier plan."""
+    """The policy that shall plan, or, where `back_to` is given, the earlier plan to go back to."""
 
     policy: str
     parameters: Mapping[str, float] = field(default_factory=dict)
@@ -72,12 +72,12 @@ class PlansInForce(Protocol):
         ...
 
     def find(self, version: int) -> Plan | None:
-        """An earlier plan."""
+        """Return an earlier plan by its version."""
         ...
 
 
 class PlanRequest(NamedTuple):
-    """A plan is due."""
+    """A request for a plan that is due: when, for whom, and why."""
 
     why: str
     now_ms: int
@@ -86,11 +86,11 @@ class PlanRequest(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PlanDecision:
-    """What follows from a request for a plan."""
+    """The decision on a request for a plan: publish a new one, or keep the plan in force."""
 
     plan: Plan | None = None  # to be published; None: the plan in force stays
     fallbacks: tuple[str, ...] = ()  # what it did without, to be counted
-    reason: str = ""  # why the plan in force stays or the policy's was not taken; "": there is nothing to tell
+    reason: str = ""  # why the plan in force stays or the policy's was not taken; "": there is nothing to say
     error: Exception | None = None  # of the policy
     carry_over_error: Exception | None = None  # why the plan in force cannot go on with the workers that are left
 
@@ -185,7 +185,7 @@ class PlannerLogic:
         return self._configured
 
     def _propose(self, order: Order, seen: Observation, before: Plan | None) -> PlanProposal:
-        """What the order comes to under the rules; a plan of it has been checked."""
+        """Return the proposal that the order gives under the rules; its plan has been checked."""
         if order.back_to is not None:
             reason = f"back to plan {order.back_to.version}: {order.back_to.reason}"
             proposal = with_admission_by(
@@ -231,5 +231,5 @@ class PlannerLogic:
 
 
 def _identity(pin: Pin | None) -> tuple[str, ...]:
-    """What tells one order from another; the same one given again is a new one."""
+    """Return what identifies an order; an equal order given again is a new one."""
     return (pin.policy, str(pin.parameters), str(pin.plan_version), str(pin.created_ms)) if pin else ()

@@ -1,4 +1,4 @@
-"""What a policy is and what it returns; its parameters, named numbers with a default and limits."""
+"""The protocol of policies and the proposal they return; parameters: named numbers with a default and limits."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -45,11 +45,11 @@ class Parameter(NamedTuple):
     is_whole: bool = False
 
 
-BATCH = Parameter(1, 1, 1024, is_whole=True)  # most jobs a worker paints at once
+BATCH = Parameter(1, 1, 1024, is_whole=True)  # most jobs a worker generates at once
 
 
 def validate_parameters(given: Mapping[str, float], allowed: Mapping[str, Parameter]) -> dict[str, float]:
-    """All parameters of a policy: what is given, else the defaults. Raises Unknown, InvalidParameter."""
+    """Return all parameters of a policy: those given, else the defaults. Raises Unknown, InvalidParameter."""
     for name, value in given.items():
         if name not in allowed:
             raise Unknown("parameter", name, allowed)

@@ -1,4 +1,4 @@
-"""From a policy to the proposal that is published: what a deployment asks of every policy, in one order.
+"""Makes the proposal to publish from a policy's: the rules of a deployment for every policy, in one order.
 
 A small share of first levels is drawn evenly (`with_exploration`), so that the past can answer for other plans
 (`analysis/off_policy.py`): many routes send everything one way, and history then has no example of any other. Source:
@@ -17,7 +17,7 @@ from schemas.messages import Route
 
 
 class Rules(NamedTuple):
-    """What holds whichever policy plans."""
+    """The rules that hold for every policy."""
 
     sheds: bool = True  # what no worker has time for is turned away by tier; else it expires at its deadline
     explore: float = 0.0  # share of first levels drawn evenly, [0, 1]

@@ -1,4 +1,4 @@
-"""What calls for a plan before the period is over, and what a change from the plan in force gains and costs.
+"""Decides whether a plan is due before the period is over, and whether a change of plan is worth its cost.
 
 A policy's new proposal must be worth its change (`is_worth_switching`): what it gains while it holds must pay for the
 workers that are away, (drain + load) x the demand at risk. That holds for every policy, live and simulated.
@@ -26,10 +26,10 @@ MIN_GAIN = 2e-3  # spans of quality a request: a gain below it is not worth a re
 
 
 class Signals(NamedTuple):
-    """What may call for a plan."""
+    """The facts that may call for a new plan."""
 
     workers: tuple[str, ...]  # the live ones, by id
-    pin: tuple[str, ...]  # what tells one operator's order from another; () none
+    pin: tuple[str, ...]  # identifies an operator's order; (): there is none
     backlog_ms: float  # work waiting a live worker
 
 
@@ -60,7 +60,7 @@ def why_now(before: Signals | None, now: Signals, since_ms: float, period_ms: in
 
 
 def only_moves(proposal: PlanProposal, seen: Observation, before: Plan) -> bool:
-    """Whether it moves workers at home elsewhere and nothing forces it to.
+    """Whether a proposal moves workers that are in place, and nothing forces it to.
 
     It must where the fleet is not the one planned for, others are let in than before, or the policy is on a course of
     its own, such as a switch of strategy, which its memory tells.
@@ -73,7 +73,7 @@ def only_moves(proposal: PlanProposal, seen: Observation, before: Plan) -> bool:
 
 
 class Expectation(NamedTuple):
-    """What a plan is expected to do at the demand now."""
+    """What a plan is expected to achieve at the present demand."""
 
     in_time: float  # share of requests, [0, 1]
     quality: float | None  # of the answers, on the catalog's scale; None: unknown
@@ -82,7 +82,7 @@ class Expectation(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """From the plan in force to another."""
+    """The change from the plan in force to another plan."""
 
     before: Expectation | None  # None: there is none, or it cannot go on (`is_broken`)
     after: Expectation
@@ -123,7 +123,7 @@ def change_of(plan: Plan | None, proposal: PlanProposal, seen: Observation, cata
 
 
 def expectation_at(expected: Expected, demand_rps: float) -> Expectation:
-    """What a plan's expectation says of another demand: its levels' shares stay, so utilisation grows in proportion.
+    """Return a plan's expectation at another demand: the levels' shares stay, so utilisation grows in proportion.
 
     Above a utilisation of 1 the rest is late. An expectation of no demand promises nothing above none.
     """
@@ -135,7 +135,7 @@ def expectation_at(expected: Expected, demand_rps: float) -> Expectation:
 
 
 def away_s(workers: Iterable[WorkerView], allocation: Mapping[str, str], catalog: Catalog) -> float:
-    """Worker-seconds between the last picture on the old variant and the first on the new one, drain and load.
+    """Worker-seconds between the last image on the old variant and the first on the new one, drain and load.
 
     A worker without a variant is missed by nobody.
     """

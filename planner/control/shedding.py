@@ -1,4 +1,4 @@
-"""What a plan lets in where its workers cannot paint all that is asked: the lowest tiers are shed first.
+"""Computes the shares that a plan admits where its workers cannot generate the whole demand: low tiers are shed first.
 
 One rule for every policy, applied to its proposal: a policy has lowered the quality as far as it does, and what is
 still too much is turned away at the door, with a reason, rather than expired by chance. The papers' systems do the
@@ -26,7 +26,7 @@ RETRY_S, MAX_RETRY_S = 5.0, 300.0  # the less is let in, the later to ask again
 
 
 def with_admission(proposal: PlanProposal, seen: Observation, catalog: Catalog) -> PlanProposal:
-    """The proposal with its admission group; as it is, with none, where its workers can paint all of the demand.
+    """The proposal with its admission group; as it is, with none, where its workers can generate all of the demand.
 
     Nothing is shed for a demand that is only foretold: what comes beyond the plan is refused by its backlog
     (`planner.serving.placement`). Nor is it where no worker is: requests wait for one to come, up to their deadline.
@@ -39,9 +39,9 @@ def with_admission(proposal: PlanProposal, seen: Observation, catalog: Catalog) 
     if min(shares.values()) >= 1:
         return replace(proposal, admission=None)
     retry_s = math.ceil(min(MAX_RETRY_S, RETRY_S / max(admitted, RETRY_S / MAX_RETRY_S)))
-    told = ", ".join(f"{share:.0%} of {tier}" for tier, share in shares.items() if share < 1)
+    admitted_shares = ", ".join(f"{share:.0%} of {tier}" for tier, share in shares.items() if share < 1)
     reason = (
-        f"shed: demand {rate(demand_rps)}, capacity {rate(carried_rps)}, so {told} requests are let in; "
+        f"shed: demand {rate(demand_rps)}, capacity {rate(carried_rps)}, so {admitted_shares} requests are let in; "
         f"send again in {retry_s} s"
     )
     admission = Admission(shares=shares, reason=reason, retry_after_ms=1000 * retry_s)
@@ -49,9 +49,9 @@ def with_admission(proposal: PlanProposal, seen: Observation, catalog: Catalog) 
 
 
 def sustainable_rps(proposal: PlanProposal, seen: Observation, catalog: Catalog) -> float:
-    """Requests a second that the proposal's workers can paint once each, mixed as they are; infinite without a worker.
+    """Return the requests per second that the proposal's workers can generate once each; infinite without a worker.
 
-    A request is painted on the level that its route names, or on a cheaper one where that is full or has no worker
+    A request is generated on the level that its route names, or on a cheaper one where that is full or has no worker
     (`planner.serving.routing.RoutingLogic`). Escalations do not count: where the next level has no time, the draft is
     the answer (`planner.serving.escalation.EscalationLogic`). So of any number of the cheapest levels, what goes there
     must fit them.

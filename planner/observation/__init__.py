@@ -1,1 +1,1 @@
-"""What the planner sees of the pipeline, and the demand that it expects."""
+"""The planner's view of the pipeline, and the demand that it expects."""

@@ -22,14 +22,14 @@ class Prompts(NamedTuple):
 
 
 class ArrivalLog(Protocol):
-    """What an observation is made of. Each request counts once; what a tenant's quota refused does not."""
+    """The log of arrivals that observations are made of. A request counts once, one that a quota refused not at all."""
 
     def times_ms(self, now_ms: int) -> Sequence[int] | np.ndarray:
-        """When requests arrived: all within COUNTS_S before now; older and later ones do no harm."""
+        """Return the arrival times (epoch ms), all within COUNTS_S before now; older and later ones may be included."""
         ...
 
     def last(self) -> Prompts:
-        """The last prompts."""
+        """Return the most recent prompts."""
         ...
 
 
@@ -43,7 +43,7 @@ class Arrival(NamedTuple):
 
 
 class Arrivals:
-    """Prompts by the id of their request, each request once: a storm of retries asks for no more pictures.
+    """Prompts by the id of their request, each request once: a storm of retries asks for no more images.
 
     What a tenant's quota refused is no demand: no plan could serve it.
     """
@@ -57,7 +57,7 @@ class Arrivals:
         self._known.clear()
 
     def add(self, request_id: str, arrival: Arrival) -> None:
-        """One more, unless its request is known."""
+        """Add an arrival, unless its request is known."""
         if request_id not in self._known:
             shared = arrival._replace(classes=self._shared(arrival.classes), tier=sys.intern(arrival.tier))
             self._remember(request_id, shared)
@@ -77,7 +77,7 @@ class Arrivals:
             del self._known[next(iter(self._known))]
 
     def times_ms(self, _now_ms: int) -> list[int]:
-        """When those that are remembered arrived."""
+        """Return the arrival times of the remembered requests."""
         return [arrival.at_ms for arrival in list(self._known.values()) if arrival]
 
     def last(self) -> Prompts:

@@ -1,4 +1,4 @@
-"""The one `Observation` that the planner makes of what it was told: arrivals, results, heartbeats."""
+"""Builds the planner's `Observation` from arrivals, results and heartbeats, live and simulated alike."""
 
 from collections.abc import Mapping
 from typing import Generic, TypeVar
@@ -26,7 +26,7 @@ Log = TypeVar("Log", bound=ArrivalLog)
 
 
 class ObservationBuilder(Generic[Log]):
-    """Fed from topics live, from arrays in the simulator; every window and every estimate is the same."""
+    """Builds observations; fed from topics live and from arrays in the simulator, with equal windows and estimates."""
 
     def __init__(self, catalog: Catalog, arrivals: Log, *, slo_ms: float, forecast: str, period_ms: float) -> None:
         """`forecast`: its name in `forecast.py`; of the demand until the next plan, a period from now."""
@@ -41,7 +41,7 @@ class ObservationBuilder(Generic[Log]):
         heartbeats: Mapping[str, ReceivedHeartbeat],
         plan: Plan | None,
     ) -> Observation:
-        """All that is seen now, of these live workers. `plan`: the one in force, which says who judges what."""
+        """Return the observation of this moment. `plan`: the one in force, which names each level's discriminator."""
         times_ms, prompts = self.arrivals.times_ms(now_ms), self.arrivals.last()
         counts = counts_per_second(times_ms, now_ms, COUNTS_S)
         deferral = self.results.deferral(plan, self._catalog, self._bounds)

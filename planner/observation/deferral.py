@@ -1,6 +1,6 @@
-"""The deferral curve as it shows in traffic: f(t) by hardness band, from the confidences of pictures of late.
+"""The deferral curve as it shows in traffic: f(t) by hardness band, from the confidences of images of late.
 
-Which prompts reach a level depends on the routes in force, so shares over all its pictures say nothing about prompts
+Which prompts reach a level depends on the routes in force, so shares over all its images say nothing about prompts
 that are routed elsewhere; shares within a band of hardness do. Source: DiffServe 3.3, "updated during serving".
 """
 
@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from planner.catalog.entries import Curve, DeferralPoint
 
 STEP = 0.01  # between the thresholds of a curve
-ENOUGH = 100  # pictures in a band: the share below a threshold is then known to within .1 (two standard errors)
+ENOUGH = 100  # images in a band: the share below a threshold is then known to within .1 (two standard errors)
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedDeferral:
-    """What one discriminator made of one level's pictures of late."""
+    """The recent confidences of one discriminator in one level's images."""
 
     level: str
     discriminator: str
     bounds: tuple[float, ...]  # of the hardness bands, rising from 0 to 1
-    curves: tuple[Curve | None, ...]  # one a band; None: too few pictures, so the catalog's holds
+    curves: tuple[Curve | None, ...]  # one a band; None: too few images, so the catalog's holds
     images: int  # that were counted
     ignored: int = 0  # whose confidence or hardness is no number in [0, 1]
 
@@ -33,7 +33,7 @@ def observed_deferral(
     bounds: Sequence[float] = (0.0, 1.0),
     enough: int = ENOUGH,
 ) -> ObservedDeferral:
-    """From (hardness, confidence) of pictures, in any order. Those with NaN or a value outside [0, 1] are ignored."""
+    """Estimate deferral from (hardness, confidence) of images. Pairs with NaN or a value outside [0, 1] are ignored."""
     bands: list[list[float]] = [[] for _ in range(len(bounds) - 1)]
     ignored = 0
     for hardness, confidence in scores:

@@ -1,4 +1,4 @@
-"""How many requests a second will come until the next plan, from how many came in each second before.
+"""Forecasts the requests per second until the next plan, from the number that came in each second before.
 
 All are pure functions of counts a second, the oldest first. Over-provisioning is a policy's, never in here.
 """
@@ -27,7 +27,7 @@ FARTHEST: Final = 3.0  # one miss counts for at most as many roots of the rate, 
 
 
 class Forecast(NamedTuple):
-    """What the next seconds will bring, in requests a second."""
+    """The forecast of the next seconds, in requests per second."""
 
     level_rps: float  # now, without noise
     trend_rps_s: float  # by which it grows a second, for now
@@ -66,7 +66,7 @@ def trend(counts: Sequence[float], horizon_s: int = HORIZON_S, quantile: float =
 
 
 def outlook(counts: Sequence[float], ahead_s: int) -> np.ndarray:
-    """[n] requests a second expected over the next `ahead_s` after each of the counts, by those until then.
+    """Return [n] the requests per second expected over `ahead_s` after each of the counts, by the counts until then.
 
     As `trend` has it without a margin, but no fall is drawn on, and no less than the mean of the last MEAN_S: what
     came down in a second may be back in the next.

@@ -1,4 +1,4 @@
-"""What the planner sees of the pipeline, as one value; the estimates that fill it, and how far back they look."""
+"""The planner's view of the pipeline as one value, with the windows that its estimates look back on."""
 
 import math
 from collections import Counter
@@ -42,7 +42,7 @@ class Served(NamedTuple):
 
     requests: int = 0  # that ended in it
     in_time: float | None = None  # share of them answered by their deadline; None: none ended
-    quality: float | None = None  # mean of their pictures, on the catalog's scale; None: nobody judged
+    quality: float | None = None  # mean of their images, on the catalog's scale; None: nobody judged
 
 
 NOTHING_SERVED = Served()
@@ -50,7 +50,7 @@ NOTHING_SERVED = Served()
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Everything a policy may look at. Times in epoch ms. Refuses numbers that are no rates or no shares."""
+    """Everything that a policy may use. Times in epoch ms. Refuses numbers that are no rates or no shares."""
 
     now_ms: int
     demand_rps: float  # arrivals a second
@@ -62,9 +62,9 @@ class Observation:
     forecast_rps: float | None = None  # arrivals a second until the next plan; None: as many as now
     counts: tuple[int, ...] = ()  # arrivals in each second of the window, the oldest first
     queues: tuple[Queue, ...] = ()  # of variants that have any
-    deferral: tuple[ObservedDeferral, ...] = ()  # of levels whose pictures were scored; else the catalog's holds
+    deferral: tuple[ObservedDeferral, ...] = ()  # of levels whose images were scored; else the catalog's holds
     served: Served = NOTHING_SERVED
-    retrieval_ms: float | None = None  # to look up and fetch a past picture; inf: no answer; None: none was looked up
+    retrieval_ms: float | None = None  # to look up and fetch a past image; inf: no answer; None: none was looked up
     ignored: int = 0  # records of the window whose numbers were none, such as a NaN confidence
 
     def __post_init__(self) -> None:
@@ -133,7 +133,7 @@ def steady_ms(now_ms: float, before_ms: float, most_ms: float) -> float:
 
 
 def queue_wait_ms(observation: Observation, variant: str) -> float:
-    """How long a job that joins a variant's queue now will wait: W = L / lambda. Source: DiffServe 3.3, HADIS Eq. 3.
+    """Return the wait (ms) of a job that joins a variant's queue now: W = L / lambda (DiffServe 3.3, HADIS Eq. 3).
 
     0 where nothing waits or nothing is known. A queue that nothing joins has an undefined wait and counts as none:
     its jobs are in its workers' remaining time.

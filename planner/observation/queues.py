@@ -1,4 +1,4 @@
-"""How many jobs of a variant wait and how fast they join, from heartbeats."""
+"""Estimates the number of waiting jobs of a variant and the rate at which they join, from heartbeats."""
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
@@ -10,7 +10,7 @@ from planner.observation.workers import GONE, ReceivedHeartbeat
 
 QUEUE_WINDOW_MS = 30_000  # in which the growth of a partition is measured
 SAMPLE_MS = 1000
-MIN_WATCHED_MS = 1000  # before a rate can be told
+MIN_WATCHED_MS = 1000  # before a rate can be estimated
 
 
 class QueueGrowth:

@@ -17,7 +17,7 @@ LACKED_CAPACITY = frozenset({OVERLOADED, SHED})  # codes of the rejections that 
 
 
 class Results:
-    """The ends of requests, and the confidences of their pictures: those are told with the end, not before."""
+    """The ends of requests, and the confidences of their images: those are told with the end, not before."""
 
     def __init__(self, slo_ms: float) -> None:
         """`slo_ms`: latency beyond which an answer is late; 0: none is."""
@@ -43,11 +43,11 @@ class Results:
             del self._ended[:MAX_RESULTS]
 
     def add_score(self, level: str, hardness: float, confidence: float) -> None:
-        """The confidence of a level's picture, whose request has ended."""
+        """The confidence of a level's image, whose request has ended."""
         self._scores[level].append((hardness, confidence))
 
     def served(self, now_ms: int) -> Served:
-        """Those of the last minute; their pictures' quality is nobody's to tell."""
+        """Those of the last minute; their images' quality is nobody's to tell."""
         since_ms = now_ms - SERVED_MS
         at_ms, is_in_time = np.divmod(np.frombuffer(self._ended.tobytes()), 2)
         young = np.flatnonzero(at_ms > since_ms - MAX_STEP_BACK_MS)

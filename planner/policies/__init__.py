@@ -36,7 +36,7 @@ POLICIES: dict[str, Policy] = {
 
 BASELINE = "random-split"  # in every report: a blind split is hard to beat at equal heavy share (SOURCES.md 3.8)
 DEFAULT = "joint"
-JUDGES_ALL = "diffserve-static"  # every first picture is judged: what the demo switches to on its way
+JUDGES_ALL = "diffserve-static"  # every first image is judged: what the demo switches to on its way
 
 
 def named(name: str) -> Policy:

@@ -16,5 +16,5 @@ from planner.solvers.levels.shares import on
 def plan(
     observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
 ) -> PlanProposal:
-    """All workers on the variant of the highest quality. Parameters: batch, objective."""
+    """Put all workers on the variant of the highest quality. Parameters: batch, objective."""
     return on(catalog.best(), observation, catalog, memory, parameters)

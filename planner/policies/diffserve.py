@@ -1,10 +1,10 @@
-"""`diffserve`: everything light first, doubtful pictures again on heavy; the highest threshold that the workers carry.
+"""`diffserve`: everything light first, doubtful images again on heavy; the highest threshold that the workers carry.
 
 Source: DiffServe 3.3, Eqs. 1-5: max t over x1, x2, b1, b2 and t. We differ: demand is the arrival rate and waits are in
 seconds (its artifact counts requests in flight, SOURCES.md 3.1, 3.2); t is one that f was measured at, or between
 two such where they are few, and the reason says so; the discriminator takes time; where nothing fits, t falls to 0,
-then all workers paint light, and the share that even they cannot is stated. Its queueing delay "twice the execution" is
-`queue_factor`: 1 as in Proteus, where both are within half the SLO, 2 as DiffServe 4.5 words it, under which its own
+then all workers generate light, and the share that even they cannot is stated. Its queueing delay "twice the execution"
+is `queue_factor`: 1 as in Proteus, where both are within half the SLO, 2 as DiffServe 4.5 words it, under which its own
 SLO holds no batch of SDv1.5.
 """
 
@@ -29,14 +29,14 @@ PARAMETERS = {
     "batch": Parameter(0, 0, 1024, is_whole=True),  # 0: optimised; else this one on both levels
     "aimd": Parameter(0, 0, 1, is_whole=True),  # 1: batches by AIMD in place of Eq. 1 (DiffServe 4.5)
     "queue_factor": Parameter(-1, -1, 100),  # below 0: Little's law; else the wait is this many run times
-    "hop_ms": Parameter(0, 0, 1e6),  # from light's picture to heavy's job, beside the discriminator
+    "hop_ms": Parameter(0, 0, 1e6),  # from light's image to heavy's job, beside the discriminator
 }
 
 
 def plan(
     observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
 ) -> PlanProposal:
-    """The catalog's first pair at its highest threshold. Parameters: PARAMETERS and paint_over_step (the pair's)."""
+    """Plan the catalog's first pair at its highest threshold. Parameters: PARAMETERS and paint_over_step."""
     offered = catalog.pair()
     most_steps = catalog.level(offered.heavy).steps - 1
     step = Parameter(offered.refine_from_step, 0, most_steps, is_whole=True)
@@ -49,14 +49,14 @@ def plan(
     wanted = [row for row in rows if static < 0 or row.threshold <= static]  # one that does not fit gives way downwards
     offers = [Offer(pair, problem_of(pair, wanted, seen, catalog, setup))]
     found = planned(offers, observation)
-    told = reason(found, offers, observation.planning_rps, lambda _, row: _describe(row, pair, catalog))
-    return draft(found, observation, told, {MEMORY: batches} if settings["aimd"] else None)
+    words = reason(found, offers, observation.planning_rps, lambda _, row: _describe(row, pair, catalog))
+    return draft(found, observation, words, {MEMORY: batches} if settings["aimd"] else None)
 
 
 def _batches(
     pair: Pair, seen: Observation, catalog: Catalog, memory: Mapping[str, Any], settings: Mapping[str, float]
 ) -> dict[str, int] | None:
-    """The one batch size of each level where it is not optimised.
+    """Return the one batch size of each level where it is not optimised.
 
     AIMD: half of it after a window with a late answer, DiffServe 4.5's "SLO timeout"; it gives no constants.
     """

@@ -1,4 +1,4 @@
-"""`diffserve-static`: everything light first, doubtful pictures again on heavy, threshold and split fixed at the peak.
+"""`diffserve-static`: everything light first, doubtful images again on heavy, threshold and split fixed at the peak.
 
 Source: DiffServe 4.1, "DiffServe-Static", with Eqs. 2-4 at the peak: x1 T1 >= D, x2 T2 >= D f(t), x1 + x2 <= S.
 We differ: workers to spare go where the load is highest; a peak that does not fit lowers t along f(t), never fails.
@@ -71,7 +71,7 @@ def carry(
 ) -> Stages:
     """Workers per stage so that both carry the demand (Eqs. 2-4), at `wanted` or the highest threshold that fits.
 
-    `light_rps` and `heavy_rps` are T1 and T2, pictures a second of one worker.
+    `light_rps` and `heavy_rps` are T1 and T2, images a second of one worker.
     """
     light = min(n_workers, _workers_for(demand_rps / light_rps))
     threshold = min(wanted, highest_threshold(discriminator, (n_workers - light) * heavy_rps / demand_rps))
@@ -107,7 +107,7 @@ def _workers_for(load: float) -> int:
 
 
 def _stages(counts: Mapping[str, int], threshold: float) -> Stages:
-    """Where nobody serves heavy, nothing may be deferred to it, whatever f(t) says of this threshold."""
+    """Return the stages of the plan; without a worker on heavy nothing is deferred to it, whatever f(t) says."""
     return Stages(counts["light"], counts["heavy"], threshold if counts["heavy"] else 0.0)
 
 

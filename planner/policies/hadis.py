@@ -3,7 +3,7 @@
 Source: HADIS 3.2-3.4, Eqs. 1-5: one row of the offline table, workers and batches that minimise FID. We differ: light
 is charged for what reaches it (the published code charges it for all, SOURCES.md 3.11); latency is that of the
 longest path a request can take under the row, where Eq. 3 sums both levels even if none takes both; a row's share of
-hard prompts is that of the traffic of late; where nothing fits, all workers paint on the lightest pair's light level.
+hard prompts is that of recent traffic; where nothing fits, all workers generate on the lightest pair's light level.
 
 Plans may be kept for the range of demand that they were made for, in place of solving anew. Source: HADIS 4.5, its
 baselines: Cache-D looks a plan up by the range of demand, Cache-D+Q by that and the range of what waits; a hit is
@@ -35,7 +35,7 @@ PARAMETERS = {
     "signals": Parameter(HYBRID, HYBRID, RANDOM, is_whole=True),  # which of router and discriminator decide
     "cache": Parameter(SOLVED, SOLVED, BY_DEMAND_AND_QUEUE, is_whole=True),
     "batch": Parameter(0, 0, 1024, is_whole=True),  # 0: optimised; else this one on all levels
-    "hop_ms": Parameter(0, 0, 1e6),  # from light's picture to heavy's job, beside the discriminator
+    "hop_ms": Parameter(0, 0, 1e6),  # from light's image to heavy's job, beside the discriminator
 }
 
 DEMAND_STEP = 1.2  # a range of demand is this much wider than the one before
@@ -91,7 +91,7 @@ def _drafted(
 
 
 def key_of(seen: Observation, with_queues: bool) -> str:
-    """The ranges an observation lies in. A plan is for as many workers as there are, so their number is part of it."""
+    """Return the ranges that an observation lies in, and the number of workers, for which a remembered plan holds."""
     demand = math.floor(math.log(seen.planning_rps, DEMAND_STEP)) if seen.planning_rps > 0 else "none"
     waiting = math.floor(math.log2(1 + sum(queue.waiting for queue in seen.queues)))
     return f"{len(seen.workers)} workers, demand {demand}" + (f", queue {waiting}" if with_queues else "")
@@ -117,7 +117,7 @@ def recalled(offers: Sequence[Offer], kept: Mapping[str, Any], key: str) -> Pair
 
 
 def with_plan(kept: Mapping[str, Any], key: str, plan: PairPlan) -> RememberedRows:
-    """What is kept from now on; a plan for want of any that fits is not."""
+    """Return the remembered plans with this one added, unless it was made because none fits."""
     if not plan.is_feasible:
         return dict(kept)
     row, answer = plan.answer.row, plan.answer
@@ -133,7 +133,7 @@ def pairs(catalog: Catalog) -> list[Pair]:
     """The pairs offered whose levels are worth it, in the catalog's order; the first where none is.
 
     A level of unknown quality cannot be compared and stays. Where the catalog holds rows of some pairs, the others are
-    those whose rows were all beaten; a pair comes once for each step that its rows paint over from. Source: HADIS 3.2,
+    those whose rows were all beaten; a pair comes once for each step that its rows refine from. Source: HADIS 3.2,
     candidate selection and table pruning; steps are ours.
     """
     levels = {level for pair in catalog.cascades for level in (pair.light, pair.heavy)}
@@ -149,7 +149,7 @@ def pairs(catalog: Catalog) -> list[Pair]:
 
 
 def _left(rows: Sequence[Row], signals: int, catalog: Catalog, pair: Pair) -> list[Row]:
-    """The rows of an ablation: without drafts painted again, without hard prompts apart, or drawn by chance."""
+    """Return the rows of an ablation: without escalation, without routing hard prompts to heavy, or split by chance."""
     if signals == ROUTER_ONLY:
         return [row for row in rows if row.deferred == 0]
     if signals == DISCRIMINATOR_ONLY:
@@ -158,7 +158,7 @@ def _left(rows: Sequence[Row], signals: int, catalog: Catalog, pair: Pair) -> li
 
 
 def _random_split(row: Row, catalog: Catalog, pair: Pair) -> Row:
-    """This row's share on heavy, drawn before anything is generated: its quality is that of a random split."""
+    """Return the row with its share on heavy drawn before generation: its quality is that of a random split."""
     quality = random_quality(catalog, {pair.light: 1 - row.heavy, pair.heavy: row.heavy})
     score = row.heavy if quality is None else quality
     return replace(row, score=score, straight=row.heavy, deferred=0.0, threshold=0.0, quality=quality)

@@ -1,4 +1,4 @@
-"""`joint`: who goes where first, what is painted again from which step, workers and batches: one optimisation. Ours.
+"""`joint`: who goes where first, what is generated again from which step, workers and batches: one optimisation. Ours.
 
 Every policy of the papers is this with something fixed (SOURCES.md 7). Fewest requests unserved, then measured
 quality, then worker-seconds, then moves, as one weighted sum (`planner.solvers.joint.problem.Score`). Then the
@@ -23,7 +23,7 @@ from planner.solvers.joint.solve import solve
 from planner.solvers.joint.standby import standbys, with_standby, without_standby
 
 PARAMETERS = {
-    # Of the demand planned for. Above 1.05, DiffServe's (3.3), of first pictures alone; below 1 nobody stands by.
+    # Of the demand planned for. Above 1.05, DiffServe's (3.3), of first images alone; below 1 nobody stands by.
     "overprovision": Parameter(1.05, 0.01, 100),
     # Of requests without a draft, whose wait must fit the SLO at the demand planned for: a forecast's .9 quantile times
     # 1.05. At the mean demand, about .84 of that, 2 to 7 % wait longer (Erlang C, 2 to 8 servers); 10 to 30 % at .5.
@@ -41,7 +41,7 @@ PARAMETERS = {
 def plan(
     observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
 ) -> PlanProposal:
-    """The best plan found. Parameters: PARAMETERS."""
+    """Return the best plan found. Parameters: PARAMETERS."""
     settings = validate_parameters(parameters, PARAMETERS)
     problem, now_ms = problem_of(observation, catalog, settings), observation.now_ms
     rise = rise_in(observation.counts, now_ms, min(problem.switch_s, default=0.0), problem.slo_s)

@@ -1,4 +1,4 @@
-"""`nirvana`: the best variant on every worker, each prompt begun from the most similar past picture at any load.
+"""`nirvana`: the best variant on every worker, each prompt begun from the most similar past image at any load.
 
 Source: NIRVANA as ARGUS 5.1 extends it: one replica a worker, load spread evenly. Which reuse step a prompt gets
 follows from its similarity alone, which a plan does not know: its routes hold the shares that similarities are expected
@@ -24,7 +24,7 @@ PARAMETERS = {
 def plan(
     observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
 ) -> PlanProposal:
-    """Everything on one variant; similar prompts evenly over its reuse levels. Parameters: batch, similar_share."""
+    """Put all workers on one variant, similar prompts evenly on its reuse levels. Parameters: batch, similar_share."""
     del memory  # constant in time
     settings = validate_parameters(parameters, PARAMETERS)
     best, batch, n_workers = catalog.best().name, int(settings["batch"]), len(observation.workers)
@@ -34,9 +34,9 @@ def plan(
     mix = Mix({base: n_workers}, _shares(offers, settings["similar_share"]), 1.0)
     strategy = "reuse" if reuse else "models"
     begun = (
-        f"{settings['similar_share']:.0%} of prompts begun from a similar picture"
+        f"{settings['similar_share']:.0%} of prompts begun from a similar image"
         if reuse
-        else "the catalog has no reuse levels to route to, so every picture is begun on a blank"
+        else "the catalog has no reuse levels to route to, so every image is begun from noise"
     )
     return PlanProposal(
         strategy=strategy,

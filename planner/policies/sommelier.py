@@ -55,7 +55,7 @@ def choose(worker: WorkerView, own_rps: float, offers: Sequence[Offer], drain_ms
 
 
 def _even(counts: Mapping[str, int], offers: Sequence[Offer]) -> Mix:
-    """Each worker gets the same share of requests, whatever it can carry; with none, all are for the fastest."""
+    """Give each worker an equal share of requests, whatever it can carry; without workers all go to the fastest."""
     n_workers = sum(counts.values())
     if n_workers == 0:
         return Mix({}, {offers[-1].level: 1.0}, 1.0)

@@ -41,7 +41,7 @@ def _check_deadline(deadline_ms: int | None, max_s: float, now_ms: int, who: str
 
 def _check_prompt(prompt: str, max_bytes: int, who: str) -> None:
     if not prompt.strip():
-        raise InvalidRequest(f"prompt must not be empty: got {prompt!r}; say what to paint {who}")
+        raise InvalidRequest(f"prompt must not be empty: got {prompt!r}; say what to generate {who}")
     if "\0" in prompt:
         at = prompt.index("\0")
         raise InvalidRequest(f"prompt must not hold the character NUL: got one at position {at}; remove it {who}")

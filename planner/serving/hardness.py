@@ -33,7 +33,7 @@ class PromptFeatures:
 
     prompt_length: int  # words
     token_rarity: int  # words rarer than 1 in 100,000
-    num_objects: int  # things to paint; "two cats" are two
+    num_objects: int  # things to generate; "two cats" are two
     abstractness: int  # words one cannot point at
     attribute_density: int  # modifiers
     spatial_relations: int

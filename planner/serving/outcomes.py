@@ -25,7 +25,7 @@ Subject = str | GenerateRequest | ClassifiedRequest | GenerateJob
 
 
 def step_of(image: ImageGenerated, confidence: float | None, threshold: float | None) -> Stage:
-    """The stage of a request's path that made this picture. None, None: not scored."""
+    """The stage of a request's path that made this image. None, None: not scored."""
     job = image.job
     return Stage(
         stage=job.stage,
@@ -55,7 +55,7 @@ def completed(
     image: ImageGenerated, confidence: float | None, threshold: float | None,
     *, reason: str, by: str, policy: str, now_ms: int,
 ) -> Outcome:  # fmt: skip
-    """The picture is the answer."""
+    """The image is the answer."""
     outcome = _ended(Status.COMPLETED, image.job, reason, by, policy, now_ms)
     return dataclasses.replace(outcome, path=(*image.job.path, step_of(image, confidence, threshold)))
 
@@ -107,7 +107,7 @@ def cancelled(request_id: str, *, reason: str, by: str, now_ms: int) -> Outcome:
 
 
 def failed(subject: Subject, *, reason: str, by: str, now_ms: int, policy: str = "", code: str = "poison") -> Outcome:
-    """The request cannot be read, or not be painted."""
+    """The request cannot be read, or not be generated."""
     return _ended(Status.FAILED, subject, reason, by, policy, now_ms, code)
 
 
@@ -152,7 +152,7 @@ def first_of(outcomes: Iterable[Outcome], ended: Container[str]) -> list[Outcome
 
 
 def result_of(outcome: Outcome) -> Result:
-    """The public, flat record of an outcome. The picture is named only when it is the answer."""
+    """The public, flat record of an outcome. The image is named only when it is the answer."""
     classified, last = outcome.classified, outcome.path[-1] if outcome.path else None
     request = outcome.request
     image = last.image if last and outcome.status is Status.COMPLETED else None

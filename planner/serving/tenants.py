@@ -73,7 +73,7 @@ class Rights:
         bucket, retry_after_ms = take_tokens(self._buckets.get(payer), quota, work.images, now_ms)
         if retry_after_ms is not None:
             whose = f"tenant {work.tenant!r}" if payer != OTHERS else "all tenants that are not configured together"
-            reason = f"{whose} may have {quota.rate_rps:g} pictures a second, {quota.burst:g} at once"
+            reason = f"{whose} may have {quota.rate_rps:g} images a second, {quota.burst:g} at once"
             return Rejection(Status.REJECTED, QUOTA, reason, retry_after_ms)
         if quota.rate_rps > 0:
             self._buckets[payer] = bucket

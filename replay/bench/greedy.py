@@ -1,4 +1,4 @@
-"""What does one tenant that floods cost the others? Nothing that is theirs: none of their requests is refused.
+"""What does a tenant that floods cost the others? Nothing within their quotas: none of their requests is rejected.
 
 Four phases: a modest tenant alone; beside one that sends `times` as much and may use what is free, but no more than
 its share once the backlog is crowded; beside one that does so under a new name each time; beside another that has a
@@ -58,7 +58,7 @@ def run(site: Site, asked: Asked) -> dict[str, Any]:
 def _phase(
     crowd: Crowd, asked: Asked, name: str, beside: str, *, has_new_names: bool = False
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What the modest tenant and the one beside it ("": nobody) had."""
+    """Run one phase, and return the figures of the modest tenant and of the one `beside` it ("": none)."""
     modest = asked.watched(f"modest-{name}", tenant="modest")
     flood = stream(f"crowd-{name}", asked.rate * asked.times, asked.seconds, seed=2, tenant=beside) if beside else []
     if has_new_names:

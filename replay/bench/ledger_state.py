@@ -1,4 +1,4 @@
-"""What does a ledger hold of what has ended, and how soon does it serve after a restart, with chunks and without?
+"""How much memory do ended ids take in a ledger, and how soon does it serve after a restart, with and without chunks?
 
 The same restart three times: with nothing ended, with `ids` ended ids in chunks on `ended`, and with `existing` results
 that no chunk tells of, which is how every restart was before there were chunks. Each is told to the first new result
@@ -32,7 +32,7 @@ LIMITS = {"recovery_of_8_days_s": ("<=", 60.0), "memory_of_8_days_mb": ("<=", 10
 
 
 def run(site: Site, *, ids: int, existing: int) -> dict[str, Any]:
-    """Three restarts."""
+    """Measure the three restarts."""
     none = _restarted(site, [])
     whole = _restarted(site, _results(existing))
     chunks = _restarted(site, _chunks(ids))
@@ -70,7 +70,9 @@ def _restarted(site: Site, past: "list[Outgoing] | Iterator[Outgoing]") -> dict[
         site.stop(ledger)
     return {
         "first_result_after_s": round(took_s, 2),
-        "processor_s": round(times.user + times.system, 2),  # told beside: a busy machine takes longer
+        "processor_s": round(
+            times.user + times.system, 2
+        ),  # reported beside the wall time, which is longer on a busy machine
         "memory_mb": round(memory, 1),
     }
 

@@ -1,8 +1,8 @@
-"""How much does the pipeline add to painting? Against a skeleton of the same clients whose handlers only copy.
+"""How much does the pipeline add to generation? Against a skeleton of the same clients whose handlers only copy.
 
-overhead = seen by a reader of committed results - submitted - painting - features (p50 of the run's prompts, measured
+overhead = seen by a reader of committed results - submitted - generation - features (p50 of the run's prompts, measured
            in a child process right after it)
-scoring:   the catalog's discriminator draws a number, so only fetching and opening the picture is left, and counts
+scoring:   the catalog's discriminator draws a number, so only fetching and opening the image is left, and counts
 waiting:   none: arrivals are evenly spaced, and each result is there before the next request (`overlaps` counts)
 
 A request to the pipeline and one to the skeleton take turns, half a period apart, on the same broker.
@@ -61,7 +61,7 @@ def run(site: Site, *, count: int, rate: float, warm_up: int) -> dict[str, Any]:
 def _alternate(
     site: Site, sides: Sequence[Side], requests: Sequence[GenerateRequest], rate: float, limit_s: float = STUCK_S
 ) -> None:
-    """Each request to each side, evenly spaced, and wait for all results."""
+    """Send each request to each side, evenly spaced, and wait for all results."""
     begun, gap_s = time.monotonic(), 1 / (rate * len(sides))
     due = [(side, request) for request in requests for side in sides]
     for n, (side, request) in enumerate(due):

@@ -1,4 +1,4 @@
-"""How long does a policy take to plan, and is its plan as good as what PuLP's default solver makes of the plain model?
+"""How long does a policy take to plan, and is its plan as good as that of PuLP's default solver on the plain model?
 
 Each policy plans for varied observations, warmed up, on one core; wall time, and CPU time with that of the solver's own
 process. Baseline: the model as it is written, handed to CBC through PuLP with a limit for each solve, on the same
@@ -28,7 +28,7 @@ ReportProgress = Callable[[str, int], object]  # a case and how many solves of a
 
 
 class Effort(NamedTuple):
-    """What is asked of the bench."""
+    """How much the bench measures: solves, and time limits in seconds."""
 
     solves: int  # of each policy
     baselines: int  # of each baseline, on the first of the same observations
@@ -37,35 +37,37 @@ class Effort(NamedTuple):
 
 
 class Spent(NamedTuple):
-    """What a solve took."""
+    """The wall and CPU time of one solve, in milliseconds."""
 
     wall_ms: float
     cpu_ms: float  # children included
 
 
-def run(cases: Sequence[Case], effort: Effort, tell: ReportProgress) -> dict[str, Any]:
-    """Every case, and how many answers were worse than the baseline's."""
+def run(cases: Sequence[Case], effort: Effort, on_progress: ReportProgress) -> dict[str, Any]:
+    """Measure every case, and count the answers that are worse than the baseline's."""
     with one_core():
-        found = {case.name: measured(case, effort, tell) for case in cases}
+        found = {case.name: measured(case, effort, on_progress) for case in cases}
     return {"cases": found, "worse": sum(case["baseline"]["worse"] for case in found.values() if "baseline" in case)}
 
 
-def measured(case: Case, effort: Effort, tell: ReportProgress) -> dict[str, Any]:
-    """One policy at one size, then its baseline."""
+def measured(case: Case, effort: Effort, on_progress: ReportProgress) -> dict[str, Any]:
+    """Measure one policy at one size, then its baseline."""
 
     def plan(seen: Observation) -> PlanProposal:
         return case.policy(seen, case.catalog, {}, {})
 
-    drafts, spent = _series(plan, case.observations[: effort.solves], effort.seconds, partial(tell, case.name))
-    told: dict[str, Any] = {"solves": len(spent), **_percentiles(spent)}
+    drafts, spent = _series(plan, case.observations[: effort.solves], effort.seconds, partial(on_progress, case.name))
+    figures: dict[str, Any] = {"solves": len(spent), **_percentiles(spent)}
     if case.wanted_ms is not None:
-        told |= {"wanted_ms": case.wanted_ms, "met": told["wall_ms"]["p99"] < case.wanted_ms}
+        figures |= {"wanted_ms": case.wanted_ms, "met": figures["wall_ms"]["p99"] < case.wanted_ms}
     if case.baseline and case.objective:
-        told["baseline"] = _compared(case, drafts, effort, tell)
-    return told
+        figures["baseline"] = _compared(case, drafts, effort, on_progress)
+    return figures
 
 
-def _compared(case: Case, drafts: Sequence[PlanProposal], effort: Effort, tell: ReportProgress) -> dict[str, Any]:
+def _compared(
+    case: Case, drafts: Sequence[PlanProposal], effort: Effort, on_progress: ReportProgress
+) -> dict[str, Any]:
     """The baseline's times, and how the policy's objectives compare with its."""
     assert case.baseline, case.name
     assert case.objective, case.name
@@ -74,7 +76,7 @@ def _compared(case: Case, drafts: Sequence[PlanProposal], effort: Effort, tell: 
         lambda one: baseline(one, effort.limit_s),
         seen,
         effort.baselines * effort.limit_s,
-        partial(tell, f"{case.name}, baseline"),
+        partial(on_progress, f"{case.name}, baseline"),
     )
     ours = [case.objective(one, draft) for one, draft in zip(seen, drafts, strict=False)]
     lags = [_lag(mine, its.objective) for mine, its in zip(ours, found, strict=False)]
@@ -92,7 +94,7 @@ def _compared(case: Case, drafts: Sequence[PlanProposal], effort: Effort, tell: 
 
 
 def _lag(ours: float | None, baseline: float | None) -> float:
-    """How much less the policy's objective is; infinite where only the baseline has an answer."""
+    """Return by how much the policy's objective is less; infinite where only the baseline has an answer."""
     if baseline is None:
         return 0.0
     return float("inf") if ours is None else baseline - ours
@@ -102,23 +104,23 @@ def _series(
     call: Callable[[Observation], T],
     observations: Sequence[Observation],
     seconds: float,
-    tell: Callable[[int], object],
+    on_progress: Callable[[int], object],
 ) -> tuple[list[T], list[Spent]]:
     """Answers and times, of some or all of the observations."""
     for seen in observations[:WARM_UP]:
         call(seen)
     answers: list[T] = []
     spent: list[Spent] = []
-    end, told = time.monotonic() + seconds, 0.0
+    end, reported = time.monotonic() + seconds, 0.0
     for seen in observations:
         if len(spent) >= FEWEST and time.monotonic() > end:
             break
         answer, took = timed(lambda: call(seen))  # noqa: B023 - called at once
         answers.append(answer)
         spent.append(took)
-        if time.monotonic() > told + REPORT_EVERY_S:
-            tell(len(spent))
-            told = time.monotonic()
+        if time.monotonic() > reported + REPORT_EVERY_S:
+            on_progress(len(spent))
+            reported = time.monotonic()
     return answers, spent
 
 
@@ -141,7 +143,7 @@ def _percentiles(spent: Sequence[Spent]) -> dict[str, dict[str, float]]:
 
 @contextlib.contextmanager
 def one_core() -> Iterator[None]:
-    """This process and those it starts on one core, as long as it lasts."""
+    """Keep this process and its children on one core within the block."""
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {max(allowed)})
     try:
@@ -172,7 +174,7 @@ def _times(side: Mapping[str, Any]) -> str:
 
 def _judged(baseline: Mapping[str, Any]) -> str:
     parts = [f"{baseline['worse']} plans worse" if baseline["worse"] else "no plan worse"]
-    for what, told in (("stopped", f"stopped at {baseline['limit_s']:g} s"), ("without_answer", "without an answer")):
+    for what, words in (("stopped", f"stopped at {baseline['limit_s']:g} s"), ("without_answer", "without an answer")):
         if baseline[what]:
-            parts.append(f"{baseline[what]} {told}")
+            parts.append(f"{baseline[what]} {words}")
     return ", ".join([*parts, f"lag {baseline['largest_lag']:.2g}, lead {baseline['largest_lead']:.2g}"])

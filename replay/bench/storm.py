@@ -1,7 +1,7 @@
 """What does a storm of retries cost? Clients that submit every request again and again while it is served.
 
-Each request is painted once and charged to its tenant once: the quota holds the requests but not their repetitions. And
-nobody waits longer for it than a run time.
+Each request is generated once and charged to its tenant once: the quota counts the requests but not their repetitions.
+And no request waits longer for it than a run time.
 """
 
 from typing import Any
@@ -54,5 +54,5 @@ def run(site: Site, asked: Asked) -> dict[str, Any]:
 
 
 def retry_times_ms(times: int) -> list[float]:
-    """When a request is submitted again, ms after the first time: soon at first, then every second."""
+    """Return when a request is submitted again, in ms after the first time: soon at first, then every second."""
     return [*RETRY_MS[:times], *(1000.0 * n for n in range(2, times - len(RETRY_MS) + 2))]

@@ -2,7 +2,7 @@
 
 Jobs lie on the variant's topic before the worker starts; no other role runs. Rounds of the bare loop and of the worker
 take turns on one core, and each of the worker's is held against the mean of its two neighbours. A worker's round is
-timed from the end of its warm-up to the last picture stored, by its own clock: attempts, pictures, acks and commits of
+timed from the end of its warm-up to the last image stored, by its own clock: attempts, images, acks and commits of
 all but the last job are in it.
 """
 
@@ -22,12 +22,12 @@ from schemas.topics import IMAGES, jobs_topic
 from streams.codec.avro import decode
 
 LIMITS = {"light": (">=", 0.90), "heavy": (">=", 0.97)}
-WARM_UP = 3  # pictures
-LOAD_S = 120.0  # without any picture
+WARM_UP = 3  # images
+LOAD_S = 120.0  # without any image
 
 
 def run(site: Site, *, counts: dict[str, int], repeats: int) -> dict[str, Any]:
-    """For each variant `repeats` rounds of `counts[variant]` pictures."""
+    """Measure each variant in `repeats` rounds of `counts[variant]` images."""
     catalog = plan.catalog_of(site.settings)
     found = {name: _variant(site, catalog.level(name), count, repeats) for name, count in counts.items()}
     ratios = {name: found[name]["ratio"]["median"] for name in found}
@@ -54,7 +54,7 @@ def _variant(site: Site, variant: Variant, count: int, repeats: int) -> dict[str
 
 
 def _worker_round(site: Site, variant: Variant, requests: Sequence[GenerateRequest]) -> float:
-    """Pictures a second of one worker process from its warm-up on."""
+    """Images a second of one worker process from its warm-up on."""
     settings = site.fresh(variant.name, list(plan.catalog_of(site.settings).variants))
     topic = jobs_topic(variant.name, 1).name
     traffic.write(settings, (traffic.record(topic, traffic.job(r, variant.name), r.request_id) for r in requests))

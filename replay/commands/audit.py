@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from schemas.errors import PochadeError
-from streams.commands.options import SHOWN, Ago
+from streams.commands.options import SHOWN, Ago, renamed_option
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for Kafka's client
     from streams.settings import Settings
@@ -23,9 +23,10 @@ APART = {"lost_ids", "duplicate_ids", "late_commit_ids", "failed_for", "pictures
 @click.option(
     "--until", type=Ago(), help="Leave out requests accepted within this time, such as 5m, as they may still be open."
 )
-@click.option(
+@renamed_option(
     "--pictures/--no-pictures",
-    "with_pictures",
+    "--images/--no-images",
+    "with_images",
     default=True,
     help="Read every image that a result names and check its hash.",
 )
@@ -42,7 +43,7 @@ def audit(
     load: "Callable[[], Settings]",
     since: int | None,
     until: int | None,
-    with_pictures: bool,
+    with_images: bool,
     orphan_age: int,
     output: str,
 ) -> None:
@@ -55,7 +56,7 @@ def audit(
     \b
     Examples:
       pochade audit
-      pochade audit --since 1h --no-pictures
+      pochade audit --since 1h --no-images
       pochade --set kafka.prefix=pochade-demo-1122-0900 audit -o json
     """
     import json
@@ -70,27 +71,31 @@ def audit(
         load(),
         since_ms=0 if since is None else max(1, now - since),
         until_ms=math.inf if until is None else now - until,
-        with_pictures=with_pictures,
+        with_images=with_images,
         orphan_ms=orphan_age,
     )
-    counted = figures.as_json(found.figures, found.pictures)
+    counted = figures.as_json(found.figures, found.images)
     if output == "json":
         click.echo(json.dumps(counted, ensure_ascii=False, indent=2))
     else:
         listing.show(rows(counted), ("figure", "value"), output)
-    broken = figures.verdict(found.figures, found.pictures)
+    broken = figures.verdict(found.figures, found.images)
     if broken is not None:
         raise PochadeError(broken)
 
 
 def rows(counted: dict[str, Any]) -> list[dict[str, Any]]:
-    """The figures as lines of a table, those of pictures among them; ids are for JSON."""
-    pictures = counted.get("pictures", {})
+    """Return the figures as lines of a table, those of images among them; ids are for JSON."""
+    images = counted.get("pictures", {})
     lines = {name: value for name, value in counted.items() if name not in APART}
-    lines |= {f"pictures {name.replace('_', ' ')}": value for name, value in pictures.items() if name != "broken"}
-    if pictures:
-        lines["pictures broken"] = len(pictures["broken"])
-    return [{"figure": name.replace("_", " "), "value": _as_text(value)} for name, value in lines.items()]
+    lines |= {f"images {name.replace('_', ' ')}": value for name, value in images.items() if name != "broken"}
+    if images:
+        lines["images broken"] = len(images["broken"])
+    return [{"figure": _in_words(name), "value": _as_text(value)} for name, value in lines.items()]
+
+
+def _in_words(key: str) -> str:
+    return key.replace("_", " ").replace("painted", "generated")  # JSON keeps its keys
 
 
 def _as_text(value: Any) -> Any:

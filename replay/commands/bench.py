@@ -254,8 +254,8 @@ def planner(
 
     asked = {"solves": solves, "baselines": baselines, "seconds": seconds, "limit_s": limit_s, "seed": seed}
     chosen, conditions = cases(catalog, solves, seed, policies), Conditions()
-    with _between_solves(len(chosen)) as tell:
-        measured = run(chosen, Effort(solves, baselines, seconds, limit_s), tell)
+    with _between_solves(len(chosen)) as on_progress:
+        measured = run(chosen, Effort(solves, baselines, seconds, limit_s), on_progress)
     report = {"bench": "planner", "asked": asked, **measured, **conditions.as_table(load())}
     click.echo(json.dumps(report) if output == "json" else "\n".join(table(report)))
     if measured["worse"]:
@@ -264,7 +264,7 @@ def planner(
 
 @contextlib.contextmanager
 def _between_solves(cases: int) -> Iterator[Callable[[str, int], object]]:
-    """A bar that is drawn only when it is told something, so that no thread takes time from what is measured."""
+    """Show a progress bar that draws only when it is updated, so that no thread takes time from the measurement."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -272,10 +272,10 @@ def _between_solves(cases: int) -> Iterator[Callable[[str, int], object]]:
     progress = Progress(*columns, console=Console(stderr=True), auto_refresh=False, transient=True)
     names: dict[str, None] = {}
 
-    def report(name: str, solves: int) -> None:
+    def on_progress(name: str, solves: int) -> None:
         names[name] = None
         progress.update(task, completed=len(names) - 1, description=f"{name}: {solves} solves", refresh=True)
 
     with progress:
         task = progress.add_task("warming up", total=cases)
-        yield report
+        yield on_progress

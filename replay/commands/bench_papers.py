@@ -69,9 +69,9 @@ def papers(
     limit, scale = (QUICK_REQUESTS, QUICK) if quick else (None, Scale())
     with _bar() as on_run, Crew(jobs, folder, limit, on_run) as crew:
         answers = ask(names, Asking(run=crew.run, trace=crew.trace, scale=scale))
-        told = {"runs": crew.runs, "cpu_minutes": f"{crew.cpu_s / 60:.1f}", "jobs": jobs}
-    told |= {"minutes": f"{(time.monotonic() - began_s) / 60:.1f}"}
-    made = _run_comparisons(context, folder, quick=quick) | told
+        run_facts = {"runs": crew.runs, "cpu_minutes": f"{crew.cpu_s / 60:.1f}", "jobs": jobs}
+    run_facts |= {"minutes": f"{(time.monotonic() - began_s) / 60:.1f}"}
+    made = _run_comparisons(context, folder, quick=quick) | run_facts
     text = render(answers, made)
     if page is not None:
         page.write_text(text, encoding="utf-8")
@@ -105,7 +105,7 @@ def _run_comparisons(context: click.Context, folder: pathlib.Path | None, *, qui
 
 
 def _processor() -> str:
-    """Its name, where the system tells it."""
+    """Return the processor's name, where the system reports it."""
     info = pathlib.Path("/proc/cpuinfo")
     lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
     named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))

@@ -138,32 +138,32 @@ def lines(report: dict[str, Any]) -> dict[str, str]:
 
     outcomes, recovery = report["outcomes"], report["recovery"]
     done = sum(not each["told"].startswith(NOT_DONE) for each in report["faults"])
-    told = {
+    shown = {
         "accepted": str(report["accepted"]),
         "outcomes": ", ".join(f"{count} {status}" for status, count in outcomes.items()),
         "lost / duplicates": f"{report['lost']} / {report['duplicates']}",
         "late commits": str(report["late_commits"]),
-        "painted twice": (
+        "generated twice": (
             f"{report['painted_twice']} of {report['painted']} jobs (limit {recovery['painted_twice_limit']:g}: "
             f"{recovery['running_at_kills']} ran as processes ended), {report['wasted_s']} worker seconds"
         ),
         "begun in vain": str(report["begun_in_vain"]),
         "orphans": f"{report['orphans']}, {report['orphans_left']} left after they were collected",
-        "pictures": f"{report['pictures']['checked']} checked, {len(report['pictures']['broken'])} broken",
+        "images": f"{report['pictures']['checked']} checked, {len(report['pictures']['broken'])} broken",
         "dead letters": str(report["dead_letters"]),
         "faults": f"{done} of {len(report['faults'])}; the others met nothing",
         "jobs moved after": _longest(recovery["moved"], recovery["moved_limit_s"], "a worker's kill"),
         "first result after": _longest(recovery["first_result"], recovery["first_result_limit_s"], "the broker's port"),
     }
     if report["brokers"] > 1:
-        told["no result for"] = _longest(recovery["still"], recovery["still_limit_s"], "a broker's fault")
-        told["p99 back after"] = _longest(recovery["p99_back"], recovery["p99_back_limit_s"], "a broker's death")
-    return {**told, "too slow": "; ".join(report["too_slow"]) or "nothing"}
+        shown["no result for"] = _longest(recovery["still"], recovery["still_limit_s"], "a broker's fault")
+        shown["p99 back after"] = _longest(recovery["p99_back"], recovery["p99_back_limit_s"], "a broker's death")
+    return {**shown, "too slow": "; ".join(report["too_slow"]) or "nothing"}
 
 
 def _longest(waits: list[dict[str, Any]], limit_s: float, since: str) -> str:
     alone = [wait["seconds"] for wait in waits if not wait["beside"]]
     others = [wait["seconds"] for wait in waits if wait["beside"]]
-    told = [f"at most {max(alone):.1f} s after {since}, of {len(alone)} (limit {limit_s:g} s)"] if alone else []
-    told += [f"{max(others):.1f} s beside other faults, of {len(others)}"] if others else []
-    return "; ".join(told) or "nothing to tell"
+    parts = [f"at most {max(alone):.1f} s after {since}, of {len(alone)} (limit {limit_s:g} s)"] if alone else []
+    parts += [f"{max(others):.1f} s beside other faults, of {len(others)}"] if others else []
+    return "; ".join(parts) or "nothing to report"

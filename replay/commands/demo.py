@@ -113,7 +113,7 @@ def leave(number: int, _frame: object) -> NoReturn:
 
 
 def log_to(path: Path) -> None:
-    """What the clients warn of belongs in a file: it would tear the live display."""
+    """Write the clients' warnings to a file, as they would tear the live display."""
     path.parent.mkdir(parents=True, exist_ok=True)
     layout = "%(asctime)s %(levelname)s %(name)s: %(message)s"
     logging.basicConfig(filename=path, filemode="w", level=logging.INFO, format=layout, force=True)

@@ -115,8 +115,8 @@ def run(context: click.Context, /, given: TraceGiven, name: str | None, **asked:
     for path in files.write(report, session.folder):
         click.echo(f"report: {path}")
     _show(report)
-    if told := fault(report["live"]):
-        raise PochadeError(told)
+    if message := fault(report["live"]):
+        raise PochadeError(message)
 
 
 def _worded(trace: "Trace", seed: int) -> "Trace":
@@ -127,7 +127,7 @@ def _worded(trace: "Trace", seed: int) -> "Trace":
 
 
 def resume_line(context: click.Context, session: "LiveRun", name: str) -> str:
-    """What a person types to go on: the trace as it was kept, and the options that are not the trace's."""
+    """Return the command that resumes a run: the stored trace, and the options that are not the trace's."""
     from replay.reports.provenance import command_line
 
     root = context.find_root()

@@ -1,4 +1,4 @@
-"""What the benches' commands have in common: a broker of their own, and how figures are printed."""
+"""The parts that the benches' commands share: a broker of their own, and printing of figures."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -25,7 +25,7 @@ OUTPUT = click.option(
 def measure(
     name: str, run: "Callable[[Site], dict[str, Any]]", settings: "Settings", asked: Mapping[str, Any], output: str
 ) -> None:
-    """Run a bench on a site of its own and tell what it measured. Raises PochadeError where records were lost."""
+    """Run a bench on a site of its own and print what it measured. Raises PochadeError where records were lost."""
     import signal
 
     from replay.bench.environment.figures import Conditions
@@ -45,9 +45,9 @@ def measure(
 
 def lines(report: Mapping[str, Any], prefix: str = "") -> list[str]:
     """Aligned `name value` lines; versions and settings are only in the JSON."""
-    told = list[str]()
+    found = list[str]()
     for name, value in report.items():
         if prefix or name not in ("versions", "settings"):
             nested = isinstance(value, Mapping)
-            told += lines(value, f"{prefix}{name}.") if nested else [f"{prefix + name:<44}{value}"]
-    return told
+            found += lines(value, f"{prefix}{name}.") if nested else [f"{prefix + name:<44}{value}"]
+    return found

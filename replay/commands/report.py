@@ -43,10 +43,10 @@ def report() -> None:
 )
 @SHOWN
 def compare(first: pathlib.Path, second: pathlib.Path, has_all: bool, output: str) -> None:
-    """Show what is better or worse in report SECOND than in report FIRST, or cannot be told apart, by policy.
+    """Show what is better or worse in report SECOND than in report FIRST, or cannot be distinguished, by policy.
 
     FIRST and SECOND are report.json files or their folders. Differences are second minus first with their 95 %
-    interval: paired where both ran the same seeds, else by Welch's t. With one seed nothing can be told from chance.
+    interval: paired where both ran the same seeds, else by Welch's t. One seed cannot distinguish anything from chance.
 
     \b
     Examples:
@@ -60,8 +60,8 @@ def compare(first: pathlib.Path, second: pathlib.Path, has_all: bool, output: st
     short = _short(comparison.rows)
     rows = comparison.rows if has_all else short
     if output == "json":
-        told = {"first": str(first), "second": str(second), "warnings": comparison.warnings}
-        click.echo(json.dumps(told | {"differences": [row._asdict() for row in rows]}, ensure_ascii=False, indent=2))
+        facts = {"first": str(first), "second": str(second), "warnings": comparison.warnings}
+        click.echo(json.dumps(facts | {"differences": [row._asdict() for row in rows]}, ensure_ascii=False, indent=2))
         return
     for warning in comparison.warnings:
         click.echo(f"warning: {warning}", err=True)
@@ -71,7 +71,7 @@ def compare(first: pathlib.Path, second: pathlib.Path, has_all: bool, output: st
 
 
 def _short(rows: "list[Row]") -> "list[Row]":
-    """What most want to see: quality only where it is not told as FID."""
+    """Return the rows of the short table: quality only where it is not given as FID."""
     has_fid = any(row.metric == "fid" for row in rows)
     return [row for row in rows if row.metric in SHORT and not (has_fid and row.metric == "quality")]
 
@@ -98,7 +98,7 @@ def _line(row: "Row") -> dict[str, Any]:
 
 
 def _sentences(rows: "list[Row]") -> list[str]:
-    """One a policy: what became of violations, quality and cost."""
+    """Return one sentence per policy: how violations, quality and cost changed."""
     from replay.reports.compare import NO_JUDGEMENT
     from replay.reports.metrics import metric
 

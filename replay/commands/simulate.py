@@ -135,8 +135,8 @@ def simulate(
     _require(asked)
     catalog = measured(asked["catalog"] or settings.catalog, published)
     setups = setups_of(settings, catalog, asked)
-    if told := unheeded(setups[0].outages):
-        click.echo(f"--failures: {told}", err=True)
+    if warning := unheeded(setups[0].outages):
+        click.echo(f"--failures: {warning}", err=True)
     trace = given.open(context.obj, frozenset(catalog.variants))
     report_skipped(trace)
     if asked["span"]:

@@ -15,12 +15,12 @@ MAX_WORKERS = 100_000  # workers
 
 
 class Span(click.ParamType):
-    """`workers=4:32` as two numbers."""
+    """Option type of a range such as `workers=4:32`; its value is the two numbers."""
 
     name = "workers=low:high"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
-        """The two, both included."""
+        """Return the two numbers, both included in the range."""
         if isinstance(value, tuple):
             return value
         what, _, span = str(value).partition("=")

@@ -112,7 +112,7 @@ OPTIONS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceGiven:
-    """What was given of `OPTIONS`."""
+    """The values of `OPTIONS` that were given."""
 
     path: pathlib.Path | None
     is_topic: bool
@@ -168,13 +168,13 @@ class TraceGiven:
 
 
 def report_skipped(trace: "Trace") -> None:
-    """What --lenient left out, by kind."""
+    """Print how many lines --lenient left out, by kind."""
     if trace.skipped:
         click.echo("skipped: " + ", ".join(f"{count} {kind}" for kind, count in trace.skipped.items()), err=True)
 
 
 def shaping_of(to: tuple[float, float] | None, interval_ms: int | None, spacing: str | None) -> "Shaping":
-    """How counts become arrivals, from the options."""
+    """Return how counts become arrivals, from the options."""
     from replay.traces.formats.counts import Shaping
 
     plain = Shaping() if to is None else Shaping.of_the_papers(*to)

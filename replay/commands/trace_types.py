@@ -18,7 +18,7 @@ class Rate(click.ParamType):
     name = "rate"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Requests a second."""
+        """Return the rate in requests per second."""
         number, _, unit = str(value).strip().partition("/")
         try:
             rate = float(number) / PER_S[unit or "s"]
@@ -30,7 +30,7 @@ class Rate(click.ParamType):
 
 
 class RateSpan(click.ParamType):
-    """`4:32` as two rates."""
+    """Option type of a range of rates such as `4:32`; its value is the two rates."""
 
     name = "low:high"
 
@@ -53,7 +53,7 @@ class Moment(click.ParamType):
     name = "moment"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Epoch milliseconds."""
+        """Return the moment in epoch milliseconds."""
         if isinstance(value, int):
             return value
         text = str(value).strip()
@@ -67,7 +67,7 @@ class Moment(click.ParamType):
 
 
 class Renaming(click.ParamType):
-    """`THEIRS=OURS` as a pair."""
+    """Option type of `THEIRS=OURS`; its value is the pair."""
 
     name = "theirs=ours"
 

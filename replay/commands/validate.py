@@ -40,7 +40,7 @@ OPTIONS = (
 
 
 def show(path: pathlib.Path, measured: pathlib.Path | None, catalog: str | None, published: str, within: float) -> None:
-    """Simulate and print both. `measured`: the run whose times between processes are taken (None: its own).
+    """Simulate a live run and print both. `measured`: the run whose hop latencies are used (None: its own).
 
     Raises:
         PochadeError: no live run, or the two do not agree.
@@ -55,16 +55,16 @@ def show(path: pathlib.Path, measured: pathlib.Path | None, catalog: str | None,
     hops = hop_latencies(run.report, by_time=True)
     if measured:  # but for the planner's times, which are given as its looks are: other policies solve other problems
         hops = replace(hop_latencies(read_run(measured).report), plan=hops.plan)
-    told, console = run.report["setup"], Console()
+    setup, console = run.report["setup"], Console()
     policy, live = next(iter(run.report["policies"].items()))
     try:
-        served = catalogs.measured(catalog or told["catalog"], published)
+        served = catalogs.measured(catalog or setup["catalog"], published)
     except Unknown as error:
-        hint = "" if catalog else f"; the run's catalog was a file, {told['catalog']}.toml: add --catalog FILE"
+        hint = "" if catalog else f"; the run's catalog was a file, {setup['catalog']}.toml: add --catalog FILE"
         raise PochadeError(f"{error}{hint}") from error
     rows = compare_figures(live, simulated(run, served, hops), within / 0.10)
     console.print(
-        f"{policy}, {told['workers']} workers, catalog {catalog or told['catalog']}, {run.report['trace']['file']}: "
+        f"{policy}, {setup['workers']} workers, catalog {catalog or setup['catalog']}, {run.report['trace']['file']}: "
         f"{live['requests']} requests; times between processes of {measured or 'this run'}",
         highlight=False, soft_wrap=True,
     )  # fmt: skip

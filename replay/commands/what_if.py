@@ -97,14 +97,14 @@ def _table(found: Mapping[str, Any]) -> "Table":
         went, would = found["as_it_went"].get(key), found["estimate"].get(key)
         form = _form(key)
         interval = f"{form.format(would['low'])} to {form.format(would['high'])}" if would else "-"
-        told = [form.format(each["value"]) if each else "-" for each in (went, would)]
-        table.add_row(_label(key, found["slo_s"]), *told, interval)
+        cells = [form.format(each["value"]) if each else "-" for each in (went, would)]
+        table.add_row(_label(key, found["slo_s"]), *cells, interval)
     return table
 
 
 def _label(key: str, slo_s: float) -> str:
     labels = {"violations": f"later than {slo_s:g} s or not at all", "work_ms": "worker ms a request",
-              "painted_again": "painted again"}  # fmt: skip
+              "painted_again": "generated again"}  # fmt: skip
     return {**labels, **SECONDS}.get(key, key)
 
 

@@ -1,1 +1,1 @@
-"""A trace published to a deployment at its own pace, and what became of it."""
+"""Publishes a trace to a deployment at the trace's own pace, and reads how its requests ended."""

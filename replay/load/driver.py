@@ -20,7 +20,7 @@ Submit = Callable[[GenerateRequest], Future[Delivered]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Due:
-    """One request and when it is to be published."""
+    """One request, and the time at which to publish it."""
 
     offset_ms: float  # since the start of the run
     request_id: str
@@ -28,7 +28,7 @@ class Due:
 
 
 def schedule(name: str, prompts: Sequence[str], arrivals_ms: Sequence[float], seed: int) -> list[Due]:
-    """One request an arrival, prompts in turn. Ids and seeds follow from `name` and `seed`: a run can be repeated."""
+    """Make one request per arrival, prompts in turn. Ids and seeds follow from `name` and `seed`."""
     assert prompts, "a run needs a prompt"
     ids = [f"{name}-{seed}-{number:04d}" for number in range(len(arrivals_ms))]
     return [
@@ -38,7 +38,7 @@ def schedule(name: str, prompts: Sequence[str], arrivals_ms: Sequence[float], se
 
 
 class Driver:
-    """One run. `publish_due` is called by one thread, `on_result` by another.
+    """Publishes the requests of a run. `publish_due` is called by one thread, `on_result` by another.
 
     `before`: ids that an earlier run published, which are waited for and never published again.
     """
@@ -76,7 +76,7 @@ class Driver:
         self._progress_ms = now_ms
 
     def on_result(self, result: Result) -> None:
-        """One result as it is read; those of other people's requests do not count."""
+        """Take a result as it is read; results of requests that are not the run's do not count."""
         with self._lock:
             name = result.request_id
             if name in self._ended or not (name in self._sent or name in self._before):
@@ -98,7 +98,7 @@ class Driver:
 
     @property
     def total(self) -> int:
-        """How many requests the run has."""
+        """Number of requests of the run."""
         return len(self._due) + len(self._before)
 
     def counts(self) -> tuple[int, int, list[Result]]:
@@ -125,7 +125,7 @@ def drive(driver: Driver, on_tick: Callable[[], None], sleep_s: Callable[[float]
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What a second reading of `results`, from its beginning, says about the accepted requests."""
+    """Audits the accepted requests by reading `results` a second time, from its beginning."""
 
     results: tuple[Result, ...]  # the first one of each, in the order of submission
     lost: tuple[str, ...]  # accepted and without a result

@@ -1,4 +1,4 @@
-"""What is left to publish of a trace, and when."""
+"""Computes which requests of a trace are left to publish, and when each is due."""
 
 from collections.abc import Container, Sequence
 from typing import overload

@@ -1,6 +1,6 @@
 """The ids of a replay's requests: a function of the trace, the run's name and the request's number.
 
-So the topics themselves tell what was published, and a run that goes on publishes nothing a second time.
+So the topics themselves show what was published, and a resumed run publishes nothing a second time.
 """
 
 import hashlib
@@ -48,5 +48,5 @@ class Ids:
 
     @cached_property
     def all(self) -> list[str]:
-        """In order."""
+        """Return all ids, in the order of the trace."""
         return [self[number] for number in range(self.count)]

@@ -1,4 +1,4 @@
-"""What a live replay was asked for, and the deployment that follows from it."""
+"""The options of a live replay, and the deployment that follows from them."""
 
 import pathlib
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from streams.settings import Settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveOptions:
-    """None: the setting or the default."""
+    """The options of a live replay; None: the setting or the default."""
 
     name: str  # of the run: the same name and trace go on where the run was interrupted
     prefix: str | None
@@ -27,7 +27,7 @@ class LiveOptions:
 
 
 def deployment_of(settings: Settings, options: LiveOptions) -> Settings:
-    """Where the run publishes, as settings. Raises PochadeError: production unasked, or two things asked."""
+    """Return the settings of the deployment to publish to. Raises PochadeError: production unasked, or two asked."""
     prefix = prefix_of(
         settings, options.name, options.prefix, is_production=options.is_production, serves=options.serves is not None
     )
@@ -45,7 +45,7 @@ def deployment_of(settings: Settings, options: LiveOptions) -> Settings:
 
 
 def slo_ms(settings: Settings, catalog: Catalog) -> float:
-    """What violations are counted by. Raises PochadeError where nothing says it."""
+    """Return the SLO by which violations are counted, in ms. Raises PochadeError where nothing says it."""
     slo_s = settings.planner.slo_s or catalog.slo_s
     if not slo_s:
         raise PochadeError("give --slo SECONDS: neither the setting planner.slo_s nor the catalog says one")

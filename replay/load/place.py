@@ -1,11 +1,11 @@
-"""Where a replay publishes: topics of a sandbox, and those of production only if it was told so."""
+"""Chooses the topics that a replay publishes to: a sandbox's, and production's only where an option says so."""
 
 from schemas.errors import PochadeError
 from streams.settings import Settings
 
 
 def prefix_of(settings: Settings, name: str, prefix: str | None, *, is_production: bool, serves: bool) -> str:
-    """The prefix of the topics that are published to.
+    """Return the prefix of the topics to publish to.
 
     asked                  serves no roles        serves its own
     nothing                PREFIX-replay          PREFIX-replay-NAME: runs never mix

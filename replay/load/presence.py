@@ -25,7 +25,7 @@ class NoDeployment(PochadeError):
 
 
 def require(settings: Settings) -> list[Heartbeat]:
-    """Its live workers. Raises NoDeployment: what is missing, and how to start it."""
+    """Return the deployment's live workers. Raises NoDeployment with what is missing, and how to start it."""
     prefix = settings.kafka.prefix
     if f"{prefix}.{PROMPTS}" not in own_topics(settings):
         raise NoDeployment(f"there are no topics {prefix}.*: {how(settings)}")
@@ -41,7 +41,7 @@ def require(settings: Settings) -> list[Heartbeat]:
 
 
 def how(settings: Settings) -> str:
-    """To start it."""
+    """Return the commands that start the deployment."""
     return (
         "give --serve N to start roles with N workers for this run, or start them yourself with "
         f"`pochade --set kafka.prefix={settings.kafka.prefix} serve ROLE...`"

@@ -15,7 +15,7 @@ class InvalidPrompts(PochadeError):
 
 
 def read_prompts(path: pathlib.Path) -> list[str]:
-    """One prompt a line, plain or gzip; blank lines are skipped. Raises: InvalidPrompts with file and line."""
+    """Read one prompt per line, plain or gzip; blank lines are skipped. Raises InvalidPrompts with file and line."""
     faults = Faults(str(path), is_lenient=False, error=InvalidPrompts)
     with open_lines(path, faults, InvalidPrompts, "a text file with one prompt a line") as lines:
         prompts = [line.strip() for line in lines if line.strip()]

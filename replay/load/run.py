@@ -27,7 +27,7 @@ from streams.settings import Settings
 
 
 class LiveRun:
-    """One session of a run: all of it, or what earlier sessions left. `run` may be called once."""
+    """One session of a run: the whole run, or what earlier sessions left of it. `run` may be called once."""
 
     def __init__(
         self, settings: Settings, inherited: Settings, options: LiveOptions, trace: Trace, teller: ProgressReporter
@@ -45,7 +45,7 @@ class LiveRun:
 
     @property
     def trace_path(self) -> pathlib.Path:
-        """Where the trace is kept as it is published, whatever it was read from."""
+        """Path of the stored trace as it is published, whatever file it was read from."""
         return self.folder / TRACE_NAME
 
     def run(self) -> dict[str, Any]:
@@ -88,12 +88,12 @@ class LiveRun:
         return driver
 
     def _drive(self, driver: Driver, stack: ExitStack) -> None:
-        start, painted = self.ids.start.encode(), GeneratedCounter()
+        start, generated = self.ids.start.encode(), GeneratedCounter()
         since_ms = int(epoch_ms()) - AHEAD_MS
         follower = TopicTailer(
             self.settings,
             [IMAGES],
-            lambda record: painted.on_record(record) if (record.key or b"").startswith(start) else None,
+            lambda record: generated.on_record(record) if (record.key or b"").startswith(start) else None,
             since_ms=since_ms,
         )
         stack.callback(follower.start().close)
@@ -102,9 +102,9 @@ class LiveRun:
             if self._hosted is not None:
                 self._hosted.supervise()
             sent, ended, newest = driver.counts()
-            pictures, again = painted.counts()
+            images, again = generated.counts()
             self._teller.state(
-                RunState(total=driver.total, sent=sent, painted=pictures, escalated=again, ended=ended, newest=newest)
+                RunState(total=driver.total, sent=sent, generated=images, escalated=again, ended=ended, newest=newest)
             )
 
         if not drive(driver, on_tick, time.sleep):

@@ -98,7 +98,7 @@ def settings_shown(settings: Settings) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """What ran: Python, the machine, and the packages that matter."""
+    """Return the versions of Python, the machine, and the packages that matter."""
     found = {"python": platform.python_version(), "machine": f"{platform.system()} {platform.machine()}"}
     for package in PACKAGES:
         try:

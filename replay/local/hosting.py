@@ -1,4 +1,4 @@
-"""A deployment of one's own on this machine, as a run needs it: broker, topics, roles, and a first picture."""
+"""A deployment of one's own on this machine, as a run needs it: broker, topics, roles, and a first image."""
 
 import os
 import time
@@ -26,7 +26,7 @@ PROBE = "a red heart"
 
 
 class LocalDeployment:
-    """Everything that is started here is stopped with `stack`."""
+    """A deployment on this machine: a broker and all roles, which are stopped as `stack` closes."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class LocalDeployment:
         self.ready = Readiness(worker_ids)
 
     def start(self, stack: ExitStack) -> None:
-        """From nothing until requests can be served. Raises PochadeError: what could not be started, and what to do."""
+        """Start everything and wait until requests can be served. Raises PochadeError with what failed to start."""
         start_broker(self.settings, stack, self._teller)
         stack.enter_context(self.roles).start()
         stack.callback(TopicTailer(self.settings, [PLAN, FLEET], self.ready.on_record).start().close)
@@ -65,13 +65,13 @@ class LocalDeployment:
             time.sleep(TICK_S)
 
     def supervise(self, *, is_starting: bool = False) -> None:
-        """Start again what died, and tell. Raises RoleFailed."""
+        """Restart roles that died, and report it. Raises RoleFailed."""
         for note in self.roles.check(is_starting=is_starting):
             self._teller.note(note)
 
     def warm_up(self, client: RequestClient, name: str, seed: int) -> Driver:
-        """One prompt goes all the way first, so that what is measured is serving, not starting."""
-        self._teller.phase("waiting for a first picture")
+        """Send one prompt through the whole pipeline first, so that a measurement is of serving, not of starting."""
+        self._teller.phase("waiting for a first image")
         probe = Driver(schedule(name, [PROBE], [0.0], seed), client.submit, epoch_ms)
         with ExitStack() as stack:
             follow(client, probe, stack)
@@ -107,5 +107,5 @@ def follow(client: RequestClient, driver: Driver, stack: ExitStack, since_ms: in
 
 
 def epoch_ms() -> float:
-    """The clock of runs."""
+    """Return the current time in epoch milliseconds, with fractions."""
     return time.time() * 1000

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleProcess:
-    """One process to run."""
+    """One role's process: its name, command and environment."""
 
     name: str  # of its log, unique among the supervised
     command: tuple[str, ...]

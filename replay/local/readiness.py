@@ -1,4 +1,4 @@
-"""What a run sees of the roles: when they can serve (a plan stands, every worker can paint), and what is painted."""
+"""Observes the roles of a run: when they can serve (a plan is in force, each worker is ready), and images generated."""
 
 import threading
 from collections.abc import Collection
@@ -13,7 +13,7 @@ CAN_GENERATE = {"ready", "painting"}
 
 
 class Readiness:
-    """Reads `plan` and `fleet` from their beginning; tells what is still missing."""
+    """Reads `plan` and `fleet` from their beginning, and says what is still missing to serve."""
 
     def __init__(self, workers: Collection[str]) -> None:
         self._workers = workers
@@ -22,7 +22,7 @@ class Readiness:
         self._beats: dict[str, Heartbeat] = {}
 
     def on_record(self, record: Incoming) -> None:
-        """One record of either topic; a pin is not a plan, and a worker that is not ours does not count."""
+        """Take a record of either topic; a pin is not a plan, and a worker that is not ours does not count."""
         with self._lock:
             if record.topic == PLAN and record.key == PLAN_KEY.encode() and record.value:
                 plan = decode(record.value, Plan)
@@ -32,17 +32,17 @@ class Readiness:
                 self._beats[beat.worker_id] = beat
 
     def plans(self) -> list[Plan]:
-        """All plans seen, by version."""
+        """Return all plans seen, by version."""
         with self._lock:
             return [self._plans[version] for version in sorted(self._plans)]
 
     def serving(self) -> dict[str, str]:
-        """Worker -> what it paints, of all whose last word was that they can; the dead among them."""
+        """Worker -> what it generates, of all whose last word was that they can; the dead among them."""
         with self._lock:
             return {name: beat.variant for name, beat in self._beats.items() if beat.state in CAN_GENERATE}
 
     def missing(self) -> list[str]:
-        """What is still waited for, in words; empty when requests can be served."""
+        """Return what is still missing, in words; empty once requests can be served."""
         with self._lock:
             waits = [] if self._plans else ["a plan"]
             states = {worker: self._beats.get(worker) for worker in self._workers}
@@ -55,19 +55,19 @@ class Readiness:
 
 
 class GeneratedCounter:
-    """Counts pictures as `images` tells of them; repeated records of a job count once."""
+    """Counts images from the topic `images`; repeated records of a job count once."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()  # a follower adds while a run's progress counts
-        self._paintings = Generations()
+        self._generations = Generations()
 
     def on_record(self, record: Incoming) -> None:
-        """One record of `images`."""
+        """Take a record of `images`."""
         image = decode(record.value, ImageGenerated)
         with self._lock:
-            self._paintings.add(image)
+            self._generations.add(image)
 
     def counts(self) -> tuple[int, int]:
-        """Pictures painted, and those of them painted again on a better level."""
+        """Images generated, and those of them generated again on a better level."""
         with self._lock:
-            return self._paintings.counts()
+            return self._generations.counts()

@@ -19,7 +19,7 @@ FIRST_BACKOFF_S = 0.5  # doubles with each restart of the role
 
 @dataclass(frozen=True, slots=True)
 class RestartLimit:
-    """How often a role that dies unasked is started again."""
+    """Limits of restarting a role that dies unasked: number of restarts, and backoff in seconds."""
 
     restarts: int = MAX_RESTARTS
     first_s: float = FIRST_BACKOFF_S  # before the first; doubled with each
@@ -67,7 +67,7 @@ class Supervisor:
         return {running.role.name: running.restarts for running in self._running}
 
     def log_of(self, name: str) -> pathlib.Path:
-        """Where a role writes what it has to say."""
+        """Return the file that a role writes its log to."""
         return self._log_folder / f"{name}.log"
 
     def start(self) -> None:

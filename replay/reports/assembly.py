@@ -1,4 +1,4 @@
-"""What report.json says of one policy: its figures, their values seed by seed, its course over time, its plans."""
+"""Assembles report.json's part of one policy: figures, their values by seed, series over time, plans."""
 
 import math
 from collections import Counter
@@ -11,7 +11,7 @@ from replay.simulation.results.figures import Figures, figures_of, over_seeds
 from replay.simulation.run import Ran
 from schemas.messages import Plan
 
-MAX_CHANGES = 200  # that are told one by one; `plans` counts all
+MAX_CHANGES = 200  # changes of plans that are listed one by one; `plans` counts all
 
 
 def entry(runs: Sequence[Ran]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ HUES = 6  # of a page's palette: --hue-0 ...
 _PROPERTIES = {INK: "--ink", SOFT: "--soft", LINE: "--line"} | {f"#0404{at:02x}": f"--hue-{at}" for at in range(HUES)}
 DASHES: Sequence[Any] = ("-", (0, (5, 1.6)), (0, (1.2, 1.2)))
 MARKERS = "osD^vP"
-WIDTH, HEIGHT = 4.9, 2.7  # inches; at a phone's width its letters stay legible
+WIDTH, HEIGHT = 4.9, 2.7  # inches; at a phone's width its text stays legible
 LEFT, BOTTOM, RIGHT, TOP = 0.68, 0.5, 0.22, 0.1  # margins in inches: the same, so that plots in a column are aligned
 _LAYOUT: Any = {  # the keys' own type is a list of several hundred literals
     "font.family": "sans-serif",
@@ -89,7 +89,7 @@ def svg(figure: Figure, name: str, alt: str) -> str:
     drawn = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", drawn)
     for colour, prop in _PROPERTIES.items():
         drawn = drawn.replace(colour, f"var({prop})")
-    drawn = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", drawn)  # the page's own letters
+    drawn = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", drawn)  # the page's own font
     return drawn.replace("<svg ", f'<svg role="img" aria-label="{_attribute(alt)}" ', 1)
 
 
@@ -98,16 +98,16 @@ def _attribute(text: str) -> str:
 
 
 def gaps(values: Sequence[float | None]) -> list[float]:
-    """For drawing: nothing is drawn where nothing was measured."""
+    """Return values for plotting, with nan where nothing was measured, so that nothing is drawn there."""
     return [float("nan") if value is None else value for value in values]
 
 
-def steps(axes: Axes, x: Sequence[float], told: MeanSeries, style: Mapping[str, Any]) -> None:
+def steps(axes: Axes, x: Sequence[float], series: MeanSeries, style: Mapping[str, Any]) -> None:
     """A line of steps through means, with the band of their interval where there is one."""
-    mean = gaps(told["mean"])
+    mean = gaps(series["mean"])
     axes.plot(x, mean, drawstyle="steps-mid", **style)
-    if "half" in told:
-        half = gaps(told["half"])
+    if "half" in series:
+        half = gaps(series["half"])
         low = [m - h for m, h in zip(mean, half, strict=True)]
         high = [m + h for m, h in zip(mean, half, strict=True)]
         axes.fill_between(x, low, high, step="mid", color=style["color"], alpha=0.12, linewidth=0)

@@ -1,4 +1,4 @@
-"""Two reports held against each other: differences by policy and metric, and whether they can be told from chance."""
+"""Compares two reports: differences by policy and metric, and whether they can be distinguished from chance."""
 
 import statistics
 from collections.abc import Iterator, Mapping
@@ -11,26 +11,26 @@ from schemas.errors import PochadeError
 BETTER, WORSE, SAME, CANNOT_TELL, NO_JUDGEMENT = "better", "worse", "same", "cannot tell", ""
 DECIDING = ("catalog", "slo_s")  # of the setup: where they differ, figures are not of the same question
 PER_POLICY = "parameters"  # of the setup, by policy
-COUNTED = ("seeds", "first_seed")  # of the setup; told by what is paired
+COUNTED = ("seeds", "first_seed")  # keys of the setup that are not compared: the pairing of seeds shows them
 
 Report = Mapping[str, Any]
 
 
 class Row(NamedTuple):
-    """One metric of one policy in both."""
+    """One metric of one policy in both reports."""
 
     policy: str
     metric: str
     first: float
     second: float
     difference: float  # second - first
-    interval: list[float] | None  # 95 %, of the difference; None: one seed tells nothing of it
+    interval: list[float] | None  # 95 %, of the difference; None: one seed gives no interval
     is_paired: bool
     verdict: str  # of the second report
 
 
 class Comparison(NamedTuple):
-    """What differs."""
+    """The differences of two reports, and warnings about what makes them hard to compare."""
 
     rows: list[Row]
     warnings: list[str]
@@ -60,13 +60,13 @@ def _rows(policy: str, first: Report, second: Report) -> Iterator[Row]:
 
 
 def seeds_of(report: Report) -> range:
-    """Those that every policy of a report was run with."""
+    """Return the seeds that every policy of a report was run with."""
     setup = report["setup"]
     return range(setup["first_seed"], setup["first_seed"] + setup["seeds"])
 
 
 def verdict(metric: Metric, apart: Difference) -> str:
-    """What a difference says: nothing of a metric where neither way is better."""
+    """Return the verdict on a difference; none for a metric of which neither direction is better."""
     if metric.better == NEITHER:
         return NO_JUDGEMENT
     if apart.mean == 0 and apart.interval in (None, [0.0, 0.0]):

@@ -23,11 +23,11 @@ LINE_WIDTH = 1.02  # of the axis: a line at the most is seen whole
 
 Report = Mapping[str, Any]
 Values = Callable[[Report, Mapping[str, MeanSeries]], MeanSeries]
-"""(report, a policy's series) -> what is drawn."""
+"""(report, a policy's series) -> the series to draw."""
 
 
 class Course(NamedTuple):
-    """One plot."""
+    """One plot of a quantity over time."""
 
     name: str  # of its ids in the page
     title: str
@@ -40,12 +40,12 @@ class Course(NamedTuple):
 
 
 def over_time(report: Report) -> list[Drawing]:
-    """Every course, in the order of the page."""
+    """Draw every plot over time, in the order of the page."""
     frame = FRAME * max(gaps(report["demand_rps"]))
     wanted = (
         Course("capacity", "Demand and capacity", REQUESTS,
                "Filled: requests that arrived. Lines: the demand at which the busiest variant of the plan in force "
-               f"would paint all the time{_beyond(report, frame)}.", _capacity, frame, has_demand=True),
+               f"would generate all the time{_beyond(report, frame)}.", _capacity, frame, has_demand=True),
         Course("in-time", "Answered in time", REQUESTS,
                "Filled: requests that arrived. Lines: those of them that were answered within the SLO.", _in_time,
                has_demand=True),
@@ -53,9 +53,9 @@ def over_time(report: Report) -> list[Drawing]:
                "Requests of each interval that were answered after the SLO, or never.", _percent("violation_rate"),
                100),
         _quality(report),
-        Course("heavy", "Heavy share", "% of answers", "Answers that the catalog's best level painted.",
+        Course("heavy", "Heavy share", "% of answers", "Answers that the catalog's best level generated.",
                _percent("heavy_share"), 100),
-        Course("queue", "Queue", "s of work a worker", "Work that waits, mean over workers, as heartbeats tell it.",
+        Course("queue", "Queue", "s of work a worker", "Work that waits, mean over workers, as heartbeats report it.",
                lambda _, series: series["queue_s"]),
         Course("cost", "Cost", "worker s per s", "Workers alive, busy or not.", _cost,
                is_whole=True),
@@ -103,10 +103,11 @@ def _plans(_: Report, series: Mapping[str, MeanSeries]) -> MeanSeries:
     return {"mean": list(itertools.accumulate(value or 0.0 for value in series["plan_changes"]["mean"]))}
 
 
-def _times(told: MeanSeries, factor: float) -> MeanSeries:
+def _times(shown_parts: MeanSeries, factor: float) -> MeanSeries:
     factors = {"mean": factor, "half": abs(factor)}
     return {
-        part: [None if value is None else value * factors[part] for value in values] for part, values in told.items()
+        part: [None if value is None else value * factors[part] for value in values]
+        for part, values in shown_parts.items()
     }
 
 
@@ -118,9 +119,9 @@ def _figure(report: Report, course: Course) -> Drawing:
     for policy, figures in report["policies"].items():
         parts = course.values(report, figures["series"])
         has_band = report["setup"]["seeds"] >= BANDED
-        told = {part: values[: len(at)] for part, values in parts.items() if part == "mean" or has_band}
-        steps(axes, at, told, style_of(report, policy))
-        known = [value for value in told["mean"] if value is not None]
+        shown_parts = {part: values[: len(at)] for part, values in parts.items() if part == "mean" or has_band}
+        steps(axes, at, shown_parts, style_of(report, policy))
+        known = [value for value in shown_parts["mean"] if value is not None]
         ranges += [f"{policy} {min(known):.3g} to {max(known):.3g}"] if known else []
     if course.name == "quality":
         _as_quality(report, axes)

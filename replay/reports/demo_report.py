@@ -19,7 +19,7 @@ from streams.store.port import ImageStore
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletedImage:
-    """One completed picture."""
+    """One completed image, with its request."""
 
     request_id: str
     prompt: str
@@ -33,11 +33,11 @@ class CompletedImage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
-    """What only the one who ran it knows."""
+    """Facts of a demo that no topic holds, such as its start and its settings."""
 
     started: str  # ISO 8601, UTC
     seconds: float  # of the whole command until the report
-    first_picture_s: float | None  # since the command began
+    first_image_s: float | None  # since the command began
     ready_s: float  # until the deployment could serve, since the command began
     lateness_ms: tuple[float, ...]  # of the driver's submissions
     restarts: Mapping[str, int]
@@ -47,15 +47,15 @@ class RunFacts:
 
 
 def open_images(results: Iterable[Result], store: ImageStore) -> tuple[list[CompletedImage], list[str]]:
-    """Every completed picture, decoded as proof; and a sentence for each that could not be."""
-    pictures, broken = [], []
+    """Decode every completed image, and return the images and a sentence for each that could not be decoded."""
+    images, broken = [], []
     for result in results:
         if result.status is Status.COMPLETED:
             try:
-                pictures.append(_open(result, store))
+                images.append(_open(result, store))
             except PochadeError as error:
                 broken.append(f"{result.request_id}: {error}")
-    return pictures, broken
+    return images, broken
 
 
 def _open(result: Result, store: ImageStore) -> CompletedImage:
@@ -67,7 +67,7 @@ def _open(result: Result, store: ImageStore) -> CompletedImage:
         with Image.open(io.BytesIO(data)) as image:
             image.load()
             width, height = image.size
-    except (OSError, SyntaxError, ValueError) as error:  # what PIL raises for bytes that are not a picture
+    except (OSError, SyntaxError, ValueError) as error:  # what PIL raises for bytes that are not an image
         raise PochadeError(f"{result.image_uri} does not decode: {error}") from error
     return CompletedImage(
         request_id=result.request_id,
@@ -81,7 +81,7 @@ def _open(result: Result, store: ImageStore) -> CompletedImage:
     )
 
 
-def build(audit: Audit, pictures: Sequence[CompletedImage], broken: Sequence[str], facts: RunFacts) -> dict[str, Any]:
+def build(audit: Audit, images: Sequence[CompletedImage], broken: Sequence[str], facts: RunFacts) -> dict[str, Any]:
     """The report, ready for JSON."""
     completed = [result for result in audit.results if result.status is Status.COMPLETED]
     latencies = [result.latency_ms for result in completed if result.latency_ms is not None]
@@ -99,35 +99,35 @@ def build(audit: Audit, pictures: Sequence[CompletedImage], broken: Sequence[str
         "started": facts.started,
         "seconds": round(facts.seconds, 1),
         "ready_s": round(facts.ready_s, 1),
-        "first_picture_s": None if facts.first_picture_s is None else round(facts.first_picture_s, 1),
+        "first_picture_s": None if facts.first_image_s is None else round(facts.first_image_s, 1),
         "driver_lateness_ms": percentiles(facts.lateness_ms, (50, 99)),
         "restarts": dict(facts.restarts),
-        "identical_pictures": identical_images(pictures),
+        "identical_pictures": identical_images(images),
         "undecodable": list(broken),
         "lost_ids": list(audit.lost),
-        "pictures": [asdict(picture) for picture in pictures],
+        "pictures": [asdict(image) for image in images],
         "versions": dict(facts.versions),
         "settings": dict(facts.settings),
     }
 
 
 def percentiles(values: Sequence[float], ranks: Sequence[int]) -> dict[str, float | None]:
-    """`{"p50": ...}` with linear interpolation, to a tenth; None where there is nothing to rank."""
+    """Return `{"p50": ...}` with linear interpolation, to a tenth; None without values."""
     if not values:
         return {f"p{rank}": None for rank in ranks}
     return {f"p{rank}": round(float(np.percentile(values, rank)), 1) for rank in ranks}
 
 
-def identical_images(pictures: Iterable[CompletedImage]) -> int:
-    """Different prompts that share their picture's bytes with another one: 0 unless an engine ignores its prompt."""
+def identical_images(images: Iterable[CompletedImage]) -> int:
+    """Different prompts that share their image's bytes with another one: 0 unless an engine ignores its prompt."""
     prompts: dict[str, set[str]] = defaultdict(set)
-    for picture in pictures:
-        prompts[picture.sha256].add(picture.prompt)
+    for image in images:
+        prompts[image.sha256].add(image.prompt)
     return sum(len(asked) for asked in prompts.values() if len(asked) > 1)
 
 
 def verdict(report: Mapping[str, Any]) -> str | None:
-    """One sentence about what must not have happened; None when the run was in order."""
+    """Return one sentence about faults that must not occur, such as lost requests; None for a run in order."""
     faults = []
     if report["lost"]:
         some = ", ".join(report["lost_ids"][:5])
@@ -135,7 +135,7 @@ def verdict(report: Mapping[str, Any]) -> str | None:
     if report["duplicates"]:
         faults.append(f"{report['duplicates']} results came twice")
     if report["undecodable"]:
-        faults.append(f"{len(report['undecodable'])} pictures do not decode ({report['undecodable'][0]})")
+        faults.append(f"{len(report['undecodable'])} images do not decode ({report['undecodable'][0]})")
     if not report["accepted"]:
         faults.append("no request was accepted")
     return "; ".join(faults) or None

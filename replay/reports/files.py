@@ -1,4 +1,4 @@
-"""report.json and the page beside it: written and read."""
+"""Writes and reads report.json and the page beside it."""
 
 import json
 import pathlib
@@ -24,7 +24,7 @@ def text_of(report: Mapping[str, Any]) -> str:
 
 
 def write(report: Mapping[str, Any], folder: pathlib.Path) -> tuple[pathlib.Path, pathlib.Path]:
-    """report.json and report.html in a folder, which is made. Raises PochadeError where they cannot be written."""
+    """Write report.json and report.html to a folder, which is created. Raises PochadeError where this fails."""
     from replay.reports.page import render  # draws: half a second to load
 
     write_text(folder / JSON_NAME, text_of(report))
@@ -33,7 +33,7 @@ def write(report: Mapping[str, Any], folder: pathlib.Path) -> tuple[pathlib.Path
 
 
 def write_text(path: pathlib.Path, text: str) -> None:
-    """One file of a report, in a folder that is made. Raises PochadeError."""
+    """Write one file of a report to a folder, which is created. Raises PochadeError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")

@@ -1,4 +1,4 @@
-"""The gallery of a run: one HTML file with every picture in it, and beside each the reason why it is the one."""
+"""The gallery of a run: one HTML file with every image in it, and beside each the reason why it is the one."""
 
 import base64
 import importlib.resources
@@ -15,13 +15,13 @@ from schemas.messages import Result, Stage, Status
 from streams.operator.explain import steps_of, why
 from streams.store.port import ImageStore
 
-SHOWN_PX = 512  # larger pictures are shrunk: twenty of a large model's would make a file of 30 MB
-PIXELATED_PX = 64  # up to here a picture is enlarged with hard edges
+SHOWN_PX = 512  # larger images are shrunk: twenty of a large model's would make a file of 30 MB
+PIXELATED_PX = 64  # up to here an image is enlarged with hard edges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """A picture as the page holds it."""
+    """An image as the page holds it."""
 
     data_uri: str
     width: int  # px, of the original
@@ -31,59 +31,59 @@ class Shown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """A picture that was painted and not kept."""
+    """An image that was generated and not kept."""
 
-    picture: Shown
+    image: Shown
     level: str
     confidence: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """One request on the page."""
+    """One request on the gallery's page."""
 
     result: Result
-    picture: Shown | None
+    image: Shown | None
     drafts: tuple[Draft, ...]
     why: str
-    judged: Stage | None = None  # the last stage that was scored: the kept picture's, or the rejected draft's
-    missing: str = ""  # why a completed picture is not shown
+    judged: Stage | None = None  # the last stage that was scored: the kept image's, or the rejected draft's
+    missing: str = ""  # why a completed image is not shown
 
     @property
     def group(self) -> str:
-        """What the page filters by."""
+        """The group that the page filters by: kept, escalated or without an image."""
         if self.result.status is not Status.COMPLETED:
             return "unpainted"
         return "escalated" if self.result.escalated else "kept"
 
 
 def card_of(result: Result, store: ImageStore) -> Card:
-    """What the page shows of one request; a picture that has gone is told, not hidden."""
-    picture, missing = None, ""
+    """Return the card of one request; a missing image is reported on it, not hidden."""
+    image, missing = None, ""
     if result.image_uri is not None:
         try:
-            picture = shown(store.get(result.image_uri))
+            image = shown(store.get(result.image_uri))
         except (PochadeError, OSError) as error:
             missing = str(error)
     steps = steps_of(result)
     not_kept = steps[:-1] if result.status is Status.COMPLETED else steps
     drafts = tuple(draft for step in not_kept if (draft := _draft(step, store)))
     judged = next((step for step in reversed(steps) if step.confidence is not None), None)
-    return Card(result=result, picture=picture, drafts=drafts, why=why(result), judged=judged, missing=missing)
+    return Card(result=result, image=image, drafts=drafts, why=why(result), judged=judged, missing=missing)
 
 
 def _draft(step: Stage, store: ImageStore) -> Draft | None:
     if step.image is None:
         return None
     try:
-        picture = shown(store.get(step.image.uri))
-    except (PochadeError, OSError):  # only a draft: its score is told in words
+        image = shown(store.get(step.image.uri))
+    except (PochadeError, OSError):  # only a draft: its score is shown in words
         return None
-    return Draft(picture=picture, level=step.level, confidence=step.confidence)
+    return Draft(image=image, level=step.level, confidence=step.confidence)
 
 
 def shown(data: bytes) -> Shown:
-    """Any picture as an inline PNG of at most SHOWN_PX. Raises OSError for what is no picture."""
+    """Return an image as an inline PNG of at most SHOWN_PX pixels. Raises OSError for bytes that are no image."""
     with Image.open(io.BytesIO(data)) as image:
         width, height = image.size
         if image.format != "PNG" or max(width, height) > SHOWN_PX:
@@ -113,7 +113,7 @@ def render(report: Mapping[str, Any], results: Iterable[Result], store: ImageSto
 
 
 def _groups(cards: Sequence[Card]) -> list[tuple[str, str, int]]:
-    named = {"kept": "Kept at once", "escalated": "Painted again", "unpainted": "Not painted"}
+    named = {"kept": "Kept at once", "escalated": "Generated again", "unpainted": "Not generated"}
     counts = {group: sum(card.group == group for card in cards) for group in named}
     return [("all", "All", len(cards)), *((g, named[g], counts[g]) for g in named if counts[g])]
 
@@ -122,13 +122,13 @@ def headline(report: Mapping[str, Any]) -> str:
     """The run in one or two sentences."""
     completed, escalated = report["outcomes"].get(Status.COMPLETED, 0), report["escalated"]
     kept = completed - escalated
-    text = f"{completed} of {report['accepted']} prompts became pictures: {kept} kept at once"
-    text += f", {escalated} painted again on a better model." if escalated else "; none was painted again."
+    text = f"{completed} of {report['accepted']} prompts became images: {kept} kept at once"
+    text += f", {escalated} generated again on a better model." if escalated else "; none was generated again."
     return text
 
 
 def duration(ms: float | None) -> str:
-    """Milliseconds for people."""
+    """Format milliseconds for people."""
     if ms is None:
         return "-"
     return f"{ms:.0f} ms" if ms < 1000 else f"{ms / 1000:.1f} s"

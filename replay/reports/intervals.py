@@ -28,14 +28,14 @@ class Difference(NamedTuple):
     """Difference of two means, with its interval."""
 
     mean: float
-    interval: list[float] | None  # 95 %, [low, high]; None: too few runs to tell
+    interval: list[float] | None  # 95 %, [low, high]; None: too few runs for an interval
     is_paired: bool  # seed by seed
 
 
 def difference(
     before: Sequence[float], after: Sequence[float], seeds_before: Sequence[int], seeds_after: Sequence[int]
 ) -> Difference:
-    """How much the second is above the first; seed by seed where both have the same, else by Welch's t.
+    """Return by how much the second is above the first; seed by seed where the seeds are equal, else by Welch's t.
 
     Seeds repeat draws of chance, so that what two policies have in common cancels out in pairs.
     """

@@ -16,7 +16,7 @@ FID, RATE = "fid", "violation_rate"
 
 
 class Metric(NamedTuple):
-    """One figure."""
+    """One figure of a report: its key, label, unit, and which direction is better."""
 
     key: str  # in report.json, nested ones with a dot
     label: str
@@ -26,29 +26,31 @@ class Metric(NamedTuple):
 
 
 METRICS = (
-    Metric("requests", "requests", COUNT, NEITHER, "that arrived"),
-    Metric("completed", "completed", COUNT, NEITHER, "that were answered with a picture, late ones too"),
-    Metric("violations", "violations", COUNT, LOWER, "answered after the SLO, or not at all"),
-    Metric("violation_rate", "violations", SHARE, LOWER, "violations of all requests"),
-    Metric("late", "late", COUNT, LOWER, "answered after the SLO"),
-    Metric("shed", "shed", COUNT, LOWER, "refused on arrival because too much was waiting"),
-    Metric("expired", "expired", COUNT, LOWER, "ended because they could not be answered by their deadline"),
-    Metric("failed", "failed", COUNT, LOWER, "ended because their workers died"),
-    Metric("open", "open", COUNT, LOWER, "that had no end when the run was given up"),
-    Metric("quality", "quality", QUALITY, HIGHER, "of all answers, on the catalog's scale"),
-    Metric("quality_in_slo", "quality in the SLO", QUALITY, HIGHER, "of the answers within the SLO"),
+    Metric("requests", "requests", COUNT, NEITHER, "requests that arrived"),
+    Metric("completed", "completed", COUNT, NEITHER, "requests that were answered with an image, late ones too"),
+    Metric("violations", "violations", COUNT, LOWER, "requests that were answered after the SLO, or not at all"),
+    Metric("violation_rate", "violations", SHARE, LOWER, "violations as a share of all requests"),
+    Metric("late", "late", COUNT, LOWER, "requests that were answered after the SLO"),
+    Metric("shed", "shed", COUNT, LOWER, "requests that were rejected on arrival because too much was waiting"),
+    Metric(
+        "expired", "expired", COUNT, LOWER, "requests that ended because they could not be answered by their deadline"
+    ),
+    Metric("failed", "failed", COUNT, LOWER, "requests that ended because their workers died"),
+    Metric("open", "open", COUNT, LOWER, "requests that had no end when the run was given up"),
+    Metric("quality", "quality", QUALITY, HIGHER, "mean quality of all answers, on the catalog's scale"),
+    Metric("quality_in_slo", "quality in the SLO", QUALITY, HIGHER, "mean quality of the answers within the SLO"),
     Metric("fid", "FID", QUALITY, LOWER, "quality as the distance that it stands for, on catalogs that are judged so"),
-    Metric("heavy_share", "heavy share", SHARE, NEITHER, "answers that the catalog's best level painted"),
-    Metric("escalated", "painted again", COUNT, NEITHER, "pictures that a discriminator sent on to a better level"),
-    Metric("retried", "retried", COUNT, NEITHER, "jobs that a dead worker had in hand"),
-    Metric("latency_s.mean", "mean latency", SECONDS, LOWER, "from arrival to answer"),
-    Metric("latency_s.p50", "p50", SECONDS, LOWER, "half of the answers came within"),
-    Metric("latency_s.p95", "p95", SECONDS, LOWER, "95 % of the answers came within"),
-    Metric("latency_s.p99", "p99", SECONDS, LOWER, "99 % of the answers came within"),
-    Metric("utilization", "busy", SHARE, NEITHER, "time workers painted, of the time they were alive"),
-    Metric("plans", "plans", PLAIN, NEITHER, "published, the first one included"),
-    Metric("plan_failures", "failures to plan", PLAIN, LOWER, "the policy or its solver raised an error"),
-    Metric("switches", "switches", PLAIN, NEITHER, "a worker began to load another variant"),
+    Metric("heavy_share", "heavy share", SHARE, NEITHER, "answers that the catalog's best level generated"),
+    Metric("escalated", "generated again", COUNT, NEITHER, "images that a discriminator sent on to a better level"),
+    Metric("retried", "retried", COUNT, NEITHER, "jobs that a dead worker had in flight"),
+    Metric("latency_s.mean", "mean latency", SECONDS, LOWER, "mean time from arrival to answer"),
+    Metric("latency_s.p50", "p50", SECONDS, LOWER, "time within which half of the answers came"),
+    Metric("latency_s.p95", "p95", SECONDS, LOWER, "time within which 95 % of the answers came"),
+    Metric("latency_s.p99", "p99", SECONDS, LOWER, "time within which 99 % of the answers came"),
+    Metric("utilization", "busy", SHARE, NEITHER, "share of the time that workers were alive in which they generated"),
+    Metric("plans", "plans", PLAIN, NEITHER, "published plans, the first one included"),
+    Metric("plan_failures", "failures to plan", PLAIN, LOWER, "times that the policy or its solver raised an error"),
+    Metric("switches", "switches", PLAIN, NEITHER, "times that a worker began to load another variant"),
     Metric("cost_worker_s", "cost", WORK, LOWER, "worker seconds alive, busy or not"),
 )
 OF = {metric.key: metric for metric in METRICS}
@@ -76,7 +78,7 @@ def flat(figures: Mapping[str, Any]) -> dict[str, float | None]:
 
 
 def format_value(key: str, value: float | None) -> str:
-    """For people; a dash where there is none."""
+    """Format a figure for people; a dash where there is none."""
     return "–" if value is None else _format_known(metric(key), value)  # noqa: RUF001
 
 

@@ -85,7 +85,7 @@ def _interval(figures: Mapping[str, Any], key: str) -> str:
 
 
 def legend(report: Report, name: str) -> dict[str, Any]:
-    """How a policy is drawn, as an SVG line with its mark."""
+    """Return a policy's legend: an SVG line with its mark."""
     style = style_of(report, name)
     dash = style["linestyle"]
     return {
@@ -110,7 +110,7 @@ assert set(MARKERS) < SHAPES.keys(), f"{MARKERS} have no shape for the legend"
 
 
 def setup(report: Report) -> dict[str, str]:
-    """What was run, in words."""
+    """Return the setup of the run, in words."""
     trace, asked = report["trace"], report["setup"]
     losses = [change["worker_id"] for change in asked["outages"] if not change["is_up"]]
     workers = sum(who not in STORES for who in losses)
@@ -121,7 +121,7 @@ def setup(report: Report) -> dict[str, str]:
         "catalog": f"{asked['catalog']} (quality as {asked['scale']})",
         "workers": f"{asked['workers']}" + (f", {workers} times one is lost" if workers else ""),
         **{f"outages of the {store}": str(losses.count(store)) for store in STORES if store in losses},
-        "SLO": f"{asked['slo_s']:g} s; what cannot meet it is {'not begun' if asked['drops'] else 'painted anyway'}",
+        "SLO": f"{asked['slo_s']:g} s; what cannot meet it is {'not begun' if asked['drops'] else 'generated anyway'}",
         "plans": f"every {asked['period_s']:g} s, demand by {asked['forecast']}",
         "dispatch": asked["dispatch"],
         "classes of requests": ", ".join(f"{name} {how}" for name, how in asked.get("classes", {}).items()) or "none",

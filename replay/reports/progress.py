@@ -1,4 +1,4 @@
-"""How a run tells what it is doing: live on a terminal, plain lines elsewhere."""
+"""Reports the progress of a run: live on a terminal, plain lines elsewhere."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -21,36 +21,36 @@ PLAIN_EVERY_S = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunState:
-    """How far a run is."""
+    """Counts of a run in progress."""
 
     total: int
     sent: int
-    painted: int  # pictures, drafts included
+    generated: int  # images, drafts included
     escalated: int
     ended: int
     newest: Sequence[Result]  # oldest first
 
     def words(self) -> str:
-        """One line."""
+        """Return the counts as one line."""
         return (
-            f"sent {self.sent} of {self.total}, painted {self.painted}, "
+            f"sent {self.sent} of {self.total}, generated {self.generated}, "
             f"escalated {self.escalated}, ended {self.ended} of {self.total}"
         )
 
 
 class ProgressReporter(Protocol):
-    """Where a run's progress goes; a context manager around the whole run."""
+    """Port that a run reports its progress to; a context manager around the whole run."""
 
     def phase(self, text: str) -> None:
-        """What is being waited for now; the same text again is not news."""
+        """Report what is being waited for now; an equal text again is not repeated."""
         ...
 
     def note(self, text: str) -> None:
-        """Something that happened and stays readable."""
+        """Report an event, which stays readable."""
         ...
 
     def state(self, state: RunState) -> None:
-        """How far the run is, called many times a second."""
+        """Report how far the run is; called many times per second."""
         ...
 
     def __enter__(self) -> "ProgressReporter": ...
@@ -66,7 +66,7 @@ class PlainReporter:
     def __init__(self, echo: Callable[[str], None], clock_s: Callable[[], float] = time.monotonic) -> None:
         self._echo, self._clock_s = echo, clock_s
         self._phase = self._last = ""
-        self._told_s = -PLAIN_EVERY_S
+        self._reported_s = -PLAIN_EVERY_S
 
     def phase(self, text: str) -> None:
         if text != self._phase:
@@ -78,9 +78,9 @@ class PlainReporter:
 
     def state(self, state: RunState) -> None:
         words, now_s = state.words(), self._clock_s()
-        is_due = now_s - self._told_s >= PLAIN_EVERY_S or state.ended == state.total
+        is_due = now_s - self._reported_s >= PLAIN_EVERY_S or state.ended == state.total
         if words != self._last and is_due:
-            self._last, self._told_s = words, now_s
+            self._last, self._reported_s = words, now_s
             self._echo(words)
 
     def __enter__(self) -> "PlainReporter":

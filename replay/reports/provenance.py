@@ -1,4 +1,4 @@
-"""How a report came about: the command that makes it again, and the versions that it was made with."""
+"""Provenance of a report: the command that makes it again, and the versions that it was made with."""
 
 import importlib.metadata
 import platform
@@ -19,7 +19,7 @@ def describe_run(context: click.Context) -> dict[str, Any]:
 
 
 def command_line(context: click.Context) -> str:
-    """What a person would type to run this again."""
+    """Return the command line that runs this again."""
     words = ["pochade", *context.command_path.split()[1:]]
     for parameter in context.command.params:
         name = str(parameter.name)

@@ -1,4 +1,4 @@
-"""How a policy is drawn: the same colour, dash and mark in every plot; the split by chance in grey."""
+"""Styles of policies in plots: one colour, dash and mark per policy in every plot; the split by chance is grey."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -22,7 +22,7 @@ def rows(report: Mapping[str, Any]) -> dict[str, str]:
         "by level": _counts(report["by_level"]),
         "escalated": f"{report['escalated']}, {report['painted_over']} of them over the draft",
         "latency": latency,
-        "first picture": "none" if first is None else f"{first:.1f} s after the command began",
+        "first image": "none" if first is None else f"{first:.1f} s after the command began",
         "policy": ", ".join(report["policies"]) + f" (plan {', '.join(map(str, report['plan_versions']))})",
         "restarts": _counts(restarts) if restarts else "none",
     }

@@ -23,7 +23,7 @@ Report = Mapping[str, Any]
 
 
 def trade(report: Report) -> Drawing:
-    """Every policy with its intervals, and the fluid bound as a line."""
+    """Draw every policy with its intervals, and the fluid bound as a line."""
     key = judged_by(report)
     unit = f"{'FID' if key == FID else report['setup']['scale']} (up is better)"
     figure, axes = plot("violations (% of requests, square-root scale)", unit, HEIGHT)
@@ -81,7 +81,7 @@ def _line(axes: Axes, bound: float) -> None:
 
 
 def _root_scale(axes: Axes, most: float) -> None:
-    """Few violations are told apart, many have their place."""
+    """Scale the axis by the square root, which spreads few violations and leaves room for many."""
     top = 100 * min(1.0, max(0.02, 1.3 * most))
     axes.set_xscale("function", functions=(lambda x: np.sqrt(np.maximum(x, 0)), np.square))
     axes.set_xlim(0, top)

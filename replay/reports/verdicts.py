@@ -1,4 +1,4 @@
-"""What a report comes to, in sentences: which policy is best within a limit of violations, and by how much."""
+"""Summarises a report in sentences: which policy is best within a limit of violations, and by how much."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -10,8 +10,8 @@ from replay.reports.metrics import FID, OF, format_value
 LIMITS = (0.005, 0.01, 0.02, 0.05)  # of the violation rate
 HEADLINE = 0.02  # the limit that the page's title is about
 
-INDISTINGUISHABLE = "cannot be told from"
-WORDS = {CANNOT_TELL: "not to be told from it", SAME: "no better"}
+INDISTINGUISHABLE = "cannot be distinguished from"
+WORDS = {CANNOT_TELL: "not distinguishable from it", SAME: "no better"}
 
 Report = Mapping[str, Any]
 
@@ -28,7 +28,7 @@ class Best(NamedTuple):
 
 
 def judged_by(report: Report) -> str:
-    """`fid` where it is told, else `quality`."""
+    """Return the key of the quality metric: `fid` where a report has it, else `quality`."""
     return FID if any(figures[FID] is not None for figures in report["policies"].values()) else "quality"
 
 
@@ -56,7 +56,7 @@ def best(report: Report, limit: float) -> Best:
 
 
 def above(report: Report, first: str, second: str, key: str) -> Difference:
-    """How much a figure of the second policy is above the first's, seed by seed."""
+    """Return by how much a figure of the second policy is above the first's, seed by seed."""
     seeds = seeds_of(report)
     before, after = (report["policies"][name]["by_seed"][key] for name in (first, second))
     return difference(before, after, seeds, seeds)
@@ -68,7 +68,7 @@ def _rank(report: Report, name: str, key: str) -> float:
 
 
 def headline(report: Report) -> str:
-    """The page's title."""
+    """Return the title of the page."""
     found, key = best(report, HEADLINE), judged_by(report)
     if found.policy is None:
         rates = {name: figures["violation_rate"] for name, figures in report["policies"].items()}
@@ -105,12 +105,12 @@ def against(found: Best, key: str) -> str:
 
 
 def remarks(report: Report) -> list[str]:
-    """What else must be said: against chance, against the bound, and of how many seeds it was found."""
+    """Return the remarks below the title: against chance, against the bound, and the number of seeds."""
     found, key = best(report, HEADLINE), judged_by(report)
     said = []
     chance = report["baseline"]
     if chance not in report["policies"]:
-        said.append(f"{chance} was not simulated: nothing here tells what looking at prompts and pictures is worth.")
+        said.append(f"{chance} was not simulated: nothing here shows what looking at prompts and images is worth.")
     elif found.policy not in (None, chance):
         said.append(_against_chance(report, str(found.policy), chance, key))
     bound = (report["fluid_bound"] or {}).get(key)
@@ -120,7 +120,7 @@ def remarks(report: Report) -> list[str]:
             f"{found.policy} is {100 * abs(found.value - bound) / abs(bound):.1f} % from it."
         )
     if report["setup"]["seeds"] == 1:
-        said.append("One seed was run: nothing here tells chance from merit. Add --seeds 10.")
+        said.append("One seed was run, which cannot distinguish chance from merit. Add --seeds 10.")
     return said
 
 

@@ -42,7 +42,7 @@ def unheeded(outages: Sequence[Outage]) -> str:
     count = sum(outage.worker_id == VECTOR_STORE for outage in outages)
     if not count:
         return ""
-    why = "no plan can begin pictures from past ones yet, live or simulated, so nothing asks it"
+    why = "no plan can begin images from past ones yet, live or simulated, so nothing asks it"
     return f"{count} of the {len(outages)} changes are of the {VECTOR_STORE} and change nothing: {why}"
 
 

@@ -16,7 +16,7 @@ class Draws(Protocol):
     classes: list[dict[str, str]]
 
     def confidence(self, level: str, discriminator: str) -> list[float]:
-        """In the picture that a level paints for each request."""
+        """In the image that a level generates for each request."""
         ...
 
     def quality(self, level: str, step: int) -> list[float] | None:
@@ -35,9 +35,9 @@ class Job:
         "partition", "request_id", "row", "step", "variant",
     )  # fmt: skip
 
-    # Of a request that asks for nothing but a picture, as most do; `wishes.WishJob` has its own.
+    # Of a request that asks for nothing but an image, as most do; `wishes.WishJob` has its own.
     tier, tenant, quality, options = ORDINARY, "", "auto", AS_IT_IS
-    pictures = 1
+    images = 1
     judged = 1  # of them, where a cascade holds for its level
     limit_ms: float | None = None  # from its arrival, within which it is answered in time; None: the SLO
 
@@ -48,13 +48,13 @@ class Job:
         self.arrived_ms, self.deadline_ms = arrived_ms, deadline_ms
         self.draws, self.row = draws, row
         self.level = self.variant = ""  # decided by the router
-        self.step = 0  # of the variant's, where it begins with a draft or a past picture
+        self.step = 0  # of the variant's, where it begins with a draft or a past image
         self.how: ResolvedOptions | None = None  # apart from how many; None: as its variant does, from `step` on
         self.attempt = 1  # as its record says
         self.deaths: int | None = None  # owners that died with the record alone in hand; None: none died with it at all
         self.partition = -1
         self.order = 0  # among all jobs sent
-        self.draft: tuple[str, int] | None = None  # level and step of the picture that was rejected
+        self.draft: tuple[str, int] | None = None  # level and step of the image that was rejected
 
     @property
     def request(self) -> "Job":
@@ -76,7 +76,7 @@ class Job:
         self.level, self.variant, self.step = placement.level, placement.variant, step
 
     def on(self, variant: Variant, step: int) -> tuple[ResolvedOptions | None, int]:
-        """`how` and `step` on a variant that begins at this step of its own, over the job's picture if it has one."""
+        """`how` and `step` on a variant that begins at this step of its own, over the job's image if it has one."""
         del variant
         return None, step
 
@@ -99,5 +99,5 @@ class Job:
         self.attempt, self.deaths = attempt, None
 
     def on_blank(self, variant: Variant) -> None:
-        """This variant paints it without its draft."""
+        """This variant generates it without its draft."""
         self.how, self.step = self.on(variant, 0)

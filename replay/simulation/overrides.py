@@ -1,4 +1,4 @@
-"""Requests of a trace that ask for more than a picture: options, a quality, a tier, a deadline of their own."""
+"""Requests of a trace that ask for more than an image: options, a quality, a tier, a deadline of their own."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -32,9 +32,9 @@ class Asked(NamedTuple):
 
 
 class OverriddenJob(Job):
-    """A job whose request asks for something. Its pictures count as one: one confidence, one quality."""
+    """A job whose request asks for something. Its images count as one: one confidence, one quality."""
 
-    __slots__ = ("_catalog", "judged", "limit_ms", "options", "pictures", "quality", "tenant", "tier")
+    __slots__ = ("_catalog", "images", "judged", "limit_ms", "options", "quality", "tenant", "tier")
 
     def __init__(self, job: Job, asked: Asked, catalog: Catalog) -> None:
         deadline_ms = job.deadline_ms if asked.slack_ms is None else job.arrived_ms + asked.slack_ms
@@ -42,8 +42,8 @@ class OverriddenJob(Job):
         self._catalog = catalog
         self.options, self.quality = asked.wish.options, asked.wish.quality
         self.tier, self.tenant, self.limit_ms = asked.wish.tier, asked.wish.tenant, asked.slack_ms
-        self.pictures = asked.wish.options.n
-        self.judged = self.pictures * may_escalate(self, catalog)
+        self.images = asked.wish.options.n
+        self.judged = self.images * may_escalate(self, catalog)
 
     def placed(self, placement: Placement, step: int) -> None:
         """Go to the level of a placement, and have its options there."""

@@ -52,7 +52,7 @@ class Ran:
     setup: Setup
     tally: RunMetrics
     ended_ms: float  # of the last request
-    busy_ms: float  # workers painting
+    busy_ms: float  # workers generating
     lives: tuple[tuple[float, float], ...]  # of each process, from and to: from 0 on, until the last request ended
     plans: tuple[Plan, ...]  # that were published, without routes and memory: a run may have thousands
     failures: int  # of the policy to make one
@@ -114,7 +114,7 @@ class Simulation:
         judge = Judge(agenda, board, self._fleet, pulse, timing, times, catalog, self.tally, store, logic)
         judge.on_scored = self._senses.on_scored
         hops = timing.hops
-        serving.on_pictures = Delay(agenda, hops.judge, hops.slot_ms, setup.seed, "judge").before(judge.on_images)
+        serving.on_images = Delay(agenda, hops.judge, hops.slot_ms, setup.seed, "judge").before(judge.on_images)
         enter = self._senses.before(self._router.take)
         self._enter = Delay(agenda, hops.arrive, hops.slot_ms, setup.seed, "arrive").before(enter)
         self._batch = BatchClassifier(agenda, pulse, timing, times, catalog, self.tally, BatchGate())

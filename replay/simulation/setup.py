@@ -25,7 +25,7 @@ class Timing:
     interactive_backlog_ms: float = 60_000  # that `interactive` is
     max_attempts: int = 3  # owners a job may kill
     loads: bool = True  # False: a worker changes variant in no time
-    hops: HopLatencies = NO_LATENCIES  # what it takes beside painting
+    hops: HopLatencies = NO_LATENCIES  # what it takes beside generation
     look_ms: float = 1000  # how often the planner looks whether a plan is due; live 205, which costs more than it tells
     warm_up_ms: float = 1000  # before 0, for the first plan and heartbeats: a run begins with workers that are ready
 
@@ -61,7 +61,9 @@ class Setup:
     learns: bool = False  # it plans with the confidences seen; else with the catalog's curve, of which they are drawn
     dispatch: str = ""  # instead of the plan's; "": as it says
     drops: bool = True  # requests have the SLO as deadline, and what cannot meet it is not begun
-    sheds: bool = False  # plans turn away what their workers cannot paint; the papers' systems drop it at the deadline
+    sheds: bool = (
+        False  # plans turn away what their workers cannot generate; the papers' systems drop it at the deadline
+    )
     prompts: PromptTable | None = None  # requests are prompts of this table; None: drawn from the catalog's curves
     is_cold: bool = False  # it begins at rest, as a live run does, not in the midst of traffic
     outages: tuple[Outage, ...] = ()

@@ -66,6 +66,6 @@ def answer(policy: str, found: int | None, tried: Sequence[Tried], hold: float, 
             f"{policy}: not even {most.workers} workers answer {hold:.2%} within {slo_s:g} s "
             f"({most.in_time:.2%}): give a greater span, or another policy"
         )
-    told = f"{policy}: {found} workers answer {by_size[found].in_time:.2%} within {slo_s:g} s"
+    words = f"{policy}: {found} workers answer {by_size[found].in_time:.2%} within {slo_s:g} s"
     less = by_size.get(found - 1)
-    return f"{told}; {found - 1} only {less.in_time:.2%}" if less else f"{told}; fewer were not asked for"
+    return f"{words}; {found - 1} only {less.in_time:.2%}" if less else f"{words}; fewer were not asked for"

@@ -7,11 +7,11 @@ from planner.catalog.model import Catalog
 from planner.catalog.options import ResolvedOptions, resolved_ms
 from replay.simulation.job import Job
 
-STEP = "~k"  # of a reuse level's name: "heavy~k4" begins at step 4 with a similar past picture
+STEP = "~k"  # of a reuse level's name: "heavy~k4" begins at step 4 with a similar past image
 
 
 class Begun(dict[str, tuple[str, int]]):
-    """level -> the variant that paints it, and the step at which it begins: 0 but for a reuse level."""
+    """level -> the variant that generates it, and the step at which it begins: 0 but for a reuse level."""
 
     def __missing__(self, level: str) -> tuple[str, int]:
         self[level] = variant_of(level), int(level.partition(STEP)[2] or 0)
@@ -30,25 +30,25 @@ class CallTimes(dict[tuple[str, int, int], float]):
         self[key] = run_ms(self.catalog.level(variant), batch, step)
         return self[key]
 
-    def call_ms(self, variant: str, pictures: int, how: ResolvedOptions | None, step: int) -> float:
+    def call_ms(self, variant: str, images: int, how: ResolvedOptions | None, step: int) -> float:
         """Run time in ms of a call for so many images with these options."""
         if how is None:
-            return self[variant, pictures, step]
-        return resolved_ms(self.catalog.level(variant), how._replace(n=pictures))
+            return self[variant, images, step]
+        return resolved_ms(self.catalog.level(variant), how._replace(n=images))
 
     def of_job(self, job: Job) -> float:
         """Run time in ms of a job alone."""
-        return self.call_ms(job.variant, job.pictures, job.how, job.step)
+        return self.call_ms(job.variant, job.images, job.how, job.step)
 
     def of_call(self, jobs: Sequence[Job]) -> float:
         """Run time in ms of jobs that share a call."""
         first = jobs[0]
-        pictures = first.pictures if len(jobs) == 1 else sum([job.pictures for job in jobs])
-        return self.call_ms(first.variant, pictures, first.how, first.step)
+        images = first.images if len(jobs) == 1 else sum([job.images for job in jobs])
+        return self.call_ms(first.variant, images, first.how, first.step)
 
 
 class LevelTimes(dict[str, float]):
-    """level -> ms of one picture, on a blank or, of a reuse level, from its past picture."""
+    """level -> ms of one image, from noise or, of a reuse level, from its past image."""
 
     def __init__(self, calls: CallTimes, begun: Begun) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What a trace is like: how much, how fast, how bursty, of which prompts and models. Formulas are here."""
+"""Computes the figures of a trace: requests, rates, burstiness, prompts and models. The formulas are here."""
 
 import math
 from collections import Counter
@@ -18,7 +18,7 @@ UNNAMED: Final = "any"
 
 
 def inspected(trace: Trace) -> dict[str, Any]:
-    """The figures, for JSON; null where a trace does not tell.
+    """Return the figures of a trace for JSON; null where the trace lacks the data.
 
     rate: `mean` = (n - 1) / span; `peak` = the most in one of the whole windows of that length from 0 on, a second.
     burstiness: index of dispersion = variance / mean of the counts in whole windows of that length (1: Poisson, 0:
@@ -108,7 +108,7 @@ def _mix(trace: Trace) -> dict[str, dict[str, float]]:
     parts: dict[str, Counter[str]] = {}
     for wish, count in zip(trace.wishes, uses, strict=True):
         options = wish.options
-        told = {
+        rows = {
             "model": options.model or UNNAMED,
             "loras": str(len(options.adapters)),
             "lora": ", ".join(options.adapters) or "none",
@@ -117,7 +117,7 @@ def _mix(trace: Trace) -> dict[str, dict[str, float]]:
             "tier": wish.tier,
             "tenant": wish.tenant,
         }
-        for part, value in told.items():
+        for part, value in rows.items():
             parts.setdefault(part, Counter())[value] += count
     plain = {"model": UNNAMED, "loras": "0", "lora": "none", "steps": UNNAMED, "pictures": "1"}
     return {part: _shares(uses) for part, uses in parts.items() if set(uses) != {plain.get(part, next(iter(uses)))}}
@@ -133,7 +133,7 @@ def _shares(uses: Counter[str]) -> dict[str, float]:
 def lines(found: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The figures in a dozen lines of name and value."""
     rate, bursts = found["rate_rps"], found["burstiness"]
-    told = [
+    rows = [
         ("requests", f"{found['requests']:,}" + "".join(f", {n:,} skipped: {k}" for k, n in found["skipped"].items())),
         ("span", f"{_time(found['span_s'])}, the first after {found['first_s']:.3g} s"),
         ("rate", f"{_number(rate['mean'])}/s on average; at most {_each(rate['peak'], '/s')}"),
@@ -143,10 +143,10 @@ def lines(found: Mapping[str, Any]) -> list[tuple[str, str]]:
     if prompts := found["prompts"]:
         words = f", {prompts['words']['p50']:g} words" if "words" in prompts else ""
         share = f"{prompts['most_used_share']:.2%}"
-        told.append(("prompts", f"{prompts['distinct']:,} distinct{words}; the most used in {share} of requests"))
+        rows.append(("prompts", f"{prompts['distinct']:,} distinct{words}; the most used in {share} of requests"))
     spreads = [(name, found[name]) for name in ("hardness", "slack_s") if found[name] is not None]
-    told += [(name, f"mean {s['mean']:.3g}, 5 to 95 %: {s['p05']:.3g} to {s['p95']:.3g}") for name, s in spreads]
-    return told + [(part, _describe_shares(shares)) for part, shares in found["mix"].items()]
+    rows += [(name, f"mean {s['mean']:.3g}, 5 to 95 %: {s['p05']:.3g} to {s['p95']:.3g}") for name, s in spreads]
+    return rows + [(part, _describe_shares(shares)) for part, shares in found["mix"].items()]
 
 
 def _describe_shares(shares: Mapping[str, float]) -> str:

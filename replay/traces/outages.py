@@ -19,7 +19,7 @@ STORES: Final = (VECTOR_STORE, OBJECT_STORE)
 
 
 class Change(NamedTuple):
-    """One line of a schedule."""
+    """One line of a schedule: a worker or store goes down or comes up."""
 
     at_s: float
     who: str
@@ -28,7 +28,7 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Losses:
-    """What is lost at each of the moments, for the same time. Defaults: ARGUS 5.6, Fig. 20: half of eight workers,
+    """The workers lost at each moment, for equal times. Defaults: ARGUS 5.6, Fig. 20: half of eight workers,
     twice, for about 40 minutes; the moments are ours, as the figure only draws them."""
 
     workers: int = 8  # there are
@@ -60,6 +60,6 @@ def schedule(losses: Losses, seed: int) -> list[Change]:
 
 
 def lines(changes: Sequence[Change]) -> list[str]:
-    """The schedule's file."""
+    """Return the lines of the schedule's file."""
     rows = (f"{change.at_s:.15g},{change.who},{'up' if change.is_up else 'down'}" for change in changes)
     return [",".join(COLUMNS), *rows]

@@ -1,4 +1,4 @@
-"""What a trace is like, shown: on a terminal, and as one self-contained page with the figures beside it."""
+"""Shows the figures of a trace: on a terminal, and as one self-contained page with the figures beside it."""
 
 import importlib.resources
 import json
@@ -40,7 +40,7 @@ def show(trace: Trace, found: Mapping[str, Any], console: Console | None = None)
 
 
 def write_page(trace: Trace, found: Mapping[str, Any], folder: pathlib.Path) -> pathlib.Path:
-    """`trace.json` and `trace.html` in a folder, which is made. Raises PochadeError where they cannot be written."""
+    """Write `trace.json` and `trace.html` to a folder, which is created. Raises PochadeError where this fails."""
     page = folder / "trace.html"
     template = importlib.resources.files("replay.traces").joinpath("trace.html").read_text(encoding="utf-8")
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
@@ -48,8 +48,8 @@ def write_page(trace: Trace, found: Mapping[str, Any], folder: pathlib.Path) -> 
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "trace.json").write_text(json.dumps(found, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        told = environment.from_string(template).render(found=found, lines=lines(found), drawn=drawn)
-        page.write_text(told, encoding="utf-8")
+        text = environment.from_string(template).render(found=found, lines=lines(found), drawn=drawn)
+        page.write_text(text, encoding="utf-8")
     except OSError as error:
         raise PochadeError(f"{page} cannot be written: {error.strerror}; choose another --report") from None
     return page

@@ -15,7 +15,7 @@ SPACINGS: Final = (POISSON, EVEN, EXPONENTIAL)
 
 
 class Knot(NamedTuple):
-    """Where a rate curve bends. Two knots at one time are a step."""
+    """A point at which a rate curve bends. Two knots at one time are a step."""
 
     at_s: float
     rate_rps: float
@@ -68,7 +68,7 @@ def _levels(total: float, spacing: str, seed: int) -> np.ndarray:
 
 
 def _inverse(at_s: np.ndarray, rates: np.ndarray, area: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """When the integral reaches each level: y = r t + s t^2 / 2 within a line, in the form that knows no small s."""
+    """Return when the integral reaches each level: y = r t + s t^2 / 2 on a line, in a form that needs no large s."""
     line = np.clip(np.searchsorted(area, levels, side="left") - 1, 0, len(at_s) - 2)
     width, rise = np.diff(at_s)[line], np.diff(rates)[line]
     slope = np.divide(rise, width, out=np.zeros_like(width), where=width > 0)
@@ -110,12 +110,12 @@ def within(counts: np.ndarray, interval_s: float, spacing: str, seed: int, limit
 
 
 def _rank(number: np.ndarray) -> np.ndarray:
-    """0, 1 ... within each group of these sizes."""
+    """Return the rank, 0, 1 ..., within each group of these sizes."""
     first = np.cumsum(number) - number
     return np.asarray(np.arange(int(number.sum())) - np.repeat(first, number))
 
 
 def _check_total(total: float) -> None:
     if not 0 <= total <= MAX_REQUESTS:
-        told = f"these rates come to {total:,.0f} requests, more than {MAX_REQUESTS:,}"
-        raise InvalidTrace(f"{told}: give --scale, --limit or, for counts, --to LOW:HIGH")
+        message = f"these rates come to {total:,.0f} requests, more than {MAX_REQUESTS:,}"
+        raise InvalidTrace(f"{message}: give --scale, --limit or, for counts, --to LOW:HIGH")

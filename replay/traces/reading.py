@@ -1,4 +1,4 @@
-"""A trace from a file, whatever its format: told by its content, never by its name alone."""
+"""Reads a trace from a file of any format, which is recognised by its content, never by its name alone."""
 
 import itertools
 import pathlib
@@ -29,7 +29,7 @@ FORMATS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """How a trace is to be read, and what is to be made of it, in this order. The defaults change nothing."""
+    """Options of reading a trace, and the transforms to apply, in this order. The defaults change nothing."""
 
     is_lenient: bool = False  # bad lines are counted and skipped
     sorts: bool = False  # times may fall in the file
@@ -46,7 +46,7 @@ class Asked:
     seed: int = 0  # of everything that is drawn
 
     def rules(self, *, is_epoch: bool) -> Rules:
-        """For the requests of a source."""
+        """Return the rules for the requests of a source."""
         counts = len(self.prompts) if self.prompts and self.order in ("", INDEX) else None
         return Rules(
             is_epoch=is_epoch, sorts=self.sorts, prompts=counts, models=self.models, renamed=dict(self.renamed)
@@ -98,15 +98,15 @@ def _from_csv(lines: Lines, faults: Faults, name: str, asked: Asked) -> Trace:
 
 def _arrivals(found: Table, faults: Faults, asked: Asked) -> Iterator[float]:
     if asked.rate_rps is None:
-        told = "these requests have no times: give --rate, in requests per second"
-        raise InvalidTrace(f"{faults.source}:{found.line}: {told}")
+        message = "these requests have no times: give --rate, in requests per second"
+        raise InvalidTrace(f"{faults.source}:{found.line}: {message}")
     gap_ms = constant(asked.rate_rps, 2)[1]
     dice = random.Random(asked.seed)
     return itertools.accumulate(dice.expovariate(1 / gap_ms) for _ in itertools.count())
 
 
 def transform(trace: Trace, asked: Asked) -> Trace:
-    """What was asked for of a trace as it was read. Raises: InvalidTrace, Unknown."""
+    """Apply the transforms that were asked for to a trace. Raises InvalidTrace, Unknown."""
     trace = scaled(trace, asked.scale, asked.seed)
     trace = looped(sped(trace, asked.speed), asked.loop)
     if asked.limit is not None:

@@ -38,8 +38,10 @@ class Graded:
 
 
 def ramp(shape: Shape) -> list[Knot]:
-    """From the first rate to the second, along a line. Source: ARGUS 5.3 and Fig. 17, 40 to 540 a minute; 5.1 has 50 to
-    600 in about 800 minutes."""
+    """Go from the first rate to the second along a line.
+
+    Source: ARGUS 5.3 and Fig. 17, 40 to 540 a minute; 5.1 has 50 to 600 in about 800 minutes.
+    """
     low, high = _rates(shape, 2, (40 / 60, 540 / 60))
     return [Knot(0, low), Knot(_seconds(shape, 800 * 60), high)]
 
@@ -56,14 +58,16 @@ def burst(shape: Shape) -> list[Knot]:
 
 
 def steps(shape: Shape) -> list[Knot]:
-    """The rates one after the other, each for the same time. Source: HADIS 4.3, Fig. 6: four pieces, up, peak, down;
-    its rates are only drawn: the defaults are ours."""
+    """Hold the rates one after the other, each for an equal time.
+
+    Source: HADIS 4.3, Fig. 6: four pieces, up, peak, down; the figure only draws its rates: the defaults are ours.
+    """
     rates = _rates(shape, None, (1.0, 4.0, 8.0, 2.0))
     return _stairs(rates, np.linspace(0, _seconds(shape, 1200), len(rates) + 1).tolist())
 
 
 def level(shape: Shape) -> list[Knot]:
-    """One rate. Source: HADIS 4.7, where demand stands still while the phases change; its rate is not given."""
+    """Hold one rate. Source: HADIS 4.7, where demand stands still while the phases change; its rate is not given."""
     (rate,) = _rates(shape, 1, (2.0,))
     return [Knot(0, rate), Knot(_seconds(shape, 1200), rate)]
 
@@ -74,9 +78,9 @@ CURVES: Final[dict[str, Callable[[Shape], list[Knot]]]] = {
 
 
 def shaped(shape: Shape, spacing: str, seed: int, graded: Graded | None = None) -> Trace:
-    """The trace of a shape; `graded` prompts fill the phases, else only their hardness is drawn, uniform within a half.
+    """Return the trace of a shape. `graded` prompts fill the phases; without them hardness is drawn, uniform in a half.
 
-    The same arguments make the same trace. Raises: InvalidTrace, Unknown.
+    Equal arguments give equal traces. Raises InvalidTrace, Unknown.
     """
     if shape.name not in CURVES:
         raise Unknown("shape", shape.name, CURVES)
@@ -84,8 +88,8 @@ def shaped(shape: Shape, spacing: str, seed: int, graded: Graded | None = None) 
     arrival_ms = along(curve, spacing, seed)
     if not len(arrival_ms):
         raise InvalidTrace(f"the shape {shape.name} comes to no request: give higher rates, or a longer time")
-    told = {name: value for name, value in dataclasses.asdict(shape).items() if value not in (None, ())}
-    trace = of_arrivals(arrival_ms, shape.name, f"pochade replay make: {told}, spacing {spacing}, seed {seed}")
+    given = {name: value for name, value in dataclasses.asdict(shape).items() if value not in (None, ())}
+    trace = of_arrivals(arrival_ms, shape.name, f"pochade replay make: {given}, spacing {spacing}, seed {seed}")
     return _phased(trace, shape, 1000 * curve[-1].at_s, seed, graded) if shape.name == "phases" else trace
 
 

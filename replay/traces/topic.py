@@ -20,7 +20,7 @@ PROMPT_TOPICS: Final = (PROMPTS, PROMPTS_BATCH)  # the classifier may move a req
 
 
 def read_topic(settings: Settings, since_ms: int, until_ms: int, asked: Asked) -> Trace:
-    """The requests on `prompts` and its batch lane from `since_ms` to before `until_ms` (epoch ms), each once.
+    """Read the requests on `prompts` and `prompts.batch` from `since_ms` to before `until_ms` (epoch ms), each once.
 
     The trace starts with the first request, as silence before it is nothing to simulate. History is always read
     leniently: records that are no requests, and ids that came before, are counted and skipped. Raises: InvalidTrace

@@ -25,7 +25,7 @@ class InvalidTrace(PochadeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overrides:
-    """What requests ask for beside their prompt; few differ, so that a trace keeps each once."""
+    """What a request asks for beside its prompt; few differ, so that a trace keeps each once."""
 
     options: GenerateOptions = _PLAIN.options
     tier: str = _PLAIN.tier
@@ -34,7 +34,7 @@ class Overrides:
 
 
 class Row(NamedTuple):
-    """One timed request."""
+    """One timed request of a trace."""
 
     arrival_ms: float  # since the start of the trace
     prompt: str | None = None  # None: none is known
@@ -48,7 +48,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Trace:
-    """n timed requests. Every array has one entry a request."""
+    """A trace of n timed requests. Every array has one entry per request."""
 
     name: str
     source: str  # the file, the topic with its window, or the generator with its parameters
@@ -74,7 +74,7 @@ class Trace:
 
     @property
     def span_ms(self) -> float:
-        """From the first arrival to the last."""
+        """Time from the first arrival to the last, in ms."""
         return float(self.arrival_ms[-1] - self.arrival_ms[0]) if len(self) else 0.0
 
     @property
@@ -83,7 +83,7 @@ class Trace:
         return bool(len(self.texts)) and bool((self.prompt >= 0).all())
 
     def row(self, number: int) -> Row:
-        """One request."""
+        """Return one request by its number."""
         index, slack, hardness = int(self.prompt[number]), self.slack_ms[number], self.hardness[number]
         return Row(
             arrival_ms=float(self.arrival_ms[number]),
@@ -97,7 +97,7 @@ class Trace:
         )
 
     def rows(self) -> Iterator[Row]:
-        """Every request, made when it is asked for."""
+        """Return an iterator over all requests, each built as it is asked for."""
         return (self.row(number) for number in range(len(self)))
 
     def take(self, rows: np.ndarray, arrival_ms: np.ndarray | None = None) -> "Trace":
@@ -131,7 +131,7 @@ def of_arrivals(arrival_ms: Sequence[float] | np.ndarray, name: str, source: str
 
 
 def request_of(row: Row, request_id: str, created_ms: int) -> GenerateRequest:
-    """What a live replay publishes for a row: with an id of its own, as a request that has a result is dead."""
+    """Return the request that a live replay publishes for a row, with a new id, as an id with a result is dead."""
     assert row.prompt is not None, f"request {request_id} has no prompt: give the trace a prompt file"
     return GenerateRequest(
         request_id=request_id,

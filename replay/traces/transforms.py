@@ -1,5 +1,4 @@
-"""Another trace from a trace: faster, more or less of it, again and again, the first of it. Pure; nothing is drawn that
-does not belong to a request and the seed."""
+"""Transforms of traces: faster, scaled, repeated, limited. They are pure: draws depend on the request and the seed."""
 
 import dataclasses
 import math
@@ -57,7 +56,7 @@ def looped(trace: Trace, times: int) -> Trace:
 
 
 def limited(trace: Trace, most: int) -> Trace:
-    """The first `most` requests. Raises: InvalidTrace."""
+    """Return the first `most` requests. Raises InvalidTrace."""
     _require(most >= 1, f"--limit must be 1 or more: got {most}")
     return trace if most >= len(trace) else trace.take(np.arange(most))
 

@@ -1,4 +1,4 @@
-"""Which prompt each request of a trace has: from the prompts of a file, by the trace's own index, in turn, or drawn."""
+"""Assigns prompts of a file to the requests of a trace: by the trace's own index, in turn, or at random."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ def points(trace: Trace) -> bool:
 
 
 def worded(trace: Trace, prompts: Sequence[str], order: str, seed: int) -> Trace:
-    """The trace with these prompts instead of its own. `order` "": by index where the trace has one, else in turn.
+    """Return the trace with these prompts instead of its own. `order` "": by index if the trace has one, else in turn.
 
     `sample` draws with replacement, for each request by its number and the seed: the first hundred of a longer trace
     have the same. Raises: InvalidTrace for an index that points at none, Unknown.
@@ -42,6 +42,6 @@ def _by_index(trace: Trace, there_are: int) -> np.ndarray:
     if len(trace.texts) or (trace.prompt == NONE).any():
         raise InvalidTrace(f"{trace.source}: not every request has a prompt_index: take the prompts in turn, or sample")
     if (wrong := np.flatnonzero(trace.prompt >= there_are)).size:
-        told = f"there are {there_are} prompts, 0 to {there_are - 1}"
-        raise InvalidTrace(f"{trace.source}: request {wrong[0]} has prompt_index {trace.prompt[wrong[0]]}; {told}")
+        message = f"there are {there_are} prompts, 0 to {there_are - 1}"
+        raise InvalidTrace(f"{trace.source}: request {wrong[0]} has prompt_index {trace.prompt[wrong[0]]}; {message}")
     return trace.prompt

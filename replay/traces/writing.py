@@ -66,7 +66,7 @@ def _fields(row: Row) -> dict[str, Any]:
 
 @functools.cache
 def _overrides_as_json(wish: Overrides) -> dict[str, Any]:
-    """What is not as it would be anyway."""
+    """Return the overrides that differ from the defaults, as JSON."""
     usual = _flat(PLAIN)
     return {name: value for name, value in _flat(wish).items() if value != usual[name]}
 

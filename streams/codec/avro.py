@@ -1,7 +1,7 @@
 """Messages to bytes and back: Confluent framing (0, four bytes of schema id, Avro), or JSON for requests.
 
 Ids come from the committed `schemas/registry.json`; a reader resolves any version ever written to its own, and those of
-newer releases once somebody has told them (`schemas/later.py`).
+newer releases once it has learnt them (`schemas/later.py`).
 """
 
 import functools
@@ -33,7 +33,7 @@ _highest = 0  # id of a schema that this process writes; 0: the newest of each m
 
 
 def write_up_to(schema_id: int) -> None:
-    """From now on write no schema with a higher id, which readers of an older release would not know.
+    """Write no schema with a higher id from now on, as readers of an older release would not know it.
 
     Of a message that is newer than this id its first version is written. 0: the newest version of each message.
     """
@@ -59,10 +59,10 @@ def _writer(kind: type[Message]) -> tuple[bytes, Any, Callable[[Any], Any]]:
 
 
 def decode(data: bytes | None, kind: type[M]) -> M:
-    """The message in framed Avro bytes.
+    """Decode the message in framed Avro bytes.
 
     Raises:
-        UnknownSchema: an id that nobody has told this process.
+        UnknownSchema: this process has not learnt the schema id.
         InvalidRecord: not framed, another message's id, or bytes that are not that schema's.
     """
     if not data or len(data) < HEAD.size or data[0] != 0:
@@ -100,7 +100,7 @@ def _parsed(schema: Any) -> Any:
 
 
 def awaited_schema(data: bytes | None) -> int | None:
-    """The id of the schema that these bytes wait for: a newer release's, which nobody has told this process yet."""
+    """Return the schema id that these bytes wait for: a newer release's, which this process has not learnt yet."""
     if not data or len(data) < HEAD.size or data[0] != 0:
         return None
     _, schema_id = HEAD.unpack_from(data)
@@ -108,7 +108,7 @@ def awaited_schema(data: bytes | None) -> int | None:
 
 
 def encode_result(result: Result, format: str) -> bytes:
-    """A result as `results.format` says: framed Avro, or one flat JSON object (`path` stays a string of JSON).
+    """Encode a result as `results.format` says: framed Avro, or one flat JSON object (`path` stays a string of JSON).
 
     Raises:
         Unknown: another format.

@@ -42,7 +42,7 @@ def stamp(
 
 @functools.lru_cache(maxsize=8)
 def _moment(time_ms: int) -> bytes:
-    """Many records are stamped in one millisecond."""
+    """Format a time for a header; the text is cached, as many records are stamped in one millisecond."""
     return datetime.datetime.fromtimestamp(time_ms / 1000, datetime.UTC).isoformat().encode()
 
 

@@ -1,4 +1,4 @@
-"""Requests from a file: one JSON object a line, or plain text lines; every bad line is told before anything is sent."""
+"""Requests from a file: one JSON object a line, or plain text lines; all bad lines are reported before one is sent."""
 
 import json
 from collections.abc import Iterable

@@ -96,7 +96,7 @@ class RegistryClient:
         self._get("subjects")
 
     def close(self) -> None:
-        """Close its connections."""
+        """Close the connections to the registry."""
         self._client.close()
 
     def _fetch(self, schema_id: int) -> dict[str, Any]:
@@ -104,7 +104,7 @@ class RegistryClient:
         try:
             kind, schema = answer.get("schemaType", "AVRO"), json.loads(answer["schema"])
         except (AttributeError, KeyError, TypeError, ValueError):
-            raise RegistryFailed(f"{self._url} told no schema for id {schema_id}: is it a schema registry?") from None
+            raise RegistryFailed(f"{self._url} gave no schema for id {schema_id}: is it a schema registry?") from None
         if kind != "AVRO" or not isinstance(schema, dict):
             raise NoSuchSchema(f"{self._url} has schema {schema_id}, but as {kind!s:.40}: an Avro record was expected")
         return schema
@@ -130,18 +130,18 @@ class RegistryClient:
             return RegistryRefused(f"the certificate of the schema registry {self._url} is not valid: {why}; {do}")
         return RegistryFailed(f"the schema registry {self._url} does not answer: {why}; check registry.url")
 
-    def _failure(self, status: int, path: str, told: Any) -> RegistryFailed:
+    def _failure(self, status: int, path: str, body: Any) -> RegistryFailed:
         if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
             do = "check registry.username and registry.password, or registry.token, and the rights of that user"
             return RegistryRefused(f"the schema registry {self._url} does not let us in (HTTP {status}): {do}")
-        code = told.get("error_code") if isinstance(told, dict) else None
+        code = body.get("error_code") if isinstance(body, dict) else None
         if code == NO_SUCH_SCHEMA:
             return NoSuchSchema(f"the schema registry {self._url} has no {path}")
         return RegistryFailed(f"the schema registry {self._url} answered HTTP {status} to {path}; check registry.url")
 
 
 def open_registry(settings: Settings) -> RegistryClient | None:
-    """A client of the configured registry, else of the one beside the embedded broker; None where there is neither."""
+    """Open a client of the configured registry, else of the one beside the embedded broker; None without either."""
     if settings.registry.url:
         return RegistryClient(settings.registry)
     found = address.find(settings)

@@ -1,8 +1,8 @@
-"""The topic `schemas`: each release tells there what it writes with, so that older ones can read it meanwhile.
+"""The topic `schemas`: each release announces there the schemas that it writes with, so that older ones can read them.
 
-A role and the command line tell their schemas before they write their first record. For an id that is not told there a
-schema registry is asked: that of `registry.url`, which must have the schemas under the ids of our own file, or the one
-beside the embedded broker.
+A role and the command line announce their schemas before they write their first record. For an id that nobody has
+announced a schema registry is asked: that of `registry.url`, which must have the schemas under the ids of our own file,
+or the one beside the embedded broker.
 """
 
 import json
@@ -33,7 +33,7 @@ PAUSE_S = 0.05  # between two rounds of questions, however many ids are wanted a
 
 
 class SchemaById(Protocol):
-    """What `RegistryClient` offers here."""
+    """The part of `RegistryClient` that is used here: schemas by id."""
 
     def schema(self, schema_id: int) -> dict[str, Any]:
         """The Avro schema with this id. Raises PochadeError where there is none."""
@@ -45,15 +45,15 @@ class SchemaById(Protocol):
 
 
 def announcements(kinds: Iterable[type[Message]] = ()) -> list[Outgoing]:
-    """The records that tell what this release writes: these messages, or all."""
+    """Return the records that announce the schemas of this release: those of `kinds`, or all."""
     subjects = [subject_of(kind) for kind in kinds] or list(latest())
     return [_record(latest()[subject]) for subject in subjects]
 
 
 def announce(settings: Settings, producer: RecordProducer, kinds: Iterable[type[Message]]) -> None:
-    """Tell what a command writes with, where there is such a topic: roles of an older release may read it.
+    """Announce the schemas that a command writes with, if the topic exists: roles of an older release may read them.
 
-    Best effort: who may write prompts need not write here. Raises Unreachable where the cluster does not answer.
+    Best effort: a user may write prompts without the right to write here. Raises Unreachable without a cluster.
     """
     if topic_name(settings, SCHEMAS) in own_topics(settings):  # writing to one that is not there takes half a minute
         for record in announcements(kinds):
@@ -95,7 +95,7 @@ class KnownSchemas:
             log.info("a newer release writes %s under schema id %d", entry.subject, entry.id)
 
     def start(self) -> "KnownSchemas":
-        """Follow, and return when all that was told is known. Raises PochadeError where the broker is silent."""
+        """Follow the topic, and return when all announced schemas are known. Raises PochadeError without a broker."""
         log.info("knows schema ids up to %d; newer releases announce theirs", registered()[-1].id)
         self._follower.start().wait_caught_up(START_S)
         if self._registry is not None:
@@ -103,7 +103,7 @@ class KnownSchemas:
         return self
 
     def close(self) -> None:
-        """Stop."""
+        """Stop following the topic."""
         self._stopping.set()
         self._follower.close()
         if self._registry is not None:
@@ -131,7 +131,7 @@ class KnownSchemas:
             self._later.learn(Registered(schema_id, subject, 0, schema))
 
     def _log_failure(self, schema_id: int, why: str) -> None:
-        """One line for each reason: the registry is asked again and again."""
+        """Log each reason once, as the registry is asked again and again."""
         if self._failures.get(schema_id) != why:
             self._failures = {each: text for each, text in self._failures.items() if each in self._later.wanted()}
             self._failures[schema_id] = why

@@ -1,8 +1,8 @@
-"""What a role does with a record whose schema nobody has told it: the record waits, and so do those behind it.
+"""Holds back records whose schema a role has not learnt yet, and those behind them on the partition.
 
-Between roles such a record is a newer release's, and serving it is a matter of time: it becomes readable when its
-writer or a registry tells the schema, or its reader is upgraded. On a public topic it may be anybody's garbage, which
-must not stop a partition: records there share a short wait each minute, in which a registry is asked, and are refused.
+Between roles such a record is a newer release's, and it can be served later: it becomes readable when its writer
+announces the schema, a registry knows it, or its reader is upgraded. On a public topic it may be garbage, which must
+not stop a partition: records there share a short wait each minute, in which a registry is asked, and are then refused.
 """
 
 import contextlib
@@ -23,13 +23,13 @@ from streams.codec.avro import awaited_schema
 log = logging.getLogger(__name__)
 
 RETRY_S = 0.2  # between two looks
-GRACE_S = 2.0  # of records on public topics: who wrote one told its schema just before, and a registry takes a moment
+GRACE_S = 2.0  # wait on public topics: a writer announces its schema just before, and a registry takes a moment
 GRACE_EVERY_S = 60.0  # a flood of bad records may hold up good ones for this part of the time: 3 %
 DENIED_RETRIES = 2  # at a record on a public topic, where a registry has answered that it does not know the id
 
 
 class SchemaWait:
-    """What one reader waits for. `why` may be read by any thread."""
+    """The state of one reader's wait for a schema. `why` may be read by any thread."""
 
     def __init__(self, role: str, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._role = role
@@ -48,7 +48,7 @@ class SchemaWait:
         return True
 
     def for_schema(self, topic: str, partition: int, offset: int, schema_id: int) -> None:
-        """A record waits: told once, and by `why` until `ends`."""
+        """Begin to wait for a record's schema: logged once, and given by `why` until `ends`."""
         why = (
             f"unknown schema id {schema_id} of topic {topic} at {partition}@{offset}: "
             "upgrade this role, or set registry.url to a registry that has it"
@@ -75,7 +75,7 @@ class SchemaWait:
         return True
 
     def ends(self) -> None:
-        """What was waited for is readable, or somebody else's by now."""
+        """End the wait: the record is readable, or its partition is another reader's by now."""
         if self.why:
             log.warning("%s goes on: the schema is known", self._role)
             self.why = ""
@@ -90,14 +90,14 @@ class WaitingMessages:
     """
 
     def __init__(self, consumer: Consumer, prefix: str, wait: SchemaWait) -> None:
-        """`prefix` of the deployment's topics; `wait` tells who asks what is waited for."""
+        """`prefix`: of the deployment's topics. `wait` holds what is waited for, to be shown by probes."""
         self._consumer = consumer
         self._prefix = prefix
         self._wait = wait
         self._held: list[Message] = []
 
     def readable(self, polled: Sequence[Message]) -> list[Message]:
-        """What can be read now, of these and of those held back."""
+        """Return the records that can be read now, of the polled ones and of those held back."""
         if not self._held and not any(awaited_schema(message.value()) for message in polled):
             return list(polled)
         before, blocked = _partitions(self._held), set[tuple[str, int]]()
@@ -124,7 +124,7 @@ class WaitingMessages:
             self._wait.ends()
 
     def lose(self, partitions: Sequence[TopicPartition]) -> None:
-        """These are taken away: what lies there is the new owner's."""
+        """Drop the records held back on revoked partitions: their new owner reads them."""
         if not self._held:
             return
         with contextlib.suppress(KafkaException):  # lost, not revoked: there is nothing to resume

@@ -1,1 +1,1 @@
-"""Command lines of this room."""
+"""The commands of operators and clients: options, help and printed output; the work is done in `streams/operator`."""

@@ -90,7 +90,7 @@ def status(load: Load, output: str) -> None:
 
 
 def describe(settings: Settings) -> dict[str, Any]:
-    """What `status` shows; None where it does not apply. `memory_mb` is the broker's resident memory.
+    """Return the facts that `status` shows; None where one does not apply. `memory_mb` is the broker's resident memory.
 
     Raises:
         PochadeError: a configured cluster, or the running broker, does not answer.

@@ -65,7 +65,7 @@ def cancel(
     with opening.client(load()) as client:
         result: Result | None = None
         if is_waiting:
-            client.listen()  # before looking back, so that nothing falls between
+            client.listen()  # before looking back, so that no result between the two is missed
             result = client.find(request_id, max(1, now_ms() - since))
             was_ended = result is not None
         if result is None:
@@ -82,7 +82,7 @@ def cancel(
 
 def _words(request_id: str, result: Result | None, was_ended: bool) -> str:
     if result is None:
-        return f"{request_id}: cancelling; `pochade explain {request_id}` tells how it ended"
+        return f"{request_id}: cancelling; `pochade explain {request_id}` shows how it ended"
     if result.status is Status.CANCELLED:
         return f"{request_id}: CANCELLED{' before' if was_ended else ''} ({result.reason})"
     when = "had ended" if was_ended else "ended first"

@@ -1,4 +1,4 @@
-"""`pochade dlq ls | show | redrive`: what could not be served."""
+"""`pochade dlq ls | show | redrive`: dead letters, records that could not be served."""
 
 import datetime
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from streams.commands.options import LISTED, SHOWN, Ago
 from streams.visible import visible
 
 if TYPE_CHECKING:
-    from streams.operator.dead_letters import Letter
+    from streams.operator.dead_letters import DeadLetter
     from streams.settings import Settings
 
 COLUMNS = ("position", "at", "error", "role", "topic", "request_id", "redriven", "message")
@@ -50,9 +50,9 @@ def ls(load: "Callable[[], Settings]", error: str | None, since: int, output: st
       pochade dlq ls
       pochade dlq ls --class InvalidRecord --since 1h -o jsonl | jq -r .message
     """
-    from streams.operator import dead_letters
+    from streams.operator.dead_letters import read_dead_letters
 
-    listing.show([_row(letter) for letter in dead_letters.letters(load(), since, error)], COLUMNS, output)
+    listing.show([_row(each) for each in read_dead_letters(load(), since, error)], COLUMNS, output)
 
 
 @dlq.command()
@@ -69,16 +69,16 @@ def show(load: "Callable[[], Settings]", position: str, output: str) -> None:
     """
     from schemas.topics import DLQ
     from streams.kafka import snapshot
-    from streams.operator.dead_letters import letter_of
+    from streams.operator.dead_letters import dead_letter_of
 
-    letter = letter_of(snapshot.one(load(), DLQ, *_parsed(position)))
-    value = letter.record.value or b""
+    entry = dead_letter_of(snapshot.one(load(), DLQ, *_parsed(position)))
+    value = entry.record.value or b""
     facts = {
-        **_row(letter),
-        "read_at": f"{letter.topic} {letter.partition}@{letter.offset}",
-        "key": None if letter.record.key is None else letter.record.key.decode(errors="replace"),
-        "headers": {name: data.decode(errors="replace") for name, data in letter.record.headers.items()},
-        "bytes": None if letter.record.value is None else len(value),
+        **_row(entry),
+        "read_at": f"{entry.topic} {entry.partition}@{entry.offset}",
+        "key": None if entry.record.key is None else entry.record.key.decode(errors="replace"),
+        "headers": {name: data.decode(errors="replace") for name, data in entry.record.headers.items()},
+        "bytes": None if entry.record.value is None else len(value),
     }
     if output == "json":
         whole = {"value_hex": value.hex(), "value_text": value.decode(errors="replace")}
@@ -134,14 +134,14 @@ def redrive(
     from streams.operator.dead_letters import base_id, redriven
 
     settings = load()
-    letters = dead_letters.letters(settings, since, error)
+    found = dead_letters.read_dead_letters(settings, since, error)
     if positions:
         wanted = {"{}@{}".format(*_parsed(position)) for position in positions}
-        letters = [letter for letter in letters if letter.position in wanted]
-        if missing := wanted - {letter.position for letter in letters}:
+        found = [each for each in found if each.position in wanted]
+        if missing := wanted - {each.position for each in found}:
             raise PochadeError(f"no dead letter at {', '.join(sorted(missing))} that fits --since and --class")
-    ended = dead_letters.ended(settings, {base_id(letter.request_id) for letter in letters}) if letters else {}
-    with opening.producer(settings) as producer, _progress(letters) as shown:
+    ended = dead_letters.ended(settings, {base_id(each.request_id) for each in found}) if found else {}
+    with opening.producer(settings) as producer, _progress(found) as shown:
         send = None if dry_run else lambda record: producer.send(record).result(60)
         rows = list(redriven(shown, ended, send, rate))
     refused = len([row for row in rows if row.get("refused")])
@@ -153,9 +153,9 @@ def redrive(
         raise SystemExit(1)
 
 
-def _progress(letters: "list[Letter]") -> Any:
+def _progress(dead_letters: "list[DeadLetter]") -> Any:
     return click.progressbar(
-        letters, label="redriving", file=click.get_text_stream("stderr"), hidden=not _is_terminal()
+        dead_letters, label="redriving", file=click.get_text_stream("stderr"), hidden=not _is_terminal()
     )
 
 
@@ -170,9 +170,9 @@ def _parsed(position: str) -> tuple[int, int]:
     return int(partition), int(offset)
 
 
-def _row(letter: "Letter") -> dict[str, Any]:
-    at = datetime.datetime.fromtimestamp(letter.record.timestamp_ms / 1000).astimezone()
+def _row(entry: "DeadLetter") -> dict[str, Any]:
+    at = datetime.datetime.fromtimestamp(entry.record.timestamp_ms / 1000).astimezone()
     return {
-        "position": letter.position, "at": at.isoformat(timespec="seconds"), "error": letter.error, "role": letter.role,
-        "topic": letter.topic, "request_id": letter.request_id, "redriven": letter.redriven, "message": letter.message,
+        "position": entry.position, "at": at.isoformat(timespec="seconds"), "error": entry.error, "role": entry.role,
+        "topic": entry.topic, "request_id": entry.request_id, "redriven": entry.redriven, "message": entry.message,
     }  # fmt: skip

@@ -47,7 +47,7 @@ def doctor(load: "Callable[[], Settings]", output: str) -> None:
 
 
 def _say(check: "Check") -> None:
-    verdict = click.style(f"{check.verdict:<4}", fg=COLOURS[check.verdict])  # echo drops it where there is no terminal
+    verdict = click.style(f"{check.verdict:<4}", fg=COLOURS[check.verdict])  # echo drops it without a terminal
     click.echo(f"{verdict}  {visible(f'{check.name:<18}{check.found}')}")
     if check.do:
         click.echo(f"{'':24}-> {check.do}")

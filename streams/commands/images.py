@@ -64,11 +64,11 @@ def fetch(load: "Callable[[], Settings]", request_id: str, target: str, number: 
             f"(`pochade watch {request_id}`), or belong to another deployment (--set kafka.prefix=NAME)"
         )
     if result.status is not Status.COMPLETED or not result.image_uri:
-        raise PochadeError(f"request {request_id} has no picture: it ended as {result.status}: {result.reason}")
-    pictures = result.image_uris or (result.image_uri,)
-    if number > len(pictures):
-        raise PochadeError(f"request {request_id} has {len(pictures)} pictures: got --number {number}")
-    data = open_store(settings).get(pictures[number - 1])
+        raise PochadeError(f"request {request_id} has no image: it ended as {result.status}: {result.reason}")
+    images = result.image_uris or (result.image_uri,)
+    if number > len(images):
+        raise PochadeError(f"request {request_id} has {len(images)} images: got --number {number}")
+    data = open_store(settings).get(images[number - 1])
     if target == "-":
         click.get_binary_stream("stdout").write(data)
         return
@@ -134,7 +134,7 @@ def gc(
     retention = older_than if older_than is not None else settings.store.retention_days * UNITS_MS["d"]
     store = open_store(settings)
     now = now_ms()
-    stored = list(store.list(now))  # before the records, so that a picture named meanwhile is known
+    stored = list(store.list(now))  # before the records: an image stored meanwhile is not taken for an orphan
     named, kept_ms = needed(settings) if with_orphans else (None, 0.0)
     garbage = choose(stored, now, retention, named, kept_ms, orphan_age)
     if not dry_run:
@@ -150,10 +150,10 @@ def _delete(store: "ImageStore", garbage: "Garbage") -> None:
     doomed = [*garbage.old, *garbage.orphans]
     stderr = click.get_text_stream("stderr")
     with click.progressbar(doomed, label="deleting", file=stderr, hidden=not stderr.isatty()) as shown:
-        for picture in shown:
-            store.delete(picture.uri)
+        for image in shown:
+            store.delete(image.uri)
 
 
-def _row(kind: str, pictures: "Sequence[Stored]", is_kept: bool) -> dict[str, Any]:
-    size = sum(picture.bytes for picture in pictures)
-    return {"pictures": kind, "count": len(pictures), "bytes": size, "deleted": not is_kept}
+def _row(kind: str, images: "Sequence[Stored]", is_kept: bool) -> dict[str, Any]:
+    size = sum(image.bytes for image in images)
+    return {"pictures": kind, "count": len(images), "bytes": size, "deleted": not is_kept}

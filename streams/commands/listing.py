@@ -11,7 +11,7 @@ from streams.visible import json_text, visible
 def show(
     rows: Sequence[Mapping[str, Any]], columns: Sequence[str], output: str, colours: Mapping[str, str] = {}
 ) -> None:
-    """Print rows. A table has `columns` only, JSON all keys; `colours` is of whole cells on a terminal."""
+    """Print rows. A table shows `columns` only, JSON all keys; `colours` maps a cell's text to its colour."""
     if output == "json":
         click.echo(json_text([*rows], indent=2))
     elif output == "jsonl":
@@ -26,7 +26,7 @@ def show(
 
 
 def hex_lines(data: bytes) -> list[str]:
-    """As `xxd` shows it: offset, sixteen bytes, text."""
+    """Format bytes as `xxd` does, sixteen a line: offset, hexadecimal, text."""
     return [
         f"{at:08x}  {data[at : at + 16].hex(' '):<47}  "
         + "".join(chr(byte) if 32 <= byte < 127 else "." for byte in data[at : at + 16])

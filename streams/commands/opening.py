@@ -16,17 +16,17 @@ if TYPE_CHECKING:  # the clients take half a second to load, which --help need n
 
 
 class LateProducer:
-    """A producer that is opened by its first record: who only reads needs no right to write."""
+    """A producer that connects at its first record, so that a command that only reads needs no right to write."""
 
     def __init__(self, settings: "Settings", on_open: "OnOpen") -> None:
-        """`on_open` is given the producer before its first record."""
+        """Prepare; nothing is contacted. `on_open` is called with the producer before its first record is sent."""
         self._settings = settings
         self._on_open = on_open
         self._opened: RecordProducer | None = None
         self._opening = threading.Lock()
 
     def send(self, record: "Outgoing") -> "Future[Delivered]":
-        """As `RecordProducer.send`."""
+        """Send a record, as `RecordProducer.send` does; the first call connects."""
         with self._opening:
             if self._opened is None:
                 from streams.kafka.producer import KafkaRecordProducer
@@ -36,17 +36,17 @@ class LateProducer:
         return self._opened.send(record)
 
     def close(self) -> None:
-        """As `RecordProducer.close`."""
+        """Write queued records and close the producer, as `RecordProducer.close` does, if one was opened."""
         if self._opened is not None:
             self._opened.close()
 
 
 @contextlib.contextmanager
 def producer(settings: "Settings", on_open: "OnOpen" = lambda _: None) -> "Iterator[RecordProducer]":
-    """The producer of a command; what is queued is written before it closes.
+    """Open the producer of a command; queued records are written before it closes.
 
     Raises:
-        Unreachable: the configured cluster does not answer, or does not let us in.
+        Unreachable: the configured cluster does not answer, or refuses this user.
     """
     from streams.broker import probe
 
@@ -60,7 +60,7 @@ def producer(settings: "Settings", on_open: "OnOpen" = lambda _: None) -> "Itera
 
 @contextlib.contextmanager
 def client(settings: "Settings") -> "Iterator[RequestClient]":
-    """A client of the deployment, whose roles may be of an older release. Raises Unreachable, as `producer` does."""
+    """Open a client of the deployment, whose roles may be of an older release. Raises Unreachable, as `producer`."""
     from schemas.messages import GenerateRequest, Outcome
     from streams.codec.schema_topic import announce
     from streams.operator.client import RequestClient

@@ -12,14 +12,14 @@ import click
 from schemas.errors import PochadeError
 from schemas.messages import GenerateRequest, Result, Status
 from streams.commands import opening
-from streams.commands.options import Ago, duration
+from streams.commands.options import Ago, duration, renamed_option
 from streams.visible import json_text
 
 if TYPE_CHECKING:  # the clients take half a second to load, which --help need not wait for
     from streams.operator.client import RequestClient
     from streams.settings import Settings
 
-WINDOW = 1000  # submissions on their way at once
+WINDOW = 1000  # maximum number of submissions in flight
 F = TypeVar("F", bound=Callable[..., Any])
 
 # the fields of a request, as JSON names them
@@ -41,9 +41,10 @@ OPTIONS = (
         type=click.Choice(["interactive", "standard", "batch"]),
         help="Priority: interactive goes before standard, the default; batch is served only when there is room.",
     ),
-    click.option(
-        "-n",
+    renamed_option(
         "--pictures",
+        "-n",
+        "--images",
         "n",
         type=click.IntRange(1),
         help="Number of images to generate for the prompt, as one request.",
@@ -77,10 +78,10 @@ def generation_options(command: F) -> F:
 
 
 def fields_of(given: dict[str, Any]) -> dict[str, Any]:
-    """The JSON fields that were given.
+    """Return the JSON fields of the options that were given.
 
     Raises:
-        click.BadParameter: a size that is none.
+        click.BadParameter: the size is not WIDTHxHEIGHT.
     """
     fields = {name: value for name, value in given.items() if value not in (None, (), False, "") and name != "size"}
     for several in ("adapters", "controls"):
@@ -95,7 +96,7 @@ def fields_of(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _deadline_ms(deadline: float | None, deadline_ms: int | None) -> int | None:
-    """Milliseconds from now, from either option."""
+    """Return the deadline in milliseconds from now, from either option; None without one."""
     if deadline is not None and deadline_ms is not None:
         raise click.UsageError("--deadline and --deadline-ms say the same: give one of them")
     return deadline_ms if deadline is None else int(deadline * 1000)
@@ -200,12 +201,12 @@ def submit_file(
     timeout: float | None,
     output: str,
 ) -> None:
-    """Send every line of a file, all checked before the first is sent; ids on standard output, in order.
+    """Send every line of a file as a request, after checking all lines; print the ids in the lines' order.
 
-    `timeout` None: the results are not waited for.
+    `timeout` None: results are not waited for; else they are, for this number of seconds.
 
     Raises:
-        PochadeError: bad lines, before anything is sent; or what had not ended in time.
+        PochadeError: the file has bad lines, and nothing was sent; or requests had not ended in time.
     """
     from streams.clock import now_ms
     from streams.codec.prompt_file import requests_in
@@ -378,7 +379,7 @@ def explain(load: "Callable[[], Settings]", request_id: str, since: int, timeout
     settings = load()
     with opening.client(settings) as client:
         if timeout:
-            client.listen()  # before looking back, so that nothing falls between
+            client.listen()  # before looking back, so that no result between the two is missed
         result = client.find(request_id, max(1, now_ms() - since))
         if result is None and timeout:
             result = client.wait(request_id, timeout)

@@ -1,4 +1,4 @@
-"""How results look on a terminal, and as plain lines where there is none."""
+"""Formats results for a terminal, and as plain lines where there is none."""
 
 import datetime
 import json
@@ -21,25 +21,25 @@ COLOURS = {Status.COMPLETED: "green", Status.EXPIRED: "yellow", Status.CANCELLED
 
 
 def as_json(result: Result) -> dict[str, Any]:
-    """A result with its path as a list rather than as a string of JSON."""
+    """Return a result as a dictionary, with its path as a list rather than as a string of JSON."""
     return {**to_wire(Result)(result), "path": json.loads(result.path)}
 
 
 def place_of(uri: str) -> str:
-    """A picture's path for a `file:` URI, else the URI."""
+    """Return an image's path for a `file:` URI, else the URI."""
     parts = urlsplit(uri)
     return unquote(parts.path) if parts.scheme == "file" else uri
 
 
 def milliseconds(value: int | None) -> str:
-    """`812 ms`, `3.1 s`, or a dash."""
+    """Format milliseconds such as `812 ms` or `3.1 s`; None is a dash."""
     if value is None:
         return "-"
     return f"{value} ms" if value < 1000 else f"{value / 1000:.1f} s"
 
 
 def score(confidence: float | None, threshold: float | None) -> str:
-    """The confidence against its threshold."""
+    """Format a confidence against its threshold; a dash where the image was not scored."""
     if confidence is None:
         return "-"
     limit = "" if threshold is None else f" {'≥' if confidence >= threshold else '<'} {threshold:.2f}"
@@ -55,12 +55,12 @@ def _row(result: Result) -> tuple[str, ...]:
 
 
 def line(result: Result) -> str:
-    """One result as tab-separated text."""
+    """Format one result as tab-separated text."""
     return "\t".join(" ".join(cell.split()) for cell in _row(result))
 
 
 def table(results: Iterable[Result], console: Console) -> None:
-    """All results at once."""
+    """Print results as a table."""
     grid = Table(box=None, pad_edge=False)
     for name in COLUMNS:
         is_long = name in ("prompt", "request")
@@ -72,14 +72,14 @@ def table(results: Iterable[Result], console: Console) -> None:
 
 
 def ending(result: Result) -> None:
-    """A result as `submit --wait` tells it."""
+    """Print a result as `submit --wait` shows it."""
     click.echo(visible(f"{result.status}  {why(result)}"))
     if result.image_uri:
         click.echo(visible(f"image  {place_of(result.image_uri)}"))
 
 
 def explanation(result: Result, console: Console) -> None:
-    """Everything the record tells of one request."""
+    """Print everything that the result record says of one request."""
     facts = Table(show_header=False, box=None, pad_edge=False)
     for name, value in _facts(result).items():
         facts.add_row(f"[dim]{name}[/]", escape(visible(value)))
@@ -101,7 +101,7 @@ def _facts(result: Result) -> dict[str, str]:
         "outcome": str(result.status),
         "hardness": f"{hardness} (class {result.class_models or 'unknown'})",
         "policy": f"{result.policy or 'none'}, plan {plan}",
-        "latency": f"{milliseconds(result.latency_ms)}, of which painting {milliseconds(result.generate_ms)}",
+        "latency": f"{milliseconds(result.latency_ms)}, of which generation {milliseconds(result.generate_ms)}",
     }
     if result.image_uri:
         facts["image"] = f"{place_of(result.image_uri)} ({result.width} x {result.height} px)"
@@ -110,13 +110,13 @@ def _facts(result: Result) -> dict[str, str]:
 
 def _path(steps: Iterable[Stage]) -> Table:
     grid = Table(box=None, pad_edge=False)
-    for name in ("stage", "level", "over", "worker", "plan", "attempt", "batch", "queue", "paint", "confidence"):
+    for name in ("stage", "level", "over", "worker", "plan", "attempt", "batch", "queue", "generate", "confidence"):
         grid.add_column(name)
     for step in steps:
         numbers = (str(step.plan_version), str(step.attempt), str(step.batch))
         times = (f"{step.queue_ms} ms", f"{step.generate_ms} ms")
         scored = score(step.confidence, step.threshold)
-        over = f"step {step.refine_from_step}" if step.refine_from_step else "-"  # of the draft before, from which step
+        over = f"step {step.refine_from_step}" if step.refine_from_step else "-"  # the draft is refined from it
         grid.add_row(
             str(step.stage),
             escape(visible(step.level)),

@@ -1,4 +1,4 @@
-"""`pochade watch`: what happens to requests, as it happens."""
+"""`pochade watch`: shows events and results of requests live."""
 
 import contextlib
 import datetime
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from streams.operator.watch import Note, Watch
     from streams.settings import Settings
 
-SHOWN_ROWS = 30  # requests in the live table, those with the newest notes
+SHOWN_ROWS = 30  # maximum number of requests in the live table; those with the newest notes are shown
 
 
 @click.command()
@@ -101,7 +101,7 @@ def _shower(output: str) -> "Iterator[Callable[[Note], None]]":
         with Live(_table(newest), refresh_per_second=8) as shown:
 
             def show(note: "Note") -> None:
-                newest.pop(note.request_id, None)  # to the end
+                newest.pop(note.request_id, None)  # so that the request moves to the end
                 newest[note.request_id] = note
                 if len(newest) > SHOWN_ROWS:
                     del newest[next(iter(newest))]

@@ -1,4 +1,4 @@
-"""What a record of the control topic says: a plan, an operator's order, and how far a planner had read the topic."""
+"""Encodes and decodes records of the control topic: plans, an operator's orders, and how far a planner had read."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -26,18 +26,18 @@ def take_in(record: Incoming, on_plan: OnPlan, on_pin: OnPin) -> None:
 
 
 class Place(NamedTuple):
-    """How far somebody has read the topic: to before this offset, and where the newest order before it lay."""
+    """A position on the topic: the offset up to which it was read, and the offset of the newest order before it."""
 
     read_to: int = 0
     pin_at: int = NO_PIN
 
     def facts(self) -> dict[str, object]:
-        """For a plan's headers."""
+        """The position as a plan's headers."""
         return {READ_TO: self.read_to, PIN_AT: self.pin_at}
 
 
 def place_in(record: Incoming) -> Place | None:
-    """What a plan's headers tell; None: its planner was of a release that told nothing."""
+    """Return the position in a plan's headers; None if its planner was of a release that wrote none."""
     try:
         return Place(int(record.headers[FACT + READ_TO]), int(record.headers[FACT + PIN_AT]))
     except (KeyError, ValueError):

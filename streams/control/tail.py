@@ -1,7 +1,7 @@
-"""The end of the control topic: the plan and the order in force, without a month of plans before them.
+"""Finds the plan and the order in force at the end of the control topic, without reading a month of plans.
 
-Each plan tells in its headers how far its planner had read the topic, and where the newest order before that lay. So
-whoever begins reads on from there, and that one order. Behind plans that tell nothing, an older release's, all is read.
+Each plan says in its headers how far its planner had read the topic, and where the newest order before that lay. A role
+that starts reads on from there, and that one order. Plans of an older release say neither: the whole topic is read.
 """
 
 import time
@@ -30,7 +30,7 @@ BATCH = 500
 
 
 class Tail(NamedTuple):
-    """Where to begin, and the order that was in force there."""
+    """The offset to begin reading at, and the order that was in force there."""
 
     start: int
     pin: Incoming | None = None
@@ -94,7 +94,7 @@ class ControlLog:
 
 
 def tail(log: ControlLog, fits: Callable[[Plan], bool]) -> Tail:
-    """Where a role begins, so that it meets the newest plan that fits its catalog, and the order in force.
+    """Return where a role begins to read, to meet the newest plan that fits its catalog, and the order in force.
 
     Raises as `ControlLog`.
     """
@@ -116,7 +116,7 @@ def tail(log: ControlLog, fits: Callable[[Plan], bool]) -> Tail:
 
 
 def _order(log: ControlLog, place: Place, low: int, start: int) -> Incoming | None:
-    """None also where a newer order has taken its place: that lies behind."""
+    """Return the order at a place; None also where a newer order, which is read later, has taken its place."""
     if not low <= place.pin_at < start:
         return None
     found = log.read(place.pin_at, place.pin_at + 1, 1)

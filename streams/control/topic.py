@@ -63,7 +63,7 @@ def plan_of_version(settings: Settings, version: int) -> Plan:
 
 
 def of_version(plans: Sequence[Plan], version: int) -> Plan:
-    """The first plan of this version, which is the one that readers obeyed.
+    """Return the first plan of this version, which is the one that readers obeyed.
 
     Raises:
         PochadeError: there is none, with those that there are.

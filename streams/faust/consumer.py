@@ -23,11 +23,11 @@ class Consumer(driver.Consumer):  # type: ignore[misc]  # faust is not followed
         return ConsumerThread(self, loop=self.loop, beacon=self.beacon)
 
     def _new_offset(self, tp: TP) -> int | None:
-        """What to commit: behind the last acked. As acks come in order, what lies between two of them is no record.
+        """Return the offset to commit: one after the last acked. Acks come in order, so gaps hold no record.
 
-        Faust's own waits for such offsets (transactions' markers, records that were aborted or deleted) where it did
-        not see them passing, for ever, and lists them one by one where it did: a role that comes back after its topic's
-        retention would list millions.
+        Faust's own version waits for ever for offsets in a gap (transaction markers, aborted or deleted records) that
+        it did not see, and lists those that it saw one by one: a role that comes back after its topic's retention
+        would list millions.
         """
         acked = self._acked[tp]
         if not acked:
@@ -38,10 +38,10 @@ class Consumer(driver.Consumer):  # type: ignore[misc]  # faust is not followed
         return int(last) + 1
 
     async def _add_gap(self, tp: TP, offset_from: int, offset_to: int) -> None:
-        """Nothing to remember: see `_new_offset`."""
+        """Do nothing: `_new_offset` needs no gaps."""
 
     def verify_event_path(self, now: float, tp: TP) -> None:
-        """Nothing: Faust's own only logs, and raises where a partition's position is being looked up."""
+        """Do nothing: Faust's own version only logs, and raises while a partition's position is being looked up."""
 
 
 class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
@@ -53,7 +53,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         return consumer
 
     def highwater(self, tp: TP) -> int:
-        """For Faust's monitor only; 0 where the partition has just been lost, which would end the app."""
+        """Return the end of a partition for Faust's monitor; 0 for a lost partition, where Faust's own ends the app."""
         try:
             return super().highwater(tp) or 0
         except (AssertionError, AttributeError):
@@ -67,7 +67,7 @@ class Transport(driver.Transport):  # type: ignore[misc]
 
 
 class App(faust.App):  # type: ignore[misc]
-    """A `faust.App` that reads by the consumer above."""
+    """A `faust.App` that reads with `Consumer`."""
 
     def _new_transport(self) -> Transport:
         return Transport(self.conf.broker_consumer, self)

@@ -1,9 +1,9 @@
-"""Runs a role's logic as a faust-streaming agent under the rules that keep records (facts: kafka-real 1.4 and 9).
+"""Runs a role's logic as a faust-streaming agent, under rules by which no record is lost.
 
-One record at a time, up to IN_FLIGHT results on their way to the broker, and a record acked only when everything
-written because of it is acknowledged, in input order. Nothing escapes the agent: what the logic cannot serve, what
-cannot be decoded, and what no topic takes goes to the dlq, and the next record is served. Results go through the shared
-idempotent producer, never Faust's own.
+One record is served at a time, with up to IN_FLIGHT results on their way to the broker. A record is acked, in input
+order, only once everything written because of it is acknowledged. No exception leaves the agent: a record that the
+logic cannot serve or decode, or whose result no topic takes, goes to the dlq, and the next record is served. Results go
+through the shared idempotent producer, never Faust's own.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 IN_FLIGHT = 64  # measured: 3,770 records/s at 64, 627/s when each ack is awaited
 RESEND_WAITS_S = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0)  # before each resend: 16 s for what passes by itself
-REFUSALS = 16  # of one record's answers for their size; each halves the dead letter
+REFUSALS = 16  # maximum number of refusals of a record's results for their size; each halves the dead letter
 REPORT_EVERY_S = 0.1  # between two lines about bad input
 METADATA_MS = 1000  # a broker that is just back names no topics yet, and the group's leader would assign none of them
 LOOP_ANSWER_S = 2  # an event loop that is silent for longer serves nobody
@@ -57,7 +57,7 @@ class StreamLogic(Protocol):
     def on_delivered(self, record: Outgoing, delivered: Delivered) -> None: ...
 
     def on_undelivered(self, record: Outgoing) -> None:
-        """It is never written: its topic takes none of its size. `on_error` is asked next."""
+        """Give up a record that its topic refuses for its size; `on_error` is called next."""
         ...
 
     def on_error(self, record: Incoming, error: Exception) -> Sequence[Outgoing]: ...
@@ -72,7 +72,7 @@ class AgentHost:
         self._producer = producer
         self._slots = asyncio.Semaphore(IN_FLIGHT)
         self._unacked: asyncio.Queue[Unacked] = asyncio.Queue()
-        self._told_s = -REPORT_EVERY_S  # when bad input was last logged
+        self._logged_s = -REPORT_EVERY_S  # when bad input was last logged
         self._words = logs.LastError("aiokafka", "faust", "mode")
         self._schemas = SchemaWait(logic.role)
         self._loop: asyncio.AbstractEventLoop | None = None  # once the app has started fully
@@ -126,27 +126,27 @@ class AgentHost:
         it must not cost more than it takes to serve good records."""
         is_bad_input = isinstance(error, logs.CITING)
         now_s = time.monotonic()
-        if is_bad_input and now_s - self._told_s < REPORT_EVERY_S:
+        if is_bad_input and now_s - self._logged_s < REPORT_EVERY_S:
             return
-        self._told_s = now_s
-        told = self._logic.role, record.topic, record.partition, record.offset, type(error).__name__, error
-        log.error("%s cannot serve %s/%d@%d: %s: %s", *told, exc_info=None if is_bad_input else error)
+        self._logged_s = now_s
+        facts = self._logic.role, record.topic, record.partition, record.offset, type(error).__name__, error
+        log.error("%s cannot serve %s/%d@%d: %s: %s", *facts, exc_info=None if is_bad_input else error)
 
     def _refusal(self, record: Incoming, error: Exception) -> Sequence[Outgoing]:
-        """What the logic answers to its own failure. A record that breaks that too is shown to it ever barer."""
+        """Return the logic's answer to its own failure; if that fails too, ask again with less of the record."""
         plain = dataclasses.replace(record, headers={})
         empty = dataclasses.replace(plain, value=None)
         for shown in (record, plain, empty, dataclasses.replace(empty, key=None)):
             try:
                 return _writable(self._logic.on_error(shown, error))
             except Exception:
-                log.exception("%s cannot even refuse it; trying with less of it", self._logic.role)
+                log.exception("%s failed to answer an error; retrying with less of the record", self._logic.role)
                 metrics.FALLBACKS.labels(self._logic.role, "refusal").inc()
         return []
 
     @property
     def role(self) -> str:
-        """Name of the role that it hosts."""
+        """Name of the hosted role."""
         return self._logic.role
 
     def is_rebalancing(self) -> bool:

@@ -49,7 +49,7 @@ class Undecoded(bytes):
 
 
 class RecordSet:
-    """aiokafka's `MemoryRecords`, which also tells the bytes of the batch that it handed over last."""
+    """aiokafka's `MemoryRecords`, which also returns the bytes of the batch that it handed over last."""
 
     def __init__(self, data: bytes) -> None:
         self._records = MemoryRecords(data)
@@ -77,12 +77,12 @@ class RecordSet:
         return bytes(self._data[self._at : self._end])
 
     def leave(self) -> None:
-        """Hand over nothing more."""
+        """Hand over no further record."""
         self._records = MemoryRecords(b"")
 
 
 class ReadableRecords(PartitionRecords):  # type: ignore[misc]  # aiokafka has no types
-    """One partition's part of an answer to a fetch."""
+    """The readable records of one partition's part of a fetch response."""
 
     _records: RecordSet
     next_fetch_offset: int
@@ -100,8 +100,8 @@ class ReadableRecords(PartitionRecords):  # type: ignore[misc]  # aiokafka has n
                 yield from self._salvaged(self._records.last(), error)
 
     def _salvaged(self, batch: bytes, error: BaseException) -> Iterator[ConsumerRecord]:
-        """What can be read of a batch from the position on, and the batch where the reading ends."""
-        if len(batch) <= MAGIC_AT:  # the set itself is broken: there is no telling where the next batch begins
+        """Yield the records of a batch that can be read from the position on, and the batch where the reading ends."""
+        if len(batch) <= MAGIC_AT:  # the set itself is broken: the beginning of the next batch is unknown
             self._records.leave()
             yield self._undecoded(batch, self.next_fetch_offset, error)
             return
@@ -178,7 +178,7 @@ def _may_pass(tp: TopicPartition, position: int, error: BaseException) -> bool:
 
 
 def _next_offset(batch: bytes, position: int) -> int:
-    """Where the batch behind it begins, by the head of a batch, whose numbers may be wrong."""
+    """Return the offset at which the next batch begins, by the header of this one, whose numbers may be wrong."""
     if batch[MAGIC_AT] != CURRENT_MAGIC or len(batch) < _DefaultRecordBatchPy.HEADER_STRUCT.size:
         return position + 1
     return max(position + 1, int(_DefaultRecordBatchPy(batch).next_offset))

@@ -10,7 +10,7 @@ from streams.security.tls import context_of
 
 
 def faust_options(security: Security) -> dict[str, Any]:
-    """What `faust.App` is told, so that its consumer and the producer that it starts both connect.
+    """Return the options of `faust.App` with which its consumer and the producer that it starts connect.
 
     Raises:
         PochadeError: a certificate, key or authority that cannot be used.

@@ -1,1 +1,1 @@
-"""What the commands of operators and clients do."""
+"""The work behind the commands of operators and clients; `streams/commands` parses options and prints."""

@@ -1,4 +1,4 @@
-"""What `doctor` makes of the facts: one verdict each, and what to do about it."""
+"""The verdicts of `doctor`: each check takes facts and returns ok, warn or fail, and what to do about it."""
 
 import re
 import statistics
@@ -33,13 +33,13 @@ JOINED = (CLASSIFIED, OUTCOMES, RESULTS)
 UPSTREAM = (PROMPTS, PROMPTS_BATCH, CLASSIFIED, IMAGES, OUTCOMES)
 GONE = {"stopped"}
 READS = {"classifier": PROMPTS, "router": CLASSIFIED, "discriminator": IMAGES, "ledger": OUTCOMES}
-BEHIND = 1000  # records; roles commit every half second, so that a busy one is always some behind
-SEVERAL = 3  # brokers from which one may be lost without losing records
+BEHIND = 1000  # records; roles commit every half second, so a busy role always has some uncommitted records
+SEVERAL = 3  # brokers; from this number on, one broker may be lost without losing records
 NATURAL = re.compile(r"\d+")
 
 
 class Verdict(StrEnum):
-    """How bad it is."""
+    """The severity of a check's finding."""
 
     OK = "ok"
     WARN = "warn"
@@ -48,7 +48,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One thing that was looked at."""
+    """The verdict on one fact; `do` says what to do about it, and is empty where the verdict is ok."""
 
     name: str
     verdict: Verdict
@@ -58,29 +58,29 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Attendance:
-    """Members that read a topic for a role."""
+    """The members of a role's consumer group, and how far the group is behind."""
 
     members: int | None  # None: this user may not see them
-    behind: int  # records that its group has not committed
+    behind: int  # records that the group has not committed
 
 
 def ok(name: str, found: str) -> Check:
-    """All is well."""
+    """Return a check that passed."""
     return Check(name=name, verdict=Verdict.OK, found=found)
 
 
 def warn(name: str, found: str, do: str) -> Check:
-    """It works, but should be looked at."""
+    """Return a check that passed, but found something that an operator should look at."""
     return Check(name=name, verdict=Verdict.WARN, found=found, do=do)
 
 
 def fail(name: str, found: str, do: str) -> Check:
-    """Requests are or will be lost, late or refused."""
+    """Return a check that failed: requests are or will be lost, late or refused."""
     return Check(name=name, verdict=Verdict.FAIL, found=found, do=do)
 
 
 def check_topics(differing: Sequence[Difference]) -> Check:
-    """Whether the topic table is there; a missing topic fails, other differences warn."""
+    """Check that the topics of the table exist; a missing topic fails, other differences warn."""
     if not differing:
         return ok("topics", "all are there, as the table says")
     missing = [each.topic for each in differing if each.found == "missing"]
@@ -92,7 +92,7 @@ def check_topics(differing: Sequence[Difference]) -> Check:
 
 
 def check_joined(found: Mapping[str, Found]) -> Check:
-    """Whether the topics that the ledger joins by partition have equal counts."""
+    """Check that the topics that the ledger joins by partition have equal numbers of partitions."""
     counts = {name: found[name].partitions for name in (*JOINED, ENDED) if name in found}
     shown = ", ".join(f"{name} {count}" for name, count in counts.items()) or "none exist"
     if not found.keys() >= set(JOINED) or len(set(counts.values())) != 1:
@@ -102,8 +102,11 @@ def check_joined(found: Mapping[str, Found]) -> Check:
 
 
 def check_retention(found: Mapping[str, Found]) -> Check:
-    """Whether what has ended is remembered for longer than any record upstream lives, which is a segment longer than it
-    must. Older records are never served again, so that none ends twice: they are lost."""
+    """Check that results are kept for longer than records of the topics before them, deletion by segments included.
+
+    The ledger does not serve a record that is older than the results it remembers: the request might end twice. Such a
+    request is lost.
+    """
     if RESULTS not in found:
         return fail("retention", "results does not exist", "pochade topics create")
     kept_ms = max(found[name].retention_ms for name in (RESULTS, ENDED) if name in found)
@@ -122,7 +125,7 @@ def check_retention(found: Mapping[str, Found]) -> Check:
 
 
 def check_jobs(found: Mapping[str, Found], workers: Sequence[Heartbeat], prefix: str) -> list[Check]:
-    """Whether each variant's job topic has a partition for each of its workers."""
+    """Check that each variant's job topic has a partition for each of its workers."""
     serving: dict[str, int] = {}
     for beat in workers:
         if beat.variant:
@@ -142,7 +145,7 @@ def check_jobs(found: Mapping[str, Found], workers: Sequence[Heartbeat], prefix:
 
 
 def check_denied(missing: Mapping[str, Sequence[str]]) -> Check:
-    """Whether this user may read and write every topic."""
+    """Check that this user may read and write every topic."""
     if not missing:
         return ok("rights", "every topic may be read and written by this user")
     named = "; ".join(f"{topic}: no {', '.join(rights)}" for topic, rights in sorted(missing.items()))
@@ -151,7 +154,7 @@ def check_denied(missing: Mapping[str, Sequence[str]]) -> Check:
 
 
 def check_clocks(broker_ms: float, workers: Iterable[tuple[int, Heartbeat]], now_ms: int) -> Check:
-    """The broker's clock against ours, and workers whose heartbeats come from the future."""
+    """Check the broker's clock against ours, and find workers whose heartbeats come from the future."""
     ahead = {beat.worker_id: beat.sent_ms - now_ms for _, beat in workers if beat.sent_ms - now_ms > SKEW_WARN_MS}
     if abs(broker_ms) > SKEW_WARN_MS or ahead:
         others = "".join(f"; worker {name} is {ms} ms ahead" for name, ms in ahead.items())
@@ -161,29 +164,29 @@ def check_clocks(broker_ms: float, workers: Iterable[tuple[int, Heartbeat]], now
 
 
 def check_worker_clocks(workers: Iterable[tuple[int, Heartbeat]], now_ms: int) -> Check | None:
-    """The broker's clock against those of workers, and what came of it against ours, by heartbeats; None without any.
+    """Check the broker's clock by the workers' heartbeats; return None without heartbeats.
 
-    For clusters where no topic may be made to ask the broker's time with.
+    This serves clusters where the doctor may not create a topic to ask the broker's time with.
     """
-    heard = list(workers)
-    if not heard:
+    beats = list(workers)
+    if not beats:
         return None
-    skew_ms = statistics.median(heard_ms - beat.sent_ms for heard_ms, beat in heard)
-    ahead_ms = max(heard_ms for heard_ms, _ in heard) - now_ms
-    told = check_clocks(skew_ms if ahead_ms <= SKEW_WARN_MS else ahead_ms, heard, now_ms)
-    return replace(told, found=f"{told.found} (by heartbeats: no topic may be made to ask the time with)")
+    skew_ms = statistics.median(received_ms - beat.sent_ms for received_ms, beat in beats)
+    ahead_ms = max(received_ms for received_ms, _ in beats) - now_ms
+    check = check_clocks(skew_ms if ahead_ms <= SKEW_WARN_MS else ahead_ms, beats, now_ms)
+    return replace(check, found=f"{check.found} (by heartbeats: no topic may be created to ask the time with)")
 
 
 def check_disk(name: str, folder: str, free_bytes: int) -> Check:
-    """Whether there is a GiB left."""
+    """Check that a GiB is free on a disk."""
     shown = f"{free_bytes / 2**30:.1f} GiB free under {folder}"
     if free_bytes < DISK_WARN_BYTES:
-        return warn(name, shown, "free some: `pochade gc --dry-run` tells how much pictures would give back")
+        return warn(name, shown, "free some: `pochade gc --dry-run` shows how much deleting old images would free")
     return ok(name, shown)
 
 
 def check_plan(plan: Plan | None, now_ms: int) -> Check:
-    """Whether a plan is in force. It is published when it changes, so its age alone is no fault."""
+    """Check that a plan is in force. A plan is published when it changes, so its age alone is no fault."""
     if plan is None:
         do = "pochade serve planner; routers hold every request until there is a plan"
         return warn("plan", "none was published", do)
@@ -191,28 +194,31 @@ def check_plan(plan: Plan | None, now_ms: int) -> Check:
 
 
 def check_workers(beats: Iterable[tuple[int, Heartbeat]], silent_ms: int, now_ms: int) -> tuple[Check, list[Heartbeat]]:
-    """Check the workers that sent a heartbeat lately; the live ones. `beats`: (received at, heartbeat) of each."""
-    live = [beat for heard_ms, beat in beats if now_ms - heard_ms <= silent_ms and beat.state not in GONE]
+    """Check the workers, and return those alive. `beats`: (received at, in ms; heartbeat) of each worker.
+
+    A worker is alive if its heartbeat is at most `silent_ms` old and it has not stopped.
+    """
+    live = [beat for received_ms, beat in beats if now_ms - received_ms <= silent_ms and beat.state not in GONE]
     failed = [beat for beat in live if beat.state == "failed"]
     if failed:
         named = "; ".join(f"{beat.worker_id}: {beat.detail or 'no reason given'}" for beat in failed)
         return fail("workers", f"{len(live)} live, failed: {named}", "see the worker's log"), live
     if not live:
         do = "pochade serve worker; jobs wait on their topics until one comes"
-        return warn("workers", f"none was heard of within {silent_ms / 1000:g} s", do), live
+        return warn("workers", f"no heartbeat within {silent_ms / 1000:g} s", do), live
     named = ", ".join(f"{beat.worker_id} ({beat.variant or 'no variant'}, {beat.state})" for beat in live)
     return ok("workers", f"{len(live)} live: {named}"), live
 
 
-def check_letters(count: int) -> Check:
-    """Dead letters of the last hour."""
+def check_dead_letters(count: int) -> Check:
+    """Warn of dead letters in the last hour."""
     if count:
         return warn("dead letters", f"{count} in the last hour", "pochade dlq ls --since 1h")
     return ok("dead letters", "none in the last hour")
 
 
 def check_models(missing: Sequence[str], catalog: str) -> Check:
-    """Whether the catalog's model folders are here."""
+    """Check that the catalog's model folders are on this machine."""
     if missing:
         do = "correct the catalog, or copy the folders to where workers run"
         return fail("models", f"catalog {catalog}: no folder for {'; '.join(missing)}", do)
@@ -220,8 +226,8 @@ def check_models(missing: Sequence[str], catalog: str) -> Check:
 
 
 def check_visibility(found: Mapping[str, Found]) -> Check | None:
-    """Whether this user may see how topics are configured; None where it may."""
-    hidden = sorted(topic.name for topic in found.values() if not topic.is_told)
+    """Warn where this user may not see how topics are configured; return None where it may."""
+    hidden = sorted(topic.name for topic in found.values() if not topic.is_config_visible)
     if not hidden:
         return None
     what = f"of {', '.join(hidden)}: retention, sizes and copies in sync are not checked"
@@ -229,10 +235,10 @@ def check_visibility(found: Mapping[str, Found]) -> Check | None:
 
 
 def check_copies(found: Mapping[str, Found], brokers: int) -> Check:
-    """Whether a broker may be lost: as many copies as the cluster has room for, and two in sync before an ack."""
+    """Check that a broker may be lost: two copies of each topic or more, and two in sync before a write is acked."""
     least = min((topic.replicas for topic in found.values()), default=0)
     shown = f"at least {least} of each topic on {brokers} brokers"
-    never = sorted(t.name for t in found.values() if t.is_told and _in_sync(t) > t.replicas)
+    never = sorted(t.name for t in found.values() if t.is_config_visible and _in_sync(t) > t.replicas)
     if never:
         do = "lower min.insync.replicas of these topics, or give them more copies"
         return fail("copies", f"{', '.join(never)}: more must be in sync than there are, nothing can be written", do)
@@ -241,10 +247,10 @@ def check_copies(found: Mapping[str, Found], brokers: int) -> Check:
     if single := sorted(t.name for t in found.values() if t.replicas < 2):
         do = "kafka-reassign-partitions.sh, and default.replication.factor=3 for new topics"
         return warn("copies", f"one copy only of {', '.join(single)}: a broker that is lost takes records along", do)
-    if early := sorted(t.name for t in found.values() if t.is_told and _in_sync(t) < 2):
+    if early := sorted(t.name for t in found.values() if t.is_config_visible and _in_sync(t) < 2):
         do = "kafka-configs.sh --alter --entity-type topics --add-config min.insync.replicas=2"
         return warn("copies", f"acknowledged with one copy in sync (min.insync.replicas 1): {', '.join(early)}", do)
-    if stiff := sorted(t.name for t in found.values() if t.is_told and _in_sync(t) == t.replicas):
+    if stiff := sorted(t.name for t in found.values() if t.is_config_visible and _in_sync(t) == t.replicas):
         do = "give them one copy more than min.insync.replicas"
         return warn("copies", f"every copy must be in sync: one broker away stops {', '.join(stiff)}", do)
     return ok("copies", shown)
@@ -255,7 +261,7 @@ def _in_sync(topic: Found) -> int:
 
 
 def check_sizes(found: Mapping[str, Found]) -> Check:
-    """Whether each topic takes records as large as we may write; a larger one than a topic takes ends FAILED."""
+    """Check that each topic takes the largest record that we may write; a request with a larger one ends FAILED."""
     smaller = [
         f"{topic.name} {limit}"
         for topic in TABLE
@@ -266,13 +272,13 @@ def check_sizes(found: Mapping[str, Found]) -> Check:
     if smaller:
         do = "raise max.message.bytes to 1048576; else requests whose records are larger end FAILED"
         return warn("record sizes", f"smaller than the table's (bytes): {', '.join(smaller)}", do)
-    return ok("record sizes", "every topic takes what we may write")
+    return ok("record sizes", "every topic takes the largest record of the table")
 
 
 def check_groups(protocol: Protocol, wanted_ms: int, found: Timeouts | None, why_not: str) -> Check:
-    """Whether a group can be joined, by which protocol, and after what silence a member is missed.
+    """Check that a group can be joined, by which protocol, and after how long a silence a member is missed.
 
-    `why_not`: what stood in the way of joining; empty: nothing did.
+    `why_not`: the reason why the group could not be joined; empty where it could.
     """
     name, shown = "consumer groups", f"group.protocol={protocol.value} works"
     if why_not:
@@ -289,7 +295,7 @@ def check_groups(protocol: Protocol, wanted_ms: int, found: Timeouts | None, why
 
 
 def check_role(role: str, seen: Attendance) -> Check:
-    """Whether somebody does a role's work, and how far behind it is."""
+    """Check that a role has members, and how many records they are behind."""
     topic = READS[role]
     waits = f"{seen.behind} records of {topic} wait"
     if seen.members is None:
@@ -302,7 +308,7 @@ def check_role(role: str, seen: Attendance) -> Check:
 
 
 def check_leader(beat_ms: int, silent_ms: int, now_ms: int) -> Check:
-    """Whether a planner leads. `beat_ms`: the newest beat of any leader; 0: none, or it resigned."""
+    """Check that a planner leads. `beat_ms`: epoch ms of the newest beat of any leader; 0: none, or it resigned."""
     do = "pochade serve planner; until then the plan in force stays"
     if not beat_ms:
         return warn("planner", "none leads", do)

@@ -1,4 +1,4 @@
-"""The client of a deployment: asks for pictures on `prompts` and reads what became of them on `results`."""
+"""The client of a deployment: asks for images on `prompts` and reads what became of them on `results`."""
 
 import logging
 import queue
@@ -29,20 +29,20 @@ READ_TIMEOUT_S = 60.0  # for reading `results` to its end
 
 
 class Following(Protocol):
-    """What `Follower` offers, so that tests can hand over records themselves."""
+    """The part of `TopicTailer` that the client uses, so that tests can deliver records themselves."""
 
     is_caught_up: threading.Event
 
     def close(self) -> None:
-        """Stop handing over."""
+        """Stop delivering records."""
         ...
 
     def wait_caught_up(self, timeout_s: float) -> None:
-        """Block until the past is handed over. Raises PochadeError."""
+        """Block until all records of the past are delivered. Raises PochadeError after `timeout_s` seconds."""
         ...
 
     def raise_if_denied(self) -> None:
-        """Raise PochadeError if this user may not read."""
+        """Raise PochadeError if this user may not read the topic."""
         ...
 
 
@@ -51,7 +51,7 @@ OpenTailer = Callable[[Settings, OnRecord, int], Following]
 
 
 def follow_results(settings: Settings, on_record: OnRecord, since_ms: int) -> Following:
-    """`results` for a reader of committed transactions, from a moment on (0: from the beginning)."""
+    """Read `results` from `since_ms` on (0: from the beginning), committed transactions only."""
     return TopicTailer(settings, [RESULTS], on_record, since_ms=since_ms, isolation="read_committed").start()
 
 
@@ -85,11 +85,11 @@ class RequestClient:
             {}, kind="GenerateRequest", source="client", subject=request.request_id, time_ms=self._clock_ms()
         )
         key = request.request_id.encode()
-        lane = PROMPTS_BATCH if request.tier == "batch" else PROMPTS
-        return self._producer.send(Outgoing(topic=lane, key=key, value=encode(request), headers=headers))
+        topic = PROMPTS_BATCH if request.tier == "batch" else PROMPTS
+        return self._producer.send(Outgoing(topic=topic, key=key, value=encode(request), headers=headers))
 
     def cancel(self, request_id: str, reason: str) -> Future[Delivered]:
-        """Write a CANCELLED outcome; the request ends so unless it had ended, or somebody's outcome came before."""
+        """Write a CANCELLED outcome; the request ends with it unless it has ended or another outcome came first."""
         now = self._clock_ms()
         outcome = Outcome(
             request_id=request_id, status=Status.CANCELLED, reason=reason, by="cancel", ended_ms=now, code="cancelled"
@@ -131,7 +131,7 @@ class RequestClient:
             return self._results[request_id]
 
     def find(self, request_id: str, since_ms: int = 0) -> Result | None:
-        """The result of a request among those written since a moment, or None if there is none by now."""
+        """Return the result of a request among those written since `since_ms`, or None if there is none yet."""
         found: list[bytes] = []
         key = request_id.encode()
 
@@ -147,11 +147,11 @@ class RequestClient:
         return decode_result(found[0]) if found else None
 
     def follow(self, on_result: Callable[[Result], None], since_ms: int = 0) -> Following:
-        """Hand over results in a thread, those since a moment (0: all that are kept) and what comes, until closed."""
+        """Deliver results in a thread until closed: those since `since_ms` (0: all that are kept) and new ones."""
         return self._open(self._settings, lambda record: on_result(decode_result(record.value)), since_ms)
 
     def results(self, since_ms: int = 0, *, is_following: bool = False) -> Iterator[Result]:
-        """Results since a moment (0: all that are kept), in each partition's order; for ever if following.
+        """Yield results since `since_ms` (0: all that are kept), in each partition's order; endless if following.
 
         A record that is not a Result is passed over with a warning in the log.
         """
@@ -173,7 +173,7 @@ class RequestClient:
             reading.close()
 
     def close(self) -> None:
-        """Stop listening. The producer is the caller's."""
+        """Stop listening. The producer stays open: it belongs to the caller."""
         if self._listening is not None:
             self._listening.close()
             self._listening = None
@@ -186,7 +186,7 @@ class RequestClient:
 
 
 def _decoded(inbox: "queue.SimpleQueue[Incoming]", wait_s: float) -> Iterator[Result]:
-    """All that lies in the inbox, after waiting for the first up to `wait_s`."""
+    """Yield the results in the inbox, after waiting up to `wait_s` seconds for the first."""
     while True:
         try:
             record = inbox.get(timeout=wait_s) if wait_s else inbox.get_nowait()

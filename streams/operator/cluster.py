@@ -1,4 +1,4 @@
-"""What the cluster says about this deployment: topics, also against the topic table, rights, features and clock."""
+"""Asks the cluster about this deployment: its topics and how they differ from the table, rights, features, clock."""
 
 import math
 import re
@@ -33,40 +33,40 @@ from streams.kafka.clients import ANSWER_LIMIT_S, client_config
 from streams.kafka.topics import own_topics
 from streams.settings import Settings
 
-KAFKAS_SEGMENT_MS = 7 * 24 * 60 * 60 * 1000  # its default
+KAFKAS_SEGMENT_MS = 7 * 24 * 60 * 60 * 1000  # Kafka's default of segment.ms
 DENIED = {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
 JOBS = re.compile(r"jobs\.(.+)\.v\d+")
 JOINED = {CLASSIFIED, OUTCOMES, RESULTS, ENDED}  # the ledger joins them by partition
-SINGLE = {PLAN, FLEET, SCHEMAS, DLQ}  # of one partition
+SINGLE = {PLAN, FLEET, SCHEMAS, DLQ}  # topics that must have one partition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """One topic as the cluster has it; `name` without the prefix."""
+    """One topic as the cluster has it; `name` leaves out the deployment's prefix."""
 
     name: str
     partitions: int
     replicas: int
     config: dict[str, str]
-    is_told: bool = True  # else this user may not see the configuration
+    is_config_visible: bool = True  # False: this user may not see it, and `config` is empty
 
     @property
     def retention_ms(self) -> float:
-        """How long a record stays; infinite for ever, and for a compacted topic."""
+        """Retention of a record in milliseconds; infinite where none is set, and for a compacted topic."""
         limit = int(self.config.get("retention.ms", "-1"))
         return math.inf if limit < 0 or self.config.get("cleanup.policy") == "compact" else limit
 
     @property
     def segment_ms(self) -> float:
-        """How much longer some records stay: whole segments are deleted, by their newest record."""
+        """Span of a segment in milliseconds: records may outlive the retention by it, as whole segments are deleted."""
         return int(self.config.get("segment.ms", KAFKAS_SEGMENT_MS))
 
 
 def topics(settings: Settings) -> dict[str, Found]:
-    """This deployment's topics by their names without the prefix.
+    """Return this deployment's topics by their names without the prefix.
 
     Raises:
-        PochadeError: the cluster does not answer, or does not let us look.
+        PochadeError: the cluster does not answer, or this user may not describe topics.
     """
     prefix = settings.kafka.prefix + "."
     names = own_topics(settings)
@@ -87,7 +87,7 @@ def topics(settings: Settings) -> dict[str, Found]:
             partitions=len(listed[name].partitions),
             replicas=min((len(p.replicas) for p in listed[name].partitions.values()), default=0),
             config=answers[name] or {},
-            is_told=answers[name] is not None,
+            is_config_visible=answers[name] is not None,
         )
         for name in names
         if name in listed
@@ -95,7 +95,7 @@ def topics(settings: Settings) -> dict[str, Found]:
 
 
 def _configuration(future: "Future[dict[str, ConfigEntry]]") -> dict[str, str] | None:
-    """A configuration; None where this user may not see it."""
+    """Return a topic's configuration; None where this user may not see it."""
     try:
         return {key: str(entry.value) for key, entry in future.result(ANSWER_LIMIT_S).items()}
     except KafkaException as failure:
@@ -106,7 +106,7 @@ def _configuration(future: "Future[dict[str, ConfigEntry]]") -> dict[str, str] |
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One thing about a topic that is not as the table says."""
+    """One property in which a topic differs from the topic table."""
 
     topic: str  # with the prefix
     what: str  # `topic`, `partitions`, or a configuration's name
@@ -116,18 +116,21 @@ class Difference:
 
 
 def variants_of(names: Iterable[str]) -> list[str]:
-    """The variants that have a job topic among these (names without the prefix)."""
+    """Return the variants that have a job topic among these names (without the prefix)."""
     return sorted({match[1] for name in names if (match := JOBS.fullmatch(name))})
 
 
 def expected(variants: Iterable[str], jobs_partitions: int, flow_partitions: int = FLOW_PARTITIONS) -> list[Topic]:
-    """The table, and the job topics of these variants."""
+    """Return the topics of the table, and the job topics of these variants."""
     jobs = (jobs_topic(variant, jobs_partitions) for variant in sorted(set(variants)))
     return [*table(flow_partitions), *jobs]
 
 
 def differences(wanted: Iterable[Topic], found: Mapping[str, Found], prefix: str) -> list[Difference]:
-    """What differs, in the table's order. More partitions than wanted are fine where nothing is joined by partition."""
+    """Return how topics differ from the table, in its order.
+
+    More partitions than wanted are no difference, except on topics that are joined by partition or must have one.
+    """
     result: list[Difference] = []
     for topic in wanted:
         name = full_name(prefix, topic.name)
@@ -142,7 +145,7 @@ def differences(wanted: Iterable[Topic], found: Mapping[str, Found], prefix: str
         if there.partitions != topic.partitions and not is_enough:
             do = _partitions_advice(topic, there, name)
             result.append(_difference(name, "partitions", str(topic.partitions), str(there.partitions), do))
-        for key, value in topic.config.items() if there.is_told else ():
+        for key, value in topic.config.items() if there.is_config_visible else ():
             has = there.config.get(key, "unset")
             if has != value:
                 do = f"kafka-configs.sh --alter --entity-type topics --entity-name {name} --add-config {key}={value}"
@@ -169,7 +172,10 @@ def _words(config: Mapping[str, str]) -> str:
 
 
 def deployments(settings: Settings) -> list[Settings]:
-    """These settings once for each deployment on the cluster, told by their topics: other prefixes, such as demos'."""
+    """Return these settings once for each deployment on the cluster, with its prefix; a demo is a deployment too.
+
+    A deployment is a prefix under which the topics `results` and `images` exist.
+    """
     wanted = (f".{RESULTS}", f".{IMAGES}")
     names = set(probe.probe(client_config(settings), ANSWER_LIMIT_S).topics)
     prefixes = {name.removesuffix(wanted[0]) for name in names if name.endswith(wanted[0])}
@@ -179,7 +185,7 @@ def deployments(settings: Settings) -> list[Settings]:
 
 
 def denied(settings: Settings, names: Iterable[str]) -> dict[str, list[str]]:
-    """Topics (names without the prefix) that this user may not use -> the rights that are missing."""
+    """Return the topics that this user may not use -> the rights that are missing. `names` leave out the prefix."""
     wanted = {AclOperation.READ: "READ", AclOperation.WRITE: "WRITE"}
     client = AdminClient(client_config(settings))
     asked = TopicCollection([full_name(settings.kafka.prefix, name) for name in names])
@@ -198,7 +204,7 @@ def denied(settings: Settings, names: Iterable[str]) -> dict[str, list[str]]:
 
 
 def has_transactions(settings: Settings) -> str:
-    """ "" if a transactional producer can begin here, else why not."""
+    """Return "" if this user can begin transactions on the cluster, else the reason why not."""
     try:
         producer = Producer({**client_config(settings), "transactional.id": f"{settings.kafka.prefix}.doctor"})
         producer.init_transactions(ANSWER_LIMIT_S)
@@ -208,10 +214,10 @@ def has_transactions(settings: Settings) -> str:
 
 
 def clock_skew_ms(settings: Settings) -> float:
-    """The broker's clock minus ours, by the append time of a record on a topic made for it and deleted again.
+    """Return the broker's clock minus ours in milliseconds, by the append time of a record on a temporary topic.
 
     Raises:
-        PochadeError: no such topic may be made, or the record was not taken.
+        PochadeError: the topic may not be created, or the broker did not take the record.
     """
     name = full_name(settings.kafka.prefix, f"doctor-{uuid.uuid4().hex[:8]}")
     client = AdminClient(client_config(settings))
@@ -234,7 +240,7 @@ def _skew_on(settings: Settings, name: str) -> float:
             stamped.append(message.timestamp()[1])
 
     producer = Producer({**client_config(settings), "acks": "all", "linger.ms": 0})
-    for _ in range(3):  # the first waits for metadata
+    for _ in range(3):  # the first attempt waits for metadata
         before = time.time()
         producer.produce(name, b"", on_delivery=on_delivery)
         if producer.flush(ANSWER_LIMIT_S):

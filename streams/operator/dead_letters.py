@@ -1,7 +1,7 @@
-"""Dead letters: what lies on the dlq, what became of their requests, and trying them again.
+"""Reads dead letters from the dlq, finds out how their requests ended, and redrives them.
 
-A request that has ended is dead everywhere, so its record alone would be dropped: its request is sent to `prompts`
-again under a new id, ID-redrive-N.
+Every role drops records of a request that has ended, so its record alone would have no effect: the request is sent to
+`prompts` again under a new id, ID-redrive-N.
 """
 
 import json
@@ -27,41 +27,41 @@ SUFFIX = re.compile(r"-redrive-\d+$")
 
 
 class NotRedrivable(PochadeError):
-    """A dead letter that cannot be tried again, and why."""
+    """A dead letter cannot be redriven; the message says why."""
 
 
 class NothingToDo(PochadeError):
-    """A dead letter that need not be tried again, and why."""
+    """A dead letter need not be redriven; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Letter:
-    """One record of the dlq."""
+class DeadLetter:
+    """One record of the dlq with the facts in its error headers; a missing fact is empty."""
 
     record: Incoming  # as it lies on the dlq
     error: str  # class of the error
     message: str
     role: str
-    topic: str  # where it was read, without the prefix; "": not told
+    topic: str  # where it was read, without the prefix; "": no header names the topic
     partition: str
     offset: str
     request_id: str
-    redriven: int  # how often it was tried again before
-    is_cut: bool  # only the beginning of its value was kept
+    redriven: int  # number of redrives before
+    is_cut: bool  # whether only the beginning of its value was kept
 
     @property
     def position(self) -> str:
-        """Where it lies on the dlq: what `dlq show` and `redrive` take."""
+        """PARTITION@OFFSET of the record on the dlq, as `dlq show` and `dlq redrive` take it."""
         return f"{self.record.partition}@{self.record.offset}"
 
 
-def letter_of(record: Incoming) -> Letter:
-    """The letter in a record of the dlq; facts that are not told are empty."""
+def dead_letter_of(record: Incoming) -> DeadLetter:
+    """Return the dead letter in a record of the dlq; facts without a header are empty."""
 
     def fact(name: str) -> str:
         return record.headers.get(ERROR + name, b"").decode(errors="replace")
 
-    return Letter(
+    return DeadLetter(
         record=record,
         error=fact("class"),
         message=fact("message"),
@@ -80,15 +80,15 @@ def _count(headers: Headers) -> int:
     return int(text) if re.fullmatch(rb"\d{1,9}", text) else 0
 
 
-def letters(settings: Settings, since_ms: int, error: str | None = None) -> list[Letter]:
-    """The letters of the last `since_ms` milliseconds, of one error class or all, the oldest first."""
-    found = [letter_of(record) for record in snapshot.past(settings, [DLQ], since_ms=max(1, now_ms() - since_ms))]
-    found.sort(key=lambda letter: letter.record.timestamp_ms)
-    return [letter for letter in found if error is None or letter.error == error]
+def read_dead_letters(settings: Settings, since_ms: int, error: str | None = None) -> list[DeadLetter]:
+    """Return the dead letters of the last `since_ms` milliseconds, of one error class or all, the oldest first."""
+    found = [dead_letter_of(record) for record in snapshot.past(settings, [DLQ], since_ms=max(1, now_ms() - since_ms))]
+    found.sort(key=lambda each: each.record.timestamp_ms)
+    return [each for each in found if error is None or each.error == error]
 
 
 def ended(settings: Settings, bases: set[str]) -> dict[str, str]:
-    """The ids of these requests, and of their redrives, that have a result -> its status."""
+    """Return the ids of these requests, and of their redrives, that have a result -> its status."""
 
     def is_theirs(key: bytes | None) -> bool:
         return base_id((key or b"").decode(errors="replace")) in bases
@@ -97,40 +97,47 @@ def ended(settings: Settings, bases: set[str]) -> dict[str, str]:
     return {(r.key or b"").decode(errors="replace"): str(decode_result(r.value).status) for r in records}
 
 
-def redrive_record(letter: Letter, ended: Mapping[str, str]) -> Outgoing:
-    """The record to write so that this is tried again; `ended`: ids that have a result -> its status.
+def redrive_record(dead_letter: DeadLetter, ended: Mapping[str, str]) -> Outgoing:
+    """Return the record to write to redrive a dead letter. `ended`: ids that have a result -> its status.
 
-    Not ended: the original record to its original topic. Ended: its request to `prompts` under a new id, the first
-    ID-redrive-N that has not ended, so that repeating a redrive that is still in work makes no second request.
+    If the request has not ended, this is the original record on its original topic. If it has, this is the request on
+    `prompts` under a new id, the first ID-redrive-N that has not ended: repeating a redrive that is still open makes
+    no second request.
 
     Raises:
         NotRedrivable: the record is not whole, or names neither its topic nor a request.
-        NothingToDo: an earlier redrive of it has completed.
+        NothingToDo: an earlier redrive has completed.
     """
-    if letter.is_cut:
-        raise NotRedrivable(f"{letter.position}: only the beginning of its value was kept; send the original again")
-    if not letter.topic:
-        raise NotRedrivable(f"{letter.position}: it has no header {ERROR}topic that says where to; write it yourself")
-    kept = {name: value for name, value in letter.record.headers.items() if not name.startswith(ERROR)}
-    headers = {**kept, REDRIVEN: str(letter.redriven + 1).encode()}
-    original = Outgoing(topic=letter.topic, key=letter.record.key, value=letter.record.value, headers=headers)
-    if letter.request_id not in ended:
+    if dead_letter.is_cut:
+        raise NotRedrivable(
+            f"{dead_letter.position}: only the beginning of its value was kept; send the original again"
+        )
+    if not dead_letter.topic:
+        raise NotRedrivable(
+            f"{dead_letter.position}: it has no header {ERROR}topic that says where to; write it yourself"
+        )
+    kept = {name: value for name, value in dead_letter.record.headers.items() if not name.startswith(ERROR)}
+    headers = {**kept, REDRIVEN: str(dead_letter.redriven + 1).encode()}
+    original = Outgoing(
+        topic=dead_letter.topic, key=dead_letter.record.key, value=dead_letter.record.value, headers=headers
+    )
+    if dead_letter.request_id not in ended:
         return original
-    new_id = _unused(letter.request_id, ended)
-    if letter.topic.startswith("prompts."):  # either lane
-        return replace(original, key=new_id.encode(), value=_renamed(letter.record.value, new_id))
-    request = _request_in(letter)
+    new_id = _unused(dead_letter.request_id, ended)
+    if dead_letter.topic.startswith("prompts."):  # interactive or batch
+        return replace(original, key=new_id.encode(), value=_renamed(dead_letter.record.value, new_id))
+    request = _request_in(dead_letter)
     if request is None:
         raise NotRedrivable(
-            f"{letter.position}: request {letter.request_id} has ended and its record on {letter.topic} does not hold "
-            "it; submit the prompt again"
+            f"{dead_letter.position}: request {dead_letter.request_id} has ended and its record on {dead_letter.topic} "
+            "does not hold it; submit the prompt again"
         )
     value = encode(replace(request, request_id=new_id))
     return replace(original, topic=PROMPTS, key=new_id.encode(), value=value)
 
 
 def base_id(request_id: str) -> str:
-    """The id that the producer gave, without what redrives appended."""
+    """Return the id that the producer gave, without the suffix that redrives append."""
     return SUFFIX.sub("", request_id)
 
 
@@ -144,11 +151,11 @@ def _unused(request_id: str, ended: Mapping[str, str]) -> str:
 
 
 def _renamed(value: bytes | None, new_id: str) -> bytes | None:
-    """The prompt's record under a new id. Unreadable bytes, and JSON that names no id, stay: the key names them."""
+    """Return a prompt's record under a new id. Unreadable bytes and JSON without an id stay: the key is the id."""
     try:
         return encode(replace(decode(value, GenerateRequest), request_id=new_id))
     except InvalidRecord:
-        pass  # JSON, or what nobody can read
+        pass  # JSON, or unreadable bytes
     try:
         fields: Any = json.loads(value or b"")
     except (ValueError, RecursionError):
@@ -158,16 +165,16 @@ def _renamed(value: bytes | None, new_id: str) -> bytes | None:
     return json.dumps({**fields, "request_id": new_id}).encode()
 
 
-def _request_in(letter: Letter) -> GenerateRequest | None:
-    value = letter.record.value
+def _request_in(dead_letter: DeadLetter) -> GenerateRequest | None:
+    value = dead_letter.record.value
     try:
-        if letter.topic == CLASSIFIED:
+        if dead_letter.topic == CLASSIFIED:
             return decode(value, ClassifiedRequest).request
-        if letter.topic.startswith("jobs."):
+        if dead_letter.topic.startswith("jobs."):
             return decode(value, GenerateJob).classified.request
-        if letter.topic == IMAGES:
+        if dead_letter.topic == IMAGES:
             return decode(value, ImageGenerated).job.classified.request
-        if letter.topic == OUTCOMES:
+        if dead_letter.topic == OUTCOMES:
             return decode(value, Outcome).request
     except InvalidRecord:
         pass  # broken bytes hold no request
@@ -175,23 +182,32 @@ def _request_in(letter: Letter) -> GenerateRequest | None:
 
 
 def redriven(
-    letters: Iterable[Letter], ended: Mapping[str, str], send: Callable[[Outgoing], object] | None, rate: float
+    dead_letters: Iterable[DeadLetter], ended: Mapping[str, str], send: Callable[[Outgoing], object] | None, rate: float
 ) -> Iterator[dict[str, Any]]:
-    """A row a letter: where it went, or why not. `send` None: nothing is sent. `rate` is in records a second."""
+    """Redrive dead letters, and yield a row for each: the topic it was sent to, or why it was not sent.
+
+    `send` None sends nothing. `rate` is the maximum number of records sent per second.
+    """
     sent: set[tuple[str, bytes | None]] = set()
     begun_s = time.monotonic()
-    for number, letter in enumerate(letters):
+    for number, dead_letter in enumerate(dead_letters):
         try:
-            record = redrive_record(letter, ended)
-            if (record.topic, record.key) in sent and letter.request_id in ended:
-                raise NothingToDo("the same request as a letter before")
+            record = redrive_record(dead_letter, ended)
+            if (record.topic, record.key) in sent and dead_letter.request_id in ended:
+                raise NothingToDo("an earlier dead letter of this request is redriven already")
         except (NotRedrivable, NothingToDo) as reason:
             is_refused = isinstance(reason, NotRedrivable)
-            yield {"position": letter.position, "sent": False, "to": None, "reason": str(reason), "refused": is_refused}
+            yield {
+                "position": dead_letter.position,
+                "sent": False,
+                "to": None,
+                "reason": str(reason),
+                "refused": is_refused,
+            }
             continue
         sent.add((record.topic, record.key))
         if send is not None:
             threading.Event().wait(max(0.0, begun_s + number / rate - time.monotonic()))
             send(record)
         key = (record.key or b"").decode(errors="replace")
-        yield {"position": letter.position, "sent": send is not None, "to": record.topic, "request_id": key}
+        yield {"position": dead_letter.position, "sent": send is not None, "to": record.topic, "request_id": key}

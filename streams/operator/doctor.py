@@ -1,4 +1,4 @@
-"""Gathers the facts for `doctor`, one step after the other; a step that cannot be taken is a verdict, not an end."""
+"""Gathers the facts for `doctor` step by step; a step that raises becomes a failed check, and the next step runs."""
 
 import contextlib
 import pathlib
@@ -35,7 +35,7 @@ DENIED = {KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATIO
 
 
 def examine(settings: Settings) -> Iterator[Check]:
-    """All checks, in the order in which they depend on each other."""
+    """Yield all checks, in the order in which they depend on each other."""
     yield _checked(
         "settings", lambda: _settings(settings), "correct it; `pochade config show` tells where it comes from"
     )
@@ -45,7 +45,7 @@ def examine(settings: Settings) -> Iterator[Check]:
     reached = _checked("broker", lambda: _broker(settings), CONNECT)
     yield reached
     if reached.verdict is checks.Verdict.FAIL:
-        return  # everything else asks it
+        return  # every further check asks the broker
     try:
         found = cluster.topics(settings)
     except PochadeError as error:
@@ -99,7 +99,7 @@ def _broker(settings: Settings) -> Check:
 
 def _features(settings: Settings, found: Mapping[str, Found]) -> Iterator[Check]:
     if RESULTS not in found:
-        return  # there is nothing to try them on
+        return  # without the topic `results` there is nothing to join or write to
     yield _checked("consumer groups", lambda: _groups(settings), "allow READ on the groups PREFIX.*")
     why = cluster.has_transactions(settings)
     rights = "the ledger needs transactions: allow WRITE on the transactional ids PREFIX.*"
@@ -107,9 +107,9 @@ def _features(settings: Settings, found: Mapping[str, Found]) -> Iterator[Check]
 
 
 def _groups(settings: Settings) -> Check:
-    """Really joins the group PREFIX.doctor, with the timeouts that roles would have."""
+    """Check consumer groups by joining the group PREFIX.doctor with the timeouts that roles would have."""
     group, wanted_ms = f"{settings.kafka.prefix}.doctor", settings.kafka.session_timeout_ms
-    with groups.unwarned():  # what it would warn of is this verdict
+    with groups.unwarned():  # the check reports what the log would warn of
         protocol = groups.protocol(settings)
         timeouts = groups.timeouts(settings, group, protocol)
         return checks.check_groups(protocol, wanted_ms, timeouts, groups.why_not_joined(settings, group, RESULTS))
@@ -157,7 +157,7 @@ def _traffic(settings: Settings, found: Mapping[str, Found]) -> Iterator[Check]:
     yield from checks.check_jobs(found, live, settings.kafka.prefix)
     yield _clocks(settings, beats)
     yield checks.check_plan(_plan(settings) if PLAN in found else None, now)
-    yield checks.check_letters(len(_read(settings, DLQ, now - HOUR_MS)) if DLQ in found else 0)
+    yield checks.check_dead_letters(len(_read(settings, DLQ, now - HOUR_MS)) if DLQ in found else 0)
 
 
 def _clocks(settings: Settings, beats: list[tuple[int, Heartbeat]]) -> Check:
@@ -184,10 +184,10 @@ def _plan(settings: Settings) -> Plan | None:
 
 
 def attendance(settings: Settings, role: str) -> Attendance:
-    """Members that read for a role whose group is PREFIX.ROLE, and its uncommitted records; it is not joined.
+    """Return the number of members of the group PREFIX.ROLE, and of its uncommitted records, without joining it.
 
     Raises:
-        PochadeError: the cluster does not answer, or refuses to tell how far the group has come.
+        PochadeError: the cluster does not answer, or this user may not read the group's offsets.
     """
     prefix = settings.kafka.prefix
     group, topic = f"{prefix}.{role}", full_name(prefix, READS[role])

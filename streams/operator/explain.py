@@ -1,4 +1,7 @@
-"""A result in words: its path, and one sentence that tells why it ended as it did. From the result record alone."""
+"""Explains a result in words: its path, and one sentence that says why the request ended as it did.
+
+The result record alone is read.
+"""
 
 from schemas.errors import InvalidRecord
 from schemas.messages import Result, Stage, Status
@@ -13,21 +16,21 @@ VERBS = {
 
 
 def steps_of(result: Result) -> tuple[Stage, ...]:
-    """The stages a request went through, first one first; fields that an older release did not write have defaults.
+    """Return the stages that a request went through, in order; fields that an older release left out have defaults.
 
     Raises:
-        InvalidRecord: `path` is not the JSON list of Step it should be.
+        InvalidRecord: `path` is not a JSON list of Step.
     """
     try:
         steps: tuple[Stage, ...] = from_json(tuple[Stage, ...], result.path)
     except ValueError as error:
-        told = f"path of the result of {result.request_id} is not a list of Step: {error}: {result.path:.80}"
-        raise InvalidRecord(told) from error
+        message = f"path of the result of {result.request_id} is not a list of Step: {error}: {result.path:.80}"
+        raise InvalidRecord(message) from error
     return steps
 
 
 def why(result: Result) -> str:
-    """One sentence: what decided the end of this request."""
+    """Return one sentence that says what decided the end of this request."""
     if result.status is not Status.COMPLETED:
         return f"{VERBS.get(result.status, str(result.status).lower())}: {result.reason or 'no reason was given'}"
     *before, last = steps_of(result) or (None,)
@@ -45,13 +48,13 @@ def _rejections(steps: list[Stage]) -> str:
 
 def _begun(step: Stage) -> str:
     if step.refine_from_step:
-        return f"painted over on {step.level} from step {step.refine_from_step}"
-    return f"painted again on {step.level}"
+        return f"refined on {step.level} from step {step.refine_from_step}"
+    return f"generated again on {step.level}"
 
 
 def _verdict(step: Stage) -> str:
     if step.threshold is None:
-        return f"kept: the plan judges no pictures of {step.level}"
+        return f"kept: the plan judges no images of {step.level}"
     if step.confidence is None:
         return f"kept: not scored, though the threshold was {step.threshold:.2f}"
     if step.confidence >= step.threshold:
@@ -64,7 +67,7 @@ def _against(step: Stage, relation: str) -> str:
         return "nothing"
     if step.threshold is None:
         return f"{step.confidence:.2f}"
-    digits = 2  # more where two would make different numbers look alike
+    digits = 2  # more where two digits would show different numbers as equal
     is_tie = step.confidence == step.threshold
     while not is_tie and digits < 6 and f"{step.confidence:.{digits}f}" == f"{step.threshold:.{digits}f}":
         digits += 1

@@ -1,4 +1,4 @@
-"""Which stored pictures nobody needs any more: those past the retention, and orphans that no request can ever name."""
+"""Chooses the stored images to delete: those past the retention, and orphans that no request can ever name."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,28 +14,28 @@ from streams.operator.explain import steps_of
 from streams.settings import Settings
 from streams.store.port import Stored
 
-ORPHAN_MS = 3_600_000  # younger pictures may belong to a request whose records are still being written
+ORPHAN_MS = 3_600_000  # younger images may belong to a request whose records are still being written
 
 
 @dataclass(frozen=True, slots=True)
 class Garbage:
-    """What to delete, and why."""
+    """Stored images to delete: those past the retention, and orphans."""
 
     old: tuple[Stored, ...]
     orphans: tuple[Stored, ...]
 
 
 class Mentions:
-    """URIs that records name: by results, drafts included, and by `images` of requests that have not ended."""
+    """Collects the image URIs that records name: results, drafts included, and `images` of open requests."""
 
     def __init__(self) -> None:
         self._by_results: set[str] = set()
-        self._by_images: dict[str, set[str]] = {}  # request -> its pictures
+        self._by_images: dict[str, set[str]] = {}  # request -> its images
         self._ended: set[str] = set()
         self.unreadable = 0
 
     def add(self, record: Incoming) -> None:
-        """One record of `results` or `images`; what cannot be read is counted."""
+        """Add a record of `results` or `images`; a record that cannot be read is counted."""
         try:
             if record.topic == RESULTS:
                 self._add_result(record)
@@ -56,15 +56,15 @@ class Mentions:
             self._by_results.update(each.uri for each in (step.image, *step.more) if each is not None)
 
     def needed(self) -> set[str]:
-        """The URIs that may still be asked for."""
+        """Return the URIs that a result or an open request names."""
         unended = (uris for request, uris in self._by_images.items() if request not in self._ended)
         return self._by_results.union(*unended)
 
 
 def needed(settings: Settings) -> tuple[set[str], float]:
-    """URIs that are still named, and how far back (ms) the results that name them reach.
+    """Return the URIs that records still name, and the retention of `results` in milliseconds.
 
-    All deployments of the cluster are asked, since they share the store.
+    All deployments of the cluster are read, since they share the store.
 
     Raises:
         PochadeError: the cluster cannot be read, or holds records that this version cannot read.
@@ -78,12 +78,12 @@ def needed(settings: Settings) -> tuple[set[str], float]:
     kept_ms = []
     for deployment in cluster.deployments(settings):  # such as demos
         kept_ms += [found.retention_ms for name, found in cluster.topics(deployment).items() if name == RESULTS]
-        for topic in (IMAGES, RESULTS):  # in this order: whose result is there now was in work before
+        for topic in (IMAGES, RESULTS):  # in this order: a request that ends between the two is then found in `results`
             snapshot.past(deployment, [topic], keep=add)
     if mentions.unreadable:
         raise PochadeError(
-            f"{mentions.unreadable} records of images and results cannot be read, so orphans cannot be told: upgrade "
-            "this command to the version of the roles, or run it without --orphans"
+            f"{mentions.unreadable} records of images and results cannot be read, so orphans cannot be recognised: "
+            "upgrade this command to the version of the roles, or run it without --orphans"
         )
     return mentions.needed(), min(kept_ms, default=0.0)
 
@@ -96,19 +96,20 @@ def choose(
     results_kept_ms: float,
     orphan_ms: float = ORPHAN_MS,
 ) -> Garbage:
-    """What to delete. `needed` None: orphans are not asked for.
+    """Choose the images to delete. `needed` None: no orphans are chosen.
 
-    Of pictures older than `results` keeps records, nobody can tell orphans any more: they wait for the retention.
+    An image older than the retention of `results` may have been named by a record that is gone: it is kept until
+    the retention of images.
 
         age   0 ..... orphan_ms ............... results' retention ............ retention .....
               kept        deleted if no record  kept                            deleted
                           names it
     """
     old, orphans = [], []
-    for picture in stored:
-        age_ms = now_ms - picture.modified_ms
+    for image in stored:
+        age_ms = now_ms - image.modified_ms
         if age_ms > retention_ms:
-            old.append(picture)
-        elif needed is not None and orphan_ms < age_ms < results_kept_ms and picture.uri not in needed:
-            orphans.append(picture)
+            old.append(image)
+        elif needed is not None and orphan_ms < age_ms < results_kept_ms and image.uri not in needed:
+            orphans.append(image)
     return Garbage(tuple(old), tuple(orphans))

@@ -1,4 +1,4 @@
-"""Notes on requests, from `events` and `results`: what `watch` shows, and when it has seen enough."""
+"""Turns records of `events` and `results` into the notes that `watch` shows, and knows when all requests have ended."""
 
 import json
 from collections.abc import Collection
@@ -16,7 +16,7 @@ ENDED = "ended"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """Something that happened to a request."""
+    """One event or the end of a request, as `watch` shows it."""
 
     at_ms: int
     request_id: str
@@ -25,15 +25,15 @@ class Note:
     detail: dict[str, Any]
 
     def words(self) -> str:
-        """The detail as text: `level=heavy confidence=0.31`."""
+        """Return the detail as text, such as `level=heavy confidence=0.31`."""
         return " ".join(f"{name}={value}" for name, value in self.detail.items() if value not in (None, ""))
 
 
 def note_of(record: Incoming) -> Note:
-    """The note in a record of `events` or `results`.
+    """Return the note in a record of `events` or `results`.
 
     Raises:
-        InvalidRecord: it holds none.
+        InvalidRecord: the record is neither an Event nor a Result.
     """
     if record.topic == RESULTS:
         result = decode_result(record.value)
@@ -53,7 +53,7 @@ def note_of(record: Incoming) -> Note:
 
 
 class Watch:
-    """Which notes are wanted, and whether all named requests have ended. Without names: all, and never."""
+    """Selects the notes of the wanted requests, and knows when these have ended; without ids it selects all notes."""
 
     def __init__(self, wanted: Collection[str]) -> None:
         self._open = set(wanted)
@@ -61,7 +61,7 @@ class Watch:
         self.unreadable = 0
 
     def take(self, record: Incoming) -> Note | None:
-        """The note of a record if it is wanted; records that hold none are counted."""
+        """Return the note of a record if its request is wanted, else None; unreadable records are counted."""
         if self._wanted and (record.key or b"").decode(errors="replace") not in self._wanted:
             return None
         try:
@@ -75,10 +75,10 @@ class Watch:
 
     @property
     def waits_for(self) -> list[str]:
-        """The named requests that have not ended."""
+        """The wanted requests that have not ended, sorted."""
         return sorted(self._open)
 
     @property
     def is_finished(self) -> bool:
-        """Whether all that were named have ended."""
+        """Whether all wanted requests have ended; False without ids."""
         return bool(self._wanted) and not self._open

@@ -90,7 +90,7 @@ def _on_topics(client: AdminClient, prefix: str, role: str, variants: Sequence[s
 
 
 def _operations(future: "Future[Any]") -> set[str] | None:
-    """Operations that we may do on what was described; None: not told, or it is not there yet: no matter of rights."""
+    """Return the operations that this user may do on a described resource; None: unknown, or it does not exist yet."""
     try:
         held = future.result(2 * ANSWER_LIMIT_S).authorized_operations
     except KafkaException as failure:
@@ -128,7 +128,7 @@ def _on_transactions(config: Mapping[str, str], prefix: str, role: str) -> list[
     for name in TRANSACTIONS.get(role, ()):
         transactional_id = full_name(prefix, name if name.endswith(".") else f"{name}.") + PROBE
         try:
-            # it would print a refusal that is told below
+            # it would print a refusal that is reported below
             producer = Producer({**config, "transactional.id": transactional_id, "log_level": "0"})
             producer.init_transactions(ANSWER_LIMIT_S)
         except KafkaException as failure:

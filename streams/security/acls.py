@@ -27,7 +27,7 @@ DOCTOR_TOPICS = "doctor-"  # `pochade doctor` makes one for a moment, to ask the
 
 
 class Resource(StrEnum):
-    """What a right is about, as `kafka-acls.sh` calls it."""
+    """The kind of resource that a right is about, as `kafka-acls.sh` names it."""
 
     TOPIC = "topic"
     GROUP = "group"
@@ -73,10 +73,10 @@ def principals(named: Iterable[str], prefix: str) -> dict[str, str]:
 
 
 def acls(prefix: str, principal_of: Mapping[str, str], of: Sequence[str] = WHO) -> list[Acl]:
-    """What each of these needs on a deployment's topics, groups and transactional ids, and no more.
+    """Return the rights that each role or client needs on topics, groups and transactional ids, and no more.
 
     Raises:
-        Unknown: nobody of ours is called so.
+        Unknown: no role or client has this name.
     """
     found: list[Acl] = []
     for who in of:
@@ -114,11 +114,11 @@ def _topic_rows(who: str, row: Callable[..., None]) -> None:
 
 
 def commands(rows: Sequence[Acl], bootstrap: str) -> list[str]:
-    """`kafka-acls.sh` commands, one for each principal, kind of resource, pattern and set of operations."""
+    """Return `kafka-acls.sh` commands, one for each principal, kind of resource, pattern and set of operations."""
     joined: dict[tuple[str, str, str, tuple[str, ...]], list[str]] = {}
     for each in rows:
         joined.setdefault((each.principal, each.resource, each.pattern, each.operations), []).append(each.name)
-    told = []
+    lines = []
     for (principal, resource, pattern, operations), names in joined.items():
         words = ["kafka-acls.sh", "--bootstrap-server", bootstrap, "--command-config", "admin.properties", "--add"]
         words += ["--allow-principal", principal]
@@ -128,8 +128,8 @@ def commands(rows: Sequence[Acl], bootstrap: str) -> list[str]:
         else:
             words += [part for name in names for part in (f"--{resource}", name)]
             words += ["--resource-pattern-type", pattern]
-        told.append(shlex.join(words))
-    return told
+        lines.append(shlex.join(words))
+    return lines
 
 
 def create_acls(settings: Settings, rows: Sequence[Acl]) -> int:

@@ -20,7 +20,7 @@ class NoToken(PochadeError):
 
 
 class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka has no types
-    """One token for all connections, fetched anew before it expires."""
+    """Provides one token for all connections, and fetches a new one before it expires."""
 
     def __init__(self, oidc: Oidc) -> None:
         self._oidc = oidc
@@ -39,7 +39,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka ha
             return self._token
 
     def extensions(self) -> Mapping[str, str]:
-        """What the broker is told besides."""
+        """The SASL extensions that are sent to the broker with the token."""
         return self._oidc.extensions
 
     async def _fetch(self) -> tuple[str, float]:
@@ -54,8 +54,8 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka ha
             do = "check sasl.oauthbearer.client.id, client.secret and scope"
             raise self._failed(f"refused with HTTP {answer.status_code}: {do}")
         try:
-            told = answer.json()
-            return str(told["access_token"]), float(told.get("expires_in", 60))
+            token = answer.json()
+            return str(token["access_token"]), float(token.get("expires_in", 60))
         except (ValueError, KeyError, TypeError):
             raise self._failed("answered with no access_token") from None
 

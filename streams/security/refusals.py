@@ -9,7 +9,7 @@ from schemas.errors import PochadeError
 from streams.security.security import Tls, Unmapped, security_of
 from streams.security.tls import context_of, own_certificate_fault
 
-HANDSHAKE_S = 2.0  # for one handshake of our own, to hear what librdkafka does not tell
+HANDSHAKE_S = 2.0  # for one handshake of our own, which shows what librdkafka does not report
 AFTER = re.compile(r" \(after \d+ms in state \w+\)")
 DOWN = re.compile(r"\d+/\d+ brokers are down")
 OPENSSL = re.compile(r"error:[0-9A-F]+:")
@@ -27,14 +27,14 @@ OF_THEIR_AUTHORITY = "have it signed by an authority that the brokers trust"
 
 
 def plain(reasons: Iterable[str]) -> list[str]:
-    """What was reported, each thing once, without durations, and without its mere consequence."""
-    told = [OPENSSL.sub("", AFTER.sub("", reason)) for reason in reasons]
-    causes = [reason for reason in told if not DOWN.fullmatch(reason)]
-    return list(dict.fromkeys(causes or told))
+    """Return the reported reasons, each once, without durations, and without those that only follow from others."""
+    plain_reasons = [OPENSSL.sub("", AFTER.sub("", reason)) for reason in reasons]
+    causes = [reason for reason in plain_reasons if not DOWN.fullmatch(reason)]
+    return list(dict.fromkeys(causes or plain_reasons))
 
 
 def remedy(reason: str, config: Mapping[str, str]) -> str:
-    """What an operator can do about one reason; "" where it may pass by itself: it is no refusal."""
+    """Return what an operator can do about a reason; "" where it may pass by itself and is no refusal."""
     if "OAUTHBEARER token" in reason:
         return TOKEN
     if "SASL authentication error" in reason or "SASL mechanism" in reason:
@@ -77,7 +77,7 @@ def _tls(config: Mapping[str, str]) -> Tls | None:
 
 
 def _tls_answer(address: str, tls: Tls | None) -> str:
-    """What Python's library says to the same certificate; librdkafka names neither expiry nor authority."""
+    """Return what Python's TLS library says of the certificate; librdkafka names neither expiry nor authority."""
     host, _, port = address.rpartition(":")
     try:
         context = context_of(tls or Tls())

@@ -1,4 +1,4 @@
-"""Secrets among the settings: told by their names, hidden where settings are shown, and read from files.
+"""Secrets among the settings: recognised by their names, hidden where settings are shown, and read from files.
 
 A setting may name a file, `file:/run/secrets/password`, as Kubernetes and systemd hand them out. The file is read each
 time a client is made, so that a rotated secret needs a role's restart and no other setting.
@@ -50,11 +50,11 @@ def with_secrets(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def is_secret(name: str) -> bool:
-    """Whether the name of a setting or of a property tells a secret."""
+    """Whether the name of a setting or of a property says that its value is a secret."""
     return bool(SECRET.search(name.removeprefix("kafka.properties.")))
 
 
 def quoted(value: object, name: str = "") -> str:
-    """A value that somebody typed, for an error: hidden if its setting's name, or the text itself, tells a secret."""
+    """Quote a typed value for an error; hidden if its setting's name, or the text itself, says that it is a secret."""
     text = repr(value)
     return HIDDEN if is_secret(name) or SECRET.search(text) else f"{text:.200}"

@@ -1,4 +1,4 @@
-"""What `[kafka.properties]` means for a client that is not librdkafka: Faust's aiokafka, in three roles.
+"""Maps `[kafka.properties]` to a client that is not librdkafka: Faust's aiokafka, which three roles use.
 
 A pure mapping of librdkafka's names to values. Each name is in one of three tables: it has a counterpart, it concerns
 librdkafka's clients alone, or a role that uses Faust refuses it at start. A name in none of them is refused.
@@ -111,7 +111,7 @@ class Unmapped(PochadeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tls:
-    """How brokers are known, and how we are."""
+    """TLS settings: the authorities that brokers are checked against, and our own certificate."""
 
     ca_file: str = ""  # file or folder; "": what the system trusts
     ca_pem: str = ""
@@ -128,7 +128,7 @@ class Tls:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Oidc:
-    """Where tokens come from: the client credentials grant of OAuth 2."""
+    """Settings of the OAuth 2 client credentials grant, from which tokens come."""
 
     token_url: str
     client_id: str
@@ -141,7 +141,7 @@ class Oidc:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Security:
-    """How a client of any library connects."""
+    """The security settings that a client of any library connects with."""
 
     protocol: str = PLAINTEXT
     mechanism: str = ""  # "": no SASL

@@ -9,10 +9,10 @@ from streams.security.security import Tls
 
 
 def context_of(tls: Tls) -> ssl.SSLContext:
-    """What a client of aiokafka connects with.
+    """Build the TLS context that a client of aiokafka connects with.
 
     Raises:
-        PochadeError: which certificate or key cannot be used, and why.
+        PochadeError: a certificate or key cannot be used; the message says which and why.
     """
     context = trusting(tls.ca_file, tls.ca_pem, "ssl.ca.location")
     try:
@@ -69,7 +69,7 @@ def _written(folder: str, name: str, text: str) -> str:
 
 
 def own_certificate_fault(tls: Tls) -> str:
-    """What is wrong with the certificate that we show, "" if nothing can be seen from here.
+    """Return what is wrong with our own certificate; "" if nothing is, as far as can be seen from here.
 
     Asked of the TLS library in a handshake with ourselves: it checks the time, and that an authority which we trust,
     mostly the brokers' own, has signed it.
@@ -93,7 +93,7 @@ def own_certificate_fault(tls: Tls) -> str:
 
 
 def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> None:
-    """Both ends in memory. Raises ssl.SSLError: what either of them does not accept."""
+    """Do a TLS handshake with both ends in memory. Raises ssl.SSLError with what either end does not accept."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     ends = [
         server.wrap_bio(to_server, to_client, server_side=True),

@@ -25,7 +25,7 @@ class Stored(NamedTuple):
 
 
 class ImageStore(Protocol):
-    """Keeps pictures; any thread may ask. Every method raises StoreUnavailable, which its callers wait out.
+    """Keeps images; any thread may ask. Every method raises StoreUnavailable, which its callers wait out.
 
     A URI that is not one of this store's is refused with PochadeError.
     """
@@ -35,11 +35,11 @@ class ImageStore(Protocol):
         ...
 
     def get(self, uri: str) -> bytes:
-        """The bytes of a URI, exactly those that were put. Raises PochadeError if they have gone or are damaged."""
+        """Return the bytes of a URI, exactly as they were put. Raises PochadeError if they are gone or damaged."""
         ...
 
     def list(self, older_than_ms: int) -> Iterator[Stored]:
-        """What was written before this moment (epoch ms), in no order; half-written leftovers of a crash too."""
+        """Yield what was written before this moment (epoch ms), in no order; half-written leftovers of a crash too."""
         ...
 
     def delete(self, uri: str) -> None:
@@ -91,4 +91,4 @@ class MemoryImageStore:
 
     def _refuse_foreign(self, uri: str) -> None:
         if not uri.startswith("memory:"):
-            raise PochadeError(f"{uri} is not a picture of this store: its URIs start with memory:")
+            raise PochadeError(f"{uri} is not an image of this store: its URIs start with memory:")

@@ -24,7 +24,7 @@ TRIES, CONNECT_S, READ_S = 2, 3, 20  # of one call; the callers wait out what is
 
 
 class S3ImageStore:
-    """`s3://BUCKET/PREFIX/KEY` URIs."""
+    """Stores images in a bucket, under `s3://BUCKET/PREFIX/KEY` URIs."""
 
     def __init__(self, client: Any, bucket: str, prefix: str) -> None:
         self._client = client
@@ -59,7 +59,7 @@ class S3ImageStore:
     def get(self, uri: str) -> bytes:
         key = self._key(uri)
         if not is_key(key.removeprefix(self._prefix)):  # one too long is refused like an outage
-            raise PochadeError(f"{uri:.200} is not a picture of the store at {self._uri(self._prefix)}")
+            raise PochadeError(f"{uri:.200} is not an image of the store at {self._uri(self._prefix)}")
         with self._available("read", key):
             try:
                 data: bytes = self._client.get_object(Bucket=self._bucket, Key=key)["Body"].read()
@@ -92,12 +92,12 @@ class S3ImageStore:
     def _key(self, uri: str) -> str:
         root = self._uri(self._prefix)
         if not uri.startswith(root):
-            raise PochadeError(f"{uri:.200} is not a picture of the store at {root}")
+            raise PochadeError(f"{uri:.200} is not an image of the store at {root}")
         return uri.removeprefix(f"s3://{self._bucket}/")
 
     @contextlib.contextmanager
     def _available(self, what: str, key: str) -> Iterator[None]:
-        """Whatever S3 says once we were let in is waited out: rights and buckets come back, pictures would not."""
+        """Raise StoreUnavailable for every S3 error, so that callers wait: rights and buckets can come back."""
         try:
             yield
         except (BotoCoreError, ClientError) as error:
@@ -117,7 +117,7 @@ class S3ImageStore:
 
 
 def parsed(url: str) -> tuple[str, str]:
-    """Bucket and prefix, without slashes at its ends. Raises InvalidSettings."""
+    """Return the bucket and the prefix, without slashes at its ends. Raises InvalidSettings."""
     match = URL.fullmatch(url)
     if match is None:
         raise InvalidSettings(f"store.url must be s3://BUCKET/PREFIX of letters, digits, . _ - and /: got {url!r}")

@@ -49,14 +49,14 @@ class StubPlans:
 
 
 class StubFleet:
-    """`FleetView` of the heartbeats that a test tells it."""
+    """`FleetView` of the heartbeats that a test gives it."""
 
     def __init__(self) -> None:
         self.heartbeats: dict[str, ReceivedHeartbeat] = {}
         self._loads = LoadView()
         self.acknowledged_at: list[int] = []
 
-    def hear(self, heartbeat: Heartbeat, seen_ms: int) -> "StubFleet":
+    def receive(self, heartbeat: Heartbeat, seen_ms: int) -> "StubFleet":
         self.heartbeats[heartbeat.worker_id] = ReceivedHeartbeat(heartbeat, seen_ms)
         self._loads.on_heartbeat(heartbeat, seen_ms)
         return self
@@ -76,7 +76,7 @@ class StubFleet:
 
 
 class StubEngine:
-    """Paints a plain card a task; raises when `breaks` says so of a batch; asks should_stop once.
+    """Generates a plain card a task; raises when `breaks` says so of a batch; asks should_stop once.
 
     Red is the seed; green, where there is a draft, that of the draft plus the step.
     """

@@ -71,8 +71,8 @@ SETTINGS = load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}, "planner": {"pol
 
 
 def a_fleet() -> StubFleet:
-    fleet = StubFleet().hear(a_heartbeat(partitions=(owned(2),)), now_ms())
-    return fleet.hear(a_heartbeat(worker_id="w-2", variant="heavy", partitions=(owned(0),)), now_ms())
+    fleet = StubFleet().receive(a_heartbeat(partitions=(owned(2),)), now_ms())
+    return fleet.receive(a_heartbeat(worker_id="w-2", variant="heavy", partitions=(owned(0),)), now_ms())
 
 
 LINES = st.dictionaries(
@@ -108,12 +108,12 @@ STORE = MemoryImageStore()
 STORED = stored_image(STORE).image
 
 
-def a_picture(name: str) -> ImageGenerated:
+def an_image_of(name: str) -> ImageGenerated:
     return an_image(a_job(a_classified(a_request(request_id=name))), image=STORED)
 
 
 @fuzz(25)
-@given(feed(a_picture, spoilt(EXAMPLES[ImageGenerated]), EXAMPLES[ImageGenerated]))
+@given(feed(an_image_of, spoilt(EXAMPLES[ImageGenerated]), EXAMPLES[ImageGenerated]))
 def test_the_discriminator(tmp_path: pathlib.Path, fed: list[Fed]) -> None:
     fleet, logic = a_fleet(), EscalationLogic(CATALOG)
     dispatcher, scorers = Dispatcher(CATALOG, fleet, "discriminator"), {"look": FixedScorer(0.9)}
@@ -129,17 +129,17 @@ def a_named_job(name: str) -> GenerateJob:
 @fuzz(40)
 @given(feed(a_named_job, spoilt(EXAMPLES[GenerateJob]), EXAMPLES[GenerateJob]), st.integers(1, 4))
 def test_the_worker(fed: list[Fed], most: int) -> None:
-    painter = Generator("w-9", StubEngine(), a_variant(), MemoryImageStore(), set(), 3)
+    generator = Generator("w-9", StubEngine(), a_variant(), MemoryImageStore(), set(), 3)
     taken = [Taken(record, 1) for record in as_records(fed)]
     for begin in range(0, len(taken), most):
         batch = taken[begin : begin + most]
-        answers = painter.answer(batch)
+        answers = generator.answer(batch)
         assert all(size_of(record) <= MAX_BYTES for record in answers)
         letters = {record.headers[ERROR + "offset"] for record in answers if record.topic == DLQ}
-        pictures = {record.key for record in answers if record.topic == IMAGES}
+        images = {record.key for record in answers if record.topic == IMAGES}
         for each in batch:
             if fed[each.record.offset].kind == "good":
-                assert each.record.key in pictures
+                assert each.record.key in images
             elif not is_message(each.record.value, GenerateJob):
                 assert str(each.record.offset).encode() in letters
 
@@ -150,9 +150,9 @@ def test_the_rerouter(fed: list[Fed]) -> None:
     producer = MemoryRecordProducer()
     logic = OrphanRouting(CATALOG, RoutingLogic(CATALOG, NO_LIMITS), 3000)
     rerouting = Rerouting(logic, set(), Dispatcher(CATALOG, a_fleet(), "router"), producer)
-    told = rerouting.serve([Taken(record, 1) for record in as_records(fed)], a_plan())
-    assert len(told) == len(fed)
-    assert all(what == "to light" for what, each in zip(told, fed, strict=True) if each.kind == "good")
+    reported = rerouting.serve([Taken(record, 1) for record in as_records(fed)], a_plan())
+    assert len(reported) == len(fed)
+    assert all(what == "to light" for what, each in zip(reported, fed, strict=True) if each.kind == "good")
     assert all(size_of(record) <= MAX_BYTES for log in producer.topics.values() for record in log)
 
 

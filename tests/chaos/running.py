@@ -21,6 +21,6 @@ def chaos(home: pathlib.Path, *asked: str, limit_s: float) -> dict[str, Any]:
     return report
 
 
-def told(report: dict[str, Any]) -> list[str]:
+def reported(report: dict[str, Any]) -> list[str]:
     """What each fault did, those left out that met nothing."""
     return [each["told"] for each in report["faults"] if not each["told"].startswith("not done")]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.chaos.running import chaos, told
+from tests.chaos.running import chaos, reported
 
 pytestmark = pytest.mark.integration
 
@@ -24,6 +24,6 @@ def test_a_deployment_that_is_broken_at_loses_nothing_and_answers_nothing_twice(
     assert report["outcomes"]["COMPLETED"] > REQUESTS / 2
     assert (report["pictures"]["broken"], report["orphans_left"]) == ([], 0)
     assert len(report["faults"]) == FAULTS
-    assert len(told(report)) >= FAULTS - 2
+    assert len(reported(report)) >= FAULTS - 2
     assert f"--seed {SEED}" in report["again"]
     assert not list((home / "chaos").glob(f"*-{SEED}")), "a run that went well leaves its report, no more"

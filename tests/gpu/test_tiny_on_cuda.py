@@ -17,18 +17,18 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch fin
 
 LEVELS = ("light", "heavy")
 PROMPTS = ("a red heart", "a yellow star above a blue boat at night")
-NEAR, FAR = 4, 24  # of 255, a pixel's mean difference: the same picture; two pictures (seen: below 1, and 80)
+NEAR, FAR = 4, 24  # of 255, a pixel's mean difference: the same image; two images (seen: below 1, and 80)
 
 
 def level(name: str, device: str = "cuda", dtype: str = "float16") -> Variant:
     return dataclasses.replace(catalogs.load("tiny").level(name), loading=Loading(device=device, dtype=dtype))
 
 
-def painted(variant: Variant, engine: Engine) -> list[np.ndarray]:
+def generated(variant: Variant, engine: Engine) -> list[np.ndarray]:
     tasks = [GenerationTask(request_id=f"r-{n}", prompt=p, seed=n) for n, p in enumerate(PROMPTS)]
-    pictures = engine.generate(tasks, resolve_options(GenerateOptions(), variant), lambda: False)
-    assert pictures is not None
-    return [np.asarray(picture, dtype=np.float32) for picture in pictures]
+    images = engine.generate(tasks, resolve_options(GenerateOptions(), variant), lambda: False)
+    assert images is not None
+    return [np.asarray(image, dtype=np.float32) for image in images]
 
 
 @pytest.mark.parametrize("name", LEVELS)
@@ -40,19 +40,19 @@ def test_the_whole_pipeline_lies_on_the_device_in_half_precision(name: str) -> N
 
 
 @pytest.mark.parametrize("name", LEVELS)
-def test_half_precision_on_cuda_paints_what_single_precision_paints_on_the_cpu(name: str) -> None:
+def test_half_precision_on_cuda_generates_what_single_precision_generates_on_the_cpu(name: str) -> None:
     half_precision, single_precision = level(name), level(name, "cpu", "float32")
-    on_cuda = painted(half_precision, load(half_precision, 1))
-    on_cpu = painted(single_precision, load(single_precision, 1))
+    on_cuda = generated(half_precision, load(half_precision, 1))
+    on_cpu = generated(single_precision, load(single_precision, 1))
     for half, single in zip(on_cuda, on_cpu, strict=True):
         assert np.abs(half - single).mean() < NEAR
-    assert np.abs(on_cuda[0] - on_cuda[1]).mean() > FAR, "both prompts gave one picture"
+    assert np.abs(on_cuda[0] - on_cuda[1]).mean() > FAR, "both prompts gave one image"
 
 
-def test_the_same_task_gives_the_same_picture_again() -> None:
+def test_the_same_task_gives_the_same_image_again() -> None:
     variant = level("light")
     engine = load(variant, 1)
-    first, second = painted(variant, engine), painted(variant, engine)
+    first, second = generated(variant, engine), generated(variant, engine)
     assert all(np.array_equal(one, other) for one, other in zip(first, second, strict=True))
 
 

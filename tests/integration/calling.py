@@ -18,5 +18,5 @@ def pochade(home: pathlib.Path, *arguments: str, **variables: str) -> subprocess
 def status(home: pathlib.Path, **variables: str) -> dict[str, Any]:
     done = pochade(home, "status", "-o", "json", **variables)
     assert done.returncode == 0, done.stderr
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+    reported: dict[str, Any] = json.loads(done.stdout)
+    return reported

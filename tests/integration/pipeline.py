@@ -37,7 +37,7 @@ ROLES = {
 
 
 class Pipeline:
-    """Starts, kills and stops roles; submits prompts; hears results, plans, heartbeats and dead letters."""
+    """Starts, kills and stops roles; submits prompts; follows results, plans, heartbeats and dead letters."""
 
     def __init__(
         self,
@@ -65,9 +65,9 @@ class Pipeline:
         self.dead_letters: list[Incoming] = []
         self.heartbeats: dict[str, tuple[int, Heartbeat]] = {}
         self.producer = KafkaRecordProducer(settings)
-        self._follower = TopicTailer(settings, [RESULTS, PLAN, DLQ, FLEET], self._hear)
+        self._follower = TopicTailer(settings, [RESULTS, PLAN, DLQ, FLEET], self._receive)
 
-    def _hear(self, record: Incoming) -> None:
+    def _receive(self, record: Incoming) -> None:
         with self._lock:
             if record.topic == RESULTS:
                 result = decode_result(record.value)

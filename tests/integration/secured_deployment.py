@@ -71,9 +71,9 @@ class Deployment:
 
     def is_ready(self, role: str) -> bool:
         """Whether its newest process says so; a process that has ended fails the test with its last words."""
-        told = (self.folder / f"{role}.log").read_text()
-        assert self.processes[role].poll() is None, told[-2000:]
-        addresses = re.findall(r"health and metrics on (\S+)/livez", told)
+        reported = (self.folder / f"{role}.log").read_text()
+        assert self.processes[role].poll() is None, reported[-2000:]
+        addresses = re.findall(r"health and metrics on (\S+)/livez", reported)
         return bool(addresses) and ask(f"{addresses[-1]}/readyz")[0] == 200
 
     def submitted(self, count: int, who: str = "producer") -> list[str]:

@@ -46,6 +46,6 @@ def test_a_late_second_result_is_found_though_the_first_lies_before_the_time_aud
     request = a_request(request_id="new")
     send_all(producer, [Outgoing(topic=PROMPTS, key=b"new", value=encode(request))], 30)
     write(producer, an_end("old", long_ago), an_end("new", now_ms()))
-    found = audit(settings, since_ms=since_ms, asked=["gone"], with_pictures=False).figures
+    found = audit(settings, since_ms=since_ms, asked=["gone"], with_images=False).figures
     assert (found.accepted, found.doubled, found.lost) == (2, {"old": 1}, ("gone",))
     assert "1 results came beyond a request's first (old)" in (verdict(found) or "")

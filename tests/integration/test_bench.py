@@ -1,4 +1,4 @@
-"""Each bench runs from beginning to end and tells its figures; what they are is not judged here."""
+"""Each bench runs from beginning to end and prints its figures; what they are is not judged here."""
 
 import json
 import pathlib
@@ -19,7 +19,7 @@ QUICK = ["--set", "kafka.session_timeout_ms=2000"]
 POCHADE = "from streams.cli import main; main(prog_name='pochade')"
 
 
-def told(home: pathlib.Path, options: list[str], *asked: str) -> dict[str, Any]:
+def reported(home: pathlib.Path, options: list[str], *asked: str) -> dict[str, Any]:
     """The JSON of one bench."""
     command = [sys.executable, "-c", POCHADE, "--home", str(home), *options, "bench", *asked, "-o", "json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=280)
@@ -44,21 +44,23 @@ def there(broker: address.Address, broker_home: pathlib.Path) -> tuple[pathlib.P
     ]
 
 
-def test_overhead_is_told_with_its_baseline(there: tuple[pathlib.Path, list[str]]) -> None:
-    report = told(*there, "overhead", "--count", "10", "--rate", "10", "--warm-up", "1")
+def test_overhead_is_reported_with_its_baseline(there: tuple[pathlib.Path, list[str]]) -> None:
+    report = reported(*there, "overhead", "--count", "10", "--rate", "10", "--warm-up", "1")
     assert report["lost"] == 0
     assert {"p50", "p99"} <= set(report["overhead_ms"]) & set(report["baseline_ms"])
     assert report["ratio_p50"] == pytest.approx(report["overhead_ms"]["p50"] / report["baseline_ms"]["p50"], rel=0.01)
 
 
-def test_a_worker_is_told_beside_a_bare_loop(there: tuple[pathlib.Path, list[str]]) -> None:
-    light = told(*there, "worker", "--light", "4", "--heavy", "0", "--repeats", "1")["variants"]["light"]
+def test_a_worker_is_reported_beside_a_bare_loop(there: tuple[pathlib.Path, list[str]]) -> None:
+    light = reported(*there, "worker", "--light", "4", "--heavy", "0", "--repeats", "1")["variants"]["light"]
     assert light["worker_per_s"]["median"] > 0
     assert light["baseline_per_s"]["repeats"] == 2
 
 
-def test_a_ledger_is_told_and_leaves_no_topics_on_a_configured_cluster(there: tuple[pathlib.Path, list[str]]) -> None:
-    report = told(*there, "ledger", "--count", "200", "--existing", "500", "--repeats", "1")
+def test_a_ledger_is_reported_and_leaves_no_topics_on_a_configured_cluster(
+    there: tuple[pathlib.Path, list[str]],
+) -> None:
+    report = reported(*there, "ledger", "--count", "200", "--existing", "500", "--repeats", "1")
     assert (report["lost"], report["duplicates"]) == (0, 0)
     assert report["outcomes_per_s"]["median"] > 0
     assert report["recovery"]["first_result_after_s"] > 0
@@ -73,15 +75,15 @@ def test_a_ledger_is_told_and_leaves_no_topics_on_a_configured_cluster(there: tu
 
 def test_a_killed_router_loses_nothing_and_the_benchs_own_broker_ends(new_home: Callable[[], pathlib.Path]) -> None:
     home = new_home()
-    report = told(home, QUICK, "router", "--count", "400", "--repeats", "1", "--kill")
+    report = reported(home, QUICK, "router", "--count", "400", "--repeats", "1", "--kill")
     assert report["lost"] == report["killed"]["lost"] == 0
     assert report["records_per_s"]["median"] > 0
     assert address.find(Settings(home=home)) is None
 
 
-def test_a_storm_of_retries_is_painted_once_a_request(there: tuple[pathlib.Path, list[str]]) -> None:
+def test_a_storm_of_retries_is_generated_once_a_request(there: tuple[pathlib.Path, list[str]]) -> None:
     asked = ("--seconds", "2", "--rate", "4", "--times", "3", "--workers", "1")
-    report = told(*there, "crowd", "storm", *asked)
+    report = reported(*there, "crowd", "storm", *asked)
     assert report["repetitions"] == 3 * report["crowded"]["requests"] > 0
     judged = ("painted_again", "duplicate_results", "refused", "lost")
     assert {name: report[name] for name in judged} == dict.fromkeys(judged, 0)

@@ -98,9 +98,9 @@ def test_up_twice_is_one_broker_with_its_topics_and_down_may_be_repeated(home: p
 def test_two_starts_at_once_are_one_broker(home: pathlib.Path) -> None:
     command = [POCHADE, "--home", str(home), "up"]
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=home) for _ in range(2)]
-    told = [process.communicate(timeout=120)[0] for process in both]
+    reported = [process.communicate(timeout=120)[0] for process in both]
     assert [process.returncode for process in both] == [0, 0]
-    assert len({re.search(r"broker +(\S+)", text)[1] for text in told}) == 1  # type: ignore[index]
+    assert len({re.search(r"broker +(\S+)", text)[1] for text in reported}) == 1  # type: ignore[index]
 
 
 def test_a_killed_broker_is_found_dead_and_restarted_on_its_data_and_port(home: pathlib.Path) -> None:

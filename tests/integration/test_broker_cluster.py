@@ -75,7 +75,7 @@ def test_a_broker_that_is_killed_costs_no_request_and_doubles_none(
         stopping.set()
         ledger.join()
         producer.close()
-    found = audit(deployment, asked=ids, with_pictures=False)
+    found = audit(deployment, asked=ids, with_images=False)
     assert verdict(found.figures) is None
     assert (found.figures.open, found.figures.outcomes) == (0, {"FAILED": REQUESTS})
 

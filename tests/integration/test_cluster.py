@@ -75,8 +75,8 @@ def test_topics_are_created_once_with_the_tables_partitions_and_configuration(se
     results = next(topic for topic in TABLE if topic.name == RESULTS)
     resource = ConfigResource(ResourceType.TOPIC, clients.topic_name(settings, RESULTS))
     client = AdminClient(clients.client_config(settings))
-    told = client.describe_configs([resource])[resource].result(timeout=PATIENCE_S)
-    assert {name: told[name].value for name in results.config} == results.config
+    reported = client.describe_configs([resource])[resource].result(timeout=PATIENCE_S)
+    assert {name: reported[name].value for name in results.config} == results.config
 
 
 def test_what_the_cluster_refuses_says_what_to_do(settings: Settings) -> None:

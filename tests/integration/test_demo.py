@@ -27,7 +27,7 @@ def demo(home: pathlib.Path, *options: str) -> list[str]:
     return [sys.executable, "-c", POCHADE, "--home", str(home), "demo", "--catalog", "profile", *options]
 
 
-def test_a_demo_paints_everything_once_and_leaves_nothing_running(home: pathlib.Path) -> None:
+def test_a_demo_generates_everything_once_and_leaves_nothing_running(home: pathlib.Path) -> None:
     done = subprocess.run(demo(home, "--count", "12", "--rate", "8"), capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stdout + done.stderr
     report = json.loads((home / "demo" / "report.json").read_text())
@@ -49,7 +49,7 @@ def test_a_demo_that_is_told_to_end_stops_what_it_started(home: pathlib.Path) ->
     assert left_over(home) == []
 
 
-def test_a_policy_that_is_unknown_is_told_and_nothing_stays(home: pathlib.Path) -> None:
+def test_a_policy_that_is_unknown_is_reported_and_nothing_stays(home: pathlib.Path) -> None:
     done = subprocess.run(demo(home, "--policy", "nonsense"), capture_output=True, text=True, timeout=280)
     assert done.returncode == 1
     assert "unknown policy 'nonsense'" in done.stderr

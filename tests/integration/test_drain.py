@@ -33,9 +33,9 @@ class Stopped:
         self.pipeline = Pipeline(settings, folder, catalog=str(catalog))
         self.pipeline._options += ["--set", "planner.policy=clipper-heavy", "--set", f"shutdown_timeout_s={drain_s}"]
         self.images: list[ImageGenerated] = []
-        self._follower = TopicTailer(settings, [IMAGES], self._hear)
+        self._follower = TopicTailer(settings, [IMAGES], self._receive)
 
-    def _hear(self, record: Incoming) -> None:
+    def _receive(self, record: Incoming) -> None:
         self.images.append(decode(record.value, ImageGenerated))
 
     def start(self) -> "Stopped":
@@ -47,7 +47,7 @@ class Stopped:
         self._follower.close()
         self.pipeline.close()
 
-    def stop_the_painting_worker(self) -> tuple[str, int]:
+    def stop_the_generating_worker(self) -> tuple[str, int]:
         """SIGTERM to the worker that is in the middle of a job; its name and how it ended."""
         self.pipeline.until(lambda: bool(self._painting()), "a worker in the middle of a job")
         name = self._painting()[0]
@@ -86,7 +86,7 @@ def run(patient: Stopped) -> Stopped:
 
 def test_a_job_in_hand_is_finished_and_written_once(run: Stopped) -> None:
     ids = run.pipeline.submit(1)
-    name, status = run.stop_the_painting_worker()
+    name, status = run.stop_the_generating_worker()
     assert status == 0
     [result] = run.pipeline.wait_all(ids)
     assert result.status == Status.COMPLETED
@@ -97,12 +97,12 @@ def test_a_job_in_hand_is_finished_and_written_once(run: Stopped) -> None:
 
 def test_the_jobs_behind_it_go_to_others_at_once(run: Stopped) -> None:
     ids = run.pipeline.submit(6)
-    name, status = run.stop_the_painting_worker()
+    name, status = run.stop_the_generating_worker()
     assert status == 0
     results = run.pipeline.wait_all(ids)
     assert {result.status for result in results} == {Status.COMPLETED}
     run.pipeline.until(lambda: len(run.images) >= len(ids), "all images on their topic")
-    assert len(run.images) == len(ids), "a job was painted twice"
+    assert len(run.images) == len(ids), "a job was generated twice"
     assert 1 <= sum(image.worker_id == name for image in run.images) <= 2, "it took new work after the signal"
 
 
@@ -114,13 +114,13 @@ def test_every_role_ends_well_when_it_is_told_to(run: Stopped) -> None:
     assert {name: process.wait(PATIENCE_S) for name, process in processes.items()} == dict.fromkeys(processes, 0)
 
 
-def test_past_its_time_the_process_ends_and_another_worker_paints_the_job(
+def test_past_its_time_the_process_ends_and_another_worker_generates_the_job(
     broker_home: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     run = started(broker_home, tmp_path, "impatient", 0.3)
     try:
         ids = run.start().pipeline.submit(1)
-        name, status = run.stop_the_painting_worker()
+        name, status = run.stop_the_generating_worker()
         assert status == 1
         assert "did not finish within shutdown_timeout_s = 0.3" in (tmp_path / f"{name}.log").read_text()
         [result] = run.pipeline.wait_all(ids)

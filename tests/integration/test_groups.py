@@ -29,9 +29,9 @@ def with_session(settings: Settings, session_ms: int) -> Settings:
 def timeouts(settings: Settings, group: str) -> Timeouts:
     resource = ConfigResource(ResourceType.GROUP, group)
     client = AdminClient(clients.client_config(settings))
-    told = client.describe_configs([resource])[resource].result(timeout=PATIENCE_S)
+    reported = client.describe_configs([resource])[resource].result(timeout=PATIENCE_S)
     names = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
-    return Timeouts(*(int(told[name].value) for name in names))
+    return Timeouts(*(int(reported[name].value) for name in names))
 
 
 @pytest.mark.parametrize(

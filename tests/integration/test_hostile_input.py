@@ -1,4 +1,4 @@
-"""Input that ends no role, made for it or not: each is answered, and the next prompt is painted.
+"""Input that ends no role, made for it or not: each is answered, and the next prompt is generated.
 
 Every one of these once ended a role, most of them for good. All that this pipeline writes is compressed.
 """
@@ -60,7 +60,7 @@ def line(**fields: object) -> bytes:
     ],
     ids=lambda value: value if isinstance(value, str) and value.isalpha() and value.islower() else "",
 )
-def test_it_is_answered_and_the_next_prompt_is_painted(
+def test_it_is_answered_and_the_next_prompt_is_generated(
     pipeline: Pipeline, key: str, value: bytes, headers: dict[str, bytes], status: Status
 ) -> None:
     record = Outgoing(topic=PROMPTS, key=key.encode(), value=value, headers=headers)
@@ -135,7 +135,7 @@ def test_header_names_that_are_no_text_stop_nobody_on_any_topic(pipeline: Pipeli
     completed(pipeline, request_id, *pipeline.submit(10))
     assert pipeline.process_ids() == before
     settings = ("--set", f"kafka.prefix={pipeline.settings.kafka.prefix}", "--set", "catalog=profile")
-    for command in (["audit", "--no-pictures"], ["dlq", "ls"]):
+    for command in (["audit", "--no-images"], ["dlq", "ls"]):
         done = pochade(pipeline.settings.home, *settings, *command)
         assert done.returncode in (0, 1), f"{command}: {done.returncode}\n{done.stderr[-2000:]}"
         assert "Traceback" not in done.stderr
@@ -173,8 +173,10 @@ def configured(pipeline: Pipeline, limits: Mapping[str, int]) -> Iterator[None]:
     def are_in_force() -> bool:
         admin = AdminClient(client_config(pipeline.settings))
         asked = admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic(pipeline, name)) for name in limits])
-        told = {resource.name: future.result(PATIENCE_S) for resource, future in asked.items()}
-        return all(told[topic(pipeline, name)]["max.message.bytes"].value == str(most) for name, most in limits.items())
+        reported = {resource.name: future.result(PATIENCE_S) for resource, future in asked.items()}
+        return all(
+            reported[topic(pipeline, name)]["max.message.bytes"].value == str(most) for name, most in limits.items()
+        )
 
     alter(AlterConfigOpType.SET)
     poll_until(are_in_force, "the topics' limits: a broker hears of them a moment after they were accepted")
@@ -186,7 +188,7 @@ def incompressible(size: int) -> str:
     return "".join(uuid.uuid4().hex for _ in range(size // 32))
 
 
-def test_what_a_topic_does_not_take_ends_failed_and_the_next_prompt_is_painted(pipeline: Pipeline) -> None:
+def test_what_a_topic_does_not_take_ends_failed_and_the_next_prompt_is_generated(pipeline: Pipeline) -> None:
     pipeline.heal()
     before = pipeline.process_ids()
     with configured(pipeline, {CLASSIFIED: 3000, DLQ: 1500}):

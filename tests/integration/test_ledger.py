@@ -38,9 +38,9 @@ class Books:
         self.group = Consumer({**client_config(settings), "group.id": f"{settings.kafka.prefix}.ledger"})
         self.results: list[Incoming] = []
         self.dead: list[Incoming] = []
-        self._follower = TopicTailer(settings, [RESULTS, DLQ], self._hear).start()
+        self._follower = TopicTailer(settings, [RESULTS, DLQ], self._receive).start()
 
-    def _hear(self, record: Incoming) -> None:
+    def _receive(self, record: Incoming) -> None:
         (self.results if record.topic == RESULTS else self.dead).append(record)
 
     def lane(self) -> LedgerPartition:

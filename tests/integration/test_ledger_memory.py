@@ -74,10 +74,10 @@ def alter(settings: Settings, topic: str, **config: str) -> None:
     def is_known() -> bool:
         (found,) = admin.describe_configs([ConfigResource(ResourceType.TOPIC, name)]).values()
         try:
-            told = {key: entry.value for key, entry in found.result(PATIENCE_S).items()}
+            reported = {key: entry.value for key, entry in found.result(PATIENCE_S).items()}
         except KafkaException:  # a topic that was made just now
             return False
-        return wanted.items() <= told.items()
+        return wanted.items() <= reported.items()
 
     poll_until(is_known, "the broker's new configuration")
 

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.integration
 @pytest.fixture(scope="module")
 def running(broker_home: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
     kafka = {"prefix": "whole", "session_timeout_ms": 3000}
-    # a policy whose plan stands still, and under which some of any forty pictures escalate
+    # a policy whose plan stands still, and under which some of any forty images escalate
     settings = load({"home": broker_home, "kafka": kafka, "planner": {"policy": "diffserve-static"}})
     with running_pipeline(settings, tmp_path_factory.mktemp("logs")) as pipeline:
         yield pipeline
@@ -35,7 +35,7 @@ def pipeline(running: Pipeline) -> Pipeline:
     return running
 
 
-def test_prompts_become_pictures_and_some_escalate(pipeline: Pipeline) -> None:
+def test_prompts_become_images_and_some_escalate(pipeline: Pipeline) -> None:
     ids = pipeline.submit(40)
     results = pipeline.wait_all(ids)
     assert {r.status for r in results} == {Status.COMPLETED}
@@ -104,7 +104,7 @@ def test_bad_input_is_answered_kept_and_does_not_stop_the_next(
     assert reason in kept.headers["pochade_error_message"].decode()
 
 
-def test_a_deadline_that_has_passed_costs_no_painting(pipeline: Pipeline) -> None:
+def test_a_deadline_that_has_passed_costs_no_generation(pipeline: Pipeline) -> None:
     line = {"prompt": "too late", "request_id": "late-1", "deadline_ms": now_ms() - 1}
     pipeline.write(json.dumps(line).encode())
     (result,) = pipeline.wait_all(["late-1"])
@@ -133,7 +133,7 @@ def test_a_pinned_policy_is_obeyed_within_a_second_of_its_plan_and_workers_follo
     assert jobs_topic("heavy", 1).name == "jobs.heavy.v1"
 
 
-def test_a_rejected_picture_is_painted_over_from_the_plans_step_and_the_result_says_so(pipeline: Pipeline) -> None:
+def test_a_rejected_image_is_refined_from_the_plans_step_and_the_result_says_so(pipeline: Pipeline) -> None:
     painted_with = pipeline.settings.model_copy(update={"catalog": "profile"})
 
     def command(*arguments: str) -> None:
@@ -188,7 +188,7 @@ def test_a_request_for_a_variant_that_nobody_serves_ends_expired_at_its_deadline
         command("unpin")
 
 
-def test_options_are_honoured_or_named_and_n_pictures_are_one_request(pipeline: Pipeline) -> None:
+def test_options_are_honoured_or_named_and_n_images_are_one_request(pipeline: Pipeline) -> None:
     asked = {"prompt": "x", "request_id": "many", "n": 3, "steps": 50, "quality": "low", "adapters": ["ink"]}
     pipeline.write(json.dumps(asked).encode())
     pipeline.write(json.dumps({**asked, "request_id": "strict", "strict": True}).encode())
@@ -196,11 +196,11 @@ def test_options_are_honoured_or_named_and_n_pictures_are_one_request(pipeline: 
     assert (many.status, many.level, len(set(many.image_uris)), many.image_uris[0]) == (
         Status.COMPLETED, "light", 3, many.image_uri,
     )  # fmt: skip
-    assert [told.split(":")[0] for told in many.overridden] == ["steps", "adapters"]
+    assert [reported.split(":")[0] for reported in many.overridden] == ["steps", "adapters"]
     assert (strict.status, strict.code) == (Status.REJECTED, "unhonoured")
 
 
-def test_a_batch_request_is_painted_when_there_is_room(pipeline: Pipeline) -> None:
+def test_a_batch_request_is_generated_when_there_is_room(pipeline: Pipeline) -> None:
     others = pipeline.submit(20)
     pipeline.write(b'{"prompt": "no hurry", "request_id": "batch-1", "tier": "batch"}')
     (result,) = pipeline.wait_all(["batch-1"])

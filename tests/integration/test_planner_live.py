@@ -84,8 +84,8 @@ def test_a_policy_is_shadowed_and_the_plan_explained_without_anybody_obeying(
     assert shadow["shadow"]["expected"]["demand_rps"] > 0
     again = json.loads(said(settings, "solve", "--policy", "clipper-heavy", "--observation", str(seen), "-o", "json"))
     assert again["allocation"] == {"heavy": 2}
-    told = json.loads(said(settings, "explain", "-o", "json"))
-    assert told["one_more"]["workers"] == 3
+    reported = json.loads(said(settings, "explain", "-o", "json"))
+    assert reported["one_more"]["workers"] == 3
     assert {plan.policy for _, plan in pipeline.plans[plans:]} <= {pipeline.plans[0][1].policy}
 
 

@@ -99,10 +99,10 @@ def test_an_interrupted_run_goes_on_and_publishes_nothing_twice(
         poll_until(lambda: len(seen) >= 10, "some of the run was published and served")
         first.terminate()  # what a shell began in its background ignores SIGINT
         assert first.wait(PATIENCE_S) != 0
-        told = re.search(r"to go on: pochade (.*)", log.read_text())
-        assert told, log.read_text()
+        reported = re.search(r"to go on: pochade (.*)", log.read_text())
+        assert reported, log.read_text()
         assert len(seen) < REQUESTS
-        again = called(shlex.split(told[1]))
+        again = called(shlex.split(reported[1]))
         assert again.exit_code == 0, again.output
     report = json.loads((out / "report.json").read_text())
     live, (figures,) = report["live"], report["policies"].values()

@@ -1,4 +1,4 @@
-"""Pictures in S3: the whole pipeline paints into a bucket, and waits out an outage of it without losing anything."""
+"""Images in S3: the whole pipeline generates into a bucket, and waits out an outage of it without losing anything."""
 
 import contextlib
 import pathlib
@@ -63,7 +63,7 @@ def pipeline(settings: Settings, tmp_path: pathlib.Path) -> Iterator[Pipeline]:
         pipeline.close()
 
 
-def test_pictures_lie_in_the_bucket_and_an_outage_of_it_loses_none(
+def test_images_lie_in_the_bucket_and_an_outage_of_it_loses_none(
     pipeline: Pipeline, settings: Settings, bucket: Bucket
 ) -> None:
     store = open_store(settings)
@@ -72,7 +72,7 @@ def test_pictures_lie_in_the_bucket_and_an_outage_of_it_loses_none(
     with pytest.raises(StoreUnavailable):
         store.get(before[0].image_uri or "")
     ids = pipeline.submit(10)
-    pipeline.until(lambda: is_painting(pipeline), "a worker with a picture in hand")
+    pipeline.until(lambda: is_painting(pipeline), "a worker with an image in hand")
     assert pipeline.ended(ids) == 0
     bucket.come_back()
     results = before + pipeline.wait_all(ids)

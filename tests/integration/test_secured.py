@@ -75,7 +75,7 @@ def running(deployment: Deployment) -> Deployment:
     return deployment
 
 
-def test_each_role_paints_with_a_user_and_rights_of_its_own(running: Deployment) -> None:
+def test_each_role_generates_with_a_user_and_rights_of_its_own(running: Deployment) -> None:
     assert running.ended(running.submitted(COUNT)) == ["COMPLETED"] * COUNT
 
     pinned = running.pochade(OPERATOR, "plan", "pin", "clipper-light")
@@ -86,7 +86,7 @@ def test_each_role_paints_with_a_user_and_rights_of_its_own(running: Deployment)
     assert audited.exit_code == 0, audited.output
     examined = running.pochade(OPERATOR, "doctor", "-o", "jsonl")
     assert examined.exit_code == 0, examined.output
-    # who submits tells the schemas of its release where it may, which a mere producer may not
+    # a client announces the schemas of its release where it may, which a mere producer may not
     denied = [line for line in running.broker.denials() if "User:producer" not in line or ".schemas.v1" not in line]
     assert not denied, "\n".join(denied)
 
@@ -156,7 +156,7 @@ def shown(broker: SecureBroker, kind: str, foreign: Authority) -> tuple[dict[str
 
 
 @pytest.mark.parametrize(
-    ("kind", "told"),
+    ("kind", "reported"),
     [
         ("password", r"invalid credentials.*correct kafka\.properties\.sasl\.username and sasl\.password"),
         ("foreign", r"authority that is not trusted here.*set kafka\.properties\.ssl\.ca\.location"),
@@ -167,10 +167,10 @@ def shown(broker: SecureBroker, kind: str, foreign: Authority) -> tuple[dict[str
     ],
 )
 def test_who_is_not_let_in_reads_which_and_what_to_do(
-    broker: SecureBroker, deployment: Deployment, tmp_path: pathlib.Path, kind: str, told: str
+    broker: SecureBroker, deployment: Deployment, tmp_path: pathlib.Path, kind: str, reported: str
 ) -> None:
     properties, listener = shown(broker, kind, Authority(tmp_path, "foreign"))
-    with pytest.raises(probe.NotLetIn, match=told):
+    with pytest.raises(probe.NotLetIn, match=reported):
         check_access(deployment.settings(properties, listener), ["ledger"], VARIANTS)
 
 
@@ -183,7 +183,7 @@ def test_a_client_with_a_certificate_of_the_brokers_authority_is_let_in(
 
 
 @pytest.mark.parametrize(
-    ("without", "told"),
+    ("without", "reported"),
     [
         (lambda each: each.name.endswith("outcomes.v1"), "READ, WRITE on topic secured.outcomes.v1"),
         (lambda each: each.name == "secured.ledger", "ALTER_CONFIGS, READ on group secured.ledger"),
@@ -194,9 +194,9 @@ def test_a_client_with_a_certificate_of_the_brokers_authority_is_let_in(
     ],
 )
 def test_a_role_that_lacks_a_right_reads_which_and_the_command_that_prints_it(
-    broker: SecureBroker, deployment: Deployment, without: Callable[[acls.Acl], bool], told: str
+    broker: SecureBroker, deployment: Deployment, without: Callable[[acls.Acl], bool], reported: str
 ) -> None:
-    user = f"poor-{abs(hash(told)) % 10_000}"
+    user = f"poor-{abs(hash(reported)) % 10_000}"
     broker.set_passwords({user: "poor"})
     rows = acls.acls(PREFIX, principals([f"ledger=User:{user}"], PREFIX), ["ledger"])
     create_acls(deployment.settings(broker.scram(ADMIN, ADMIN_PASSWORD)), [row for row in rows if not without(row)])
@@ -213,9 +213,9 @@ def test_a_role_that_lacks_a_right_reads_which_and_the_command_that_prints_it(
 
     def only_that() -> str:
         text = refusal()
-        return text if told in text and ";" not in text else ""
+        return text if reported in text and ";" not in text else ""
 
-    text = poll_until(only_that, f"only {told!r} is missing")
+    text = poll_until(only_that, f"only {reported!r} is missing")
     assert f"`pochade topics acls --role ledger --principal ledger=User:{user}`" in text
 
 

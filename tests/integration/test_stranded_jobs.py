@@ -20,7 +20,7 @@ def backlog_ms(pipeline: Pipeline, worker: str) -> int:
     return sum(owned.remaining_ms for owned in beat.partitions)
 
 
-def test_jobs_of_a_worker_that_was_the_only_one_of_its_variant_are_painted_by_another(
+def test_jobs_of_a_worker_that_was_the_only_one_of_its_variant_are_generated_by_another(
     settings: Settings, tmp_path: pathlib.Path
 ) -> None:
     kafka = settings.kafka.model_copy(update={"session_timeout_ms": 3000})
@@ -39,8 +39,8 @@ def test_jobs_of_a_worker_that_was_the_only_one_of_its_variant_are_painted_by_an
         assert {result.status for result in results} == {Status.COMPLETED}
         moved = [r for r in results if r.level == "light" and (r.plan_version or 0) > before.version]
         assert len(moved) > BACKLOG_MS / 200 / 2
-        told = (tmp_path / "router.log").read_text()
-        assert "rerouted orphaned jobs of heavy" in told
-        assert "to light" in told
+        reported = (tmp_path / "router.log").read_text()
+        assert "rerouted orphaned jobs of heavy" in reported
+        assert "to light" in reported
         (insisting,) = pipeline.wait_all(["insists"])
         assert (insisting.status, insisting.generate_ms) == (Status.EXPIRED, 0)

@@ -81,8 +81,10 @@ def test_the_command_records_what_was_asked_and_says_where_nothing_was(
     out = tmp_path_factory.mktemp("recorded") / "hour.jsonl.gz"
     deployment = ["--home", str(settings.home), "--set", f"kafka.prefix={settings.kafka.prefix}"]
     ask(producer, "a", "b", "c")
-    told = CliRunner().invoke(main, [*deployment, "replay", "save", "--from-topic", "--since", "1h", "-o", str(out)])
-    assert told.exit_code == 0, told.output
+    reported = CliRunner().invoke(
+        main, [*deployment, "replay", "save", "--from-topic", "--since", "1h", "-o", str(out)]
+    )
+    assert reported.exit_code == 0, reported.output
     shown = CliRunner().invoke(main, ["replay", "inspect", str(out), "-o", "json"])
     assert json.loads(shown.output)["requests"] == 3
     before = ["replay", "inspect", "--from-topic", "--since", "2h", "--until", "1h"]
@@ -91,7 +93,7 @@ def test_the_command_records_what_was_asked_and_says_where_nothing_was(
     assert "has no requests" in none.output
 
 
-def test_a_topic_that_is_not_there_and_a_window_turned_round_are_told(settings: Settings) -> None:
+def test_a_topic_that_is_not_there_and_a_window_turned_round_are_reported(settings: Settings) -> None:
     with pytest.raises(PochadeError, match="cannot read prompts"):
         read_topic(settings, 1, 2, Asked())
     with pytest.raises(InvalidTrace, match="--since must be before --until"):

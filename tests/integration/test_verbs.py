@@ -100,7 +100,7 @@ def test_a_queued_job_of_a_cancelled_request_never_starts(pipeline: Pipeline) ->
 
 def test_a_request_that_is_cancelled_while_its_worker_is_killed_ends_cancelled_once(pipeline: Pipeline) -> None:
     ids = pipeline.submit(150, rate=10_000)
-    pipeline.until(lambda: pipeline.ended(ids) > 0, "the first picture")
+    pipeline.until(lambda: pipeline.ended(ids) > 0, "the first image")
     RequestClient(pipeline.settings, pipeline.producer).cancel(ids[-1], "killed with its worker").result(PATIENCE_S)
     for worker in ("worker-1", "worker-2"):
         pipeline.kill(worker)
@@ -176,30 +176,30 @@ def test_a_position_that_is_not_there_tells_those_that_are(pipeline: Pipeline) -
     assert "has no record 0@999999: it holds 0@0 to before" in done.stderr
 
 
-def test_topics_are_as_the_table_says_and_a_missing_one_is_told(pipeline: Pipeline) -> None:
+def test_topics_are_as_the_table_says_and_a_missing_one_is_reported(pipeline: Pipeline) -> None:
     settings = pipeline.settings
     assert len(rows(pochade(settings, "topics", "list", "-o", "jsonl"))) == len(TABLE) + 2  # the job topics
     assert pochade(settings, "topics", "diff").returncode == 0
     done = pochade(settings, "topics", "diff", "--variant", "other", "-o", "jsonl")
     assert done.returncode == 1
     assert [row["do"] for row in rows(done)] == ["pochade topics create --variant other"]
-    told = json.loads(pochade(settings, "topics", "describe", "results.v1", "-o", "json").stdout)
-    assert (told["partitions"], told["config"]["retention.ms"]) == (4, "691200000")
+    reported = json.loads(pochade(settings, "topics", "describe", "results.v1", "-o", "json").stdout)
+    assert (reported["partitions"], reported["config"]["retention.ms"]) == (4, "691200000")
 
 
 def test_doctor_finds_nothing_wrong_with_a_pipeline_that_serves(pipeline: Pipeline) -> None:
     done = pochade(pipeline.settings, "doctor", "-o", "jsonl")
-    told = {str(row["name"]): row for row in rows(done)}
+    reported = {str(row["name"]): row for row in rows(done)}
     assert done.returncode == 0, done.stdout
     names = ("broker", "consumer groups", "transactions", "topics", "equal partitions", "retention", "rights", "clocks")
-    assert {name: told[name]["verdict"] for name in names} == dict.fromkeys(names, "ok")
-    assert "2 live" in str(told["workers"]["found"])
-    assert told["plan"]["verdict"] == "ok"
+    assert {name: reported[name]["verdict"] for name in names} == dict.fromkeys(names, "ok")
+    assert "2 live" in str(reported["workers"]["found"])
+    assert reported["plan"]["verdict"] == "ok"
 
 
-def test_orphans_are_told_without_touching_what_any_deployment_names(pipeline: Pipeline) -> None:
+def test_orphans_are_reported_without_touching_what_any_deployment_names(pipeline: Pipeline) -> None:
     pipeline.wait_all(pipeline.submit(2))
     done = pochade(pipeline.settings, "gc", "--orphans", "--dry-run", "-o", "jsonl")
-    told = {str(row["pictures"]): row for row in rows(done)}
-    assert (done.returncode, told["orphans"]["count"], told["old"]["count"]) == (0, 0, 0)
-    assert int(str(told["kept"]["count"])) >= 2
+    reported = {str(row["pictures"]): row for row in rows(done)}
+    assert (done.returncode, reported["orphans"]["count"], reported["old"]["count"]) == (0, 0, 0)
+    assert int(str(reported["kept"]["count"])) >= 2

@@ -40,7 +40,7 @@ def members(settings: Settings) -> list[int]:
     return sorted(count for count in held if count)
 
 
-def test_a_second_lane_joins_while_the_gate_of_the_first_is_shut(
+def test_a_second_partition_joins_while_the_gate_of_the_first_is_shut(
     pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = pipeline.settings

@@ -90,12 +90,12 @@ def limited(operator: tuple[Settings, Settings]) -> Settings:
     return operator[1]
 
 
-def told(settings: Settings) -> dict[str, Check]:
+def reported(settings: Settings) -> dict[str, Check]:
     return {check.name: check for check in examine(settings)}
 
 
 def test_doctor_names_what_is_not_granted_and_looks_at_the_rest(limited: Settings) -> None:
-    found = told(limited)
+    found = reported(limited)
     failed = {name: check.found for name, check in found.items() if check.verdict is Verdict.FAIL}
     assert not failed
     assert "DESCRIBE_CONFIGS" in found["configuration"].do

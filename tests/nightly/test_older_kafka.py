@@ -58,7 +58,7 @@ def doctors_failures(settings: Settings, address: str) -> list[str]:
     ],
     ids=["stock", "classic-only", "3.9.1", "3.7.2"],
 )
-def test_a_pipeline_with_default_settings_paints_and_survives_its_workers(
+def test_a_pipeline_with_default_settings_generates_and_survives_its_workers(
     tmp_path: pathlib.Path, version: str, more: dict[str, str], protocol: str
 ) -> None:
     with kafka(tmp_path, version, more) as address, pipeline_on(address, tmp_path, "old") as pipeline:
@@ -72,5 +72,5 @@ def test_a_pipeline_with_default_settings_paints_and_survives_its_workers(
         pipeline.heal()
         assert {r.status for r in pipeline.wait_all(ids)} == {Status.COMPLETED}
         print(f"{version} {protocol}: all ended {time.monotonic() - begun:.1f} s after worker and ledger were killed")
-        told = (tmp_path / "ledger.log").read_text() + (tmp_path / "worker-1.log").read_text()
-        assert "beginning again" not in told, pipeline.tails()
+        reported = (tmp_path / "ledger.log").read_text() + (tmp_path / "worker-1.log").read_text()
+        assert "beginning again" not in reported, pipeline.tails()

@@ -93,20 +93,20 @@ def paints(deployment: Deployment, who: str) -> None:
         end_all([deployment.processes.pop(who)], 60)
 
 
-def test_all_roles_paint_with_plain_passwords(deployment: Deployment) -> None:
+def test_all_roles_generate_with_plain_passwords(deployment: Deployment) -> None:
     plain = {**deployment.broker.scram("plain-user", "of-plain-user"), "sasl.mechanism": "PLAIN"}
     deployment.configure("plain-user", plain)
     paints(deployment, "plain-user")
 
 
-def test_all_roles_paint_with_certificates_of_their_own(deployment: Deployment) -> None:
+def test_all_roles_generate_with_certificates_of_their_own(deployment: Deployment) -> None:
     own = deployment.broker.authority.sign("certified")
     files = {"ssl.certificate.location": str(own.certificate), "ssl.key.location": str(own.key)}
     deployment.configure("certified", {**deployment.broker.tls(), **files}, "MUTUAL")
     paints(deployment, "certified")
 
 
-def test_all_roles_paint_with_tokens_of_an_identity_provider_after_they_expired(
+def test_all_roles_generate_with_tokens_of_an_identity_provider_after_they_expired(
     deployment: Deployment, provider: IdentityProvider, folder: pathlib.Path
 ) -> None:
     (folder / "secret").write_text("of-token-user")

@@ -94,7 +94,7 @@ class Hastened(Pipeline):
 
 
 class Load(threading.Thread):
-    """Requests at a rate, a third of them with deadlines, until told to stop."""
+    """Requests at a rate, a third of them with deadlines, until asked to stop."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         super().__init__(daemon=True)
@@ -154,7 +154,7 @@ def test_after_a_month_nothing_has_ended_twice_and_memory_is_flat(bootstrap: str
     print(f"{len(requests.asked)} requests; results of each: {dict(counts)}; {pipeline.statuses(requests.asked)}")
     print(f"MB at the end {last}; grown after the warm-up {grown}")
     assert counts == {1: len(requests.asked)}
-    found = audit(settings, with_pictures=False)
+    found = audit(settings, with_images=False)
     assert found.figures.accepted < len(requests.asked), "the oldest have been deleted"
     assert verdict(found.figures) is None
     for name, mb in grown.items():

@@ -26,7 +26,7 @@ from streams.kafka.topics import create_topics
 from streams.kafka.writing import send_all
 from streams.settings import Settings
 from tests.builders import an_outcome
-from tests.chaos.running import chaos, told
+from tests.chaos.running import chaos, reported
 from tests.integration.clusters import leader_of, on, running_cluster
 from tests.integration.waiting import poll_until
 from tests.patience import PATIENCE_S
@@ -204,8 +204,8 @@ def test_a_deployment_of_two_of_each_role_survives(name: str, new_home: Callable
     assert report["accepted"] == sum(report["outcomes"].values()) == requests
     assert (report["lost"], report["duplicates"], report["late_commits"], report["open"]) == (0, 0, 0, 0)
     assert report["outcomes"]["COMPLETED"] > requests / 2
-    assert len(told(report)) > faults / 2
-    print(name, report["recovery"], *told(report), sep="\n")
+    assert len(reported(report)) > faults / 2
+    print(name, report["recovery"], *reported(report), sep="\n")
 
 
 @pytest.mark.timeout(1800)

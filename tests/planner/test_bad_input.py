@@ -1,4 +1,4 @@
-"""Everything odd that a planner may be told, and what each policy makes of it: one plan that holds, or a clear error.
+"""Everything odd that a planner may be given, and what each policy makes of it: one plan that holds, or a clear error.
 
 The list is that of planner/README.md. What is refused before it is planned with is in test_observation.py and
 test_catalog.py; what readers and roles make of bad records is tested beside them.
@@ -62,7 +62,7 @@ def planned(
 @pytest.mark.parametrize("demand_rps", [0.0, 1e-9, 1e9])
 def test_no_demand_and_a_senseless_one_are_planned_for(name: str, demand_rps: float) -> None:
     proposal = planned(name, an_observation(3, demand_rps=demand_rps, slo_ms=1000.0))
-    assert (proposal.admission is None) == (demand_rps < 1e9), "only what the workers cannot paint is shed"
+    assert (proposal.admission is None) == (demand_rps < 1e9), "only what the workers cannot generate is shed"
 
 
 @every_policy
@@ -113,7 +113,7 @@ def test_a_catalog_of_one_level_is_all_on_it_or_a_clear_error(name: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "reported"),
     [
         ({"latency_ms": {1: -20.0}}, "latency_ms at 1 must be > 0: got -20.0"),
         ({"latency_ms": {1: 0.0}}, "must be > 0: got 0.0"),
@@ -127,8 +127,8 @@ def test_a_catalog_of_one_level_is_all_on_it_or_a_clear_error(name: str) -> None
         ({"steps": 0}, "steps must be >= 1"),
     ],
 )
-def test_nonsense_in_a_profile_is_refused_before_any_policy_sees_it(changes: dict[str, Any], told: str) -> None:
-    with pytest.raises(PochadeError, match=told) as raised:
+def test_nonsense_in_a_profile_is_refused_before_any_policy_sees_it(changes: dict[str, Any], reported: str) -> None:
+    with pytest.raises(PochadeError, match=reported) as raised:
         a_variant(**changes)
     assert "'light'" in str(raised.value), "it names the level"
 

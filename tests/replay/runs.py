@@ -1,4 +1,4 @@
-"""Results and pictures for the tests of this room."""
+"""Results and images for the tests of this room."""
 
 import hashlib
 import io
@@ -44,7 +44,7 @@ def a_result(
     )  # fmt: skip
 
 
-def a_painted_result(store: ImageStore, data: bytes | None = None, **changes: Any) -> Result:
+def a_generated_result(store: ImageStore, data: bytes | None = None, **changes: Any) -> Result:
     return a_result(a_step(image=stored(store, data or png())), **changes)
 
 

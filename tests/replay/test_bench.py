@@ -22,7 +22,7 @@ def test_the_p99_of_few_values_is_their_largest() -> None:
     assert percentiles([1.0, 5.0]) == {"p50": 1.0, "p90": 5.0, "p99": 5.0}
 
 
-def test_repeats_are_told_with_their_spread() -> None:
+def test_repeats_are_reported_with_their_spread() -> None:
     assert spread([3.0, 1.0, 2.0]) == {"median": 2.0, "min": 1.0, "max": 3.0, "repeats": 3}
 
 
@@ -89,5 +89,5 @@ def test_the_skeleton_goes_the_pipelines_way_and_changes_nothing() -> None:
 
 
 def test_the_table_tells_figures_and_leaves_versions_to_the_json() -> None:
-    told = lines({"bench": "router", "versions": {"python": "3"}, "records_per_s": {"median": 2000.0}})
-    assert [line.split() for line in told] == [["bench", "router"], ["records_per_s.median", "2000.0"]]
+    reported = lines({"bench": "router", "versions": {"python": "3"}, "records_per_s": {"median": 2000.0}})
+    assert [line.split() for line in reported] == [["bench", "router"], ["records_per_s.median", "2000.0"]]

@@ -27,7 +27,7 @@ def painted_again() -> Result:
     return result_of(completed(image, None, None, reason="", by="test", policy="p", now_ms=NOW_MS + 510))
 
 
-def test_a_kept_picture_tells_its_draw_and_its_confidence() -> None:
+def test_a_kept_image_says_its_draw_and_its_confidence() -> None:
     past = past_of(kept())
     assert not isinstance(past, str)
     assert (past.level, past.probability, past.confidence, past.went_on) == ("light", 0.5, 0.8, False)
@@ -35,11 +35,11 @@ def test_a_kept_picture_tells_its_draw_and_its_confidence() -> None:
     assert past.classes == {"models": "light"}
 
 
-def test_one_painted_again_tells_what_its_draft_alone_would_have_taken() -> None:
+def test_one_generated_again_tells_what_its_draft_alone_would_have_taken() -> None:
     past = past_of(painted_again())
     assert not isinstance(past, str)
     assert (past.level, past.last_level, past.probability, past.confidence) == ("light", "heavy", 0.25, 0.2)
-    assert past.first_ms == 510 - (40 + 400)  # without the second wait and the second painting
+    assert past.first_ms == 510 - (40 + 400)  # without the second wait and the second generation
     assert (past.first_work_ms, past.work_ms) == (20, 420)
 
 
@@ -107,6 +107,6 @@ def test_a_plan_is_read_as_plan_solve_and_shadow_write_it(tmp_path: pathlib.Path
 @pytest.mark.parametrize(
     "content", ["", "[]", "{}", {"routes": 3}, {"routes": [{}]}, {"routes": [], "cascades": [{"from": "x"}]}]
 )
-def test_a_file_that_holds_no_plan_is_told(tmp_path: pathlib.Path, content: Any) -> None:
+def test_a_file_that_holds_no_plan_is_reported(tmp_path: pathlib.Path, content: Any) -> None:
     with pytest.raises(PochadeError, match=r"plan\.json"):
         read_plan(written(tmp_path, content))

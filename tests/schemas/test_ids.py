@@ -33,7 +33,7 @@ def test_a_job_id_is_a_function_of_request_stage_and_level() -> None:
     assert len({ids.job_id("r", s, level) for s in (0, 1) for level in ("light", "heavy")}) == 4
 
 
-def test_the_noise_for_painting_over_is_repeatable_and_never_that_of_the_draft() -> None:
+def test_the_noise_for_refining_is_repeatable_and_never_that_of_the_draft() -> None:
     seeds = {ids.refinement_seed(seed, stage) for seed in (7, 8, 2**63 - 1) for stage in (1, 2)}
     assert len(seeds | {7, 8}) == 8
     assert ids.refinement_seed(7, 1) == ids.refinement_seed(7, 1) < 2**31

@@ -35,7 +35,7 @@ CATALOG = a_catalog()
 
 
 class Grant(NamedTuple):
-    """Pictures that a tenant was let paint."""
+    """Images that a tenant was let generate."""
 
     at_ms: int
     pictures: int
@@ -139,7 +139,7 @@ class AdmissionMachine(RuleBasedStateMachine):
             self.open[name] = Open(request.tenant, work_ms, self.now_ms)
             self.grants[request.tenant].append(Grant(self.now_ms, request.options.n))
             if request.deadline_ms is not None and said.worker_id:
-                assert self.now_ms + work_ms <= request.deadline_ms, "painted in vain"
+                assert self.now_ms + work_ms <= request.deadline_ms, "generated in vain"
             return
         assert said.reason
         if said.status is Status.EXPIRED:
@@ -177,7 +177,7 @@ class AdmissionMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.records.keys() - self.open.keys() - self.ended)
     @rule(data=st.data())
     def a_request_is_cancelled_while_it_is_decided_on(self, data: st.DataObject) -> None:
-        """Its result is heard of before it is open: it must not stay open for ever."""
+        """Its result is read before it is open: it must not stay open for ever."""
         name = data.draw(st.sampled_from(sorted(self.records.keys() - self.open.keys() - self.ended)))
         all_loads = self.fleet.all_loads
 
@@ -204,7 +204,7 @@ class AdmissionMachine(RuleBasedStateMachine):
     )  # fmt: skip
     def a_worker_beats(self, worker: str, variant: str, work_ms: int) -> None:
         partitions = (owned(int(worker[2:]), 10**6, work_ms),)
-        self.fleet.hear(a_heartbeat(worker_id=worker, variant=variant, partitions=partitions), self.now_ms)
+        self.fleet.receive(a_heartbeat(worker_id=worker, variant=variant, partitions=partitions), self.now_ms)
 
     @rule(heavy=st.sampled_from([0.0, 0.5, 1.0]), admitted=st.sampled_from([None, 0.0, 0.3, 0.7, 0.99]))
     def the_plan_changes(self, heavy: float, admitted: float | None) -> None:

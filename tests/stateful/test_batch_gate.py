@@ -1,4 +1,4 @@
-"""The batch gate: nothing passes but into an idle worker's hands, however late loads are told."""
+"""The batch gate: nothing passes but into an idle worker's hands, however late loads are reported."""
 
 import itertools
 
@@ -10,7 +10,7 @@ from tests.stateful.depth import depth
 
 
 class GateMachine(RuleBasedStateMachine):
-    """The batch gate before a few workers, of which it hears a beat late."""
+    """The batch gate before a few workers, whose heartbeats come late."""
 
     def __init__(self) -> None:
         super().__init__()

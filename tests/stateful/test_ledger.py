@@ -287,7 +287,7 @@ class LedgerMachine(RuleBasedStateMachine):
             assert {partition for partition, _, _ in results} == {partition_of(int(name[2:]))}
 
     @invariant()
-    def what_was_committed_has_a_result_or_a_letter_or_was_moved(self) -> None:
+    def what_was_committed_has_a_result_or_a_dead_letter_or_was_moved(self) -> None:
         ended, expected = self.results().keys() | self.reported(), Counter[bytes]()
         letters = Counter(
             dict(each.headers)[ERROR + "partition"] + b"@" + dict(each.headers)[ERROR + "offset"]
@@ -353,7 +353,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.broker.now_ms += AHEAD_MS + GRACE_MS + 1
         self.it_ends_what_is_overdue(1000)
         self.a_request_has_one_result()
-        self.what_was_committed_has_a_result_or_a_letter_or_was_moved()
+        self.what_was_committed_has_a_result_or_a_dead_letter_or_was_moved()
         ended = self.results().keys()
         for partition in self.lanes:
             for record in self._classified(partition):

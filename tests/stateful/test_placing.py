@@ -33,8 +33,8 @@ class PlacingMachine(RuleBasedStateMachine):
 
     @rule(worker=WORKERS, partitions=st.sets(st.integers(0, 3), max_size=2))
     def a_worker_beats(self, worker: str, partitions: set[int]) -> None:
-        told = tuple(owned(p, self.ends.get(p, 0)) for p in sorted(partitions))
-        self.fleet.hear(a_heartbeat(worker_id=worker, partitions=told), now_ms())
+        reported = tuple(owned(p, self.ends.get(p, 0)) for p in sorted(partitions))
+        self.fleet.receive(a_heartbeat(worker_id=worker, partitions=reported), now_ms())
 
     @rule(kind=st.sampled_from(["least-work", "random", "round-robin"]), is_long=st.booleans())
     def a_request_is_placed(self, kind: str, is_long: bool) -> None:

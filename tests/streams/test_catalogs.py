@@ -64,7 +64,7 @@ def test_the_full_files_of_a_folder_replace_what_was_re_typed_of_them(
 
 
 @pytest.mark.parametrize("load", [catalogs.load, catalogs.measured])
-def test_a_folder_without_the_files_or_a_catalog_without_any_is_told(
+def test_a_folder_without_the_files_or_a_catalog_without_any_is_reported(
     load: Callable[[str, str], Catalog], tmp_path: pathlib.Path
 ) -> None:
     (tmp_path / "other.csv").write_text("x\n")
@@ -144,7 +144,7 @@ def test_a_missing_file_is_named_with_what_is_there(tmp_path: pathlib.Path) -> N
         published_text(tmp_path / "nowhere", "b.csv")
 
 
-def test_a_catalog_that_names_no_files_is_told_rather_than_left_as_it_is(tmp_path: pathlib.Path) -> None:
+def test_a_catalog_that_names_no_files_is_reported_rather_than_left_as_it_is(tmp_path: pathlib.Path) -> None:
     with pytest.raises(PochadeError, match=r"catalog 'mine' names no published files to take from .*\[published\]"):
         published_texts(tmp_path, {}, "mine")
 

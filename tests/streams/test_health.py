@@ -89,7 +89,7 @@ def test_metrics_are_what_prometheus_reads(address: str) -> None:
     assert 'pochade_dead_work_total{role="router"}' in text
 
 
-def test_other_paths_are_told_which_there_are(address: str) -> None:
+def test_other_paths_answer_which_there_are(address: str) -> None:
     assert ask(f"{address}/healthz") == (404, "there are /livez, /readyz and /metrics\n")
 
 

@@ -153,7 +153,7 @@ def test_an_error_that_quotes_a_prompt_is_found_behind_another(written: Written)
 
 def test_a_prompt_can_be_followed_by_its_hash(written: Written) -> None:
     set_up()
-    log.info("painting %s", logs.logged_prompt(PROMPT))
+    log.info("generating %s", logs.logged_prompt(PROMPT))
     assert "portrait" not in written.getvalue()
     assert logs.logged_prompt(PROMPT) == logs.logged_prompt(PROMPT) != logs.logged_prompt(PROMPT + "!")
 
@@ -163,7 +163,7 @@ def test_prompts_are_clear_only_where_the_settings_say_so(written: Written) -> N
     try:
         raise InvalidRecord(f"starts with {PROMPT}")
     except InvalidRecord:
-        log.exception("painting %s", logs.logged_prompt(PROMPT))
+        log.exception("generating %s", logs.logged_prompt(PROMPT))
     assert written.getvalue().count("portrait") == 2
 
 

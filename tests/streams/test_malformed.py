@@ -19,10 +19,10 @@ from streams.codec.headers import ERROR
 from streams.codec.request_ids import request_id_of
 from streams.codec.requests import HINTS, decode_request
 from streams.control.records import take_in
-from streams.operator.dead_letters import NothingToDo, NotRedrivable, letter_of, redrive_record
+from streams.operator.dead_letters import NothingToDo, NotRedrivable, dead_letter_of, redrive_record
 from streams.operator.explain import steps_of, why
 from streams.settings import Settings, load
-from tests.malformed import DEEP, EXAMPLES, INTEGERS, JSON, TEXTS, fuzz, senseless, spoilt, told
+from tests.malformed import DEEP, EXAMPLES, INTEGERS, JSON, TEXTS, fuzz, reported, senseless, spoilt
 
 KINDS = sorted(EXAMPLES, key=lambda kind: kind.__name__)
 
@@ -38,7 +38,7 @@ def a_record(value: bytes | None, key: bytes | None = b"r-1", headers: dict[str,
 @given(st.data())
 def test_any_bytes_are_a_message_or_an_invalid_record(kind: type[Any], data: st.DataObject) -> None:
     value = data.draw(spoilt(EXAMPLES[kind]))
-    found = told(lambda: decode(value, kind))
+    found = reported(lambda: decode(value, kind))
     assert isinstance(found, (kind, InvalidRecord))
     assert len(str(found)) < 5000 or not isinstance(found, InvalidRecord), "an error's message travels in headers"
 
@@ -61,7 +61,7 @@ def test_any_json_is_a_request_that_can_be_written_or_an_error_of_ours(
 ) -> None:
     record = a_record(json.dumps({"prompt": "a red heart", **fields}).encode(), key)
     assert request_id_of(record).encode()
-    found = told(lambda: decode_request(record))
+    found = reported(lambda: decode_request(record))
     assert isinstance(found, (GenerateRequest, InvalidRecord, InvalidRequest))
     if isinstance(found, GenerateRequest):
         assert repr(decode(encode(found), GenerateRequest)) == repr(found)
@@ -132,8 +132,8 @@ HEADERS = st.dictionaries(
 def test_any_dead_letter_can_be_told_and_sent_again_or_refused(
     value: bytes | None, headers: dict[str, bytes], has_ended: bool
 ) -> None:
-    letter = letter_of(a_record(value, headers=headers))
-    found = told(lambda: redrive_record(letter, {letter.request_id: "FAILED"} if has_ended else {}))
+    letter = dead_letter_of(a_record(value, headers=headers))
+    found = reported(lambda: redrive_record(letter, {letter.request_id: "FAILED"} if has_ended else {}))
     assert isinstance(found, (Outgoing, NotRedrivable, NothingToDo))
 
 

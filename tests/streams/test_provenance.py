@@ -28,13 +28,13 @@ def test_every_setting_tells_where_it_comes_from(tmp_path: pathlib.Path, monkeyp
     monkeypatch.setenv("POCHADE_WORKER__HEARTBEAT_MS", "200")
     monkeypatch.setenv("POCHADE_KAFKA__PREFIX", "mine")
     flags = {"kafka": {"prefix": "flag"}}
-    told = {each.name: each for each in origins(load(flags), flags)}
-    assert (told["kafka.prefix"].value, told["kafka.prefix"].origin) == ("flag", "flag")
-    beat = told["worker.heartbeat_ms"]
+    reported = {each.name: each for each in origins(load(flags), flags)}
+    assert (reported["kafka.prefix"].value, reported["kafka.prefix"].origin) == ("flag", "flag")
+    beat = reported["worker.heartbeat_ms"]
     assert (beat.value, beat.origin, beat.where) == (200, "environment", "POCHADE_WORKER__HEARTBEAT_MS")
-    assert (told["worker.threads"].value, told["worker.threads"].origin) == (3, "toml")
-    assert told["worker.threads"].where.endswith("pochade.toml")
-    assert (told["catalog"].value, told["catalog"].origin) == ("tiny", "default")
+    assert (reported["worker.threads"].value, reported["worker.threads"].origin) == (3, "toml")
+    assert reported["worker.threads"].where.endswith("pochade.toml")
+    assert (reported["catalog"].value, reported["catalog"].origin) == ("tiny", "default")
 
 
 def test_a_setting_that_is_given_under_its_earlier_name_shows_the_variable_that_was_set(

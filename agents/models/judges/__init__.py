@@ -1,1 +1,1 @@
-"""The ways to look at a picture, one a file; `agents.models.discriminator` opens them."""
+"""The ways to look at an image, one a file; `agents.models.discriminator` opens them."""

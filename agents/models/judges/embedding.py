@@ -1,6 +1,6 @@
-"""The picture alone, by the scorer's frozen picture tower and a trained head on its embedding.
+"""The image alone, by the scorer's frozen image tower and a trained head on its embedding.
 
-Source: HADIS 3.3 (frozen CLIP, MLP on the visual embedding; real pictures against those of the candidate models). We
+Source: HADIS 3.3 (frozen CLIP, MLP on the visual embedding; real images against those of the candidate models). We
 differ in the backbone, a CLIP of this world, and in that the confidence is calibrated.
 """
 
@@ -31,7 +31,7 @@ class Head(nn.Module):
 
 
 class Embedding:
-    """The examiner: sees the picture only."""
+    """The examiner: sees the image only."""
 
     def __init__(self, tower: ImageTower, head: Head) -> None:
         self.tower, self.head = tower.eval(), head.eval()
@@ -41,14 +41,14 @@ class Embedding:
         return cls(saved.into("picture", ImageTower()), saved.into("head", Head()))
 
     def parts(self) -> Mapping[str, nn.Module]:
-        """What `load` finds in the folder again; the tower is a copy, so that the folder stands alone."""
+        """Return the parts to save for `load`; the tower is copied, so that the folder stands alone."""
         return {"picture": self.tower, "head": self.head}
 
     def config(self) -> dict[str, Any]:
         return {}
 
     @torch.no_grad()
-    def logits(self, pictures: Sequence[np.ndarray], prompts: Sequence[str]) -> torch.Tensor:  # noqa: ARG002  by design
+    def logits(self, images: Sequence[np.ndarray], prompts: Sequence[str]) -> torch.Tensor:  # noqa: ARG002  by design
         """[n], above 0 for what seems real."""
-        logits: torch.Tensor = self.head(self.tower(as_input(pictures)))
+        logits: torch.Tensor = self.head(self.tower(as_input(images)))
         return logits

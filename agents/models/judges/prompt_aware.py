@@ -1,6 +1,6 @@
-"""Picture and prompt: holds what each slot shows against what the prompt asks for there. Ours.
+"""Image and prompt: holds what each slot shows against what the prompt asks for there. Ours.
 
-The prompt is read by the family's frozen text encoder, the picture by a small CNN.
+The prompt is read by the family's frozen text encoder, the image by a small CNN.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,9 +33,9 @@ class ImageReader(nn.Module):
         self.place = nn.Parameter(torch.ones(places, CHANNELS) + torch.randn(places, CHANNELS) * 0.3)
         self.mix = nn.Sequential(nn.LayerNorm(CHANNELS), nn.Linear(CHANNELS, CHANNELS), nn.SiLU())
 
-    def forward(self, pictures: torch.Tensor) -> torch.Tensor:
-        """Pictures [n, 3, 48, 48] in -1..1 -> [n, 20, 96]: nineteen slots, then the scene."""
-        flat = self.features(pictures).flatten(2).transpose(1, 2) * self.place
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Images [n, 3, 48, 48] in -1..1 -> [n, 20, 96]: nineteen slots, then the scene."""
+        flat = self.features(images).flatten(2).transpose(1, 2) * self.place
         groups = flat.unflatten(-1, (4, -1)).permute(0, 2, 1, 3)
         read = (self.gaze.softmax(-1) @ groups).transpose(1, 2).flatten(2)
         out: torch.Tensor = self.mix(read)
@@ -52,12 +52,12 @@ class Judge(nn.Module):
         self.asked_scene = nn.Linear(SCENE_FEATURES, CHANNELS)
         self.compare = nn.Sequential(nn.Linear(3 * CHANNELS, 64), nn.SiLU(), nn.Linear(64, 16))
         self.head = nn.Sequential(nn.Linear(16 * QUERIES, 64), nn.SiLU(), nn.Linear(64, 1))
-        # these only help training: what does the picture show?
+        # these only help training: what does the image show?
         self.shown = nn.ModuleDict({name: nn.Linear(CHANNELS, kinds) for name, kinds in SHOWN.items()})
         self.background = nn.Linear(CHANNELS, len(BACKGROUND_RGB))
 
     def forward(self, seen: torch.Tensor, slots: torch.Tensor, scene: torch.Tensor) -> torch.Tensor:
-        """What the picture reader saw [n, 20, 96], asked slots [n, 19, 46] and scene [n, 27] -> logits [n]."""
+        """Compare the image reader's output [n, 20, 96] with asked slots [n, 19, 46] and scene [n, 27]: logits [n]."""
         asked = torch.cat([self.asked(slots), self.asked_scene(scene)[:, None]], 1)
         doubts = self.compare(torch.cat([seen, asked, seen * asked], -1))
         logits: torch.Tensor = self.head(doubts.flatten(1)).squeeze(-1)
@@ -76,7 +76,7 @@ class PromptAware:
         return cls(encoder, saved.into("reader", CaptionReader()), saved.into("judge", Judge()))
 
     def parts(self) -> Mapping[str, nn.Module]:
-        """What `load` finds in the folder again, beside the tokenizer."""
+        """Return the parts to save for `load`, beside the tokenizer."""
         return {"tower": self.encoder.tower, "reader": self.reader, "judge": self.judge}
 
     def config(self) -> dict[str, Any]:
@@ -84,16 +84,16 @@ class PromptAware:
 
     @torch.no_grad()
     def asked(self, prompts: Sequence[str]) -> tuple[torch.Tensor, torch.Tensor]:
-        """What the prompts ask for: probabilities, slots [n, 19, 46] and scene [n, 27]."""
+        """Return what the prompts ask for as probabilities: slots [n, 19, 46] and scene [n, 27]."""
         asked: Asked = self.reader(self.encoder(prompts))
         return asked.features()
 
     @torch.no_grad()
-    def logits(self, pictures: Sequence[np.ndarray], prompts: Sequence[str]) -> torch.Tensor:
+    def logits(self, images: Sequence[np.ndarray], prompts: Sequence[str]) -> torch.Tensor:
         """[n], above 0 where all stated facts seem right.
 
-        For a prompt outside the grammar it is how clearly the picture shows things of this world, and whether they are
+        For a prompt outside the grammar it is how clearly the image shows things of this world, and whether they are
         those the prompt happens to name.
         """
-        logits: torch.Tensor = self.judge(self.judge.picture(as_input(pictures)), *self.asked(prompts))
+        logits: torch.Tensor = self.judge(self.judge.picture(as_input(images)), *self.asked(prompts))
         return logits

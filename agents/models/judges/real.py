@@ -1,9 +1,9 @@
-"""The picture alone: could it be a real one? A small EfficientNet, trained on real against generated pictures.
+"""The image alone: could it be a real one? A small EfficientNet, trained on real against generated images.
 
-Source: DiffServe 3.2 (EfficientNet-V2, confidence = probability of "real"). "Real" are true renderings, or pictures of
+Source: DiffServe 3.2 (EfficientNet-V2, confidence = probability of "real"). "Real" are true renderings, or images of
 the heavy model ("EfficientNet w Fake" in figure 7). We differ in the size, and in that the confidence is calibrated.
 
-It cannot know whether the picture shows what was asked for: a flawless blue star is as real for "a red heart".
+It cannot know whether the image shows what was asked for: a flawless blue star is as real for "a red heart".
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ _STEM, _LAST = 24, 128
 
 
 class SqueezeExcite(nn.Module):
-    """Weighs channels by what the picture as a whole holds (Hu et al. 2018)."""
+    """Weighs channels by what the image as a whole holds (Hu et al. 2018)."""
 
     def __init__(self, channels: int, squeezed: int) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class MBConv(nn.Module):
 
 
 class EfficientNet(nn.Module):
-    """About 0.2 M parameters: pictures [n, 3, 48, 48] in -1..1 -> logits of "real" [n]."""
+    """A network of about 0.2 M parameters: images [n, 3, 48, 48] in -1..1 -> logits of "real" [n]."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -76,13 +76,13 @@ class EfficientNet(nn.Module):
         self.features = nn.Sequential(*layers)
         self.head = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(0.2), nn.Linear(_LAST, 1))
 
-    def forward(self, pictures: torch.Tensor) -> torch.Tensor:
-        logits: torch.Tensor = self.head(self.features(pictures)).squeeze(-1)
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = self.head(self.features(images)).squeeze(-1)
         return logits
 
 
 class Real:
-    """The examiner: sees the picture only."""
+    """The examiner: sees the image only."""
 
     def __init__(self, network: EfficientNet) -> None:
         self.network = network.eval()
@@ -92,14 +92,14 @@ class Real:
         return cls(saved.into("network", EfficientNet()))
 
     def parts(self) -> Mapping[str, nn.Module]:
-        """What `load` finds in the folder again."""
+        """Return the parts to save for `load`."""
         return {"network": self.network}
 
     def config(self) -> dict[str, Any]:
         return {}
 
     @torch.no_grad()
-    def logits(self, pictures: Sequence[np.ndarray], prompts: Sequence[str]) -> torch.Tensor:  # noqa: ARG002  by design
+    def logits(self, images: Sequence[np.ndarray], prompts: Sequence[str]) -> torch.Tensor:  # noqa: ARG002  by design
         """[n], above 0 for what seems real."""
-        logits: torch.Tensor = self.network(as_input(pictures))
+        logits: torch.Tensor = self.network(as_input(images))
         return logits

@@ -31,8 +31,8 @@ from planner.solvers.levels.level_mix import (
 
 PARAMETERS = {
     "overprovision": Parameter(1.05, 0.01, 100),  # of the demand; ARGUS gives none, this is Proteus's beta
-    "batch": BATCH,  # ARGUS 4.5 paints one by one
-    "reuse": Parameter(1, 0, 1, is_whole=True),  # 0: never from past pictures
+    "batch": BATCH,  # ARGUS 4.5 generates one by one
+    "reuse": Parameter(1, 0, 1, is_whole=True),  # 0: never from past images
     "switch": Parameter(1, 0, 1, is_whole=True),  # 0: never leave reuse, as the black line of ARGUS's Fig. 20b
     "hold": Parameter(0, 0, 1),  # how much less quality, of best less worst level, is better than moving workers
     "switch_margin": Parameter(1.5, 1, 10),  # of the demand, towards smaller models. Source: ARGUS 4.6
@@ -77,7 +77,7 @@ def draft(
     if state.stage == strategy_switch.REUSE:
         return _on_reuse(task, reuse, state)
     if state.stage == strategy_switch.MODELS:
-        return _on_models(task, "; looking up past pictures costs too much", strategy_switch.remembered(state))
+        return _on_models(task, "; looking up past images costs too much", strategy_switch.remembered(state))
     return _between(task, state, reuse[0].variant, settings["switch_margin"])
 
 
@@ -97,7 +97,7 @@ def _on_reuse(task: Task, reuse: Sequence[Offer], state: strategy_switch.State) 
 
 
 def _between(task: Task, state: strategy_switch.State, base: str, margin: float) -> PlanProposal:
-    """A wave of workers on their way, and routes to those that paint and stay."""
+    """A wave of workers on their way, and routes to those that generate and stay."""
     offers, workers = offers_of(task.catalog, dict.fromkeys(task.catalog.variants, task.batch)), task.seen.workers
     is_leaving = state.stage == strategy_switch.LEAVING
     demand_rps = task.demand_rps * (margin if is_leaving else 1.0)
@@ -136,7 +136,7 @@ def _drafted(
 
 
 def _saved_ms(reuse: Sequence[Offer]) -> float:
-    """Mean run time that the reuse levels save against painting in full."""
+    """Mean run time that the reuse levels save against generating in full."""
     full_ms, others = 1000 / reuse[0].rps, reuse[1:]
     return sum(full_ms - 1000 / offer.rps for offer in others) / len(others)
 

@@ -1,7 +1,7 @@
-"""How many workers paint on which level, and what share of the demand each level takes: ARGUS's Eq. 1.
+"""How many workers generate on which level, and what share of the demand each level takes: ARGUS's Eq. 1.
 
     offers   (level, variant, rps, quality)      demand W (1/s)      n workers
-    Mix      counts: level -> workers            shares F: level -> share of what is painted, sums to 1
+    Mix      counts: level -> workers            shares F: level -> share of what is generated, sums to 1
 
 Source: ARGUS 4.2, Eq. 1, there with a worker's level x and load y, whose product is not linear. Identical workers are
 counts here, F is a share of the demand, and what cannot be carried is left over instead of making it infeasible
@@ -35,8 +35,8 @@ class Offer(NamedTuple):
     """A level as Eq. 1 sees it."""
 
     level: str
-    variant: str  # that paints it
-    rps: float  # P_th, pictures a second of one busy worker, > 0
+    variant: str  # that generates it
+    rps: float  # P_th, images a second of one busy worker, > 0
     quality: float  # Q_v, any one scale, higher is better
 
 
@@ -45,7 +45,7 @@ class Mix(NamedTuple):
 
     counts: dict[str, int]  # variant -> workers
     shares: dict[str, float]  # F: level -> share, only positive ones, the slowest first
-    carried: float  # share of the demand that the workers can paint; 1: all
+    carried: float  # share of the demand that the workers can generate; 1: all
     trouble: str = ""  # why this may not be the optimum; "": it is
 
 
@@ -67,7 +67,7 @@ def maximize_quality(offers: Sequence[Offer], n_workers: int, demand_rps: float)
 
 
 def maximize_quality_shared(offers: Sequence[Offer], n_workers: int, demand_rps: float) -> Mix:
-    """Eq. 1 where every worker paints every level, the slowest first: reuse levels of one variant.
+    """Eq. 1 where every worker generates every level, the slowest first: reuse levels of one variant.
 
     A linear program of two constraints, sum F = 1 and the workers' time, so that some pair of levels is optimal.
     """
@@ -109,7 +109,7 @@ def keep_current(mix: Mix, counts: Mapping[str, int], offers: Sequence[Offer], d
 
 
 def mean_quality(shares: Mapping[str, float], offers: Sequence[Offer]) -> float:
-    """Q of Eq. 1 for one picture: the shares' mean of the levels' qualities."""
+    """Q of Eq. 1 for one image: the shares' mean of the levels' qualities."""
     return math.fsum(shares.get(offer.level, 0.0) * offer.quality for offer in offers)
 
 
@@ -176,7 +176,7 @@ def _offers(levels: Sequence[Level], catalog: Catalog, batches: Mapping[str, int
 
 
 def _rps(level: Level, catalog: Catalog, batch: int) -> float:
-    """P_th: a reuse level saves the same share of a batch's time as of one picture's."""
+    """P_th: a reuse level saves the same share of a batch's time as of one image's."""
     variant = catalog.level(level.variant)
     return throughput_rps(variant, batch) * run_ms(variant, 1) / level.run_ms
 
@@ -230,8 +230,8 @@ def _quality(shares: Mapping[str, float], offers: Sequence[Offer], catalog: Cata
 def describe_mix(mix: Mix, offers: Sequence[Offer], demand_rps: float) -> str:
     """A mix in words: "heavy 3, light 1 for 10.5/s", what of it is not carried, and why it may not be the best."""
     counts = describe_counts({variant: count for variant, count in mix.counts.items() if count > 0})
-    told = f"{counts or 'no worker yet'} for {rate(demand_rps)}"
+    words = f"{counts or 'no worker yet'} for {rate(demand_rps)}"
     if mix.carried < 1 and counts:
         needed = math.ceil(demand_rps / max(offer.rps for offer in offers))
-        told += f", saturated: {mix.carried:.0%} carried, {counted(needed, 'worker')} would carry all"
-    return f"{told}, as {mix.trouble}" if mix.trouble else told
+        words += f", saturated: {mix.carried:.0%} carried, {counted(needed, 'worker')} would carry all"
+    return f"{words}, as {mix.trouble}" if mix.trouble else words

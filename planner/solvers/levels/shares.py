@@ -27,17 +27,17 @@ PARAMETERS = {
 
 @dataclass(frozen=True)
 class Flow:
-    """Shares of requests; painted and kept differ in a cascade."""
+    """Shares of requests; generated and kept differ in a cascade."""
 
-    painted: dict[str, float]  # level -> share of requests it paints
-    kept: dict[str, float]  # level -> share of requests answered with its picture
+    painted: dict[str, float]  # level -> share of requests it generates
+    kept: dict[str, float]  # level -> share of requests answered with its image
     heavy: str  # the level whose kept share is the plan's heavy share
     quality: float | None = None  # of the answers where more than their shares tells it: a cascade's; None: by chance
-    paint_over: dict[str, int] = field(default_factory=dict)  # level -> its steps skipped, as it paints over drafts
+    paint_over: dict[str, int] = field(default_factory=dict)  # level -> its steps skipped, as it refines drafts
 
 
 def work_of(flow: Flow, catalog: Catalog, batch: int) -> dict[str, float]:
-    """level -> worker milliseconds per request, from the share of requests painted on each level."""
+    """level -> worker milliseconds per request, from the share of requests generated on each level."""
     return {
         level: share * run_ms(catalog.level(level), batch, flow.paint_over.get(level, 0)) / batch
         for level, share in flow.painted.items()
@@ -70,7 +70,7 @@ def on(
     memory: Mapping[str, Any],
     parameters: Mapping[str, float],
 ) -> PlanProposal:
-    """The draft that paints everything on `variant`. Parameters: PARAMETERS."""
+    """The draft that generates everything on `variant`. Parameters: PARAMETERS."""
     settings = validate_parameters(parameters, PARAMETERS)
     objective_ms = settings["objective"] * observation.slo_ms
 

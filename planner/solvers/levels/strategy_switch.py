@@ -1,16 +1,17 @@
 """When a fleet leaves approximate caching for smaller models, and comes back: stages, one step a plan.
 
     stage       requests go to              it ends when                                  and then comes
-    REUSE       reuse levels                looking pictures up costs too much            LEAVING
+    REUSE       reuse levels                looking images up costs too much            LEAVING
     LEAVING     variants that are ready     every worker serves what it shall             MODELS
-                                            looking pictures up is healthy for a while    RETURNING
-    MODELS      variants                    looking pictures up is healthy for a while    RETURNING
+                                            looking images up is healthy for a while    RETURNING
+    MODELS      variants                    looking images up is healthy for a while    RETURNING
     RETURNING   variants that are ready     every worker serves the large model           REUSE
-                                            looking pictures up costs too much            LEAVING
+                                            looking images up costs too much            LEAVING
 
-The strategies are never mixed. LEAVING paints in full on the large model at once (K = 0) and moves workers to smaller
-ones, RETURNING moves them back, both in waves. Source: ARGUS 4.6 and Fig. 20b. We differ: thresholds and times, which
-it does not give; waves, because a worker here cannot paint with one model while it loads another (SOURCES.md 6.5).
+The strategies are never mixed. LEAVING generates in full on the large model at once (K = 0) and moves workers to
+smaller ones, RETURNING moves them back, both in waves. Source: ARGUS 4.6 and Fig. 20b. We differ: thresholds and times,
+which it does not give; waves, because a worker here cannot generate with one model while it loads another (SOURCES.md
+6.5).
 """
 
 import math
@@ -25,7 +26,7 @@ AWAY = frozenset({LEAVING, MODELS})  # stages that only good retrievals end
 
 
 class Retrieval(NamedTuple):
-    """What looking up a past picture costs and brings."""
+    """What looking up a past image costs and brings."""
 
     costs_ms: float | None  # typical time of one; infinity: no answer; None: none was tried
     saves_ms: float  # run time that starting from one saves, mean over the reuse levels
@@ -81,23 +82,23 @@ def wave(target: Mapping[str, str], workers: Sequence[WorkerView], variants: Con
     At most half of the workers, one at least, are on their way or loading at a time; the smallest ids go first. Who
     serves none of `variants`, those there are, goes at once.
     """
-    paint = {w.worker_id for w in workers if is_serving(w) and w.home in variants}
-    may_go, now = max(1, len(workers) // 2) - (len(workers) - len(paint)), {}
+    serving = {w.worker_id for w in workers if is_serving(w) and w.home in variants}
+    may_go, now = max(1, len(workers) // 2) - (len(workers) - len(serving)), {}
     for worker in sorted(workers, key=lambda w: w.worker_id):
         wanted = target.get(worker.worker_id, worker.home)
-        goes = wanted != worker.home and worker.worker_id in paint
+        goes = wanted != worker.home and worker.worker_id in serving
         now[worker.worker_id] = worker.home if goes and may_go <= 0 else wanted
         may_go -= goes
     return now
 
 
 def is_serving(worker: WorkerView) -> bool:
-    """Whether it paints with the variant that it is meant to."""
+    """Whether it generates with the variant that it is meant to."""
     return worker.state in SERVING and worker.variant == worker.home != ""
 
 
 def ready(allocation: Mapping[str, str], workers: Sequence[WorkerView]) -> dict[str, int]:
-    """variant -> workers that paint with it now and stay."""
+    """variant -> workers that generate with it now and stay."""
     there = [w.variant for w in workers if is_serving(w) and allocation.get(w.worker_id) == w.variant]
     return {variant: there.count(variant) for variant in sorted(set(there))}
 

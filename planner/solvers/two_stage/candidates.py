@@ -14,7 +14,7 @@ class Candidate(NamedTuple):
     """A model of the pool."""
 
     name: str
-    latency_ms: float  # of one picture
+    latency_ms: float  # of one image
     quality: float  # any scale, higher is better
 
 

@@ -32,7 +32,7 @@ def summary(plan: PairPlan, planning_rps: float, told: DescribeThresholds) -> st
 
 
 def shed_share(plan: PairPlan, planning_rps: float) -> float:
-    """Share of the requests that even all workers cannot paint, over-provisioning apart, and that are turned away."""
+    """Return the share of requests that is rejected as even all workers cannot generate it, over-provisioning apart."""
     if plan.is_feasible or not planning_rps > 0:
         return 0.0
     return max(0.0, 1 - light_capacity_rps(plan) / planning_rps)
@@ -66,5 +66,5 @@ def _unmet(plan: PairPlan, planning_rps: float) -> str:
         return f"{where}, but {carried}: {shed:.1%} of the requests are to be shed"
     if answer.latency_ms > problem.slo_ms:
         wait = f", {problem.light.wait_ms:.0f} of it in the queue" if problem.light.wait_ms else ""
-        return f"{where}, where a picture takes {answer.latency_ms:.0f} ms{wait}, beyond {slo}"
+        return f"{where}, where an image takes {answer.latency_ms:.0f} ms{wait}, beyond {slo}"
     return f"{where}: {carried}, less than is provided for ({rate(problem.demand_rps)})"

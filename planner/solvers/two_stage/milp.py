@@ -4,7 +4,7 @@ Source: DiffServe 3.3, HADIS 3.4. As printed both are bilinear, x T(b) with x an
 workers of level i if its batch size is b, makes them linear (planner/policies/SOURCES.md 6.4).
 
     sum_k z[k] = 1, sum_b y[i,b] = 1, 0 <= u[i,b] <= S y[i,b], sum_{i,b} u[i,b] <= S
-    sum_b T_i(b) u[i,b] >= D sum_k share_i(k) z[k]           throughput, heavy's share in pictures on a blank
+    sum_b T_i(b) u[i,b] >= D sum_k share_i(k) z[k]           throughput, heavy's share in images from noise
     sum_b u[i,b] >= sum_{k: share_i(k) > 0} z[k]             one worker at least
     path latency <= SLO + M (1 - sum_{k: path taken} z[k])   for light alone, heavy alone, both
     max sum_k score(k) z[k]

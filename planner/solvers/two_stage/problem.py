@@ -2,8 +2,8 @@
 
 Source: DiffServe 3.3, Eqs. 1-5; HADIS 3.4, Eqs. 1-5. Both choose a row of a table (thresholds), workers and batches:
 
-    x1 T1(b1) >= D light(row)      light paints what reaches it only, and is charged for that only
-    x2 T2(b2) >= D work(row)       straight to it, and painted again, which over the draft takes part of the time
+    x1 T1(b1) >= D light(row)      light generates what reaches it only, and is charged for that only
+    x2 T2(b2) >= D work(row)       straight to it, and generated again, which over the draft takes part of the time
     x1 + x2 <= S                   and one worker at least where anything goes
     wait + e(b1) + judging + wait + e(b2) <= SLO      over the longest path that a request can take under the row
 
@@ -45,7 +45,7 @@ class Stage:
         return self.wait_ms + (1 + self.wait_runs) * part * dict(self.run_ms)[batch]
 
     def throughput_rps(self, batch: int) -> float:
-        """T(b) = b / e(b), pictures a second of one busy worker."""
+        """T(b) = b / e(b), images a second of one busy worker."""
         return 1000 * batch / dict(self.run_ms)[batch]
 
 
@@ -61,24 +61,24 @@ class Row:
 
     score: float  # what is maximised
     straight: float  # share of requests that go to heavy without a draft, [0, 1]
-    deferred: float  # share of the drafts that heavy paints again, [0, 1]
+    deferred: float  # share of the drafts that heavy generates again, [0, 1]
     threshold: float = 0.0  # of the confidence; 1 keeps nothing
     hardness: float = 1.0  # from here on straight to heavy
     quality: float | None = None  # expected of all answers
 
     @property
     def light(self) -> float:
-        """Share of requests that the light level paints."""
+        """Share of requests that the light level generates."""
         return 1 - self.straight
 
     @property
     def heavy(self) -> float:
-        """Share of requests that the heavy level paints, which answers them."""
+        """Share of requests that the heavy level generates, which answers them."""
         return self.straight + self.refined_share
 
     @property
     def refined_share(self) -> float:
-        """Share of requests painted on both."""
+        """Share of requests generated on both."""
         return self.light * self.deferred
 
 
@@ -93,10 +93,10 @@ class Problem:
     workers: int
     slo_ms: float = math.inf
     judging_ms: float = 0.0  # discriminator and hops, between the two levels
-    over: float = 1.0  # part of heavy's run time that painting again takes: (N - K) / N from step K of the draft
+    over: float = 1.0  # part of heavy's run time that generating again takes: (N - K) / N from step K of the draft
 
     def work(self, row: Row) -> float:
-        """Pictures on a blank that heavy could paint for each request in the time that its share takes."""
+        """Images from noise that heavy could generate for each request in the time that its share takes."""
         return row.straight + self.over * row.refined_share
 
 
@@ -150,7 +150,7 @@ def rows_of(catalog: Catalog, pair: Pair, observation: Observation) -> tuple[Row
     A row fixes the thresholds; the share straight to heavy is that of the prompts now above its hardness, and the share
     deferred that of the others' drafts now below its confidence, where that was seen. Quality is as measured, by the
     hardness of late where it is known by band. A row of unknown quality is left out, unless all are: then the share
-    that heavy paints is the score, as the best there is to go by.
+    that heavy generates is the score, as the best there is to go by.
     """
     table = by_step(catalog, pair).get(pair.refine_from_step, [])
     found = tuple(_listed(catalog, pair, table, observation) if table else _swept(catalog, pair, observation))
@@ -159,7 +159,7 @@ def rows_of(catalog: Catalog, pair: Pair, observation: Observation) -> tuple[Row
 
 
 def by_step(catalog: Catalog, pair: Pair) -> dict[int, list[PairRow]]:
-    """The rows that the catalog holds of a pair, by the step from which heavy paints over; {} of none."""
+    """The rows that the catalog holds of a pair, by the step from which heavy refines; {} of none."""
     own = next((p.refine_from_step for p in catalog.cascades if p.key == pair.key), pair.refine_from_step)
     found: dict[int, list[PairRow]] = {}
     for row in catalog.pair_rows:

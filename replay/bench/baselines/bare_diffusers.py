@@ -1,7 +1,7 @@
 """The baseline of the worker: a plain loop around `DiffusionPipeline`, in a process of its own.
 
 `python -m replay.bench.baselines.bare_diffusers ORDER.json`: loads the model, then for each line on standard input, a
-number, paints that many pictures one after another and answers with one line, the seconds they took.
+number, generates that many images one after another and answers with one line, the seconds they took.
 """
 
 import importlib

@@ -15,7 +15,7 @@ from streams.shipped import INFRA
 
 
 class BareLoop:
-    """A child process that waits, at no cost, until it is told to paint. A context manager."""
+    """A child process that waits, at no cost, until it is asked to generate. A context manager."""
 
     def __init__(self, variant: Variant, requests: Sequence[GenerateRequest], core: int, folder: pathlib.Path) -> None:
         order = folder / f"{variant.name}.json"
@@ -29,7 +29,7 @@ class BareLoop:
         self._answer()  # ready
 
     def generate(self, count: int) -> float:
-        """Pictures a second, over `count` of them."""
+        """Images a second, over `count` of them."""
         assert self._child.stdin is not None
         self._child.stdin.write(f"{count}\n")
         self._child.stdin.flush()

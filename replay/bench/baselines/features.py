@@ -1,4 +1,4 @@
-"""What the classifier's features take, which is no part of the pipeline's overhead."""
+"""Measures how long the classifier's features take, which does not count as the pipeline's overhead."""
 
 import json
 import subprocess
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from schemas.errors import PochadeError
 
-# replay may not import agents, being a client; a process of their own may tell how long they take
+# replay is a client and may not import agents: a process of their own measures them
 CHILD = """
 import json, sys, time
 sys.modules["torch"] = None
@@ -28,8 +28,8 @@ def features_ms(prompts: Sequence[str]) -> list[float]:
     Raises:
         PochadeError: the process failed; with its last words.
     """
-    told = json.dumps([prompts[0], *prompts])  # the first call is slower and left out
-    done = subprocess.run([sys.executable, "-c", CHILD], input=told, capture_output=True, text=True)
+    prompts_json = json.dumps([prompts[0], *prompts])  # the first call is slower and left out
+    done = subprocess.run([sys.executable, "-c", CHILD], input=prompts_json, capture_output=True, text=True)
     if done.returncode:
         raise PochadeError(f"the classifier's features could not be timed: {done.stderr[-800:]}")
     took: list[float] = json.loads(done.stdout)

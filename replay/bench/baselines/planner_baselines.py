@@ -15,24 +15,24 @@ from planner.solvers.two_stage.solve import Offer
 
 
 class Found(NamedTuple):
-    """What a side came to."""
+    """The result of one side: the policy's solver or the baseline's."""
 
     objective: float | None  # of its answer, higher is better; None: no answer
     is_stopped: bool = False  # at the limit, so that there may be a better one
 
 
 def two_stage(offers: Sequence[Offer], limit_s: float) -> Found:
-    """The program of `planner.solvers.two_stage.milp` for each pair, and the best score of all."""
+    """Solve the program of `planner.solvers.two_stage.milp` for each pair, and return the best score of all."""
     chosen = [solve_program(offer.problem, limit_s) for offer in offers]
     scores = [found.row.score for found in chosen if found]
     return Found(max(scores, default=None), any(found.is_stopped for found in chosen if found))
 
 
 def equation_1(levels: Sequence[Level], workers: int, demand_rps: float, limit_s: float) -> Found:
-    """ARGUS's Eq. 1 as it is printed: a yes-or-no unknown for each worker and level, and the load of each worker.
+    """Solve ARGUS's Eq. 1 as printed: a binary variable for each worker and level, and the load of each worker.
 
     x y, the only product, is one unknown `load` here, bounded by the capacity where x is 1. The objective is quality
-    for each picture. Source: ARGUS 4.2.
+    for each image. Source: ARGUS 4.2.
     """
     program = pulp.LpProblem("eq1", pulp.LpMaximize)
     cells = [(w, v) for w in range(workers) for v in range(len(levels))]

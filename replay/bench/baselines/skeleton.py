@@ -54,7 +54,7 @@ class Copying:
         """Nothing to remember."""
 
     def on_error(self, record: Incoming, error: Exception) -> Sequence[Outgoing]:  # noqa: ARG002  the port's shape
-        """Copying does not fail."""
+        """Answer nothing, as copying does not fail."""
         raise error
 
 

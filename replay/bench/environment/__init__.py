@@ -1,1 +1,1 @@
-"""What the benches have in common: topics, traffic, plans, catalogs and counts."""
+"""The parts that the benches share: topics, traffic, plans, catalogs and counts."""

@@ -1,4 +1,4 @@
-"""What is said of a set of measured values, and under which conditions they were measured."""
+"""Summarises measured values, and records the conditions under which they were measured."""
 
 import math
 import os
@@ -41,14 +41,17 @@ def per_second(count: int, began_ms: float, ended_ms: float) -> float:
 
 
 class Conditions:
-    """How the machine was before the run (watched for a second) and after it."""
+    """The load of the machine before the run (watched for a second) and after it."""
 
     def __init__(self) -> None:
         self._busy = psutil.cpu_percent(interval=BUSY_S)
         self._load = os.getloadavg()[0]
 
     def as_table(self, settings: Settings) -> dict[str, Any]:
-        """For the report: cores, load averages (1 min; after the run it includes the run), versions, settings."""
+        """Return the conditions for the report: cores, load averages, versions, settings.
+
+        Load averages are of one minute; the one after the run includes the run.
+        """
         return {
             "machine": {
                 "cores": os.cpu_count(),
@@ -62,9 +65,9 @@ class Conditions:
 
 
 def met(measured: Mapping[str, float], limits: Mapping[str, tuple[str, float]]) -> dict[str, dict[str, Any]]:
-    """Each figure against its limit: `("<=", 2.0)` or `(">=", 0.97)`."""
-    told = {}
+    """Compare each figure with its limit, such as `("<=", 2.0)` or `(">=", 0.97)`."""
+    verdicts = {}
     for name, (sign, limit) in limits.items():
         value = measured[name]
-        told[name] = {"limit": f"{sign} {limit:g}", "met": value <= limit if sign == "<=" else value >= limit}
-    return told
+        verdicts[name] = {"limit": f"{sign} {limit:g}", "met": value <= limit if sign == "<=" else value >= limit}
+    return verdicts

@@ -16,7 +16,7 @@ from streams.settings import Settings
 
 
 class StandIns:
-    """One worker a partition of each variant's topic; they beat like workers until closed. A context manager."""
+    """Stand-ins for workers, one per partition of each variant's topic, that send heartbeats until closed."""
 
     def __init__(self, settings: Settings, workers: Mapping[str, str]) -> None:
         self._settings, self._workers = settings, workers  # worker -> variant

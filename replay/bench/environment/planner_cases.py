@@ -58,7 +58,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        """As reports call it."""
+        """Name of the case in reports."""
         policy = next(name for name, plan in every.POLICIES.items() if plan is self.policy)
         return f"{policy}: {self.workers} workers, {self.catalog.name}"
 
@@ -88,9 +88,9 @@ SIZES = (
 
 
 def cases(load: Callable[[str], Catalog], count: int, seed: int, policies: Sequence[str] = ()) -> list[Case]:
-    """All of them, or those of some policies, with `count` observations each. `load`: a shipped catalog by name.
+    """Return all cases, or those of some policies, with `count` observations each. `load` loads a shipped catalog.
 
-    Raises Unknown for a policy that there is not.
+    Raises Unknown for a unknown policy.
     """
     asked = [every.named(policy) for policy in policies]
     return [
@@ -142,7 +142,7 @@ def _hadis(seen: Observation, chosen: Catalog, limit_s: float) -> Found:
 
 
 def _mix(seen: Observation, draft: PlanProposal, chosen: Catalog) -> float | None:
-    """Eq. 1's objective: the route of requests without a class has the shares F."""
+    """Return Eq. 1's objective: the route of requests without a class has the shares F."""
     del seen
     return mean_quality(draft.routes[-1].levels, levels_of(chosen, {}))
 

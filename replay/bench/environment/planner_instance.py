@@ -14,9 +14,9 @@ BATCHES = (1, 2, 4, 8)
 QUICKEST_MS, SLOWEST_MS = 100.0, 10_000.0  # run times of the first and the last level
 SLO_RUNS = 3  # times the slowest level's run time. Source: ARGUS 5.1
 THRESHOLDS = tuple(at / 20 for at in range(21))
-AHEAD = 1  # a level's drafts are painted again by the level so many places on
-STEPS, BEGUN_AT = 20, 8  # of every level; the step from which a draft is painted over
-DEMANDS = (0.5, 0.9)  # of what the best level, and what the quickest, can paint one by one with all workers
+AHEAD = 1  # a level's drafts are generated again by the level so many places on
+STEPS, BEGUN_AT = 20, 8  # of every level; the step from which a draft is refined
+DEMANDS = (0.5, 0.9)  # of what the best level, and what the quickest, can generate one by one with all workers
 QUEUED = 0.3  # share of the observations in which something waits
 
 
@@ -50,7 +50,7 @@ def catalog(levels: int, bands: int, seed: int) -> Catalog:
 
 
 def observations(planned: Catalog, workers: int, count: int, seed: int, slo_s: float = 0.0) -> list[Observation]:
-    """What a planner may see: any demand that the workers can carry in part, any mix, workers anywhere, some queues.
+    """Draw observations: any demand that the workers can carry in part, any mix, workers on any level, some queues.
 
     Without an SLO it is `SLO_RUNS` times the slowest level's run time.
     """

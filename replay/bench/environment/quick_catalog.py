@@ -1,11 +1,11 @@
-"""A catalog whose painting takes next to nothing, so that what is left is the pipeline's."""
+"""A catalog whose generation takes next to nothing, so that what is left is the pipeline's."""
 
 import json
 import pathlib
 
 
 def written(folder: pathlib.Path, generate_ms: float) -> str:
-    """The catalog's file: `light` and, twice as long, `heavy`, with a cascade that keeps every picture."""
+    """The catalog's file: `light` and, twice as long, `heavy`, with a cascade that keeps every image."""
     path = folder / f"bench-{generate_ms:g}.toml"
     path.write_text("\n".join([_variant("light", generate_ms), _variant("heavy", 2 * generate_ms), _REST]))
     return str(path)

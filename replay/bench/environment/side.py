@@ -1,4 +1,4 @@
-"""One pipeline as its users see it: what was submitted when, and when each request was seen to have ended."""
+"""One pipeline as its users see it: when each request was submitted, and when its end was read."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Where a bench runs: a broker and topics of its own, roles as child processes. Nothing of it stays.
+"""The place where a bench runs: a broker and topics of its own, and roles as child processes, all removed at the end.
 
 With a configured cluster (`kafka.bootstrap_servers`) its topics are made there under a prefix of its own, and deleted.
 """
@@ -27,7 +27,7 @@ SKELETON = "replay.bench.baselines.skeleton"
 
 
 class Site:
-    """One bench run's place. Made by `open_site`."""
+    """The broker, topics and child processes of one bench run. Made by `open_site`."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings

@@ -18,7 +18,7 @@ TICK_S = 0.02
 
 
 class Arrival(NamedTuple):
-    """One record that a reader of committed transactions saw."""
+    """A record that a reader of committed transactions received, and when."""
 
     key: bytes
     sent_ms: int  # epoch, when its producer was given it
@@ -63,7 +63,7 @@ class TopicCounter:
                 self._keys.add(arrival.key)
 
     def count(self) -> int:
-        """Different keys seen."""
+        """Return the number of different keys seen."""
         return len(self._keys)
 
     def wait(self, count: int, timeout_s: float, on_tick: Callable[[], None] = lambda: None) -> None:
@@ -82,7 +82,7 @@ class TopicCounter:
             time.sleep(TICK_S)
 
     def lost(self, keys: set[bytes]) -> int:
-        """How many of these have not come."""
+        """Return how many of these keys have not come."""
         return len(keys - self._keys)
 
     def duplicates(self) -> int:
@@ -90,7 +90,7 @@ class TopicCounter:
         return len(self.arrivals) - len(self._keys)
 
     def close(self) -> None:
-        """Stop reading."""
+        """Stop reading the topic."""
         self._stopping.set()
         self._thread.join()
         self._consumer.close()

@@ -50,7 +50,7 @@ def classified(request: GenerateRequest, level: str) -> ClassifiedRequest:
 
 
 def job(request: GenerateRequest, variant: str) -> GenerateJob:
-    """A first attempt at one picture."""
+    """A first attempt at one image."""
     return GenerateJob(
         job_id=ids.job_id(request.request_id, 0, variant),
         classified=classified(request, variant),
@@ -91,7 +91,7 @@ def record(topic: str, message: Message, request_id: str, partition: int | None 
 
 
 def copies(topic: str, message: Message, name: str, count: int) -> Iterator[Outgoing]:
-    """One message under `count` keys: for millions of records of which only the key is read."""
+    """Yield one message under `count` keys, for benches with millions of records of which only the key is read."""
     one = record(topic, message, name)
     for n in range(count):
         yield Outgoing(topic=topic, key=f"{name}-{n:07d}".encode(), value=one.value, headers=one.headers)

@@ -1,1 +1,1 @@
-"""What a live run left: its records read again, and counted as the simulator counts."""
+"""Reads the records of a live run again, and counts them as the simulator counts."""

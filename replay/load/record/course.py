@@ -30,10 +30,10 @@ Beat = tuple[float, Heartbeat]
 
 
 def ran_of(history: History, seen: Sequence[RequestRecord], setup: Setup, trace: Trace) -> Ran:
-    """The run's record. Times are those of the trace: a request counts from its arrival, whenever it was published.
+    """Return the live run as the simulator's run. Times are the trace's: a request counts from its arrival there.
 
     What completed in which order, on which level, over a draft or not is as it was; quality, which nobody looked at,
-    is what the catalog says of pictures of that level, hardness and confidence.
+    is what the catalog says of images of that level, hardness and confidence.
     """
     arrival_ms, wishes = trace.arrival_ms, requested_overrides(trace, setup.catalog, setup.quotas)
     clock = TraceClock(arrival_ms, history.published.created_ms)
@@ -126,7 +126,7 @@ def _switches(beats: Iterable[Beat]) -> int:
 
 
 def _sample(timeline: Timeline, beats: Sequence[Beat], ended_ms: float) -> None:
-    """How much waited a worker, by the newest heartbeats at each look."""
+    """Sample the work that waited per worker, by the newest heartbeats at each moment."""
     remaining: dict[str, float] = {}
     at = 0
     for now_ms in np.arange(0.0, ended_ms, timeline.sample_ms).tolist():

@@ -17,7 +17,7 @@ TRACE_NAME, SEEN_NAME = "trace.jsonl.gz", "requests.jsonl"
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """What it holds."""
+    """The contents of a live run's folder: report, trace and request records."""
 
     report: Mapping[str, Any]
     trace: Trace
@@ -25,7 +25,7 @@ class RunFolder:
 
 
 def read_run(path: pathlib.Path) -> RunFolder:
-    """From the folder, or the report.json in it. Raises PochadeError: it is no live run's."""
+    """Read a live run from its folder, or from the report.json there. Raises PochadeError for any other report."""
     folder = path if path.is_dir() else path.parent
     report = files.read(folder)
     if "live" not in report:

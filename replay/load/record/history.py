@@ -1,4 +1,4 @@
-"""What the topics tell of a run: what was published of it, how it ended, and what was planned and painted meanwhile."""
+"""Reads a run from the topics: the requests published, how each ended, and what was planned and generated meanwhile."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ from streams.settings import Settings
 
 AHEAD_MS = 60_000  # how far a broker's clock may be ahead of ours
 PROMPT_TOPICS = (PROMPTS, PROMPTS_BATCH)
-MAX_EARLIER = 10_000  # requests of others that are kept; more tell the planner no more of a run
+MAX_EARLIER = 10_000  # requests before the run that are kept; more would not change what the planner sees
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +31,12 @@ class Published:
 
     @property
     def since_ms(self) -> int:
-        """When the run began, less what clocks may differ; 0: it has not."""
+        """Return when the run began (epoch ms), less the allowed clock skew; 0: it has not begun."""
         return min(self.created_ms.values()) - AHEAD_MS if self.created_ms else 0
 
 
 def read_published(settings: Settings, ids: Ids) -> Published:
-    """Everything of the run that producers have written until now. Raises PochadeError."""
+    """Read all requests of the run that producers have written until now. Raises PochadeError."""
     return published(between(settings, PROMPT_TOPICS, 0, now_ms() + AHEAD_MS), ids)
 
 
@@ -55,12 +55,12 @@ def published(records: Iterable[Incoming], ids: Ids) -> Published:
             continue  # not ours, whatever its key says
         seen[record.topic, number] += 1
         created[number] = min(created.get(number, at_ms), at_ms)
-    return Published(created, sum(max(seen[lane, number] for lane in PROMPT_TOPICS) - 1 for number in created))
+    return Published(created, sum(max(seen[topic, number] for topic in PROMPT_TOPICS) - 1 for number in created))
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What became of a run."""
+    """The records of a run: how its requests ended, its plans, and its images."""
 
     published: Published
     results: Mapping[int, Result]  # the first of each
@@ -72,7 +72,7 @@ class History:
     before_ms: tuple[int, ...] = ()  # epoch ms at which others' requests came in the minute before the run, in order
 
     def took_ms(self, plan: Plan) -> int | None:
-        """From the planner's look to the plan's record; None: it is not known."""
+        """Return the ms from the planner's look at the pipeline to the plan's record; None: unknown."""
         written_ms = self.written_ms.get(plan.version)
         return None if written_ms is None else max(0, written_ms - plan.created_ms)
 

@@ -1,4 +1,4 @@
-"""What a live run took beside painting, from the times that its own records carry."""
+"""What a live run took beside generation, from the times that its own records carry."""
 
 import itertools
 from collections import defaultdict
@@ -12,7 +12,7 @@ from replay.load.record.history import History
 from replay.simulation.draws.hop_latencies import SLOT_MS, HopLatencies, Samples, Slots, of_kinds, slot_ms, slots, whole
 from schemas.messages import ImageGenerated, Plan, Result
 
-OF = "paint of "  # before a variant's name: what its pictures alone take
+OF = "paint of "  # before a variant's name: what its images alone take
 THERE_MS = 15  # after it was routed a job lies with its worker, mostly (measured: half of them within 8)
 
 Timed = Iterator[tuple[float, float]]
@@ -20,13 +20,13 @@ Timed = Iterator[tuple[float, float]]
 
 
 class Call(NamedTuple):
-    """Pictures that a worker painted at once; epoch ms."""
+    """Images that a worker generated in one call; times in epoch ms."""
 
     started_ms: int
     generated_ms: int
     routed_ms: int  # the first of its jobs
     variant: str
-    extra_ms: float  # a picture, more than the catalog says
+    extra_ms: float  # an image, more than the catalog says
 
 
 def samples(history: History, catalog: Catalog) -> dict[str, list[tuple[float, float]]]:
@@ -35,15 +35,18 @@ def samples(history: History, catalog: Catalog) -> dict[str, list[tuple[float, f
     results = {result.request_id: result for result in history.results.values()}
     plans = {plan.version: plan for plan in history.plans}
     calls = calls_of(images, catalog)
-    painted = [(call.variant, (float(call.started_ms), call.extra_ms)) for worker in calls for call in worker]
+    generated = [(call.variant, (float(call.started_ms), call.extra_ms)) for worker in calls for call in worker]
     return {
         "arrive": list(_arrived(images)),
         "fetch": list(fetched(calls)),
-        "paint": [extra for _, extra in painted],
+        "paint": [extra for _, extra in generated],
         "rest": list(rested(calls)),
         "judge": list(_judged(images, results, plans, catalog)),
         "plan": list(_planned(history)),
-        **{f"{OF}{name}": [e for variant, e in painted if variant == name] for name in sorted({v for v, _ in painted})},
+        **{
+            f"{OF}{name}": [e for variant, e in generated if variant == name]
+            for name in sorted({v for v, _ in generated})
+        },
     }
 
 
@@ -72,7 +75,7 @@ def _arrived(images: Iterable[ImageGenerated]) -> Timed:
 
 
 def _planned(history: History) -> Timed:
-    """From the look to the record, of the plans that changed something while requests came."""
+    """Yield the ms from the planner's look to the plan's record, for plans that changed something during the run."""
     began_ms = min(history.published.created_ms.values(), default=0)
     for plan in history.plans:
         took_ms = history.took_ms(plan)
@@ -81,7 +84,7 @@ def _planned(history: History) -> Timed:
 
 
 def calls_of(images: Iterable[ImageGenerated], catalog: Catalog) -> list[list[Call]]:
-    """The calls of each worker, in order; pictures of a call have the same moment of beginning."""
+    """Return the calls of each worker, in order; images of one call have equal times of beginning."""
     by_worker: defaultdict[str, dict[tuple[str, int], list[ImageGenerated]]] = defaultdict(dict)
     for image in images:
         by_worker[image.worker_id].setdefault((image.job.variant, image.started_ms), []).append(image)
@@ -128,7 +131,7 @@ def _pairs(calls: list[Call]) -> Iterator[tuple[Call, Call]]:
 def _judged(
     images: Iterable[ImageGenerated], results: Mapping[str, Result], plans: Mapping[int, Plan], catalog: Catalog
 ) -> Timed:
-    """Painted -> ended, of answers that completed, less what the discriminator itself takes."""
+    """Generated -> ended, of answers that completed, less what the discriminator itself takes."""
     for image in images:
         result = results.get(image.job.classified.request.request_id)
         if result is None or result.image_uri != image.image.uri:

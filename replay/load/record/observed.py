@@ -1,4 +1,4 @@
-"""What a live run showed of its requests, in place of the simulator's draws: hardness, and confidences as ranks."""
+"""Draws of a live run in place of the simulator's own: the hardness and confidences that it showed, as ranks."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,11 +13,11 @@ MODELS = "models"  # the strategy whose class a result carries
 FINENESS = 2001  # places of a curve that are looked at to turn a confidence into its rank
 
 Scored = Mapping[tuple[str, str], np.ndarray]
-"""(level, discriminator) -> float64 [n] confidence of each request's picture, nan where it was not scored."""
+"""(level, discriminator) -> float64 [n] confidence of each request's image, nan where it was not scored."""
 
 
 class Observed(SyntheticOutcomes):
-    """Draws that agree with a live run in all that was seen of it; what was not seen is drawn."""
+    """Draws that agree with all that a live run showed; what it did not show is drawn at random."""
 
     def __init__(
         self, catalog: Catalog, seed: int, hardness: np.ndarray, scored: Scored, classes: Sequence[str | None]
@@ -27,7 +27,7 @@ class Observed(SyntheticOutcomes):
         self._ranks: dict[str, np.ndarray] = {}
 
     def __call__(self, first: int, count: int) -> Draws:
-        """With the classes that requests were given live."""
+        """Return the draws of a stretch of requests, with the classes that they were given live."""
         chunk = self.chunk(first, count)
         given = self._classes[first : first + count]
         chunk.classes = [
@@ -36,7 +36,7 @@ class Observed(SyntheticOutcomes):
         return chunk
 
     def numbers(self, salt: str, first: int, count: int) -> np.ndarray:
-        """As seen, else as drawn."""
+        """Return the numbers that the live run showed, else drawn ones."""
         if salt not in self._ranks:
             self._ranks[salt] = self._observed_values(salt)
         return self._ranks[salt][first : first + count]
@@ -53,7 +53,7 @@ class Observed(SyntheticOutcomes):
         return drawn
 
     def _ranks_of(self, level: str, discriminator: str, confidence: np.ndarray) -> np.ndarray:
-        """The inverse of the curve by which confidences are drawn."""
+        """Return the ranks of confidences: the inverse of the curve by which confidences are drawn."""
         table = self.table(self.pair_of(level, discriminator) or Pair(level, level, discriminator))
         bands = self.bands(self.numbers("hardness", 0, len(confidence)))
         places, ranks = np.linspace(0, 1, FINENESS), np.full(len(confidence), np.nan)
@@ -65,6 +65,6 @@ class Observed(SyntheticOutcomes):
 
 
 def columns(scores: Sequence[Mapping[tuple[str, str], float]]) -> Scored:
-    """One mapping a request as columns."""
+    """Turn one mapping per request into columns."""
     keys = sorted({key for each in scores for key in each})
     return {key: np.array([each.get(key, np.nan) for each in scores], dtype=np.float64) for key in keys}

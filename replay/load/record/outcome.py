@@ -24,7 +24,7 @@ from streams.settings import Settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What only the one who ran it knows."""
+    """Facts of a run that no topic holds, such as its settings and its lateness."""
 
     name: str
     settings: Settings
@@ -38,7 +38,7 @@ class Facts:
 
 
 def outcome(facts: Facts, trace: Trace, ids: Ids, history: History, seen: Sequence[RequestRecord]) -> dict[str, Any]:
-    """report.json but for how it was made. Raises PochadeError where nothing was published."""
+    """Build report.json, without how it was made. Raises PochadeError where nothing was published."""
     if not history.published.created_ms:
         raise PochadeError("nothing of the trace was published: see why above, and run it again")
     setup = _setup(facts, policy_of(history))
@@ -85,7 +85,7 @@ def _setup(facts: Facts, policy: str) -> Setup:
 
 
 def policy_of(history: History) -> str:
-    """Whose plans most requests ended under; without any, the last plan's."""
+    """Return the policy under whose plans most requests ended; without any, the last plan's."""
     named = Counter(result.policy for result in history.results.values() if result.policy)
     if named:
         return named.most_common(1)[0][0]
@@ -94,18 +94,18 @@ def policy_of(history: History) -> str:
 
 def lateness(values: Sequence[float]) -> dict[str, float | int | None]:
     """Published - scheduled of a session's requests."""
-    told: dict[str, float | int | None] = {"requests": len(values)}
+    found: dict[str, float | int | None] = {"requests": len(values)}
     for name, rank in (("p50", 50), ("p95", 95), ("max", 100)):
-        told[name] = round(float(np.percentile(values, rank)), 2) if values else None
-    return told
+        found[name] = round(float(np.percentile(values, rank)), 2) if values else None
+    return found
 
 
 def fault(live: Mapping[str, Any]) -> str | None:
-    """One sentence about what must not have happened; None when the run was in order."""
-    told = {
+    """Return one sentence about faults that must not occur, such as lost requests; None for a run in order."""
+    words_of = {
         "lost": "published requests have no result",
         "duplicates": "results came twice",
         "published_twice": "requests were published twice",
         "refused": "submissions were refused by the broker: run it again with the same --name",
     }
-    return "; ".join(f"{live[key]} {words}" for key, words in told.items() if live[key]) or None
+    return "; ".join(f"{live[key]} {words}" for key, words in words_of.items() if live[key]) or None

@@ -1,4 +1,4 @@
-"""What a run showed of its requests, a line each: kept in its folder, so that it can be simulated without a broker."""
+"""Request records: one line per request of a run, stored in its folder, to simulate the run without a broker."""
 
 import json
 import pathlib
@@ -20,7 +20,7 @@ OPEN = "OPEN"  # in place of a status: no end was seen
 
 
 class RequestRecord(NamedTuple):
-    """What a run showed of one request; kept in its folder, so that it can be simulated without a broker."""
+    """Everything that a run showed of one request, as the simulator needs it."""
 
     number: int
     request_id: str
@@ -66,13 +66,13 @@ def observed(seen: Sequence[RequestRecord], catalog: Catalog, seed: int = 0) -> 
 
 
 def write(seen: Iterable[RequestRecord], path: pathlib.Path) -> None:
-    """JSON lines. Raises PochadeError."""
+    """Write records as JSON lines. Raises PochadeError where the file cannot be written."""
     with opened(path) as file:
         file.writelines(json.dumps(each._asdict()) + "\n" for each in seen)
 
 
 def read(path: pathlib.Path) -> list[RequestRecord]:
-    """Read what was written. Raises PochadeError."""
+    """Read records that `write` wrote. Raises PochadeError."""
     try:
         return [RequestRecord(**json.loads(line)) for line in path.read_text("utf-8").splitlines()]
     except (OSError, ValueError, TypeError) as error:

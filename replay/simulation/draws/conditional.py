@@ -1,4 +1,4 @@
-"""What a cascade's table says of one picture: its confidence at a rank, and its quality at that confidence."""
+"""What a cascade's table says of one image: its confidence at a rank, and its quality at that confidence."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ def inverse(table: CascadeTable, band: int, ranks: np.ndarray) -> np.ndarray:
 
 
 def at_confidence(table: CascadeTable, band: int, level: str, ranks: np.ndarray, mean: float) -> np.ndarray:
-    """The expected quality of a level's pictures for prompts whose light picture has these ranks of confidence.
+    """The expected quality of a level's images for prompts whose light image has these ranks of confidence.
 
     The means above (light, kept) and below (heavy, again) each threshold, taken apart into pieces between thresholds:
     over the prompts on the same side of any threshold they come to those means again. `mean` where they are not known.

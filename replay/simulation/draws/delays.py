@@ -1,4 +1,4 @@
-"""Times that a deployment takes beside painting, drawn from what was measured, on the simulated clock."""
+"""Times that a deployment takes beside generation, drawn from what was measured, on the simulated clock."""
 
 from collections.abc import Callable
 from typing import TypeVar

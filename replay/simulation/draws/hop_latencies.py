@@ -1,4 +1,4 @@
-"""What a deployment takes beside painting, as it was measured: on its way between processes, and between calls.
+"""What a deployment takes beside generation, as it was measured: on its way between processes, and between calls.
 
 A machine that others use too is not always equally fast: the distributions may be kept by stretches of time.
 """
@@ -27,11 +27,11 @@ class HopLatencies:
 
     slot_ms: float = SLOT_MS
     arrive: Slots = ()  # created -> routed
-    fetch: Slots = ()  # routed -> painting begins, at a worker that has nothing to do
-    paint: Slots = ()  # what a call takes more (or less) than its profile says, for each picture in it
-    paint_of: Mapping[str, Slots] = field(default_factory=dict)  # the same by variant; another one's is `paint`
+    fetch: Slots = ()  # routed -> generating begins, at a worker that has nothing to do
+    paint: Slots = ()  # what a call takes more (or less) than its profile says, for each image in it
+    paint_of: Mapping[str, Slots] = field(default_factory=dict)  # the same by variant; another one's is `generate`
     rest: Slots = ()  # from the end of a call to the beginning of the next, where jobs wait: stores, sends, commits
-    judge: Slots = ()  # painted -> ended or routed again, the discriminator's own latency not counted
+    judge: Slots = ()  # generated -> ended or routed again, the discriminator's own latency not counted
     plan: Slots = ()  # the planner has looked -> its plan is written
 
 

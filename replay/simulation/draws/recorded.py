@@ -46,7 +46,7 @@ class RecordedChunk:
         self._qualities: dict[tuple[str, int], list[float] | None] = {}
 
     def confidence(self, level: str, discriminator: str) -> list[float]:
-        """In the picture that the level painted for each request's prompt."""
+        """In the image that the level generated for each request's prompt."""
         key, table = (level, discriminator), self._source.prompts
         if key not in self._confidences:
             judged = [at for at, name in enumerate(table.judged) if name.startswith(f"{discriminator}: {level} > ")]

@@ -1,6 +1,6 @@
 """Hardness, confidence and quality of simulated requests, drawn from what the catalog knows: its curves, by band.
 
-Hardness is uniform, as it is a quantile. A picture's confidence is the deferral curve's inverse at the request's own
+Hardness is uniform, as it is a quantile. An image's confidence is the deferral curve's inverse at the request's own
 number, so that a share f(t) of them lies below t; quality is what the profile measured at that confidence.
 """
 
@@ -31,7 +31,7 @@ class SyntheticOutcomes:
         return self.chunk(first, count)
 
     def numbers(self, salt: str, first: int, count: int) -> np.ndarray:
-        """Float64 [count] in [0, 1): hardness, or of a level the rank of each request's picture by confidence."""
+        """Float64 [count] in [0, 1): hardness, or of a level the rank of each request's image by confidence."""
         drawn = uniform(self.seed, salt, first, count)
         if salt != HARDNESS or self._known is None:
             return drawn
@@ -47,12 +47,12 @@ class SyntheticOutcomes:
         return np.searchsorted(np.array(bounds_of(self.catalog)[1:-1]), hardness, side="right")
 
     def pair_of(self, level: str, discriminator: str) -> Pair | None:
-        """A cascade whose discriminator judges this level's pictures."""
+        """A cascade whose discriminator judges this level's images."""
         pairs = (p for p in self.catalog.cascades if (p.light, p.discriminator) == (level, discriminator))
         return next(pairs, None)
 
     def pair_with(self, level: str) -> Pair | None:
-        """A cascade that a level's pictures are known in: as its first level, else as its second."""
+        """A cascade that a level's images are known in: as its first level, else as its second."""
         pairs = self.catalog.cascades
         return next((p for p in pairs if p.light == level), None) or next((p for p in pairs if p.heavy == level), None)
 
@@ -72,7 +72,7 @@ class SyntheticChunk:
         )
 
     def confidence(self, level: str, discriminator: str) -> list[float]:
-        """In the picture that a level paints for each request."""
+        """In the image that a level generates for each request."""
         key = level, discriminator
         if key not in self._confidences:
             self._confidences[key] = self._confidence(level, discriminator).tolist()

@@ -25,7 +25,7 @@ def figures_of(ran: Ran) -> Figures:
     violations   requests that were late, shed, expired, failed, or open when the run was given up
     quality      of the answers: their mean, or on a scale that is no mean (FID) as `mixtures.py` says
     heavy_share  answers of the catalog's best level, by answers
-    utilization  time workers painted, by time they were alive
+    utilization  time workers generated, by time they were alive
     cost         worker seconds from the start to the last end, the dead not counted
     """
     tally, catalog = ran.tally, ran.setup.catalog
@@ -66,14 +66,14 @@ def figures_of(ran: Ran) -> Figures:
 
 def by_part(tally: RunMetrics) -> Figures:
     """`by_tier`, in the order in which they are served, where there is more than one; `by_tenant` where they count."""
-    told: Figures = {}
+    parts: Figures = {}
     if len(tally.tiers) > 1:
-        told["by_tier"] = {name: _of_part(tier) for name, tier in tally.tiers.items()}
+        parts["by_tier"] = {name: _of_part(tier) for name, tier in tally.tiers.items()}
     if tally.tenants:
-        told["by_tenant"] = {
+        parts["by_tenant"] = {
             name: _of_part(tenant) | {"over_quota": tally.over_quota[name]} for name, tenant in tally.tenants.items()
         }
-    return told
+    return parts
 
 
 def _of_part(part: PartMetrics) -> Figures:

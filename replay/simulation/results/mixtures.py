@@ -1,4 +1,4 @@
-"""What the answers of a run are worth on a scale that is no mean over pictures, as FID is.
+"""What the answers of a run are worth on a scale that is no mean over images, as FID is.
 
 Assumed, of every policy alike: the answers of a stretch of 20 s are judged together as one mixture, and a run is the
 mean over its stretches, however full, as in planner/policies/SOURCES.md 5. So no policy makes up for a bad stretch by

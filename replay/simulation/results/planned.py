@@ -13,7 +13,7 @@ def planned_of(plans: Sequence[Plan], ended_ms: float) -> dict[str, Any]:
 
     workers      variant -> mean over time, least and most of the workers that plans gave it
     batch        variant -> least and most jobs that share a call
-    thresholds   level -> least and most confidence from which on its pictures were kept
+    thresholds   level -> least and most confidence from which on its images were kept
     heavy_share  least and most that plans expected of the catalog's best level
     admitted     least and most share of ordinary requests that plans let in, where one shed any
     """
@@ -36,12 +36,12 @@ def planned_of(plans: Sequence[Plan], ended_ms: float) -> dict[str, Any]:
 def _workers(plans: Sequence[Plan], times: Sequence[float]) -> dict[str, dict[str, float]]:
     counts = [Counter(plan.allocation.values()) for plan in plans]
     total = sum(times)
-    told = {}
+    held_by_variant = {}
     for variant in sorted(set(itertools.chain.from_iterable(counts))):
         held = [count[variant] for count in counts]
         mean = sum(n * ms for n, ms in zip(held, times, strict=True)) / total if total else held[-1]
-        told[variant] = {"mean": round(mean, 2)} | _range(held)
-    return told
+        held_by_variant[variant] = {"mean": round(mean, 2)} | _range(held)
+    return held_by_variant
 
 
 def _ranges(items: Iterable[tuple[str, float]]) -> dict[str, dict[str, float]]:

@@ -16,7 +16,7 @@ SPAN_MS = 20_000  # over which the mixture of levels is judged as one. As in SOU
 
 NO_PARTS: Mapping[str, int] = {}
 Judges = tuple[str, str, str] | None  # light, heavy, discriminator of the cascade that chose them; None: nobody chose
-Answer = tuple[str, bool]  # level, and whether it painted a rejected draft again
+Answer = tuple[str, bool]  # level, and whether it generated a rejected draft again
 Span = dict[Judges, Counter[Answer]]  # by what chose them, the answers of a stretch of time
 
 
@@ -87,8 +87,8 @@ class RunMetrics:
         self.requests = 0
         self.ends: Counter[Status] = Counter()
         self.late = 0
-        self.levels: Counter[str] = Counter()  # of the pictures that were answers
-        self.escalated = 0  # painted again
+        self.levels: Counter[str] = Counter()  # of the images that were answers
+        self.escalated = 0  # generated again
         self.retried = 0  # jobs that a dead worker had in hand
         self.latencies = Latencies()
         self.quality_sum, self.quality_count = 0.0, 0
@@ -111,7 +111,7 @@ class RunMetrics:
         return self.requests - self.ends[Status.COMPLETED] + self.late
 
     def completed(self, job: Job, level: str, step: int, judges: Judges, now_ms: float) -> None:
-        """The picture of a level is the answer."""
+        """The image of a level is the answer."""
         self.ends[Status.COMPLETED] += 1
         self.on_result(job, Status.COMPLETED, "")
         self.levels[level] += 1
@@ -157,8 +157,8 @@ class RunMetrics:
     def _end_in_parts(self, status: Status, job: Job) -> None:
         for part in self._parts(job):
             part.ends[status] += 1
-        for told in self.on_end:
-            told(job)
+        for listener in self.on_end:
+            listener(job)
 
     def end_span(self) -> None:
         """What came in the stretch of time until now is judged as one mixture."""

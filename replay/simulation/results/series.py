@@ -25,7 +25,7 @@ def series_of(ran: Ran) -> Series:
     """Every series of a run."""
     timeline, catalog = ran.timeline, ran.setup.catalog
     series = of_requests(timeline, catalog) | of_plans(ran.plans, timeline) | of_fleet(ran.lives, timeline)
-    if np.isnan(series["quality"]).all():  # a scale that is no mean over pictures
+    if np.isnan(series["quality"]).all():  # a scale that is no mean over images
         qualities = [span_quality(span, catalog) for span in ran.tally.spans]
         series["quality"] = of_spans(list(zip(ran.tally.span_ends_ms, qualities, strict=True)), timeline)
     return series
@@ -56,7 +56,7 @@ def of_spans(spans: Sequence[tuple[float, float | None]], timeline: Timeline) ->
 
 
 def capacity_rps(plan: Plan) -> float:
-    """The demand at which the plan's busiest variant would paint all the time, as its author expects; nan: unknown.
+    """The demand at which the plan's busiest variant would generate all the time, as its author expects; nan: unknown.
 
     Its levels' shares stay, so that utilisation grows in proportion, as `planner.control.replan.expectation_at` has it.
     """
@@ -107,12 +107,12 @@ def over_seeds(runs: Sequence[Mapping[str, np.ndarray]]) -> dict[str, dict[str, 
 def _over_seeds(values: np.ndarray) -> dict[str, list[float | None]]:
     known = (~np.isnan(values)).sum(axis=0)
     mean = _share(np.nansum(values, axis=0), known)
-    told = {"mean": rounded(mean)}
+    series_parts = {"mean": rounded(mean)}
     if len(values) > 1:
         variance = _share(np.nansum((values - mean) ** 2, axis=0), np.maximum(known - 1, 0))
         reaches = np.array([reach(int(count)) if count > 1 else np.nan for count in known])
-        told["half"] = rounded(reaches * np.sqrt(variance))
-    return told
+        series_parts["half"] = rounded(reaches * np.sqrt(variance))
+    return series_parts
 
 
 def rounded(values: np.ndarray) -> list[float | None]:

@@ -31,29 +31,29 @@ def did(policy: str, planned: Mapping[str, Any]) -> str:
     """Levels and workers, batches, thresholds and the heavy share that a policy planned, with their ranges."""
     workers = planned.get("workers", {})
     parts = [f"{level} {count['mean']:.3g}{_between(count)}" for level, count in workers.items()]
-    told = [f"workers {', '.join(parts)}"] if parts else ["no plan"]
-    told += [
+    phrases = [f"workers {', '.join(parts)}"] if parts else ["no plan"]
+    phrases += [
         f"{word} {', '.join(f'{name} {_range(values)}' for name, values in planned[key].items())}"
         for key, word in (("batch", "batch"), ("thresholds", "kept from"))
         if planned.get(key)
     ]
-    told += [
+    phrases += [
         f"{word} {_range(planned[key], '{:.0%}')}"
         for key, word in (("heavy_share", "expected heavy"), ("admitted", "let in"))
         if planned.get(key)
     ]
-    return f"{policy}: {'; '.join(told)}"
+    return f"{policy}: {'; '.join(phrases)}"
 
 
 def describe_parts(policy: str, parts: Mapping[str, Mapping[str, Any]]) -> str:
     """What became of each tier's requests, or of each tenant's."""
-    told = [
+    phrases = [
         f"{name} {row['requests']:.0f} requests, {_format(row['violation_rate'], '{:.2%}')} violations, "
         f"p95 {_format(row['latency_s']['p95'], '{:.2f} s')}"
         + (f", {row['over_quota']:.0f} over quota" if row.get("over_quota") else "")
         for name, row in parts.items()
     ]
-    return f"{policy}: {'; '.join(told)}"
+    return f"{policy}: {'; '.join(phrases)}"
 
 
 def describe_stores(policy: str, stores: Mapping[str, float]) -> str:

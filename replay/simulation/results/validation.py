@@ -2,9 +2,9 @@
 
 Given is what is a fact of the run and no prediction: its trace and what came before it, workers, policy and catalog;
 hardness, classes and confidences as they were seen; the ids, by which routes draw; when its planner looked and how long
-it took, as far as its plans tell (`draws/looks.py`). What the deployment took beside painting (`Hops`) is measured, in
-this run or in another.
-The rest is chance: the run is simulated many times, the median counts, and the range is told.
+it took, as far as its plans say. What the deployment took beside generation (`HopLatencies`) is measured, in this run
+or in another.
+The rest is chance: the run is simulated many times, the median counts, and the range is reported.
 """
 
 import itertools
@@ -65,30 +65,30 @@ def simulated(run: RunFolder, catalog: Catalog, hops: HopLatencies) -> list[Figu
 
 def setup_of(report: Mapping[str, Any], catalog: Catalog, hops: HopLatencies, until_ms: float, seed: int = 0) -> Setup:
     """The setup that a live run's report names; the seed is of draws, and of looks where their moment is unknown."""
-    told = report["setup"]
+    described = report["setup"]
     policy, figures = next(iter(report["policies"].items()))
     took_ms = report["live"].get("plans_took_ms", ())
     pairs = itertools.zip_longest(figures["changes"], took_ms[: len(figures["changes"])])
     plans = [PlanningTime(1000 * change["at_s"], took) for change, took in pairs]
     warm_up_ms = min(MOST_WARM_UP_MS, max(LEAST_WARM_UP_MS, -plans[0].at_ms if plans else 0.0))
-    timing = {"group_beat_ms": told["timing"]["session_ms"] // BEATS_ONCE, **told["timing"]}
+    timing = {"group_beat_ms": described["timing"]["session_ms"] // BEATS_ONCE, **described["timing"]}
     timing |= {"hops": hops, "look_ms": TICK_MS, "warm_up_ms": warm_up_ms}
     return Setup(
         catalog=catalog,
         policy=policy,
         seed=seed,
-        workers=told["workers"],
-        slo_ms=1000 * told["slo_s"],
-        parameters=told["parameters"][policy],
-        period_ms=1000 * told["period_s"],
-        forecast=told["forecast"],
-        learns=told["learns"],
-        drops=told["drops"],
-        sheds=told["sheds"],
+        workers=described["workers"],
+        slo_ms=1000 * described["slo_s"],
+        parameters=described["parameters"][policy],
+        period_ms=1000 * described["period_s"],
+        forecast=described["forecast"],
+        learns=described["learns"],
+        drops=described["drops"],
+        sheds=described["sheds"],
         is_cold=True,
-        looks=planning_times(plans, hops.plan, 1000 * told["period_s"], until_ms, seed),
+        looks=planning_times(plans, hops.plan, 1000 * described["period_s"], until_ms, seed),
         before_ms=tuple(round(1000 * at_s) for at_s in report["live"].get("came_before_s", ())),
-        quotas={tenant: Quota(**quota) for tenant, quota in told.get("quotas", {}).items()},
+        quotas={tenant: Quota(**quota) for tenant, quota in described.get("quotas", {}).items()},
         timing=Timing(**timing),
     )
 
@@ -127,5 +127,5 @@ def hop_latencies(report: Mapping[str, Any], *, by_time: bool = False) -> HopLat
     return of_kinds({kind: _slots(measured.get(kind, ())) for kind in KINDS}, paint_of, measured["slot_ms"])
 
 
-def _slots(told: Sequence[Sequence[float]]) -> Slots:
-    return tuple(tuple(slot) for slot in told)
+def _slots(described: Sequence[Sequence[float]]) -> Slots:
+    return tuple(tuple(slot) for slot in described)

@@ -1,4 +1,4 @@
-"""The workers' lives: start, load, join a group, leave it for another variant, die. Painting is `serving.py`."""
+"""The workers' lives: start, load, join a group, leave it for another variant, die. Generating is `serving.py`."""
 
 from collections.abc import Callable
 
@@ -86,7 +86,7 @@ class Fleet:
         return self._pulse.groups[variant]
 
     def obey(self) -> None:
-        """There is a new plan: all who are not painting look at it."""
+        """There is a new plan: all who are not generating look at it."""
         for worker in list(self._workers.values()):
             self._obey(worker)
 

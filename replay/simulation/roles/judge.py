@@ -23,7 +23,7 @@ Fetched = tuple[Job, Score]
 
 
 class Judge(Sender):
-    """Scores pictures after the discriminator's latency, by the plan in force when it began."""
+    """Scores images after the discriminator's latency, by the plan in force when it began."""
 
     on_scored: Callable[[Job, str, float], None]
 
@@ -38,7 +38,7 @@ class Judge(Sender):
         self._behind: deque[Job] = deque()
 
     def on_images(self, jobs: list[Job]) -> None:
-        """Pictures of one call are there."""
+        """Images of one call are there."""
         for job in jobs:
             if self._waits:
                 self._behind.append(job)
@@ -60,7 +60,7 @@ class Judge(Sender):
 
     def _score(self, fetched: Fetched) -> None:
         job, asked = fetched
-        self._agenda.at(self._agenda.now_ms + job.pictures * asked.latency_ms, self._judge, fetched)
+        self._agenda.at(self._agenda.now_ms + job.images * asked.latency_ms, self._judge, fetched)
 
     def _go_on(self, fetched: Fetched) -> None:
         """The image that was waited for is there; then come those behind it."""

@@ -136,7 +136,7 @@ class ObservationFeed:
         tally.on_result = self.on_result
 
     def on_scored(self, job: Job, _discriminator: str, confidence: float) -> None:
-        """A picture was judged; the planner reads of it when its request has ended."""
+        """An image was judged; the planner reads of it when its request has ended."""
         if self._setup.learns:
             self._scores[job.number].append((job.level, confidence))
 

@@ -31,7 +31,7 @@ class PlanState:
         return self._judging_ms[level]
 
     def judges(self, level: str) -> Judges:
-        """The cascade by which a level's picture is an answer, as its first or as its second one; None: by none."""
+        """The cascade by which a level's image is an answer, as its first or as its second one; None: by none."""
         if level not in self._judges:
             cascade = next((c for c in self.plan.cascades if level in (c.level, c.next_level)), None)
             judges = (cascade.level, cascade.next_level, cascade.discriminator) if cascade else None

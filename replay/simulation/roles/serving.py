@@ -1,4 +1,4 @@
-"""Painting: windows of jobs, batches, calls; as `role.py` and `generate.py` of `agents/worker` do it."""
+"""Generating: windows of jobs, batches, calls; as `role.py` and `generate.py` of `agents/worker` do it."""
 
 from collections import deque
 from collections.abc import Callable
@@ -21,9 +21,9 @@ from schemas.messages import Status
 
 
 class Serving:
-    """Takes what lies before a worker and generates it; `on_pictures` and `on_window_end` are called."""
+    """Takes what lies before a worker and generates it; `on_images` and `on_window_end` are called."""
 
-    on_pictures: Callable[[list[Job]], None]
+    on_images: Callable[[list[Job]], None]
     on_window_end: Callable[[Worker], None]
 
     def __init__(
@@ -41,7 +41,7 @@ class Serving:
         """Begin a window of work, if any waits that is still wanted."""
         assert worker.member is not None
         assert worker.logic is not None
-        assert not worker.call, f"{worker.id} is painting"
+        assert not worker.call, f"{worker.id} is generating"
         while worker.member.waiting:
             worker.in_hand_ms = self._take(worker)
             worker.since_ms, worker.state = self._agenda.now_ms, working_state(is_leaving)
@@ -63,7 +63,7 @@ class Serving:
         return run_ms
 
     def _begins_batch(self, worker: Worker) -> bool:
-        """Whether anything of the window was left to paint."""
+        """Whether anything of the window was left to generate."""
         while worker.batches:
             batch = worker.batches.popleft()
             if not self._store.is_there and any(job.draft is not None and job.step for job in batch):
@@ -119,7 +119,7 @@ class Serving:
     def _begin_call(self, worker: Worker) -> None:
         worker.call = call = worker.calls.popleft()
         late = self._late_of.get(worker.variant, self._late)
-        worker.call_ms = self._times.of_call(call) + sum([late.next_ms() * job.pictures for job in call])
+        worker.call_ms = self._times.of_call(call) + sum([late.next_ms() * job.images for job in call])
         self._agenda.at(self._agenda.now_ms + worker.call_ms, self._on_generated, worker)
 
     def _on_generated(self, worker: Worker) -> None:
@@ -133,9 +133,9 @@ class Serving:
             self._store.reach(self._on_stored, worker)
 
     def _on_stored(self, worker: Worker) -> None:
-        """The store has the pictures."""
+        """The store has the images."""
         if worker.is_up:
-            self.on_pictures(worker.call)
+            self.on_images(worker.call)
             self._rest.put_off(self._go_on, worker)
 
     def _go_on(self, worker: Worker) -> None:

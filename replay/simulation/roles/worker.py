@@ -1,4 +1,4 @@
-"""One painting process."""
+"""One worker process."""
 
 from collections import deque
 
@@ -25,7 +25,7 @@ class Worker:
         self.is_absolved = False  # the window waited for the store: should the worker die, that counts against no job
         self.batches: deque[list[Job]] = deque()  # of the window, to be begun
         self.calls: deque[list[Job]] = deque()  # of the batch in progress: jobs that share a call
-        self.call: list[Job] = []  # being painted
+        self.call: list[Job] = []  # being generated
         self.call_ms = 0.0  # that it takes
         self.in_hand_ms = 0.0  # what was taken will take, as it thinks itself
         self.since_ms = 0.0

@@ -23,8 +23,8 @@ def read_arrivals(table: Table, faults: Faults, builder: Builder, most: int | No
     """Every row, or the first `most`. Raises: InvalidTrace."""
     unknown = [name for name in table.columns if name not in COLUMNS]
     if unknown or len(set(table.columns)) < len(table.columns):
-        told = Unknown("column", unknown[0], COLUMNS) if unknown else "a column is named twice"
-        raise InvalidTrace(f"{faults.source}:{table.line}: {told}")
+        message = Unknown("column", unknown[0], COLUMNS) if unknown else "a column is named twice"
+        raise InvalidTrace(f"{faults.source}:{table.line}: {message}")
     is_plain = table.columns == (COLUMN,)
     for where, fields in table.rows:
         if most is not None and len(builder) >= most:
@@ -40,7 +40,7 @@ def read_arrivals(table: Table, faults: Faults, builder: Builder, most: int | No
 def _row(fields: dict[str, str]) -> Row:
     given = {name: text for name, text in fields.items() if text}
     options = GenerateOptions(
-        n=whole(given["n"], "pictures", 1) if "n" in given else GenerateOptions().n,
+        n=whole(given["n"], "images", 1) if "n" in given else GenerateOptions().n,
         steps=whole(given["steps"], "steps", 1) if "steps" in given else None,
         model=given.get("model", ""),
         adapters=tuple(given.get("adapters", "").split()),

@@ -69,11 +69,11 @@ class Builder:
         if since_ms < 0 and not (rules.sorts and rules.is_epoch):
             raise Unfit("before the start", f"an arrival is 0 ms or later after the start: got {since_ms:g}")
         if abs(since_ms) > MAX_SPAN_MS:
-            told = f"{since_ms:g} ms is more than {MAX_SPAN_MS / 86_400_000:g} days after the start"
-            raise Unfit("too late", f"{told}; times since 1970 belong in created_ms of JSON lines")
+            message = f"{since_ms:g} ms is more than {MAX_SPAN_MS / 86_400_000:g} days after the start"
+            raise Unfit("too late", f"{message}; times since 1970 belong in created_ms of JSON lines")
         if at_ms < self._latest_ms and not rules.sorts:
-            told = f"{since_ms:g} after {since_ms + self._latest_ms - at_ms:g}"
-            raise Unfit("falling", f"arrivals must not fall: {told}; sort it, or give --sort")
+            message = f"{since_ms:g} after {since_ms + self._latest_ms - at_ms:g}"
+            raise Unfit("falling", f"arrivals must not fall: {message}; sort it, or give --sort")
 
     def _check_prompt(self, row: Row) -> None:
         has_text, has_index = row.prompt is not None, row.prompt_index is not None
@@ -81,8 +81,8 @@ class Builder:
             raise Unfit("two prompts", "the requests of a trace have a prompt or a prompt_index, not some each")
         there_are = self._rules.prompts
         if row.prompt_index is not None and there_are is not None and row.prompt_index >= there_are:
-            told = f"there are {there_are} prompts, 0 to {there_are - 1}"
-            raise Unfit("prompt out of range", f"prompt_index {row.prompt_index} points at none: {told}")
+            message = f"there are {there_are} prompts, 0 to {there_are - 1}"
+            raise Unfit("prompt out of range", f"prompt_index {row.prompt_index} points at none: {message}")
 
     def _as_ours(self, wish: Overrides) -> Overrides:
         """With the catalog's name of its model."""
@@ -90,8 +90,8 @@ class Builder:
             theirs, renamed, models = wish.options.model, self._rules.renamed, self._rules.models
             ours = renamed.get(theirs, renamed.get(ANY_MODEL, theirs)) if theirs else ""
             if ours and models is not None and ours not in models:
-                told = f"{Unknown('model', ours, models)}; give --model {theirs}=NAME, or --model '*=' for any"
-                raise Unfit("unknown model", told)
+                message = f"{Unknown('model', ours, models)}; give --model {theirs}=NAME, or --model '*=' for any"
+                raise Unfit("unknown model", message)
             _check_options(wish)
             self._ours[wish] = dataclasses.replace(wish, options=dataclasses.replace(wish.options, model=ours))
         return self._ours[wish]

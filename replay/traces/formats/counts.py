@@ -90,8 +90,8 @@ def _counts(table: Table, faults: Faults, unit: str, column: str) -> np.ndarray:
         first = at if first is None else first
         missing = at - first - len(found)
         if missing:
-            told = f"{unit} must rise by 1 a row: got {at} after {first + len(found) - 1}"
-            faults.found(where, "repeated" if missing < 0 else "after a gap", told)
+            message = f"{unit} must rise by 1 a row: got {at} after {first + len(found) - 1}"
+            faults.found(where, "repeated" if missing < 0 else "after a gap", message)
         if 0 <= missing <= LONGEST_GAP:
             found += [found[-1]] * missing if missing else []
             found.append(count)

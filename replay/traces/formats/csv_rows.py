@@ -33,8 +33,8 @@ def _named(
         if len(fields) == len(columns):
             yield number, dict(zip(columns, fields, strict=True))
         else:
-            told = f"expected {len(columns)} fields ({','.join(columns)}), got {len(fields)}: "
-            faults.found(number, "wrong fields", told + quoted(",".join(fields)))
+            message = f"expected {len(columns)} fields ({','.join(columns)}), got {len(fields)}: "
+            faults.found(number, "wrong fields", message + quoted(",".join(fields)))
 
 
 def _rows(lines: Lines, faults: Faults) -> Iterator[tuple[int, Fields]]:

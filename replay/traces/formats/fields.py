@@ -53,5 +53,5 @@ def moment_ms(value: Any) -> float:
         zoned = found if found.tzinfo else found.replace(tzinfo=datetime.UTC)
         return zoned.timestamp() * 1000
     except (ValueError, OverflowError, AttributeError):
-        told = f"not a time such as 2026-11-22 03:20:00: {quoted(str(value))}"
-        raise Unfit("not a time", told) from None
+        message = f"not a time such as 2026-11-22 03:20:00: {quoted(str(value))}"
+        raise Unfit("not a time", message) from None

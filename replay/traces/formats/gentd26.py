@@ -1,4 +1,4 @@
-"""Alibaba's GenTD26 request files (cluster-trace-v2026-GenAI): base model, steps, pictures, LoRAs, and in one the time.
+"""Alibaba's GenTD26 request files (cluster-trace-v2026-GenAI): base model, steps, images, LoRAs, and in one the time.
 
 `lora_request_trace.csv` has `gmt_create` to the second, and how many LoRAs, not which: they are called MODEL/lora-1 and
 so on, so that a base model's first LoRA is always the same. `data_trace_processed.csv` names them and has no time: it
@@ -29,14 +29,14 @@ def is_gentd26(columns: tuple[str, ...]) -> bool:
 
 
 def is_timed(columns: tuple[str, ...]) -> bool:
-    """Whether the file tells when its requests came."""
+    """Whether the file has the times of its requests."""
     return TIME in columns
 
 
 def read_gentd26(
     table: Table, faults: Faults, builder: Builder, most: int | None, arrivals_ms: Iterator[float] | None
 ) -> None:
-    """Every row, or the first `most`; `arrivals_ms` are the times where the file has none. Raises: InvalidTrace."""
+    """Read every row, or the first `most`; `arrivals_ms`: the times where the file has none. Raises InvalidTrace."""
     for where, fields in table.rows:
         if most is not None and len(builder) >= most:
             return
@@ -50,9 +50,9 @@ def read_gentd26(
 
 
 def _options(fields: dict[str, str]) -> GenerateOptions:
-    steps, pictures, model = fields["num_inference_steps"], fields["num_images_per_prompt"], fields[MODEL]
+    steps, images, model = fields["num_inference_steps"], fields["num_images_per_prompt"], fields[MODEL]
     return GenerateOptions(
-        n=whole(pictures, "pictures", 1) if pictures else GenerateOptions().n,
+        n=whole(images, "images", 1) if images else GenerateOptions().n,
         steps=whole(steps, "steps", 1) if steps else None,
         model=model,
         adapters=_named(fields["lora_args"]) if "lora_args" in fields else _counted(fields.get("num_lora", ""), model),

@@ -17,7 +17,7 @@ BROKEN = (OSError, EOFError, zlib.error)
 
 
 class Stream(Protocol):
-    """What lines are read from."""
+    """Port of a stream that lines are read from."""
 
     def readline(self, size: int, /) -> bytes:
         """Up to the end of the line, or `size` bytes."""
@@ -25,7 +25,7 @@ class Stream(Protocol):
 
 
 class Lines(Iterator[str]):
-    """Lines with their ends. `number` is that of the last one handed out, from 1."""
+    """Iterates over lines with their line ends; `number` is that of the last line returned, from 1."""
 
     def __init__(self, stream: Stream, faults: Faults) -> None:
         self._stream, self._faults = stream, faults
@@ -63,8 +63,8 @@ class Lines(Iterator[str]):
         try:
             return self._stream.readline(LONGEST + 1)
         except BROKEN as error:
-            told = f"cannot be read on, plain or gzip: {error}; is it whole?"
-            self._faults.found(self._read + 1, "unreadable rest", told)
+            message = f"cannot be read on, plain or gzip: {error}; is it whole?"
+            self._faults.found(self._read + 1, "unreadable rest", message)
             return b""
 
     def _finish_line(self, part: bytes) -> None:
@@ -74,7 +74,7 @@ class Lines(Iterator[str]):
 
 @contextlib.contextmanager
 def open_lines(path: pathlib.Path, faults: Faults, error: type[PochadeError], what: str) -> Iterator[Lines]:
-    """The lines of a file; `what` tells what should be there. Raises: `error`, as do lines that are no text."""
+    """Open the lines of a file; `what` names what it should hold. Raises `error`, also for lines that are no text."""
     try:
         file = path.open("rb")
         is_packed = file.peek(2)[:2] == GZIP_MAGIC

@@ -37,7 +37,7 @@ def quick_arrivals(path: pathlib.Path) -> np.ndarray | None:
 
 
 def _chunks(lines: Iterator[str]) -> Iterator[list[str]]:
-    """All lines; no more than a trace may have are held at once, whatever a packed file unpacks to."""
+    """Yield all lines in chunks, and hold at most as many as a trace may have, whatever a packed file unpacks to."""
     for _ in range(0, MAX_REQUESTS + CHUNK, CHUNK):
         if not (chunk := list(itertools.islice(lines, CHUNK))):
             return

@@ -47,7 +47,7 @@ def is_epoch(line: str) -> bool:
 
 
 def read_json(lines: Lines, faults: Faults, builder: Builder, most: int | None) -> None:
-    """Every line, or the first `most` requests. Raises: InvalidTrace."""
+    """Read every line, or the first `most` requests. Raises InvalidTrace."""
     reader = _Reader()
     for line in lines:
         if most is not None and len(builder) >= most:
@@ -71,7 +71,7 @@ def row_of(request: GenerateRequest, arrival_ms: float, request_id: str) -> Row:
 
 
 class _Reader:
-    """Knows by which field the first line told its time: the others must too."""
+    """Reads lines, and requires that all give their time in the field that the first line uses."""
 
     def __init__(self) -> None:
         self._time = ""
@@ -81,7 +81,7 @@ class _Reader:
         time = _time_of(fields)
         self._time = self._time or time
         if time != self._time:
-            raise Unfit("another clock", f"the lines before tell their time by {self._time}, this one by {time}")
+            raise Unfit("another clock", f"the lines before give their time as {self._time}, this one as {time}")
         arrival_ms = TIMES[time](fields[time])
         asked = {name: value for name, value in fields.items() if name not in EXTRA}
         request = _request({"created_ms": 0, "prompt": "", "request_id": "none", **asked})
@@ -107,7 +107,7 @@ def _object(line: str) -> dict[str, Any]:
 def _time_of(fields: Any) -> str:
     given = [name for name in TIMES if isinstance(fields, dict) and fields.get(name) is not None]
     if not given or (len(given) > 1 and given[1] != "created_ms"):
-        raise Unfit("no time", f"a line tells its time once, as {EXAMPLE}: got {' and '.join(given) or 'none'}")
+        raise Unfit("no time", f"a line gives its time once, as {EXAMPLE}: got {' and '.join(given) or 'none'}")
     return given[0]
 
 

@@ -1,4 +1,4 @@
-"""How requests ended, from `results`: the first of each, and how often there was another."""
+"""Counts how requests ended, from `results`: the first result of each, and how many more there were."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -16,12 +16,12 @@ class Ends:
             self.add(result)
 
     def add(self, result: Result) -> None:
-        """One result, as a reader of committed transactions sees it."""
+        """Add a result, as a reader of committed transactions sees it."""
         self.first.setdefault(result.request_id, result)
         self._seen[result.request_id] += 1
 
     def count(self, name: str) -> int:
-        """How many results a request has."""
+        """Return the number of results of a request."""
         return self._seen[name]
 
     def doubled(self, accepted: Iterable[str]) -> dict[str, int]:

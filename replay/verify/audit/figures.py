@@ -9,7 +9,7 @@ NAMED = 5  # ids in a sentence
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """What the topics tell of the accepted requests (those on `prompts`, or that a broker acknowledged to a run)."""
+    """Figures of the accepted requests, from the topics; accepted: on `prompts`, or acknowledged to a run."""
 
     accepted: int
     outcomes: dict[str, int]  # status -> requests, by their first result
@@ -19,40 +19,40 @@ class Figures:
     failed: dict[str, str] = field(default_factory=dict)  # id -> reason, of those that ended FAILED
     late_commits: tuple[str, ...] = ()  # a result made of an outcome that was not the first: by an owner of before
     late_outcomes: int = 0  # said of requests that had ended otherwise; the ledger let none of them through
-    painted: int = 0  # jobs
-    painted_twice: int = 0  # paintings beyond the first of a job
-    painted_anew: int = 0  # jobs painted of a request and stage of which another job was painted, on whatever level
+    painted: int = 0  # jobs of which an image was generated
+    painted_twice: int = 0  # generations beyond the first of a job
+    painted_anew: int = 0  # jobs generated of a request and stage of which another job was generated, on whatever level
     wasted_s: float = 0.0  # worker seconds of both
-    begun_in_vain: int = 0  # paintings begun of which no picture came
+    begun_in_vain: int = 0  # generations begun of which no image came
     dead_letters: int = 0
     unreadable: dict[str, int] = field(default_factory=dict)  # topic -> records that are none of ours; not `prompts`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageFigures:
-    """What the object store tells of the pictures that results name."""
+    """Figures of the images that results name, from the object store."""
 
-    checked: int = 0  # pictures named, drafts included
+    checked: int = 0  # images named, drafts included
     broken: tuple[str, ...] = ()  # a sentence for each that has gone or has other bytes than its result says
     orphans: int = 0  # stored, and nothing names them: what crashed and repeated work left
     orphan_bytes: int = 0
 
 
-def as_json(figures: Figures, pictures: ImageFigures | None) -> dict[str, Any]:
-    """Both as one JSON object; counts under the short names, ids beside them."""
+def as_json(figures: Figures, images: ImageFigures | None) -> dict[str, Any]:
+    """Return both figures as one JSON object; counts have the short names, ids stand beside them."""
     one = asdict(figures)
     one |= {"lost": len(figures.lost), "lost_ids": list(figures.lost)}
     one |= {"duplicates": sum(figures.doubled.values()), "duplicate_ids": list(one.pop("doubled"))}
     one |= {"late_commits": len(figures.late_commits), "late_commit_ids": list(figures.late_commits)}
     one |= {"failed": len(figures.failed), "failed_for": figures.failed}
     one["wasted_s"] = round(figures.wasted_s, 3)
-    if pictures is not None:
-        one["pictures"] = {**asdict(pictures), "broken": list(pictures.broken)}
+    if images is not None:
+        one["pictures"] = {**asdict(images), "broken": list(images.broken)}
     return one
 
 
-def verdict(figures: Figures, pictures: ImageFigures | None = None) -> str | None:
-    """One sentence about each promise that is broken; None when all are kept."""
+def verdict(figures: Figures, images: ImageFigures | None = None) -> str | None:
+    """Return one sentence about each broken promise; None when all are kept."""
     broken = []
     if figures.lost:
         broken.append(f"{len(figures.lost)} of {figures.accepted} accepted requests are lost ({_some(figures.lost)})")
@@ -62,8 +62,8 @@ def verdict(figures: Figures, pictures: ImageFigures | None = None) -> str | Non
     if figures.late_commits:
         names = _some(figures.late_commits)
         broken.append(f"{len(figures.late_commits)} results are not of the first outcome ({names})")
-    if pictures is not None and pictures.broken:
-        broken.append(f"{len(pictures.broken)} pictures are not what their results say ({pictures.broken[0]})")
+    if images is not None and images.broken:
+        broken.append(f"{len(images.broken)} images are not what their results say ({images.broken[0]})")
     return "; ".join(broken) or None
 
 

@@ -1,4 +1,4 @@
-"""What was painted, from `images` and `events`: each job once, and what was painted or begun again in vain."""
+"""Counts generated jobs from `images` and `events`: each job once, repeats, and work begun in vain."""
 
 from bisect import bisect_right
 from collections import defaultdict
@@ -8,7 +8,7 @@ from schemas.messages import ImageGenerated
 
 
 class Generation(NamedTuple):
-    """One time a job was painted; the same record read or written again is the same painting."""
+    """One generation of a job; a record that is read or written again stands for the generation it names."""
 
     worker_id: str
     started_ms: int
@@ -16,7 +16,7 @@ class Generation(NamedTuple):
 
 
 class Begun(NamedTuple):
-    """A worker began to paint a job: what `started` in `events` tells."""
+    """The beginning of a job's generation at a worker, from `started` in `events`."""
 
     at_ms: int
     worker_id: str
@@ -26,7 +26,7 @@ Stage = tuple[str, int, str]  # request, stage, level: what a job is for
 
 
 class Generations:
-    """Takes in pictures and beginnings in any order."""
+    """Takes in images and beginnings in any order."""
 
     def __init__(self) -> None:
         self._by_job: defaultdict[str, dict[Generation, int]] = defaultdict(dict)  # -> worker ms, its share of a batch
@@ -34,10 +34,10 @@ class Generations:
         self._jobs: defaultdict[tuple[str, int], dict[str, None]] = defaultdict(dict)  # request and stage -> its jobs
         self.begun: defaultdict[Stage, set[Begun]] = defaultdict(set)
         self.painted: defaultdict[Stage, set[Begun]] = defaultdict(set)
-        self._until_ms: dict[tuple[str, Begun], int] = {}  # job -> when a painting of it was done
+        self._until_ms: dict[tuple[str, Begun], int] = {}  # job -> when a generation was done
 
     def add(self, image: ImageGenerated) -> None:
-        """One record of `images`."""
+        """Add a record of `images`."""
         job = image.job
         took_ms = max(0, image.generated_ms - image.started_ms) // max(1, image.batch)
         self._by_job[job.job_id][Generation(image.worker_id, image.started_ms, image.attempt)] = took_ms
@@ -49,27 +49,32 @@ class Generations:
         self._until_ms[job.job_id, begun] = image.generated_ms
 
     def begin(self, stage: Stage, begun: Begun) -> None:
-        """A worker began."""
+        """Add the beginning of a generation."""
         self.begun[stage].add(begun)
 
     def counts(self) -> tuple[int, int]:
-        """Jobs painted, and those of them beyond a request's first."""
+        """Jobs generated, and those of them beyond a request's first."""
         return len(self._stages), sum(stage > 0 for stage in self._stages.values())
 
     def repeats(self) -> tuple[int, int]:
-        """Paintings beyond the first of a job, and the worker milliseconds that they took."""
-        extra = [list(paintings.values())[1:] for paintings in self._by_job.values()]
+        """Generations beyond the first of a job, and the worker milliseconds that they took."""
+        extra = [list(generations.values())[1:] for generations in self._by_job.values()]
         return sum(len(each) for each in extra), sum(ms for each in extra for ms in each)
 
     def by_other_jobs(self) -> tuple[int, int]:
-        """Jobs painted of a request and stage of which another was painted before, as the request was routed again, to
-        whatever level; and the worker milliseconds of the first painting of each."""
+        """Count the jobs of a request and stage beyond the first job generated, and their worker milliseconds.
+
+        A request whose job is routed again, to whatever level, may have several jobs of one stage; each counts with
+        its first generation.
+        """
         others = [job for jobs in self._jobs.values() for job in list(jobs)[1:]]
         return len(others), sum(next(iter(self._by_job[job].values())) for job in others)
 
     def spans(self, most_ms: int) -> list[tuple[int, int]]:
-        """When each painting began and was over (epoch ms): at the latest when its worker began the next, or after
-        `most_ms`, where no picture came of it."""
+        """Return when each generation began and ended (epoch ms).
+
+        One that made no image ended at the latest when its worker began the next, or after `most_ms`.
+        """
         starts: defaultdict[str, list[int]] = defaultdict(list)
         for begun in self.begun.values():
             for each in begun:
@@ -84,7 +89,7 @@ class Generations:
         return spans
 
     def in_vain(self) -> int:
-        """Beginnings that no picture came of: cancelled, or the worker died or failed. Events are best effort."""
+        """Count beginnings without an image: cancelled, or the worker died or failed. Events are best effort."""
         return len(self._in_vain())
 
     def _in_vain(self) -> list[Begun]:

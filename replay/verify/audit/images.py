@@ -1,4 +1,4 @@
-"""Whether stored pictures are what their results say, byte for byte."""
+"""Whether stored images are what their results say, byte for byte."""
 
 import hashlib
 from collections.abc import Callable, Collection, Mapping
@@ -9,7 +9,7 @@ from streams.store.port import ImageStore, Stored, StoreUnavailable
 
 
 def verified(store: ImageStore, uri: str, sha256: str) -> bytes:
-    """The bytes of a picture. Raises PochadeError: they have gone, or are not those with this hash."""
+    """The bytes of an image. Raises PochadeError: they have gone, or are not those with this hash."""
     data = store.get(uri)
     found = hashlib.sha256(data).hexdigest()
     if found != sha256:
@@ -23,13 +23,13 @@ def check(
     orphans: Collection[Stored],
     on_checked: Callable[[], None] = lambda: None,
 ) -> ImageFigures:
-    """Every named picture against its hash. Raises StoreUnavailable."""
+    """Compare every named image with its hash. Raises StoreUnavailable."""
     broken = []
     for uri, hashes in sorted(named.items()):
         try:
             for sha256 in sorted(hashes):
                 verified(store, uri, sha256)
-        except StoreUnavailable:  # tells nothing about its pictures
+        except StoreUnavailable:  # says nothing about its images
             raise
         except PochadeError as error:
             broken.append(str(error))

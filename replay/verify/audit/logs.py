@@ -23,7 +23,7 @@ from streams.settings import Settings
 log = logging.getLogger(__name__)
 
 Position = tuple[str, int]  # topic, partition
-ANSWER_S = 30.0  # for brokers to tell who leads, and where a log ends
+ANSWER_S = 30.0  # for brokers to say who leads, and where a log ends
 READ_S = 600.0  # for all of a topic
 DOUBT_S = 30.0  # an end that is too early is believed then: somebody made the topic anew
 RETRY_S = 0.5  # until the same broker is asked again
@@ -43,13 +43,13 @@ class Logs:
         self._prefix = full_name(settings.kafka.prefix, "")
 
     def read(self, topics: Sequence[str], since_ms: int = 0) -> None:
-        """One topic after the other, all of it since a moment (epoch ms; 0: its beginning). Raises PochadeError."""
+        """Read one topic after the other, from a moment on (epoch ms; 0: from the beginning). Raises PochadeError."""
         with self._client() as consumer:
             for topic in topics:
                 self._read(consumer, self._starts(consumer, topic, since_ms))
 
     def read_on(self) -> int:
-        """What a fresh client finds behind what was read of all topics; how many records. Raises PochadeError."""
+        """Read on with a new client behind the last record; return the number of records. Raises PochadeError."""
         before = self._taken
         with self._client() as consumer:
             self._read(consumer, dict(self._read_to))

@@ -44,11 +44,11 @@ JOBS_BEGIN, JOBS_END = jobs_topic("|", 1).name.split("|")
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """What an audit found; no pictures where they were not asked for."""
+    """The findings of an audit; without images where they were not asked for."""
 
     tally: TopicFigures
     figures: Figures
-    pictures: ImageFigures | None
+    images: ImageFigures | None
 
 
 def audit(
@@ -57,12 +57,12 @@ def audit(
     since_ms: int = 0,
     until_ms: float = math.inf,
     asked: Iterable[str] = (),
-    with_pictures: bool = True,
+    with_images: bool = True,
     orphan_ms: float = ORPHAN_MS,
 ) -> Audited:
     """Hold what was accepted within a time against everything that lies on the topics from then on.
 
-    `asked`: ids that the broker acknowledged to the caller. Pictures younger than `orphan_ms` are no orphans yet.
+    `asked`: ids that the broker acknowledged to the caller. Images younger than `orphan_ms` are no orphans yet.
 
     Raises:
         PochadeError: a topic cannot be read, or the store is away.
@@ -74,11 +74,11 @@ def audit(
     logs.read(topics, since_ms)  # in this order: what a record caused is read after it, or waits
     _reread(logs, tally)
     _read_before(settings, tally, since_ms)
-    return Audited(tally, tally.figures(), _image_figures(settings, tally, orphan_ms) if with_pictures else None)
+    return Audited(tally, tally.figures(), _image_figures(settings, tally, orphan_ms) if with_images else None)
 
 
 def _reread(logs: Logs, tally: TopicFigures) -> None:
-    """Read again with fresh clients before anything counts as missing: a former leader may have told the ends."""
+    """Read again with new clients before a record counts as missing: a former leader may have given the ends."""
     for look in range(LOOKS):
         if look:
             time.sleep(APART_S)
@@ -101,20 +101,20 @@ def _read_before(settings: Settings, tally: TopicFigures, since_ms: int) -> None
 
 def _image_figures(settings: Settings, tally: TopicFigures, orphan_ms: float) -> ImageFigures:
     store, now = open_store(settings), now_ms()
-    stored = list(store.list(now))  # before the records, so that a picture named meanwhile is known
+    stored = list(store.list(now))  # before the records, so that an image named meanwhile is known
     mentions, kept_ms = needed(settings)
     return check(store, tally.named, choose(stored, now, math.inf, mentions, kept_ms, orphan_ms).orphans)
 
 
 def _variants(settings: Settings) -> list[str]:
-    """Those that have a topic of jobs."""
+    """Return the variants that have a topic of jobs."""
     names = [name.removeprefix(settings.kafka.prefix + ".") for name in own_topics(settings)]
     mine = [name for name in names if name.startswith(JOBS_BEGIN) and name.endswith(JOBS_END)]
     return [name.removeprefix(JOBS_BEGIN).removesuffix(JOBS_END) for name in mine]
 
 
 def _committed(settings: Settings) -> Iterator[tuple[Position, int]]:
-    """How far the reader of each topic has come."""
+    """Yield the committed offset of each topic's reader."""
     prefix = settings.kafka.prefix
     groups = {topic: f"{prefix}.{role}" for topic, role in READERS.items()}
     groups |= {jobs_topic(variant, 1).name: worker_group(prefix, variant) for variant in _variants(settings)}
@@ -123,5 +123,5 @@ def _committed(settings: Settings) -> Iterator[tuple[Position, int]]:
             for partition, offset in positions(settings, full_name(prefix, topic), group).items():
                 yield (topic, partition), offset
     except KafkaException as failure:
-        told = failure.args[0].str()
-        raise PochadeError(f"cannot ask how far the roles of {prefix} have come: {told}") from None
+        reason = failure.args[0].str()
+        raise PochadeError(f"cannot ask how far the roles of {prefix} have come: {reason}") from None

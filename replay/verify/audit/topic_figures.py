@@ -24,7 +24,7 @@ LATE_MS = 10 * 60 * 1000  # asked for so long before the time audited, a request
 
 
 class Said(NamedTuple):
-    """What tells one outcome of a request from another, in the outcome and in the result made of it."""
+    """The fields that identify one outcome of a request, both in the outcome and in the result made of it."""
 
     status: str
     ended_ms: int
@@ -50,9 +50,9 @@ class TopicFigures:
         self._committed, self._since_ms, self._until_ms = committed, since_ms, until_ms
         self._accepted: dict[str, None] = dict.fromkeys(asked)
         self._waiting: set[str] = set()
-        self._ends, self.paintings = Ends(), Generations()
+        self._ends, self.generations = Ends(), Generations()
         self._said: defaultdict[str, list[Said]] = defaultdict(list)
-        self.named: dict[str, set[str]] = {}  # URI of a picture -> the hashes that results say it has
+        self.named: dict[str, set[str]] = {}  # URI of an image -> the hashes that results say it has
         self._before: Counter[str] = Counter()  # id -> results of before the time audited
         self._dead_letters = 0
         self._unreadable: Counter[str] = Counter()
@@ -60,7 +60,7 @@ class TopicFigures:
         self.answered_ms: dict[str, tuple[int, int]] = {}  # id -> created, and its first result there to be read
 
     def add(self, record: Incoming) -> None:
-        """One record; bytes that are not a message of their topic are counted."""
+        """Take a record; bytes that are not a message of their topic are counted."""
         offset = self._committed.get((record.topic, record.partition))
         if offset is not None and record.offset >= offset:
             self._waiting.add(request_id_of(record))
@@ -101,14 +101,14 @@ class TopicFigures:
         self._said[outcome.request_id].append(Said(outcome.status, outcome.ended_ms, outcome.reason))
 
     def _image(self, record: Incoming) -> None:
-        self.paintings.add(decode(record.value, ImageGenerated))
+        self.generations.add(decode(record.value, ImageGenerated))
 
     def _event(self, record: Incoming) -> None:
         event = decode(record.value, Event)
         if event.kind == STARTED:
-            told = json.loads(event.detail)
-            stage = event.request_id, int(told["stage"]), str(told["level"])
-            self.paintings.begin(stage, Begun(event.at_ms, str(told["worker"])))
+            detail = json.loads(event.detail)
+            stage = event.request_id, int(detail["stage"]), str(detail["level"])
+            self.generations.begin(stage, Begun(event.at_ms, str(detail["worker"])))
 
     def _letter(self, _record: Incoming) -> None:
         self._dead_letters += 1
@@ -119,11 +119,11 @@ class TopicFigures:
     }  # fmt: skip
 
     def figures(self) -> Figures:
-        """What was counted until now."""
+        """Return the figures counted so far."""
         accepted = self._accepted
         unended = self._ends.open(accepted)
-        twice, wasted_ms = self.paintings.repeats()
-        others, others_ms = self.paintings.by_other_jobs()
+        twice, wasted_ms = self.generations.repeats()
+        others, others_ms = self.generations.by_other_jobs()
         return Figures(
             accepted=len(accepted),
             outcomes=dict(Counter(str(r.status) for name, r in self._ends.first.items() if name in accepted)),
@@ -133,11 +133,11 @@ class TopicFigures:
             failed={name: r.reason for name, r in self._ends.first.items() if name in accepted and _has_failed(r)},
             late_commits=tuple(name for name in accepted if self._is_late(name)),
             late_outcomes=sum(len(self._contrary(name)) for name in accepted),
-            painted=self.paintings.counts()[0],
+            painted=self.generations.counts()[0],
             painted_twice=twice,
             painted_anew=others,
             wasted_s=(wasted_ms + others_ms) / 1000,
-            begun_in_vain=self.paintings.in_vain(),
+            begun_in_vain=self.generations.in_vain(),
             dead_letters=self._dead_letters,
             unreadable=dict(self._unreadable),
         )
@@ -160,7 +160,7 @@ def _has_failed(result: Result) -> bool:
 
 
 def named_by(result: Result) -> Collection[tuple[str, str]]:
-    """URI and hash of every picture that a result names: its answer, and the drafts on its path."""
+    """URI and hash of every image that a result names: its answer, and the drafts on its path."""
     found = {(each.uri, each.sha256) for s in steps_of(result) for each in (s.image, *s.more) if each is not None}
     if result.image_uri is not None:
         found.add((result.image_uri, result.image_sha256 or ""))

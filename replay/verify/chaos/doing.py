@@ -13,7 +13,7 @@ from schemas.errors import PochadeError
 
 log = logging.getLogger(__name__)
 
-NOT_DONE = "not done"  # so begins what is told of a fault that met nothing
+NOT_DONE = "not done"  # the description of a fault that met nothing begins with this
 
 
 @dataclass(slots=True)
@@ -25,21 +25,21 @@ class Doing:
     steps: Steps
     due_ms: float  # of its next step
     ended_ms: float | None = None
-    told: str = ""
+    description: str = ""
 
     @property
     def met_nothing(self) -> bool:
-        """It is over, and what it wanted to break was not there."""
-        return self.told.startswith(NOT_DONE)
+        """Whether the fault is over without effect, as what it wanted to break was not there."""
+        return self.description.startswith(NOT_DONE)
 
     def report(self, start_ms: float) -> dict[str, Any]:
-        """As the report has it."""
+        """Return the fault as the report shows it."""
         ended_ms = self.began_ms if self.ended_ms is None else self.ended_ms
         return {
             **asdict(self.fault),
             "began_s": round((self.began_ms - start_ms) / 1000, 2),
             "ended_s": round((ended_ms - start_ms) / 1000, 2),
-            "told": self.told,
+            "told": self.description,
         }
 
 
@@ -55,7 +55,7 @@ class Faults:
         while self._waiting and start_ms + self._waiting[0].at_ms <= now_ms:
             fault = self._waiting.pop(0)
             self.begun.append(Doing(fault, now_ms, self._kinds[fault.kind](self._world, fault), now_ms))
-        return [told for doing in self.begun if doing.ended_ms is None and (told := self._go_on(doing, now_ms))]
+        return [line for doing in self.begun if doing.ended_ms is None and (line := self._go_on(doing, now_ms))]
 
     def _go_on(self, doing: Doing, now_ms: float) -> str | None:
         if now_ms < doing.due_ms:
@@ -64,13 +64,13 @@ class Faults:
             doing.due_ms = now_ms + 1000 * next(doing.steps)
             return None
         except StopIteration as over:
-            doing.told = str(over.value)
+            doing.description = str(over.value)
         except (PochadeError, KafkaException, ProcessLookupError) as error:  # what it wanted to meet has died meanwhile
             log.warning("fault %d", doing.fault.number, exc_info=True)
-            doing.told = f"{NOT_DONE}: {error}"
+            doing.description = f"{NOT_DONE}: {error}"
         doing.ended_ms = now_ms
         fault = doing.fault
-        return f"fault {fault.number}: {fault.kind}{' ' if fault.target else ''}{fault.target}: {doing.told}"
+        return f"fault {fault.number}: {fault.kind}{' ' if fault.target else ''}{fault.target}: {doing.description}"
 
     @property
     def are_over(self) -> bool:

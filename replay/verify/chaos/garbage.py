@@ -9,7 +9,7 @@ from streams.store.open import open_store
 
 
 def collect(settings: Settings) -> int:
-    """Delete the pictures that nothing names, however young, as no role runs any more; how many are left of them."""
+    """Delete the images that nothing names, however young, as no role runs any more; how many are left of them."""
     store = open_store(settings)
     named, kept_ms = needed(settings)
 

@@ -1,4 +1,4 @@
-"""Every kind of fault by name, and the deck from which a run draws."""
+"""Every kind of fault by name, and the catalogue from which a run draws."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -36,12 +36,12 @@ STARTED = (5000.0, 12_000.0)  # ms: long enough to join, and to have work in han
 
 
 def kinds(brokers: int) -> Mapping[str, Do]:
-    """What may go wrong in a run with so many brokers."""
+    """Return the kinds of faults for a run with this number of brokers."""
     return KINDS if brokers == 1 else {**KINDS, **cluster.KINDS}
 
 
 def fault_catalogue(workers: Sequence[str], session_ms: int, *, can_exit: bool, brokers: int = 1) -> list[Card]:
-    """All that may go wrong but for what comes once. `session_ms`: silence until a member's partitions move on;
+    """Return the faults that may come repeatedly. `session_ms`: silence until a member's partitions move on;
     `can_exit`: engine `chaos`."""
     cards = _single_broker_catalogue(workers, session_ms, can_exit=can_exit)
     if brokers == 1:

@@ -1,4 +1,4 @@
-"""What a chaos run was asked for, and the deployment that follows from it: a home, a broker and topics of its own."""
+"""The options of a chaos run, and the deployment that follows from them: a home, a broker and topics of its own."""
 
 import datetime
 import pathlib
@@ -24,7 +24,7 @@ RATES = {"profile": 8.0, "diffusers": 2.0}  # per second
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChaosOptions:
-    """What `pochade chaos` was asked for."""
+    """The options of `pochade chaos`."""
 
     requests: int
     faults: int
@@ -40,12 +40,12 @@ class ChaosOptions:
 
     @property
     def rate(self) -> float:
-        """Requests per second."""
+        """Rate of requests per second."""
         return self.rate_rps or RATES[self.engine]
 
     @property
     def span_ms(self) -> float:
-        """From the first request to the last."""
+        """Time from the first request to the last, in ms."""
         return 1000 * self.requests / self.rate
 
     @property
@@ -107,13 +107,13 @@ def share_jars(settings: Settings, own: Settings) -> None:
 def processes_of(
     mark: pathlib.Path, options: Sequence[str], workers: Sequence[str], *, with_twins: bool = False
 ) -> list[RoleProcess]:
-    """Every role a process, so that each can die alone; their store hangs while the file `mark` is there.
+    """Return one process per role, so that each can die alone; their store hangs while the file `mark` exists.
 
-    `with_twins`: two of each.
+    `with_twins`: two processes of each role.
     """
     from replay.verify.chaos.kinds import ROLES, TWINS
 
     roles = [role_process(role, [role], options, {}) for role in ROLES]
     roles += [role_process(twin, [role], options, {}) for role, twin in zip(ROLES, TWINS, strict=True) if with_twins]
-    painters = [role_process(worker, ["worker"], options, {"worker.id": worker}) for worker in workers]
-    return [stallable(each, mark) for each in (*roles, *painters)]
+    worker_processes = [role_process(worker, ["worker"], options, {"worker.id": worker}) for worker in workers]
+    return [stallable(each, mark) for each in (*roles, *worker_processes)]

@@ -1,12 +1,12 @@
-"""How soon requests are answered as quickly as before a fault."""
+"""Measures how soon after a fault requests are answered as quickly as before it."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 WINDOW_MS = 5000  # of requests that are judged together
-BEFORE_MS = 20_000  # of requests before a fault that tell what is usual
+BEFORE_MS = 20_000  # span before a fault whose requests give the usual latency
 STEP_MS = 500
-FEWEST = 20  # requests in a window: fewer tell nothing about the slowest of a hundred
+FEWEST = 20  # requests in a window: fewer say nothing about the slowest of a hundred
 FACTOR, MORE_MS = 1.5, 500.0  # back: at most so many times as slow as before, or so much slower
 
 
@@ -24,7 +24,7 @@ def p99(took_ms: Sequence[int]) -> float:
 
 
 def back_after_ms(answered: Sequence[Answered], at_ms: float, until_ms: float) -> float | None:
-    """From a fault until the first window of requests that were answered as quickly as before it.
+    """Return the ms from a fault until the first window of requests answered as quickly as before it.
 
     `until_ms`: nobody asked any more. None where too few asked before it or after it to tell; where they never were,
     the time until nobody asked any more.

@@ -1,4 +1,4 @@
-"""How soon work went on after a fault, and how much was painted again, from what the topics tell."""
+"""Measures how soon work went on after each fault, and how much was generated again, from the topics."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,14 +18,14 @@ ENDS = (*KILLS, *OF_SEVERAL, "restart", "freeze")  # a process ends or stops as 
 LEAVES = ("join", "second", "skew")  # and here as it ends too
 HARMLESS = ("cancel", "repeat", "replay")  # to how soon others are served
 SETTLES_MS = 8000  # after which a fault that is over delays nobody: so late a killed classifier serves again
-MAX_REPEATS = 1.5  # jobs painted again for each that ran as a process ended
+MAX_REPEATS = 1.5  # jobs generated again for each that ran as a process ended
 FIRST_RESULT_S, MOVED_S = 3.0, 3.0  # after the broker's port accepts; after the session of a killed worker
 STILL_S, P99_BACK_S = 10.0, 10.0  # without any result, and until p99 is what it was, with one broker of several
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """One time that work stood still."""
+    """One time span in which work stood still."""
 
     fault: int  # number of the one that caused it
     seconds: float
@@ -34,7 +34,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
-    """What a run's faults cost."""
+    """The costs of a run's faults: waits, and jobs that may be generated twice."""
 
     moved: list[Wait] = field(default_factory=list)  # from the kill of a worker until its job was begun again
     moved_limit_s: float
@@ -61,19 +61,19 @@ def of(
     ordinary: Collection[str] = (),
     brokers: int = 1,
 ) -> Recovery:
-    """What `events`, `images` and `results` tell about the faults of a run.
+    """Compute the costs of a run's faults from `events`, `images` and `results`.
 
     `session_ms`: until a silent member is dead; `job_timeout_s`: until a job's process is ended; `accepted_ms`: when a
     restarted broker's port accepted; `written_again`: open requests whose records a fault wrote again; `killers`:
-    requests that end the process which paints them; `ordinary`: requests that ask for nothing special; `brokers`: of
+    requests that end the process which generates them; `ordinary`: requests that ask for nothing special; `brokers`: of
     the run.
     """
     begun = faults.begun
     kills = [doing for doing in begun if doing.fault.kind in KILLS]
-    starts = tally.paintings.begun
+    starts = tally.generations.begun
     gaps = [gap for each in starts.values() for gap in _gaps(sorted(each), kills, session_ms)]
     moments = [*_ends(begun), *(each.at_ms for stage, some in starts.items() if stage[0] in killers for each in some)]
-    spans = tally.paintings.spans(round(1000 * job_timeout_s))
+    spans = tally.generations.spans(round(1000 * job_timeout_s))
     running = sum(since_ms <= at_ms < until_ms for at_ms in moments for since_ms, until_ms in spans)
     several = begun if brokers > 1 else []
     running += sum(
@@ -135,18 +135,18 @@ def _ends(begun: Sequence[Doing]) -> Iterator[float]:
 def _firsts(
     accepted_ms: Sequence[float], times_ms: Sequence[int], outages: Sequence[Doing]
 ) -> Iterator[tuple[Doing, float, float]]:
-    """The outage, when the port accepted, and the first result then, unless the broker went away again before.
+    """Yield each outage, when the port accepted, and the first result then, unless the broker went away again before.
 
     Where one fault met the broker as it came back from another, both tell when its port accepted: that is one outage.
     """
-    told = set[int]()
+    reported = set[int]()
     for at_ms in sorted(accepted_ms):
         outage = max((each for each in outages if each.began_ms <= at_ms), key=attrgetter("began_ms"))
         first_ms = min((each for each in times_ms if each >= at_ms), default=None)
         if first_ms is None or any(at_ms < doing.began_ms < first_ms for doing in outages):
             continue
-        if outage.fault.number not in told:
-            told.add(outage.fault.number)
+        if outage.fault.number not in reported:
+            reported.add(outage.fault.number)
             yield outage, at_ms, first_ms
 
 
@@ -180,14 +180,14 @@ def _p99_back(begun: Sequence[Doing], answered: Sequence[Answered]) -> Iterator[
 
 
 def _moved(kill: Doing, until_ms: float, begun: Sequence[Doing]) -> Wait:
-    """Where nobody is left who serves the variant, a job waits for more than its session: that is told beside it."""
+    """Return the wait of a killed worker's jobs; where no worker of the variant is left, that is noted beside it."""
     causes = [kill] if kill.fault.kind == "kill" else []
     beside = _beside(begun, kill.began_ms, until_ms, *causes)
     return Wait(kill.fault.number, _seconds(kill.began_ms, until_ms), beside)
 
 
 def _beside(begun: Sequence[Doing], from_ms: float, until_ms: float, *causes: Doing) -> tuple[str, ...]:
-    """Other faults of this time, or that were hardly over as it began.
+    """Return the other faults of this time span, or that were hardly over as it began.
 
     What dies while the broker is away is a member of its group until a whole session after the broker is back: the
     time of an outage is that from its beginning.

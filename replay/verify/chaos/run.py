@@ -1,4 +1,4 @@
-"""One chaos run: a deployment, numbered requests, faults meanwhile, the audit in the end."""
+"""Runs chaos once: starts a deployment, sends numbered requests, causes faults meanwhile, and audits in the end."""
 
 import pathlib
 import shutil
@@ -66,7 +66,7 @@ class ChaosRun:
         self._hosted = LocalDeployment(self.settings, inherited, options.worker_ids, teller, make, TIRELESS)
 
     def run(self) -> dict[str, Any]:
-        """The report. Raises PochadeError: what could not be started or read, and what to do."""
+        """Run, and return the report. Raises PochadeError where something cannot be started or read."""
         share_jars(self._usual, self.settings)
         pathlib.Path(self.settings.store.folder).mkdir(parents=True, exist_ok=True)
         began_s = time.time()
@@ -81,7 +81,7 @@ class ChaosRun:
             client = stack.enter_context(RequestClient(self.settings, producer))
             world = World(self._hosted, client, producer, self._cluster)
             world.start(stack, sorted(measured(self.settings.catalog, self.settings.published).variants))
-            world.painting = self._hosted.ready.serving
+            world.serving = self._hosted.ready.serving
             self._hosted.warm_up(client, f"warm-up-{self._name}", self._options.seed)
             driver = Driver(self._due, world.submit, epoch_ms)
             follow(client, driver, stack)
@@ -103,13 +103,13 @@ class ChaosRun:
         )  # fmt: skip
 
     def _audit(self, driver: Driver, start_ms: float) -> Audited:
-        """From the first request on: what warmed the deployment up lies before."""
+        """Audit from the first request on, without the requests that warmed the deployment up."""
         return audit(self.settings, since_ms=int(start_ms), asked=driver.accepted(), orphan_ms=0)
 
     def _break(self, driver: Driver, world: World, stack: ExitStack) -> tuple[Faults, float]:
         """Requests and faults until both are over, or nothing moves any more."""
-        painted, faults = GeneratedCounter(), Faults(self._faults, kinds(self._options.brokers), world)
-        stack.callback(TopicTailer(self.settings, [IMAGES], painted.on_record).start().close)
+        generated, faults = GeneratedCounter(), Faults(self._faults, kinds(self._options.brokers), world)
+        stack.callback(TopicTailer(self.settings, [IMAGES], generated.on_record).start().close)
         stack.callback(faults.close)
         start_ms = epoch_ms()
         while not (driver.is_finished() and faults.are_over):
@@ -117,7 +117,7 @@ class ChaosRun:
             for note in faults.tick(start_ms, epoch_ms()):
                 self._teller.note(note)
             self._hosted.supervise()
-            self._teller.state(state_of(driver, painted, (0, 0)))
+            self._teller.state(state_of(driver, generated, (0, 0)))
             if faults.are_over and driver.is_stuck():
                 self._teller.note("nothing has moved for two minutes: giving up waiting")
                 break

@@ -19,7 +19,7 @@ SLOW = Overrides(options=GenerateOptions(model="heavy", steps=200, n=8))  # 6 s 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One thing that goes wrong."""
+    """One fault: its kind, when it begins, and how long it lasts."""
 
     number: int
     at_ms: float  # since the first request
@@ -64,14 +64,14 @@ def draw_faults(deck: Sequence[Card], count: int, span_ms: float, seed: int, las
 
 
 def with_last(faults: Sequence[Fault], kind: str, span_ms: float, share: float, seed: int) -> list[Fault]:
-    """These and one more of a kind that comes once, when `share` of the run is over."""
+    """Return these faults and one of a kind that comes once, when `share` of the run is over."""
     dice = random.Random(f"{kind}/{seed}").getrandbits(32)
     once = Fault(number=len(faults), at_ms=round(share * span_ms), kind=kind, target="", lasts_ms=0, dice=dice)
     return [*faults, once]
 
 
 def draw_requests(name: str, count: int, rate_rps: float, seed: int, faults: Sequence[Fault]) -> list[Due]:
-    """Numbered requests at a rate: most are plain, some have a deadline, several pictures or no hurry.
+    """Numbered requests at a rate: most are plain, some have a deadline, several images or no hurry.
 
     A fault whose kind is a request (`exit`, `hang`, `slow`) is the first one at its time or later.
     """
@@ -106,11 +106,11 @@ def _mixed(row: Row, dice: random.Random) -> Row:
 
 
 def ordinary(requests: Sequence[Due]) -> set[str]:
-    """Ids of the requests that asked for nothing special: how soon they are answered tells how well things go."""
+    """Return the ids of requests that ask for nothing special: their latency shows how well the deployment does."""
     plain = {due.request_id for due in requests if due.row.wish == Overrides() and due.row.slack_ms is None}
     return plain - killers(requests)
 
 
 def killers(requests: Sequence[Due]) -> set[str]:
-    """Ids of the requests that end the process which paints them."""
+    """Ids of the requests that end the process which generates them."""
     return {due.request_id for due in requests if (due.row.prompt or "").startswith(tuple(PROMPTED.values()))}

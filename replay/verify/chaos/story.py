@@ -23,12 +23,12 @@ def report_of(
     start_ms: float,
     seconds: float,
 ) -> dict[str, Any]:
-    """Everything that is known of a run; `broken` is None when every promise was kept.
+    """Return the report of a run; `broken` is None when every promise was kept.
 
-    What was `too_slow` breaks none: the machine has a part in it.
+    `too_slow` breaks no promise, as the machine has a part in it.
     """
-    counted = as_json(found.figures, found.pictures)
-    said = verdict(found.figures, found.pictures), _open(found), _check_repeats(found, recovery), _left(orphans_left)
+    counted = as_json(found.figures, found.images)
+    said = verdict(found.figures, found.images), _open(found), _check_repeats(found, recovery), _left(orphans_left)
     broken = [each for each in said if each]
     return {
         "seed": options.seed,
@@ -37,7 +37,7 @@ def report_of(
         "workers": options.workers,
         "brokers": options.brokers,
         **counted,
-        "orphans": found.pictures.orphans if found.pictures else 0,
+        "orphans": found.images.orphans if found.images else 0,
         "orphans_left": orphans_left,
         "recovery": asdict(recovery),
         "too_slow": too_slow(recovery),
@@ -58,8 +58,8 @@ def _open(found: Audited) -> str | None:
 def _check_repeats(found: Audited, recovery: Recovery) -> str | None:
     """Work is repeated only for what ran as a process ended: without faults none is."""
     count, most = found.figures.painted_twice, recovery.painted_twice_limit
-    told = f"{recovery.running_at_kills} that ran as processes ended, {recovery.written_again} written again"
-    return f"{count} jobs were painted twice, more than {most:g} ({told})" if count > most else None
+    counts = f"{recovery.running_at_kills} that ran as processes ended, {recovery.written_again} written again"
+    return f"{count} jobs were generated twice, more than {most:g} ({counts})" if count > most else None
 
 
 def _left(orphans: int) -> str | None:

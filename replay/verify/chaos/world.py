@@ -1,4 +1,4 @@
-"""What a fault can touch: processes, the broker, the topics, the store, and what the run knows by now."""
+"""The context of faults: processes, the broker, the topics, the store, and what the run knows so far."""
 
 import os
 import signal
@@ -28,15 +28,15 @@ Steps = Generator[float, None, str]  # seconds to wait before the next step; in 
 
 MAX_REMEMBERED = 500  # records of a run that an old one is taken from
 POLL_S = 0.05
-STOP_S = 12.0  # for a process that is told to end
+STOP_S = 12.0  # for a process to end after SIGTERM
 
 
 class NotThere(PochadeError):
-    """What a fault wanted to meet is not there now."""
+    """The target of a fault does not exist now."""
 
 
 class World:
-    """Everything here but `beside` is called by the thread that starts processes (Linux's rule for their end)."""
+    """The run as faults see it. All but `beside` is called by the thread that starts processes (Linux's rule)."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class World:
         self.asked: dict[str, GenerateRequest] = {}
         self.ended: set[str] = set()
         self.old: deque[Incoming] = deque(maxlen=MAX_REMEMBERED)
-        self.painting: Callable[[], dict[str, str]] = lambda: {}  # worker -> variant
+        self.serving: Callable[[], dict[str, str]] = lambda: {}  # worker -> variant
         self.accepted_ms: list[float] = []  # when a broker that had ended accepted connections again
         self.doubled: set[str] = set()  # open requests whose records were written again
         self.ambushes: list[Ambush] = []
@@ -70,7 +70,7 @@ class World:
             ambush(record)
 
     def submit(self, request: GenerateRequest) -> Future[Delivered]:
-        """As the client does; what was asked for is remembered."""
+        """Submit a request as the client does, and remember its id."""
         self.asked[request.request_id] = request
         return self.client.submit(request)
 
@@ -90,14 +90,14 @@ class World:
             )
 
     def child(self, name: str) -> Child:
-        """A process that runs. Raises NotThere."""
+        """Return a running process by name. Raises NotThere."""
         child = self.hosted.roles.child(name)
         if child is None:
             raise NotThere(f"{name} was not running")
         return child
 
     def join(self, name: str, roles: Sequence[str]) -> RoleProcess:
-        """Start one process more."""
+        """Start one more process."""
         own = {"worker.id": name} if list(roles) == ["worker"] else {}
         process = role_process(name, roles, self.hosted.options, own)
         self.hosted.roles.add(process)
@@ -116,19 +116,19 @@ class World:
             self.hosted.roles.add(process)
 
     def beside(self, act: Callable[[], T]) -> Generator[float, None, T]:
-        """Something that blocks, while everything else goes on. Raises what it raises."""
+        """Run something that blocks, while everything else goes on, as steps. Raises what it raises."""
         future = self.aside(act)
         while not future.done():
             yield POLL_S
         return future.result()
 
     def aside(self, act: Callable[[], T]) -> "Future[T]":
-        """Something that blocks, in a thread of its own."""
+        """Run something that blocks in a thread of its own."""
         return self._threads.submit(act)
 
 
 def awaited(child: Child, most_s: float = STOP_S) -> Iterator[float]:
-    """Until a process has ended; one that does not is killed."""
+    """Wait in steps until a process has ended; kill it after `most_s` seconds."""
     waited_s = 0.0
     while child.poll() is None:
         if waited_s >= most_s:

@@ -36,14 +36,14 @@ def a_batch_record(request_id: str = "r-1", prompt: str = "a red heart") -> Inco
 
 
 def test_a_request_waits_while_work_waits_and_passes_when_there_is_room(fleet: StubFleet) -> None:
-    fleet.hear(a_heartbeat(partitions=(owned(0, 1, 60_000),)), now_ms())
+    fleet.receive(a_heartbeat(partitions=(owned(0, 1, 60_000),)), now_ms())
     gate = a_gate(fleet, set())
 
     async def scenario() -> str:
         passing = asyncio.create_task(gate.on_record(a_batch_record()))
         _, waiting = await asyncio.wait([passing], timeout=0.15)
         assert waiting, "it passed though a minute of work waited"
-        fleet.hear(a_heartbeat(partitions=(owned(0, 1, 0),)), now_ms())
+        fleet.receive(a_heartbeat(partitions=(owned(0, 1, 0),)), now_ms())
         return (await asyncio.wait_for(passing, PATIENCE_S))[0].topic
 
     assert asyncio.run(scenario()) == CLASSIFIED
@@ -51,7 +51,7 @@ def test_a_request_waits_while_work_waits_and_passes_when_there_is_room(fleet: S
 
 def test_the_one_in_hand_passes_as_the_process_leaves(fleet: StubFleet) -> None:
     # found by chaos: a classifier that was told to end served nobody for the 10 s of its drain, and was cut short
-    fleet.hear(a_heartbeat(partitions=(owned(0, 1, 60_000),)), now_ms())
+    fleet.receive(a_heartbeat(partitions=(owned(0, 1, 60_000),)), now_ms())
     leaving = threading.Event()
     classifier = Classifier(Judge(), a_catalog(), Requests())
     gate = BatchClassifier(classifier, a_catalog(), fleet, set(), leaving.is_set)
@@ -68,7 +68,7 @@ def test_the_one_in_hand_passes_as_the_process_leaves(fleet: StubFleet) -> None:
 
 def test_the_one_in_hand_passes_as_the_partitions_of_its_topic_move(fleet: StubFleet) -> None:
     # a second classifier's gate joined after 65 s, and the first was thrown out of its group
-    fleet.hear(a_heartbeat(partitions=(owned(0, 1, 60_000),)), now_ms())
+    fleet.receive(a_heartbeat(partitions=(owned(0, 1, 60_000),)), now_ms())
     rebalancing = dict.fromkeys(["classifier", "classifier-batch"], False)
     process = Process(Health({"classifier"}))
     process.hosts += [
@@ -89,7 +89,7 @@ def test_the_one_in_hand_passes_as_the_partitions_of_its_topic_move(fleet: StubF
 
 
 def test_no_more_are_on_their_way_than_there_are_workers(fleet: StubFleet) -> None:
-    fleet.hear(a_heartbeat(), now_ms())
+    fleet.receive(a_heartbeat(), now_ms())
     ended: set[str] = set()
     gate = a_gate(fleet, ended)
 
@@ -105,7 +105,7 @@ def test_no_more_are_on_their_way_than_there_are_workers(fleet: StubFleet) -> No
 
 
 def test_a_refused_request_takes_no_room(fleet: StubFleet) -> None:
-    fleet.hear(a_heartbeat(), now_ms())
+    fleet.receive(a_heartbeat(), now_ms())
     gate = a_gate(fleet, set())
 
     async def scenario() -> list[str]:
@@ -126,7 +126,7 @@ def test_a_batch_request_sent_to_the_ordinary_prompts_is_moved_to_its_topic_as_i
 def test_a_request_under_another_key_than_its_id_gives_its_room_back_when_it_ends(
     fleet: StubFleet, key: bytes | None
 ) -> None:
-    fleet.hear(a_heartbeat(), now_ms())
+    fleet.receive(a_heartbeat(), now_ms())
     ended: set[str] = set()
     gate = a_gate(fleet, ended)
 

@@ -18,7 +18,7 @@ QUALITY = {"light": 0.5, "middle": 0.8, "heavy": 0.85}
 
 
 class Known:
-    """A predictor that says what it is told to."""
+    """A predictor that returns the predictions it was given."""
 
     levels = tuple(QUALITY)
 
@@ -84,7 +84,7 @@ def test_a_catalog_opens_the_classifiers_it_names(tmp_path: Path, monkeypatch: p
     assert both.name == "test-predictor/1+test-predictor/1"
 
 
-def test_a_folder_that_is_not_there_or_broken_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_is_not_there_or_broken_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(judges, "INFRA", tmp_path)
     with pytest.raises(PochadeError, match="train it"):
         open_judge(a_catalog(classifiers={"learned": an_entry()}))

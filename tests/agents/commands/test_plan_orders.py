@@ -1,4 +1,4 @@
-"""What an operator is told by `pochade plan` about plans and orders, on a control topic that is made up."""
+"""What `pochade plan` shows an operator of plans and orders, on a control topic in memory."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -89,7 +89,7 @@ def test_what_is_unpinned_is_named(said: Said, orders: list[tuple[object, ...]],
 
 
 @pytest.mark.parametrize(
-    ("topic", "told"),
+    ("topic", "reported"),
     [
         (Published([PLAN_4], None), "diffserve "),
         (Published([a_plan(policy="argus")], PIN), "argus (pinned by ann, hold 0.2)"),
@@ -97,12 +97,12 @@ def test_what_is_unpinned_is_named(said: Said, orders: list[tuple[object, ...]],
         (Published([PLAN_4], replace(PIN, policy="", plan_version=1)), "diffserve (back to plan 1, by ann)"),
     ],
 )
-def test_the_plan_in_force_is_shown_with_the_order_that_holds(said: Said, told: str) -> None:
-    assert told in said("show")
+def test_the_plan_in_force_is_shown_with_the_order_that_holds(said: Said, reported: str) -> None:
+    assert reported in said("show")
 
 
-def test_cascades_are_told_the_same_way_wherever_they_are(said: Said) -> None:
-    told = f"{a_cascade().level} -> heavy if look < 0.500"
-    assert told in said("diff")
+def test_cascades_are_reported_the_same_way_wherever_they_are(said: Said) -> None:
+    reported = f"{a_cascade().level} -> heavy if look < 0.500"
+    assert reported in said("diff")
     solved = said("solve", "--policy", "diffserve-static", "--demand", "1", "--workers", "2", "--catalog", "profile")
     assert "light -> heavy if look < 0.300" in solved

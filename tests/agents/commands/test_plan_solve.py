@@ -87,13 +87,13 @@ def test_the_folder_of_published_files_is_an_option_or_a_setting(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = ("solve", "--demand", "1", "--workers", "2", "--catalog", "diffserve-sdxs")
-    told = r"no diffserve_runtimes_sdxs.csv or diffserve_runtimes_sdxs.csv.gz in"
-    assert told in str(run(*asked, "--published", str(tmp_path)).exception)
+    reported = r"no diffserve_runtimes_sdxs.csv or diffserve_runtimes_sdxs.csv.gz in"
+    assert reported in str(run(*asked, "--published", str(tmp_path)).exception)
     monkeypatch.setenv("POCHADE_PUBLISHED", str(tmp_path))
-    assert told in str(run(*asked).exception)
+    assert reported in str(run(*asked).exception)
 
 
-def test_cascades_are_told_with_from_to_and_threshold() -> None:
+def test_cascades_are_reported_with_from_to_and_threshold() -> None:
     (cascade,) = solve_task("--policy", "diffserve-static", "--demand", "4", "--workers", "3")["cascades"]
     assert (cascade["from"], cascade["to"]) == ("light", "heavy")
     assert 0 <= cascade["threshold"] <= 1
@@ -124,7 +124,7 @@ def test_demand_that_nobody_serves_is_infeasible() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "reported"),
     [
         ((), "give --demand and --workers, or --observation FILE"),
         (("--demand", "4"), "give --demand and --workers"),
@@ -138,10 +138,10 @@ def test_demand_that_nobody_serves_is_infeasible() -> None:
         ),
     ],
 )
-def test_what_is_asked_wrongly_is_told(arguments: tuple[str, ...], told: str) -> None:
+def test_what_is_asked_wrongly_is_reported(arguments: tuple[str, ...], reported: str) -> None:
     done = run("solve", *arguments)
     assert done.exit_code != 0
-    assert told in done.output + str(done.exception)
+    assert reported in done.output + str(done.exception)
 
 
 def test_people_get_a_table_with_the_reason() -> None:
@@ -166,11 +166,11 @@ def test_explaining_tells_what_binds_and_what_one_more_worker_would_buy(tmp_path
     file.write_text('{"demand_rps": 400, "workers": [{"worker_id": "a"}, {"worker_id": "b"}]}')
     asked = ("explain", "--policy", "clipper-heavy", "--observation", str(file))
     done = run(*asked, "-o", "json")
-    told = json.loads(done.output)
-    assert [limit.split(":")[0] for limit in told["binding"]] == ["heavy"]
-    sizes = [told[name]["allocation"]["heavy"] for name in ("one_less", "now", "one_more")]
+    reported = json.loads(done.output)
+    assert [limit.split(":")[0] for limit in reported["binding"]] == ["heavy"]
+    sizes = [reported[name]["allocation"]["heavy"] for name in ("one_less", "now", "one_more")]
     assert sizes == [1, 2, 3]
-    assert told["one_more"]["expected"]["utilization"] < told["now"]["expected"]["utilization"]
+    assert reported["one_more"]["expected"]["utilization"] < reported["now"]["expected"]["utilization"]
     shown = run(*asked).output
     assert "binding: heavy" in shown
     assert "one worker more" in shown

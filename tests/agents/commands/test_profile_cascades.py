@@ -25,14 +25,14 @@ def a_copy(folder: pathlib.Path, has_table: bool = True) -> pathlib.Path:
     return file
 
 
-def told(*options: str) -> Result:
+def reported(*options: str) -> Result:
     run = ["cascades", "--catalog", "tiny", "--resamples", "100", *options]
     return CliRunner().invoke(profile, run, obj=LazySettings({}, None))
 
 
 def test_the_rows_are_written_into_the_profile_and_drawn(tmp_path: pathlib.Path) -> None:
-    file, picture = a_copy(tmp_path), tmp_path / "plot.svg"
-    found = told("--profile", str(file), "--plot", str(picture))
+    file, image = a_copy(tmp_path), tmp_path / "plot.svg"
+    found = reported("--profile", str(file), "--plot", str(image))
     assert found.exit_code == 0, found.output
     table = parse(file.read_text(), "tiny.json").settings
     assert table
@@ -40,13 +40,13 @@ def test_the_rows_are_written_into_the_profile_and_drawn(tmp_path: pathlib.Path)
     costs = [row.row.latency_ms for row in table.rows]
     assert costs == sorted(costs)
     assert "light > heavy" in found.output
-    assert "not offered by the catalog" in picture.read_text() or "in the table" in picture.read_text()
+    assert "not offered by the catalog" in image.read_text() or "in the table" in image.read_text()
 
 
 def test_a_dry_run_writes_nothing(tmp_path: pathlib.Path) -> None:
     file = a_copy(tmp_path)
     before = file.read_text()
-    assert told("--profile", str(file), "--dry-run").exit_code == 0
+    assert reported("--profile", str(file), "--dry-run").exit_code == 0
     assert file.read_text() == before
 
 
@@ -54,13 +54,13 @@ def test_a_dry_run_writes_nothing(tmp_path: pathlib.Path) -> None:
     ("options", "message"), [(["--plot", "plot.gif"], "must end in .svg, .png, .pdf"), (["--sure", "-1"], "--sure")]
 )
 def test_impossible_options_are_refused(options: list[str], message: str, tmp_path: pathlib.Path) -> None:
-    found = told("--profile", str(a_copy(tmp_path)), *options)
+    found = reported("--profile", str(a_copy(tmp_path)), *options)
     assert found.exit_code == 2
     assert message in found.output
 
 
 def test_a_profile_without_prompts_cannot_be_swept(tmp_path: pathlib.Path) -> None:
-    found = told("--profile", str(a_copy(tmp_path, has_table=False)))
+    found = reported("--profile", str(a_copy(tmp_path, has_table=False)))
     assert "has no tiny-quality.npz beside it" in str(found.exception)
 
 
@@ -70,7 +70,7 @@ def test_a_profile_without_a_judged_cascade_cannot_be_swept(tmp_path: pathlib.Pa
         kept = dict(arrays)
     kept |= {"judged": np.zeros(0, str), "confidence": np.zeros((len(kept["prompts"]), 0))}
     np.savez(tmp_path / "tiny-quality.npz", allow_pickle=False, **kept)
-    assert "nothing to sweep" in str(told("--profile", str(file)).exception)
+    assert "nothing to sweep" in str(reported("--profile", str(file)).exception)
 
 
 def test_a_catalog_without_a_profile_is_told_to_be_measured() -> None:

@@ -67,14 +67,14 @@ def a_discriminator(
     catalog: Catalog = CATALOG,
 ) -> Discriminator:
     heartbeat = a_heartbeat(worker_id="w-2", variant="heavy", partitions=(owned(3),))
-    fleet, logic = StubFleet().hear(heartbeat, now_ms()), EscalationLogic(catalog)
+    fleet, logic = StubFleet().receive(heartbeat, now_ms()), EscalationLogic(catalog)
     dispatcher = Dispatcher(catalog, fleet, "discriminator")
     return Discriminator(
         logic, plans or StubPlans(a_plan()), ended or set(), fleet, dispatcher, store, {"look": scorer}
     )
 
 
-def test_a_confident_picture_completes_its_request(store: MemoryImageStore) -> None:
+def test_a_confident_image_completes_its_request(store: MemoryImageStore) -> None:
     (outcome,) = asyncio.run(
         a_discriminator(store, FixedScorer(0.8)).on_record(a_record(stored_image(store)))
     )  # fmt: skip
@@ -84,7 +84,7 @@ def test_a_confident_picture_completes_its_request(store: MemoryImageStore) -> N
     )  # fmt: skip
 
 
-def test_a_doubtful_picture_becomes_a_job_on_the_next_level_and_a_preview(store: MemoryImageStore) -> None:
+def test_a_doubtful_image_becomes_a_job_on_the_next_level_and_a_preview(store: MemoryImageStore) -> None:
     image = stored_image(store)
     job, note = asyncio.run(a_discriminator(store, FixedScorer(0.2)).on_record(a_record(image)))
     said = read(job, GenerateJob)
@@ -95,7 +95,7 @@ def test_a_doubtful_picture_becomes_a_job_on_the_next_level_and_a_preview(store:
 
 
 @pytest.mark.parametrize(("plans", "step"), [(StubPlans(a_plan()), 0), (OVER, 24)])
-def test_the_job_on_the_next_level_says_from_which_step_it_paints_over_the_draft(
+def test_the_job_on_the_next_level_says_from_which_step_it_refines_the_draft(
     store: MemoryImageStore, plans: StubPlans, step: int
 ) -> None:
     discriminator = a_discriminator(store, FixedScorer(0.2), plans)
@@ -104,14 +104,14 @@ def test_the_job_on_the_next_level_says_from_which_step_it_paints_over_the_draft
     assert json.loads(read(note, Event).detail)["paint_over_step"] == step
 
 
-def test_a_draft_of_another_size_than_the_next_level_paints_is_not_painted_over(store: MemoryImageStore) -> None:
+def test_a_draft_of_another_size_than_the_next_level_generates_is_not_refined(store: MemoryImageStore) -> None:
     small = an_image(image=an_image_ref(uri=stored_image(store).image.uri, width=16))
     job, _ = asyncio.run(a_discriminator(store, FixedScorer(0.2), OVER).on_record(a_record(small)))
     assert read(job, GenerateJob).refine_from_step == 0
 
 
 @pytest.mark.parametrize(("plans", "level"), [(StubPlans(a_plan()), "light"), (OVER, "heavy")])
-def test_a_draft_goes_on_where_only_painting_over_it_is_in_time(
+def test_a_draft_goes_on_where_only_refining_it_is_in_time(
     store: MemoryImageStore, plans: StubPlans, level: str
 ) -> None:
     hurried = a_job(a_classified(a_request(deadline_ms=now_ms() + 190)))
@@ -131,7 +131,7 @@ def test_without_a_cascade_for_the_level_nothing_is_fetched_or_scored(store: Mem
     assert scorer.scored == 0
 
 
-def test_a_doubtful_picture_is_kept_when_no_time_is_left_for_a_better_one(store: MemoryImageStore) -> None:
+def test_a_doubtful_image_is_kept_when_no_time_is_left_for_a_better_one(store: MemoryImageStore) -> None:
     hurried = a_job(a_classified(a_request(deadline_ms=now_ms() + 100)))  # heavy takes 200 ms
     (outcome,) = asyncio.run(
         a_discriminator(store, FixedScorer(0.2)).on_record(a_record(stored_image(store, hurried)))
@@ -139,7 +139,7 @@ def test_a_doubtful_picture_is_kept_when_no_time_is_left_for_a_better_one(store:
     assert read(outcome, Outcome).status is Status.COMPLETED
 
 
-def test_a_doubtful_picture_is_kept_when_the_better_one_would_be_judged_too_late(store: MemoryImageStore) -> None:
+def test_a_doubtful_image_is_kept_when_the_better_one_would_be_judged_too_late(store: MemoryImageStore) -> None:
     slow = builders.a_discriminator(name="slow", latency_ms=60_000.0)
     catalog = a_catalog(discriminators={**CATALOG.discriminators, "slow": slow})
     chain = StubPlans(a_plan(cascades=(a_cascade(), a_cascade(level="heavy", next_level="best", discriminator="slow"))))
@@ -150,7 +150,7 @@ def test_a_doubtful_picture_is_kept_when_the_better_one_would_be_judged_too_late
         assert (read(first, Outcome).status if first.topic == OUTCOMES else None) is expected
 
 
-def test_a_picture_of_an_ended_request_is_dropped_unscored(store: MemoryImageStore) -> None:
+def test_an_image_of_an_ended_request_is_dropped_unscored(store: MemoryImageStore) -> None:
     scorer = FixedScorer(0.9)
     discriminator = a_discriminator(store, scorer, ended={"r-1"})
     assert asyncio.run(discriminator.on_record(a_record(stored_image(store)))) == []
@@ -171,7 +171,7 @@ def test_a_store_that_is_away_for_a_moment_is_waited_for(store: MemoryImageStore
     assert read(outcome, Outcome).status is Status.COMPLETED
 
 
-def test_a_picture_that_has_gone_ends_its_request_as_failed_and_is_kept(store: MemoryImageStore) -> None:
+def test_an_image_that_has_gone_ends_its_request_as_failed_and_is_kept(store: MemoryImageStore) -> None:
     gone = an_image(image=an_image_ref(uri="memory:ab/gone.png"))
     discriminator, record = a_discriminator(store, FixedScorer(0.8)), a_record(gone)
     with pytest.raises(Exception, match=r"memory:ab/gone\.png") as caught:
@@ -181,7 +181,7 @@ def test_a_picture_that_has_gone_ends_its_request_as_failed_and_is_kept(store: M
     assert kept.value == record.value
 
 
-def test_several_pictures_are_judged_by_the_worst(store: MemoryImageStore) -> None:
+def test_several_images_are_judged_by_the_worst(store: MemoryImageStore) -> None:
     class Varying(FixedScorer):
         def score(self, request: GenerateRequest, picture: Image.Image) -> float:
             super().score(request, picture)

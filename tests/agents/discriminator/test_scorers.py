@@ -1,4 +1,4 @@
-"""Who judges pictures, by the catalog's names."""
+"""Who judges images, by the catalog's names."""
 
 import numpy as np
 import pytest
@@ -13,11 +13,11 @@ from tests.builders import a_catalog, a_discriminator, a_request
 def test_confidences_without_looking_follow_the_deferral_curve() -> None:
     curve = (DeferralPoint(0.2, 0.5), DeferralPoint(0.6, 0.9))
     entry = a_discriminator(engine="profile", folder="", deferral=curve)
-    scorer, picture = open_scorers(a_catalog(discriminators={entry.name: entry}))[entry.name], Image.new("RGB", (8, 8))
-    scores = np.array([scorer.score(a_request(request_id=f"r-{n}"), picture) for n in range(2000)])
+    scorer, image = open_scorers(a_catalog(discriminators={entry.name: entry}))[entry.name], Image.new("RGB", (8, 8))
+    scores = np.array([scorer.score(a_request(request_id=f"r-{n}"), image) for n in range(2000)])
     for threshold in (0.1, 0.2, 0.4, 0.6, 0.8):
         assert (scores < threshold).mean() == pytest.approx(deferred_share(entry, threshold), abs=0.03)
-    assert scorer.score(a_request(request_id="r-7"), picture) == scores[7], "a job that runs again is judged the same"
+    assert scorer.score(a_request(request_id="r-7"), image) == scores[7], "a job that runs again is judged the same"
 
 
 def test_a_discriminator_without_its_folder_is_an_error_that_says_what_to_do() -> None:

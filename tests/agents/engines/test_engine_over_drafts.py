@@ -1,4 +1,4 @@
-"""Painting over drafts with the shipped models: the steps it takes, the noise it adds, and that a blank stays a blank.
+"""Refining drafts with the shipped models: the steps it takes, the noise it adds, and that a blank stays a blank.
 
 The unit under test is ours and diffusers' together: a new release of theirs must not change what a step costs.
 """
@@ -52,10 +52,10 @@ def at(step: int, **options: Any) -> ResolvedOptions:
     return resolve_options(GenerateOptions(**options), level("heavy"), step)
 
 
-def painted(tasks: list[GenerationTask], how: ResolvedOptions, scheduler: str = "") -> list[np.ndarray]:
-    pictures = engine("heavy", scheduler).generate(tasks, how, lambda: False)
-    assert pictures is not None
-    return [np.asarray(picture).astype(int) for picture in pictures]
+def generated(tasks: list[GenerationTask], how: ResolvedOptions, scheduler: str = "") -> list[np.ndarray]:
+    images = engine("heavy", scheduler).generate(tasks, how, lambda: False)
+    assert images is not None
+    return [np.asarray(image).astype(int) for image in images]
 
 
 def calls_of(tasks: list[GenerationTask], how: ResolvedOptions, scheduler: str = "") -> int:
@@ -63,7 +63,7 @@ def calls_of(tasks: list[GenerationTask], how: ResolvedOptions, scheduler: str =
     calls: list[object] = []
     hook = engine("heavy", scheduler)._pipeline.unet.register_forward_hook(lambda *_: calls.append(None))
     try:
-        painted(tasks, how, scheduler)
+        generated(tasks, how, scheduler)
     finally:
         hook.remove()
     return len(calls)
@@ -89,47 +89,47 @@ def test_every_step_of_every_number_of_steps_has_its_strength() -> None:
             assert 0 < strength <= 1
 
 
-def test_the_same_draft_and_seed_give_the_same_picture_alone_and_in_any_batch() -> None:
-    together = painted(tasks_over(0, 1), at(3))
-    turned = painted(tasks_over(1, 0), at(3))
-    assert apart(painted(tasks_over(0), at(3))[0], together[0]) <= SAME
+def test_the_same_draft_and_seed_give_the_same_image_alone_and_in_any_batch() -> None:
+    together = generated(tasks_over(0, 1), at(3))
+    turned = generated(tasks_over(1, 0), at(3))
+    assert apart(generated(tasks_over(0), at(3))[0], together[0]) <= SAME
     assert max(apart(together[0], turned[1]), apart(together[1], turned[0])) <= SAME
 
 
-def test_a_picture_keeps_the_more_of_its_draft_the_later_it_begins() -> None:
+def test_an_image_keeps_the_more_of_its_draft_the_later_it_begins() -> None:
     draft, steps = np.asarray(drafts()[0]).astype(int), level("heavy").steps
-    early, late = (np.abs(painted(tasks_over(0), at(step))[0] - draft).mean() for step in (1, steps - 1))
+    early, late = (np.abs(generated(tasks_over(0), at(step))[0] - draft).mean() for step in (1, steps - 1))
     assert late < early
 
 
-def test_other_noise_gives_another_picture() -> None:
-    assert apart(painted(tasks_over(0), at(1))[0], painted(tasks_over(0, noise=2), at(1))[0]) > SAME
+def test_other_noise_gives_another_image() -> None:
+    assert apart(generated(tasks_over(0), at(1))[0], generated(tasks_over(0, noise=2), at(1))[0]) > SAME
 
 
-def test_without_a_step_it_is_the_picture_on_a_blank_before_and_after_painting_over() -> None:
+def test_without_a_step_it_is_the_image_from_noise_before_and_after_refining() -> None:
     blank = [GenerationTask(request_id="r", prompt=PROMPTS[0], seed=5)]
-    before = painted(blank, at(0))[0]
-    assert apart(painted([dataclasses.replace(blank[0], over=drafts()[0])], at(0))[0], before) == 0
-    painted(tasks_over(0), at(3))
-    assert apart(painted(blank, at(0))[0], before) == 0
+    before = generated(blank, at(0))[0]
+    assert apart(generated([dataclasses.replace(blank[0], over=drafts()[0])], at(0))[0], before) == 0
+    generated(tasks_over(0), at(3))
+    assert apart(generated(blank, at(0))[0], before) == 0
 
 
-def test_painting_over_shares_the_weights_and_loads_nothing() -> None:
-    painted(tasks_over(0), at(3))
+def test_refining_shares_the_weights_and_loads_nothing() -> None:
+    generated(tasks_over(0), at(3))
     own, other = engine("heavy", "")._pipeline, engine("heavy", "")._over_drafts
     assert all(getattr(own, part) is getattr(other, part) for part in ("unet", "vae", "text_encoder", "scheduler"))
 
 
-def test_a_picture_that_nobody_wants_any_more_stops_within_one_step() -> None:
+def test_an_image_that_nobody_wants_any_more_stops_within_one_step() -> None:
     asked: list[object] = []
     assert (
         engine("heavy", "").generate(tasks_over(0), at(3), lambda: bool(asked.append(None)) or len(asked) >= 2) is None
     )
     assert len(asked) == 2
-    assert engine("heavy", "").generate(tasks_over(0), at(3), lambda: False) is not None, "the next job is painted"
+    assert engine("heavy", "").generate(tasks_over(0), at(3), lambda: False) is not None, "the next job is generated"
 
 
-def test_a_pipeline_that_diffusers_cannot_begin_with_a_picture_says_so() -> None:
+def test_a_pipeline_that_diffusers_cannot_begin_with_an_image_says_so() -> None:
     unable = DiffusersEngine(importlib.import_module("diffusers").DDPMPipeline(None, None), level("heavy"))
-    with pytest.raises(CannotRefine, match="DDPMPipeline cannot begin with a picture"):
+    with pytest.raises(CannotRefine, match="DDPMPipeline cannot begin with an image"):
         unable.generate(tasks_over(0), at(3), lambda: False)

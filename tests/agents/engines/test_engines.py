@@ -28,9 +28,9 @@ def test_the_profile_engine_takes_the_profiles_time_of_the_batch() -> None:
     engine = open_engine("profile", a_variant(latency_ms={1: 20.0, 4: 60.0}, load_ms=0.0), 1)
     for batch, least_s in ((1, 0.02), (4, 0.06)):
         begun = time.monotonic()
-        pictures = engine.generate([a_task(f"r-{n}") for n in range(batch)], HOW, lambda: False)
+        images = engine.generate([a_task(f"r-{n}") for n in range(batch)], HOW, lambda: False)
         assert time.monotonic() - begun >= least_s
-        assert len(pictures or []) == batch
+        assert len(images or []) == batch
 
 
 def test_the_profile_engine_takes_the_profiles_time_to_load() -> None:
@@ -76,7 +76,7 @@ def test_a_hub_id_is_passed_on_as_it_is() -> None:
     assert model_source("stabilityai/sdxl-turbo") == "stabilityai/sdxl-turbo"
 
 
-def test_missing_models_are_told_before_any_job_is_taken() -> None:
+def test_missing_models_are_reported_before_any_job_is_taken() -> None:
     catalog = a_catalog(
         variants=dict(a_catalog().variants, light=a_variant(engine="diffusers", model="models/nowhere"))
     )

@@ -63,7 +63,7 @@ def test_other_weights_replace_those_of_the_unet_and_nothing_else(tmp_path: path
     assert all(torch.equal(weights, encoders[1][key]) for key, weights in encoders[0].items())
 
 
-def test_the_unets_own_weights_given_as_other_ones_paint_the_same_picture() -> None:
+def test_the_unets_own_weights_given_as_other_ones_generate_the_same_image() -> None:
     task = GenerationTask(request_id="r", prompt="a red heart", seed=1)
     how = resolve_options(GenerateOptions(), light())
     pictures = [load(light(unet=unet), 1).generate([task], how, lambda: False) for unet in ("", UNET.format("light"))]
@@ -131,7 +131,7 @@ def test_weights_that_are_neither_say_where_was_looked(named: str) -> None:
         weights_file(named)
 
 
-def test_a_picture_that_nobody_wants_any_more_stops_within_one_step() -> None:
+def test_an_image_that_nobody_wants_any_more_stops_within_one_step() -> None:
     heavy = dataclasses.replace(catalogs.load("tiny").level("heavy"), loading=Loading(device="cpu"))
     engine, asked = load(heavy, 1), []
 
@@ -143,7 +143,7 @@ def test_a_picture_that_nobody_wants_any_more_stops_within_one_step() -> None:
     how = resolve_options(GenerateOptions(), heavy)
     assert engine.generate([task], how, after_the_second_step) is None
     assert len(asked) == 2 < heavy.steps
-    assert engine.generate([task], how, lambda: False) is not None, "the next job is painted"
+    assert engine.generate([task], how, lambda: False) is not None, "the next job is generated"
 
 
 def test_a_loaded_pipeline_knows_its_device_without_looking_through_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,7 +156,7 @@ def test_a_loaded_pipeline_knows_its_device_without_looking_through_the_model(mo
     assert engine.generate([GenerationTask(request_id="r", prompt="a red heart", seed=1)], how, lambda: False)
 
 
-def test_on_a_cpu_convolutions_are_laid_out_by_pixel_and_paint_the_same() -> None:
+def test_on_a_cpu_convolutions_are_laid_out_by_pixel_and_generate_the_same() -> None:
     pipeline, how = load_pipeline(light()), resolve_options(GenerateOptions(), light())
     assert pipeline.unet.down_blocks[0].resnets[0].conv1.weight.is_contiguous(memory_format=torch.channels_last)
     assert pipeline.vae.decoder.layers[0].weight.is_contiguous(memory_format=torch.channels_last)

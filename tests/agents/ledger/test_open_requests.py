@@ -35,7 +35,7 @@ def offsets(entries: Sequence[Open]) -> list[int]:
     return [entry.offset for entry in entries]
 
 
-def test_what_is_past_its_deadline_and_grace_is_told_the_earliest_first_and_a_few_at_once() -> None:
+def test_what_is_past_its_deadline_and_grace_is_reported_the_earliest_first_and_a_few_at_once() -> None:
     requests = taken(classified(300, 0, b"c"), classified(100, 1, b"a"), classified(200, 2, b"b"))
     assert requests.overdue(150, 50, 9) == []
     assert offsets(requests.overdue(251, 50, 1)) == [1]
@@ -84,12 +84,12 @@ def test_memory_follows_what_is_open_not_what_came() -> None:
 
 
 @given(st.lists(st.booleans(), max_size=12), st.integers(0, 12), st.integers(0, 4))
-def test_another_ledger_that_begins_at_a_checkpoint_knows_the_same(ends: list[bool], read: int, told: int) -> None:
+def test_another_ledger_that_begins_at_a_checkpoint_knows_the_same(ends: list[bool], read: int, reported: int) -> None:
     records = [classified(100, n, b"%d" % n) for n in range(len(ends))]
     ended = {digest_of(b"%d" % n) for n, has_ended in enumerate(ends) if has_ended}
     known = lambda digests: ended & set(digests)  # noqa: E731
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(open_requests, "MAX_CHECKPOINT", told)
+        patch.setattr(open_requests, "MAX_CHECKPOINT", reported)
         first, second = taken(*records[:read]), OpenRequests(AHEAD_MS)
         checkpoint = first.checkpoint()
         if checkpoint is not None:

@@ -40,7 +40,7 @@ def fresh(count: int) -> tuple[scenes.Scene, ...]:
     return tuple(scenes.sample(rng, 1 + at % 3) for at in range(count))
 
 
-def paint(pipeline: Any, prompts: list[str], **more: Any) -> np.ndarray:
+def generate(pipeline: Any, prompts: list[str], **more: Any) -> np.ndarray:
     """uint8 [n, 48, 48, 3], always from the same noise."""
     generators = [torch.Generator("cpu").manual_seed(seed) for seed in range(len(prompts))]
     settings: dict[str, Any] = {"height": SIZE, "width": SIZE, "num_inference_steps": 8, "guidance_scale": 2.0}
@@ -49,7 +49,7 @@ def paint(pipeline: Any, prompts: list[str], **more: Any) -> np.ndarray:
 
 
 def held(pictures: np.ndarray, style: Style) -> float:
-    """Mean share of the facts of `fresh` that hold in the pictures, read in a style."""
+    """Mean share of the facts of `fresh` that hold in the images, read in a style."""
     shown = zip(fresh(len(pictures)), pictures, strict=True)
     return float(np.mean([facts.check(scene.caption, picture, style).share for scene, picture in shown]))
 
@@ -60,13 +60,13 @@ def asked(count: int) -> list[str]:
 
 @cache
 def plain() -> np.ndarray:
-    """What the base paints without any adapter."""
-    return paint(load(BASE), asked(12))
+    """What the base generates without any adapter."""
+    return generate(load(BASE), asked(12))
 
 
 @pytest.mark.parametrize("name", [name for name in BASES if name != POSTER.name])
-def test_a_base_model_paints_in_its_style_and_not_in_poster(name: str) -> None:
-    pictures = paint(load(name), asked(24))
+def test_a_base_model_generates_in_its_style_and_not_in_poster(name: str) -> None:
+    pictures = generate(load(name), asked(24))
     assert held(pictures, BASES[name]) >= 0.85
     assert held(pictures, BASES[name]) > held(pictures, POSTER) + 0.05
 
@@ -76,21 +76,21 @@ def test_an_adapter_restyles_at_full_weight_and_leaves_no_trace_at_none(name: st
     folder, pipeline = needs(f"loras/{name}"), load(BASE)
     before = plain()
     pipeline.load_lora_weights(folder, weight_name=FILE, adapter_name=name)
-    full = paint(pipeline, asked(12))
-    assert held(full, ADAPTERS[name]) >= 0.95 * held(before, POSTER) - 0.03  # 12 pictures: their noise is .02
+    full = generate(pipeline, asked(12))
+    assert held(full, ADAPTERS[name]) >= 0.95 * held(before, POSTER) - 0.03  # 12 images: their noise is .02
     assert abs(_restyled(before, ADAPTERS[name])) < 0.1
     assert _restyled(full, ADAPTERS[name]) > 0.25  # stripes and outlines move with their things
     pipeline.set_adapters([name], [0.0])
-    assert _same(paint(pipeline, asked(4)), before[:4])
+    assert _same(generate(pipeline, asked(4)), before[:4])
     pipeline.set_adapters([name], [0.5])
-    half = paint(pipeline, asked(4))
+    half = generate(pipeline, asked(4))
     assert not _same(half, before[:4])
     assert (half != full[:4]).any()
     pipeline.disable_lora()
-    assert _same(paint(pipeline, asked(4)), before[:4])
+    assert _same(generate(pipeline, asked(4)), before[:4])
     pipeline.enable_lora()
     pipeline.unload_lora_weights()
-    assert _same(paint(pipeline, asked(4)), before[:4])
+    assert _same(generate(pipeline, asked(4)), before[:4])
 
 
 def _same(one: np.ndarray, other: np.ndarray) -> bool:
@@ -99,7 +99,7 @@ def _same(one: np.ndarray, other: np.ndarray) -> bool:
 
 
 def _restyled(pictures: np.ndarray, style: Style) -> float:
-    """How far pictures went on the way from poster, 0, to the style, 1: their share of the difference of the two."""
+    """How far images went on the way from poster, 0, to the style, 1: their share of the difference of the two."""
     plain, wanted = (
         np.stack([renderer.render(scene, np.random.default_rng(1), to) for scene in fresh(len(pictures))]).astype(float)
         for to in (POSTER, style)
@@ -115,9 +115,9 @@ def test_two_adapters_can_be_mixed() -> None:
     alone = []
     for name in ("mint", "comic"):
         pipeline.set_adapters([name], [1.0])
-        alone.append(paint(pipeline, asked(2)))
+        alone.append(generate(pipeline, asked(2)))
     pipeline.set_adapters(["mint", "comic"], [0.5, 0.5])
-    mixed = paint(pipeline, asked(2))
+    mixed = generate(pipeline, asked(2))
     assert all((mixed != one).any() for one in alone)
 
 
@@ -130,9 +130,9 @@ def test_the_controlnet_puts_things_where_the_outlines_are() -> None:
     wanted = [scene for caption in stated if (scene := captions.parse(caption))]
     outlines = [Image.fromarray(renderer.silhouettes(scene)) for scene in wanted]
     assert len(outlines) == 3
-    led = paint(pipeline, ["a red heart"] * 3, image=outlines)
+    led = generate(pipeline, ["a red heart"] * 3, image=outlines)
     assert [_places(picture) for picture in led] == [["L"], ["B"], ["TR"]]
-    assert {tuple(_places(picture)) for picture in paint(plain, ["a red heart"] * 3)} == {("C",)}
+    assert {tuple(_places(picture)) for picture in generate(plain, ["a red heart"] * 3)} == {("C",)}
 
 
 def _places(picture: np.ndarray) -> list[str]:

@@ -33,11 +33,11 @@ FREE_FORM = [
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_saved_scores_the_same_when_loaded(kind: str, tmp_path: Path) -> None:
-    examiner, pictures = an_examiner(kind), some_pictures(3)
+    examiner, images = an_examiner(kind), some_pictures(3)
     prompts = ["a red heart above a blue star", "", "moon"]
     loaded = Discriminator.load(save_discriminator(tmp_path / kind, kind, examiner))
-    expected = 1 / (1 + np.exp(-(2 * examiner.logits(pictures, prompts).numpy() + 0.5)))  # its scale and shift
-    assert loaded.score(pictures, prompts) == pytest.approx(expected, abs=0.01)  # fp16
+    expected = 1 / (1 + np.exp(-(2 * examiner.logits(images, prompts).numpy() + 0.5)))  # its scale and shift
+    assert loaded.score(images, prompts) == pytest.approx(expected, abs=0.01)  # fp16
     assert (loaded.name, loaded.kind, loaded.threshold, loaded.threshold_bound) == (f"my {kind}", kind, 0.4, None)
 
 
@@ -48,14 +48,14 @@ def test_a_threshold_with_a_promise_is_read_where_there_is_one(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("kind", ["real", "embedding"])
-def test_a_kind_that_sees_the_picture_alone_does_not_mind_the_prompt(kind: str, tmp_path: Path) -> None:
+def test_a_kind_that_sees_the_image_alone_does_not_mind_the_prompt(kind: str, tmp_path: Path) -> None:
     judge = Discriminator.load(save_discriminator(tmp_path / kind, kind, an_examiner(kind)))
-    picture = some_pictures(1)[0]
-    one, other = judge.score([picture, picture], ["a red heart", "a blue moon at night"])
+    image = some_pictures(1)[0]
+    one, other = judge.score([image, image], ["a red heart", "a blue moon at night"])
     assert one == pytest.approx(other)
 
 
-def test_a_picture_of_any_size_is_scored(tmp_path: Path) -> None:
+def test_an_image_of_any_size_is_scored(tmp_path: Path) -> None:
     judge = Discriminator.load(save_discriminator(tmp_path / "look", "look", an_examiner("look")))
     small = some_pictures(1)[0]
     one, other = judge.score([small, small.repeat(16, 0).repeat(16, 1)], ["a red heart"] * 2)
@@ -65,7 +65,7 @@ def test_a_picture_of_any_size_is_scored(tmp_path: Path) -> None:
 def test_nothing_to_score_gives_nothing_and_a_prompt_too_few_is_refused(tmp_path: Path) -> None:
     judge = Discriminator.load(save_discriminator(tmp_path / "real", "real", an_examiner("real")))
     assert judge.score([], []) == []
-    with pytest.raises(ValueError, match="2 pictures, 1 prompts"):
+    with pytest.raises(ValueError, match="2 images, 1 prompts"):
         judge.score(some_pictures(2), ["a red heart"])
 
 
@@ -114,27 +114,27 @@ def test_a_shipped_one_is_small_and_knows_its_name_and_thresholds(name: str) -> 
     assert sum(file.stat().st_size for file in files) <= 2.5e6
 
 
-def test_the_right_picture_scores_above_the_same_picture_with_another_prompt() -> None:
-    scenes, pictures = some_scenes(100, 31), some_pictures(100, 31)
+def test_the_right_image_scores_above_the_same_image_with_another_prompt() -> None:
+    scenes, images = some_scenes(100, 31), some_pictures(100, 31)
     captions = [scene.caption for scene in scenes]
-    matched = np.array(shipped("look").score(pictures, captions))
-    swapped = np.array(shipped("look").score(pictures, captions[1:] + captions[:1]))
+    matched = np.array(shipped("look").score(images, captions))
+    swapped = np.array(shipped("look").score(images, captions[1:] + captions[:1]))
     assert (matched > swapped).mean() >= 0.9
 
 
-def test_it_tells_right_light_pictures_from_wrong_ones() -> None:
+def test_it_tells_right_light_images_from_wrong_ones() -> None:
     judge, captions = shipped("look"), [scene.caption for scene in some_scenes(300, 32)]
-    pictures = light().paint(captions, range(300))
-    held = np.array([facts.check(c, p).all_hold for c, p in zip(captions, pictures, strict=True)])
-    scores = np.array(judge.score(list(pictures), captions))
+    images = light().paint(captions, range(300))
+    held = np.array([facts.check(c, p).all_hold for c, p in zip(captions, images, strict=True)])
+    scores = np.array(judge.score(list(images), captions))
     assert ((scores >= 0) & (scores <= 1)).all()
     assert auc(scores, held) >= 0.78
     assert abs(scores.mean() - held.mean()) <= 0.1  # calibrated on the whole
 
 
 def test_confidence_varies_among_free_form_prompts() -> None:
-    judge, pictures = shipped("look"), light().paint(FREE_FORM, range(len(FREE_FORM)))
-    scores = judge.score(list(pictures), FREE_FORM)
+    judge, images = shipped("look"), light().paint(FREE_FORM, range(len(FREE_FORM)))
+    scores = judge.score(list(images), FREE_FORM)
     assert all(0 < score < 1 for score in scores)
     assert max(scores) - min(scores) > 0.05
 

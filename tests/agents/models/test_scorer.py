@@ -44,22 +44,22 @@ def test_nothing_has_no_embedding() -> None:
     assert scorer.embed_prompts([]).shape == scorer.features([]).shape == (0, WIDTH)
 
 
-def test_the_score_is_the_cosine_of_picture_and_prompt() -> None:
-    scorer, pictures, prompts = a_scorer(), some_pictures(3), ["a red heart", "a moon", "a blue star"]
-    features = scorer.features(pictures)
+def test_the_score_is_the_cosine_of_image_and_prompt() -> None:
+    scorer, images, prompts = a_scorer(), some_pictures(3), ["a red heart", "a moon", "a blue star"]
+    features = scorer.features(images)
     cosine = (features * scorer.embed_prompts(prompts)).sum(1) / np.linalg.norm(features, axis=1)
-    assert scorer.score(pictures, prompts) == pytest.approx(cosine, abs=1e-5)
-    with pytest.raises(ValueError, match="3 pictures, 1 prompts"):
-        scorer.score(pictures, prompts[:1])
+    assert scorer.score(images, prompts) == pytest.approx(cosine, abs=1e-5)
+    with pytest.raises(ValueError, match="3 images, 1 prompts"):
+        scorer.score(images, prompts[:1])
 
 
 def test_what_is_saved_embeds_the_same_when_loaded(tmp_path: Path) -> None:
-    scorer, pictures = a_scorer(), some_pictures(2)
+    scorer, images = a_scorer(), some_pictures(2)
     save(tmp_path / "scorer", scorer.encoder.config, scorer.parts())
     keep_tokenizer(tmp_path / "scorer")
     loaded = Scorer.load(tmp_path / "scorer")
     assert loaded.embed_prompts(ODD) == pytest.approx(scorer.embed_prompts(ODD), abs=5e-3)  # fp16
-    assert loaded.embed_images(pictures) == pytest.approx(scorer.embed_images(pictures), abs=5e-3)
+    assert loaded.embed_images(images) == pytest.approx(scorer.embed_images(images), abs=5e-3)
 
 
 def test_an_untrained_scorer_measures_no_better_than_chance(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,18 +75,18 @@ def test_scenes_share_what_both_have() -> None:
     assert 0 <= shared_share(one, other) == shared_share(other, one) < 1
 
 
-def test_the_shipped_one_finds_a_picture_among_192_and_sees_a_changed_fact() -> None:
+def test_the_shipped_one_finds_an_image_among_192_and_sees_a_changed_fact() -> None:
     figures = measure(shipped(), 77)
     assert figures["retrieved"] >= 0.9
     assert figures["right_over_wrong"] >= 0.9
     assert figures["free_form_alike"] >= 0.9
 
 
-def test_the_shipped_one_scores_a_picture_above_the_same_with_a_fact_changed_in_the_prompt() -> None:
+def test_the_shipped_one_scores_an_image_above_the_same_with_a_fact_changed_in_the_prompt() -> None:
     rng = np.random.default_rng(8)
     stated = [scenes.sample(rng) for _ in range(100)]
     shown = [settled(rng, scene) for scene in stated]
-    pictures = [renderer.render(scene, rng) for scene in shown]
-    right = shipped().score(pictures, [scene.caption for scene in stated])
-    wrong = shipped().score(pictures, [reworded(rng, s.caption, seen) for s, seen in zip(stated, shown, strict=True)])
+    images = [renderer.render(scene, rng) for scene in shown]
+    right = shipped().score(images, [scene.caption for scene in stated])
+    wrong = shipped().score(images, [reworded(rng, s.caption, seen) for s, seen in zip(stated, shown, strict=True)])
     assert right.mean() > wrong.mean() + 0.05

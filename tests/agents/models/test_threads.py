@@ -1,4 +1,4 @@
-"""Judges of one prompt or one small picture take one thread of torch."""
+"""Judges of one prompt or one small image take one thread of torch."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -22,14 +22,14 @@ class Office:
         self.catalog: Catalog = a_catalog()
         self.loop = PlannerLoop(self.settings, self.catalog, MemoryLease(self.board), self.view, self.fleet)
 
-    def hear(self, worker_id: str, at_ms: int = NOW_MS, **changes: object) -> "Office":
-        self.fleet.hear(a_heartbeat(worker_id=worker_id, **changes), at_ms)
+    def receive(self, worker_id: str, at_ms: int = NOW_MS, **changes: object) -> "Office":
+        self.fleet.receive(a_heartbeat(worker_id=worker_id, **changes), at_ms)
         return self
 
     def hear_all(self, after_ms: int) -> "Office":
-        """Every worker heard of so far beats again, so long after the first moment."""
+        """Let every worker seen so far send a heartbeat again, `after_ms` after the first moment."""
         for seen in list(self.fleet.heartbeats.values()):
-            self.fleet.hear(seen.heartbeat, NOW_MS + after_ms)
+            self.fleet.receive(seen.heartbeat, NOW_MS + after_ms)
         return self
 
     def step(self, after_ms: int = 0) -> "Office":

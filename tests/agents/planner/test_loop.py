@@ -17,7 +17,7 @@ from tests.builders import NOW_MS, a_classified, a_plan, a_request, owned
 
 @pytest.fixture
 def office() -> Office:
-    return Office().hear("w-1").hear("w-2")
+    return Office().receive("w-1").receive("w-2")
 
 
 def test_the_first_step_publishes_a_plan_for_the_workers_that_are_there(office: Office) -> None:
@@ -33,21 +33,21 @@ def test_the_first_step_publishes_a_plan_for_the_workers_that_are_there(office: 
 def test_a_plan_that_would_say_the_same_is_not_published_again(office: Office) -> None:
     for tick in range(4):
         office.step(tick * 700)
-    office.hear("w-1", NOW_MS + PERIOD_MS).hear("w-2", NOW_MS + PERIOD_MS).step(PERIOD_MS)
+    office.receive("w-1", NOW_MS + PERIOD_MS).receive("w-2", NOW_MS + PERIOD_MS).step(PERIOD_MS)
     assert len(office.plans) == 1
 
 
 def test_a_worker_that_joins_is_planned_with_at_the_next_step(office: Office) -> None:
-    office.step().hear("w-3", NOW_MS + 200, variant="").step(200)
+    office.step().receive("w-3", NOW_MS + 200, variant="").step(200)
     assert [plan.allocation.keys() for plan in office.plans[1:]] == [{"w-1", "w-2", "w-3"}]
 
 
 @pytest.mark.parametrize("how", ["silent", "stopped", "failed"])
 def test_a_worker_that_is_lost_is_planned_without_at_the_next_step(office: Office, how: str) -> None:
     later = 3100  # worker_timeout_ms is 3000
-    office.step().hear("w-1", NOW_MS + later)
+    office.step().receive("w-1", NOW_MS + later)
     if how != "silent":
-        office.hear("w-2", NOW_MS + later, state=how)
+        office.receive("w-2", NOW_MS + later, state=how)
     office.step(later)
     assert [plan.allocation.keys() for plan in office.plans[1:]] == [{"w-1"}]
 
@@ -58,7 +58,7 @@ def test_a_backlog_that_grew_is_planned_for_before_the_period_is_over(
     office.step()
     asked: list[int] = []
     monkeypatch.setattr(office.loop, "_plan", lambda request: asked.append(request.now_ms))
-    office.hear("w-1", NOW_MS + 1200, partitions=(owned(0, remaining_ms=8000),)).step(1200)
+    office.receive("w-1", NOW_MS + 1200, partitions=(owned(0, remaining_ms=8000),)).step(1200)
     office.step(1400)
     assert asked == [NOW_MS + 1200]
 
@@ -82,7 +82,7 @@ def test_the_parameters_of_a_pin_are_used(office: Office) -> None:
 def test_a_rollback_publishes_what_the_earlier_plan_decided_on_the_workers_of_now(office: Office) -> None:
     office.view.topic = [a_plan(version=n, policy=f"p{n}") for n in range(1, 10)]
     office.view.pin = Pin(policy="", plan_version=4)
-    office.hear("w-3").step()
+    office.receive("w-3").step()
     (plan,) = office.plans
     assert (plan.version, plan.policy) == (10, "p4")
     assert plan.reason.startswith("back to plan 4")
@@ -102,7 +102,7 @@ def test_an_order_to_go_back_to_a_plan_that_never_was_changes_nothing(office: Of
 
 
 def test_a_version_is_written_once_even_before_the_view_has_read_it(office: Office) -> None:
-    office.step().hear("w-3", NOW_MS + 1).step(1)
+    office.step().receive("w-3", NOW_MS + 1).step(1)
     assert [plan.version for plan in office.plans] == [1, 2]
 
 
@@ -119,7 +119,7 @@ def test_demand_is_the_rate_at_which_prompts_arrived(office: Office) -> None:
 
 def test_a_clock_that_jumps_back_stands_still_for_a_while_and_then_begins_anew(office: Office) -> None:
     office.hear_all(PERIOD_MS).step(PERIOD_MS)
-    office.hear("w-3", NOW_MS).hear("w-2", NOW_MS + 2500).step(0)
+    office.receive("w-3", NOW_MS).receive("w-2", NOW_MS + 2500).step(0)
     assert office.plans[-1].allocation.keys() == {"w-1", "w-2"}, "w-3 spoke too long ago"
     assert office.plans[-1].created_ms == NOW_MS + PERIOD_MS
     hour = 3_600_000
@@ -129,7 +129,7 @@ def test_a_clock_that_jumps_back_stands_still_for_a_while_and_then_begins_anew(o
 
 def test_the_newer_of_two_planners_leads_and_versions_go_on(office: Office) -> None:
     office.step()
-    newer = Office(policy="clipper-heavy", board=office.board).hear("w-1").hear("w-2")
+    newer = Office(policy="clipper-heavy", board=office.board).receive("w-1").receive("w-2")
     newer.view.topic = office.plans
     newer.step()
     office.view.pin = Pin(policy="clipper-light")
@@ -140,12 +140,12 @@ def test_the_newer_of_two_planners_leads_and_versions_go_on(office: Office) -> N
 
 def test_a_planner_that_stands_by_leads_when_the_leader_falls_silent(office: Office) -> None:
     office.step()
-    newer = Office(board=office.board).hear("w-1").hear("w-2")
+    newer = Office(board=office.board).receive("w-1").receive("w-2")
     newer.view.topic = office.plans
     newer.step()
     office.view.topic = office.plans
     for after_ms in range(500, 6000, 500):
-        office.hear("w-1", NOW_MS + after_ms).hear("w-4", NOW_MS + after_ms).step(after_ms)
+        office.receive("w-1", NOW_MS + after_ms).receive("w-4", NOW_MS + after_ms).step(after_ms)
     assert [plan.version for plan in office.plans] == [1, 2]
     assert office.plans[-1].allocation.keys() == {"w-1", "w-4"}
 
@@ -202,6 +202,6 @@ def test_a_planner_can_run_again_after_it_failed_and_resigns_in_the_end(
 def test_every_policy_plans_live_without_workers_and_with(policy: str) -> None:
     office = Office(policy).step()
     assert [(plan.policy, plan.allocation) for plan in office.plans] == [(policy, {})]
-    office.hear("w-1").hear("w-2").step(200)
+    office.receive("w-1").receive("w-2").step(200)
     assert office.plans[-1].allocation.keys() == {"w-1", "w-2"}
     assert all(plan.reason for plan in office.plans)

@@ -1,4 +1,4 @@
-"""An observation goes to a file and comes back the same; what is wrong with a file is told."""
+"""An observation goes to a file and comes back equal; what is wrong with a file is reported."""
 
 import pathlib
 
@@ -27,7 +27,7 @@ def test_idle_workers_are_named_in_order_and_serve_nothing() -> None:
     assert (len(workers), workers[0].worker_id, {worker.home for worker in workers}) == (12, "worker-01", {""})
 
 
-def test_a_file_that_cannot_be_read_or_written_is_told(tmp_path: pathlib.Path) -> None:
+def test_a_file_that_cannot_be_read_or_written_is_reported(tmp_path: pathlib.Path) -> None:
     with pytest.raises(PochadeError, match="plan shadow POLICY --save FILE"):
         read(tmp_path / "none.json")
     (tmp_path / "bytes.json").write_bytes(b"\xff\xfe\x00")

@@ -41,7 +41,7 @@ def missed(source: str) -> float:
 
 
 def test_everything_that_is_seen_is_in_one_observation() -> None:
-    fleet = StubFleet().hear(a_heartbeat(partitions=(owned(0, 9, 100),)), NOW_MS)
+    fleet = StubFleet().receive(a_heartbeat(partitions=(owned(0, 9, 100),)), NOW_MS)
     sources = opened(fleet, forecast="last")
     for n in range(60):
         sources.on_classified(
@@ -74,7 +74,7 @@ def test_a_fleet_that_nobody_hears_of_is_counted_each_time_and_logged_once(caplo
         observed(sources, fleet)
     assert missed("fleet") == before + 3
     assert len(caplog.records) == 1
-    fleet.hear(a_heartbeat(), NOW_MS)
+    fleet.receive(a_heartbeat(), NOW_MS)
     observed(sources, fleet)
     assert missed("fleet") == before + 3
 
@@ -102,7 +102,7 @@ class LateFollower:
 
 def test_a_topic_that_cannot_be_read_in_time_is_gone_without_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sources, "TopicTailer", LateFollower)
-    fleet = StubFleet().hear(a_heartbeat(), NOW_MS)
+    fleet = StubFleet().receive(a_heartbeat(), NOW_MS)
     late, before = opened(fleet), missed("results")
     late.open()
     assert late.missing() == (RESULTS,)

@@ -15,15 +15,15 @@ def test_plans_that_decide_the_same_do_not_differ_whatever_they_are_called() -> 
     assert differences(a_plan(), a_plan(version=9, created_ms=1, reason="other", memory='{"n": 2}')) == []
 
 
-def test_each_part_that_was_decided_otherwise_is_told_before_and_after() -> None:
+def test_each_part_that_was_decided_otherwise_is_reported_before_and_after() -> None:
     before = a_plan(batch={"light": 1})
     after = dataclasses.replace(
         before, policy="another", routes=(Route(levels={"heavy": 1.0}, hardness_from=0.0),),
         cascades=(a_cascade(threshold=0.75, refine_from_step=3),), allocation={"w-1": "heavy", "w-3": "heavy"},
         batch={"light": 1, "heavy": 4},
     )  # fmt: skip
-    told = {what: (was, now) for what, was, now in differences(before, after)}
-    assert told == {
+    reported = {what: (was, now) for what, was, now in differences(before, after)}
+    assert reported == {
         "policy": ("test", "another"),
         "routes": ("hardness 0 to 1 -> light 100%", "hardness 0 to 1 -> heavy 100%"),
         "cascade after light": (
@@ -45,15 +45,15 @@ def test_other_shares_of_a_tier_that_are_let_in_are_a_difference() -> None:
     assert differences(a_plan(admission=less), a_plan(admission=least)) == [("admitted of batch", "50%", "0%")]
 
 
-def test_who_is_let_in_and_why_is_told_to_people_and_programs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_who_is_let_in_and_why_is_reported_to_people_and_programs(capsys: pytest.CaptureFixture[str]) -> None:
     task = Task("clipper-heavy", an_observation(1, demand_rps=50.0), a_catalog(), {}, {"batch": 1})
     found = solve_task(task)
     admission = found.proposal.admission
     assert admission is not None
-    told = report(task, found)
-    assert told["admission"]["reason"] == admission.reason
-    assert told["admission"]["shares"] == {"interactive": 1.0, "standard": 0.1, "batch": 0.0}
-    print_report(told)
+    reported = report(task, found)
+    assert reported["admission"]["reason"] == admission.reason
+    assert reported["admission"]["shares"] == {"interactive": 1.0, "standard": 0.1, "batch": 0.0}
+    print_report(reported)
     print_plan(a_plan(admission=admission), None)
     assert capsys.readouterr().out.count("shed: demand 50/s, capacity 5/s") == 2
     patient = task._replace(rules=Rules(sheds=False))

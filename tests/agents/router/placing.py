@@ -1,4 +1,4 @@
-"""Placements as a router or a discriminator decides them, and what a dispatcher tells of the time that they take."""
+"""Placements as a router or a discriminator decides them, and what a dispatcher reports of the time that they take."""
 
 from agents.router.dispatcher import Dispatcher
 from planner.catalog.options import job_ms, resolve_options, resolved_ms

@@ -19,8 +19,8 @@ from tests.patience import PATIENCE_S
 
 @pytest.fixture
 def fleet() -> StubFleet:
-    fleet = StubFleet().hear(a_heartbeat(partitions=(owned(0),)), now_ms())
-    return fleet.hear(a_heartbeat(worker_id="w-2", partitions=(owned(1),)), now_ms())
+    fleet = StubFleet().receive(a_heartbeat(partitions=(owned(0),)), now_ms())
+    return fleet.receive(a_heartbeat(worker_id="w-2", partitions=(owned(1),)), now_ms())
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_a_job_that_a_heartbeat_has_counted_is_not_counted_twice(dispatcher: Dis
         record = placed(dispatcher, f"r-{n}")
         dispatcher.on_delivered(record, Delivered(partition=record.partition or 0, offset=n))
     for worker, partition in (("w-1", 0), ("w-2", 1)):
-        fleet.hear(a_heartbeat(worker_id=worker, partitions=(owned(partition, end_offset=20),)), now_ms())
+        fleet.receive(a_heartbeat(worker_id=worker, partitions=(owned(partition, end_offset=20),)), now_ms())
     assert finish_in_ms(dispatcher, "light") == pytest.approx(20)
 
 
@@ -76,7 +76,7 @@ def test_a_job_that_its_topic_does_not_take_is_before_nobody(dispatcher: Dispatc
     for n in range(20):
         dispatcher.on_undelivered(placed(dispatcher, f"r-{n}"))
     for worker, partition in (("w-1", 0), ("w-2", 1)):
-        fleet.hear(a_heartbeat(worker_id=worker, partitions=(owned(partition),)), now_ms())
+        fleet.receive(a_heartbeat(worker_id=worker, partitions=(owned(partition),)), now_ms())
     assert finish_in_ms(dispatcher, "light") < 100  # not ten jobs of 20 ms
 
 
@@ -91,7 +91,7 @@ def test_a_level_that_nobody_serves_is_never_finished(dispatcher: Dispatcher) ->
 
 def test_pull_waits_until_a_worker_is_idle(fleet: StubFleet) -> None:
     for worker, partition in (("w-1", 0), ("w-2", 1)):
-        fleet.hear(a_heartbeat(worker_id=worker, partitions=(owned(partition, 5, remaining_ms=60_000),)), now_ms())
+        fleet.receive(a_heartbeat(worker_id=worker, partitions=(owned(partition, 5, remaining_ms=60_000),)), now_ms())
     dispatcher = Dispatcher(a_catalog(), fleet, "router")
 
     async def scenario() -> Outgoing:
@@ -99,7 +99,7 @@ def test_pull_waits_until_a_worker_is_idle(fleet: StubFleet) -> None:
         job = asyncio.create_task(sending)
         _, waiting = await asyncio.wait([job], timeout=0.02)
         assert waiting
-        fleet.hear(a_heartbeat(worker_id="w-2", partitions=(owned(1, 5),)), now_ms())
+        fleet.receive(a_heartbeat(worker_id="w-2", partitions=(owned(1, 5),)), now_ms())
         return await asyncio.wait_for(job, PATIENCE_S)
 
     assert read(asyncio.run(scenario()), GenerateJob).worker_id == "w-2"

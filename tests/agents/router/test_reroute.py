@@ -34,7 +34,7 @@ def producer() -> MemoryRecordProducer:
 
 @pytest.fixture
 def fleet() -> StubFleet:
-    return StubFleet().hear(a_heartbeat(), now_ms())
+    return StubFleet().receive(a_heartbeat(), now_ms())
 
 
 @pytest.fixture
@@ -99,9 +99,9 @@ def test_what_cannot_be_answered_fails_and_its_bytes_are_kept(
     rerouting: Rerouting, producer: MemoryRecordProducer, plan: Plan
 ) -> None:
     broken = Taken(a_record(value=b"\x00nonsense"), 1)
-    told = rerouting.serve([broken if plan is PLAN else on_heavy(), on_heavy()], plan)
-    assert told[0] == "failed"
-    assert told[1] == ("to light" if plan is PLAN else "failed")
+    reported = rerouting.serve([broken if plan is PLAN else on_heavy(), on_heavy()], plan)
+    assert reported[0] == "failed"
+    assert reported[1] == ("to light" if plan is PLAN else "failed")
     assert read(producer.topics[OUTCOMES][0], Outcome).status is Status.FAILED
     assert len(producer.topics[DLQ]) >= 1
 
@@ -166,7 +166,7 @@ class Scene:
     def __init__(self) -> None:
         self.topic, self.producer, self.plans = Topic(), MemoryRecordProducer(), StubPlans()
         self.plans.plan = a_plan(allocation={"w-1": "light"}, cascades=())
-        self.fleet = StubFleet().hear(a_heartbeat(), now_ms())
+        self.fleet = StubFleet().receive(a_heartbeat(), now_ms())
         catalog = a_catalog()
         logic = a_logic()
         rerouting = Rerouting(logic, set(), Dispatcher(catalog, self.fleet, "router"), self.producer)  # type: ignore[arg-type]

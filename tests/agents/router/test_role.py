@@ -26,8 +26,8 @@ from tests.builders import a_catalog, a_classified, a_heartbeat, a_plan, a_reque
 
 @pytest.fixture
 def fleet() -> StubFleet:
-    fleet = StubFleet().hear(a_heartbeat(partitions=(owned(2),)), now_ms())
-    return fleet.hear(a_heartbeat(worker_id="w-2", variant="heavy", partitions=(owned(0),)), now_ms())
+    fleet = StubFleet().receive(a_heartbeat(partitions=(owned(2),)), now_ms())
+    return fleet.receive(a_heartbeat(worker_id="w-2", variant="heavy", partitions=(owned(0),)), now_ms())
 
 
 def a_router(
@@ -173,7 +173,7 @@ def test_under_strict_it_is_rejected_with_a_code(fleet: StubFleet) -> None:
 
 
 def test_over_the_allowed_backlog_a_request_is_rejected_with_the_time_to_come_back() -> None:
-    busy = StubFleet().hear(a_heartbeat(partitions=(owned(0, 9, 9_000),)), now_ms())
+    busy = StubFleet().receive(a_heartbeat(partitions=(owned(0, 9, 9_000),)), now_ms())
     router = a_router(busy, StubPlans(a_plan()), limits=Admission(max_backlog_s=5, interactive_headroom=0))
     (written,) = asyncio.run(router.on_record(a_record(a_classified())))
     said = read(written, Outcome)
@@ -183,7 +183,7 @@ def test_over_the_allowed_backlog_a_request_is_rejected_with_the_time_to_come_ba
 
 
 def test_who_has_less_than_its_share_is_not_refused_for_the_backlog_of_another() -> None:
-    one = StubFleet().hear(a_heartbeat(variant="heavy", partitions=(owned(0),)), now_ms())
+    one = StubFleet().receive(a_heartbeat(variant="heavy", partitions=(owned(0),)), now_ms())
     limits = Admission(max_backlog_s=1, interactive_headroom=0.2)
     router = a_router(one, StubPlans(a_plan(routes=(Route(levels={"heavy": 1.0}),))), limits=limits)
 
@@ -218,9 +218,9 @@ def test_what_a_plan_sheds_is_shed_from_who_floods(fleet: StubFleet) -> None:
         record = a_record(a_classified(a_request(request_id=request_id, tenant=tenant)))
         return asyncio.run(router.on_record(record))[0].topic == OUTCOMES
 
-    told = [(is_shed(f"g-{n}", "greedy"), n % 10 == 0 and is_shed(f"m-{n}", "modest")) for n in range(200)]
-    assert sum(modest for _, modest in told[10:]) == 0
-    assert 80 < sum(greedy for greedy, _ in told) < 140, "what modest has more, greedy has less"
+    reported = [(is_shed(f"g-{n}", "greedy"), n % 10 == 0 and is_shed(f"m-{n}", "modest")) for n in range(200)]
+    assert sum(modest for _, modest in reported[10:]) == 0
+    assert 80 < sum(greedy for greedy, _ in reported) < 140, "what modest has more, greedy has less"
 
 
 def test_a_tenant_beyond_its_rate_is_rejected_and_the_others_are_served(fleet: StubFleet) -> None:

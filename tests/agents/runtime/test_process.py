@@ -1,4 +1,4 @@
-"""A process keeps its roles running until it is told to stop, and has a time from then to its end."""
+"""A process keeps its roles running until it is asked to stop, and has a limited time from then to its end."""
 
 import gc
 import os
@@ -162,7 +162,7 @@ with Drain(0.2) as drain:
 """)
     assert status == CUT_SHORT
     assert "stuck-role did not finish within shutdown_timeout_s = 0.2" in said
-    assert "in stuck" in said, "where it hangs is told"
+    assert "in stuck" in said, "where it hangs is reported"
 
 
 def test_a_stream_role_that_waits_for_ever_does_not_keep_the_process_from_ending() -> None:

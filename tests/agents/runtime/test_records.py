@@ -64,7 +64,7 @@ def test_a_record_as_large_as_a_topic_takes_can_still_be_kept() -> None:
     assert kept.headers["pochade_error_cut_from_bytes"] == b"1048000"
 
 
-def test_an_outcome_too_long_to_be_written_keeps_how_it_ended_and_its_pictures() -> None:
+def test_an_outcome_too_long_to_be_written_keeps_how_it_ended_and_its_images() -> None:
     classified = a_classified(a_request(tenant="x" * 600_000))
     outcome = an_outcome(request=classified.request, classified=classified, path=(step_of(an_image(), None, None),))
     record = outcome_record(outcome, {"h": b"x" * 900_000}, NOW_MS)

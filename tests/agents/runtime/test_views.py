@@ -54,7 +54,7 @@ def refused() -> float:
     return metrics.PLANS_REFUSED.labels("test")._value.get()
 
 
-def test_a_plan_of_another_catalog_is_told_and_counted_once_and_the_one_before_holds(
+def test_a_plan_of_another_catalog_is_reported_and_counted_once_and_the_one_before_holds(
     plans: PlanView, caplog: pytest.LogCaptureFixture
 ) -> None:
     before = refused()
@@ -64,9 +64,9 @@ def test_a_plan_of_another_catalog_is_told_and_counted_once_and_the_one_before_h
         assert plans.plan == a_plan(version=1)
     assert plans.newest == 2
     assert refused() == before + 1
-    (told,) = caplog.messages
-    assert "does not obey plan 2 of 'test': unknown level 'medium'" in told
-    assert told.endswith("plan 1 holds")
+    (reported,) = caplog.messages
+    assert "does not obey plan 2 of 'test': unknown level 'medium'" in reported
+    assert reported.endswith("plan 1 holds")
     plans.on_record(a_record(a_plan(version=3), key=PLAN_KEY.encode()))
     assert (plans.plan, plans.newest, plans.refusal) == (a_plan(version=3), 3, "")
 

@@ -1,4 +1,4 @@
-"""Feeds a role good records among such as nobody should write, and tells what became of each."""
+"""Feeds a role good records among such as nobody should write, and reports what became of each."""
 
 import asyncio
 import pathlib
@@ -75,7 +75,7 @@ def served(logic: StreamLogic, home: pathlib.Path, fed: Sequence[Fed]) -> dict[i
 def feed(
     good: Callable[[str], Any], bad: st.SearchStrategy[bytes | None], example: Any
 ) -> st.SearchStrategy[list[Fed]]:
-    """Good records among bad ones; those of a kind alone tell what became of them."""
+    """Good records among bad ones; those of one kind alone show what became of them."""
     fine = st.just(None).map(lambda _none: Fed("good", None, None, {}))
     spoilt_ones = st.builds(Fed, st.just("spoilt"), bad, KEYS, HEADERS)
     named = st.just(good("odd")) | st.just(example)

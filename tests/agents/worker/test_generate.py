@@ -1,5 +1,5 @@
 # ruff: noqa: ARG005  the ports name their arguments
-"""What a worker answers to its jobs: a picture, a retry, an outcome, or nothing for dead work."""
+"""What a worker answers to its jobs: an image, a retry, an outcome, or nothing for dead work."""
 
 import io
 from typing import Any
@@ -23,11 +23,11 @@ JOBS = jobs_topic("light", 1).name
 
 
 class Studio:
-    """A painter with its stubs; `answer` takes jobs by request id."""
+    """A worker with its stubs; `answer` takes jobs by request id."""
 
     def __init__(self, engine: StubEngine | None = None, max_attempts: int = 3, judged_ms: float = 0) -> None:
         self.engine, self.store, self.ended = engine or StubEngine(), MemoryImageStore(), set[str]()
-        self.painter = Generator(
+        self.generator = Generator(
             "w-9", self.engine, a_variant(), self.store, self.ended, max_attempts, judged_ms=lambda _job: judged_ms
         )
 
@@ -37,9 +37,9 @@ def taken(request_id: str = "r-1", attempt: int = 1, **asked: Any) -> Taken:
     return Taken(a_record(a_job(a_classified(request)), key=request_id.encode()), attempt)
 
 
-def test_a_job_becomes_a_stored_picture() -> None:
+def test_a_job_becomes_a_stored_image() -> None:
     studio = Studio()
-    (written,) = studio.painter.answer([taken()])
+    (written,) = studio.generator.answer([taken()])
     said = read(written, ImageGenerated)
     with Image.open(io.BytesIO(studio.store.get(said.image.uri))) as picture:
         assert picture.size == (said.image.width, said.image.height) == (4, 4)
@@ -48,9 +48,9 @@ def test_a_job_becomes_a_stored_picture() -> None:
     assert written.headers["x-own"] == b"travels"
 
 
-def test_a_batch_is_painted_in_one_call_and_answered_in_order() -> None:
+def test_a_batch_is_generated_in_one_call_and_answered_in_order() -> None:
     studio = Studio()
-    written = studio.painter.answer([taken("a"), taken("b"), taken("c")])
+    written = studio.generator.answer([taken("a"), taken("b"), taken("c")])
     assert studio.engine.batches == [["a", "b", "c"]]
     assert [(record.key, read(record, ImageGenerated).batch) for record in written] == [(b"a", 3), (b"b", 3), (b"c", 3)]
 
@@ -58,80 +58,80 @@ def test_a_batch_is_painted_in_one_call_and_answered_in_order() -> None:
 def test_the_seed_that_a_request_names_is_used() -> None:
     studio = Studio()
     job = a_job(a_classified(a_request(seed=77)))
-    (written,) = studio.painter.answer([Taken(a_record(job), 1)])
+    (written,) = studio.generator.answer([Taken(a_record(job), 1)])
     with Image.open(io.BytesIO(studio.store.get(read(written, ImageGenerated).image.uri))) as picture:
         assert picture.getpixel((0, 0)) == (77, 0, 0)
 
 
 @pytest.mark.parametrize(("of_record", "of_job"), [(4, 1), (1, 4)])
-def test_a_job_that_ended_as_many_workers_as_allowed_is_not_painted_but_kept(of_record: int, of_job: int) -> None:
+def test_a_job_that_ended_as_many_workers_as_allowed_is_not_generated_but_kept(of_record: int, of_job: int) -> None:
     studio = Studio()
     poison = Taken(a_record(a_job(attempt=of_job)), of_record)
-    outcome, kept = studio.painter.answer([poison])
+    outcome, kept = studio.generator.answer([poison])
     assert (outcome.topic, read(outcome, Outcome).status) == (OUTCOMES, Status.FAILED)
     assert "ended 3 workers" in read(outcome, Outcome).reason
     assert (kept.topic, kept.value) == (DLQ, poison.record.value)
     assert studio.engine.batches == []
 
 
-def test_the_last_allowed_attempt_is_still_painted() -> None:
-    (written,) = Studio().painter.answer([taken(attempt=3)])
+def test_the_last_allowed_attempt_is_still_generated() -> None:
+    (written,) = Studio().generator.answer([taken(attempt=3)])
     assert read(written, ImageGenerated).attempt == 3
 
 
-def test_when_a_batch_breaks_each_is_painted_alone_and_only_the_cause_is_retried() -> None:
+def test_when_a_batch_breaks_each_is_generated_alone_and_only_the_cause_is_retried() -> None:
     studio = Studio(StubEngine(lambda tasks: any(task.request_id == "bad" for task in tasks)))
-    written = studio.painter.answer([taken("a"), taken("bad"), taken("c")])
+    written = studio.generator.answer([taken("a"), taken("bad"), taken("c")])
     assert topics_of(written) == [IMAGES, JOBS, IMAGES]
     assert studio.engine.batches == [["a", "bad", "c"], ["a"], ["bad"], ["c"]]
 
 
 def test_a_job_that_breaks_the_engine_goes_back_with_one_attempt_more() -> None:
-    (again,) = Studio(StubEngine(lambda tasks: True)).painter.answer([taken()])
+    (again,) = Studio(StubEngine(lambda tasks: True)).generator.answer([taken()])
     said = read(again, GenerateJob)
     assert (again.topic, again.partition, said.attempt, said.job_id) == (JOBS, None, 2, a_job().job_id)
 
 
 def test_a_job_that_breaks_the_engine_at_its_last_attempt_fails_and_is_kept() -> None:
     last = Taken(a_record(a_job(attempt=3)), 1)
-    outcome, kept = Studio(StubEngine(lambda tasks: True)).painter.answer([last])
+    outcome, kept = Studio(StubEngine(lambda tasks: True)).generator.answer([last])
     assert (read(outcome, Outcome).status, kept.topic) == (Status.FAILED, DLQ)
     assert "no such colour" in read(outcome, Outcome).reason
 
 
-def test_a_job_of_an_ended_request_is_dropped_unpainted() -> None:
+def test_a_job_of_an_ended_request_is_dropped_without_generation() -> None:
     studio = Studio()
     studio.ended.add("dead")
-    assert [record.key for record in studio.painter.answer([taken("dead"), taken("alive")])] == [b"alive"]
+    assert [record.key for record in studio.generator.answer([taken("dead"), taken("alive")])] == [b"alive"]
     assert studio.engine.batches == [["alive"]]
 
 
-def test_a_batch_goes_on_for_its_living_members_and_drops_the_dead_ones_picture() -> None:
+def test_a_batch_goes_on_for_its_living_members_and_drops_the_dead_ones_image() -> None:
     studio = Studio()
     studio.engine.before_stop_is_asked = lambda: studio.ended.add("a")
-    (written,) = studio.painter.answer([taken("a"), taken("b")])
+    (written,) = studio.generator.answer([taken("a"), taken("b")])
     assert (written.topic, written.key) == (IMAGES, b"b")
     studio = Studio()
     studio.engine.before_stop_is_asked = lambda: studio.ended.update({"a", "b"})
-    assert studio.painter.answer([taken("a"), taken("b")]) == []
+    assert studio.generator.answer([taken("a"), taken("b")]) == []
 
 
-def test_a_job_that_cannot_be_in_time_expires_unpainted() -> None:
+def test_a_job_that_cannot_be_in_time_expires_without_generation() -> None:
     studio = Studio()
-    (outcome,) = studio.painter.answer([taken(deadline_ms=now_ms() + 5)])  # light takes 20 ms
+    (outcome,) = studio.generator.answer([taken(deadline_ms=now_ms() + 5)])  # light takes 20 ms
     assert (outcome.topic, read(outcome, Outcome).status) == (OUTCOMES, Status.EXPIRED)
     assert studio.engine.batches == []
 
 
-def test_a_job_that_would_be_judged_too_late_expires_unpainted() -> None:
+def test_a_job_that_would_be_judged_too_late_expires_without_generation() -> None:
     studio = Studio(judged_ms=60_000)  # light takes 20 ms
-    outcome, _ = studio.painter.answer([taken(deadline_ms=now_ms() + 30_000), taken(deadline_ms=now_ms() + 90_000)])
+    outcome, _ = studio.generator.answer([taken(deadline_ms=now_ms() + 30_000), taken(deadline_ms=now_ms() + 90_000)])
     assert (outcome.topic, read(outcome, Outcome).status) == (OUTCOMES, Status.EXPIRED)
     assert len(studio.engine.batches) == 1
 
 
 def test_an_undecodable_job_fails_is_kept_and_does_not_stop_the_next() -> None:
-    written = Studio().painter.answer([Taken(a_record(value=b"\0nonsense", key=b"bad"), 1), taken("good")])
+    written = Studio().generator.answer([Taken(a_record(value=b"\0nonsense", key=b"bad"), 1), taken("good")])
     assert topics_of(written) == [OUTCOMES, DLQ, IMAGES]
     assert (read(written[0], Outcome).request_id, written[1].value) == ("bad", b"\0nonsense")
 
@@ -146,12 +146,12 @@ def test_a_store_that_is_away_for_a_moment_is_waited_for() -> None:
         return put(name, data)
 
     studio.store.put = first_away  # type: ignore[method-assign, assignment]
-    assert topics_of(studio.painter.answer([taken()])) == [IMAGES]
+    assert topics_of(studio.generator.answer([taken()])) == [IMAGES]
 
 
-def test_n_pictures_of_one_request_are_one_call_with_seeds_in_a_row_and_one_record() -> None:
+def test_n_images_of_one_request_are_one_call_with_seeds_in_a_row_and_one_record() -> None:
     studio = Studio()
-    (written,) = studio.painter.answer([taken(seed=5, options=GenerateOptions(n=3))])
+    (written,) = studio.generator.answer([taken(seed=5, options=GenerateOptions(n=3))])
     said = read(written, ImageGenerated)
     assert studio.engine.batches == [["r-1"] * 3]
     colours = []
@@ -161,12 +161,12 @@ def test_n_pictures_of_one_request_are_one_call_with_seeds_in_a_row_and_one_reco
     assert colours == [5, 6, 7]
 
 
-def test_jobs_that_are_painted_differently_do_not_share_a_call() -> None:
+def test_jobs_that_are_generated_differently_do_not_share_a_call() -> None:
     variant = a_variant(honours=("steps",))
     studio = Studio()
-    studio.painter = Generator("w-9", studio.engine, variant, studio.store, studio.ended, 3)
+    studio.generator = Generator("w-9", studio.engine, variant, studio.store, studio.ended, 3)
     options = GenerateOptions(steps=9)
-    written = studio.painter.answer([taken("a"), taken("b", options=options), taken("c")])
+    written = studio.generator.answer([taken("a"), taken("b", options=options), taken("c")])
     assert studio.engine.batches == [["a", "c"], ["b"]]
     assert [how.steps for how in studio.engine.hows] == [variant.steps, 9]
     assert sorted(record.key or b"" for record in written) == [b"a", b"b", b"c"]
@@ -177,17 +177,17 @@ def test_an_escalated_job_that_is_too_late_answers_with_its_draft() -> None:
     draft = step_of(an_image(), 0.2, 0.5)
     late = a_classified(a_request(deadline_ms=now_ms() + 1))
     job = a_job(late, stage=1, path=(draft,))
-    (written,) = studio.painter.answer([Taken(a_record(job), 1)])
+    (written,) = studio.generator.answer([Taken(a_record(job), 1)])
     result = result_of(read(written, Outcome))
     assert (result.status, result.image_uri) == (Status.COMPLETED, draft.image.uri if draft.image else None)
     assert "the draft was kept" in result.reason
     assert studio.engine.batches == []
 
 
-def test_the_beginning_of_painting_is_told_to_who_watches() -> None:
+def test_the_beginning_of_generation_is_reported_to_who_watches() -> None:
     studio, notes = Studio(), []
-    studio.painter = Generator("w-9", studio.engine, a_variant(), studio.store, studio.ended, 3, note=notes.append)
-    studio.painter.answer([taken("a"), taken("b")])
+    studio.generator = Generator("w-9", studio.engine, a_variant(), studio.store, studio.ended, 3, note=notes.append)
+    studio.generator.answer([taken("a"), taken("b")])
     assert [(note.topic, note.key, read(note, Event).kind) for note in notes] == [
         (EVENTS, b"a", "started"), (EVENTS, b"b", "started"),
     ]  # fmt: skip
@@ -196,16 +196,16 @@ def test_the_beginning_of_painting_is_told_to_who_watches() -> None:
 @pytest.mark.parametrize("n", [0, -1, 2**62])
 def test_options_that_no_variant_could_honour_end_the_job_alone(n: int) -> None:
     studio = Studio()
-    written = studio.painter.answer([taken("a"), taken("odd", options=GenerateOptions(n=n)), taken("b")])
+    written = studio.generator.answer([taken("a"), taken("odd", options=GenerateOptions(n=n)), taken("b")])
     assert topics_of(written) == [OUTCOMES, DLQ, IMAGES, IMAGES]
     assert (written[0].key, read(written[0], Outcome).status) == (b"odd", Status.FAILED)
 
 
-def test_a_picture_whose_record_no_topic_takes_ends_its_request() -> None:
+def test_an_image_whose_record_no_topic_takes_ends_its_request() -> None:
     studio = Studio()
     for size in range(989_000, 990_000, 200):  # up to where the job itself would not fit
         huge = taken("huge", tenant="x" * size)
-        written = studio.painter.answer([huge, taken("b")])
+        written = studio.generator.answer([huge, taken("b")])
         for record in written:
             TopicLimits().check(record)
         assert {record.key for record in written} >= {b"huge", b"b"}
@@ -214,6 +214,6 @@ def test_a_picture_whose_record_no_topic_takes_ends_its_request() -> None:
 
 
 def test_a_large_request_that_comes_too_late_expires_like_any_other() -> None:
-    (written,) = Studio().painter.answer([taken("r-1", tenant="x" * 600_000, deadline_ms=5)])
+    (written,) = Studio().generator.answer([taken("r-1", tenant="x" * 600_000, deadline_ms=5)])
     TopicLimits().check(written)
     assert read(written, Outcome).status is Status.EXPIRED

@@ -1,5 +1,5 @@
 # ruff: noqa: ARG002  the ports name their arguments
-"""The heartbeat: what it tells, and that it goes on whatever happens to one beat."""
+"""The heartbeat: what it reports, and that it goes on whatever happens to one beat."""
 
 import threading
 import time
@@ -21,7 +21,7 @@ from tests.patience import PATIENCE_S
 
 
 class Listening(MemoryRecordProducer):
-    """Tells when `count` heartbeats were sent; fails the first sends it is told to."""
+    """Signals when `count` heartbeats were sent; fails the first sends that it is asked to."""
 
     def __init__(self, failures: int = 0) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ def test_it_beats_until_closed_and_then_says_goodbye() -> None:
     assert {beat.worker_id for beat in producer.beats} == {"w-1"}
 
 
-def test_a_change_is_told_without_waiting_for_the_period() -> None:
+def test_a_change_is_reported_without_waiting_for_the_period() -> None:
     producer, state = Listening(), WorkerState("w-1", state="loading")
     heart = Heart(state, producer, 60_000).start()
     assert producer.heard.acquire(timeout=PATIENCE_S)

@@ -133,7 +133,7 @@ def test_a_batch_over_partitions_commits_past_the_last_of_each(source: JobSource
 
 
 def worked(source: JobSource, most: int = 4) -> list[tuple[int, int, int]]:
-    """One window, painted."""
+    """One window, generated."""
     batch = source.take(most, 0)
     source.begin(batch)
     source.commit(batch)
@@ -148,7 +148,7 @@ def test_what_a_dead_owner_had_in_hand_comes_one_by_one_and_its_first_with_its_a
     consumer.log = [FakeMessage(0, offset) for offset in range(5, 9)]
     assert [worked(source) for _ in range(3)] == [[(0, 5, 3)], [(0, 6, 1)], [(0, 7, 1), (0, 8, 1)]]
     begun = ["attempt=3 until=7", "attempt=1 until=7", "attempt=0 until=9"]
-    assert [told for _, _, told in consumer.committed_to[::2]] == begun
+    assert [reported for _, _, reported in consumer.committed_to[::2]] == begun
     assert consumer.committed_to[1::2] == [(0, 6, "attempt=0 until=7"), (0, 7, ""), (0, 9, "")]
 
 
@@ -162,7 +162,7 @@ def test_who_dies_while_it_waits_for_something_else_is_no_owner_that_a_job_has_k
     batch = source.take(1, 0)
     source.begin(batch)
     source.absolve(batch)
-    assert [told for _, _, told in consumer.committed_to] == [
+    assert [reported for _, _, reported in consumer.committed_to] == [
         f"attempt={attempts + 1} until=6", f"attempt={attempts} until=6",
     ]  # fmt: skip
 
@@ -216,7 +216,7 @@ def test_jobs_beside_a_killer_are_never_counted_however_partitions_wander(
             dead = any((p, offset) in killers and attempt <= MOST for p, offset, attempt in places(batch))
             if not dead:
                 source.commit(batch)
-            kept |= {p: (offset, told) for p, offset, told in consumer.committed_to}
+            kept |= {p: (offset, reported) for p, offset, reported in consumer.committed_to}
             if dead:
                 deaths += 1
                 break

@@ -24,7 +24,7 @@ LIMIT_S = 0.1
 
 
 class ClosedStore(MemoryImageStore):
-    """Takes nothing until it is opened; tells `on_refusal` of each refusal."""
+    """Takes nothing until it is opened; calls `on_refusal` for each refusal."""
 
     def __init__(self, on_refusal: Callable[[int], None]) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ def test_a_store_that_takes_nothing_is_waited_for_outside_of_a_jobs_limit_and_at
     shop.worker._store = store
     shop.queue("heavy", "a")
     shop.plan("heavy")
-    shop.open().until(lambda: shop.painted() == ["a"])
+    shop.open().until(lambda: shop.generated() == ["a"])
     assert waited == [True] * 13
     assert len(shop.queues["heavy"].absolved) == 1  # type: ignore[attr-defined]
 
@@ -97,7 +97,7 @@ def test_a_store_that_answers_nothing_is_still_bitten(shop: Shop) -> None:  # no
 
 
 class Acknowledgement(Future[Delivered]):
-    """Tells when somebody waits for it, and comes then."""
+    """Signals when somebody waits for it, and comes then."""
 
     def __init__(self, on_wait: Callable[[], None]) -> None:
         super().__init__()
@@ -110,7 +110,7 @@ class Acknowledgement(Future[Delivered]):
 
 
 class LateProducer(MemoryRecordProducer):
-    """A broker that takes pictures only when somebody waits for them, and the first `losses` not at all."""
+    """A broker that takes images only when somebody waits for them, and the first `losses` not at all."""
 
     losses = 1
     error: DeliveryFailed = DeliveryFailed("timed out")
@@ -147,7 +147,7 @@ def test_a_broker_that_is_away_is_waited_for_outside_of_a_jobs_limit_and_told_ag
     shop.queue("heavy", "a")
     shop.plan("heavy")
     shop.open().until(lambda: shop.queues["heavy"].log == ["begin", "commit"])
-    assert shop.painted() == ["a"]
+    assert shop.generated() == ["a"]
     assert waited == [True, True]
 
 

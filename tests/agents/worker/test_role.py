@@ -107,7 +107,7 @@ class Shop:
             a_job(a_classified(a_request(request_id=name)), variant=variant, level=variant) for name in names
         ]
 
-    def painted(self) -> list[str]:
+    def generated(self) -> list[str]:
         return [
             read(record, ImageGenerated).job.classified.request.request_id
             for record in self.producer.topics.get(IMAGES, [])
@@ -143,23 +143,23 @@ def shop(monkeypatch: pytest.MonkeyPatch, catalog: Catalog) -> Iterator[Shop]:
     shop.close()
 
 
-def test_a_worker_waits_for_a_plan_then_paints_its_variants_jobs(shop: Shop) -> None:
+def test_a_worker_waits_for_a_plan_then_generates_its_variants_jobs(shop: Shop) -> None:
     shop.queue("light", "a", "b")
     shop.open().until(lambda: ("starting", "") in shop.states())
     assert shop.opened == []
     shop.plan("light")
-    shop.until(lambda: shop.painted() == ["a", "b"])
+    shop.until(lambda: shop.generated() == ["a", "b"])
     shop.until(lambda: shop.queues["light"].log == ["begin", "commit"])
 
 
 @pytest.mark.parametrize("catalog", [a_catalog(discriminators={"look": a_discriminator(latency_ms=3_600_000.0)})])
-def test_a_worker_does_not_paint_what_the_plan_would_judge_too_late(shop: Shop) -> None:
+def test_a_worker_does_not_generate_what_the_plan_would_judge_too_late(shop: Shop) -> None:
     hurried = a_classified(a_request(request_id="hurried", deadline_ms=now_ms() + 1_800_000))
     shop.queues["light"].jobs += [a_job(hurried)]
     shop.queue("light", "patient")
     shop.plan("light")
     shop.open().until(lambda: "commit" in shop.queues["light"].log)
-    assert shop.painted() == ["patient"]
+    assert shop.generated() == ["patient"]
 
 
 def test_a_worker_tells_that_it_has_work_as_it_takes_it(
@@ -172,7 +172,7 @@ def test_a_worker_tells_that_it_has_work_as_it_takes_it(
     shop.worker = shop.new_worker(catalog, heartbeat_ms=60_000)
     shop.queue("light", "a")
     shop.plan("light")
-    shop.open().until(lambda: shop.painted() == ["a"])
+    shop.open().until(lambda: shop.generated() == ["a"])
     assert ("painting", "light") in shop.states()
 
 
@@ -180,14 +180,14 @@ def test_a_slow_variant_takes_one_job_at_a_time(shop: Shop) -> None:
     shop.queue("heavy", "a", "b")
     shop.plan("heavy")
     shop.open().until(lambda: shop.queues["heavy"].log == ["begin", "commit"] * 2)
-    assert shop.painted() == ["a", "b"]
+    assert shop.generated() == ["a", "b"]
 
 
 def test_waiting_jobs_are_counted_as_those_of_late_took_and_anew_on_another_variant(shop: Shop) -> None:
-    four_pictures = a_classified(a_request(options=GenerateOptions(n=4)))
-    shop.queues["light"].jobs += [a_job(four_pictures)] * 100
+    four_images = a_classified(a_request(options=GenerateOptions(n=4)))
+    shop.queues["light"].jobs += [a_job(four_images)] * 100
     shop.plan("light")
-    shop.open().until(lambda: shop.queues["light"].counted_ms > 40)  # 44 ms each; light takes 20 for one picture
+    shop.open().until(lambda: shop.queues["light"].counted_ms > 40)  # 44 ms each; light takes 20 for one image
     shop.plan("heavy", version=2)
     shop.until(lambda: shop.queues["heavy"].counted_ms > 0)
     assert shop.queues["heavy"].counted_ms == 200
@@ -201,7 +201,7 @@ def test_a_worker_stops_after_the_job_in_hand_and_leaves_its_group(shop: Shop) -
     assert shop.states()[-1][0] == "stopped"
 
 
-def test_a_painting_thread_that_hangs_without_a_job_ends_its_process(shop: Shop) -> None:
+def test_a_generating_thread_that_hangs_without_a_job_ends_its_process(shop: Shop) -> None:
     # found by chaos seed 1: it asked a client for the end of its topic that never answered, and its heart went on
     bitten = threading.Event()
     shop.plan("light")
@@ -215,8 +215,8 @@ def test_a_painting_thread_that_hangs_without_a_job_ends_its_process(shop: Shop)
 def test_a_worker_leaves_at_once_when_another_stays(shop: Shop) -> None:
     shop.plan("light")
     shop.open().until(lambda: shop.queues["light"].is_open)
-    shop.fleet.hear(a_heartbeat(worker_id="w-1"), now_ms())
-    shop.fleet.hear(a_heartbeat(worker_id="w-2"), now_ms())
+    shop.fleet.receive(a_heartbeat(worker_id="w-1"), now_ms())
+    shop.fleet.receive(a_heartbeat(worker_id="w-2"), now_ms())
     shop.plan("heavy", version=2, age_ms=0, **{"w-2": "light"})
     shop.until(lambda: shop.queues["heavy"].is_open)
     assert not shop.queues["light"].is_open
@@ -225,26 +225,26 @@ def test_a_worker_leaves_at_once_when_another_stays(shop: Shop) -> None:
 def test_the_last_worker_of_a_variant_drains_it_before_it_leaves(shop: Shop) -> None:
     shop.plan("light")
     shop.open().until(lambda: shop.queues["light"].is_open)
-    shop.fleet.hear(a_heartbeat(worker_id="w-1"), now_ms())
+    shop.fleet.receive(a_heartbeat(worker_id="w-1"), now_ms())
     shop.queue("light", *(f"r-{n}" for n in range(30)))
     shop.plan("heavy", version=2)
     shop.until(lambda: shop.queues["heavy"].is_open)
-    assert shop.painted() == [f"r-{n}" for n in range(30)]
+    assert shop.generated() == [f"r-{n}" for n in range(30)]
 
 
 def test_the_last_worker_stays_while_routes_may_still_send_to_it(shop: Shop) -> None:
     shop.plan("light")
     shop.open().until(lambda: shop.queues["light"].is_open)
-    shop.fleet.hear(a_heartbeat(worker_id="w-1"), now_ms())
+    shop.fleet.receive(a_heartbeat(worker_id="w-1"), now_ms())
     shop.plan("heavy", version=2, age_ms=-60_000)  # published a moment ago, by a clock a minute ahead
     shop.queue("light", "late")
-    shop.until(lambda: shop.painted() == ["late"])
+    shop.until(lambda: shop.generated() == ["late"])
     assert shop.opened == ["light"]
     shop.plan("heavy", version=3)
     shop.until(lambda: shop.queues["heavy"].is_open)
 
 
-def test_a_model_that_cannot_be_loaded_is_told_and_tried_again(shop: Shop) -> None:
+def test_a_model_that_cannot_be_loaded_is_reported_and_tried_again(shop: Shop) -> None:
     failures = [EngineFailed("no memory"), EngineFailed("no memory")]
 
     def load(variant: str) -> None:
@@ -254,7 +254,7 @@ def test_a_model_that_cannot_be_loaded_is_told_and_tried_again(shop: Shop) -> No
     shop.load = load
     shop.plan("light")
     shop.queue("light", "a")
-    shop.open().until(lambda: shop.painted() == ["a"])
+    shop.open().until(lambda: shop.generated() == ["a"])
     assert shop.opened == ["light"] * 3
 
 
@@ -280,4 +280,4 @@ def test_a_worker_can_run_again_after_it_failed(shop: Shop) -> None:
         shop.worker.run(shop.stopping)
     assert not shop.queues["light"].is_open
     shop.queue("light", "a")
-    shop.open().until(lambda: shop.painted() == ["a"])
+    shop.open().until(lambda: shop.generated() == ["a"])

@@ -217,8 +217,8 @@ def _classifier() -> Done:
 
 
 def _fleet() -> StubFleet:
-    fleet = StubFleet().hear(a_heartbeat(partitions=(owned(2),)), now_ms())
-    return fleet.hear(a_heartbeat(worker_id="w-2", variant="heavy", partitions=(owned(3),)), now_ms())
+    fleet = StubFleet().receive(a_heartbeat(partitions=(owned(2),)), now_ms())
+    return fleet.receive(a_heartbeat(worker_id="w-2", variant="heavy", partitions=(owned(3),)), now_ms())
 
 
 def _router() -> Done:
@@ -251,8 +251,8 @@ def _worker() -> Done:
         ("a job that breaks its engine again", StubEngine(lambda _tasks: True), 3),
         ("a job that ended too many workers", StubEngine(), 4),
     ):
-        painter = Generator("w-9", engine, a_variant(), MemoryImageStore(), set(), 3, judged_ms=lambda _job: 0)
-        yield f"worker meets {name}", painter.answer([Taken(_incoming(a_job(attempt=attempt)), attempt)])
+        generator = Generator("w-9", engine, a_variant(), MemoryImageStore(), set(), 3, judged_ms=lambda _job: 0)
+        yield f"worker meets {name}", generator.answer([Taken(_incoming(a_job(attempt=attempt)), attempt)])
     yield "worker beats first and last", _beats()
 
 
@@ -326,7 +326,7 @@ def _named(name: str) -> Outgoing:
 
 
 def _planner() -> Done:
-    office = Office().hear("w-1", variant="light").hear("w-2", variant="heavy").step()
+    office = Office().receive("w-1", variant="light").receive("w-2", variant="heavy").step()
     yield "planner publishes a plan", office.records
 
 
@@ -342,10 +342,10 @@ def _letters() -> Done:
         topic=topics.DLQ, partition=0, offset=1, timestamp_ms=NOW_MS, key=letter.key, value=letter.value,
         headers=letter.headers,
     )  # fmt: skip
-    yield "a letter sent again", [letters.redrive_record(letters.letter_of(lies), {})]
+    yield "a letter sent again", [letters.redrive_record(letters.dead_letter_of(lies), {})]
     yield (
         "a letter sent again, its request having ended",
-        [letters.redrive_record(letters.letter_of(lies), {"r-1": "FAILED"})],
+        [letters.redrive_record(letters.dead_letter_of(lies), {"r-1": "FAILED"})],
     )
     yield "a role refuses a record", refused(record, an_outcome(), error, NOW_MS)
     yield "an event", [event_record("r-1", "escalated", "discriminator", NOW_MS, to="heavy")]

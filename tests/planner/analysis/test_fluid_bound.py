@@ -29,7 +29,7 @@ def test_with_time_for_everybody_all_get_the_best() -> None:
 
 
 def test_beyond_what_the_cheapest_level_carries_a_share_is_not_served() -> None:
-    """11 ms a picture in batches of 4."""
+    """11 ms an image in batches of 4."""
     assert found().at(2 * 1000 / 11, 1).share == pytest.approx(0.5)
     assert found().at(2 * 1000 / 11, 1).quality == pytest.approx(0.8)
 
@@ -54,11 +54,11 @@ def test_quality_never_rises_with_demand_nor_falls_with_workers() -> None:
 
 
 def test_batches_whose_calls_do_not_fit_the_slo_are_not_counted_on() -> None:
-    assert found(30.0).at(2 * 1000 / 15, 1).share == pytest.approx(0.5)  # 15 ms a picture in batches of 2
+    assert found(30.0).at(2 * 1000 / 15, 1).share == pytest.approx(0.5)  # 15 ms an image in batches of 2
     assert fluid_of(a_catalog(), seen(10.0)) is None
 
 
-def test_a_better_picture_that_costs_less_leaves_no_room_for_the_worse() -> None:
+def test_a_better_image_that_costs_less_leaves_no_room_for_the_worse() -> None:
     variants = a_catalog().variants | {"poor": a_variant(name="poor", latency_ms={1: 90.0}, quality=0.5)}
     fluid = fluid_of(a_catalog(variants=variants), seen(10_000))
     assert fluid is not None

@@ -1,4 +1,4 @@
-"""What the past tells of another plan: right on average, and honest about what it cannot know."""
+"""Estimates of another plan from the past: right on average, and honest about what they cannot know."""
 
 import math
 import warnings
@@ -86,26 +86,26 @@ def test_a_plan_that_goes_where_the_past_never_went_is_doubted() -> None:
     assert any("never went" in doubt for doubt in found.doubts)
 
 
-def test_a_picture_painted_again_then_and_kept_now_ends_with_its_draft() -> None:
+def test_an_image_generated_again_then_and_kept_now_ends_with_its_draft() -> None:
     found = ending(painted_again(), a_plan(cascades=(a_cascade(threshold=0.1),)))
     assert found is not None
-    assert (found.level, found.latency_ms, found.work_ms, found.is_painted_again) == ("light", 100, 20, False)
+    assert (found.level, found.latency_ms, found.work_ms, found.is_escalated) == ("light", 100, 20, False)
 
 
-def test_a_picture_painted_again_then_and_now_ends_as_it_did() -> None:
+def test_an_image_generated_again_then_and_now_ends_as_it_did() -> None:
     found = ending(painted_again(), a_plan())
     assert found is not None
-    assert (found.level, found.latency_ms, found.work_ms, found.is_painted_again) == ("heavy", 1000, 220, True)
+    assert (found.level, found.latency_ms, found.work_ms, found.is_escalated) == ("heavy", 1000, 220, True)
 
 
-def test_a_picture_kept_then_and_painted_again_now_has_an_end_that_nobody_knows() -> None:
+def test_an_image_kept_then_and_generated_again_now_has_an_end_that_nobody_knows() -> None:
     assert ending(a_past(confidence=0.4), a_plan()) is None
     found = estimate([a_past(confidence=0.4)] * 30 + [a_past()] * 70, a_plan(), 500, seed=1)
     assert found.unknown == pytest.approx(0.3)
-    assert any("paints again" in doubt for doubt in found.doubts)
+    assert any("generates again" in doubt for doubt in found.doubts)
 
 
-def test_a_picture_that_was_never_scored_has_no_known_end_under_a_cascade() -> None:
+def test_an_image_that_was_never_scored_has_no_known_end_under_a_cascade() -> None:
     assert ending(a_past(confidence=None), a_plan()) is None
 
 
@@ -114,7 +114,7 @@ def test_a_request_that_no_draw_decided_goes_the_same_way_under_any_plan() -> No
     assert weight(past, halves(0.0)) == 1.0
 
 
-def test_one_that_ended_before_any_picture_stays_a_violation() -> None:
+def test_one_that_ended_before_any_image_stays_a_violation() -> None:
     nothing = a_past(level="", last_level="", probability=0.0, confidence=None, is_completed=False)
     found = estimate([nothing, a_past()], halves(0.0), 500, seed=1)
     assert found.figures["violations"].value == 0.5

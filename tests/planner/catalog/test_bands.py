@@ -14,7 +14,7 @@ EASY_FIRST = (0.4, 0.0, 0.0, 0.0, 0.0, 0.6, 0.0, 0.0, 0.0, 0.0)
 
 
 def a_measured_catalog(**changes: object) -> Catalog:
-    """Two bands; t = .5 keeps all easy pictures and no hard one."""
+    """Two bands; t = .5 keeps all easy images and no hard one."""
     bands = CascadeBands(
         thresholds=(0.0, 0.5, 1.0),
         deferred=((0.0, 0.0, 1.0), (0.0, 1.0, 1.0)),
@@ -61,14 +61,14 @@ def test_a_reuse_level_has_a_quality_of_its_own() -> None:
     assert level_quality(kept, "heavy~k9", 0) is None
 
 
-def test_a_cascade_s_answers_are_worth_what_is_kept_and_what_is_painted_again() -> None:
+def test_a_cascade_s_answers_are_worth_what_is_kept_and_what_is_generated_again() -> None:
     table = cascade_table(a_measured_catalog(), a_catalog().pair())
     assert table.thresholds == (0, 0.5, 1)
     assert table.quality[0] == pytest.approx((0.9, 0.9, 0.95))
     assert table.quality[1] == pytest.approx((0.4, 0.8, 0.8))
 
 
-def test_a_paint_over_step_counts_as_the_next_later_one_that_was_measured_and_never_above_the_best() -> None:
+def test_a_refine_step_counts_as_the_next_later_one_that_was_measured_and_never_above_the_best() -> None:
     catalog, pair = a_measured_catalog(), a_catalog().pair()
     assert cascade_table(catalog, pair._replace(refine_from_step=4)).again[0] == pytest.approx((1.0, 1.0, 1.0))
     assert cascade_table(catalog, pair._replace(refine_from_step=5)).again[1] == pytest.approx((0.5, 0.5, 0.5))

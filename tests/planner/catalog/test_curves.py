@@ -48,7 +48,7 @@ def test_no_row_of_the_front_is_beaten_and_every_other_row_is(figures: list[tupl
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "reported"),
     [
         ({"router_ratio": 1.2}, r"router_ratio must be in \[0, 1\]: got 1.2"),
         ({"disc_ratio": math.nan}, "disc_ratio"),
@@ -57,8 +57,8 @@ def test_no_row_of_the_front_is_beaten_and_every_other_row_is(figures: list[tupl
         ({"quality": math.inf}, "quality must be finite"),
     ],
 )
-def test_an_impossible_row_is_refused(changes: dict[str, float], told: str) -> None:
-    with pytest.raises(InvalidCatalog, match=told):
+def test_an_impossible_row_is_refused(changes: dict[str, float], reported: str) -> None:
+    with pytest.raises(InvalidCatalog, match=reported):
         a_catalog(pair_rows=(a_row(**changes),))
 
 

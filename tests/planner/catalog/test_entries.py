@@ -51,7 +51,7 @@ def test_a_distilled_model_does_not_let_requests_change_its_steps() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "reported"),
     [
         ('device = "cuda"', 'device = "gpu"', "device must be cpu, mps, cuda or cuda:N: got 'gpu'"),
         ('dtype = "float16"', 'dtype = "half"', "dtype must be one of float32, float16, bfloat16: got 'half'"),
@@ -62,9 +62,9 @@ def test_a_distilled_model_does_not_let_requests_change_its_steps() -> None:
         ('[variants.light.loading]\ndevice = "cuda"', '[variants.light]\nloading = "cuda"', "is not TOML"),
     ],
 )
-def test_an_impossible_loading_is_refused_with_what_the_value_and_the_limit(old: str, new: str, told: str) -> None:
+def test_an_impossible_loading_is_refused_with_what_the_value_and_the_limit(old: str, new: str, reported: str) -> None:
     assert old in EXAMPLE
-    with pytest.raises(InvalidCatalog, match=told):
+    with pytest.raises(InvalidCatalog, match=reported):
         parse(EXAMPLE.replace(old, new, 1), "changed")
 
 
@@ -96,7 +96,7 @@ def test_a_catalog_says_who_classifies_its_prompts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "reported"),
     [
         ('["light", "heavy"]', '["heavy", "light"]', "ordered by run time"),
         ('["light", "heavy"]', '["light", "light"]', "each once"),
@@ -107,18 +107,18 @@ def test_a_catalog_says_who_classifies_its_prompts() -> None:
         ('engine = "learned"', 'engine = "rules"', "left out for rules"),
     ],
 )
-def test_a_classifier_that_cannot_be_used_is_refused(old: str, new: str, told: str) -> None:
-    with pytest.raises(InvalidCatalog, match=told):
+def test_a_classifier_that_cannot_be_used_is_refused(old: str, new: str, reported: str) -> None:
+    with pytest.raises(InvalidCatalog, match=reported):
         with_classifiers(LEARNED.replace(old, new))
 
 
 def test_an_unknown_engine_level_or_key_names_the_nearest() -> None:
-    for old, new, told in (
+    for old, new, reported in (
         ('= "learned"', '= "learnt"', "learned"),
         ("heavy", "hevy", "heavy"),
         ("folder", "foldr", "folder"),
     ):
-        with pytest.raises(Unknown, match=f"did you mean '{told}'"):
+        with pytest.raises(Unknown, match=f"did you mean '{reported}'"):
             with_classifiers(LEARNED.replace(old, new))
 
 

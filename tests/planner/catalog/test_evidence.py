@@ -55,7 +55,7 @@ def measured(**changes: object) -> Catalog:
     return with_profile(a_catalog(**changes), a_profile(), prompts())
 
 
-def test_what_is_kept_is_better_than_all_and_what_is_painted_again_is_of_the_rejected() -> None:
+def test_what_is_kept_is_better_than_all_and_what_is_generated_again_is_of_the_rejected() -> None:
     table = cascade_table(measured(), a_catalog().pair())
     at = table.thresholds.index(0.5)
     mean = (EASY * 1.0 + HARD * 0.2) / (EASY + HARD)
@@ -72,7 +72,7 @@ def test_a_band_without_a_prompt_is_unknown_and_planned_with_its_profile_s_means
     assert table.quality[1][-1] == pytest.approx(0.7)
 
 
-def test_painting_over_is_compared_prompt_by_prompt() -> None:
+def test_refining_is_compared_prompt_by_prompt() -> None:
     blank, over = (cascade_table(measured(), a_catalog().pair()._replace(refine_from_step=k)) for k in (0, 3))
     lost = HARD * 0.1 / (HARD + PRIOR)
     assert over.again[0][-1] == pytest.approx((blank.again[0][-1] or 0) - lost)

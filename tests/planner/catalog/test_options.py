@@ -1,4 +1,4 @@
-"""Options: honoured where the variant can, named where it cannot, refused where nobody could; drafts painted over."""
+"""Options: honoured where the variant can, named where it cannot, refused where nobody could; drafts refined."""
 
 import pytest
 from hypothesis import given
@@ -44,14 +44,14 @@ def test_asking_for_what_the_variant_does_anyway_overrides_nothing() -> None:
     assert resolve_options(GenerateOptions(steps=2, model="light", guidance=1.0), FIXED).overridden == ()
 
 
-def test_a_jobs_time_grows_with_pictures_and_honoured_steps() -> None:
+def test_a_jobs_time_grows_with_images_and_honoured_steps() -> None:
     one = job_ms(FREE, GenerateOptions())
     assert job_ms(FREE, GenerateOptions(steps=20)) == pytest.approx(2 * one)
     assert job_ms(FREE, GenerateOptions(n=2)) > one
     assert job_ms(FIXED, GenerateOptions(steps=20)) == job_ms(FIXED, GenerateOptions())
 
 
-def test_a_job_of_larger_pictures_takes_as_much_longer_as_they_have_pixels_where_the_size_is_honoured() -> None:
+def test_a_job_of_larger_images_takes_as_much_longer_as_they_have_pixels_where_the_size_is_honoured() -> None:
     one = job_ms(FREE, GenerateOptions())
     assert job_ms(FREE, GenerateOptions(width=2 * FREE.width)) == pytest.approx(2 * one)
     assert job_ms(FREE, GenerateOptions(width=4096, height=4096)) == pytest.approx(one * 128**2)
@@ -108,7 +108,7 @@ def test_at_least_one_step_is_left_whatever_the_request_sets(steps: int, refine_
     assert 0 <= begin(refine_from_step, steps=steps) < steps
 
 
-def test_each_picture_needs_its_own_draft_of_its_own_size() -> None:
+def test_each_image_needs_its_own_draft_of_its_own_size() -> None:
     assert begin(30, n=2, drafts=2) == 30
     assert begin(30, n=2, drafts=1) == 0
     assert begin(30, drafts=0) == 0

@@ -100,7 +100,7 @@ def test_a_quoted_cell_may_hold_commas() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         ("", r"x\.csv:1: no column a: got nothing"),
         ("b,c\n1,2\n", r"x\.csv:1: no column a: got b, c"),
@@ -108,15 +108,15 @@ def test_a_quoted_cell_may_hold_commas() -> None:
         ("a,b\n", r"x\.csv has a header and no line below it"),
     ],
 )
-def test_a_text_of_another_form_is_refused(text: str, told: str) -> None:
-    with pytest.raises(InvalidPublished, match=told):
+def test_a_text_of_another_form_is_refused(text: str, reported: str) -> None:
+    with pytest.raises(InvalidPublished, match=reported):
         list(lines(text, "x.csv", ("a",)))
 
 
-@pytest.mark.parametrize(("cell", "told"), [("x", "a number: got 'x'"), ("nan", "finite"), ("1.5", r"in \[0, 1\]")])
-def test_a_cell_that_is_no_number_in_range_is_refused(cell: str, told: str) -> None:
+@pytest.mark.parametrize(("cell", "reported"), [("x", "a number: got 'x'"), ("nan", "finite"), ("1.5", r"in \[0, 1\]")])
+def test_a_cell_that_is_no_number_in_range_is_refused(cell: str, reported: str) -> None:
     (line,) = lines(f"a\n{cell}\n", "x.csv", ("a",))
-    with pytest.raises(InvalidPublished, match=rf"x\.csv:2: a must be .*{told}"):
+    with pytest.raises(InvalidPublished, match=rf"x\.csv:2: a must be .*{reported}"):
         line.number("a", 0, 1)
 
 
@@ -157,12 +157,12 @@ def test_scores_of_being_fake_become_confidences() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [("content_id,a\n1,0.1\n3,0.1\n", r"c\.csv:3: content_id must count up: got 3 after 1"),
      ("content_id,a\n1,nan\n", r"c\.csv:2: a must be a finite number")],
 )  # fmt: skip
-def test_confidences_out_of_order_or_range_are_refused(text: str, told: str) -> None:
-    with pytest.raises(InvalidPublished, match=told):
+def test_confidences_out_of_order_or_range_are_refused(text: str, reported: str) -> None:
+    with pytest.raises(InvalidPublished, match=reported):
         confidences(text, "c.csv")
 
 
@@ -183,7 +183,7 @@ def test_a_configuration_becomes_a_row_in_ms_and_of_negated_fid() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "reported"),
     [
         ("0,2,0.1,0.2,0.28,0.58,28.51", r"h\.csv:2: two of the models 0\.\.1 are needed: got \(0, 2\)"),
         ("1,1,0.1,0.2,0.28,0.58,28.51", "two of the models"),
@@ -192,8 +192,8 @@ def test_a_configuration_becomes_a_row_in_ms_and_of_negated_fid() -> None:
         ("0,1,0.1,0.2,0.28,1,", "fid must be a number: got ''"),
     ],
 )
-def test_an_impossible_configuration_is_refused_with_its_line(line: str, told: str) -> None:
-    with pytest.raises(InvalidPublished, match=told):
+def test_an_impossible_configuration_is_refused_with_its_line(line: str, reported: str) -> None:
+    with pytest.raises(InvalidPublished, match=reported):
         hybrid_configs(HEADER + line + "\n", "h.csv", ("small", "large"))
 
 

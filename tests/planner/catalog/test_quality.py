@@ -149,7 +149,7 @@ def test_the_levels_of_reuse_are_one_variant_in_full_and_from_each_step() -> Non
     assert [level.run_ms for level in levels] == pytest.approx([200, 140, 120])
 
 
-def test_where_no_picture_is_kept_reuse_has_the_best_variant_alone() -> None:
+def test_where_no_image_is_kept_reuse_has_the_best_variant_alone() -> None:
     assert [level.name for level in levels_of(a_catalog(), "reuse")] == ["heavy"]
 
 

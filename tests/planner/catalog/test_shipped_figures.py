@@ -56,7 +56,7 @@ def test_the_thresholds_of_the_published_allocator_come_out(
     assert max(fitting) == pytest.approx(threshold)
 
 
-def test_pictures_that_were_not_trained_on_are_deferred_less_at_a_high_threshold() -> None:
+def test_images_that_were_not_trained_on_are_deferred_less_at_a_high_threshold() -> None:
     catalog = shipped("diffserve-sdturbo")
     published, held_out = (catalog.discriminator(name) for name in ("efficientnet", "held-out"))
     assert deferred_share(published, 0.5) == pytest.approx(0.993, abs=0.001)

@@ -20,7 +20,7 @@ def fleet(*homes: str) -> tuple:  # type: ignore[type-arg]
     return tuple(a_worker(f"w-{n}", home, allocated=home) for n, home in enumerate(homes, 1))
 
 
-def test_the_workers_that_a_plan_counts_on_and_are_not_there_are_told() -> None:
+def test_the_workers_that_a_plan_counts_on_and_are_not_there_are_reported() -> None:
     assert missing_workers(a_plan(), fleet("light")) == ["w-2"]
     assert missing_workers(a_plan(), fleet("light", "heavy", "heavy")) == []
 
@@ -63,7 +63,7 @@ def test_a_plan_made_without_workers_spreads_those_that_come_over_the_levels_it_
     assert set(proposal.allocation.values()) == {"light", "heavy"}
 
 
-def test_a_level_that_the_catalog_does_not_hold_any_more_is_told() -> None:
+def test_a_level_that_the_catalog_does_not_hold_any_more_is_reported() -> None:
     plan = a_plan(routes=(Route(levels={"old": 1.0}),), allocation={"w-1": "light"})
     with pytest.raises(Unknown, match="old"):
         carry_over(plan, fleet("light"), a_catalog(), "")
@@ -109,7 +109,7 @@ def test_where_some_are_gone_the_plan_goes_on_without_them_and_says_why() -> Non
     assert plan.reason == "w-2 gone, the rest of plan 7 stays: the solver broke"
 
 
-def test_what_the_rest_cannot_paint_is_shed_where_plans_shed() -> None:
+def test_what_the_rest_cannot_generate_is_shed_where_plans_shed() -> None:
     patient, shedding = (after(a_plan(), "w-1", demand_rps=10_000.0, sheds=sheds) for sheds in (False, True))
     assert patient is not None
     assert shedding is not None

@@ -27,7 +27,7 @@ def loads(proposal: PlanProposal, **seen: object) -> dict[str, tuple[float, floa
     return {load.variant: (load.offered_rps, load.capacity_rps) for load in found}
 
 
-def test_what_a_cascade_paints_again_counts_on_the_next_level() -> None:
+def test_what_a_cascade_generates_again_counts_on_the_next_level() -> None:
     assert loads(a_draft()) == {"light": (10.0, pytest.approx(50.0)), "heavy": (pytest.approx(5.0), pytest.approx(5.0))}
 
 
@@ -35,7 +35,7 @@ def test_a_batch_raises_what_a_worker_can_take() -> None:
     assert loads(a_draft(batch={"light": 4, "heavy": 4}))["heavy"][1] == pytest.approx(10.0)
 
 
-def test_painting_over_a_draft_skips_its_share_of_the_call() -> None:
+def test_refining_a_draft_skips_its_share_of_the_call() -> None:
     proposal = a_draft(cascades=(a_cascade(threshold=0.5, refine_from_step=5),))
     assert loads(proposal)["heavy"][1] == pytest.approx(5.0 * 25 / 20)
 

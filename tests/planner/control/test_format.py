@@ -1,4 +1,4 @@
-"""How reasons tell numbers."""
+"""How numbers are written in reasons."""
 
 import math
 import re
@@ -13,7 +13,7 @@ from tests.builders import NOW_MS, a_worker
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "reported"),
     [
         (0, "0"),
         (0.115, "0.115"),
@@ -28,8 +28,8 @@ from tests.builders import NOW_MS, a_worker
         (math.inf, "inf"),
     ],
 )
-def test_a_number_is_told_without_an_exponent(value: float, told: str) -> None:
-    assert number(value) == told
+def test_a_number_is_reported_without_an_exponent(value: float, reported: str) -> None:
+    assert number(value) == reported
 
 
 def test_rates_and_counts_read_as_people_say_them() -> None:

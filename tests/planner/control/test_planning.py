@@ -71,7 +71,7 @@ def in_force(seen: Observation) -> Plan:
     return published(Order("random-split"), seen, None)
 
 
-def test_what_the_workers_cannot_paint_is_shed_by_the_plan_unless_the_rules_say_otherwise() -> None:
+def test_what_the_workers_cannot_generate_is_shed_by_the_plan_unless_the_rules_say_otherwise() -> None:
     busy, order = dataclasses.replace(serving(w_1="heavy"), demand_rps=50.0), Order("clipper-heavy", {"batch": 1})
     plan = published(order, busy, None)
     assert plan.admission is not None
@@ -217,7 +217,7 @@ def test_a_plan_is_due_at_once_and_then_when_something_calls_for_it() -> None:
     assert [why(1600), why(1600 + PERIOD_MS)] == ["w-1 is lost", "the period is over"]
 
 
-def test_whether_a_plan_may_be_due_is_told_by_period_and_backlog() -> None:
+def test_whether_a_plan_may_be_due_is_reported_by_period_and_backlog() -> None:
     logic = a_logic()
     assert logic.may_be_due(NOW_MS, 0.0)
     logic.due(NOW_MS, {}, Plans())

@@ -63,7 +63,7 @@ CATALOG = parse(
 
 
 @pytest.mark.parametrize(
-    ("changed", "since_ms", "told"),
+    ("changed", "since_ms", "reported"),
     [
         (CALM, 4999, ""),
         (CALM, 5000, "the period is over"),
@@ -77,8 +77,8 @@ CATALOG = parse(
         (CALM._replace(backlog_ms=0.0), 1000, ""),
     ],
 )
-def test_a_plan_is_due_for_a_reason(changed: Signals, since_ms: int, told: str) -> None:
-    assert why_now(CALM, changed, since_ms, PERIOD_MS) == told
+def test_a_plan_is_due_for_a_reason(changed: Signals, since_ms: int, reported: str) -> None:
+    assert why_now(CALM, changed, since_ms, PERIOD_MS) == reported
 
 
 def test_the_first_plan_is_due_at_once() -> None:
@@ -213,7 +213,7 @@ def test_a_plan_is_broken_once_nobody_serves_a_level_it_uses() -> None:
     assert not is_broken(dataclasses.replace(plan, cascades=()), workers[:1])
 
 
-def test_a_change_is_told_from_the_plan_in_force_and_the_draft() -> None:
+def test_a_change_is_reported_from_the_plan_in_force_and_the_draft() -> None:
     expected = Expected(demand_rps=1.0, utilization=0.5, heavy_share=0.0, quality=0.5)
     plan = a_plan_in_force(allocation={"a": "light"}, expected=expected)
     routes, better = (Route(levels={"heavy": 1.0}),), dataclasses.replace(expected, quality=0.9)

@@ -1,4 +1,4 @@
-"""Who is let in where the workers cannot paint everything: the lowest tiers are shed first, by one rule for all."""
+"""Who is let in where the workers cannot generate everything: the lowest tiers are shed first, by one rule for all."""
 
 import dataclasses
 import math
@@ -34,7 +34,7 @@ MIXED = {"interactive": 0.25, "standard": 0.5, "batch": 0.25}
 
 
 def a_draft(light: int = 2, heavy: int = 0, to_heavy: float = 0.0) -> PlanProposal:
-    """Light workers paint 50 a second each, heavy ones 5."""
+    """Light workers generate 50 a second each, heavy ones 5."""
     allocation = {f"l-{i}": "light" for i in range(light)} | {f"h-{i}": "heavy" for i in range(heavy)}
     levels = {"light": 1 - to_heavy, "heavy": to_heavy}
     return PlanProposal(routes=(Route(levels=levels),), allocation=allocation, batch={}, reason="test")
@@ -45,7 +45,7 @@ def admitted(proposal: PlanProposal, **seen: object) -> dict[str, float] | None:
     return found.shares if found else None
 
 
-def test_what_the_workers_can_paint_is_let_in_whole() -> None:
+def test_what_the_workers_can_generate_is_let_in_whole() -> None:
     assert admitted(a_draft(), demand_rps=99.0) is None
     assert admitted(a_draft(), demand_rps=0.0) is None
 
@@ -53,11 +53,13 @@ def test_what_the_workers_can_paint_is_let_in_whole() -> None:
 def test_beyond_it_the_lowest_tier_is_shed_first_and_the_reason_says_why_and_when_to_come_back() -> None:
     seen = an_observation(demand_rps=125.0, tiers=MIXED)  # of 100: a fifth is too much
     proposal = with_admission(a_draft(), seen, a_catalog())
-    told = proposal.admission
-    assert told
-    assert told.shares == {"interactive": 1.0, "standard": 1.0, "batch": pytest.approx(0.2)}
-    assert told.reason == ("shed: demand 125/s, capacity 100/s, so 20% of batch requests are let in; send again in 7 s")
-    assert told.retry_after_ms == 7000
+    reported = proposal.admission
+    assert reported
+    assert reported.shares == {"interactive": 1.0, "standard": 1.0, "batch": pytest.approx(0.2)}
+    assert reported.reason == (
+        "shed: demand 125/s, capacity 100/s, so 20% of batch requests are let in; send again in 7 s"
+    )
+    assert reported.retry_after_ms == 7000
     assert not proposal.is_feasible
 
 
@@ -110,7 +112,7 @@ def test_escalations_give_way_so_that_nothing_is_shed_for_them() -> None:
 @given(
     admitted=st.floats(0, 1), parts=st.lists(st.floats(0.01, 1), min_size=3, max_size=3), known=st.integers(1, 3)
 )  # fmt: skip
-def test_as_many_are_let_in_as_can_be_painted_and_never_a_lower_tier_before_a_higher(
+def test_as_many_are_let_in_as_can_be_generated_and_never_a_lower_tier_before_a_higher(
     admitted: float, parts: list[float], known: int
 ) -> None:
     total = sum(parts[:known])
@@ -171,9 +173,9 @@ def test_a_plan_is_written_anew_for_other_shares_not_for_other_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shares", "told"), [({"vip": 0.5}, "unknown tier 'vip'"), ({"batch": math.nan}, r"in \[0, 1\]: got nan")]
+    ("shares", "reported"), [({"vip": 0.5}, "unknown tier 'vip'"), ({"batch": math.nan}, r"in \[0, 1\]: got nan")]
 )
-def test_a_plan_that_sheds_what_is_no_tier_or_no_share_is_refused(shares: dict[str, float], told: str) -> None:
+def test_a_plan_that_sheds_what_is_no_tier_or_no_share_is_refused(shares: dict[str, float], reported: str) -> None:
     wrong = Admission(shares=shares, reason="", retry_after_ms=1)
-    with pytest.raises(InvalidPlan, match=told):
+    with pytest.raises(InvalidPlan, match=reported):
         check(a_plan(admission=wrong), a_catalog())

@@ -44,7 +44,7 @@ def test_what_a_quota_refused_is_forgotten_whether_its_prompt_is_read_before_or_
     assert (arrivals.last().tiers, len(arrivals.times_ms(NOW_MS))) == (["c"], 1)
 
 
-def test_the_last_prompts_are_told_the_oldest_first() -> None:
+def test_the_last_prompts_are_reported_the_oldest_first() -> None:
     arrivals = Arrivals()
     for n in range(PROMPTS + 5):
         arrivals.add(f"r-{n}", an_arrival(hardness=n / 2000))

@@ -11,7 +11,7 @@ from planner.catalog.entries import shares_below
 from planner.observation.deferral import observed_deferral
 
 
-def test_a_thousand_pictures_tell_another_distribution_to_within_a_twentieth() -> None:
+def test_a_thousand_images_tell_another_distribution_to_within_a_twentieth() -> None:
     dice = random.Random(1)
     scores = [(dice.random(), dice.betavariate(2, 5)) for _ in range(1000)]
     (curve,) = observed_deferral("light", "look", scores).curves
@@ -22,7 +22,7 @@ def test_a_thousand_pictures_tell_another_distribution_to_within_a_twentieth() -
         assert shares_below(curve, (threshold,))[0] == pytest.approx(truth, abs=0.05)
 
 
-def test_bands_are_told_apart_so_that_routing_hard_prompts_elsewhere_changes_no_curve() -> None:
+def test_bands_are_distinguished_so_that_routing_hard_prompts_elsewhere_changes_no_curve() -> None:
     easy, hard = [(0.1, 0.9)] * 150, [(0.9, 0.1)] * 150
     whole = observed_deferral("light", "look", easy + hard, (0.0, 0.5, 1.0))
     routed = observed_deferral("light", "look", easy, (0.0, 0.5, 1.0))
@@ -43,14 +43,14 @@ def test_scores_that_are_no_numbers_in_range_are_ignored_and_counted() -> None:
     assert seen.curves[0] is not None
 
 
-def test_too_few_pictures_tell_nothing() -> None:
+def test_too_few_images_tell_nothing() -> None:
     assert observed_deferral("light", "look", [(0.5, 0.5)] * 99).curves == (None,)
     assert observed_deferral("light", "look", [], enough=0).curves == (None,)
 
 
 @settings(max_examples=40)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20), st.floats(0, 0.97))
-def test_a_seen_curve_rises_and_agrees_with_the_pictures(confidences: list[float], threshold: float) -> None:
+def test_a_seen_curve_rises_and_agrees_with_the_images(confidences: list[float], threshold: float) -> None:
     (curve,) = observed_deferral("light", "look", [(0.5, c) for c in confidences], enough=1).curves
     assert curve is not None
     assert list(curve) == sorted(curve)

@@ -81,7 +81,7 @@ def test_the_wait_in_a_queue_is_what_waits_over_what_arrives() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "reported"),
     [
         ({"demand_rps": math.nan}, "demand_rps of an observation must be a number of 0 or more: got nan"),
         ({"demand_rps": -1.0}, "demand_rps"),
@@ -100,8 +100,8 @@ def test_the_wait_in_a_queue_is_what_waits_over_what_arrives() -> None:
         ({"served": Served(-1)}, "served"),
     ],
 )
-def test_an_observation_of_impossible_numbers_is_refused(changes: dict[str, object], told: str) -> None:
-    with pytest.raises(InvalidObservation, match=told):
+def test_an_observation_of_impossible_numbers_is_refused(changes: dict[str, object], reported: str) -> None:
+    with pytest.raises(InvalidObservation, match=reported):
         an_observation(**changes)
 
 

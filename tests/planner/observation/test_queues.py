@@ -33,7 +33,7 @@ def test_only_the_window_counts() -> None:
     assert QUEUE_WINDOW_MS < 49_000
 
 
-def test_remaining_work_is_told_in_jobs_and_the_one_in_hand_does_not_wait() -> None:
+def test_remaining_work_is_reported_in_jobs_and_the_one_in_hand_does_not_wait() -> None:
     heard = beats(
         0,
         a_heartbeat(partitions=(owned(0, remaining_ms=100),)),

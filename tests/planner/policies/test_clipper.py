@@ -35,7 +35,7 @@ def test_it_grows_to_the_largest_that_was_measured_and_without_an_slo_nothing_is
     assert sizes(40, slo_ms=0.0)[-8:] == [32] * 8
 
 
-def test_an_slo_that_not_even_one_picture_meets_leaves_batches_of_one() -> None:
+def test_an_slo_that_not_even_one_image_meets_leaves_batches_of_one() -> None:
     assert sizes(5, slo_ms=50.0) == [1] * 5
 
 

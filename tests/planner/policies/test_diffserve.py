@@ -111,7 +111,7 @@ def test_the_deferral_seen_of_late_replaces_the_catalog_s() -> None:
     assert drafted(seen(4, 60.0, deferral=late)).cascades[0].threshold == pytest.approx(0.25)
 
 
-def test_painting_over_leaves_room_for_a_higher_threshold() -> None:
+def test_refining_leaves_room_for_a_higher_threshold() -> None:
     catalog = a_fine_catalog(cascades=(Pair("light", "heavy", "look", 20),))
     over = drafted(seen(4, 60.0), catalog)
     assert over.cascades[0].refine_from_step == 20

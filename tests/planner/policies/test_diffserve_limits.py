@@ -22,7 +22,7 @@ def drafted(observation: Observation, catalog: Catalog | None = None, **paramete
 
 
 def test_where_the_published_allocator_crashed_the_rest_is_shed() -> None:
-    """Its controller dies of an infeasible model from 40/s on (SOURCES.md 3.3); 16 workers paint 36/s."""
+    """Its controller dies of an infeasible model from 40/s on (SOURCES.md 3.3); 16 workers generate 36/s."""
     draft = drafted(seen(16, 50, slo_ms=15_000.0), catalogs.load("diffserve-sdxlltn"))
     assert set(draft.allocation.values()) == {"sdxl-lightning"}
     assert draft.cascades[0].threshold == 0
@@ -36,10 +36,10 @@ def test_a_queue_beyond_the_slo_is_worked_off_by_all_workers_and_said() -> None:
     assert "5000 of it in the queue, beyond the SLO of 1 s" in draft.reason
 
 
-def test_an_slo_below_one_picture_is_served_one_by_one_and_said() -> None:
+def test_an_slo_below_one_image_is_served_one_by_one_and_said() -> None:
     draft = drafted(seen(slo_ms=15.0))
     assert draft.batch["light"] == 1
-    assert "a picture takes 21 ms, beyond the SLO of 0.015 s" in draft.reason
+    assert "an image takes 21 ms, beyond the SLO of 0.015 s" in draft.reason
 
 
 def test_without_an_slo_latency_has_no_limit() -> None:
@@ -98,7 +98,7 @@ def test_a_static_threshold_that_does_not_fit_gives_way() -> None:
 
 
 def test_a_wait_reckoned_in_run_times_needs_smaller_batches() -> None:
-    """Proteus's rule, twice the execution in all, is a factor of 1: half the SLO for painting."""
+    """Proteus's rule, twice the execution in all, is a factor of 1: half the SLO for generation."""
     assert drafted(seen(slo_ms=450.0)).batch["heavy"] == 4
     assert drafted(seen(slo_ms=450.0), queue_factor=1.0).batch["heavy"] == 1
 

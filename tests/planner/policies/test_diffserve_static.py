@@ -22,7 +22,7 @@ def test_diffserve_static_takes_the_catalog_s_threshold_and_splits_by_the_work()
     assert draft.expected.heavy_share == pytest.approx(0.3)
 
 
-def test_diffserve_static_paints_over_from_the_catalog_s_step_and_needs_fewer_workers_for_it() -> None:
+def test_diffserve_static_refines_from_the_catalog_s_step_and_needs_fewer_workers_for_it() -> None:
     catalog = a_catalog(cascades=(Pair("light", "heavy", "look", 20),))  # of 25: heavy .3 x 40 ms instead of .3 x 200
     blank, over, told_not_to = (
         named("diffserve-static")(an_observation(8), of, {}, parameters)

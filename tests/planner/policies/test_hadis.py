@@ -95,12 +95,12 @@ def test_queues_take_alpha_times_little_s_wait() -> None:
 
 
 def test_a_path_that_nobody_takes_is_not_charged() -> None:
-    """A row without drafts painted again needs heavy's 200 ms within the SLO, not light's on top (Eq. 3 sums both)."""
+    """A row without escalation needs heavy's 200 ms within the SLO, not light's on top (Eq. 3 sums both)."""
     draft = drafted(seen(2, 1.0, slo_ms=205.0), a_table_catalog(pair_rows=(ROWS[0], ROWS[2])))
     assert quality(draft) == 0.87
 
 
-def test_demand_beyond_all_is_painted_light_and_the_rest_shed() -> None:
+def test_demand_beyond_all_is_generated_light_and_the_rest_shed() -> None:
     draft = drafted(seen(4, 500.0))
     assert counts(draft) == (4, 0)
     assert [route.levels for route in draft.routes] == [{"light": 1.0}]
@@ -128,7 +128,7 @@ def test_no_demand_has_the_best_row() -> None:
 def test_no_worker_and_one_worker_are_plans() -> None:
     assert "no worker yet" in drafted(seen(0)).reason
     alone = drafted(seen(1, 1.0))
-    assert set(alone.allocation.values()) == {"heavy"}  # cannot hold two levels; it paints 5/s
+    assert set(alone.allocation.values()) == {"heavy"}  # cannot hold two levels; it generates 5/s
     assert alone.routes[0].levels == {"heavy": 1.0}
 
 

@@ -119,7 +119,7 @@ def test_without_any_quality_more_of_heavy_is_better() -> None:
     assert idle.expected.heavy_share == 1 > busy.expected.heavy_share > 0
 
 
-def test_the_router_alone_paints_nothing_again_and_the_discriminator_alone_routes_nothing() -> None:
+def test_the_router_alone_generates_nothing_again_and_the_discriminator_alone_routes_nothing() -> None:
     router = drafted(seen(8, demand_rps=1.0), signals=ROUTER_ONLY)
     discriminator = drafted(seen(8, demand_rps=1.0), signals=DISCRIMINATOR_ONLY)
     assert router.cascades[0].threshold == 0

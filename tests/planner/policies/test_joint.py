@@ -94,7 +94,7 @@ def test_queues_need_room_where_no_draft_is_there_to_fall_back_on() -> None:
     strict = planned("diffserve-sdturbo", 40.0, FLUID | {"percentile": 0.999})
     assert fid_of(fluid) < fid_of(queued) <= fid_of(strict)
     assert count(queued, "sd-turbo") > count(fluid, "sd-turbo"), "late drafts are late answers"
-    assert promised(queued).utilization > 0.95, "what waits too long to be painted again stays a draft"
+    assert promised(queued).utilization > 0.95, "what waits too long to be generated again stays a draft"
 
 
 def test_hard_prompts_get_the_better_level_where_not_all_can() -> None:
@@ -130,7 +130,7 @@ def test_a_busy_fleet_gives_up_no_more_quality_than_makes_no_difference() -> Non
 
 
 def test_a_curve_is_read_between_its_thresholds_where_the_first_defers_too_much() -> None:
-    """At 146/s the seven workers left paint 5 % again; the lowest published threshold, .005, defers 14 %."""
+    """At 146/s the seven workers left generate 5 % again; the lowest published threshold, .005, defers 14 %."""
     draft = planned("diffserve-sdturbo", 146.0)
     assert 0 < draft.cascades[0].threshold < 0.005
     assert fid_of(draft) < 22
@@ -142,7 +142,7 @@ def test_a_surge_that_the_forecast_has_not_caught_up_with_is_planned_for() -> No
     assert count(after, "sd-turbo") >= count(before, "sd-turbo") + 4
 
 
-def test_more_than_all_can_serve_is_told_and_goes_to_the_fastest() -> None:
+def test_more_than_all_can_serve_is_reported_and_goes_to_the_fastest() -> None:
     draft = planned("diffserve-sdturbo", 1000.0)
     assert count(draft, "sd-turbo") == 16
     assert "% of 1,050/s is more than 16 workers can serve in time" in draft.reason
@@ -186,7 +186,7 @@ BURST = (20,) * 30 + (128,) * 20 + (20,) * 10
 
 
 def test_after_a_burst_workers_stand_ready_for_the_next() -> None:
-    """Enough for its first pictures, while what is asked for now is painted nearly as well as before."""
+    """Enough for its first images, while what is asked for now is generated nearly as well as before."""
     before = planned("diffserve-sdturbo", 20.0, counts=(20,) * 60)
     after = planned("diffserve-sdturbo", 20.0, counts=BURST)
     again = planned("diffserve-sdturbo", 128.0, counts=BURST[:50])
@@ -211,7 +211,7 @@ def test_it_remembers_the_burst_when_it_is_out_of_sight() -> None:
     assert forgot.memory == {}
 
 
-def test_more_over_provisioning_makes_room_for_first_pictures_not_for_worse_ones() -> None:
+def test_more_over_provisioning_makes_room_for_first_images_not_for_worse_ones() -> None:
     once, thrice = planned("diffserve-sdturbo", 20.0), planned("diffserve-sdturbo", 20.0, {"overprovision": 4.0})
     assert count(thrice, "sd-turbo") >= count(once, "sd-turbo") + 2
     assert fid_of(thrice) <= fid_of(once) + 0.3

@@ -1,4 +1,4 @@
-"""`nirvana`: the large model everywhere, past pictures by similarity, deaf to the load."""
+"""`nirvana`: the large model everywhere, past images by similarity, deaf to the load."""
 
 import pytest
 
@@ -33,9 +33,9 @@ def test_similar_prompts_are_spread_over_the_reuse_steps(similar: float, levels:
     assert draft.routes[0].levels == levels
 
 
-def test_reuse_saves_work_and_a_catalog_without_it_is_painted_on_a_blank() -> None:
+def test_reuse_saves_work_and_a_catalog_without_it_is_generated_from_noise() -> None:
     blank, begun = (plan(an_observation(4, demand_rps=10), c, {}, {}) for c in (a_ladder(), a_reuse_ladder()))
     assert blank.strategy == "models"
-    assert "begun on a blank" in blank.reason
+    assert "begun from noise" in blank.reason
     assert blank.expected.utilization == pytest.approx(10 * 0.2 / 4)
     assert begun.expected.utilization == pytest.approx(10 * 0.2 * (0.5 + 0.25 * 0.6 + 0.25 * 0.2) / 4)

@@ -41,5 +41,5 @@ def test_shares_follow_capacity() -> None:
     assert draft.routes[0].levels == pytest.approx({"heavy": 1 / 3, "middle": 2 / 3})
 
 
-def test_it_never_uses_past_pictures() -> None:
+def test_it_never_uses_past_images() -> None:
     assert plan(an_observation(4, retrieval_ms=1.0), a_reuse_ladder(), {}, {}).strategy == "models"

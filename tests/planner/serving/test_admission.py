@@ -22,7 +22,7 @@ def test_requests_that_can_be_served_pass(changes: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "reported"),
     [
         ({"prompt": ""}, "prompt must not be empty"),
         ({"prompt": " \t\n "}, "prompt must not be empty"),
@@ -34,8 +34,8 @@ def test_requests_that_can_be_served_pass(changes: dict[str, Any]) -> None:
         ({"created_ms": NOW_MS * 1000}, "created_ms must be epoch milliseconds"),
     ],
 )
-def test_what_can_never_be_served_is_refused_with_the_request_named(changes: dict[str, Any], told: str) -> None:
-    with pytest.raises(InvalidRequest, match=f"{told}.*request r-1"):
+def test_what_can_never_be_served_is_refused_with_the_request_named(changes: dict[str, Any], reported: str) -> None:
+    with pytest.raises(InvalidRequest, match=f"{reported}.*request r-1"):
         check_request(a_request(**changes), 100, NOW_MS)
 
 

@@ -32,7 +32,7 @@ def test_pull_waits_until_a_worker_is_idle(loads: list[Load], request_id: str) -
     assert chosen is None or chosen.remaining_ms == 0
 
 
-def test_pull_fills_the_next_call_of_a_worker_that_paints_several_at_once() -> None:
+def test_pull_fills_the_next_call_of_a_worker_that_generates_several_at_once() -> None:
     loads = [Load("w-0", 0, 70.0), Load("w-1", 1, 59.0)]
     assert choose("pull", loads, "r", 0, 20, batch=1) is None
     assert choose("pull", loads, "r", 0, 20, batch=3) == loads[1]  # less than three jobs before it

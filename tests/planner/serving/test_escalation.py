@@ -1,4 +1,4 @@
-"""Kept or painted again."""
+"""Kept or generated again."""
 
 import math
 
@@ -23,7 +23,7 @@ def judged(
 
 
 @given(st.floats(0, 1), st.floats(0, 1, exclude_max=True))
-def test_a_picture_is_kept_from_the_threshold_on(confidence: float, threshold: float) -> None:
+def test_an_image_is_kept_from_the_threshold_on(confidence: float, threshold: float) -> None:
     verdict = judged(confidence, threshold)
     assert isinstance(verdict, Keep) == (confidence >= threshold)
     assert verdict.threshold == threshold
@@ -36,11 +36,11 @@ def test_threshold_zero_keeps_everything_and_one_nothing(confidence: float) -> N
     assert isinstance(judged(confidence, 1.0), Escalate)
 
 
-def test_without_a_cascade_for_the_level_the_picture_is_kept() -> None:
+def test_without_a_cascade_for_the_level_the_image_is_kept() -> None:
     assert EscalationLogic(CATALOG).examine(a_plan(), "heavy", a_request()) == Keep(None, "no cascade for heavy")
 
 
-def test_a_doubtful_picture_is_kept_when_a_better_one_would_be_late_and_the_reason_says_so() -> None:
+def test_a_doubtful_image_is_kept_when_a_better_one_would_be_late_and_the_reason_says_so() -> None:
     assert isinstance(judged(0.1, deadline_ms=NOW_MS + 200), Escalate)
     verdict = judged(0.1, deadline_ms=NOW_MS + 199)
     assert isinstance(verdict, Keep)

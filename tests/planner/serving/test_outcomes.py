@@ -27,7 +27,7 @@ def test_a_step_tells_where_the_time_went() -> None:
     assert (DRAFT.level, DRAFT.confidence, DRAFT.threshold, DRAFT.image) == ("light", 0.2, 0.5, an_image_ref())
 
 
-def test_a_step_tells_where_the_painting_really_began() -> None:
+def test_a_step_tells_where_the_generation_really_began() -> None:
     blank, over = (an_image(a_job(refine_from_step=3), refine_from_step=step) for step in (0, 3))
     assert [step_of(image, None, None).refine_from_step for image in (blank, over)] == [0, 3]
 
@@ -37,7 +37,7 @@ def test_clocks_that_disagree_never_make_a_negative_time() -> None:
     assert (step.queue_ms, step.generate_ms) == (0, 0)
 
 
-def test_the_result_of_an_escalated_request_names_the_last_picture_and_both_stages() -> None:
+def test_the_result_of_an_escalated_request_names_the_last_image_and_both_stages() -> None:
     result = result_of(a_completed_one())
     assert (result.status, result.level, result.worker_id, result.plan_version) == ("COMPLETED", "heavy", "w-2", 2)
     assert (result.image_uri, result.width) == ("file:///heavy.png", 32)

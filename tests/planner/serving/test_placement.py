@@ -47,9 +47,9 @@ def test_a_higher_share_moves_requests_only_one_way() -> None:
     assert before < after
 
 
-def test_the_probability_of_what_was_drawn_is_told() -> None:
-    told = {choose_level(MIXED, f"r-{i}", 0.5, {}) for i in range(100)}
-    assert told == {("light", 0.7), ("heavy", 0.3)}
+def test_the_probability_of_what_was_drawn_is_reported() -> None:
+    reported = {choose_level(MIXED, f"r-{i}", 0.5, {}) for i in range(100)}
+    assert reported == {("light", 0.7), ("heavy", 0.3)}
 
 
 @pytest.mark.parametrize(("hardness", "level"), [(0.0, "light"), (0.499, "light"), (0.5, "heavy"), (1.0, "heavy")])

@@ -105,7 +105,7 @@ def test_more_steps_than_the_deadline_allows_count() -> None:
     assert isinstance(longer, Rejection)
 
 
-def test_a_deadline_leaves_time_to_judge_the_picture_where_the_plan_does() -> None:
+def test_a_deadline_leaves_time_to_judge_the_image_where_the_plan_does() -> None:
     slow = a_catalog(discriminators={"look": a_discriminator(latency_ms=30.0)})  # light takes 20 ms, then look
     logic = RoutingLogic(slow, NO_LIMITS)
     for deadline_ms, expected in ((NOW_MS + 49, Rejection), (NOW_MS + 50, Placement)):

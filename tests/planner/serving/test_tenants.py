@@ -32,8 +32,8 @@ WEIGHTS = {"a": 3.0, "b": 1.0}  # x, y, z and None are not configured
 AMOUNTS = st.floats(0.01, 1000)
 
 
-def work(number: int, tenant: str = "a", ms: float = 10.0, pictures: int = 1) -> Work:
-    return Work(f"r-{number}", tenant, pictures, ms)
+def work(number: int, tenant: str = "a", ms: float = 10.0, images: int = 1) -> Work:
+    return Work(f"r-{number}", tenant, images, ms)
 
 
 def test_what_the_crowded_backlog_refuses_takes_no_tokens() -> None:
@@ -50,7 +50,7 @@ def test_what_has_no_tokens_is_not_open() -> None:
     for n in range(1, 50):
         refused = rights.refuse(work(n, ms=40), 100, 0)
         assert refused is not None
-        assert "pictures a second" in refused.reason
+        assert "images a second" in refused.reason
     assert rights.refuse(work(50, ms=40), 100, 1000) is None
 
 
@@ -206,7 +206,7 @@ def test_a_configured_tenant_is_never_refused_because_of_others_names(
         assert not many.exceeds_share("a", cost_ms, 500)
 
 
-def test_all_others_weigh_what_they_are_told_to() -> None:
+def test_all_others_weigh_what_they_are_asked_to() -> None:
     work = open_work({"a": 70, "x": 10}, {"a": 1.0}, others=3.0)
     assert not work.exceeds_share("x", 65, 100)
     assert work.exceeds_share("x", 66, 100)

@@ -28,7 +28,7 @@ def test_a_window_of_batches_holds_whole_ones() -> None:
     assert window(a_variant(latency_ms={1: 20.0, 4: 44.0}), 4) == 4 * 4
 
 
-def test_jobs_that_are_painted_alike_share_a_call_in_the_order_of_the_first() -> None:
+def test_jobs_that_are_generated_alike_share_a_call_in_the_order_of_the_first() -> None:
     assert group_by_call([3, 0, 3, 5, 0], lambda step: step) == [[3, 3], [0, 0], [5]]
     assert group_by_call([], lambda step: step) == []
 

@@ -168,13 +168,13 @@ def test_a_lineup_that_is_kept_says_what_a_fresh_look_at_the_workers_says(steps:
         else:
             kept.on_sent("light", who, ms, float(ms), now_ms)
         pool = kept.pool("light", now_ms, SILENT_MS)
-        told = {worker.worker_id: free_ms for worker, free_ms in zip(pool.workers, pool.free_at_ms, strict=True)}
+        reported = {worker.worker_id: free_ms for worker, free_ms in zip(pool.workers, pool.free_at_ms, strict=True)}
         serving = {
             worker.worker_id: worker
             for worker in kept._workers.values()
             if worker.state in ("ready", "painting") and worker.partitions and now_ms - worker.seen_ms <= SILENT_MS
         }
-        assert told.keys() == serving.keys()
+        assert reported.keys() == serving.keys()
         loads = kept.loads("light", now_ms, SILENT_MS)
         assert [load.remaining_ms for load in loads] == [max(0.0, free_ms - now_ms) for free_ms in pool.free_at_ms]
         assert pool.wait_ms(now_ms) == shortest_ms(loads)

@@ -1,4 +1,4 @@
-"""Crowds are made the same each time, and what became of the watched is told apart from what became of the crowd."""
+"""Crowds are made the same each time, and figures of the watched clients are apart from those of the crowd."""
 
 import itertools
 from types import SimpleNamespace
@@ -66,7 +66,7 @@ def test_what_is_submitted_goes_in_the_order_of_its_times_to_its_own_topic(monke
     assert sum(record.topic == PROMPTS_BATCH for record in producer.records) == len(flood)
 
 
-def test_refused_and_lost_ones_are_told_and_latency_is_from_the_first_submission(
+def test_refused_and_lost_ones_are_reported_and_latency_is_from_the_first_submission(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock_ns = itertools.chain([0] * 22, itertools.repeat(10**9))
@@ -77,11 +77,11 @@ def test_refused_and_lost_ones_are_told_and_latency_is_from_the_first_submission
     names = [*(f"r-{n}" for n in range(1, 21)), "no", "lost"]
     watched = [Due(0, a_request(request_id=name)) for name in names]
     opened.submit(watched, watched)
-    told = opened.as_table(watched)
-    assert {name: told[name] for name in ("requests", "completed", "refused", "lost")} == {
+    reported = opened.as_table(watched)
+    assert {name: reported[name] for name in ("requests", "completed", "refused", "lost")} == {
         "requests": 22, "completed": 20, "refused": 1, "lost": 1,
     }  # fmt: skip
-    assert told["latency_ms"] == {"p50": 100.0, "p90": 180.0, "p95": 190.0, "p99": 200.0}
+    assert reported["latency_ms"] == {"p50": 100.0, "p90": 180.0, "p95": 190.0, "p99": 200.0}
     assert added_ms({"latency_ms": {"p95": 250.5}}, {"latency_ms": {"p95": 200.0}}) == 50.5
 
 
@@ -115,6 +115,6 @@ def test_retries_come_soon_and_then_every_second(times: int) -> None:
 
 
 def test_a_question_that_nobody_asks_is_refused() -> None:
-    told = CliRunner().invoke(main, ["bench", "crowd", "flod"])
-    assert told.exit_code == 2
-    assert "flood" in told.output
+    reported = CliRunner().invoke(main, ["bench", "crowd", "flod"])
+    assert reported.exit_code == 2
+    assert "flood" in reported.output

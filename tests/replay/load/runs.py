@@ -26,7 +26,7 @@ def a_history(
 
 
 def answered(request_id: str, latency_ms: int = 40, level: str = "light", **changes: Any) -> Result:
-    """Completed by one picture, judged where the level is light."""
+    """Completed by one image, judged where the level is light."""
     judged = {"confidence": 0.82, "threshold": 0.5} if level == "light" else {"confidence": None, "threshold": None}
     result = a_result(a_step(level=level, **judged), request_id=request_id, latency_ms=latency_ms)
     return dataclasses.replace(result, policy="test", **changes)

@@ -1,4 +1,4 @@
-"""Who serves, as groups tell it."""
+"""Which roles serve, by the members of their groups."""
 
 from concurrent.futures import Future
 from types import SimpleNamespace
@@ -57,7 +57,7 @@ def test_a_group_that_may_not_be_looked_at_counts_as_served(monkeypatch: pytest.
     assert presence.absent(presence.members(SETTINGS)) == []
 
 
-def test_a_broker_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broker_that_does_not_answer_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     answering(monkeypatch, TimeoutError())
-    with pytest.raises(PochadeError, match=r"told nothing of group pochade\.classifier within 15 s: is it overloaded"):
+    with pytest.raises(PochadeError, match=r"did not describe group pochade\.classifier within 15 s: is it overloaded"):
         presence.members(SETTINGS)

@@ -38,7 +38,7 @@ def test_a_missing_prompt_file_says_what_to_do(tmp_path: pathlib.Path) -> None:
         read_prompts(tmp_path / "nowhere.txt")
 
 
-def test_our_prompts_are_all_pictures_the_tiny_world_can_paint() -> None:
+def test_our_prompts_are_all_images_the_tiny_world_can_generate() -> None:
     ours = set(builtin_prompts(1000))
     scenes = {prompt: captions.parse(prompt) for prompt in ours}
     assert [prompt for prompt, scene in scenes.items() if scene is None] == []

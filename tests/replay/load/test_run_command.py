@@ -21,7 +21,7 @@ def trace(tmp_path: pathlib.Path) -> pathlib.Path:
     return path
 
 
-def told(trace: pathlib.Path, *options: str) -> Result:
+def reported(trace: pathlib.Path, *options: str) -> Result:
     words = ["--home", str(trace.parent / "home"), "replay", "run", str(trace), "--catalog", "profile", "--slo", "1"]
     return CliRunner().invoke(main, [*words, *options])
 
@@ -30,7 +30,7 @@ def test_a_model_that_the_catalog_lacks_is_refused_with_its_line_or_counted_befo
     trace: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(signal, "signal", lambda *_: None)
-    refused, lenient, renamed = told(trace), told(trace, "--lenient"), told(trace, "--model", "sd9=heavy")
+    refused, lenient, renamed = reported(trace), reported(trace, "--lenient"), reported(trace, "--model", "sd9=heavy")
     assert refused.exit_code == 1
     assert "trace.jsonl:2: unknown model 'sd9'" in " ".join(refused.output.split())
     assert "skipped: 1 unknown model" in lenient.output

@@ -13,7 +13,7 @@ def record(topic: str, key: str, message: Message) -> Incoming:
     return Incoming(topic=topic, partition=0, offset=0, timestamp_ms=NOW_MS, key=key.encode(), value=encode(message))
 
 
-def test_nothing_is_ready_before_a_plan_stands_and_every_worker_can_paint() -> None:
+def test_nothing_is_ready_before_a_plan_stands_and_every_worker_can_generate() -> None:
     ready = Readiness(["w-1", "w-2"])
     assert ready.missing() == ["a plan", "w-1 starting", "w-2 starting"]
     ready.on_record(record(PLAN, PLAN_KEY, a_plan()))
@@ -45,23 +45,23 @@ def test_plans_are_listed_once_each_by_version() -> None:
     assert [plan.version for plan in ready.plans()] == [1, 2]
 
 
-def test_a_job_painted_twice_counts_once() -> None:
-    painted = GeneratedCounter()
+def test_a_job_generated_twice_counts_once() -> None:
+    generated = GeneratedCounter()
     for job in (a_job(job_id="a"), a_job(job_id="a"), a_job(job_id="b", stage=1)):
-        painted.on_record(record(IMAGES, "r-1", an_image(job)))
-    assert painted.counts() == (2, 1)
+        generated.on_record(record(IMAGES, "r-1", an_image(job)))
+    assert generated.counts() == (2, 1)
 
 
-def test_pictures_are_counted_while_others_come() -> None:
+def test_images_are_counted_while_others_come() -> None:
     images = [record(IMAGES, f"r-{n}", an_image(a_job(job_id=f"j-{n}"))) for n in range(2000)]
-    painted, interval = GeneratedCounter(), sys.getswitchinterval()
-    adding = threading.Thread(target=lambda: [painted.on_record(image) for image in images])
+    generated, interval = GeneratedCounter(), sys.getswitchinterval()
+    adding = threading.Thread(target=lambda: [generated.on_record(image) for image in images])
     sys.setswitchinterval(1e-6)
     try:
         adding.start()
         while adding.is_alive():
-            painted.counts()
+            generated.counts()
     finally:
         sys.setswitchinterval(interval)
         adding.join()
-    assert painted.counts() == (2000, 0)
+    assert generated.counts() == (2000, 0)

@@ -56,11 +56,11 @@ def test_metrics_that_one_report_has_no_values_of_are_left_out() -> None:
         ({"parameters": {"ours": {"batch": 2.0}, CHANCE: {}}}, "different parameters of ours: {} and {'batch': 2.0}"),
     ],
 )
-def test_what_differs_beside_the_figures_is_told(changes: dict[str, Any], warning: str) -> None:
+def test_what_differs_beside_the_figures_is_reported(changes: dict[str, Any], warning: str) -> None:
     assert compare(a_report(), a_report(**changes)).warnings == [warning]
 
 
-def test_different_traces_are_told() -> None:
+def test_different_traces_are_reported() -> None:
     other = a_report()
     other["trace"] = other["trace"] | {"file": "friday.csv", "sha256": "b" * 64}
     (warning,) = compare(a_report(), other).warnings
@@ -74,7 +74,7 @@ def test_reports_of_the_same_run_differ_in_nothing() -> None:
     assert {row.policy for row in found.rows} == {"ours", CHANCE}
 
 
-def test_policies_of_one_report_only_are_told_and_none_in_common_is_an_error() -> None:
+def test_policies_of_one_report_only_are_reported_and_none_in_common_is_an_error() -> None:
     assert compare(a_report(), of()).warnings == [f"only in the first: {CHANCE}"]
     with pytest.raises(PochadeError, match="no policy in common: ours in the first, other in the second"):
         compare(of(), a_report({"other": a_policy()}))

@@ -33,15 +33,15 @@ def test_a_series_stands_on_one_line_and_texts_stay_as_they_are() -> None:
         (text_of(a_report() | {"policies": {"ours": {"quality": 1}}}), "policy 'ours' has no `by_seed`"),
     ],
 )
-def test_a_file_that_is_no_report_is_told(tmp_path: pathlib.Path, text: str, fault: str) -> None:
+def test_a_file_that_is_no_report_is_reported(tmp_path: pathlib.Path, text: str, fault: str) -> None:
     path = tmp_path / "report.json"
     path.write_text(text)
-    with pytest.raises(InvalidReport, match=r"report\.json") as told:
+    with pytest.raises(InvalidReport, match=r"report\.json") as reported:
         read(path)
-    assert fault in str(told.value)
+    assert fault in str(reported.value)
 
 
-def test_a_missing_report_and_bytes_that_are_no_text_are_told(tmp_path: pathlib.Path) -> None:
+def test_a_missing_report_and_bytes_that_are_no_text_are_reported(tmp_path: pathlib.Path) -> None:
     with pytest.raises(InvalidReport, match=r"no report at .*report\.json: make one with `pochade simulate"):
         read(tmp_path)
     (tmp_path / "report.json").write_bytes(b"\xff\xfe\x00")
@@ -49,7 +49,7 @@ def test_a_missing_report_and_bytes_that_are_no_text_are_told(tmp_path: pathlib.
         read(tmp_path)
 
 
-def test_a_folder_that_cannot_be_made_is_told(tmp_path: pathlib.Path) -> None:
+def test_a_folder_that_cannot_be_made_is_reported(tmp_path: pathlib.Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(PochadeError, match=r"cannot be written to .*choose another folder"):
         write(a_report(), tmp_path / "file")

@@ -10,7 +10,7 @@ from replay.reports.gallery import SHOWN_PX, duration, render, shown
 from schemas.messages import Result, Status
 from streams.store.port import MemoryImageStore
 from tests.replay.reports.test_report import facts
-from tests.replay.runs import a_painted_result, a_result, a_step, an_escalated_result, png, stored
+from tests.replay.runs import a_generated_result, a_result, a_step, an_escalated_result, png, stored
 
 
 def page_of(store: MemoryImageStore, *results: Result) -> str:
@@ -22,41 +22,41 @@ def inline(page: str) -> list[bytes]:
     return [base64.b64decode(data) for data in re.findall(r'src="data:image/png;base64,([^"]+)"', page)]
 
 
-def test_the_page_holds_every_picture_and_asks_nothing_of_the_network() -> None:
+def test_the_page_holds_every_image_and_asks_nothing_of_the_network() -> None:
     store = MemoryImageStore()
-    page = page_of(store, a_painted_result(store, png("green")))
+    page = page_of(store, a_generated_result(store, png("green")))
     assert inline(page) == [png("green")]
     assert not re.search(r"https?://|<script|<link|@import|url\(", page)
 
 
-def test_a_kept_picture_says_why() -> None:
+def test_a_kept_image_says_why() -> None:
     store = MemoryImageStore()
-    assert "kept: confidence 0.82 ≥ 0.55" in page_of(store, a_painted_result(store))
+    assert "kept: confidence 0.82 ≥ 0.55" in page_of(store, a_generated_result(store))
 
 
 def test_an_escalated_request_shows_the_rejected_draft_and_says_why() -> None:
     store = MemoryImageStore()
     page = page_of(store, an_escalated_result(store))
     assert inline(page) == [png("grey"), png("blue")]
-    assert "escalated: light scored 0.31 &lt; 0.55, painted again on heavy" in page
+    assert "escalated: light scored 0.31 &lt; 0.55, generated again on heavy" in page
 
 
 def test_a_prompt_cannot_write_html() -> None:
     store = MemoryImageStore()
-    page = page_of(store, a_painted_result(store, prompt='<script>alert("x")</script> & \' "'))
+    page = page_of(store, a_generated_result(store, prompt='<script>alert("x")</script> & \' "'))
     assert "<script" not in page
     assert "&lt;script&gt;" in page
 
 
-def test_a_request_without_a_picture_says_what_became_of_it() -> None:
+def test_a_request_without_an_image_says_what_became_of_it() -> None:
     store = MemoryImageStore()
     page = page_of(store, a_result(status=Status.EXPIRED, reason="it was too late"))
     assert "expired: it was too late" in page
-    assert "0 of 1 prompts became pictures" in page
+    assert "0 of 1 prompts became images" in page
 
 
-def test_a_picture_that_has_gone_is_told_not_hidden() -> None:
-    assert "is not a picture of this store" in page_of(MemoryImageStore(), a_result(a_step()))
+def test_an_image_that_has_gone_is_reported_not_hidden() -> None:
+    assert "is not an image of this store" in page_of(MemoryImageStore(), a_result(a_step()))
 
 
 def test_the_draft_of_a_request_that_failed_later_is_shown() -> None:
@@ -67,13 +67,13 @@ def test_the_draft_of_a_request_that_failed_later_is_shown() -> None:
 
 def test_only_the_groups_that_have_requests_can_be_chosen() -> None:
     store = MemoryImageStore()
-    page = page_of(store, a_painted_result(store))
+    page = page_of(store, a_generated_result(store))
     assert 'id="show-kept"' in page
     assert 'id="show-escalated"' not in page
     assert 'id="show-unpainted"' not in page
 
 
-def test_tiny_pictures_keep_their_bytes_and_large_ones_are_shrunk() -> None:
+def test_tiny_images_keep_their_bytes_and_large_ones_are_shrunk() -> None:
     tiny = shown(png())
     assert tiny.is_tiny
     assert base64.b64decode(tiny.data_uri.partition(",")[2]) == png()
@@ -83,7 +83,7 @@ def test_tiny_pictures_keep_their_bytes_and_large_ones_are_shrunk() -> None:
     assert (large.width, large.height, large.is_tiny) == (2048, 1024, False)
 
 
-def test_pictures_of_other_formats_become_png() -> None:
+def test_images_of_other_formats_become_png() -> None:
     assert shown(png(kind="JPEG")).data_uri.startswith("data:image/png;base64,")
 
 

@@ -75,9 +75,9 @@ def test_every_key_of_a_report_is_documented_and_none_that_is_not_there(report: 
     groups = {"policies.NAME.series", "policies.NAME.changes", "policies.NAME.planned", "fluid_bound"}
     sometimes = {"policies.NAME.planned.admitted", "policies.NAME.by_tier"}  # where plans shed; where tiers differ
     sometimes |= {"policies.NAME.by_tenant", "policies.NAME.stores"}  # where tenants do; where the store was away
-    found, told = set(keys_of(report)), {key for key in documented() if not key.startswith("live.")}
-    assert found - told == set()
-    assert told - found - groups == sometimes
+    found, reported = set(keys_of(report)), {key for key in documented() if not key.startswith("live.")}
+    assert found - reported == set()
+    assert reported - found - groups == sometimes
 
 
 def test_what_only_a_live_run_tells_is_documented_and_no_more() -> None:
@@ -119,7 +119,7 @@ def test_the_split_by_chance_is_simulated_though_nobody_asked(report: dict[str, 
     assert report["setup"]["seeds"] == 2
 
 
-def test_numbers_are_told_in_their_units() -> None:
+def test_numbers_are_reported_in_their_units() -> None:
     assert format_value("violation_rate", 0.0123) == "1.23 %"
     assert format_value("fid", 17.361) == "17.36"
     assert format_value("quality", 0.98765) == "0.9877"
@@ -130,7 +130,7 @@ def test_numbers_are_told_in_their_units() -> None:
     assert signed("latency_s.p99", 0.5) == "+0.50"
 
 
-def test_an_unknown_metric_is_told_with_the_nearest() -> None:
+def test_an_unknown_metric_is_reported_with_the_nearest() -> None:
     with pytest.raises(Unknown, match="did you mean 'quality'"):
         format_value("qualty", 1.0)
     assert len(OF) == len(METRICS)

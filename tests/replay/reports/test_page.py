@@ -95,7 +95,7 @@ def test_every_policy_stands_in_the_table_with_its_interval() -> None:
     assert CHANCE in html
 
 
-def test_fid_is_told_as_fid() -> None:
+def test_fid_is_reported_as_fid() -> None:
     policies = {"ours": a_policy(fid=[20.25], quality=[-20.25]), CHANCE: a_policy(fid=[21.0], quality=[-21.0])}
     page = Page(render(a_report(policies, scale="fid") | {"fluid_bound": None}))
     assert "20.25" in page.text
@@ -122,7 +122,7 @@ def test_a_report_with_nothing_to_tell_of_a_figure_is_drawn_all_the_same(empty: 
     assert "–" in render(report)  # noqa: RUF001
 
 
-def test_capacities_that_are_far_above_the_demand_are_told_instead_of_drawn() -> None:
+def test_capacities_that_are_far_above_the_demand_are_reported_instead_of_drawn() -> None:
     report = a_report()
     report["policies"]["ours"]["series"]["capacity_rps"] = {"mean": [50.0, 60.0, 70.0, None]}
     report["policies"][CHANCE]["series"]["capacity_rps"] = {"mean": [5.0, 60.0, 70.0, None]}

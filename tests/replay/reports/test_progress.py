@@ -8,7 +8,7 @@ from tests.replay.runs import a_result, a_step
 
 
 def a_state(**changes: Any) -> RunState:
-    values: dict[str, Any] = {"total": 24, "sent": 4, "painted": 3, "escalated": 1, "ended": 2, "newest": ()}
+    values: dict[str, Any] = {"total": 24, "sent": 4, "generated": 3, "escalated": 1, "ended": 2, "newest": ()}
     return RunState(**(values | changes))
 
 
@@ -25,9 +25,9 @@ def test_plain_progress_says_what_is_new_and_not_too_often() -> None:
     teller.state(a_state(ended=24))
     assert lines == [
         "starting",
-        "sent 4 of 24, painted 3, escalated 1, ended 2 of 24",
-        "sent 4 of 24, painted 3, escalated 1, ended 3 of 24",
-        "sent 4 of 24, painted 3, escalated 1, ended 24 of 24",
+        "sent 4 of 24, generated 3, escalated 1, ended 2 of 24",
+        "sent 4 of 24, generated 3, escalated 1, ended 3 of 24",
+        "sent 4 of 24, generated 3, escalated 1, ended 24 of 24",
     ]
 
 

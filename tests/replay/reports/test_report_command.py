@@ -30,10 +30,10 @@ def two(tmp_path: pathlib.Path) -> tuple[pathlib.Path, pathlib.Path]:
 
 
 def test_two_reports_are_compared_policy_by_policy(two: tuple[pathlib.Path, pathlib.Path]) -> None:
-    told = called("compare", two[0], two[1].parent)
-    assert told.exit_code == 0, told.output
-    assert "warning: different workers: 16 and 14" in told.stderr
-    lines = [line.split("\t") for line in told.stdout.splitlines()]
+    reported = called("compare", two[0], two[1].parent)
+    assert reported.exit_code == 0, reported.output
+    assert "warning: different workers: 16 and 14" in reported.stderr
+    lines = [line.split("\t") for line in reported.stdout.splitlines()]
     assert lines[0] == ["policy", "metric", "first", "second", "difference", "95 % interval", "second is"]
     violations = next(line for line in lines if line[1:2] == ["violations"])
     assert violations[2:5] == ["1.10 %", "3.27 %", "+2.17 points"]
@@ -43,8 +43,8 @@ def test_two_reports_are_compared_policy_by_policy(two: tuple[pathlib.Path, path
 
 
 def test_the_comparison_as_json_has_numbers_and_warnings(two: tuple[pathlib.Path, pathlib.Path]) -> None:
-    told = called("compare", *two, "-o", "json", "--all")
-    found = json.loads(told.stdout)
+    reported = called("compare", *two, "-o", "json", "--all")
+    found = json.loads(reported.stdout)
     assert found["warnings"] == ["different workers: 16 and 14"]
     row = next(row for row in found["differences"] if row["metric"] == "violation_rate")
     assert row["difference"] == pytest.approx(0.021667)
@@ -56,9 +56,9 @@ def test_the_comparison_as_json_has_numbers_and_warnings(two: tuple[pathlib.Path
 
 def test_a_file_that_is_no_report_ends_with_an_error(two: tuple[pathlib.Path, pathlib.Path]) -> None:
     two[1].write_text("{}")
-    told = called("compare", *two)
-    assert told.exit_code == 1
-    assert "is no report of `pochade simulate`" in told.stderr
+    reported = called("compare", *two)
+    assert reported.exit_code == 1
+    assert "is no report of `pochade simulate`" in reported.stderr
 
 
 def test_fid_is_not_told_twice(tmp_path: pathlib.Path) -> None:
@@ -70,14 +70,14 @@ def test_fid_is_not_told_twice(tmp_path: pathlib.Path) -> None:
 
 def test_the_page_is_drawn_again_from_the_report_alone(tmp_path: pathlib.Path) -> None:
     (tmp_path / "report.json").write_text(text_of(a_report()))
-    told = called("page", tmp_path)
-    assert told.exit_code == 0, told.output
-    assert told.stdout.strip() == f"page: {tmp_path / 'report.html'}"
+    reported = called("page", tmp_path)
+    assert reported.exit_code == 0, reported.output
+    assert reported.stdout.strip() == f"page: {tmp_path / 'report.html'}"
     assert CHANCE in (tmp_path / "report.html").read_text()
 
 
-def test_a_command_is_told_as_it_would_be_typed_again() -> None:
-    told = []
+def test_a_command_is_reported_as_it_would_be_typed_again() -> None:
+    reported = []
 
     @click.command()
     @click.argument("trace")
@@ -87,9 +87,9 @@ def test_a_command_is_told_as_it_would_be_typed_again() -> None:
     @click.option("--report")
     @click.pass_context
     def simulate(context: click.Context, **_asked: object) -> None:
-        told.append(command_line(context))
+        reported.append(command_line(context))
 
     group = click.Group("main", {"simulate": simulate})
     asked = ["simulate", "my trace.csv", "--policy", "a", "--policy", "b", "--no-drop", "--report", "out"]
     CliRunner().invoke(group, asked)
-    assert told == ["pochade simulate 'my trace.csv' --policy a --policy b --no-drop"]
+    assert reported == ["pochade simulate 'my trace.csv' --policy a --policy b --no-drop"]

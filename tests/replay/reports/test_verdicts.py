@@ -32,7 +32,10 @@ def test_the_title_has_the_difference_to_the_next_best_and_how_sure_it_is() -> N
 @pytest.mark.parametrize(
     ("policies", "said"),
     [
-        ({"a": a_policy(quality=[0.90, 0.95]), "b": a_policy(quality=[0.93, 0.91])}, "which cannot be told from b"),
+        (
+            {"a": a_policy(quality=[0.90, 0.95]), "b": a_policy(quality=[0.93, 0.91])},
+            "which cannot be distinguished from b",
+        ),
         ({"a": a_policy(quality=[0.95]), "b": a_policy(quality=[0.9])}, "0.0500 better than b in the one seed"),
         ({"a": a_policy(quality=[0.95001]), "b": a_policy(quality=[0.95])}, "level with b in the one seed"),
         ({"a": a_policy(quality=[0.95]), "b": a_policy(quality=[0.95])}, "the same as b"),
@@ -58,9 +61,9 @@ def test_a_report_without_the_split_by_chance_says_what_it_cannot_tell() -> None
     assert "was not simulated" in remarks(a_report({"ours": a_policy()}))[0]
 
 
-def test_a_policy_that_chance_equals_is_told_so() -> None:
+def test_a_policy_that_chance_equals_is_called_so() -> None:
     policies = {"ours": a_policy(quality=[0.90, 0.94]), CHANCE: a_policy(quality=[0.91, 0.92])}
-    assert "ours is not to be told from it" in remarks(a_report(policies))[0]
+    assert "ours is not distinguishable from it" in remarks(a_report(policies))[0]
 
 
 def test_a_single_seed_is_warned_of() -> None:

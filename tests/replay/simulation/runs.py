@@ -17,7 +17,7 @@ SERVICE_MS = 20.0
 
 
 def one_level() -> Catalog:
-    """A catalog of one level that paints in SERVICE_MS, one by one."""
+    """A catalog of one level that generates in SERVICE_MS, one by one."""
     light = a_variant(latency_ms={1: SERVICE_MS})
     return a_catalog(variants={"light": light}, discriminators={}, cascades=(), class_cuts={})
 

@@ -30,7 +30,7 @@ def test_a_level_between_counts_for_its_part_of_the_way_so_the_share_is_not_0_wh
     assert beside.parameters == {"heavy_share": 0.25}  # 45 of 180 ms
 
 
-def test_on_hadis_catalog_whose_best_level_no_fleet_of_16_affords_chance_still_paints_some() -> None:
+def test_on_hadis_catalog_whose_best_level_no_fleet_of_16_affords_chance_still_generates_some() -> None:
     setup = a_setup(policy="hadis", catalog=measured("hadis-l40s"), workers=16, slo_ms=60_000.0)
     run = ran(setup, arrivals(8, 400))
     assert run.tally.levels["sd35-large"] == 0

@@ -39,18 +39,18 @@ def test_changes_are_read_in_order_of_time_by_id_or_number(tmp_path: pathlib.Pat
 )
 def test_a_bad_file_is_refused_with_its_name_and_line(tmp_path: pathlib.Path, text: str, fault: str) -> None:
     path = written(tmp_path, text)
-    with pytest.raises(InvalidFailures) as told:
+    with pytest.raises(InvalidFailures) as reported:
         read_failures(path, IDS)
-    assert str(path) in str(told.value)
-    assert fault in str(told.value)
+    assert str(path) in str(reported.value)
+    assert fault in str(reported.value)
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path: pathlib.Path) -> None:
+def test_a_file_that_is_not_there_is_reported(tmp_path: pathlib.Path) -> None:
     with pytest.raises(InvalidFailures, match="cannot be read"):
         read_failures(tmp_path / "none.csv", IDS)
 
 
-def test_stores_are_read_too_and_what_nobody_asks_yet_is_told(tmp_path: pathlib.Path) -> None:
+def test_stores_are_read_too_and_what_nobody_asks_yet_is_reported(tmp_path: pathlib.Path) -> None:
     rows = "1,object-store,down\n2,vector-store,down\n3,object-store,up\n4,vector-store,up\n5,w-00,down\n"
     outages = read_failures(written(tmp_path, "at_s,worker,change\n" + rows), IDS)
     assert outages[0] == down(1, "object-store")

@@ -54,7 +54,7 @@ def test_a_named_model_and_a_quality_decide_the_level(wish: Overrides, level: st
     assert run_of(setup, asking(arrivals(2, 20), [wish])).tally.levels == {level: 20}
 
 
-def test_what_asked_for_low_is_neither_judged_nor_painted_again() -> None:
+def test_what_asked_for_low_is_neither_judged_nor_generated_again() -> None:
     catalog = a_catalog(discriminators={"look": a_discriminator(latency_ms=7.0)})
     changes: dict[str, Any] = {"catalog": catalog, "policy": "diffserve-static", "parameters": {"threshold": 0.0}}
     assert latency_ms(alone(Overrides(quality="low"), **changes)) == 20
@@ -66,14 +66,14 @@ def steps_honoured() -> Catalog:
     return a_catalog(variants={"light": a_variant(latency_ms={1: 20.0}), "heavy": heavy})
 
 
-def test_steps_and_pictures_take_the_time_they_take() -> None:
+def test_steps_and_images_take_the_time_they_take() -> None:
     asked = GenerateOptions(model="heavy", steps=10, n=3)
     run = alone(Overrides(options=asked), policy="clipper-heavy", catalog=steps_honoured())
     assert latency_ms(run) == 3 * 200 * 10 / 25
     assert run.busy_ms == 240
 
 
-def test_every_picture_of_a_request_is_judged() -> None:
+def test_every_image_of_a_request_is_judged() -> None:
     catalog = a_catalog(discriminators={"look": a_discriminator(latency_ms=7.0)})
     changes: dict[str, Any] = {"catalog": catalog, "policy": "diffserve-static", "parameters": {"threshold": 0.0}}
     assert (
@@ -82,7 +82,7 @@ def test_every_picture_of_a_request_is_judged() -> None:
     )
 
 
-def test_painting_over_a_draft_skips_the_same_share_of_the_steps_that_were_asked_for() -> None:
+def test_refining_a_draft_skips_the_same_share_of_the_steps_that_were_asked_for() -> None:
     catalog = steps_honoured()
     parameters = {"threshold": 1.0, "paint_over_step": 15.0}
     changes: dict[str, Any] = {

@@ -50,14 +50,14 @@ def test_other_dispatches_serve_everything_too(dispatch: str) -> None:
 
 
 def test_pulled_jobs_fill_batches_as_pushed_ones_do() -> None:
-    """Two workers of 80 pictures a second in batches of 4, 50 one by one."""
+    """Two workers of 80 images a second in batches of 4, 50 one by one."""
     runs = [
         ran(a_setup(policy="clipper-light", workers=2, parameters={"batch": 4.0}, dispatch=kind), arrivals(140, 6000))
         for kind in ("pull", "least-work")
     ]
     pulled, pushed = (run.tally for run in runs)
     assert pulled.violations <= pushed.violations + 60
-    assert runs[0].busy_ms < 6000 * 15  # ms a picture: 11 in full batches, 20 alone
+    assert runs[0].busy_ms < 6000 * 15  # ms an image: 11 in full batches, 20 alone
 
 
 def test_workers_are_as_busy_as_the_load_says() -> None:

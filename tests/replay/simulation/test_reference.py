@@ -50,7 +50,7 @@ def is_near(figures: Figures, violations: float, fid: float) -> bool:
 def drop_by_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
     """What cannot make it by the time of the whole call is dropped, and the call filled with jobs that can.
 
-    Ours asks by the time of one picture, as the size of a call is only known once its members are.
+    Ours asks by the time of one image, as the size of a call is only known once its members are.
     """
     own = Serving.take_window
 

@@ -33,23 +33,23 @@ def test_every_request_ends_once(policy: str, rate_rps: float) -> None:
 
 def test_the_same_seed_gives_the_same_figures_and_another_others() -> None:
     trace = timed(arrivals(30, 500))
-    told = [
+    reported = [
         [figures_of(run) for run in simulate(a_setup(policy="diffserve-static", seed=seed), trace, 2, lambda _n: None)]
         for seed in (1, 1, 7)
     ]
-    assert told[0] == told[1] != told[2]
-    assert told[0][0] != told[0][1]
+    assert reported[0] == reported[1] != reported[2]
+    assert reported[0][0] != reported[0][1]
 
 
 def test_what_a_plan_does_not_let_in_is_shed_at_the_door() -> None:
     setup = a_setup(policy="clipper-heavy", parameters=ONE, sheds=True)
-    tally = ran(setup, arrivals(60, 1800)).tally  # 4 workers paint 20 a second
+    tally = ran(setup, arrivals(60, 1800)).tally  # 4 workers generate 20 a second
     assert tally.ends[Status.REJECTED] == pytest.approx(1200, rel=0.1)
     assert tally.ends[Status.EXPIRED] < 120
 
 
 def test_overload_is_dropped_at_the_slo_and_without_dropping_it_is_late() -> None:
-    trace = arrivals(60, 1200)  # clipper-heavy on 4 workers paints 20 a second
+    trace = arrivals(60, 1200)  # clipper-heavy on 4 workers generates 20 a second
     dropping = ran(a_setup(policy="clipper-heavy", parameters=ONE), trace)
     waiting = ran(a_setup(policy="clipper-heavy", parameters=ONE, drops=False), trace)
     assert dropping.tally.ends[Status.EXPIRED] == pytest.approx(800, rel=0.1)
@@ -68,7 +68,7 @@ def test_beyond_the_backlog_that_is_admitted_requests_are_shed() -> None:
     assert worst_ms < 2000 + 2 * 200 + 100
 
 
-def test_a_share_f_of_t_is_painted_again_and_over_the_draft_it_costs_less() -> None:
+def test_a_share_f_of_t_is_generated_again_and_over_the_draft_it_costs_less() -> None:
     parameters = {"threshold": 0.4}
     blank = ran(a_setup(policy="diffserve-static", parameters=parameters, drops=False), arrivals(8, 4000))
     parameters = parameters | {"paint_over_step": 15.0}  # of 25
@@ -79,14 +79,14 @@ def test_a_share_f_of_t_is_painted_again_and_over_the_draft_it_costs_less() -> N
     assert saved_ms == pytest.approx(blank.tally.escalated * 200 * 15 / 25)
 
 
-def test_latency_of_a_kept_draft_is_painting_and_judging() -> None:
+def test_latency_of_a_kept_draft_is_generation_and_judging() -> None:
     catalog = a_catalog(discriminators={"look": a_discriminator(latency_ms=7.0)})
     setup = a_setup(catalog=catalog, policy="diffserve-static", parameters={"threshold": 0.0})
     latency_ms = ran(setup, np.array([0.0])).tally.latencies.mean()
     assert latency_ms == 20 + 7
 
 
-def test_a_draft_is_kept_where_the_better_picture_would_be_late() -> None:
+def test_a_draft_is_kept_where_the_better_image_would_be_late() -> None:
     setup = a_setup(policy="diffserve-static", parameters={"threshold": 1.0}, slo_ms=100.0)
     tally = ran(setup, arrivals(5, 200)).tally
     assert tally.levels == {"light": 200}
@@ -131,7 +131,7 @@ def test_a_policy_that_fails_as_a_worker_dies_leaves_the_plan_to_the_others_for_
 
 
 def test_a_worker_that_comes_back_serves_again() -> None:
-    trace = arrivals(8, 400)  # one worker paints 5 a second
+    trace = arrivals(8, 400)  # one worker generates 5 a second
     gone = ran(a_setup(policy="clipper-heavy", parameters=ONE, workers=2, outages=(down(10, "w-1"),)), trace)
     back = ran(
         a_setup(policy="clipper-heavy", parameters=ONE, workers=2, outages=(down(10, "w-1"), up(20, "w-1"))), trace

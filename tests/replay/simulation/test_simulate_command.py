@@ -25,10 +25,12 @@ def trace(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 def test_it_prints_a_row_a_policy_and_writes_the_report(trace: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    told = simulated(trace, "--report", str(tmp_path / "out"), "--seeds", "2", "--parameter", "random-split.batch=2")
-    assert told.exit_code == 0, told.output
+    reported = simulated(
+        trace, "--report", str(tmp_path / "out"), "--seeds", "2", "--parameter", "random-split.batch=2"
+    )
+    assert reported.exit_code == 0, reported.output
     for policy in ("clipper-light", "random-split"):
-        assert policy in told.output
+        assert policy in reported.output
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     assert report["policies"].keys() == {"clipper-light", "random-split"}
     assert report["policies"]["random-split"]["requests"] == 200
@@ -43,8 +45,8 @@ def test_the_same_call_writes_the_same_bytes(trace: pathlib.Path, tmp_path: path
 
 
 def test_over_provisioning_goes_to_the_policies_that_know_it(trace: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    told = simulated(trace, "--policy", "diffserve-static", "--overprovision", "1.3", "--report", str(tmp_path))
-    assert told.exit_code == 0, told.output
+    reported = simulated(trace, "--policy", "diffserve-static", "--overprovision", "1.3", "--report", str(tmp_path))
+    assert reported.exit_code == 0, reported.output
     parameters = json.loads((tmp_path / "report.json").read_text())["setup"]["parameters"]
     assert parameters == {"clipper-light": {}, "random-split": {}, "diffserve-static": {"overprovision": 1.3}}
 
@@ -62,10 +64,10 @@ def test_over_provisioning_goes_to_the_policies_that_know_it(trace: pathlib.Path
         (["--slo", "0"], "0.0 is not in the range x>0"),
     ],
 )
-def test_what_cannot_be_simulated_is_told(trace: pathlib.Path, options: list[str], fault: str) -> None:
-    told = simulated(trace, *options)
-    assert told.exit_code != 0
-    assert fault in " ".join(told.output.split())
+def test_what_cannot_be_simulated_is_reported(trace: pathlib.Path, options: list[str], fault: str) -> None:
+    reported = simulated(trace, *options)
+    assert reported.exit_code != 0
+    assert fault in " ".join(reported.output.split())
 
 
 @pytest.mark.parametrize(
@@ -78,12 +80,12 @@ def test_what_cannot_be_simulated_is_told(trace: pathlib.Path, options: list[str
         (f"{COLUMN}\nnoon\n", ":2: not a number of milliseconds"),
     ],
 )
-def test_a_bad_trace_is_told_with_its_file_and_line(trace: pathlib.Path, text: str, fault: str) -> None:
+def test_a_bad_trace_is_reported_with_its_file_and_line(trace: pathlib.Path, text: str, fault: str) -> None:
     trace.write_text(text)
-    told = simulated(trace)
-    assert told.exit_code == 1
-    assert f"{trace.name}" in told.output.replace("\n", "")
-    assert fault in told.output.replace("\n", "")
+    reported = simulated(trace)
+    assert reported.exit_code == 1
+    assert f"{trace.name}" in reported.output.replace("\n", "")
+    assert fault in reported.output.replace("\n", "")
 
 
 def test_the_full_published_files_of_a_folder_are_simulated_with(trace: pathlib.Path, tmp_path: pathlib.Path) -> None:
@@ -92,8 +94,8 @@ def test_the_full_published_files_of_a_folder_are_simulated_with(trace: pathlib.
         "Model,Accel,batchsize,avg_runtime\nsdturbo,ampere,1,11\nsdv15,ampere,1,99\n"
     )
     asked = ["--catalog", "diffserve-sdturbo", "--published", str(tmp_path), "--report", str(tmp_path)]
-    told = simulated(trace, *asked)
-    assert told.exit_code == 0, told.output
+    reported = simulated(trace, *asked)
+    assert reported.exit_code == 0, reported.output
     p50_s = json.loads((tmp_path / "report.json").read_text())["policies"]["clipper-light"]["latency_s"]["p50"]
     assert 0.011 <= p50_s < 0.1  # 0.1 s is the shipped one
 
@@ -119,7 +121,9 @@ def test_workers_that_fail_are_read_from_a_file(trace: pathlib.Path, tmp_path: p
     assert report["policies"]["clipper-light"]["plans"] >= 2
 
 
-def test_wishes_are_told_by_tier_and_a_model_that_nobody_paints_is_refused_or_counted(trace: pathlib.Path) -> None:
+def test_wishes_are_reported_by_tier_and_a_model_that_nobody_generates_is_refused_or_counted(
+    trace: pathlib.Path,
+) -> None:
     asked = [
         {"arrival_ms": 100 * n, "tier": ("interactive", "batch")[n % 2]} | ({"model": "sd9"} if n == 5 else {})
         for n in range(20)

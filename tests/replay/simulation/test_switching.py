@@ -55,8 +55,8 @@ def test_without_the_cost_of_loading_nothing_is_late(setup: Setup) -> None:
     assert run.tally.late == 0
 
 
-def test_what_lay_in_the_old_topic_is_painted_before_the_last_one_leaves_it(setup: Setup) -> None:
-    trace = arrivals(28, 560)  # three workers paint 30 a second on light, 15 on heavy
+def test_what_lay_in_the_old_topic_is_generated_before_the_last_one_leaves_it(setup: Setup) -> None:
+    trace = arrivals(28, 560)  # three workers generate 30 a second on light, 15 on heavy
     tally = ran(setup, trace).tally
     before = int(np.searchsorted(trace, 1000 * SWITCH_S))
     assert tally.open == 0

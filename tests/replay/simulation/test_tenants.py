@@ -30,18 +30,18 @@ def run_of(trace: Trace, **changes: Any) -> Ran:
 
 def test_a_tenant_without_others_and_without_a_quota_is_not_counted_apart() -> None:
     trace = asking(arrivals(10, 100), [ACME])
-    told = figures_of(run_of(trace, quotas={"other": Quota(rate_rps=1)}))
-    assert "by_tenant" not in told
-    assert told == figures_of(run_of(asking(arrivals(10, 100), [Overrides()])))
+    reported = figures_of(run_of(trace, quotas={"other": Quota(rate_rps=1)}))
+    assert "by_tenant" not in reported
+    assert reported == figures_of(run_of(asking(arrivals(10, 100), [Overrides()])))
 
 
 def test_who_sends_faster_than_his_rate_is_refused_and_nobody_else() -> None:
     trace = asking(np.arange(600) * 50.0, [ACME, OTHER])  # 10 a second each, for 30 s
-    told = figures_of(run_of(trace, quotas={"acme": Quota(rate_rps=2, burst=5)}))["by_tenant"]
-    assert list(told) == ["acme", "other"]
-    assert told["acme"]["completed"] == 5 + 2 * 29.9 // 1
-    assert told["acme"]["over_quota"] == told["acme"]["shed"] == 300 - told["acme"]["completed"]
-    assert (told["other"]["completed"], told["other"]["over_quota"]) == (300, 0)
+    reported = figures_of(run_of(trace, quotas={"acme": Quota(rate_rps=2, burst=5)}))["by_tenant"]
+    assert list(reported) == ["acme", "other"]
+    assert reported["acme"]["completed"] == 5 + 2 * 29.9 // 1
+    assert reported["acme"]["over_quota"] == reported["acme"]["shed"] == 300 - reported["acme"]["completed"]
+    assert (reported["other"]["completed"], reported["other"]["over_quota"]) == (300, 0)
 
 
 @pytest.mark.parametrize("hops", [{}, {"hops": HopLatencies(arrive=((30.0,) * len(RANKS),))}], ids=["no hops", "hops"])
@@ -57,7 +57,7 @@ def test_what_a_quota_refuses_is_not_planned_for(hops: dict[str, Any]) -> None:
     assert planned_rps(quotas={"acme": Quota(rate_rps=2, burst=1)}) == pytest.approx(0.6 * asked, rel=0.05)
 
 
-def test_every_picture_of_a_request_takes_a_token() -> None:
+def test_every_image_of_a_request_takes_a_token() -> None:
     four = Overrides(tenant="acme", options=GenerateOptions(n=4))
     tally = run_of(asking(np.zeros(4), [four]), quotas={"acme": Quota(rate_rps=0.001, burst=8)}).tally
     assert tally.ends == {Status.COMPLETED: 2, Status.REJECTED: 2}
@@ -68,13 +68,13 @@ def test_in_a_crowded_backlog_a_flood_has_its_share_and_leaves_the_others_theirs
     wishes = [ACME] * 9 + [OTHER]
     tight = Timing(interactive_backlog_ms=6000.0)
     changes: dict[str, Any] = {"drops": False, "workers": 1, "parameters": {"batch": 1.0}, "timing": tight}
-    trace = asking(np.arange(2000) * 2.5, wishes)  # 400 a second, where 50 can be painted
-    told = figures_of(run_of(trace, **changes))["by_tenant"]
-    assert told["acme"]["shed"] > 0.5 * told["acme"]["requests"]
-    assert told["other"]["shed"] < 0.05 * told["other"]["requests"]
-    assert told["acme"]["over_quota"] == 0, "it has none: more workers would serve it"
+    trace = asking(np.arange(2000) * 2.5, wishes)  # 400 a second, where 50 can be generated
+    reported = figures_of(run_of(trace, **changes))["by_tenant"]
+    assert reported["acme"]["shed"] > 0.5 * reported["acme"]["requests"]
+    assert reported["other"]["shed"] < 0.05 * reported["other"]["requests"]
+    assert reported["acme"]["over_quota"] == 0, "it has none: more workers would serve it"
     heavier = figures_of(run_of(trace, quotas={"acme": Quota(weight=4)}, **changes))["by_tenant"]
-    assert heavier["acme"]["shed"] < told["acme"]["shed"]
+    assert heavier["acme"]["shed"] < reported["acme"]["shed"]
 
 
 def test_a_new_name_for_each_request_takes_no_more_from_the_others_than_one_name() -> None:
@@ -88,32 +88,32 @@ def test_a_new_name_for_each_request_takes_no_more_from_the_others_than_one_name
             rest = iter(flood)
             wishes = [fair if n % 21 == 0 else next(rest) for n in range(42 * seconds)]  # 2 and 40 a unit of time
             ran = run_of(asking(np.arange(len(wishes)) * 6.0, wishes), quotas=quotas, **changes)
-            told = ran.tally.tenants
-            shed = sum(part.ends[Status.REJECTED] for name, part in told.items() if name != "fair")
-            return told["fair"].ends[Status.REJECTED], shed
+            reported = ran.tally.tenants
+            shed = sum(part.ends[Status.REJECTED] for name, part in reported.items() if name != "fair")
+            return reported["fair"].ends[Status.REJECTED], shed
 
         one, many = ends([greedy] * len(sybils)), ends(sybils)
-        assert min(one[1], many[1]) > len(sybils) / 2, "the flood is far more than can be painted"
+        assert min(one[1], many[1]) > len(sybils) / 2, "the flood is far more than can be generated"
         assert many[0] <= one[0], f"of the fair tenant's {2 * seconds} requests"
 
 
 @pytest.mark.parametrize("rarely", [20, 400])
 def test_a_modest_tenant_is_never_refused_beside_a_flood_and_waits_for_the_allowed_backlog_at_most(rarely: int) -> None:
-    """Two workers paint 100 a second, and acme asks for 200. 2 s of work may wait at each worker, 1.6 of `standard`."""
+    """Two workers generate 100/s, and acme asks for 200/s. 2 s of work may wait at each worker, 1.6 of `standard`."""
     tight = Timing(interactive_backlog_ms=2000.0, most_backlog_ms=1600.0)
     changes: dict[str, Any] = {"drops": False, "workers": 2, "parameters": {"batch": 1.0}, "timing": tight}
     trace = asking(arrivals(200, 8000), [ACME] * rarely + [OTHER])
-    told = figures_of(run_of(trace, **changes))["by_tenant"]["other"]
-    assert (told["shed"], told["completed"]) == (0, told["requests"])
-    assert told["latency_s"]["p95"] <= 2.0
+    reported = figures_of(run_of(trace, **changes))["by_tenant"]["other"]
+    assert (reported["shed"], reported["completed"]) == (0, reported["requests"])
+    assert reported["latency_s"]["p95"] <= 2.0
 
 
 @pytest.mark.parametrize("quotas", [{}, {"acme": Quota(rate_rps=40)}])
 def test_what_a_plan_sheds_is_shed_from_who_floods(quotas: dict[str, Quota]) -> None:
-    trace = asking(arrivals(210, 4200), [ACME] * 20 + [OTHER])  # of the 100 a second that can be painted
-    told = figures_of(run_of(trace, workers=2, parameters={"batch": 1.0}, sheds=True, slo_ms=2000.0, quotas=quotas))
-    assert told["by_tenant"]["other"]["shed"] == 0
-    assert told["by_tenant"]["acme"]["shed"] > 0.4 * 4000
+    trace = asking(arrivals(210, 4200), [ACME] * 20 + [OTHER])  # of the 100 a second that can be generated
+    reported = figures_of(run_of(trace, workers=2, parameters={"batch": 1.0}, sheds=True, slo_ms=2000.0, quotas=quotas))
+    assert reported["by_tenant"]["other"]["shed"] == 0
+    assert reported["by_tenant"]["acme"]["shed"] > 0.4 * 4000
 
 
 def test_what_has_ended_is_open_no_more() -> None:
@@ -122,7 +122,7 @@ def test_what_has_ended_is_open_no_more() -> None:
     assert not run_of(trace, workers=1, timing=tight).tally.over_quota
 
 
-def test_quotas_come_from_the_settings_and_refusals_are_told(tmp_path: pathlib.Path) -> None:
+def test_quotas_come_from_the_settings_and_refusals_are_reported(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "trace.jsonl"
     asked = [{"arrival_ms": 10 * n, "prompt": "a", "tenant": ("acme", "other")[n % 2]} for n in range(100)]
     path.write_text("\n".join(map(json.dumps, asked)))
@@ -141,5 +141,5 @@ def test_reports_have_tenants_as_the_schema_says() -> None:
     assert report["setup"]["quotas"] == {"acme": {"rate_rps": 1, "burst": 10.0, "weight": 1.0}}
     schema = json.loads(importlib.resources.files("schemas").joinpath("report.schema.json").read_text("utf-8"))
     jsonschema.validate(json.loads(json.dumps(report)), schema)
-    told = report["policies"]["clipper-light"]["by_tenant"]
-    assert told["acme"]["over_quota"] == runs[0].tally.over_quota["acme"] > 0
+    reported = report["policies"]["clipper-light"]["by_tenant"]
+    assert reported["acme"]["over_quota"] == runs[0].tally.over_quota["acme"] > 0

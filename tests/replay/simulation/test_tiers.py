@@ -49,7 +49,7 @@ def p95_ms(run: Ran) -> float:
 
 
 def test_interactive_requests_are_kept_whole_while_others_are_shed() -> None:
-    run = run_of(asking(arrivals(60, 3600), TIERS), sheds=True, workers=6)  # 30 a second can be painted
+    run = run_of(asking(arrivals(60, 3600), TIERS), sheds=True, workers=6)  # 30 a second can be generated
     interactive, standard, batch = (run.tally.tiers[wish.tier] for wish in TIERS)
     assert interactive.ends[Status.REJECTED] == 0
     assert interactive.violations < 0.02 * interactive.requests
@@ -65,7 +65,7 @@ def test_batch_requests_of_a_plan_that_sheds_them_are_turned_away_and_no_others(
     assert tally.tiers["standard"].ends[Status.REJECTED] == 0
 
 
-@pytest.mark.parametrize("rate_rps", [4.0, 24.0])  # of the 40 that can be painted
+@pytest.mark.parametrize("rate_rps", [4.0, 24.0])  # of the 40 that can be generated
 def test_a_tenfold_flood_of_batch_requests_costs_interactive_ones_half_of_their_time_at_most(rate_rps: float) -> None:
     before, flood = (run_of(trace, workers=8) for trace in (calm(rate_rps), flooded(rate_rps)))
     assert flood.tally.tiers["batch"].requests == 10 * flood.tally.tiers["interactive"].requests
@@ -79,7 +79,7 @@ def test_batch_requests_use_what_is_left_and_are_all_answered_in_the_end() -> No
     assert run.busy_ms / run.up_ms > 0.6
 
 
-def test_a_batch_request_whose_deadline_passes_in_its_lane_has_expired() -> None:
+def test_a_batch_request_whose_deadline_passes_at_the_batch_gate_has_expired() -> None:
     trace = flooded(4)
     trace.slack_ms[:] = 5000.0
     tally = run_of(trace, workers=2).tally
@@ -94,16 +94,16 @@ def test_only_interactive_requests_use_the_headroom_of_the_backlog() -> None:
     assert waited["standard"] < 1000 + 2 * HEAVY_MS + 100 < waited["interactive"]
 
 
-def test_figures_are_told_by_tier_where_there_is_more_than_one() -> None:
+def test_figures_are_reported_by_tier_where_there_is_more_than_one() -> None:
     runs = [figures_of(run_of(asking(arrivals(20, 300), TIERS[:tiers]))) for tiers in (1, 2)]
     assert "by_tier" not in runs[0]
-    told: Figures = runs[1]["by_tier"]
-    assert list(told) == ["interactive", "standard"]
-    assert told["interactive"]["requests"] + told["standard"]["requests"] == 300
-    assert told["interactive"].keys() == {
+    reported: Figures = runs[1]["by_tier"]
+    assert list(reported) == ["interactive", "standard"]
+    assert reported["interactive"]["requests"] + reported["standard"]["requests"] == 300
+    assert reported["interactive"].keys() == {
         "requests", "completed", "violations", "violation_rate", "late", "shed", "expired", "latency_s"
     }  # fmt: skip
-    assert over_seeds([runs[1], runs[1]])["by_tier"] == told
+    assert over_seeds([runs[1], runs[1]])["by_tier"] == reported
     schema = json.loads(importlib.resources.files("schemas").joinpath("report.schema.json").read_text("utf-8"))
-    for tier in told.values():
+    for tier in reported.values():
         jsonschema.Draft202012Validator({"$defs": schema["$defs"], "$ref": "#/$defs/part"}).validate(tier)

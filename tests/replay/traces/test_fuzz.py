@@ -62,7 +62,7 @@ ASKED = st.builds(
 
 
 def outcome(call: Callable[[], T]) -> T | str:
-    """What it gives, or the error of ours that it tells."""
+    """Return what it gives, or the text of the error of ours that it raises."""
     try:
         return call()
     except PochadeError as error:
@@ -144,6 +144,6 @@ def test_any_schedules_of_failures(tmp_path: pathlib.Path, rows: list[tuple[str,
 
 
 @pytest.mark.parametrize("name", ["", "\x00", "a/b", "x" * 5000])
-def test_a_name_that_is_no_file_is_told(tmp_path: pathlib.Path, name: str) -> None:
+def test_a_name_that_is_no_file_is_reported(tmp_path: pathlib.Path, name: str) -> None:
     with pytest.raises(PochadeError):
         read(tmp_path / name)

@@ -44,7 +44,7 @@ def test_one_request_and_requests_at_one_instant_have_no_rate() -> None:
         assert dict(lines(found))["rate"].startswith("unknown")
 
 
-def test_the_mix_of_prompts_and_models_is_told(tmp_path: pathlib.Path) -> None:
+def test_the_mix_of_prompts_and_models_is_reported(tmp_path: pathlib.Path) -> None:
     def ask(at: int, prompt: str, **more: object) -> dict[str, object]:
         return {"arrival_ms": at, "prompt": prompt, **more}
 
@@ -75,7 +75,7 @@ def test_many_models_are_the_ten_most_frequent_and_the_rest(tmp_path: pathlib.Pa
     assert sum(shares.values()) == pytest.approx(1)
 
 
-def test_skipped_lines_are_told(tmp_path: pathlib.Path) -> None:
+def test_skipped_lines_are_reported(tmp_path: pathlib.Path) -> None:
     found = inspected(read_in(tmp_path, "arrival_ms\n0\nx\n5\n", Asked(is_lenient=True)))
     assert dict(lines(found))["requests"] == "2, 1 skipped: not a number"
 
@@ -97,11 +97,11 @@ def test_bars_are_as_high_as_their_rates() -> None:
 def test_a_terminal_shows_the_plot_and_the_figures() -> None:
     trace, out = a_trace(poisson(20, 5000, 1)), io.StringIO()
     show(trace, inspected(trace), Console(file=out, width=80))
-    told = out.getvalue().splitlines()
-    assert told[0].split("/s ")[0].strip().replace(".", "").isdecimal()
-    assert "█" in told[7]
-    assert max(len(line) for line in told[:9]) <= 80
-    assert any(line.startswith("index of dispersion") for line in told)
+    reported = out.getvalue().splitlines()
+    assert reported[0].split("/s ")[0].strip().replace(".", "").isdecimal()
+    assert "█" in reported[7]
+    assert max(len(line) for line in reported[:9]) <= 80
+    assert any(line.startswith("index of dispersion") for line in reported)
 
 
 def test_the_page_holds_the_plot_and_names_that_are_not_markup(tmp_path: pathlib.Path) -> None:

@@ -46,6 +46,6 @@ def test_stores_are_lost_by_name() -> None:
         (Losses(for_s=0), "--for above 0"),
     ],
 )
-def test_a_schedule_that_cannot_be_is_told(losses: Losses, complaint: str) -> None:
+def test_a_schedule_that_cannot_be_is_reported(losses: Losses, complaint: str) -> None:
     with pytest.raises(PochadeError, match=complaint):
         schedule(losses, 0)

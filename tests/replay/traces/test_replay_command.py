@@ -24,9 +24,9 @@ def trace(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 def test_inspect_shows_the_figures_and_writes_the_page(trace: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    told = called("inspect", trace, "--report", tmp_path / "out")
-    assert told.exit_code == 0, told.output
-    assert "1,200" in told.output
+    reported = called("inspect", trace, "--report", tmp_path / "out")
+    assert reported.exit_code == 0, reported.output
+    assert "1,200" in reported.output
     assert (tmp_path / "out" / "trace.html").exists()
     found = json.loads(called("inspect", trace, "--scale", "2", "--loop", "2", "-o", "json").output)
     assert found["requests"] == 4800
@@ -35,8 +35,8 @@ def test_inspect_shows_the_figures_and_writes_the_page(trace: pathlib.Path, tmp_
 def test_save_writes_what_the_options_made(trace: pathlib.Path, tmp_path: pathlib.Path) -> None:
     prompts, out = tmp_path / "prompts.txt", tmp_path / "out.jsonl.gz"
     prompts.write_text("a cat\na dog\n")
-    told = called("save", trace, "--limit", "3", "--speed", "2", "--prompts", prompts, "-o", out)
-    assert told.output == f"{out}: 3 requests over 0.05 s\n"
+    reported = called("save", trace, "--limit", "3", "--speed", "2", "--prompts", prompts, "-o", out)
+    assert reported.output == f"{out}: 3 requests over 0.05 s\n"
     assert [(row.arrival_ms, row.prompt) for row in read(out).rows()] == [(0, "a cat"), (25, "a dog"), (50, "a cat")]
 
 
@@ -65,16 +65,16 @@ def test_make_shapes_counts_as_the_papers(tmp_path: pathlib.Path) -> None:
 def test_make_fills_phases_with_graded_prompts(tmp_path: pathlib.Path) -> None:
     graded, out = tmp_path / "graded.csv", tmp_path / "out.jsonl"
     graded.write_text("prompt,hardness\nsimple,.1\nintricate,.9\n")
-    told = called("make", "--shape", "phases", "--rate", "2", "--for", "100s", "--graded", graded, "-o", out)
-    assert told.exit_code == 0, told.output
+    reported = called("make", "--shape", "phases", "--rate", "2", "--for", "100s", "--graded", graded, "-o", out)
+    assert reported.exit_code == 0, reported.output
     prompts = [row.prompt for row in read(out).rows()]
     assert (prompts[0], prompts[-1]) == ("simple", "intricate")
 
 
 def test_outages_are_what_failures_reads(tmp_path: pathlib.Path) -> None:
     out = tmp_path / "failures.csv"
-    told = called("outages", "--workers", "4", "--lose", "2", "--at", "5m", "--for", "90s", "-o", out)
-    assert told.output == f"{out}: 4 changes\n"
+    reported = called("outages", "--workers", "4", "--lose", "2", "--at", "5m", "--for", "90s", "-o", out)
+    assert reported.output == f"{out}: 4 changes\n"
     outages = read_failures(out, [f"w-{n}" for n in range(4)])
     assert [outage.at_ms for outage in outages] == [300_000, 300_000, 390_000, 390_000]
 
@@ -82,9 +82,9 @@ def test_outages_are_what_failures_reads(tmp_path: pathlib.Path) -> None:
 def test_a_bad_line_is_one_error_line_and_lenient_counts_it(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "trace"
     path.write_text(jsonl({"arrival_ms": 5}, {"arrival_ms": 1}))
-    told = called("inspect", path)
-    assert told.exit_code == 1
-    assert told.output.startswith(f"error: {path}:2: arrivals must not fall: 1 after 5")
+    reported = called("inspect", path)
+    assert reported.exit_code == 1
+    assert reported.output.startswith(f"error: {path}:2: arrivals must not fall: 1 after 5")
     assert "1 skipped: falling" in called("save", path, "--lenient", "-o", tmp_path / "out").output
     assert len(read(tmp_path / "out")) == 1
 
@@ -111,14 +111,14 @@ def test_a_bad_line_is_one_error_line_and_lenient_counts_it(tmp_path: pathlib.Pa
         (["outages", "--lose", "9", "-o", "x"], "1 to the 8 workers"),
     ],
 )
-def test_what_cannot_be_done_is_told(arguments: list[str], fault: str) -> None:
-    told = called(*arguments)
-    assert told.exit_code != 0
-    assert fault in " ".join(told.output.split())
+def test_what_cannot_be_done_is_reported(arguments: list[str], fault: str) -> None:
+    reported = called(*arguments)
+    assert reported.exit_code != 0
+    assert fault in " ".join(reported.output.split())
 
 
 def test_a_trace_alone_is_published_and_another_word_is_no_command(trace: pathlib.Path) -> None:
-    told = CliRunner().invoke(main, ["replay", str(trace), "-h"], prog_name="pochade")
-    assert "Usage: pochade replay run" in told.output
-    told = called("inspekt")
-    assert (told.exit_code, "No such command 'inspekt'" in told.output) == (2, True)
+    reported = CliRunner().invoke(main, ["replay", str(trace), "-h"], prog_name="pochade")
+    assert "Usage: pochade replay run" in reported.output
+    reported = called("inspekt")
+    assert (reported.exit_code, "No such command 'inspekt'" in reported.output) == (2, True)

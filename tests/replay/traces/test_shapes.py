@@ -89,7 +89,7 @@ def test_a_shape_belongs_to_its_seed(name: str) -> None:
         (Shape(name="phases", phases=()), "phases need a name each"),
     ],
 )
-def test_a_shape_that_cannot_be_made_is_told(shape: Shape, complaint: str) -> None:
+def test_a_shape_that_cannot_be_made_is_reported(shape: Shape, complaint: str) -> None:
     with pytest.raises((InvalidTrace, Unknown), match=complaint):
         shaped(shape, POISSON, 1)
 

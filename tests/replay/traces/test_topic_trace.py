@@ -55,6 +55,6 @@ def test_what_was_asked_of_a_trace_holds_for_history_too() -> None:
     assert trace.row(0).wish.options.model == "heavy"
 
 
-def test_a_window_without_requests_is_told() -> None:
+def test_a_window_without_requests_is_reported() -> None:
     with pytest.raises(InvalidTrace, match=r"p\.prompts\.v1 .* has no requests, 1 skipped: 1 not a request"):
         trace_of([a_record(1, b"")], "p", SINCE, SINCE + 10, Asked())

@@ -46,7 +46,7 @@ def test_drawn_prompts_belong_to_the_request_and_the_seed() -> None:
     assert min(Counter(drawn).values()) > 900
 
 
-def test_an_index_that_is_missing_or_points_at_none_is_told(tmp_path: pathlib.Path) -> None:
+def test_an_index_that_is_missing_or_points_at_none_is_reported(tmp_path: pathlib.Path) -> None:
     with pytest.raises(InvalidTrace, match="not every request has a prompt_index"):
         read_in(tmp_path, arrivals(0), Asked(prompts=TEXTS, order="index"))
     pointing = read_in(tmp_path, "arrival_ms,prompt_index\n0,2\n")

@@ -57,7 +57,7 @@ def test_gz_packs_and_the_same_trace_makes_the_same_bytes(tmp_path: pathlib.Path
     assert packed == (tmp_path / "b.csv.gz").read_bytes()
 
 
-def test_where_it_cannot_be_written_is_told(tmp_path: pathlib.Path) -> None:
+def test_where_it_cannot_be_written_is_reported(tmp_path: pathlib.Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(PochadeError, match="choose another -o"):
         write(of_arrivals([0.0], "t", "t"), tmp_path / "file" / "out.csv")
@@ -87,6 +87,6 @@ def test_any_trace_is_read_again_as_it_was(tmp_path: pathlib.Path, rows: list[Ro
     path = tmp_path / ("out.gz" if is_packed else "out")
     write(trace, path)
     again = read(path)
-    told, wanted = ([r._replace(arrival_ms=0, prompt_index=None) for r in each.rows()] for each in (again, trace))
-    assert told == wanted
+    reported, wanted = ([r._replace(arrival_ms=0, prompt_index=None) for r in each.rows()] for each in (again, trace))
+    assert reported == wanted
     assert again.arrival_ms == pytest.approx(trace.arrival_ms, rel=1e-14, abs=1e-300)

@@ -87,9 +87,9 @@ def test_without_java_the_packages_are_named(programs: pathlib.Path) -> None:  #
         java.find_java()
 
 
-@pytest.mark.parametrize("told", ["1.8.0_392", "11.0.2"])
-def test_a_java_that_is_too_old_is_refused_with_its_version(programs: pathlib.Path, told: str) -> None:
-    program(programs / "java", f"echo 'openjdk version \"{told}\"' >&2")
+@pytest.mark.parametrize("reported", ["1.8.0_392", "11.0.2"])
+def test_a_java_that_is_too_old_is_refused_with_its_version(programs: pathlib.Path, reported: str) -> None:
+    program(programs / "java", f"echo 'openjdk version \"{reported}\"' >&2")
     with pytest.raises(JavaMissing, match=r"needs Java 17 or newer: .*java is (8|11);"):
         java.find_java()
 

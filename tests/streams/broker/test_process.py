@@ -1,4 +1,4 @@
-"""Detached processes: known again, told apart, ended."""
+"""Detached processes: recognised, distinguished, ended."""
 
 import dataclasses
 import os

@@ -132,7 +132,9 @@ def test_a_connection_that_says_nothing_is_ended(url: str, monkeypatch: pytest.M
         assert client.recv(1) == b""
 
 
-def test_a_registry_of_an_older_release_is_told_from_one_of_this(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_registry_of_an_older_release_is_distinguished_from_one_of_this(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert registry_server.is_up_to_date(url)
     monkeypatch.setattr(registry_server, "registered", entries)  # of the next release; the server's own is this one's
     assert not registry_server.is_up_to_date(url)

@@ -38,7 +38,7 @@ def test_lines_without_an_id_get_one_each() -> None:
     assert first.request_id != second.request_id
 
 
-def test_every_bad_line_is_told_with_file_and_number() -> None:
+def test_every_bad_line_is_reported_with_file_and_number() -> None:
     with pytest.raises(InvalidFile) as refusal:
         read("fine", '{"prompt": ', '{"promt": "x"}', '{"prompt": " "}', '{"prompt": "x", "seed": "7"}', "y" * 101)
     said = str(refusal.value)

@@ -112,7 +112,9 @@ def test_a_token_lets_in_where_a_password_would(settings: Registry) -> None:
     assert RegistryClient(own).schema(ENTRY.id) == ENTRY.schema
 
 
-def test_an_id_that_nobody_registered_is_told_apart_and_not_asked_for_with_every_record(client: RegistryClient) -> None:
+def test_an_id_that_nobody_registered_is_distinguished_and_not_asked_for_with_every_record(
+    client: RegistryClient,
+) -> None:
     Guarded.asked.clear()
     for _ in range(3):
         with pytest.raises(NoSuchSchema, match="no schemas/ids/4711"):
@@ -127,17 +129,17 @@ def test_the_password_is_read_from_a_file_that_the_setting_names(settings: Regis
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "reported"),
     [
         ({"password": "wrong-one"}, r"does not let us in \(HTTP 401\): check registry.username and registry.password"),
         ({"ca": ""}, r"certificate .*is not valid.*set registry.ca"),
     ],
 )
 def test_who_is_not_let_in_reads_why_and_never_the_password(
-    settings: Registry, changed: dict[str, str], told: str
+    settings: Registry, changed: dict[str, str], reported: str
 ) -> None:
     own = settings.model_copy(update=changed)
-    with pytest.raises(RegistryRefused, match=told) as refusal:
+    with pytest.raises(RegistryRefused, match=reported) as refusal:
         RegistryClient(own).check()
     assert own.password not in str(refusal.value)
     assert refusal.value.__cause__ is None
@@ -161,7 +163,7 @@ def test_a_registry_that_is_away_is_an_error_that_may_pass(settings: Registry) -
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "reported"),
     [
         ({"url": "ftp://host"}, "must be http"),
         ({"url": "https://reader:hush-hush@host"}, "set registry.username and registry.password"),
@@ -172,9 +174,9 @@ def test_a_registry_that_is_away_is_an_error_that_may_pass(settings: Registry) -
     ],
 )
 def test_settings_that_cannot_work_are_refused_without_the_password(
-    settings: Registry, changed: dict[str, str], told: str
+    settings: Registry, changed: dict[str, str], reported: str
 ) -> None:
-    with pytest.raises(PochadeError, match=told) as refusal:
+    with pytest.raises(PochadeError, match=reported) as refusal:
         RegistryClient(settings.model_copy(update=changed))
     assert PASSWORD not in str(refusal.value)
 

@@ -45,7 +45,7 @@ SETTINGS = load({"kafka": {"bootstrap_servers": "127.0.0.1:1", "properties": {"l
 
 @pytest.fixture(autouse=True)
 def nothing_is_known() -> Iterator[None]:
-    """Each test begins as a process that nobody has told anything."""
+    """Each test begins as a process that has learnt no schema."""
     forget()
     yield
     forget()
@@ -124,7 +124,7 @@ def test_a_schema_under_a_foreign_key_is_refused_as_compaction_would_take_anothe
         entry_in(a_record(topic=SCHEMAS, key=b"1", value=record.value))
 
 
-def test_ids_that_are_wanted_are_bounded_and_leave_when_they_are_told() -> None:
+def test_ids_that_are_wanted_are_bounded_and_leave_when_they_are_published() -> None:
     later = Later()
     for n in range(1000):
         later.find(1_000_000 + n)
@@ -199,7 +199,7 @@ def test_a_registry_is_asked_for_what_nobody_told(of_tomorrow: bytes) -> None:
     known.ask_registry()
     assert decode(of_tomorrow, ClassifiedRequest) == a_classified()
     known.ask_registry()
-    assert registry.asked.count(9999) == 2, "it may be told later"
+    assert registry.asked.count(9999) == 2, "it may be announced later"
     assert len(registry.asked) == 3
     known.close()
 
@@ -243,8 +243,10 @@ def test_between_roles_a_record_waits_as_long_as_it_takes_and_says_for_what() ->
     wait = SchemaWait("test")
     for _ in range(100):
         assert waits(wait, CLASSIFIED, len(by_id()) + 1)
-    told_why = f"unknown schema id {len(by_id()) + 1} of topic {CLASSIFIED} at 0@7: upgrade this role, or set registry"
-    assert wait.why.startswith(told_why)
+    reported_why = (
+        f"unknown schema id {len(by_id()) + 1} of topic {CLASSIFIED} at 0@7: upgrade this role, or set registry"
+    )
+    assert wait.why.startswith(reported_why)
     wait.ends()
     assert wait.why == ""
 

@@ -72,7 +72,7 @@ def test_submit_prints_the_id_and_sends_what_was_asked(deployment: Deployment) -
     assert request.deadline_ms == request.created_ms + 2500
 
 
-def test_submit_and_wait_prints_the_result_and_where_the_picture_is(deployment: Deployment) -> None:
+def test_submit_and_wait_prints_the_result_and_where_the_image_is(deployment: Deployment) -> None:
     done = pochade("submit", "a red heart", "--wait")
     assert done.exit_code == 0
     assert "COMPLETED  kept: confidence 0.82 ≥ 0.55" in done.output
@@ -114,12 +114,12 @@ def test_results_as_jsonl_are_one_object_each() -> None:
 
 @pytest.mark.usefixtures("deployment")
 def test_explain_tells_every_step_and_why() -> None:
-    told = pochade("explain", "r-2").output
-    assert "0.31 < 0.55" in told
-    assert "two [cats]" in told
-    assert "w-2" in told
-    assert "escalated: light scored 0.31 < 0.55, painted over on heavy from step 3" in told
-    (light, heavy) = (line.split() for line in told.splitlines() if line.startswith(("0 ", "1 ")))
+    reported = pochade("explain", "r-2").output
+    assert "0.31 < 0.55" in reported
+    assert "two [cats]" in reported
+    assert "w-2" in reported
+    assert "escalated: light scored 0.31 < 0.55, refined on heavy from step 3" in reported
+    (light, heavy) = (line.split() for line in reported.splitlines() if line.startswith(("0 ", "1 ")))
     assert (light[:4], heavy[:5]) == (["0", "light", "-", "w-1"], ["1", "heavy", "step", "3", "w-2"])
 
 

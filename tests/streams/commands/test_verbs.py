@@ -25,14 +25,14 @@ from streams.settings import Settings
 from streams.store import open as stores
 from streams.store.port import MemoryImageStore, Stored
 from tests.builders import NOW_MS, a_request
-from tests.replay.runs import a_painted_result, a_result, png
+from tests.replay.runs import a_generated_result, a_result, png
 from tests.streams.operator.test_client import Topic, record
 
 DAY_MS = 86_400_000
 
 
 class Deployment:
-    """Topics and pictures in memory; an outcome that is written becomes a result at once, as the ledger would."""
+    """Topics and images in memory; an outcome that is written becomes a result at once, as the ledger would."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.records: list[Incoming] = []
@@ -158,7 +158,7 @@ def test_a_request_that_had_ended_keeps_its_end(deployment: Deployment) -> None:
     assert deployment.sent(OUTCOMES) == []
 
 
-def test_letters_are_listed_by_class(deployment: Deployment) -> None:
+def test_dead_letters_are_listed_by_class(deployment: Deployment) -> None:
     deployment.bury(b"x", "r-1")
     deployment.bury(b"y", "r-2", error=OSError("disk"))
     rows = json.loads(pochade("dlq", "ls", "-o", "json").stdout)
@@ -171,12 +171,12 @@ def test_letters_are_listed_by_class(deployment: Deployment) -> None:
     assert row["message"] == "disk"
 
 
-def test_a_letter_is_shown_with_its_raw_bytes(deployment: Deployment) -> None:
+def test_a_dead_letter_is_shown_with_its_raw_bytes(deployment: Deployment) -> None:
     deployment.bury(b"\x00\x01raw bytes of sixteen", "r-1")
-    told = pochade("dlq", "show", "0@0").stdout
-    assert "00000000  00 01 72 61 77" in told
-    assert "..raw bytes of s" in told
-    assert "header pochade_error_class  ValueError" in told
+    reported = pochade("dlq", "show", "0@0").stdout
+    assert "00000000  00 01 72 61 77" in reported
+    assert "..raw bytes of s" in reported
+    assert "header pochade_error_class  ValueError" in reported
     assert json.loads(pochade("dlq", "show", "0@0", "-o", "json").stdout)["value_hex"].startswith("0001726177")
     assert pochade("dlq", "show", "first").exit_code == 2
 
@@ -188,7 +188,7 @@ def test_a_dry_run_sends_nothing(deployment: Deployment) -> None:
     assert "1 would be sent" in done.stderr
 
 
-def test_letters_of_one_request_are_one_redrive(deployment: Deployment) -> None:
+def test_dead_letters_of_one_request_are_one_redrive(deployment: Deployment) -> None:
     for name in ("r-1", "r-1-redrive-1"):
         deployment.bury(encode(a_request(request_id=name)), name)
         deployment.add(RESULTS, record(a_result(request_id=name, status=Status.FAILED)).value, name)
@@ -214,20 +214,20 @@ def test_only_the_positions_that_were_named_are_redriven(deployment: Deployment)
     assert "no dead letter at 0@9" in pochade("dlq", "redrive", "0@9").stderr
 
 
-def test_the_picture_of_a_request_is_fetched(deployment: Deployment, tmp_path: pathlib.Path) -> None:
-    picture = png("blue")
-    result = a_painted_result(deployment.store, picture, request_id="r-1")
+def test_the_image_of_a_request_is_fetched(deployment: Deployment, tmp_path: pathlib.Path) -> None:
+    image = png("blue")
+    result = a_generated_result(deployment.store, image, request_id="r-1")
     deployment.add(RESULTS, record(result).value, "r-1")
     target = tmp_path / "new" / "x.png"
     assert pochade("fetch", "r-1", "-o", str(target)).exit_code == 0
-    assert target.read_bytes() == picture
-    assert pochade("fetch", "r-1", "-o", "-").stdout_bytes == picture
+    assert target.read_bytes() == image
+    assert pochade("fetch", "r-1", "-o", "-").stdout_bytes == image
     assert [path.name for path in target.parent.iterdir()] == ["x.png"]
 
 
 def test_what_cannot_be_fetched_says_why(deployment: Deployment, tmp_path: pathlib.Path) -> None:
     failed = a_result(request_id="r-1", status=Status.FAILED, reason="because")
-    gone = a_painted_result(MemoryImageStore(), request_id="r-2")
+    gone = a_generated_result(MemoryImageStore(), request_id="r-2")
     for result in (failed, gone):
         deployment.add(RESULTS, record(result).value, result.request_id)
     target = tmp_path / "x.png"
@@ -238,7 +238,7 @@ def test_what_cannot_be_fetched_says_why(deployment: Deployment, tmp_path: pathl
 
 
 class AgedStore(MemoryImageStore):
-    """All its pictures were stored two hours ago."""
+    """All its images were stored two hours ago."""
 
     def list(self, older_than_ms: int) -> Iterator[Stored]:
         for each in super().list(older_than_ms):
@@ -247,7 +247,7 @@ class AgedStore(MemoryImageStore):
 
 def test_gc_deletes_orphans_and_keeps_what_results_name(deployment: Deployment) -> None:
     deployment.store = AgedStore()
-    result = a_painted_result(deployment.store, png("red"), request_id="r-1")
+    result = a_generated_result(deployment.store, png("red"), request_id="r-1")
     deployment.add(RESULTS, record(result).value, "r-1")
     orphan = deployment.store.put("nobody", b"12345")
     table = pochade("gc", "--orphans", "--dry-run").stdout
@@ -273,5 +273,5 @@ def test_gc_deletes_nothing_when_it_cannot_read_what_is_named(deployment: Deploy
     deployment.store.put("a", b"123")
     deployment.add(IMAGES, b"junk", "r-1")
     done = pochade("gc", "--orphans")
-    assert (done.exit_code, "orphans cannot be told" in done.stderr) == (1, True)
+    assert (done.exit_code, "orphans cannot be recognised" in done.stderr) == (1, True)
     assert len(list(deployment.store.list(now_ms()))) == 1

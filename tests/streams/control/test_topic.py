@@ -51,14 +51,14 @@ def test_the_plan_of_a_version_is_the_first_one_which_readers_obeyed(monkeypatch
     assert [plan_of_version(load({}), version) for version in (3, 4, 7)] == [plans[0], plans[1], plans[3]]
 
 
-def test_a_version_that_is_not_there_is_told_with_those_that_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_version_that_is_not_there_is_reported_with_those_that_are(monkeypatch: pytest.MonkeyPatch) -> None:
     said(monkeypatch, a_plan(version=3), a_plan(version=7), Pin(policy="mine"))
     for version in (1, 5, 9):
         with pytest.raises(PochadeError, match=f"there is no plan {version}: the topic holds 3 to 7; see them"):
             plan_of_version(load({}), version)
 
 
-def test_where_no_plan_was_published_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_no_plan_was_published_that_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     said(monkeypatch, Pin(policy="mine"))
     with pytest.raises(PochadeError, match="no plan has been published"):
         plan_of_version(load({}), 1)

@@ -60,7 +60,7 @@ class Echo:
 
 
 class LateProducer(MemoryRecordProducer):
-    """Acknowledges when told to, or fails as often as told."""
+    """Acknowledges when asked to, or fails as often as asked."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -251,7 +251,7 @@ def test_a_record_that_shared_its_batch_with_too_many_is_sent_again_alone(tmp_pa
     assert DLQ not in producer.topics
 
 
-def test_a_letter_that_the_dlq_refuses_is_made_shorter_until_it_fits(
+def test_a_dead_letter_that_the_dlq_refuses_is_made_shorter_until_it_fits(
     tmp_path: pathlib.Path, limits: TopicLimits
 ) -> None:
     class Burying(Echo):
@@ -265,7 +265,7 @@ def test_a_letter_that_the_dlq_refuses_is_made_shorter_until_it_fits(
     assert [record.value for record in producer.topics[OUTCOMES]] == [b"good"]
 
 
-def test_a_letter_that_no_dlq_takes_does_not_stand_in_the_way(tmp_path: pathlib.Path) -> None:
+def test_a_dead_letter_that_no_dlq_takes_does_not_stand_in_the_way(tmp_path: pathlib.Path) -> None:
     producer = Refusing({DLQ: 0}, refusals=10_000)
     run(Echo(), producer, [Event(0, b"bad"), Event(1, b"good")], tmp_path)
     assert [record.value for record in producer.topics[OUTCOMES]] == [b"good"]
@@ -337,6 +337,6 @@ def test_of_a_flood_of_bad_input_a_line_is_logged_and_of_other_errors_each_with_
     values = [b"sent"] * 50 + [b"x"] * 2
     run(Strict(), producer, [Event(offset, value) for offset, value in enumerate(values)], tmp_path)
     assert len(producer.topics[DLQ]) == len(values)
-    told = [(bool(line.exc_info), "InvalidRecord" in line.getMessage()) for line in caplog.records]
-    assert told.count((True, False)) == 2
-    assert 1 <= told.count((False, True)) < 50
+    reported = [(bool(line.exc_info), "InvalidRecord" in line.getMessage()) for line in caplog.records]
+    assert reported.count((True, False)) == 2
+    assert 1 <= reported.count((False, True)) < 50

@@ -29,7 +29,7 @@ def a_note(key: bytes | None = b"r-1", value: bytes | None = b"v", partition: in
 class RecordProducerContract:
     """Subclasses give the fixtures `producer` and `read_back`."""
 
-    def test_a_future_tells_where_the_record_lies(self, producer: RecordProducer, read_back: ReadBack) -> None:
+    def test_a_future_says_where_the_record_lies(self, producer: RecordProducer, read_back: ReadBack) -> None:
         delivered = producer.send(a_note()).result(PATIENCE_S)
         assert [written.at for written in read_back(1)] == [delivered]
 

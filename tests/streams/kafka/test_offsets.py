@@ -47,7 +47,7 @@ def test_a_group_whose_coordinator_moves_is_asked_for_again(each: bool) -> None:
 
 
 @pytest.mark.parametrize("look", [ends_of, partial(committed, limit_s=5)])
-def test_what_does_not_pass_is_told_at_once(look: Any) -> None:
+def test_what_does_not_pass_is_reported_at_once(look: Any) -> None:
     cluster: Any = Cluster(KafkaError.TOPIC_AUTHORIZATION_FAILED)
     with pytest.raises(KafkaException):
         look(cluster, PARTITIONS)
@@ -78,7 +78,7 @@ def test_each_partition_has_its_end() -> None:
     assert ends()[0].of("t", [0, 2]) == {0: 10, 2: 12}
 
 
-def test_a_partition_without_a_leader_is_left_out_and_the_others_are_told() -> None:
+def test_a_partition_without_a_leader_is_left_out_and_the_others_are_reported() -> None:
     # found by chaos with three brokers: one lost broker, and a worker's heartbeats named no partition at all
     assert ends(away={1})[0].of("t", [0, 1, 2]) == {0: 10, 2: 12}
 

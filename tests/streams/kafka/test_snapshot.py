@@ -107,7 +107,7 @@ def test_what_passes_is_asked_again(read: Callable[[Broker], list[bytes]], error
     assert read(Broker(metadata=[error, error], times=[error], fetches=[error, error])) == [b"0", b"1"]
 
 
-def test_what_does_not_pass_is_told_at_once(read: Callable[[Broker], list[bytes]]) -> None:
+def test_what_does_not_pass_is_reported_at_once(read: Callable[[Broker], list[bytes]]) -> None:
     for broker in (
         Broker(metadata=[KafkaError.TOPIC_AUTHORIZATION_FAILED]),
         Broker(times=[KafkaError.TOPIC_AUTHORIZATION_FAILED]),

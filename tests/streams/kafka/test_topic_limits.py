@@ -93,7 +93,7 @@ def test_a_record_that_shared_its_batch_with_too_many_is_sent_again() -> None:
     assert limits.of(CLASSIFIED) == MAX_BYTES
 
 
-def test_a_record_that_is_refused_by_itself_is_told_before_it_is_sent_the_next_time() -> None:
+def test_a_record_that_is_refused_by_itself_is_reported_before_it_is_sent_the_next_time() -> None:
     producer, limits = Refusing(99), TopicLimits()
     with pytest.raises(RecordTooLarge):
         written(producer, record(700), producer.send(record(700)), 1, limits)

@@ -105,7 +105,7 @@ def test_less_than_a_gibibyte_free_warns() -> None:
     assert checks.check_disk("disk", "/x", 2**30 - 1).verdict is WARN
 
 
-def test_workers_that_are_silent_or_stopped_do_not_count_and_failed_ones_are_told() -> None:
+def test_workers_that_are_silent_or_stopped_do_not_count_and_failed_ones_are_reported() -> None:
     beats = [
         (NOW_MS - 10, a_heartbeat(worker_id="live")),
         (NOW_MS - 9000, a_heartbeat(worker_id="silent")),
@@ -119,7 +119,7 @@ def test_workers_that_are_silent_or_stopped_do_not_count_and_failed_ones_are_tol
     assert (check.verdict, "sick: no model" in check.found) == (FAIL, True)
 
 
-def test_a_plan_is_told_with_its_age_and_none_warns() -> None:
+def test_a_plan_is_reported_with_its_age_and_none_warns() -> None:
     assert checks.check_plan(a_plan(version=3, created_ms=NOW_MS - 5000), NOW_MS).found.startswith(
         "version 3 by test, 5 s"
     )
@@ -127,7 +127,7 @@ def test_a_plan_is_told_with_its_age_and_none_warns() -> None:
 
 
 def test_dead_letters_warn() -> None:
-    assert [checks.check_letters(count).verdict for count in (0, 2)] == [OK, WARN]
+    assert [checks.check_dead_letters(count).verdict for count in (0, 2)] == [OK, WARN]
 
 
 def test_a_catalog_of_profiles_needs_no_models() -> None:
@@ -173,7 +173,7 @@ def cluster(replicas: int, in_sync: int, **others: tuple[int, int]) -> Mapping[s
         (1, cluster(1, 2), FAIL, "nothing can be written"),
     ],
 )
-def test_a_cluster_that_loses_records_or_stops_with_one_broker_is_told(
+def test_a_cluster_that_loses_records_or_stops_with_one_broker_is_reported(
     brokers: int, topics: Mapping[str, Found], verdict: Verdict, words: str
 ) -> None:
     check = check_copies(topics, brokers)
@@ -190,10 +190,10 @@ def test_a_topic_that_takes_less_than_we_write_is_named_with_its_limit() -> None
     assert check_sizes(whole).verdict is OK
 
 
-def test_a_configuration_that_may_not_be_seen_is_told_and_not_guessed() -> None:
+def test_a_configuration_that_may_not_be_seen_is_reported_and_not_guessed() -> None:
     whole = found([*TABLE])
     assert check_visibility(whole) is None
-    whole[RESULTS] = dataclasses.replace(whole[RESULTS], config={}, is_told=False)
+    whole[RESULTS] = dataclasses.replace(whole[RESULTS], config={}, is_config_visible=False)
     check = check_visibility(whole)
     assert check is not None
     assert RESULTS in check.found
@@ -211,7 +211,7 @@ def test_a_configuration_that_may_not_be_seen_is_told_and_not_guessed() -> None:
         (Protocol.CONSUMER, Timeouts(6000, 666), "not authorized", FAIL, "consumer: not authorized"),
     ],
 )
-def test_groups_that_miss_the_dead_late_or_cannot_be_joined_are_told(
+def test_groups_that_miss_the_dead_late_or_cannot_be_joined_are_reported(
     protocol: Protocol, timeouts: Timeouts | None, why_not: str, verdict: Verdict, words: str
 ) -> None:
     check = check_groups(protocol, 6000, timeouts, why_not)
@@ -228,12 +228,14 @@ def test_groups_that_miss_the_dead_late_or_cannot_be_joined_are_told(
         (Attendance(None, 3), WARN, "may not see its members"),
     ],
 )
-def test_a_role_that_is_dead_or_behind_is_told_with_what_waits(seen: Attendance, verdict: Verdict, words: str) -> None:
+def test_a_role_that_is_dead_or_behind_is_reported_with_what_waits(
+    seen: Attendance, verdict: Verdict, words: str
+) -> None:
     check = check_role("router", seen)
     assert (check.verdict, words in check.found) == (verdict, True), check.found
 
 
-def test_a_planner_that_led_and_fell_silent_is_told() -> None:
+def test_a_planner_that_led_and_fell_silent_is_reported() -> None:
     verdicts = [check_leader(beat_ms, 3000, NOW_MS).verdict for beat_ms in (NOW_MS - 2000, NOW_MS - 9000, 0)]
     assert verdicts == [OK, WARN, WARN]
 

@@ -24,7 +24,7 @@ def test_a_missing_topic_says_the_command_that_makes_it() -> None:
     assert job.do == "pochade topics create --variant light"
 
 
-def test_other_partitions_and_configuration_are_told_with_what_to_do() -> None:
+def test_other_partitions_and_configuration_are_reported_with_what_to_do() -> None:
     there = found([*TABLE])
     config = there[OUTCOMES].config | {"retention.ms": "1"}
     there[OUTCOMES] = dataclasses.replace(there[OUTCOMES], partitions=2, config=config)
@@ -63,9 +63,11 @@ def test_partitions_are_to_be_added_only_where_nothing_is_joined_by_them() -> No
 
 
 def test_a_configuration_that_may_not_be_seen_differs_in_nothing() -> None:
-    hidden = {name: dataclasses.replace(each, config={}, is_told=False) for name, each in found([*TABLE]).items()}
+    hidden = {
+        name: dataclasses.replace(each, config={}, is_config_visible=False) for name, each in found([*TABLE]).items()
+    }
     assert differences(expected([], 4), hidden, "p") == []
 
 
-def test_variants_are_told_by_their_job_topics() -> None:
+def test_variants_are_known_by_their_job_topics() -> None:
     assert variants_of(["jobs.light.v1", "jobs.sd-1.5.v1", PROMPTS, "jobs.light.v1"]) == ["light", "sd-1.5"]

@@ -1,4 +1,4 @@
-"""Dead letters: what they tell, and how they are tried again."""
+"""Dead letters: the facts that they hold, and how they are redriven."""
 
 import dataclasses
 import json
@@ -12,44 +12,44 @@ from streams.codec.avro import decode, encode
 from streams.codec.headers import dead_letter
 from streams.operator.dead_letters import (
     REDRIVEN,
-    Letter,
+    DeadLetter,
     NothingToDo,
     NotRedrivable,
     base_id,
-    letter_of,
+    dead_letter_of,
     redrive_record,
 )
 from tests.builders import NOW_MS, a_classified, a_job, a_request, an_outcome
 
 
-def a_letter(value: bytes | None, topic: str = PROMPTS, request_id: str = "r-1", **headers: bytes) -> Letter:
+def a_dead_letter(value: bytes | None, topic: str = PROMPTS, request_id: str = "r-1", **headers: bytes) -> DeadLetter:
     read = Incoming(
         topic=topic, partition=2, offset=7, timestamp_ms=NOW_MS, key=request_id.encode(), value=value, headers=headers
     )
     sent = dead_letter(read, error=ValueError("broken"), role="classifier", request_id=request_id)
-    return letter_of(
+    return dead_letter_of(
         Incoming(
             topic=DLQ, partition=0, offset=3, timestamp_ms=NOW_MS, key=sent.key, value=sent.value, headers=sent.headers
         )
     )
 
 
-def test_a_letter_tells_what_went_wrong_where() -> None:
-    letter = a_letter(b"x")
+def test_a_dead_letter_tells_what_went_wrong_where() -> None:
+    letter = a_dead_letter(b"x")
     assert (letter.position, letter.error, letter.message) == ("0@3", "ValueError", "broken")
     assert (letter.role, letter.topic, letter.partition, letter.offset) == ("classifier", PROMPTS, "2", "7")
     assert (letter.request_id, letter.redriven) == ("r-1", 0)
 
 
 def test_a_request_that_has_not_ended_goes_back_as_it_was() -> None:
-    letter = a_letter(b"\x00raw\xff", topic=OUTCOMES, mine=b"kept")
+    letter = a_dead_letter(b"\x00raw\xff", topic=OUTCOMES, mine=b"kept")
     record = redrive_record(letter, {})
     assert (record.topic, record.key, record.value) == (OUTCOMES, b"r-1", b"\x00raw\xff")
     assert record.headers == {"mine": b"kept", REDRIVEN: b"1"}
 
 
 def test_redrives_are_counted() -> None:
-    assert redrive_record(a_letter(b"x", **{REDRIVEN: b"4"}), {}).headers[REDRIVEN] == b"5"
+    assert redrive_record(a_dead_letter(b"x", **{REDRIVEN: b"4"}), {}).headers[REDRIVEN] == b"5"
 
 
 @pytest.mark.parametrize(
@@ -60,20 +60,20 @@ def test_redrives_are_counted() -> None:
     ],
 )
 def test_a_json_prompt_of_an_ended_request_gets_a_new_id(value: bytes, expected: dict[str, str]) -> None:
-    record = redrive_record(a_letter(value), {"r-1": "FAILED"})
+    record = redrive_record(a_dead_letter(value), {"r-1": "FAILED"})
     assert record.key == b"r-1-redrive-1"
     assert json.loads(record.value or b"") == expected
 
 
 def test_an_avro_prompt_of_an_ended_request_gets_a_new_id_and_keeps_everything_else() -> None:
     asked = a_request(seed=7, deadline_ms=NOW_MS + 5)
-    record = redrive_record(a_letter(encode(asked)), {"r-1": "FAILED"})
+    record = redrive_record(a_dead_letter(encode(asked)), {"r-1": "FAILED"})
     assert decode(record.value, GenerateRequest) == dataclasses.replace(asked, request_id="r-1-redrive-1")
 
 
 @pytest.mark.parametrize("value", [b'{"prompt": ', b"\x00\x00\x00\x00\x01\xff", b"", None, b"[1]"])
 def test_an_unreadable_prompt_keeps_its_bytes_and_the_key_names_the_new_request(value: bytes | None) -> None:
-    record = redrive_record(a_letter(value), {"r-1": "FAILED"})
+    record = redrive_record(a_dead_letter(value), {"r-1": "FAILED"})
     assert (record.key, record.value) == (b"r-1-redrive-1", value)
 
 
@@ -84,34 +84,36 @@ def test_a_job_of_an_ended_request_begins_again_at_prompts() -> None:
         (CLASSIFIED, encode(classified)),
         (OUTCOMES, encode(an_outcome(request=classified.request))),
     ):
-        record = redrive_record(a_letter(value, topic), {"r-1": "FAILED"})
+        record = redrive_record(a_dead_letter(value, topic), {"r-1": "FAILED"})
         assert record.topic == PROMPTS
         assert decode(record.value, GenerateRequest) == a_request(seed=9, request_id="r-1-redrive-1")
 
 
 def test_the_number_is_the_first_that_has_not_ended() -> None:
     ended = {"r-1": "FAILED", "r-1-redrive-1": "FAILED", "r-1-redrive-2": "EXPIRED"}
-    assert redrive_record(a_letter(b"x"), ended).key == b"r-1-redrive-3"
-    assert redrive_record(a_letter(b"x", request_id="r-1-redrive-2"), ended).key == b"r-1-redrive-3"
+    assert redrive_record(a_dead_letter(b"x"), ended).key == b"r-1-redrive-3"
+    assert redrive_record(a_dead_letter(b"x", request_id="r-1-redrive-2"), ended).key == b"r-1-redrive-3"
     assert base_id("r-1-redrive-2") == "r-1"
 
 
 def test_nothing_is_sent_once_a_redrive_has_completed() -> None:
     with pytest.raises(NothingToDo, match="r-1-redrive-1 has completed"):
-        redrive_record(a_letter(b"x"), {"r-1": "FAILED", "r-1-redrive-1": "COMPLETED"})
+        redrive_record(a_dead_letter(b"x"), {"r-1": "FAILED", "r-1-redrive-1": "COMPLETED"})
 
 
 def test_what_cannot_be_tried_again_says_why() -> None:
     with pytest.raises(NotRedrivable, match="only the beginning of its value was kept"):
-        redrive_record(a_letter(b"x", pochade_error_cut_from_bytes=b"999"), {})
+        redrive_record(a_dead_letter(b"x", pochade_error_cut_from_bytes=b"999"), {})
     with pytest.raises(NotRedrivable, match="no header pochade_error_topic"):
-        redrive_record(letter_of(Incoming(topic=DLQ, partition=0, offset=1, timestamp_ms=1, key=b"k", value=b"v")), {})
+        redrive_record(
+            dead_letter_of(Incoming(topic=DLQ, partition=0, offset=1, timestamp_ms=1, key=b"k", value=b"v")), {}
+        )
     with pytest.raises(NotRedrivable, match="submit the prompt again"):
-        redrive_record(a_letter(encode(an_outcome()), OUTCOMES), {"r-1": "FAILED"})
+        redrive_record(a_dead_letter(encode(an_outcome()), OUTCOMES), {"r-1": "FAILED"})
     with pytest.raises(NotRedrivable, match="submit the prompt again"):
-        redrive_record(a_letter(encode(a_request()), CLASSIFIED), {"r-1": "FAILED"})
+        redrive_record(a_dead_letter(encode(a_request()), CLASSIFIED), {"r-1": "FAILED"})
 
 
 @pytest.mark.parametrize("count", [b"9" * 5000, b"", b"-1", b"x", "²".encode()])
 def test_a_count_that_is_none_counts_as_no_redrive(count: bytes) -> None:
-    assert a_letter(b"x", **{REDRIVEN: count}).redriven == 0
+    assert a_dead_letter(b"x", **{REDRIVEN: count}).redriven == 0

@@ -27,36 +27,36 @@ def test_a_path_that_is_no_path_names_the_request() -> None:
         (0.5549, 0.55, "kept: confidence 0.555 ≥ 0.550"),
         (0.31, 0.55, "kept although confidence 0.31 < 0.55: there was no time or place for a better one"),
         (None, 0.55, "kept: not scored, though the threshold was 0.55"),
-        (None, None, "kept: the plan judges no pictures of light"),
+        (None, None, "kept: the plan judges no images of light"),
     ],
 )
-def test_a_kept_picture_is_told_by_its_score(confidence: float | None, threshold: float | None, says: str) -> None:
+def test_a_kept_image_is_reported_by_its_score(confidence: float | None, threshold: float | None, says: str) -> None:
     assert why(a_result(a_step(confidence=confidence, threshold=threshold))) == says
 
 
 def test_an_escalation_tells_the_rejected_score() -> None:
     heavy = a_step(stage=1, level="heavy", confidence=None, threshold=None)
     assert why(a_result(a_step(confidence=0.31), heavy)) == (
-        "escalated: light scored 0.31 < 0.55, painted again on heavy"
+        "escalated: light scored 0.31 < 0.55, generated again on heavy"
     )
 
 
 def test_an_escalation_over_the_draft_tells_from_which_step() -> None:
     heavy = a_step(stage=1, level="heavy", confidence=None, threshold=None, refine_from_step=3)
     assert why(a_result(a_step(confidence=0.31), heavy)) == (
-        "escalated: light scored 0.31 < 0.55, painted over on heavy from step 3"
+        "escalated: light scored 0.31 < 0.55, refined on heavy from step 3"
     )
 
 
 def test_an_escalation_within_a_longer_cascade_tells_the_last_verdict_too() -> None:
     medium = a_step(stage=1, level="medium", confidence=0.9)
     assert why(a_result(a_step(confidence=0.31), medium)) == (
-        "escalated: light scored 0.31 < 0.55, painted again on medium, kept: confidence 0.90 ≥ 0.55"
+        "escalated: light scored 0.31 < 0.55, generated again on medium, kept: confidence 0.90 ≥ 0.55"
     )
 
 
 @pytest.mark.parametrize("status", [Status.REJECTED, Status.EXPIRED, Status.CANCELLED, Status.FAILED])
-def test_what_was_not_painted_tells_the_reason_of_who_ended_it(status: Status) -> None:
+def test_what_was_not_generated_tells_the_reason_of_who_ended_it(status: Status) -> None:
     assert why(a_result(status=status, reason="because")) == f"{status.lower()}: because"
 
 

@@ -1,4 +1,4 @@
-"""Which pictures are collected."""
+"""Which images are collected."""
 
 import math
 
@@ -10,18 +10,18 @@ from streams.codec.avro import encode
 from streams.operator.gc import ORPHAN_MS, Mentions, choose
 from streams.store.port import MemoryImageStore, Stored
 from tests.builders import NOW_MS, a_classified, a_job, a_request, an_image, an_image_ref
-from tests.replay.runs import a_painted_result, a_result, an_escalated_result
+from tests.replay.runs import a_generated_result, a_result, an_escalated_result
 from tests.streams.operator.test_client import record
 
 DAY_MS = 86_400_000
 
 
-def a_picture(uri: str, age_ms: float) -> Stored:
+def a_stored_image(uri: str, age_ms: float) -> Stored:
     return Stored(uri, int(NOW_MS - age_ms), 100)
 
 
-def uris(pictures: tuple[Stored, ...]) -> list[str]:
-    return [picture.uri for picture in pictures]
+def uris(images: tuple[Stored, ...]) -> list[str]:
+    return [image.uri for image in images]
 
 
 def an_image_record(request_id: str, uri: str) -> Incoming:
@@ -30,8 +30,8 @@ def an_image_record(request_id: str, uri: str) -> Incoming:
     return Incoming(topic=IMAGES, partition=0, offset=0, timestamp_ms=NOW_MS, key=request_id.encode(), value=value)
 
 
-def test_pictures_past_the_retention_are_old_named_or_not() -> None:
-    stored = [a_picture("a", 31 * DAY_MS), a_picture("b", 29 * DAY_MS)]
+def test_images_past_the_retention_are_old_named_or_not() -> None:
+    stored = [a_stored_image("a", 31 * DAY_MS), a_stored_image("b", 29 * DAY_MS)]
     garbage = choose(stored, NOW_MS, 30 * DAY_MS, None, 0)
     assert (uris(garbage.old), garbage.orphans) == (["a"], ())
 
@@ -41,25 +41,25 @@ def test_pictures_past_the_retention_are_old_named_or_not() -> None:
     [(ORPHAN_MS - 1, False), (ORPHAN_MS + 1, True), (8 * DAY_MS - 1, True), (8 * DAY_MS + 1, False)],
 )
 def test_an_orphan_is_older_than_an_hour_and_within_what_results_still_tell(age_ms: float, is_orphan: bool) -> None:
-    garbage = choose([a_picture("a", age_ms)], NOW_MS, 30 * DAY_MS, set(), 8 * DAY_MS)
+    garbage = choose([a_stored_image("a", age_ms)], NOW_MS, 30 * DAY_MS, set(), 8 * DAY_MS)
     assert uris(garbage.orphans) == (["a"] if is_orphan else [])
 
 
-def test_a_picture_that_is_needed_is_no_orphan() -> None:
-    stored = [a_picture("a", 2 * ORPHAN_MS), a_picture("b", 2 * ORPHAN_MS)]
+def test_an_image_that_is_needed_is_no_orphan() -> None:
+    stored = [a_stored_image("a", 2 * ORPHAN_MS), a_stored_image("b", 2 * ORPHAN_MS)]
     assert uris(choose(stored, NOW_MS, 30 * DAY_MS, {"a"}, math.inf).orphans) == ["b"]
 
 
-def test_results_need_their_picture_and_the_drafts_before_it() -> None:
+def test_results_need_their_image_and_the_drafts_before_it() -> None:
     store, mentions = MemoryImageStore(), Mentions()
     escalated = an_escalated_result(store, request_id="r-2")
-    for result in (a_painted_result(store, request_id="r-1"), escalated):
+    for result in (a_generated_result(store, request_id="r-1"), escalated):
         mentions.add(record(result))
     assert mentions.needed() == {stored.uri for stored in store.list(NOW_MS * 2)}
     assert len(mentions.needed()) == 3
 
 
-def test_pictures_of_a_request_in_work_are_needed_until_it_ends_without_them() -> None:
+def test_images_of_a_request_in_work_are_needed_until_it_ends_without_them() -> None:
     mentions = Mentions()
     mentions.add(an_image_record("r-1", "memory:1"))
     mentions.add(an_image_record("r-2", "memory:2"))

@@ -38,7 +38,7 @@ def test_an_unknown_level_names_the_nearest_known_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "reported"),
     [
         ("1 = 20,", "1 = -20,", "latency_ms at 1 must be > 0: got -20.0"),
         ("1 = 20, 2 = 30", "2 = 30", "measured at batch size 1"),
@@ -65,15 +65,15 @@ def test_an_unknown_level_names_the_nearest_known_one() -> None:
         ('engine = "profile"', 'engine = "diffusers"', "model must be named"),
     ],
 )
-def test_an_impossible_catalog_is_refused_with_what_the_value_and_the_limit(old: str, new: str, told: str) -> None:
-    with pytest.raises(InvalidCatalog, match=told):
+def test_an_impossible_catalog_is_refused_with_what_the_value_and_the_limit(old: str, new: str, reported: str) -> None:
+    with pytest.raises(InvalidCatalog, match=reported):
         changed(old, new)
 
 
 def test_a_cascade_may_skip_steps_of_the_heavy_level_between_levels_of_one_size() -> None:
     assert changed('heavy = "heavy"', 'heavy = "heavy"\npaint_over_step = 24').pair().refine_from_step == 24
     assert parse(PROFILE, "profile").pair().refine_from_step == 0
-    with pytest.raises(InvalidCatalog, match="light paints 64 x 32 px and heavy 32 x 32"):
+    with pytest.raises(InvalidCatalog, match="light generates 64 x 32 px and heavy 32 x 32"):
         a_catalog(
             variants=a_catalog().variants | {"light": a_variant(width=64)},
             cascades=(Pair("light", "heavy", "look", 3),),
@@ -118,7 +118,7 @@ def test_a_deferral_curve_may_be_arrays_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "told"),
+    ("rows", "reported"),
     [
         ("[[0.0, 0.8, 1.0]]", r"quality\[0\] must be at most 2 values: got \[0.0, 0.8, 1.0\]"),
         ("[[0.0]]", r"cascades\[0\]\.quality\[0\]\.quality must be given"),
@@ -127,8 +127,8 @@ def test_a_deferral_curve_may_be_arrays_too() -> None:
         ("0.8", "quality must be an array: got 0.8"),
     ],
 )
-def test_a_measurement_of_another_form_is_refused(rows: str, told: str) -> None:
-    with pytest.raises(InvalidCatalog, match=told):
+def test_a_measurement_of_another_form_is_refused(rows: str, reported: str) -> None:
+    with pytest.raises(InvalidCatalog, match=reported):
         changed('discriminator = "look"\n', f'discriminator = "look"\nquality = {rows}\n')
 
 

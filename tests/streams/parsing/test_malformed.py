@@ -13,7 +13,7 @@ from planner.serving.hardness import InvalidReference, Reference
 from streams.parsing import catalog, observation, profile
 from streams.shipped import INFRA
 from tests.builders import an_observation
-from tests.malformed import DEEP, JSON, fuzz, told
+from tests.malformed import DEEP, JSON, fuzz, reported
 from tests.paths import ROOT
 
 CATALOGS = [(INFRA / "catalogs" / f"{name}.toml").read_text() for name in ("tiny", "profile", "sdxl-example")]
@@ -57,7 +57,7 @@ def odd(value: Any, most: int = 2) -> st.SearchStrategy[Any]:
 
 def is_told(parse: Callable[[], object]) -> bool:
     """Read, or refused in words."""
-    return bool(str(told(parse)))
+    return bool(str(reported(parse)))
 
 
 @fuzz(70)
@@ -75,7 +75,7 @@ def test_any_values_in_an_observation(value: Any) -> None:
 @fuzz(60)
 @given(odd(REFERENCE))
 def test_any_values_in_a_reference(value: Any) -> None:
-    assert isinstance(told(lambda: Reference.parse(json.dumps(value))), (Reference, InvalidReference))
+    assert isinstance(reported(lambda: Reference.parse(json.dumps(value))), (Reference, InvalidReference))
 
 
 VALUES = st.sampled_from(("1", "-1", "0", "nan", "inf", "1e400", "true", "''", "'light'", "[]", "{}", "[[1]]", "[{}]",

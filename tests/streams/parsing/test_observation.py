@@ -31,7 +31,7 @@ def test_the_demand_alone_is_an_observation_and_a_worker_needs_only_its_id() -> 
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         ("{", r"observation x\.json is not JSON"),
         ('{"demand_rps": NaN}', "demand_rps of an observation"),
@@ -41,13 +41,13 @@ def test_the_demand_alone_is_an_observation_and_a_worker_needs_only_its_id() -> 
         ('{"demand_rps": 1, "deferral": [{"level": "a", "discriminator": "b", "curves": []}]}', "a curve between two"),
     ],
 )
-def test_numbers_that_are_no_rates_and_no_shares_are_refused(text: str, told: str) -> None:
-    with pytest.raises(InvalidObservation, match=told):
+def test_numbers_that_are_no_rates_and_no_shares_are_refused(text: str, reported: str) -> None:
+    with pytest.raises(InvalidObservation, match=reported):
         parse(text, "x.json")
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         ("{}", r"observation x\.json: demand_rps must be given"),
         ("[]", r"observation x\.json must be a table"),

@@ -73,7 +73,7 @@ def test_a_hardness_lies_in_one_band(hardness: float, band: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "reported"),
     [
         ({"format": 99}, r"profile tiny.json: format must be 1: got 99"),
         ({"bands": [0, 0.7, 0.5, 1]}, r"tiny.json: bands must be rising from 0 to 1"),
@@ -91,8 +91,8 @@ def test_a_hardness_lies_in_one_band(hardness: float, band: int) -> None:
         ({"cascades": [{"light": "light"}]}, r"cascades\[0\]\.heavy must be given"),
     ],
 )
-def test_what_is_wrong_is_told_by_file_and_field(changes: dict[str, Any], told: str) -> None:
-    with pytest.raises(InvalidCatalog, match=told):
+def test_what_is_wrong_is_reported_by_file_and_field(changes: dict[str, Any], reported: str) -> None:
+    with pytest.raises(InvalidCatalog, match=reported):
         parsed(**changes)
 
 
@@ -103,18 +103,18 @@ def test_a_curve_that_falls_is_refused_with_its_place() -> None:
         parsed(cascades=[cascade])
 
 
-def test_a_misspelt_key_is_told_with_the_nearest() -> None:
+def test_a_misspelt_key_is_reported_with_the_nearest() -> None:
     with pytest.raises(Unknown, match=r"levels.light.*did you mean 'load_ms'"):
         parsed(levels={"light": LEVEL | {"lod_ms": 1}, "heavy": LEVEL})
 
 
-def test_a_text_that_is_no_json_is_told() -> None:
+def test_a_text_that_is_no_json_is_reported() -> None:
     with pytest.raises(InvalidCatalog, match=r"profile tiny.json is not JSON"):
         parse("{", "tiny.json")
 
 
 def some_arrays(**changes: np.ndarray) -> dict[str, np.ndarray]:
-    """Three prompts on two levels, one of them painted over from two steps."""
+    """Three prompts on two levels, one of them refined from two steps."""
     return {
         "prompts": np.array(["a", "b", "c"]), "seeds": np.array([1, 2, 3]), "hardness": np.array([0.1, 0.5, 1.0]),
         "levels": np.array(["light", "heavy"]), "cost_ms": np.array([1.0, 9.0]),
@@ -135,7 +135,7 @@ def test_a_table_gives_each_levels_quality_by_prompt() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "reported"),
     [
         ({"hardness": np.array([0.1, 0.5])}, r"tiny-quality.npz: hardness must be of shape \(3,\)"),
         ({"quality": np.zeros((3, 1))}, r"quality must be of shape \(3, 2\)"),
@@ -144,8 +144,8 @@ def test_a_table_gives_each_levels_quality_by_prompt() -> None:
         ({"confidence": np.full((3, 1), -1.0)}, r"confidence must be in \[0, 1\]"),
     ],
 )
-def test_an_array_that_does_not_fit_is_named(changes: dict[str, np.ndarray], told: str) -> None:
-    with pytest.raises(InvalidCatalog, match=told):
+def test_an_array_that_does_not_fit_is_named(changes: dict[str, np.ndarray], reported: str) -> None:
+    with pytest.raises(InvalidCatalog, match=reported):
         prompt_table(some_arrays(**changes), "tiny-quality.npz")
 
 
@@ -178,7 +178,7 @@ def test_a_profile_without_a_table_is_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "reported"),
     [
         ({"version": 2}, r"settings: version must be 1: got 2; sweep again"),
         ({"rows": [ROW | {"router_ratio": 1.5}]}, r"router_ratio must be in \[0, 1\]: got 1.5"),
@@ -192,8 +192,8 @@ def test_a_profile_without_a_table_is_one() -> None:
         ({"rows": [{k: v for k, v in ROW.items() if k != "low"}]}, r"settings\.rows\[0\]\.low must be given"),
     ],
 )
-def test_a_broken_table_is_told_by_its_field(changes: dict[str, Any], told: str) -> None:
-    with pytest.raises(InvalidCatalog, match=told):
+def test_a_broken_table_is_reported_by_its_field(changes: dict[str, Any], reported: str) -> None:
+    with pytest.raises(InvalidCatalog, match=reported):
         parse(json.dumps(a_table(**changes)), "tiny.json")
 
 

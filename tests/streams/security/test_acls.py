@@ -36,16 +36,16 @@ def test_the_ledger_may_write_in_transactions_and_set_its_groups_timeouts() -> N
 
 def test_commands_join_what_differs_in_names_only_and_can_be_pasted() -> None:
     rows = acls(PREFIX, principals(["router=User:a b"], PREFIX), ["router"])
-    told = [shlex.split(command) for command in commands(rows, "kafka:9092")]
-    assert len(told) < len(rows)
-    assert all(words[:3] == ["kafka-acls.sh", "--bootstrap-server", "kafka:9092"] for words in told)
-    assert all(words[words.index("--allow-principal") + 1] == "User:a b" for words in told)
-    named = [words[at + 1] for words in told for at, word in enumerate(words) if word == "--topic"]
+    reported = [shlex.split(command) for command in commands(rows, "kafka:9092")]
+    assert len(reported) < len(rows)
+    assert all(words[:3] == ["kafka-acls.sh", "--bootstrap-server", "kafka:9092"] for words in reported)
+    assert all(words[words.index("--allow-principal") + 1] == "User:a b" for words in reported)
+    named = [words[at + 1] for words in reported for at, word in enumerate(words) if word == "--topic"]
     assert sorted(named) == sorted(row.name for row in rows if row.resource is Resource.TOPIC)
 
 
 @pytest.mark.parametrize(
-    ("named", "told"),
+    ("named", "reported"),
     [
         ("rooter=User:x", "did you mean 'router'"),
         ("router", r"ROLE=User:NAME"),
@@ -53,8 +53,8 @@ def test_commands_join_what_differs_in_names_only_and_can_be_pasted() -> None:
         ("router=User:", r"ROLE=User:NAME"),
     ],
 )
-def test_a_principal_that_is_none_is_refused(named: str, told: str) -> None:
-    with pytest.raises(PochadeError, match=told):
+def test_a_principal_that_is_none_is_refused(named: str, reported: str) -> None:
+    with pytest.raises(PochadeError, match=reported):
         principals([named], PREFIX)
 
 

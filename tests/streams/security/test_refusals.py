@@ -13,15 +13,15 @@ CONFIG = {"bootstrap.servers": "127.0.0.1:1", "security.protocol": "SSL"}
 BAD_CERTIFICATE = "ssl://h:1/bootstrap: Receive failed: error:0A000412:SSL routines::ssl/tls alert bad certificate"
 
 
-def test_what_is_reported_again_and_again_is_told_once_without_its_consequence() -> None:
-    told = plain(
+def test_what_is_reported_again_and_again_is_shown_once_without_its_consequence() -> None:
+    reported = plain(
         [
             "h:1: SASL authentication error: invalid (after 3ms in state AUTH_REQ)",
             "h:1: SASL authentication error: invalid (after 31ms in state AUTH_REQ)",
             "1/1 brokers are down",
         ]
     )
-    assert told == ["h:1: SASL authentication error: invalid"]
+    assert reported == ["h:1: SASL authentication error: invalid"]
     assert plain(["1/1 brokers are down"]) == ["1/1 brokers are down"]
 
 

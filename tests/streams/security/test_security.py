@@ -224,11 +224,11 @@ def test_one_token_serves_all_connections_until_it_is_about_to_expire(
 def test_no_token_says_why_and_never_the_secret(issuer: Oidc) -> None:
     import dataclasses
 
-    for changed, told in (
+    for changed, reported in (
         ({"client_secret": "wrong-one"}, r"HTTP 401: check sasl\.oauthbearer\.client\.id"),
         ({"ca_file": ""}, "does not answer.*CERTIFICATE_VERIFY_FAILED"),
     ):
-        with pytest.raises(NoToken, match=told) as refusal:
+        with pytest.raises(NoToken, match=reported) as refusal:
             asyncio.run(tokens(TokenProvider(dataclasses.replace(issuer, **changed)), 1))
         assert "wrong-one" not in str(refusal.value)
 

@@ -105,11 +105,11 @@ def test_any_name_gives_a_safe_key(store: ImageStore, name: str) -> None:
 @pytest.mark.parametrize("uri", ["file:///etc/hostname", "s3://another-bucket/ab/x-0123456789abcdef.png", "nonsense"])
 def test_a_uri_of_another_store_is_refused(store: ImageStore, uri: str) -> None:
     for ask in (store.get, store.delete):
-        with pytest.raises(PochadeError, match="is not a picture of"):
+        with pytest.raises(PochadeError, match="is not an image of"):
             ask(uri)
 
 
-def test_a_listing_names_every_picture_with_its_size_and_time(store: ImageStore) -> None:
+def test_a_listing_names_every_image_with_its_size_and_time(store: ImageStore) -> None:
     wanted = {store.put(f"job-{n}", b"x" * n): n for n in range(1, 4)}
     found = listed(store)
     assert {stored.uri: stored.bytes for stored in found} == wanted
@@ -166,7 +166,7 @@ def test_a_file_that_a_power_cut_damaged_is_refused_and_written_again(tmp_path: 
     assert store.get(uri) == b"picture"
 
 
-def test_a_picture_and_its_name_are_on_the_disk_before_its_uri_is_told(
+def test_an_image_and_its_name_are_on_the_disk_before_its_uri_is_returned(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps: list[str] = []

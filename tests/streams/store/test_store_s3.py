@@ -1,4 +1,4 @@
-"""The S3 store's own promises: whom it lets wait, whom it tells what to do, and whose objects it leaves alone."""
+"""The S3 store's own promises: who waits, which errors say what to do, and whose objects it leaves alone."""
 
 import socket
 import time

@@ -1,4 +1,4 @@
-"""The broker dies, is told to end, or stops for a while; what has ended is started again on its data."""
+"""Faults of the broker: killed, terminated, or stopped for a while; a broker that ended is restarted on its data."""
 
 import contextlib
 import os
@@ -15,12 +15,12 @@ from streams.broker import address, embedded
 from streams.broker.process import Process
 
 TRIES = 3
-STOP_S = 15.0  # for a broker that is told to end
+STOP_S = 15.0  # for a broker to end after SIGTERM
 ACCEPTS_S = 120.0
 
 
 def kill(world: World, fault: Fault) -> Steps:
-    """kill -9."""
+    """Kill the broker with SIGKILL."""
     running = _running(world)
     os.kill(running.pid, signal.SIGKILL)
     return f"SIGKILL, {(yield from _back(world, fault, running))}"
@@ -53,7 +53,7 @@ def _running(world: World) -> Process:
 
 
 def _back(world: World, fault: Fault, ended: Process) -> Generator[float, None, str]:
-    """When it has ended, a pause without a broker; then it reads its data again."""
+    """Wait until the broker has ended, pause without a broker, and restart it on its data."""
     while ended.is_alive():
         yield 0.05
     yield fault.lasts_ms / 1000
@@ -73,7 +73,7 @@ def _back(world: World, fault: Fault, ended: Process) -> Generator[float, None, 
 
 
 def _accepts_at(address: str) -> float:
-    """When a port accepts connections (epoch ms). Raises NotThere."""
+    """Return when a port accepts connections (epoch ms). Raises NotThere."""
     host, port = address.rsplit(":", 1)
     end_s = time.monotonic() + ACCEPTS_S
     while time.monotonic() < end_s:

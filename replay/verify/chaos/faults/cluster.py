@@ -80,7 +80,7 @@ def leaders(world: World, _fault: Fault) -> Steps:
 
 
 def rolling(world: World, _fault: Fault) -> Steps:
-    """Each broker in turn told to end, started again, and in sync before the next: an upgrade."""
+    """Restart each broker in turn, in sync again before the next one, as in an upgrade."""
     cluster, begun_s, done = _cluster(world), monotonic(), list[int]()
     for node in cluster.nodes:
         if node not in cluster.serving:
@@ -105,7 +105,7 @@ LOST = "broker-lost"  # of these the one that comes once, late, and lasts
 
 
 def cards() -> list[Card]:
-    """What may go wrong with one broker of several."""
+    """Return the faults that may happen to one broker of several."""
     cards = [Card(kind="broker", lasts_ms=AWAY) for _ in range(4)]
     cards += [Card(kind="broker-freeze", lasts_ms=FROZEN) for _ in range(4)]
     cards += [Card(kind="broker-restart", lasts_ms=AWAY) for _ in range(2)]
@@ -119,7 +119,7 @@ def _cluster(world: World) -> BrokerCluster:
 
 
 def _leading(world: World, fault: Fault) -> Generator[float, None, tuple[int, str]]:
-    """One that leads a partition drawn by the fault, and which. Raises NotThere."""
+    """Find, in steps, a broker that leads a partition drawn by the fault, and the partition. Raises NotThere."""
     cluster = _cluster(world)
     leaders = yield from world.beside(cluster.leaders)
     serving = cluster.serving

@@ -29,7 +29,7 @@ def store_away(world: World, fault: Fault) -> Steps:
 
 
 def store_stalls(world: World, fault: Fault) -> Steps:
-    """The store refuses nothing and answers nobody: whoever reads or writes a picture waits until it is over."""
+    """The store refuses nothing and answers nobody: whoever reads or writes an image waits until it is over."""
     mark = hang_mark(world.settings)
     mark.touch()
     try:
@@ -45,7 +45,7 @@ def hang_mark(settings: Settings) -> pathlib.Path:
 
 
 def disk_full(world: World, fault: Fault) -> Steps:
-    """No file that a process writes may grow: what a full disk does, to its pictures and its log alike."""
+    """Let no file that a process writes grow, as on a full disk, its images and its log alike."""
     child = world.child(fault.target)
     was = resource.prlimit(child.pid, resource.RLIMIT_FSIZE)
     resource.prlimit(child.pid, resource.RLIMIT_FSIZE, (0, was[1]))

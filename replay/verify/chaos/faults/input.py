@@ -34,7 +34,7 @@ def replay(world: World, fault: Fault) -> Steps:
 
 
 def cancel(world: World, fault: Fault) -> Steps:
-    """A request is cancelled at the worst moment: as it is routed, to be painted, painted, or said to have ended."""
+    """Cancel a request at the worst moment: as it is routed, about to be generated, generated, or about to end."""
     moment, met = fault.draw().choice(MOMENTS), list[str]()
 
     def ambush(record: Incoming) -> None:
@@ -54,6 +54,6 @@ def cancel(world: World, fault: Fault) -> Steps:
 
 
 def requested(_world: World, fault: Fault) -> Steps:
-    """Nothing to do here: a request of the schedule is the fault."""
+    """Do nothing here: a request of the schedule is the fault."""
     yield fault.lasts_ms / 1000
     return "by a request's own prompt or options"

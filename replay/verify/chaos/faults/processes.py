@@ -1,4 +1,4 @@
-"""Faults of processes: killed, told to end, stopped and continued, the last of a variant, one more, a wrong clock."""
+"""Faults of processes: killed, terminated, stopped and continued, the last of a variant, one more, a wrong clock."""
 
 import os
 import signal
@@ -36,19 +36,19 @@ def freeze(world: World, fault: Fault) -> Steps:
 
 
 def last_worker(world: World, fault: Fault) -> Steps:
-    """Every worker of one variant killed, and none of them back for a while."""
-    painting = {name: variant for name, variant in world.painting().items() if world.hosted.roles.child(name)}
-    variants = sorted(set(painting.values()))
+    """Kill every worker of one variant, and restart them after a while."""
+    serving = {name: variant for name, variant in world.serving().items() if world.hosted.roles.child(name)}
+    variants = sorted(set(serving.values()))
     if not variants:
-        raise NotThere("no worker was painting")
+        raise NotThere("no worker was generating")
     variant = fault.draw().choice(variants)
-    mine = [name for name, paints in sorted(painting.items()) if paints == variant]
+    mine = [name for name, served in sorted(serving.items()) if served == variant]
     for name in mine:
         yield from world.leave(name, signal.SIGKILL)
     yield fault.lasts_ms / 1000
     for name in mine:
         world.back(world.processes[name])
-    return f"SIGKILL of all that paint {variant} ({', '.join(mine)}), back after {fault.lasts_ms / 1000:.1f} s"
+    return f"SIGKILL of all that generate {variant} ({', '.join(mine)}), back after {fault.lasts_ms / 1000:.1f} s"
 
 
 def join(world: World, fault: Fault) -> Steps:
@@ -62,7 +62,7 @@ def join(world: World, fault: Fault) -> Steps:
 
 
 def second(world: World, fault: Fault) -> Steps:
-    """Another process of a role of which there is one already."""
+    """Start a second process of a role."""
     name = f"second-{fault.target}-{fault.number}"
     world.join(name, [fault.target])
     yield fault.lasts_ms / 1000
@@ -72,5 +72,5 @@ def second(world: World, fault: Fault) -> Steps:
 
 
 def _busy(world: World, name: str) -> str:
-    variant = world.painting().get(name)
-    return f", which painted {variant}" if variant else ""
+    variant = world.serving().get(name)
+    return f", which generated {variant}" if variant else ""

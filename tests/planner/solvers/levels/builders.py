@@ -15,12 +15,12 @@ class RoutableReuse(Catalog):
 
 
 def a_ladder(**changes: object) -> Catalog:
-    """light, middle and heavy: 50, 12.5 and 5 pictures a second."""
+    """light, middle and heavy: 50, 12.5 and 5 images a second."""
     return a_catalog(**({"variants": three_variants()} | changes))
 
 
 def a_reuse_ladder(**changes: object) -> Catalog:
-    """The same, and heavy from step 10 and 20 of a similar past picture: 8.3 and 25 pictures a second."""
+    """The same, and heavy from step 10 and 20 of a similar past image: 8.3 and 25 images a second."""
     plain = a_ladder()
     values = {name: getattr(plain, name) for name in ("name", "variants", "discriminators", "cascades", "class_cuts")}
     later = (Start(10, 0.6, 0.97), Start(20, 0.2, 0.9))

@@ -39,7 +39,7 @@ def brute(levels: Sequence[Offer], n_workers: int, demand: float) -> tuple[float
 
 
 def best_flow(levels: Sequence[Offer], counts: Sequence[int], demand: float, carried: float) -> float:
-    """Quality of the mean picture painted: levels are filled in every order, the best order counts."""
+    """Quality of the mean image generated: levels are filled in every order, the best order counts."""
     return max(
         sum(flow * levels[i].quality for i, flow in filled(levels, counts, demand, carried, order)) / carried
         for order in ORDERS
@@ -95,7 +95,7 @@ def test_few_requests_all_go_to_the_best_level_and_no_worker_is_left_out() -> No
     assert maximize_quality(THREE, 4, 0) == Mix({"v0": 4}, {"v0": 1.0}, 1.0)
 
 
-def test_what_no_worker_can_carry_is_told_and_all_paint_on_the_fastest_level() -> None:
+def test_what_no_worker_can_carry_is_reported_and_all_generate_on_the_fastest_level() -> None:
     assert maximize_quality(THREE, 4, 800) == Mix({"v2": 4}, {"v2": 1.0}, 0.25)
     assert maximize_quality(THREE, 4, float("1e300")).carried < 1e-9
 

@@ -1,4 +1,4 @@
-"""When the strategy changes, and how workers get there without a moment in which nobody paints."""
+"""When the strategy changes, and how workers get there without a moment in which nobody generates."""
 
 import json
 import math
@@ -33,7 +33,7 @@ BETWEEN = Retrieval(40.0, 100.0)
 
 
 @pytest.mark.parametrize("retrieval", [SLOW, DOWN])
-def test_reuse_is_left_at_once_when_looking_pictures_up_costs_too_much(retrieval: Retrieval) -> None:
+def test_reuse_is_left_at_once_when_looking_images_up_costs_too_much(retrieval: Retrieval) -> None:
     assert step(State(REUSE), retrieval, 1000, RULE).stage == LEAVING
 
 
@@ -113,7 +113,7 @@ FLEET = st.lists(
 
 
 @given(FLEET, st.lists(st.sampled_from(("heavy", "light")), min_size=9, max_size=9))
-def test_a_wave_leaves_half_of_the_workers_where_they_paint(workers: list[WorkerView], wanted: list[str]) -> None:
+def test_a_wave_leaves_half_of_the_workers_where_they_generate(workers: list[WorkerView], wanted: list[str]) -> None:
     target = {w.worker_id: variant for w, variant in zip(workers, wanted, strict=False)}
     now = wave(target, workers, VARIANTS)
     assert set(now) == set(target)
@@ -128,7 +128,7 @@ def test_a_wave_leaves_half_of_the_workers_where_they_paint(workers: list[Worker
 
 
 @pytest.mark.parametrize("n_workers", range(1, 9))
-def test_waves_end_at_the_target_and_somebody_paints_all_the_while(n_workers: int) -> None:
+def test_waves_end_at_the_target_and_somebody_generates_all_the_while(n_workers: int) -> None:
     workers = [a_worker(f"w-{i}", "heavy") for i in range(n_workers)]
     target = dict.fromkeys((w.worker_id for w in workers), "light")
     state = State(LEAVING)

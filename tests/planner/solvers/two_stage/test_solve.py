@@ -45,7 +45,7 @@ def check(problem: Problem, answer: Answer) -> None:
 
 
 def test_the_threshold_is_the_highest_that_heavy_carries() -> None:
-    answer = answered(a_problem())  # 5/s: one light worker, three heavy at 2/s each in batches of 4 paint 6/s
+    answer = answered(a_problem())  # 5/s: one light worker, three heavy at 2/s each in batches of 4 generate 6/s
     assert answer.row.threshold == 1
     busier = answered(a_problem(demand_rps=9.0))
     assert busier.row.threshold == pytest.approx(0.6)  # 9 f <= 6
@@ -53,7 +53,7 @@ def test_the_threshold_is_the_highest_that_heavy_carries() -> None:
 
 
 def test_the_slo_limits_the_batches_and_with_them_the_threshold() -> None:
-    tight = answered(a_problem(slo_ms=1500.0))  # heavy in batches of 4 takes 2000 ms: of 1, three paint 3/s
+    tight = answered(a_problem(slo_ms=1500.0))  # heavy in batches of 4 takes 2000 ms: of 1, three generate 3/s
     assert tight.batches[1] == 1
     assert tight.row.threshold == pytest.approx(0.6)
 
@@ -79,8 +79,8 @@ def test_light_is_charged_for_what_reaches_it_only() -> None:
     assert solve(replace(problem, rows=(Row(1.0, straight=0.0, deferred=0.5),))) is None  # 30/s on light: two
 
 
-def test_what_goes_straight_to_heavy_is_painted_in_full_and_what_is_painted_over_in_part() -> None:
-    """8/s: 4 straight and 2 painted again, of which a quarter of the work: 4.5/s of 2/s a worker, or three batches."""
+def test_what_goes_straight_to_heavy_is_generated_in_full_and_what_is_refined_in_part() -> None:
+    """8/s: 4 straight and 2 escalated at a quarter of the work: 4.5/s of 2/s a worker, or three batches."""
     row = Row(1.0, straight=0.5, deferred=0.5, hardness=0.5)
     problem = a_problem(rows=(row,), demand_rps=8.0, workers=5, over=0.25)
     assert problem.work(row) == 0.5 + 0.25 * 0.25
@@ -125,7 +125,7 @@ def test_no_demand_is_shared_out_as_some_would_be() -> None:
     assert answer.workers == (1, 8)
 
 
-def test_one_worker_paints_light_alone_and_none_nothing() -> None:
+def test_one_worker_generates_light_alone_and_none_nothing() -> None:
     alone = answered(a_problem(workers=1))
     assert (alone.workers, alone.row.threshold) == ((1, 0), 0)
     assert solve(a_problem(workers=0)) is None
@@ -179,7 +179,7 @@ def test_of_pairs_with_the_same_score_the_less_busy_one_runs() -> None:
     assert found.pair.light == "light-1"
 
 
-def test_where_no_pair_fits_all_workers_paint_the_lightest_level_there_is() -> None:
+def test_where_no_pair_fits_all_workers_generate_the_lightest_level_there_is() -> None:
     slower = stage("light", {1: 150.0, 4: 500.0})
     found = planned(offers(a_problem(demand_rps=100.0, light=slower), a_problem(demand_rps=100.0)), an_observation())
     assert (found.is_feasible, found.pair.light) == (False, "light-1")

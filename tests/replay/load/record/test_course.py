@@ -63,7 +63,7 @@ def asking(*wishes: Overrides) -> Trace:
     return dataclasses.replace(TRACE, wishes=wishes, wish=rows, slack_ms=np.array([np.nan, np.nan, 500.0, np.nan]))
 
 
-def test_tiers_are_told_apart_in_the_keys_of_a_simulated_run_and_own_deadlines_count() -> None:
+def test_tiers_are_distinguished_in_the_keys_of_a_simulated_run_and_own_deadlines_count() -> None:
     results = {
         0: answered("a", latency_ms=40),
         1: answered("b", latency_ms=300),
@@ -71,18 +71,21 @@ def test_tiers_are_told_apart_in_the_keys_of_a_simulated_run_and_own_deadlines_c
         3: a_result(request_id="d", status=Status.REJECTED),
     }
     history = a_history(results, CREATED, (judging_plan(),))
-    told = figures_of(course(history, asking(Overrides(tier="interactive"), Overrides(tier="batch"))))
-    assert list(told["by_tier"]) == ["interactive", "batch"]
-    assert told["by_tier"]["interactive"]["requests"] == told["by_tier"]["interactive"]["completed"] == 2
-    assert told["by_tier"]["interactive"]["late"] == 0
-    batch = told["by_tier"]["batch"]
+    reported = figures_of(course(history, asking(Overrides(tier="interactive"), Overrides(tier="batch"))))
+    assert list(reported["by_tier"]) == ["interactive", "batch"]
+    assert reported["by_tier"]["interactive"]["requests"] == reported["by_tier"]["interactive"]["completed"] == 2
+    assert reported["by_tier"]["interactive"]["late"] == 0
+    batch = reported["by_tier"]["batch"]
     assert (batch["completed"], batch["late"], batch["shed"], batch["violations"]) == (1, 1, 1, 2)
     assert "by_tier" not in figures_of(course(history))
 
 
-def test_what_a_quota_refused_is_told_by_tenant() -> None:
+def test_what_a_quota_refused_is_reported_by_tenant() -> None:
     refused = dataclasses.replace(a_result(request_id="b", status=Status.REJECTED), code="quota")
     shed = dataclasses.replace(a_result(request_id="d", status=Status.REJECTED), code="shed")
     history = a_history({0: answered("a"), 1: refused, 3: shed}, CREATED, (judging_plan(),))
-    told = figures_of(course(history, asking(Overrides(tenant="acme"), Overrides(tenant="other"))))["by_tenant"]
-    assert {name: (row["shed"], row["over_quota"]) for name, row in told.items()} == {"acme": (0, 0), "other": (2, 1)}
+    reported = figures_of(course(history, asking(Overrides(tenant="acme"), Overrides(tenant="other"))))["by_tenant"]
+    assert {name: (row["shed"], row["over_quota"]) for name, row in reported.items()} == {
+        "acme": (0, 0),
+        "other": (2, 1),
+    }

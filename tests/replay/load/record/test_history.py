@@ -26,7 +26,7 @@ def test_a_request_that_was_published_twice_is_counted() -> None:
     assert found == Published({0: NOW_MS - 5}, 1)
 
 
-def test_one_that_the_classifier_moved_to_the_batch_lane_was_published_once() -> None:
+def test_one_that_the_classifier_moved_to_the_batch_topic_was_published_once() -> None:
     assert published([written(0), written(0, PROMPTS_BATCH)], IDS).repeats == 0
 
 

@@ -13,7 +13,7 @@ from tests.replay.load.runs import a_history, answered, judging_plan
 CATALOG = a_catalog()
 
 
-def painted(name: str, routed: int, started: int, took: int = 20, **changes: Any) -> ImageGenerated:
+def generated(name: str, routed: int, started: int, took: int = 20, **changes: Any) -> ImageGenerated:
     job = a_job(a_classified(a_request(request_id=name)), routed_ms=NOW_MS + routed, **changes)
     begun = NOW_MS + started
     return an_image(job, started_ms=begun, generated_ms=begun + took, stored_ms=begun + took, image=ref(name))
@@ -25,49 +25,49 @@ def ref(name: str) -> Any:
 
 def test_a_job_that_lay_there_tells_what_a_worker_takes_between_calls() -> None:
     calls = calls_of(
-        [painted("a", 0, 5), painted("b", 6, 36), painted("late", 50, 70), painted("c", 100, 107)], CATALOG
+        [generated("a", 0, 5), generated("b", 6, 36), generated("late", 50, 70), generated("c", 100, 107)], CATALOG
     )
     assert list(rested(calls)) == [(NOW_MS + 25, 11)]  # `late` was on its way when the call ended
 
 
 def test_a_job_that_found_its_worker_idle_tells_what_fetching_takes() -> None:
     calls = calls_of(
-        [painted("a", 0, 5), painted("b", 6, 36), painted("late", 60, 70), painted("c", 110, 117)], CATALOG
+        [generated("a", 0, 5), generated("b", 6, 36), generated("late", 60, 70), generated("c", 110, 117)], CATALOG
     )
     assert list(fetched(calls)) == [(NOW_MS + 110, 7)]  # when `late` came, the worker rested from the call before
 
 
 def test_a_change_of_variant_is_no_rest() -> None:
-    other = painted("b", 6, 500, variant="heavy", level="heavy")
-    assert not list(rested(calls_of([painted("a", 0, 5), other], CATALOG)))
+    other = generated("b", 6, 500, variant="heavy", level="heavy")
+    assert not list(rested(calls_of([generated("a", 0, 5), other], CATALOG)))
 
 
-def test_pictures_of_one_call_are_one_call_and_its_time_is_held_against_the_profile() -> None:
-    images = [dataclasses.replace(painted(name, at, 5, took=46), batch=2) for name, at in (("a", 0), ("b", 3))]
+def test_images_of_one_call_are_one_call_and_its_time_is_held_against_the_profile() -> None:
+    images = [dataclasses.replace(generated(name, at, 5, took=46), batch=2) for name, at in (("a", 0), ("b", 3))]
     (calls,) = calls_of(images, CATALOG)
     assert [(call.routed_ms, call.extra_ms) for call in calls] == [(NOW_MS, 8.0)], "30 ms for two by the catalog"
 
 
-def test_workers_are_told_apart() -> None:
-    images = [painted("a", 0, 5), painted("b", 6, 36)]
+def test_workers_are_distinguished() -> None:
+    images = [generated("a", 0, 5), generated("b", 6, 36)]
     other = an_image(images[1].job, worker_id="w-2", started_ms=NOW_MS + 36, generated_ms=NOW_MS + 56)
     assert not list(rested(calls_of([images[0], other], CATALOG)))
 
 
-def test_what_a_picture_takes_from_its_painting_to_its_end_leaves_the_discriminator_out() -> None:
-    result = answered("a", latency_ms=60, image_uri="file:///a")  # ended at 60, painted at 25, judged in 1
-    history = a_history({0: result}, plans=(judging_plan(),), images=(painted("a", 10, 5),))
+def test_what_an_image_takes_from_its_generation_to_its_end_leaves_the_discriminator_out() -> None:
+    result = answered("a", latency_ms=60, image_uri="file:///a")  # ended at 60, generated at 25, judged in 1
+    history = a_history({0: result}, plans=(judging_plan(),), images=(generated("a", 10, 5),))
     hops = whole_run(samples(history, CATALOG))
     assert (hops.judge[0][0], hops.judge[0][-1]) == (34, 34)
     assert (hops.arrive[0][0], hops.arrive[0][-1]) == (10, 10)
 
 
-def test_nothing_painted_takes_no_time() -> None:
+def test_nothing_generated_takes_no_time() -> None:
     assert whole_run(samples(a_history({}), CATALOG)) == NO_LATENCIES
 
 
-def test_what_variants_take_beyond_their_profile_is_told_apart() -> None:
-    light, heavy = painted("a", 0, 5, took=26), painted("b", 100, 105, took=400, variant="heavy", level="heavy")
+def test_what_variants_take_beyond_their_profile_is_distinguished() -> None:
+    light, heavy = generated("a", 0, 5, took=26), generated("b", 100, 105, took=400, variant="heavy", level="heavy")
     hops = whole_run(samples(a_history({}, images=(light, heavy)), CATALOG))
     heavy_ms = 400 - CATALOG.level("heavy").latency_ms[1]
     assert [hops.paint_of[name][0][0] for name in ("light", "heavy")] == [6, heavy_ms]

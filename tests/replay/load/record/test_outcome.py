@@ -48,7 +48,7 @@ def test_the_policy_is_the_one_that_most_requests_ended_under() -> None:
     assert policy_of(a_history({}, CREATED)) == "test"  # the plan's
 
 
-def test_what_must_not_have_happened_is_told() -> None:
+def test_what_must_not_have_happened_is_reported() -> None:
     fine = {"lost": 0, "duplicates": 0, "published_twice": 0, "refused": 0}
     assert fault(fine) is None
     assert fault(fine | {"lost": 2, "published_twice": 1}) == (

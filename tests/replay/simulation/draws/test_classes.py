@@ -49,8 +49,8 @@ def test_without_a_profiled_classifier_classes_are_cut_from_hardness() -> None:
 def test_a_recorded_prompt_has_the_class_that_was_predicted_of_it() -> None:
     table = dataclasses.replace(TABLE, strategies=("models",), classes=np.array([["heavy"], ["middle"]]))
     chunk = Recorded(profiled(), table, 1)(0, 200)
-    told = {(hardness, own["models"]) for hardness, own in zip(chunk.hardness, chunk.classes, strict=True)}
-    assert told == {(0.1, "heavy"), (0.9, "middle")}
+    reported = {(hardness, own["models"]) for hardness, own in zip(chunk.hardness, chunk.classes, strict=True)}
+    assert reported == {(0.1, "heavy"), (0.9, "middle")}
 
 
 @pytest.mark.parametrize(("catalog", "origin"), [(profiled(), PROFILED), (a_catalog(), CUT)])

@@ -42,7 +42,7 @@ def test_what_it_takes_is_that_of_its_time() -> None:
 
 
 @pytest.mark.parametrize(("hop", "adds"), [("arrive", 30), ("fetch", 30), ("paint", 30), ("judge", 30), ("rest", 0)])
-def test_what_a_deployment_takes_beside_painting_adds_to_latency(hop: str, adds: float) -> None:
+def test_what_a_deployment_takes_beside_generation_adds_to_latency(hop: str, adds: float) -> None:
     hops = of_kinds({hop: always(30.0)})
     setup = a_setup(catalog=one_level(), policy="clipper-light", timing=Timing(hops=hops))
     p50 = figures_of(Simulation(setup, APART).run())["latency_s"]["p50"]

@@ -44,8 +44,8 @@ def test_a_confidence_is_the_threshold_that_its_rank_allows() -> None:
     source = curved()
     ranks = uniform(4, "light", 0, 50)
     look = source.catalog.discriminator("look")
-    told = source(0, MANY).confidence("light", "look")[:50]
-    assert told == pytest.approx([highest_threshold(look, float(rank)) for rank in ranks])
+    reported = source(0, MANY).confidence("light", "look")[:50]
+    assert reported == pytest.approx([highest_threshold(look, float(rank)) for rank in ranks])
 
 
 def test_quality_is_the_level_s_own_and_of_a_scale_that_is_no_mean_nothing() -> None:
@@ -56,7 +56,7 @@ def test_quality_is_the_level_s_own_and_of_a_scale_that_is_no_mean_nothing() -> 
 
 
 def banded() -> SyntheticOutcomes:
-    """Hard prompts are deferred more, and light's pictures of high confidence are better there."""
+    """Hard prompts are deferred more, and light's images of high confidence are better there."""
     bands = CascadeBands(
         thresholds=(0.0, 0.5, 1.0),
         deferred=((0.0, 0.2, 1.0), (0.0, 0.6, 1.0)),
@@ -76,7 +76,7 @@ def test_confidence_and_quality_go_with_the_band_of_hardness() -> None:
     assert below[~hard].mean() == pytest.approx(0.2, abs=0.03)
 
 
-def test_the_kept_pictures_of_a_band_are_as_good_as_was_measured_and_so_are_those_painted_again() -> None:
+def test_the_kept_images_of_a_band_are_as_good_as_was_measured_and_so_are_those_generated_again() -> None:
     chunk = banded()(0, MANY)
     hard = np.array(chunk.hardness) >= 0.5
     kept = np.array(chunk.confidence("light", "look")) >= 0.5

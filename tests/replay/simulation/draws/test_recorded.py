@@ -24,7 +24,7 @@ def test_what_was_measured_of_a_prompt_stays_together() -> None:
     rows = zip(chunk.hardness, chunk.confidence("light", "look"), light or [], heavy or [], strict=True)
     assert set(rows) == {(0.1, 0.9, 1.0, 1.0), (0.9, 0.1, 0.2, 0.9)}
     assert sum(chunk.hardness) / 1000 == pytest.approx(0.5, abs=0.05)
-    assert set(np.round(over or [], 6)) == {0.9, 0.8}  # .1 less, as on the one that was painted over
+    assert set(np.round(over or [], 6)) == {0.9, 0.8}  # .1 less, as on the one that was refined
 
 
 def test_what_was_not_recorded_is_drawn_from_the_catalog() -> None:

@@ -19,11 +19,11 @@ def test_latencies_are_known_to_their_fineness() -> None:
 
 
 def test_several_seeds_give_means_and_intervals() -> None:
-    told = over_seeds([{"a": 1.0, "b": {"x": 2}, "c": None, "d": 4}, {"a": 2.0, "b": {"y": 2}, "c": 1.0, "d": 4}])
-    assert told["a"] == 1.5
-    assert told["b"] == {"x": 1, "y": 1}
-    assert told["c"] is None
-    assert set(told["interval"]) == {"a", "b.x", "b.y"}
+    reported = over_seeds([{"a": 1.0, "b": {"x": 2}, "c": None, "d": 4}, {"a": 2.0, "b": {"y": 2}, "c": 1.0, "d": 4}])
+    assert reported["a"] == 1.5
+    assert reported["b"] == {"x": 1, "y": 1}
+    assert reported["c"] is None
+    assert set(reported["interval"]) == {"a", "b.x", "b.y"}
 
 
 def test_the_interval_is_student_s() -> None:

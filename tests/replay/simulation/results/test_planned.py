@@ -22,19 +22,19 @@ def a_plan(at_s: float, heavies: int, threshold: float, **changes: object) -> Pl
     return Plan(**(values | changes))  # type: ignore[arg-type]
 
 
-def test_workers_are_told_by_time_in_force_and_thresholds_by_their_range() -> None:
-    told = planned_of([a_plan(-1, 1, 0.2), a_plan(30, 3, 0.6)], 40_000)
-    assert told["workers"]["heavy"] == {"mean": 1.5, "least": 1, "most": 3}
-    assert told["thresholds"] == {"light": {"least": 0.2, "most": 0.6}}
-    assert told["heavy_share"] == {"least": 0.1, "most": 0.3}
-    assert told["batch"] == {"light": {"least": 4, "most": 4}}
-    assert "admitted" not in told
+def test_workers_are_reported_by_time_in_force_and_thresholds_by_their_range() -> None:
+    reported = planned_of([a_plan(-1, 1, 0.2), a_plan(30, 3, 0.6)], 40_000)
+    assert reported["workers"]["heavy"] == {"mean": 1.5, "least": 1, "most": 3}
+    assert reported["thresholds"] == {"light": {"least": 0.2, "most": 0.6}}
+    assert reported["heavy_share"] == {"least": 0.1, "most": 0.3}
+    assert reported["batch"] == {"light": {"least": 4, "most": 4}}
+    assert "admitted" not in reported
 
 
-def test_what_was_shed_is_told() -> None:
+def test_what_was_shed_is_reported() -> None:
     shed = Admission(shares={"standard": 0.4}, reason="full", retry_after_ms=1)
-    told = planned_of([a_plan(-1, 1, 0.2, admission=shed), a_plan(5, 1, 0.2)], 10_000)
-    assert told["admitted"] == {"least": 0.4, "most": 1.0}
+    reported = planned_of([a_plan(-1, 1, 0.2, admission=shed), a_plan(5, 1, 0.2)], 10_000)
+    assert reported["admitted"] == {"least": 0.4, "most": 1.0}
 
 
 def test_a_line_says_what_a_policy_did() -> None:

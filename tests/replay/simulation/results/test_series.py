@@ -26,17 +26,19 @@ def a_plan(at_ms: int, demand_rps: float, utilization: float) -> Plan:
 
 def test_the_series_of_a_run_add_up_to_its_figures() -> None:
     run = ran(a_setup(workers=2, slo_ms=120.0, outages=(down(4, "w-1"), up(9, "w-1"))), arrivals(30, 600))
-    told = series.series_of(run)
-    assert set(told) == {
+    reported = series.series_of(run)
+    assert set(reported) == {
         "violation_rate", "heavy_share", "quality", "queue_s", "capacity_rps", "plan_changes", "cost_worker_s",
     }  # fmt: skip
     arrived = run.timeline.arrived
     assert arrived.sum() == 600
-    assert np.nansum(told["violation_rate"] * arrived) == pytest.approx(run.tally.violations)
+    assert np.nansum(reported["violation_rate"] * arrived) == pytest.approx(run.tally.violations)
     assert run.tally.violations > 0
-    assert np.nansum(told["cost_worker_s"]) == pytest.approx(2 * run.timeline.count * run.timeline.width_ms / 1000 - 5)
-    assert told["plan_changes"].sum() == len(run.plans) - 1  # the first came before 0
-    assert np.nanmax(told["queue_s"]) > 0
+    assert np.nansum(reported["cost_worker_s"]) == pytest.approx(
+        2 * run.timeline.count * run.timeline.width_ms / 1000 - 5
+    )
+    assert reported["plan_changes"].sum() == len(run.plans) - 1  # the first came before 0
+    assert np.nanmax(reported["queue_s"]) > 0
 
 
 def test_capacity_is_the_demand_at_which_the_busiest_variant_never_rests() -> None:
@@ -45,29 +47,29 @@ def test_capacity_is_the_demand_at_which_the_busiest_variant_never_rests() -> No
 
 
 def test_the_capacity_of_plans_that_share_an_interval_is_weighted_by_their_time() -> None:
-    told = series.of_plans([a_plan(-1000, 10, 1), a_plan(150, 20, 1), a_plan(400, 5, 1)], MINUTE)
-    assert told["capacity_rps"][:4] == pytest.approx([12.5, 20, 5, 5])
-    assert told["plan_changes"][:4].tolist() == [1, 0, 1, 0]
+    reported = series.of_plans([a_plan(-1000, 10, 1), a_plan(150, 20, 1), a_plan(400, 5, 1)], MINUTE)
+    assert reported["capacity_rps"][:4] == pytest.approx([12.5, 20, 5, 5])
+    assert reported["plan_changes"][:4].tolist() == [1, 0, 1, 0]
 
 
 def test_a_plan_that_expects_nothing_has_no_capacity() -> None:
-    told = series.of_plans([a_plan(-1000, 0, 0), a_plan(200, 8, 0.5)], MINUTE)
-    assert math.isnan(told["capacity_rps"][0])
-    assert told["capacity_rps"][1] == 16
+    reported = series.of_plans([a_plan(-1000, 0, 0), a_plan(200, 8, 0.5)], MINUTE)
+    assert math.isnan(reported["capacity_rps"][0])
+    assert reported["capacity_rps"][1] == 16
 
 
 def test_workers_cost_while_they_are_alive() -> None:
-    told = series.of_fleet([(0.0, 1e9), (100.0, 500.0)], MINUTE)
-    assert told["cost_worker_s"][:4] == pytest.approx([0.3, 0.4, 0.3, 0.2])
+    reported = series.of_fleet([(0.0, 1e9), (100.0, 500.0)], MINUTE)
+    assert reported["cost_worker_s"][:4] == pytest.approx([0.3, 0.4, 0.3, 0.2])
 
 
-def test_the_quality_of_a_stretch_is_told_for_every_interval_that_it_touches() -> None:
+def test_the_quality_of_a_stretch_is_reported_for_every_interval_that_it_touches() -> None:
     hour = Timeline(np.array([0.0, 3_599_000.0]))  # of 20 s each
-    told = series.of_spans([(20_000.0, 0.5), (80_000.0, 0.9), (100_000.0, None)], hour)
-    assert told[0] == 0.5
-    assert math.isnan(told[1])  # nothing was answered between 20 and 60 s
-    assert told[3] == 0.9
-    assert math.isnan(told[4])
+    reported = series.of_spans([(20_000.0, 0.5), (80_000.0, 0.9), (100_000.0, None)], hour)
+    assert reported[0] == 0.5
+    assert math.isnan(reported[1])  # nothing was answered between 20 and 60 s
+    assert reported[3] == 0.9
+    assert math.isnan(reported[4])
     fine = series.of_spans([(20_000.0, 0.5), (40_000.0, 0.7)], MINUTE)
     assert fine[[0, 99, 100, 199]].tolist() == [0.5, 0.5, 0.7, 0.7]
     wide = series.of_spans([(20_000.0, 0.5), (40_000.0, 0.7)], Timeline(np.array([0.0, 7_000_000.0])))
@@ -77,14 +79,14 @@ def test_the_quality_of_a_stretch_is_told_for_every_interval_that_it_touches() -
 def test_on_the_scale_of_fid_quality_is_that_of_mixtures() -> None:
     curves = CascadeCurves(judged=(SharePoint(0.0, -30.0), SharePoint(1.0, -20.0)), random=())
     catalog = a_catalog(scale="fid", curves={a_catalog().cascades[0].key: curves})
-    told = series.series_of(ran(a_setup(catalog=catalog), arrivals(20, 400)))
-    assert not np.isnan(told["quality"]).all()
+    reported = series.series_of(ran(a_setup(catalog=catalog), arrivals(20, 400)))
+    assert not np.isnan(reported["quality"]).all()
 
 
 def test_over_seeds_a_point_has_the_interval_of_its_mean() -> None:
     runs = [{"x": np.array([1.0, np.nan, 7.0])}, {"x": np.array([2.0, 5.0, 7.0])}, {"x": np.array([3.0, np.nan, 7.0])}]
-    told = series.over_seeds(runs)["x"]
+    reported = series.over_seeds(runs)["x"]
     low, high = interval([1.0, 2.0, 3.0])
-    assert told["mean"] == [2.0, 5.0, 7.0]
-    assert told["half"] == [pytest.approx((high - low) / 2, rel=1e-4), None, 0.0]
+    assert reported["mean"] == [2.0, 5.0, 7.0]
+    assert reported["half"] == [pytest.approx((high - low) / 2, rel=1e-4), None, 0.0]
     assert series.over_seeds(runs[:1])["x"] == {"mean": [1.0, None, 7.0]}

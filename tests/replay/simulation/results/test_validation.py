@@ -69,10 +69,10 @@ def test_what_requests_wish_and_tenants_may_is_simulated_again_too() -> None:
     run, _ = a_run(a_catalog(), NO_LATENCIES)
     wishes = [Overrides(tier="interactive", tenant="acme"), Overrides(tier="batch", tenant="other")]
     setup = run.report["setup"] | {"quotas": {"acme": {"rate_rps": 1.0, "burst": 1.0, "weight": 1.0}}}
-    told = again(RunFolder(dict(run.report) | {"setup": setup}, asking(TRACE, wishes), run.seen), NO_LATENCIES)[0]
-    assert list(told["by_tier"]) == ["interactive", "batch"]
-    assert told["by_tenant"]["acme"]["over_quota"] > 200
-    assert told["by_tenant"]["other"]["over_quota"] == 0
+    reported = again(RunFolder(dict(run.report) | {"setup": setup}, asking(TRACE, wishes), run.seen), NO_LATENCIES)[0]
+    assert list(reported["by_tier"]) == ["interactive", "batch"]
+    assert reported["by_tenant"]["acme"]["over_quota"] > 200
+    assert reported["by_tenant"]["other"]["over_quota"] == 0
 
 
 def test_the_moments_of_a_run_s_plans_and_what_came_before_it_are_given() -> None:
@@ -110,7 +110,7 @@ def test_a_figure_comes_with_the_range_that_chance_makes_of_it() -> None:
     assert not row._replace(live=row.most + 0.001).is_chance
 
 
-def test_limits_are_scaled_for_models_that_really_paint() -> None:
+def test_limits_are_scaled_for_models_that_really_generate() -> None:
     run, live = a_run(a_catalog(), SLOW)
     rows = compare_figures(live, again(run, NO_LATENCIES), scale=2)
     assert [row.limit for row in rows[:3]] == pytest.approx([0.2, 0.2, 0.06])

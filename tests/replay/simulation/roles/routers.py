@@ -122,7 +122,7 @@ class Live:
     def __init__(self, situation: Situation, kind: type[Observed] = Observed) -> None:
         fleet = StubFleet()
         for heartbeat, seen_ms in situation.beats:
-            fleet.hear(heartbeat, seen_ms)
+            fleet.receive(heartbeat, seen_ms)
         self.logic = kind(situation.catalog, situation.limits, Tenants(situation.quotas), situation.ended)
         sender = Dispatcher(situation.catalog, fleet, "router")  # type: ignore[arg-type]
         self._router = LiveRouter(self.logic, StubPlans(situation.plan), sender)  # type: ignore[arg-type]
@@ -157,7 +157,7 @@ class StubPulse:
         return self
 
     def listen(self, variant: str) -> None:
-        """All has been heard."""
+        """All heartbeats have been received."""
 
     def heartbeats(self) -> dict[str, ReceivedHeartbeat]:
         return {heartbeat.worker_id: ReceivedHeartbeat(heartbeat, seen_ms) for heartbeat, seen_ms in self._beats}
@@ -338,7 +338,7 @@ class LiveRerouter:
         self._situation, self._variant = situation, variant
         self._fleet = StubFleet()
         for heartbeat, seen_ms in situation.beats:
-            self._fleet.hear(heartbeat, seen_ms)
+            self._fleet.receive(heartbeat, seen_ms)
         self.logic = OrphanRouting(situation.catalog, RoutingLogic(situation.catalog, NO_LIMITS), SILENT_MS)
         sender = Dispatcher(situation.catalog, self._fleet, "router")  # type: ignore[arg-type]
         self.producer = MemoryRecordProducer()

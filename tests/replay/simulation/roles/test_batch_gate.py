@@ -51,7 +51,7 @@ def live(loads: Loads, gate: BatchGate) -> int:
     """Requests that pass while the clock stands still."""
     fleet = StubFleet()
     for beat in beats(loads):
-        fleet.hear(beat, NOW_MS)
+        fleet.receive(beat, NOW_MS)
     classifier = Classifier(Judge(), CATALOG, Requests())
     role = batch_gate.BatchClassifier(classifier, CATALOG, fleet, set(), gate=gate)
 
@@ -73,7 +73,7 @@ def live(loads: Loads, gate: BatchGate) -> int:
 
 
 class Fed(BatchClassifier):
-    """Hears heartbeats that a test names."""
+    """Receives the heartbeats that a test names."""
 
     @property
     def view(self) -> LoadView:

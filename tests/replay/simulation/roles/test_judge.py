@@ -114,7 +114,7 @@ def live(situation: Situation, logic_of: LogicOf) -> Decided:
     """Of the role, its clock standing at NOW_MS."""
     store, fleet, beat = MemoryImageStore(), StubFleet(), heavy_beat(situation)
     if beat is not None:
-        fleet.hear(beat, NOW_MS)
+        fleet.receive(beat, NOW_MS)
     dispatcher, scorers = Dispatcher(CATALOG, fleet, "discriminator"), {"look": FixedScorer(situation.confidence)}
     discriminator = Discriminator(
         logic_of(CATALOG), StubPlans(situation.plan), set(), fleet, dispatcher, store, scorers
@@ -155,7 +155,7 @@ class Draws:
 
 
 class Recording(Judge):
-    """Tells what was decided of the only job."""
+    """Returns what was decided of the only job."""
 
     level, step = "", 0
 

@@ -20,7 +20,7 @@ TRACE = np.arange(0.0, 40_000.0, 100.0)
 
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[Observation]:
-    """What a policy is shown that has all painted light before 12 s, and heavy from then on."""
+    """What a policy is shown that has all generated light before 12 s, and heavy from then on."""
     looks: list[Observation] = []
 
     def plan(

@@ -12,7 +12,7 @@ BEAT_MS = 2000.0
 
 
 class Site:
-    """A group whose members poll unless they are told to be busy."""
+    """A group whose members poll unless they are set to be busy."""
 
     def __init__(self, beat_ms: float = BEAT_MS, now_ms: float = 0.0, answer_ms: float = 0.0) -> None:
         self.agenda, self.group = EventQueue(now_ms), Group(4)
@@ -51,7 +51,7 @@ def test_who_joins_those_who_serve_has_its_share_when_the_owner_and_then_it_were
     assert site.changed == [first, first, second]
 
 
-def test_an_owner_that_paints_gives_up_nothing_until_it_polls() -> None:
+def test_an_owner_that_generates_gives_up_nothing_until_it_polls() -> None:
     site = Site()
     first, second = site.join("a", 0), site.join("b", 500)
     site.busy.append(first)

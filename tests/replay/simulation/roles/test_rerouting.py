@@ -25,7 +25,7 @@ def lost(trace: Any, *outages: Any, **changes: Any) -> Ran:
     return simulate(a_setup(**LONG, outages=outages, **changes), trace, 1, lambda _requests: None)[0]
 
 
-def test_what_waits_for_a_level_that_nobody_serves_any_more_is_painted_on_another_one() -> None:
+def test_what_waits_for_a_level_that_nobody_serves_any_more_is_generated_on_another_one() -> None:
     gone = heavy_worker(LONG)
     run = lost(timed(arrivals(4, 400)), down(30, gone))
     assert run.tally.ends == {Status.COMPLETED: 400}

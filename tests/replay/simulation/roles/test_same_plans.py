@@ -150,7 +150,7 @@ class LivePlanner:
             heartbeat = a_heartbeat(
                 worker_id=beat.worker_id, variant=beat.variant, state=beat.state, partitions=partitions
             )
-            self.fleet.hear(heartbeat, at_ms)
+            self.fleet.receive(heartbeat, at_ms)
         self.loop.step(at_ms, at_ms)
 
 

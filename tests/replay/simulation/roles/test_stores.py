@@ -49,7 +49,7 @@ def cascade(threshold: float, **changes: Any) -> dict[str, Any]:
     return values | LATE | changes
 
 
-def test_a_picture_is_kept_at_the_first_try_after_the_store_came_back() -> None:
+def test_an_image_is_kept_at_the_first_try_after_the_store_came_back() -> None:
     gone, back = down(1, OBJECT_STORE), up(2, OBJECT_STORE)
     assert latency_ms(alone(500, gone, back)) == SERVICE_MS
     waits_ms = 100 + 200 + 400 + 800  # from 1,020 on: tries at 1,120, 1,320, 1,720 and 2,520
@@ -76,11 +76,11 @@ def test_what_waits_behind_a_waiting_worker_expires_at_its_deadline() -> None:
 
 
 def test_the_discriminator_waits_too_and_all_that_comes_behind() -> None:
-    """Painted and kept before the outage, on their way for 100 ms, fetched at the first one's try at 4.22 s."""
+    """Generated and kept before the outage, on their way for 100 ms, fetched at the first one's try at 4.22 s."""
     on_its_way = Timing(hops=HopLatencies(judge=((100.0,) * len(RANKS),)))
     outages = (down(1.05, OBJECT_STORE), up(3, OBJECT_STORE))
     run = ran(a_setup(**cascade(0.0, timing=on_its_way, outages=outages)), np.array([1000.0, 1040.0]))
-    assert run.stores["waits"] == 2  # the first one's picture at the judge, the second's at its worker
+    assert run.stores["waits"] == 2  # the first one's image at the judge, the second's at its worker
     assert run.stores["waited_s"] == 3.1 + 3.1
     assert run.tally.ends == {Status.COMPLETED: 2}
     both = ran(a_setup(**cascade(0.0, timing=on_its_way, outages=outages)), np.array([1000.0, 1001.0]))
@@ -126,7 +126,7 @@ def test_a_worker_waits_for_the_store_for_as_long_as_it_takes_and_no_job_fails_f
     assert run.stores["hung"] == run.tally.retried == 0
 
 
-def test_a_draft_that_does_not_come_in_time_is_painted_on_a_blank() -> None:
+def test_a_draft_that_does_not_come_in_time_is_generated_from_noise() -> None:
     """The judge sends it on as the store goes away: 6.3 s of tries, then from the beginning."""
     parameters = {"threshold": 1.0, "paint_over_step": 10.0}
     trace = np.array([1000.0])
@@ -140,7 +140,7 @@ def test_a_draft_that_does_not_come_in_time_is_painted_on_a_blank() -> None:
     assert latency_ms(gone) > 6300 + 200
 
 
-def test_an_outage_of_both_stores_is_told(tmp_path: pathlib.Path) -> None:
+def test_an_outage_of_both_stores_is_reported(tmp_path: pathlib.Path) -> None:
     trace, failures = tmp_path / "trace.csv", tmp_path / "failures.csv"
     trace.write_text("\n".join(["arrival_ms", *(f"{ms:.0f}" for ms in poisson(20, 200, 1))]))
     words = ["--workers", "3", "--lose", "0", "--store", "object-store", "--store", "vector-store"]
@@ -161,9 +161,9 @@ def test_an_outage_is_in_the_report_and_on_its_page() -> None:
     made = {"made": {"command": "", "versions": {}}}
     schema = json.loads(importlib.resources.files("schemas").joinpath("report.schema.json").read_text("utf-8"))
     jsonschema.validate(json.loads(json.dumps(report | made)), schema)
-    told = page.setup(report | made)
-    assert told["workers"] == "4, 1 times one is lost"
-    assert told["outages of the object-store"] == "1"
+    reported = page.setup(report | made)
+    assert reported["workers"] == "4, 1 times one is lost"
+    assert reported["outages of the object-store"] == "1"
 
 
 def test_traffic_after_an_outage_is_served_as_before_it() -> None:

@@ -47,7 +47,7 @@ WRONG: list[tuple[str | bytes, str, str]] = [
 
 
 @pytest.mark.parametrize(("content", "complaint", "_kind"), WRONG)
-def test_a_bad_line_is_told_with_its_file_its_number_and_its_value(
+def test_a_bad_line_is_reported_with_its_file_its_number_and_its_value(
     tmp_path: pathlib.Path, content: str | bytes, complaint: str, _kind: str
 ) -> None:
     with pytest.raises(InvalidTrace, match=complaint):
@@ -85,7 +85,7 @@ def test_a_lenient_reader_keeps_what_comes_before_the_end_of_a_cut_file(tmp_path
         (b"\xff\xfea\x00", "not UTF-8"),
     ],
 )
-def test_a_file_that_is_no_trace_is_told_lenient_or_not(
+def test_a_file_that_is_no_trace_is_reported_lenient_or_not(
     tmp_path: pathlib.Path, content: str | bytes, complaint: str
 ) -> None:
     with pytest.raises(InvalidTrace, match=complaint):
@@ -130,14 +130,14 @@ def test_columns_beside_the_times_say_what_was_asked_for(tmp_path: pathlib.Path)
     [
         ("0,0,0,1,1,vip,1,.5", "unknown tier 'vip'|tier must be"),
         ("0,0,0,0,1,batch,1,.5", "whole number of steps, at least 1: got 0"),
-        ("0,0,0,1,1.5,batch,1,.5", "whole number of pictures"),
+        ("0,0,0,1,1.5,batch,1,.5", "whole number of images"),
         ("0,-1,0,1,1,batch,1,.5", "whole number of a prompt's place"),
         ("0,0,0,1,1,batch,soon,.5", "not a number of milliseconds"),
         ("0,0,0,1,1,batch,1,1.5", r"hardness must be in \[0, 1\]"),
         ("0,0,0,1000,1,batch,1,.5", "steps must be"),
     ],
 )
-def test_what_cannot_be_asked_for_is_told(tmp_path: pathlib.Path, line: str, complaint: str) -> None:
+def test_what_cannot_be_asked_for_is_reported(tmp_path: pathlib.Path, line: str, complaint: str) -> None:
     with pytest.raises(InvalidTrace, match=rf"given:2: .*({complaint})"):
         read_in(tmp_path, f"arrival_ms,prompt_index,model,steps,n,tier,slack_ms,hardness\n{line}\n")
 
@@ -151,7 +151,7 @@ def test_the_short_way_of_long_files_reads_what_the_long_one_reads(tmp_path: pat
 
 
 @pytest.mark.parametrize("asked", [Asked(), LENIENT])
-def test_a_file_of_too_many_requests_is_told(
+def test_a_file_of_too_many_requests_is_reported(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, asked: Asked
 ) -> None:
     monkeypatch.setattr(quick, "MAX_REQUESTS", 3)

@@ -69,7 +69,9 @@ def test_the_papers_shaping_makes_the_published_traces_but_for_chance(low: int, 
         ("noon,5", r"not a number of hours", "not a number", 2),
     ],
 )
-def test_a_bad_row_is_told_or_counted(tmp_path: pathlib.Path, line: str, complaint: str, kind: str, left: int) -> None:
+def test_a_bad_row_is_reported_or_counted(
+    tmp_path: pathlib.Path, line: str, complaint: str, kind: str, left: int
+) -> None:
     with pytest.raises(InvalidTrace, match=rf"given:3: .*{complaint}"):
         read_in(tmp_path, f"hour,invocations\n0,8\n{line}\n")
     after = 4 if kind == "after a gap" and left == 4 else 1
@@ -79,7 +81,7 @@ def test_a_bad_row_is_told_or_counted(tmp_path: pathlib.Path, line: str, complai
     assert np.ceil(trace.arrival_ms[-1] / 3_600_000) == (5 if left == 4 else 2)
 
 
-def test_counts_that_come_to_nothing_are_told(tmp_path: pathlib.Path) -> None:
+def test_counts_that_come_to_nothing_are_reported(tmp_path: pathlib.Path) -> None:
     with pytest.raises(InvalidTrace, match="has no counts"):
         read_in(tmp_path, "hour,invocations\n")
     with pytest.raises(InvalidTrace, match="comes to no request"):

@@ -10,7 +10,7 @@ from tests.replay.traces.files import DATA, LENIENT, UNTIMED, gentd26, read_in, 
 FILES = DATA / "genai2026"
 
 
-def test_a_request_has_its_time_its_model_its_loras_its_steps_and_its_pictures(tmp_path: pathlib.Path) -> None:
+def test_a_request_has_its_time_its_model_its_loras_its_steps_and_its_images(tmp_path: pathlib.Path) -> None:
     trace = read_in(
         tmp_path,
         gentd26(
@@ -44,12 +44,12 @@ def test_the_file_without_times_names_its_loras_and_needs_a_rate(tmp_path: pathl
         (request(""), "not a time such as", "not a time"),
         (request("2024-11-14 00:00:00"), "0 ms or later after the start", "before the start"),
         (request("2034-11-14 00:00:00"), "more than 400 days", "too late"),
-        (request("2024-11-15 17:00:00", images="0"), "whole number of pictures, at least 1", "not a whole number"),
+        (request("2024-11-15 17:00:00", images="0"), "whole number of images, at least 1", "not a whole number"),
         (request("2024-11-15 17:00:00", loras="200"), "at most 100 LoRAs", "too many LoRAs"),
         (request("2024-11-15 17:00:00", steps="many"), "not a number of steps", "not a number"),
     ],
 )
-def test_a_bad_line_is_told_or_counted(tmp_path: pathlib.Path, line: str, complaint: str, kind: str) -> None:
+def test_a_bad_line_is_reported_or_counted(tmp_path: pathlib.Path, line: str, complaint: str, kind: str) -> None:
     content = gentd26(request("2024-11-15 16:57:50"), line)
     with pytest.raises(InvalidTrace, match=rf"given:3: .*{complaint}"):
         read_in(tmp_path, content)
@@ -58,7 +58,7 @@ def test_a_bad_line_is_told_or_counted(tmp_path: pathlib.Path, line: str, compla
 
 
 @pytest.mark.parametrize("loras", ["[1", "5", "[{}]", "[5]", "{'a': 1}", "f()", "[" * 1000])
-def test_loras_that_are_no_list_are_told(tmp_path: pathlib.Path, loras: str) -> None:
+def test_loras_that_are_no_list_are_reported(tmp_path: pathlib.Path, loras: str) -> None:
     with pytest.raises(InvalidTrace, match=r"given:2: lora_args is not a list"):
         read_in(tmp_path, f'{UNTIMED}\n22,1,30,m,"{loras}"\n', Asked(rate_rps=1))
 

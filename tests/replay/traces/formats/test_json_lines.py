@@ -42,7 +42,7 @@ def test_what_is_published_for_a_row_asks_for_the_same_with_an_id_of_its_own(tmp
         ([{"arrival_ms": 1, "created_ms": 9}, {"arrival_ms": 2, "created_ms": 9}], [1, 2]),
     ],
 )
-def test_time_is_told_by_any_of_its_names(
+def test_time_is_read_from_any_of_its_names(
     tmp_path: pathlib.Path, times: list[dict[str, Any]], arrivals: list[float]
 ) -> None:
     assert read_in(tmp_path, jsonl(*times)).arrival_ms.tolist() == arrivals
@@ -58,7 +58,7 @@ def test_time_is_told_by_any_of_its_names(
         ({"arrival_ms": 100}, None),
     ],
 )
-def test_a_deadline_is_told_by_the_clock_of_its_line(
+def test_a_deadline_is_read_by_the_clock_of_its_line(
     tmp_path: pathlib.Path, fields: dict[str, Any], slack_ms: float | None
 ) -> None:
     assert read_in(tmp_path, jsonl(fields)).row(0).slack_ms == slack_ms
@@ -67,9 +67,9 @@ def test_a_deadline_is_told_by_the_clock_of_its_line(
 WRONG: list[tuple[str, str, str]] = [
     ("{", "not JSON", "not JSON"),
     ("[1]", "must be one JSON object a line", "not an object"),
-    ('{"prompt": "a"}', "tells its time once.* got none", "no time"),
+    ('{"prompt": "a"}', "gives its time once.* got none", "no time"),
     ('{"arrival_ms": 1, "at_s": 1}', "got arrival_ms and at_s", "no time"),
-    ('{"at_s": 1}', "the lines before tell their time by arrival_ms", "another clock"),
+    ('{"at_s": 1}', "the lines before give their time as arrival_ms", "another clock"),
     ('{"arrival_ms": true}', "not a number of milliseconds: 'True'", "not a number"),
     ('{"arrival_ms": NaN}', "must be a finite number", "not finite"),
     ('{"arrival_ms": 1e999}', "must be a finite number", "not finite"),
@@ -87,7 +87,7 @@ WRONG: list[tuple[str, str, str]] = [
 
 
 @pytest.mark.parametrize(("line", "complaint", "kind"), WRONG)
-def test_a_bad_line_is_told_or_counted(tmp_path: pathlib.Path, line: str, complaint: str, kind: str) -> None:
+def test_a_bad_line_is_reported_or_counted(tmp_path: pathlib.Path, line: str, complaint: str, kind: str) -> None:
     content = f"{jsonl({**CAT, 'request_id': 'r-1'})}\n{line}\n{jsonl({**CAT, 'arrival_ms': 9})}"
     with pytest.raises(InvalidTrace, match=rf"given:3: .*{complaint}"):
         read_in(tmp_path, content)
@@ -99,7 +99,7 @@ def test_a_limit_reads_no_further(tmp_path: pathlib.Path) -> None:
     assert len(read_in(tmp_path, jsonl(CAT, CAT) + "{", Asked(limit=2))) == 2
 
 
-def test_a_model_that_the_catalog_lacks_is_told_with_the_nearest(tmp_path: pathlib.Path) -> None:
+def test_a_model_that_the_catalog_lacks_is_reported_with_the_nearest(tmp_path: pathlib.Path) -> None:
     content = jsonl(CAT, {**CAT, "model": "heavvy"})
     models = frozenset({"heavy", "light"})
     complaint = r"given:2: unknown model 'heavvy': known are heavy, light; did you mean 'heavy'.*--model heavvy=NAME"
@@ -112,7 +112,7 @@ def test_a_model_that_the_catalog_lacks_is_told_with_the_nearest(tmp_path: pathl
         assert [row.wish.options.model for row in trace.rows()] == ["", ours]
 
 
-def test_a_prompt_index_beyond_the_prompts_is_told(tmp_path: pathlib.Path) -> None:
+def test_a_prompt_index_beyond_the_prompts_is_reported(tmp_path: pathlib.Path) -> None:
     content = jsonl({"arrival_ms": 0, "prompt_index": 1}, {"arrival_ms": 1, "prompt_index": 2})
     asked = Asked(prompts=("a", "b"))
     with pytest.raises(InvalidTrace, match=r"given:2: prompt_index 2 points at none: there are 2 prompts, 0 to 1"):

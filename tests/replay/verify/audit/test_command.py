@@ -20,7 +20,7 @@ def audited(monkeypatch: pytest.MonkeyPatch, figures: Figures, *arguments: str) 
     def audit(_settings: object, **options: Any) -> Audited:
         asked.update(options)
         return Audited(
-            TopicFigures({}), figures, ImageFigures(checked=2, orphans=1) if options["with_pictures"] else None
+            TopicFigures({}), figures, ImageFigures(checked=2, orphans=1) if options["with_images"] else None
         )
 
     monkeypatch.setattr(reading, "audit", audit)
@@ -32,7 +32,7 @@ def test_an_audit_that_finds_nothing_amiss_says_what_it_counted(monkeypatch: pyt
     lines = dict(line.split("\t") for line in done.output.splitlines())
     assert done.exit_code == 0
     assert (lines["accepted"], lines["outcomes"], lines["lost"]) == ("3", "2 COMPLETED, 1 EXPIRED", "0")
-    assert (lines["painted twice"], lines["pictures checked"], lines["pictures orphans"]) == ("1", "2", "1")
+    assert (lines["generated twice"], lines["images checked"], lines["images orphans"]) == ("1", "2", "1")
     assert (asked["since_ms"], asked["orphan_ms"]) == (0, 3_600_000)
 
 
@@ -43,8 +43,8 @@ def test_a_broken_promise_is_exit_status_1_and_named(monkeypatch: pytest.MonkeyP
     assert json.loads(done.stdout)["lost_ids"] == ["r-3"]
 
 
-def test_a_window_and_no_pictures_can_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    done, asked = audited(monkeypatch, KEPT, "--since", "1h", "--until", "5m", "--no-pictures", "-o", "json")
+def test_a_window_and_no_images_can_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    done, asked = audited(monkeypatch, KEPT, "--since", "1h", "--until", "5m", "--no-images", "-o", "json")
     assert asked["until_ms"] - asked["since_ms"] == 55 * 60_000
     assert "pictures" not in json.loads(done.output)
 

@@ -14,18 +14,18 @@ def sha(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def test_a_picture_whose_bytes_its_result_does_not_name_is_broken() -> None:
+def test_an_image_whose_bytes_its_result_does_not_name_is_broken() -> None:
     store = MemoryImageStore()
     good, other = store.put("a", b"good"), store.put("b", b"other")
     found = check(store, {good: {sha(b"good")}, other: {sha(b"promised")}}, ())
     assert (found.checked, len(found.broken)) == (2, 1)
     assert "its result says" in found.broken[0]
-    assert str(verdict(FINE, found)).startswith("1 pictures are not what their results say (memory:")
+    assert str(verdict(FINE, found)).startswith("1 images are not what their results say (memory:")
 
 
-def test_a_picture_that_has_gone_is_broken() -> None:
-    (told_why,) = check(MemoryImageStore(), {"memory:gone": {"ab"}}, ()).broken
-    assert "has gone" in told_why
+def test_an_image_that_has_gone_is_broken() -> None:
+    (reported_why,) = check(MemoryImageStore(), {"memory:gone": {"ab"}}, ()).broken
+    assert "has gone" in reported_why
 
 
 def test_one_uri_with_two_hashes_cannot_be_both() -> None:
@@ -34,12 +34,12 @@ def test_one_uri_with_two_hashes_cannot_be_both() -> None:
     assert len(check(store, {uri: {sha(b"good"), sha(b"bad")}}, ()).broken) == 1
 
 
-def test_orphans_are_told_and_break_no_promise() -> None:
+def test_orphans_are_reported_and_break_no_promise() -> None:
     found = check(MemoryImageStore(), {}, [Stored("memory:x", 0, 5), Stored("memory:y", 0, 6)])
     assert (found.orphans, found.orphan_bytes, verdict(FINE, found)) == (2, 11, None)
 
 
-def test_a_store_that_is_away_is_no_broken_picture() -> None:
+def test_a_store_that_is_away_is_no_broken_image() -> None:
     class Away(MemoryImageStore):
         def get(self, uri: str) -> bytes:
             raise StoreUnavailable(f"{uri}: the disk is away")
@@ -48,7 +48,7 @@ def test_a_store_that_is_away_is_no_broken_picture() -> None:
         check(Away(), {"memory:x": {"ab"}}, ())
 
 
-def test_the_bytes_of_a_picture_come_back_when_they_are_right() -> None:
+def test_the_bytes_of_an_image_come_back_when_they_are_right() -> None:
     store = MemoryImageStore()
     uri = store.put("a", b"good")
     assert verified(store, uri, sha(b"good")) == b"good"

@@ -1,4 +1,4 @@
-"""Ends of logs, as brokers tell them that were frozen and do not know that they lead no more."""
+"""Ends of logs, as given by brokers that were frozen and do not know that they lead no more."""
 
 from collections.abc import Sequence
 from types import SimpleNamespace
@@ -141,7 +141,7 @@ def test_an_end_that_stays_too_early_is_believed_in_the_end(
     assert offsets(taken) == [0]
 
 
-def test_what_does_not_pass_is_told(monkeypatch: pytest.MonkeyPatch, taken: list[Incoming]) -> None:
+def test_what_does_not_pass_is_reported(monkeypatch: pytest.MonkeyPatch, taken: list[Incoming]) -> None:
     Brokers(monkeypatch, [[("denied", 0)]])
     with pytest.raises(PochadeError, match="cannot read the topics of pochade"):
         Logs(Settings(), taken.append).read([RESULTS])

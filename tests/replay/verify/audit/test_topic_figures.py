@@ -57,7 +57,7 @@ def test_a_second_result_of_a_request_breaks_the_promise(topics: Topics) -> None
     assert verdict(found) == "1 results came beyond a request's first (a)"
 
 
-def test_why_a_request_failed_is_told() -> None:
+def test_why_a_request_failed_is_reported() -> None:
     topics = Topics()
     topics.ask("a")
     topics.end(result_of(a_failure("a", "it ended 3 workers")))
@@ -71,7 +71,7 @@ def test_results_of_requests_that_nobody_asked_for_are_not_counted(topics: Topic
     assert (found.accepted, found.doubled, verdict(found)) == (2, {}, None)
 
 
-def test_a_request_published_twice_or_moved_to_the_batch_lane_is_one(topics: Topics) -> None:
+def test_a_request_published_twice_or_moved_to_the_batch_topic_is_one(topics: Topics) -> None:
     topics.ask("a")
     topics.ask("b", PROMPTS_BATCH)
     assert topics.tally().figures().accepted == 2
@@ -109,18 +109,18 @@ def test_an_end_that_the_ledger_made_itself_is_not_late(topics: Topics) -> None:
     assert topics.tally().figures().late_commits == ()
 
 
-def test_a_job_painted_by_two_workers_costs_the_second_ones_time(topics: Topics) -> None:
+def test_a_job_generated_by_two_workers_costs_the_second_ones_time(topics: Topics) -> None:
     topics.paint("a", worker_id="w-2", started_ms=NOW_MS + 100, generated_ms=NOW_MS + 2100, batch=2)
     found = topics.tally().figures()
     assert (found.painted, found.painted_twice, found.wasted_s) == (2, 1, 1.0)
 
 
-def test_the_same_picture_announced_twice_was_painted_once(topics: Topics) -> None:
+def test_the_same_image_announced_twice_was_generated_once(topics: Topics) -> None:
     topics.paint("a")
     assert topics.tally().figures().painted_twice == 0
 
 
-def test_a_beginning_without_a_picture_was_in_vain(topics: Topics) -> None:
+def test_a_beginning_without_an_image_was_in_vain(topics: Topics) -> None:
     topics.begin("a", "w-2", NOW_MS + 3)
     assert topics.tally().figures().begun_in_vain == 1
 
@@ -137,7 +137,7 @@ def test_only_requests_accepted_within_the_time_count(topics: Topics) -> None:
     assert topics.tally(until_ms=NOW_MS + 1).figures().accepted == 1
 
 
-def test_drafts_on_the_path_and_all_of_several_pictures_are_named() -> None:
+def test_drafts_on_the_path_and_all_of_several_images_are_named() -> None:
     topics = Topics()
     more = (an_image_ref(uri="file:///2.png", sha256="2"),)
     image = topics.serve("a", more=more)
@@ -146,7 +146,7 @@ def test_drafts_on_the_path_and_all_of_several_pictures_are_named() -> None:
     assert result.image_uris == ("file:///images/ab.png", "file:///2.png")
 
 
-def test_a_request_routed_anew_and_painted_again_is_counted_on_whatever_level() -> None:
+def test_a_request_routed_anew_and_generated_again_is_counted_on_whatever_level() -> None:
     topics = Topics()
     for level, job in (("light", "first"), ("heavy", "second"), ("heavy", "second")):  # a job read again is the same
         classified = a_classified(a_request(request_id="a"))

@@ -55,12 +55,12 @@ class Topics:
     def end(self, result: Result) -> None:
         self.write(RESULTS, result.request_id, encode(result))
 
-    def serve(self, name: str, **painted: Any) -> ImageGenerated:
+    def serve(self, name: str, **generated: Any) -> ImageGenerated:
         """The whole way of a request that is completed."""
         self.ask(name)
         self.send(name)
         self.begin(name)
-        image = self.paint(name, **painted)
+        image = self.paint(name, **generated)
         outcome = an_end(image)
         self.say(outcome)
         self.end(result_of(outcome))

@@ -43,8 +43,10 @@ def test_names_that_are_not_there_cannot_change_places(tmp_path: pathlib.Path) -
 
 
 def test_a_process_with_a_moved_clock_is_that_far_off() -> None:
-    told = run("import time; print(time.time(), time.time_ns())", lambda process: launching.skewed(process, -25_000))
-    seconds, nanoseconds = told.split()
+    reported = run(
+        "import time; print(time.time(), time.time_ns())", lambda process: launching.skewed(process, -25_000)
+    )
+    seconds, nanoseconds = reported.split()
     assert 20 < time.time() - float(seconds) < 60
     assert 20 < time.time() - int(nanoseconds) / 1e9 < 60
 

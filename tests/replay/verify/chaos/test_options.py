@@ -27,7 +27,7 @@ def test_a_run_has_a_broker_a_store_and_topics_that_nobody_else_uses(tmp_path: p
 
 
 def test_a_real_engine_has_time_for_a_job_that_outlasts_a_session(tmp_path: pathlib.Path) -> None:
-    # with 30 s a run of diffusers ended its slow request FAILED: the watchdog ended each worker that painted it
+    # with 30 s a run of diffusers ended its slow request FAILED: the watchdog ended each worker that generated it
     limits = [
         deployment_of(Settings(home=tmp_path), some(engine=engine), "run").worker.job_timeout_s
         for engine in ("profile", "diffusers")
@@ -41,8 +41,8 @@ def test_every_role_can_die_alone() -> None:
 
 
 def test_a_run_says_how_to_run_it_again(tmp_path: pathlib.Path) -> None:
-    told = some(rate_rps=20.0, only=("kill",)).command(tmp_path)
-    assert told == (
+    reported = some(rate_rps=20.0, only=("kill",)).command(tmp_path)
+    assert reported == (
         f"pochade --home {tmp_path} chaos --requests 100 --faults 7 --seed 3 --engine profile --workers 2 "
         "--only kill --rate 20"
     )
@@ -74,14 +74,14 @@ def test_the_end_of_a_run_tells_faults_that_met_nothing() -> None:
         "too_slow": ["the first result came late"],
         "faults": [{"told": "SIGKILL"}, {"told": "not done: ledger was not running"}],
     }  # fmt: skip
-    told = lines(report)
-    assert told["faults"] == "1 of 2; the others met nothing"
-    assert told["jobs moved after"] == (
+    reported = lines(report)
+    assert reported["faults"] == "1 of 2; the others met nothing"
+    assert reported["jobs moved after"] == (
         "at most 3.5 s after a worker's kill, of 1 (limit 6 s); 9.1 s beside other faults, of 1"
     )
-    assert told["painted twice"] == "1 of 3 jobs (limit 3: 2 ran as processes ended), 0.2 worker seconds"
-    assert told["first result after"] == "nothing to tell"
-    assert told["too slow"] == "the first result came late"
+    assert reported["generated twice"] == "1 of 3 jobs (limit 3: 2 ran as processes ended), 0.2 worker seconds"
+    assert reported["first result after"] == "nothing to report"
+    assert reported["too slow"] == "the first result came late"
 
 
 def test_a_kind_of_fault_that_there_is_not_is_refused_with_those_that_there_are() -> None:

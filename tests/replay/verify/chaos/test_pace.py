@@ -20,7 +20,7 @@ def test_requests_that_were_never_slow_are_back_at_once() -> None:
     assert back_after_ms(answered(FAULT_MS), FAULT_MS, FAULT_MS + 60_000) == 0
 
 
-def test_the_time_until_requests_are_quick_again_is_told() -> None:
+def test_the_time_until_requests_are_quick_again_is_reported() -> None:
     assert back_after_ms(answered(FAULT_MS + 4000), FAULT_MS, FAULT_MS + 60_000) == 4000
 
 
@@ -28,7 +28,7 @@ def test_requests_that_stay_slow_are_never_back() -> None:
     assert back_after_ms(answered(FAULT_MS + 60_000), FAULT_MS, FAULT_MS + 60_000) == 60_000
 
 
-def test_nothing_is_told_where_too_few_were_asked() -> None:
+def test_nothing_is_reported_where_too_few_were_asked() -> None:
     some = answered(FAULT_MS)
     assert back_after_ms([each for each in some if each.asked_ms >= FAULT_MS], FAULT_MS, FAULT_MS + 60_000) is None
     assert back_after_ms(some, FAULT_MS, FAULT_MS + WINDOW_MS - 1) is None

@@ -1,4 +1,4 @@
-"""What a run's faults cost, told from topics."""
+"""What a run's faults cost, computed from topics."""
 
 import dataclasses
 from collections.abc import Generator
@@ -53,7 +53,7 @@ def recovery(topics: Topics, faults: Faults, **known: object) -> Recovery:
     return of(topics.tally(), faults, 3000, 30.0, **known)  # type: ignore[arg-type]
 
 
-def test_how_long_a_killed_workers_job_waited_is_told_from_events() -> None:
+def test_how_long_a_killed_workers_job_waited_is_reported_from_events() -> None:
     topics = Topics()
     topics.begin("a", "worker-1", NOW_MS + 900)
     topics.begin("a", "worker-2", NOW_MS + 4500)
@@ -71,7 +71,7 @@ def test_a_wait_names_the_faults_that_came_in_between() -> None:
     assert found.moved == [Wait(1000, 8.5, ("freeze ledger",))]
 
 
-def test_a_job_of_a_variant_that_lost_all_its_workers_is_told_apart() -> None:
+def test_a_job_of_a_variant_that_lost_all_its_workers_is_distinguished() -> None:
     topics = Topics()
     topics.begin("a", "worker-1", NOW_MS + 900)
     topics.begin("a", "worker-2", NOW_MS + 9500)
@@ -94,7 +94,7 @@ def test_a_broker_that_went_away_again_before_a_result_is_not_counted() -> None:
     assert found.first_result == [Wait(4000, 1.0, ("broker",))]
 
 
-def test_an_outage_of_two_faults_is_told_once() -> None:
+def test_an_outage_of_two_faults_is_reported_once() -> None:
     topics = Topics()
     a_result(topics, "r", NOW_MS + 12_000)
     faults = begun(at_1000=("broker-restart", ""), at_4000=OUTAGE)
@@ -127,7 +127,7 @@ def test_a_fault_that_met_nothing_is_no_excuse() -> None:
     assert recovery(topics, faults, accepted_ms=[NOW_MS + 10_400]).first_result == [Wait(1000, 1.6, ())]
 
 
-def test_a_killed_workers_job_that_waited_for_longer_than_it_may_is_told() -> None:
+def test_a_killed_workers_job_that_waited_for_longer_than_it_may_is_reported() -> None:
     topics = Topics()
     topics.begin("a", "worker-1", NOW_MS + 900)
     topics.begin("a", "worker-2", NOW_MS + 7500)
@@ -135,17 +135,17 @@ def test_a_killed_workers_job_that_waited_for_longer_than_it_may_is_told() -> No
     assert too_slow(found) == ["a killed worker's job began elsewhere 6.5 s (limit 6 s, fault 1000)"]
 
 
-def test_what_may_be_painted_twice_is_what_ran_as_processes_ended() -> None:
+def test_what_may_be_generated_twice_is_what_ran_as_processes_ended() -> None:
     topics = Topics()
-    for name, started, painted in (("a", 800, 1200), ("b", 900, 990), ("c", 1100, 1300)):
-        topics.paint(name, started_ms=NOW_MS + started, generated_ms=NOW_MS + painted)
+    for name, started, generated in (("a", 800, 1200), ("b", 900, 990), ("c", 1100, 1300)):
+        topics.paint(name, started_ms=NOW_MS + started, generated_ms=NOW_MS + generated)
     topics.begin("vain", "worker-1", NOW_MS + 950)
     found = recovery(topics, begun(at_1000=KILL, at_1150=OTHER), written_again=2)
     assert found.running_at_kills == 2 + 3  # a and vain; then a, c and vain still
     assert found.painted_twice_limit == 1.5 * 5 + 2
 
 
-def test_without_faults_nothing_may_be_painted_twice() -> None:
+def test_without_faults_nothing_may_be_generated_twice() -> None:
     topics = Topics()
     topics.begin("a", "worker-1", NOW_MS)
     assert recovery(topics, Faults([], {}, NOBODY)).painted_twice_limit == 0
@@ -158,7 +158,7 @@ def test_a_request_that_ends_its_process_is_a_kill_each_time_it_is_begun() -> No
     assert recovery(topics, Faults([], {}, NOBODY), killers={"killer"}).running_at_kills == 2
 
 
-def test_how_long_no_result_came_at_a_brokers_fault_is_told_where_others_should_have_gone_on() -> None:
+def test_how_long_no_result_came_at_a_brokers_fault_is_reported_where_others_should_have_gone_on() -> None:
     topics, faults = Topics(), begun(at_1000=LOST, at_60000=LEADERS)
     for at_ms in (500, 1500, 6500, 7000, 8000, 9000, 12_000, 59_000, 80_000):
         a_result(topics, str(at_ms), NOW_MS + at_ms)
@@ -168,7 +168,7 @@ def test_how_long_no_result_came_at_a_brokers_fault_is_told_where_others_should_
     assert too_slow(found) == ["no result came beside a broker's fault for 20.0 s (limit 10 s, fault 60000)"]
 
 
-def test_what_ran_while_one_of_several_brokers_was_away_may_be_painted_again() -> None:
+def test_what_ran_while_one_of_several_brokers_was_away_may_be_generated_again() -> None:
     topics = Topics()
     for name, at_ms in (("before", 0), ("during", 5000), ("long after", 30_000)):
         topics.begin(name, "worker-1", NOW_MS + at_ms)
@@ -183,7 +183,7 @@ def a_quick_or_slow_result(topics: Topics, name: str, asked_ms: int, took_ms: in
     topics.write(RESULTS, name, encode(result), timestamp_ms=asked_ms + took_ms)
 
 
-def test_p99_after_a_brokers_death_is_told_of_ordinary_requests() -> None:
+def test_p99_after_a_brokers_death_is_reported_of_ordinary_requests() -> None:
     topics, names = Topics(), [str(at_ms) for at_ms in range(0, 60_000, 100)]
     for name in names:
         slow = 20_000 <= int(name) < 33_000

@@ -1,4 +1,4 @@
-"""A broker that dies, is told to end, or stops: a process of the test's own in its place."""
+"""A broker that dies, is terminated, or stops: a process of the test's own in its place."""
 
 import contextlib
 import os

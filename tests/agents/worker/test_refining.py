@@ -1,4 +1,4 @@
-"""What a worker does with jobs that paint over their drafts: together where alike, on a blank where it cannot be."""
+"""What a worker does with jobs that refine their drafts: together where alike, from noise where it cannot be."""
 
 import io
 import json
@@ -25,11 +25,11 @@ HEAVY = a_variant(name="heavy", steps=8, latency_ms={1: 80_000.0}, honours=("ste
 
 
 class Studio:
-    """A painter of `heavy`, and jobs over drafts in its store, whose green tells them apart."""
+    """A worker of `heavy`, and jobs over drafts in its store, whose green tells them apart."""
 
     def __init__(self, engine: StubEngine | None = None) -> None:
         self.engine, self.store, self.notes = engine or StubEngine(), MemoryImageStore(), list[Outgoing]()
-        self.painter = Generator("w-9", self.engine, HEAVY, self.store, set(), 3, note=self.notes.append)
+        self.generator = Generator("w-9", self.engine, HEAVY, self.store, set(), 3, note=self.notes.append)
 
     def draft(self, green: int = 100, size: tuple[int, int] = (32, 32)) -> ImageRef:
         out = io.BytesIO()
@@ -43,11 +43,11 @@ class Studio:
         job = a_job(classified, level="heavy", variant="heavy", stage=1, path=path, refine_from_step=step)
         return Taken(a_record(job, key=request_id.encode()), attempt)
 
-    def painted(self, *jobs: Taken) -> list[ImageGenerated]:
-        return [read(record, ImageGenerated) for record in self.painter.answer(jobs)]
+    def generated(self, *jobs: Taken) -> list[ImageGenerated]:
+        return [read(record, ImageGenerated) for record in self.generator.answer(jobs)]
 
     def pixels(self, image: ImageGenerated) -> list[Any]:
-        """(seed, green of the draft + step, 0) of each picture."""
+        """(seed, green of the draft + step, 0) of each image."""
         stored = [self.store.get(ref.uri) for ref in (image.image, *image.more)]
         return [Image.open(io.BytesIO(data)).getpixel((0, 0)) for data in stored]
 
@@ -62,7 +62,7 @@ def seed_over(request_id: str) -> int:
 
 def test_a_job_begins_with_its_draft_at_its_step_and_says_so() -> None:
     studio, before = Studio(), counted("painted", begun_on="draft")
-    (said,) = studio.painted(studio.job("r-1", studio.draft(100)))
+    (said,) = studio.generated(studio.job("r-1", studio.draft(100)))
     assert studio.pixels(said) == [(seed_over("r-1"), 103, 0)]
     assert said.refine_from_step == 3
     assert counted("painted", begun_on="draft") == before + 1
@@ -73,7 +73,7 @@ def test_a_job_begins_with_its_draft_at_its_step_and_says_so() -> None:
 def test_jobs_that_begin_at_the_same_step_share_a_call_whatever_their_drafts() -> None:
     studio = Studio()
     jobs = [studio.job("a", studio.draft(10)), studio.job("b", step=0), studio.job("c", studio.draft(20))]
-    a, c, b = studio.painted(*jobs, studio.job("d", step=4))[:3]
+    a, c, b = studio.generated(*jobs, studio.job("d", step=4))[:3]
     assert studio.engine.batches == [["a", "c"], ["b"], ["d"]]
     assert [how.refine_from_step for how in studio.engine.hows] == [3, 0, 4]
     assert studio.pixels(a) + studio.pixels(c) + studio.pixels(b) == [
@@ -81,16 +81,16 @@ def test_jobs_that_begin_at_the_same_step_share_a_call_whatever_their_drafts() -
     ]  # fmt: skip
 
 
-def test_each_picture_of_several_is_painted_over_its_own_draft_with_its_own_noise() -> None:
+def test_each_image_of_several_is_refined_from_its_own_draft_with_its_own_noise() -> None:
     studio = Studio()
     drafts = [studio.draft(green) for green in (10, 20)]
-    (said,) = studio.painted(studio.job("r-1", *drafts, options=GenerateOptions(n=2)))
+    (said,) = studio.generated(studio.job("r-1", *drafts, options=GenerateOptions(n=2)))
     seeds = [refinement_seed(seed_of("r-1") + i, 1) % 256 for i in range(2)]
     assert studio.pixels(said) == [(seeds[0], 13, 0), (seeds[1], 23, 0)]
 
 
 @pytest.mark.parametrize("kind", ["missing", "broken", "size", "steps", "retry", "number"])
-def test_a_draft_that_cannot_be_painted_over_costs_a_blank_and_a_count_never_the_request(kind: str) -> None:
+def test_a_draft_that_cannot_be_refined_costs_a_generation_from_noise_and_a_count_never_the_request(kind: str) -> None:
     studio, before = Studio(), counted("fallbacks", role="worker", kind=f"paint-over-{kind}")
     job = {
         "missing": lambda: studio.job("r-1", an_image_ref(uri="memory:ab/gone.png")),
@@ -100,13 +100,13 @@ def test_a_draft_that_cannot_be_painted_over_costs_a_blank_and_a_count_never_the
         "retry": lambda: studio.job("r-1", attempt=2),
         "number": lambda: studio.job("r-1", studio.draft(), options=GenerateOptions(n=2)),
     }[kind]()
-    (said,) = studio.painted(job)
+    (said,) = studio.generated(job)
     assert studio.pixels(said)[0] == (seed_of("r-1") % 256, 0, 0)
     assert said.refine_from_step == 0
     assert counted("fallbacks", role="worker", kind=f"paint-over-{kind}") == before + 1
 
 
-def test_an_engine_that_cannot_begin_with_a_picture_paints_on_blanks() -> None:
+def test_an_engine_that_cannot_begin_with_an_image_generates_from_noise() -> None:
     class Unable(StubEngine):
         def generate(self, tasks: Any, how: Any, should_stop: Any) -> Any:
             if how.refine_from_step:
@@ -114,7 +114,7 @@ def test_an_engine_that_cannot_begin_with_a_picture_paints_on_blanks() -> None:
             return super().generate(tasks, how, should_stop)
 
     studio, before = Studio(Unable()), counted("fallbacks", role="worker", kind="paint-over-engine")
-    said = studio.painted(studio.job("a"), studio.job("b"))
+    said = studio.generated(studio.job("a"), studio.job("b"))
     assert [(each.refine_from_step, studio.pixels(each)) for each in said] == [
         (0, [(seed_of("a") % 256, 0, 0)]), (0, [(seed_of("b") % 256, 0, 0)]),
     ]  # fmt: skip
@@ -131,18 +131,18 @@ def test_a_store_that_is_away_for_a_moment_is_waited_for_and_no_longer(monkeypat
         return get(uri)
 
     studio.store.get = first_away  # type: ignore[method-assign]
-    assert studio.painted(job)[0].refine_from_step == 3
+    assert studio.generated(job)[0].refine_from_step == 3
     monkeypatch.setattr(images, "DRAFT_S", 0.01)
     away += [StoreUnavailable("away for long")] * 99
     before = counted("fallbacks", role="worker", kind="paint-over-store")
-    assert studio.painted(job)[0].refine_from_step == 0
+    assert studio.generated(job)[0].refine_from_step == 0
     assert counted("fallbacks", role="worker", kind="paint-over-store") == before + 1
 
 
-def test_a_job_that_is_in_time_only_over_its_draft_is_painted_over_it_and_without_it_not_begun() -> None:
-    studio = Studio()  # heavy takes 80 s on a blank, 10 from step 7
-    assert studio.painted(studio.job("r-1", step=7, deadline_ms=now_ms() + 60_000))[0].refine_from_step == 7
-    (answer,) = studio.painter.answer(
+def test_a_job_that_is_in_time_only_over_its_draft_is_refined_and_without_it_not_begun() -> None:
+    studio = Studio()  # heavy takes 80 s from noise, 10 from step 7
+    assert studio.generated(studio.job("r-1", step=7, deadline_ms=now_ms() + 60_000))[0].refine_from_step == 7
+    (answer,) = studio.generator.answer(
         [studio.job("r-2", an_image_ref(uri="memory:ab/gone.png"), step=7, deadline_ms=now_ms() + 60_000)]
     )
     outcome = read(answer, Outcome)
@@ -153,5 +153,5 @@ def test_a_job_that_is_in_time_only_over_its_draft_is_painted_over_it_and_withou
 def test_the_pace_follows_what_the_jobs_of_late_skip() -> None:
     studio = Studio()
     for n in range(100):
-        studio.painted(studio.job(f"r-{n}", step=6))
-    assert studio.painter.logic.pace == pytest.approx(0.25, abs=0.01)
+        studio.generated(studio.job(f"r-{n}", step=6))
+    assert studio.generator.logic.pace == pytest.approx(0.25, abs=0.01)
