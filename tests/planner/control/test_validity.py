@@ -84,9 +84,9 @@ def test_a_plan_that_contradicts_itself_or_the_catalog_is_refused_and_named(chan
     assert str(raised.value).startswith("plan 7 of 'test'")
 
 
-def test_a_draft_of_another_size_is_not_painted_over() -> None:
+def test_a_draft_of_another_size_is_not_refined() -> None:
     variants = a_catalog().variants | {"light": a_variant(width=64)}
-    with pytest.raises(InvalidPlan, match="light paints 64 x 32 px and heavy 32 x 32"):
+    with pytest.raises(InvalidPlan, match="light generates 64 x 32 px and heavy 32 x 32"):
         check(a_plan(cascades=(a_cascade(refine_from_step=1),)), a_catalog(variants=variants))
     check(a_plan(), a_catalog(variants=variants))
 

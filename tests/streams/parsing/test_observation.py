@@ -57,8 +57,8 @@ def test_numbers_that_are_no_rates_and_no_shares_are_refused(text: str, reported
         ('{"demand_rps": 3, "queues": [["light"]]}', r"queues\[0\]\.waiting must be given"),
     ],
 )
-def test_what_is_missing_or_of_another_type_is_named(text: str, told: str) -> None:
-    with pytest.raises(InvalidObservation, match=told):
+def test_what_is_missing_or_of_another_type_is_named(text: str, reported: str) -> None:
+    with pytest.raises(InvalidObservation, match=reported):
         parse(text, "x.json")
 
 
