@@ -1,4 +1,4 @@
-"""What is known of each worker, from its heartbeats and the plan in force; which states serve and which are gone."""
+"""The planner's view of each worker, from heartbeats and the plan in force; which states serve, and which are gone."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ GONE = frozenset({"failed", "stopped"})
 
 @dataclass(frozen=True, slots=True)
 class ReceivedHeartbeat:
-    """A heartbeat and when it was heard, by the reader's clock or the broker's."""
+    """A heartbeat and when it was received (epoch ms), by the reader's clock or the broker's."""
 
     heartbeat: Heartbeat
     seen_ms: int
@@ -19,7 +19,7 @@ class ReceivedHeartbeat:
 
 @dataclass(frozen=True, slots=True)
 class WorkerView:
-    """One live worker."""
+    """One live worker, as the planner sees it."""
 
     worker_id: str
     variant: str  # what it serves now; "": nothing yet
@@ -31,7 +31,7 @@ class WorkerView:
 
     @property
     def home(self) -> str:
-        """Where it is, or is on its way to: leaving it there costs nothing."""
+        """The variant that the worker serves or is loading: leaving it there costs nothing."""
         return self.allocated or self.variant
 
 
@@ -41,7 +41,7 @@ def live_workers(
     silent_ms: int,
     allocation: Mapping[str, str] | None = None,
 ) -> tuple[WorkerView, ...]:
-    """The workers heard of within `silent_ms` that have not said goodbye, by id.
+    """Return the workers, by id, with a heartbeat within `silent_ms` and without a goodbye.
 
     `allocation` is that of the plan in force; with it, workers on their way to a variant count as there.
     """

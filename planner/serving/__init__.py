@@ -1,1 +1,1 @@
-"""What is decided for each request, job and worker while requests are served."""
+"""The decisions for each request, job and worker while requests are served."""

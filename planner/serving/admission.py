@@ -54,7 +54,7 @@ def _check_prompt(prompt: str, max_bytes: int, who: str) -> None:
 
 
 def _check_texts(request: GenerateRequest, max_bytes: int, who: str) -> None:
-    """They travel in every record of the request, some of them twice: what fits one topic might not fit the next."""
+    """Limit the texts of a request: every record of it carries them, some twice, and each must fit its topic."""
     options = request.options
     texts = (request.tenant, options.negative_prompt, options.model, *options.adapters, *options.controls)
     size = sum(len(text.encode(errors="replace")) for text in texts)
@@ -70,7 +70,7 @@ def is_admitted(admission: Admission | None, request_id: str, tier: str) -> bool
 
 
 def predicted_finish_ms(now_ms: float, wait_ms: float, run_ms: float) -> float:
-    """When a job that is sent now has its images, epoch ms; infinity when `wait_ms` is (no worker serves it)."""
+    """Return when a job that is sent now has its images (epoch ms); infinity if `wait_ms` is (no worker serves it)."""
     return now_ms + wait_ms + run_ms
 
 

@@ -1,4 +1,4 @@
-"""How long a role waits before it asks an object store again that does not answer."""
+"""The backoff of a role that asks an object store again which does not answer."""
 
 RETRY_S, MAX_RETRY_S = 0.1, 5.0  # after the first failure, doubled by each failure in a row; at most
 DRAFT_S = 5.0  # outage that is waited out for a draft: an image from noise costs less than a longer one

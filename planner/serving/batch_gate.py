@@ -1,4 +1,4 @@
-"""When a batch request may pass on to the workers: only while they have nothing waiting.
+"""Decides when a batch request may pass on to the workers: only while they have no jobs waiting.
 
 The first batch request in the queue is asked about every `POLL_MS` until it may pass. `BatchGate` remembers those that
 passed until they end.
@@ -12,7 +12,7 @@ UNREPORTED_MS = 150  # from the gate to a worker, 50 between two of its heartbea
 
 
 class Occupation(NamedTuple):
-    """What one worker has before it."""
+    """The jobs and work before one worker."""
 
     remaining_ms: float  # running and waiting work
     run_ms: float  # one job of its variant
@@ -37,7 +37,7 @@ class BatchGate:
         self._in_flight.pop(request, None)
 
     def remove_ended(self, ended: Container[Hashable]) -> None:
-        """As `on_end`, for all that passed and are in `ended`."""
+        """Do as `on_end` does, for all requests that passed and are in `ended`."""
         for request in [request for request in self._in_flight if request in ended]:
             del self._in_flight[request]
 

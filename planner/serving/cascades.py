@@ -1,4 +1,4 @@
-"""What the cascades of a plan mean for a request: whether its images are scored, for how long, and which are kept."""
+"""Reads a plan's cascades for a request: whether its images are scored, how long that takes, and which are kept."""
 
 from planner.catalog.model import Catalog
 from planner.serving.requests import RequestValues
@@ -11,18 +11,18 @@ def may_escalate(request: RequestValues, catalog: Catalog) -> bool:
 
 
 def cascade_of(plan: Plan, level: str) -> Cascade | None:
-    """The cascade that holds for images of a level, if any: without one, nothing needs to be scored."""
+    """Return the cascade that holds for images of a level; None: the level's images are not scored."""
     return next((cascade for cascade in plan.cascades if cascade.level == level), None)
 
 
 def judging_ms(plan: Plan, level: str, catalog: Catalog) -> float:
-    """ms until an image of a level is scored; 0 where the plan scores none of it. Part of when a request ends."""
+    """Return the ms until an image of a level is scored; 0 where the plan scores none. They count for the deadline."""
     cascade = cascade_of(plan, level)
     return catalog.discriminator(cascade.discriminator).latency_ms if cascade else 0.0
 
 
 def judged_ms(plan: Plan, classified: ClassifiedRequest, level: str, catalog: Catalog) -> float:
-    """ms until all images of a request are scored, one after the other; 0 where it may not be escalated."""
+    """Return the ms until all images of a request are scored in turn; 0 for a request that may not be escalated."""
     images = classified.request.options.n if may_escalate(classified.request, catalog) else 0
     return images * judging_ms(plan, level, catalog)
 

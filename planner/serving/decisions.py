@@ -1,4 +1,4 @@
-"""What roles decide on a request besides placing it, as values that need no catalog."""
+"""Decisions on a request other than its placement, as values that need no catalog."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -14,7 +14,7 @@ QUOTA = "quota"
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """The request ends here."""
+    """The decision to end the request, with its status and the reason."""
 
     status: Status  # REJECTED | EXPIRED
     code: str  # machine-readable
@@ -23,7 +23,7 @@ class Rejection:
 
 
 class Ignored(NamedTuple):
-    """Nothing is to be done for the record."""
+    """The decision to do nothing for a record, and why."""
 
     why: str
 

@@ -15,7 +15,7 @@ RETRY_MS: Final = 5.0  # between two looks for an idle worker
 
 
 class Retry(NamedTuple):
-    """No worker can take the job yet, and the plan's dispatch does not queue it before one."""
+    """The decision to try again: no worker can take the job yet, and the plan's dispatch does not queue it."""
 
     after_ms: float
     idle_in_ms: float  # until a worker can take it, as far as is known now
@@ -110,7 +110,7 @@ def _pull(
 
 
 def _any_of(places: Sequence[int], request_id: str) -> int | None:
-    """One by the request's dice, so that ties spread and a repeated decision comes out the same."""
+    """Draw one place by the request's own random number: ties spread, and a repeated decision is equal."""
     if len(places) <= 1:
         return places[0] if places else None
     return places[int(draw(request_id, SALT) * len(places))]

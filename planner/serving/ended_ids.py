@@ -98,11 +98,11 @@ class EndedIds:
         return len(self._newest) >= self._sealed
 
     def add(self, digests: Iterable[bytes], at_ms: int) -> None:
-        """These have ended."""
+        """Add the digests of ended requests."""
         self._newest.update(dict.fromkeys(digests, at_ms))
 
     def add_segment(self, segment: Segment) -> None:
-        """All of a segment have ended; older ones come first."""
+        """Add a segment of ended requests; older segments come first."""
         if len(segment):
             self._segments.append(segment)
             self._merge()
@@ -116,7 +116,7 @@ class EndedIds:
         return segment
 
     def known(self, digests: Sequence[bytes]) -> set[bytes]:
-        """Those of these that have ended."""
+        """Return the digests among these whose requests have ended."""
         known = {digest for digest in digests if digest in self._newest}
         if self._segments and len(known) < len(digests):
             digests = sorted(digests)  # neighbours are found in the same pages: thrice as fast
@@ -129,7 +129,7 @@ class EndedIds:
         return known
 
     def forget(self, before_ms: int) -> None:
-        """Drop what ended earlier; of a segment nothing, until all of it did."""
+        """Drop requests that ended before this time; a segment is dropped only as a whole."""
         while self._newest and next(iter(self._newest.values())) < before_ms:
             del self._newest[next(iter(self._newest))]
         if any(segment.newest_ms < before_ms for segment in self._segments):

@@ -29,7 +29,7 @@ WaitMs = Callable[[str], float]
 
 
 class Refinement(NamedTuple):
-    """How the next level would generate the request."""
+    """How the next level would generate the request: from noise, or by refining the draft from a step."""
 
     variant: str
     options: ResolvedOptions  # as the variant resolves the request's, with the step at which refining begins
@@ -54,7 +54,7 @@ class Score:
 
 
 class Scored:
-    """What is known of an image once it is scored."""
+    """The facts of an image once it is scored."""
 
     __slots__ = ("asked", "confidence", "next_ms", "now_ms", "refinement", "request", "score", "sizes", "wait_ms")
 
@@ -135,7 +135,7 @@ class EscalationLogic:
         self._asked: dict[str, Score | Keep] = {}  # by level
 
     def examine(self, plan: Plan, level: str, request: RequestValues) -> Keep | Score:
-        """What is decided before an image is scored, by the plan in force.
+        """Decide before an image is scored, by the plan in force.
 
         Kept, if no cascade of the plan holds for its level, or the request asked for this level.
         """
@@ -153,7 +153,7 @@ class EscalationLogic:
         wait_ms: WaitMs,
         now_ms: float,
     ) -> Keep | Escalate:
-        """What is decided of an image once it is scored, by the plan under which it was examined.
+        """Decide on an image once it is scored, by the plan under which it was examined.
 
         Kept if confidence >= threshold, or the next level would miss the deadline. `wait_ms` is asked only of images
         below the threshold; where it is infinite every deadline is missed, but without a deadline the request waits.

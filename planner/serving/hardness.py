@@ -1,4 +1,4 @@
-"""How hard a prompt is: the quantile, on fixed reference prompts, of a raw score, so that harder traffic raises it.
+"""The hardness of a prompt: the quantile, on fixed reference prompts, of a raw score, so that harder traffic raises it.
 
 The raw score is a classifier's: a learned one's `shortfall`, or HADIS's rules, a weighted sum of eight counts of the
 prompt's words. Source of the rules: HADIS 3.3, Table 1. We differ: the paper gives neither normalisation nor weights;
@@ -57,12 +57,12 @@ HALF: Final[dict[str, float]] = {
 
 # By hand, for catalogs without a trained classifier. AUC of "light is worse" on 370 held-out captions of the world:
 # these .70, all alike .70, searched on 1,135 others .69, 30 random ones .69 on average, the number of objects .66, the
-# learned predictor .94: counting words does not tell which things a level fails at.
+# learned predictor .94: counting words does not show which things a level fails at.
 DEFAULT_WEIGHTS: Final[dict[str, float]] = dict.fromkeys(FEATURES, 1.0) | {"num_objects": 4.0, "attribute_density": 2.0}
 
 
 def normalised(features: PromptFeatures) -> dict[str, float]:
-    """Each count as count / (count + half): in [0, 1), strictly rising, no cap at which prompts become equal."""
+    """Return each count as count / (count + half): in [0, 1), strictly rising, without a cap."""
     return {name: count / (count + HALF[name]) for name, count in asdict(features).items()}
 
 
@@ -73,7 +73,7 @@ def raw_score(features: PromptFeatures, weights: Mapping[str, float] = DEFAULT_W
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """What hardness is measured against: figures only, of the scores of prompts that anybody can draw again."""
+    """The reference that hardness is measured against: figures of the scores of prompts that anybody can draw again."""
 
     version: str  # of the score, the prompts and what else decides it; requests are stamped with it
     description: str

@@ -1,4 +1,4 @@
-"""How a request ends: outcomes, the one that counts, and the public result."""
+"""Makes the end of a request: outcomes, the one that counts, and the public result."""
 
 import dataclasses
 import json
@@ -80,7 +80,7 @@ def expired(subject: Subject, *, reason: str, by: str, now_ms: int, policy: str 
 
 
 def late_status(*, has_draft: bool) -> Status:
-    """How a request ends whose job cannot be generated in time: the draft is the answer where there is one."""
+    """Return the status of a request whose job cannot be generated in time: the draft is the answer if there is one."""
     return Status.COMPLETED if has_draft else Status.EXPIRED
 
 
@@ -188,7 +188,7 @@ def result_of(outcome: Outcome) -> Result:
 
 
 def _created_ms(request: GenerateRequest, classified: ClassifiedRequest | None) -> int:
-    """When a request began: as its writer says, unless that is no time near to when the broker took it."""
+    """Return when a request began: as its writer says, unless that time is far from when the broker took it."""
     if classified is None or abs(classified.received_ms - request.created_ms) <= MAX_CLOCK_DIFFERENCE_MS:
         return request.created_ms
     return classified.received_ms

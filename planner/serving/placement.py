@@ -22,7 +22,7 @@ class Placement(NamedTuple):
     variant: str  # that serves the level
     options: ResolvedOptions  # as the variant honours them
     run_ms: float  # predicted time of the job alone, without judging its images
-    probability: float  # of the level under the plan; 0 where it was not drawn: requested, or another one's fallback
+    probability: float  # of the level under the plan; 0 where it was not drawn: requested, or a fallback
     fallback: str = ""  # CHEAPER: for its deadline or the backlog | DEARER: nobody serves it or a cheaper one
 
     @property
@@ -64,14 +64,14 @@ def sample(choices: Sequence[Choice], request_id: str) -> Choice:
 
 
 def only_choice(plan: Plan) -> Choice | None:
-    """What `choose_level` returns for every request with a hardness in [0, 1]; None: it depends on the request."""
+    """Return the choice of `choose_level` if it is equal for every request; None: it depends on the request."""
     drawn = {item for route in plan.routes for item in route.levels.items() if item[1] > 0}
     covers = any(not route.label and route.hardness_from <= 0 and route.hardness_to >= 1 for route in plan.routes)
     return Choice(*drawn.pop()) if covers and len(drawn) == 1 else None
 
 
 def odds(plan: Plan, hardness: float, classes: Mapping[str, str]) -> Mapping[str, float]:
-    """level -> probability of being drawn for a request of this hardness and these classes. Raises InvalidPlan."""
+    """Return level -> probability of being drawn for this hardness and these classes. Raises InvalidPlan."""
     return route_of(plan, hardness, classes).levels
 
 

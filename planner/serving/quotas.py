@@ -1,4 +1,4 @@
-"""Who may send how much: a token bucket a tenant; shares of a crowded backlog are in `tenants.py`."""
+"""Quotas: a token bucket per tenant; shares of a crowded backlog are in `tenants.py`."""
 
 import math
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ OTHERS: Final = "*"  # stands for all tenants without a quota of their own, toge
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """What one tenant may do."""
+    """The quota of one tenant: rate, burst and weight."""
 
     rate_rps: float = 0.0  # images a second in the long run; 0: unlimited
     burst: float = 10.0  # images at once after a silence
@@ -43,10 +43,10 @@ def take_tokens(bucket: Bucket | None, quota: Quota, cost: float, now_ms: int) -
 
 
 def others_weight(quotas: Mapping[str, Quota]) -> float:
-    """What all tenants without a quota of their own weigh together: as much as one, unless OTHERS says otherwise."""
+    """Return the weight of all tenants without a quota of their own: one tenant's, unless OTHERS has another."""
     return quotas[OTHERS].weight if OTHERS in quotas else 1.0
 
 
 def named(quotas: Mapping[str, Quota]) -> dict[str, Quota]:
-    """Those of single tenants."""
+    """Return the quotas of single tenants, without OTHERS."""
     return {name: quota for name, quota in quotas.items() if name != OTHERS}

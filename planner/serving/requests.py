@@ -1,4 +1,4 @@
-"""What the logic of the roles reads of a request. The live messages and the simulator's jobs both have it."""
+"""Protocols of requests as the roles' logic reads them; the live messages and the simulator's jobs satisfy both."""
 
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
@@ -7,7 +7,7 @@ from planner.catalog.options import OptionValues
 
 
 class RequestValues(OptionValues, Protocol):
-    """What a client asked for; `schemas.messages.GenerateRequest` is the live one."""
+    """Protocol of a client's request; `schemas.messages.GenerateRequest` is the live one."""
 
     @property
     def tenant(self) -> str:
@@ -16,16 +16,16 @@ class RequestValues(OptionValues, Protocol):
 
     @property
     def deadline_ms(self) -> float | None:
-        """When the answer is due, ms on the clock of `now_ms`; None: no deadline."""
+        """Time at which the answer is due, in ms on the clock of `now_ms`; None: no deadline."""
         ...
 
 
 class ClassifiedValues(Protocol):
-    """A request and what its prompt tells; `schemas.messages.ClassifiedRequest` is the live one."""
+    """Protocol of a classified request; `schemas.messages.ClassifiedRequest` is the live one."""
 
     @property
     def request(self) -> RequestValues:
-        """What the client asked for."""
+        """The client's request."""
         ...
 
     @property

@@ -72,7 +72,7 @@ class OrphanRouting:
         has_ended: bool,
         has_draft: bool,
     ) -> Placement | Rejection | Keep | Ignored | RemainsInQueue:
-        """What becomes of an orphaned job of `variant`.
+        """Decide on an orphaned job of `variant`.
 
         A job that was to replace a draft leaves the draft as the answer, as where the next level has no time. Any other
         is decided on anew by the plan in force. It was admitted before, so it is not shed and no backlog is too long.

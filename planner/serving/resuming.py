@@ -15,7 +15,7 @@ class Lying(NamedTuple):
 
 
 class Unfinished(NamedTuple):
-    """What a partition holds that is still to be done: all from `begin` on but `ended`."""
+    """The open jobs of a partition: all from the offset `begin` on, except `ended`."""
 
     begin: int
     ended: frozenset[int] = frozenset()
@@ -36,7 +36,7 @@ def is_forgotten(first: int, young: int, end: int) -> bool:
 
 
 def unfinished(jobs: Iterable[Lying], end: int, now_ms: int, kept_ms: float) -> Unfinished:
-    """What is open of a forgotten partition, by the results, which outlive the jobs.
+    """Return the open jobs of a partition whose offsets were forgotten, by the results, which outlive the jobs.
 
     `jobs`: by offset; one older than `kept_ms`, the topic's retention, waits only to be deleted: its result may have
     gone before it. A job that nobody ever took is open, however old it is within that.

@@ -1,4 +1,4 @@
-"""What the router decides on a request: a placement on a level, its rejection, or nothing.
+"""The router's decision on a request: a placement on a level, its rejection, or nothing.
 
 `RoutingLogic.route` holds the order of all checks. The live role (`agents/router/role.py`) and the simulator's
 (`replay/simulation/roles/router.py`) call it; they only read and write.
@@ -51,7 +51,7 @@ NOBODY: Container[str] = frozenset()
 
 
 class Loads(Protocol):
-    """What lies before the workers at one moment, as one sender sees it."""
+    """The loads of the workers at one moment, as one sender sees them."""
 
     def wait_ms(self, variant: str) -> float:
         """Time until the least loaded worker of a variant is free; infinite where nobody serves it."""
@@ -63,14 +63,14 @@ class Loads(Protocol):
 
 
 class TenantRights(Protocol):
-    """What tenants may have; `planner.serving.tenants.Rights`, or the same behind a lock."""
+    """Protocol of tenants' rights; `planner.serving.tenants.Rights`, or that class behind a lock."""
 
     def is_open(self, request_id: str, now_ms: int) -> bool:
         """Whether the request was admitted of late and has not ended."""
         ...
 
     def admission_of(self, admission: Admission | None, tier: str, tenant: str, now_ms: float) -> Admission | None:
-        """What the plan admits of the tenant's requests, who has sent one more."""
+        """Return the share of the tenant's requests that the plan admits; the tenant has sent one more."""
         ...
 
     def is_crowded_out(self, tenant: str, allowed_ms: float) -> bool:
@@ -113,7 +113,7 @@ class Resolved(NamedTuple):
 
 
 class _Level:
-    """What the catalog says of a level, once and for all requests."""
+    """The catalog's facts of a level, looked up once for all requests."""
 
     def __init__(self, name: str, catalog: Catalog) -> None:
         self.variant = catalog.level(variant_of(name))
@@ -140,7 +140,7 @@ class _Levels(dict[str, _Level]):
 
 
 class _PlanFacts:
-    """What a plan says of all requests; asked once a plan."""
+    """The facts of a plan that hold for all requests, computed once per plan."""
 
     def __init__(self, plan: Plan, catalog: Catalog, levels: _Levels) -> None:
         self.plan = plan
@@ -170,7 +170,7 @@ class _PlanFacts:
 
 
 class _Costs:
-    """What each level takes for requests with these options; `judged` of their images are judged."""
+    """The cost of requests with these options on each level; `judged` of their images are scored."""
 
     def __init__(self, options: GenerateOptions, judged: int, levels: _Levels, facts: _PlanFacts) -> None:
         self._options, self._judged, self._levels, self._facts = options, judged, levels, facts
@@ -228,7 +228,7 @@ class RoutingLogic:
     def route(
         self, classified: ClassifiedValues, plan: Plan, loads: Loads, now_ms: float
     ) -> Placement | Rejection | Ignored:
-        """What becomes of a classified request under the plan in force. A placement opens the request: see `abandon`.
+        """Decide on a classified request under the plan in force. A placement opens the request: see `abandon`.
 
         Where nobody serves its level or a cheaper one the request goes to a dearer one that has room and time for it.
         Where nobody serves any of these it is placed nevertheless, and waits for a worker or its deadline.
@@ -316,7 +316,7 @@ class RoutingLogic:
         return ENDED
 
     def _is_crowded_out(self, request: RequestValues, loads: Loads) -> bool:
-        """Whether the backlog is that of others, and so no reason to reject who has less than its share of it."""
+        """Whether others make up the backlog, so that it is no reason to reject a tenant below its share."""
         return self._rights is not None and self._rights.is_crowded_out(request.tenant, self._allowed_ms(loads))
 
     def _allowed_ms(self, loads: Loads) -> float:
@@ -376,7 +376,7 @@ class RoutingLogic:
         now_ms: float,
         limit_ms: float,
     ) -> str | Rejection:
-        """Where a request goes whose requested level has no room or no time for it.
+        """Choose another level for a request whose requested level has no room or no time.
 
         Source of the predictive drop: DiffServe 4.1.
         """

@@ -1,4 +1,4 @@
-"""The rights of tenants: what each has taken and has open, and its share where not all can be served.
+"""The rights of tenants: what each has used and has open, and its share where not all can be served.
 
 `Rights` is the state of all of it in one router. It asks `quotas.py` who may send how much, `Crowd` who counts as one
 tenant, `OpenWork` for the shares of a crowded backlog, and `Asking` for the shares of what a plan lets in.
@@ -56,7 +56,7 @@ class Rights:
         self._asking: dict[str, Asking] = {}  # by tier
 
     def refuse(self, work: Work, allowed_ms: float, now_ms: int) -> Rejection | None:
-        """Why the tenant may not have this now, or None: then its tokens are taken and its work is open.
+        """Return why the tenant may not have this now, or None: then its tokens are taken and its work is open.
 
         A request that is open already changes nothing. `allowed_ms`: the backlog that may wait in all, as in
         `OpenWork.exceeds_share`.
@@ -85,7 +85,7 @@ class Rights:
         return tenant if tenant in self._named else self._crowd.party(tenant)
 
     def admission_of(self, admission: Admission | None, tier: str, tenant: str, now_ms: float) -> Admission | None:
-        """What a plan lets in, with this tenant's part of the tier's; it has asked for one more."""
+        """Return the plan's admission with this tenant's part of its tier; the tenant has sent one more request."""
         if tenant not in self._named:
             self._crowd.count(tenant, now_ms)
         if tier not in TIERS:
@@ -107,7 +107,7 @@ class Rights:
         return opened is not None and now_ms - opened.at_ms < OPEN_MS
 
     def ended(self, request_id: str) -> None:
-        """The request has a result: its work is open no more."""
+        """Close the work of a request that has a result."""
         opened = self._works.pop(request_id, None)
         if opened is not None:
             self._open.add(opened.party, -opened.ms)
@@ -118,7 +118,7 @@ def _who(tenant: str, party: Party) -> str:
 
 
 class Crowd:
-    """How often each name has asked of late, and so which tenants that are not configured count as one tenant.
+    """Counts the recent requests of each name, and decides which unconfigured tenants count as one tenant.
 
     A tenant is what the record says, and anybody may send under a new name each time. A few names are each a party. Of
     many, those are that ask often: as many of the busiest as ask at least that many times. So k parties take k names
@@ -135,7 +135,7 @@ class Crowd:
         self._often = 1  # requests from which a name is a party, where names are many
 
     def count(self, tenant: str, now_ms: float) -> None:
-        """It sent one more."""
+        """Count one more request of a tenant."""
         if not 0 <= now_ms - self._since_ms < CROWD_WINDOW_MS:
             is_next = 0 <= now_ms - self._since_ms < 2 * CROWD_WINDOW_MS
             self._before, self._now, self._since_ms = self._now if is_next else Counter(), Counter(), now_ms
@@ -148,14 +148,14 @@ class Crowd:
             self._find(now_ms)
 
     def party(self, tenant: str) -> Party:
-        """Whose share its requests count for."""
+        """Return the party whose share the tenant's requests count for."""
         return tenant if self._names <= MAX_SEPARATE or self._asked(tenant) >= self._often else None
 
     def _asked(self, tenant: str) -> int:
         return self._now[tenant] + self._before[tenant]
 
     def _find(self, now_ms: float) -> None:
-        """The least number of requests that no more names than that have sent, and no more than MAX_PARTIES."""
+        """Find the least number of requests that at most this many names, and at most MAX_PARTIES, have sent."""
         self._found_ms = now_ms
         self._names = len(self._now.keys() | self._before.keys())
         asked = sorted((self._asked(name) for name in self._now.keys() | self._before.keys()), reverse=True)
@@ -168,7 +168,7 @@ class Crowd:
 
 
 class Group:
-    """Parties that share by weight, those of them with open work."""
+    """The parties with open work, which share by weight."""
 
     def __init__(self) -> None:
         self.open_ms: dict[Party, float] = {}
@@ -210,7 +210,7 @@ class Group:
         return -self.open_ms[party] / self._weights[party]
 
     def largest(self) -> float:
-        """The most open work for its weight that one of them has."""
+        """Return the most open work in ms, divided by weight, of any party."""
         while self._heap and not self._is_current(*self._heap[0]):
             heapq.heappop(self._heap)
         return -self._heap[0][0] if self._heap else 0.0
@@ -219,7 +219,7 @@ class Group:
         return party in self.open_ms and self._rank(party) == rank
 
     def weight_with(self, party: Party, weight: float) -> float:
-        """Sum of the weights of all that have open work, and of this one."""
+        """Return the sum of the weights of all parties with open work, and of this one."""
         return self.weight + (0.0 if party in self._weights else weight)
 
 
@@ -227,7 +227,7 @@ EVEN: Final = 1.0  # the weight of each of those that are not configured, among 
 
 
 class OpenWork:
-    """Work that has not ended, by whose it is, and each one's weighted share of a crowded backlog.
+    """The open work of each party, and its weighted share of a crowded backlog.
 
     Tenants that are configured share by their `weights`; all others together are as one tenant beside them, who weighs
     `others`, and share that part evenly. So a configured tenant's share depends on the configured ones alone: however
@@ -249,11 +249,11 @@ class OpenWork:
             self._crowd.add(party, EVEN, ms)
 
     def of(self, party: Party) -> float:
-        """What this one has open."""
+        """Return the open work of a party, in ms."""
         return (self._named if party in self._weights else self._crowd).open_ms.get(party, 0.0)
 
     def by_party(self) -> dict[Party, float]:
-        """Everybody's."""
+        """Return the open work of all parties, in ms."""
         return {**self._named.open_ms, **self._crowd.open_ms}
 
     def exceeds_share(self, party: Party, cost_ms: float, allowed_ms: float) -> bool:
@@ -285,7 +285,7 @@ class OpenWork:
         return self._others / self._weight(party) / self._crowd.weight_with(party, EVEN)
 
     def _weight(self, party: Party) -> float:
-        """Sum of the weights of all with open work, the others together as one, and of this one."""
+        """Return the sum of the weights of all with open work, the others together as one, and of this one."""
         if party in self._weights:
             crowd = self._others if self._crowd.open_ms else 0.0
             return self._named.weight_with(party, self._weights[party]) + crowd
@@ -293,14 +293,14 @@ class OpenWork:
 
 
 class Need(NamedTuple):
-    """What one tenant asks for, and its weight; amounts in any unit."""
+    """The demand of one tenant and its weight; amounts in any unit."""
 
     amount: float
     weight: float
 
 
 def level(needs: Iterable[Need], amount: float) -> float:
-    """What each gets for its weight, at most, so that all together get `amount`; infinite where that is enough."""
+    """Return the most that a weight of 1 gets, so that all together get `amount`; infinite where that is enough."""
     left, waiting = amount, sorted(needs, key=lambda need: need.amount / need.weight)
     weight = math.fsum(need.weight for need in waiting)
     for need in waiting:
@@ -311,7 +311,7 @@ def level(needs: Iterable[Need], amount: float) -> float:
 
 
 class Asking:
-    """How many requests of one tier each party has sent of late, and the part of them to admit.
+    """Counts the recent requests of one tier by party, and computes the part of them to admit.
 
     Of what a plan lets in of a tier, who asks for little has it whole, and the others share the rest: max-min fairness.
     A plan's share of a tier is reckoned over all of its requests, so that one tenant that floods would otherwise have
@@ -332,7 +332,7 @@ class Asking:
         self._good_for = 0.0  # so many requests more
 
     def count(self, party: Party, now_ms: float) -> None:
-        """It sent one more. A clock that jumps back begins a new window."""
+        """Count one more request of a party. A clock that jumps back begins a new window."""
         if not 0 <= now_ms - self._since_ms < WINDOW_MS:
             is_next = 0 <= now_ms - self._since_ms < 2 * WINDOW_MS
             self._before, self._now, self._since_ms = self._now if is_next else Counter(), Counter(), now_ms
@@ -368,6 +368,6 @@ class Asking:
         return self._bounded(tenant, count, self._named[tenant].weight)
 
     def _bounded(self, name: str, count: float, weight: float) -> Need:
-        """No more than its quota would let it have."""
+        """Return the demand of a party, bounded by its quota."""
         rate_rps = self._quotas[name].rate_rps if name in self._quotas else 0.0
         return Need(min(count, rate_rps * WINDOW_MS / 1000) if rate_rps > 0 else count, weight)

@@ -1,4 +1,4 @@
-"""What a worker decides for itself: which jobs it takes, which share a call, and what its heartbeats report.
+"""The decisions of a worker: which jobs it takes, which share a call, and what its heartbeats report.
 
 `WorkerLogic` decides for as long as a worker serves one variant; the functions below it are its rules. The live worker
 and the simulated one drive the same class.
@@ -14,7 +14,7 @@ T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
 
 POLL_MS = 100.0  # that an idle worker waits for jobs before it reads the plan again
-MIN_BEAT_MS = 50.0  # between two heartbeats: one after every batch tells the router who is free
+MIN_BEAT_MS = 50.0  # between two heartbeats: one after every batch shows the router which worker is free
 SETTLE_MS = 2000.0  # routes have left a variant this long after the plan that left it, as it is obeyed within a second
 WINDOW_MS = 200  # of work is taken at once: quick variants pay for acks and commits once a window, slow ones a job
 PACE_OVER = 16  # jobs: how many back the pace remembers
@@ -55,7 +55,7 @@ class WorkerLogic:
         return Window(batches, self.pace * sum([self._of_call(len(each)) for each in batches]))
 
     def end(self) -> None:
-        """The window is done."""
+        """End the window."""
         self.reported_pace = self.pace
 
     def is_in_time(self, deadline_ms: float | None, run_ms: float, scoring_ms: float, now_ms: float) -> bool:

@@ -1,4 +1,4 @@
-"""What each worker still has to do, as one sender sees it: heartbeats plus the sender's own sends since.
+"""The remaining work of each worker, as one sender sees it: heartbeats plus the sender's own sends since.
 
 Dispatch asks the `WorkerPool` of a variant: the workers that take its new jobs, and when each is free.
 """
@@ -84,7 +84,7 @@ class WorkerPool:
             self.free_at_ms.append(worker.at_ms + worker.backlog_ms)
 
     def next_partition(self, place: int) -> int:
-        """Where to write to reach the worker at a place."""
+        """Return the next partition to write to, to reach the worker at a place."""
         worker = self.workers[place]
         return worker.partitions[worker.next_turn % len(worker.partitions)]
 
@@ -114,7 +114,7 @@ class LoadView:
         self._next_poll_ms = -math.inf
 
     def on_heartbeat(self, heartbeat: Heartbeat, seen_ms: float) -> None:
-        """Take over a heartbeat. O(partitions of its worker + own sends since the last one)."""
+        """Update from a heartbeat. O(partitions of its worker + own sends since the last one)."""
         ends = {owned.partition: owned.end_offset for owned in heartbeat.partitions}
         remaining_ms = float(sum(owned.remaining_ms for owned in heartbeat.partitions))
         self.update_from_heartbeat(
@@ -166,7 +166,7 @@ class LoadView:
         ]
 
     def pool(self, variant: str, now_ms: float, silent_ms: float) -> WorkerPool:
-        """The workers that take new jobs of a variant. O(1) as long as they stay the same, else O(workers)."""
+        """Return the workers that take new jobs of a variant. O(1) while the workers do not change, else O(workers)."""
         pool = self._pools.get(variant)
         if pool is None or now_ms > pool.until_ms or pool.silent_ms != silent_ms:
             pool = self._new_pool(variant, now_ms, silent_ms)
