@@ -34,7 +34,7 @@ class Located(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where clients find the topics and their schemas."""
+    """The addresses of a deployment's broker and of its schema registry."""
 
     bootstrap: str
     registry_url: str | None  # None: a configured cluster, whose registry is not ours
@@ -51,7 +51,7 @@ def kafka_home(settings: Located) -> pathlib.Path:
 
 
 def record(settings: Located) -> Record | None:
-    """What is written about the embedded broker of this home; its processes may be dead."""
+    """Return the record of this home's embedded broker; its processes may be dead."""
     return None if is_foreign(settings) else broker_record.read(kafka_home(settings))
 
 
@@ -66,7 +66,7 @@ def find(settings: Located) -> Address | None:
 
 
 def bootstrap_servers(settings: Located) -> str:
-    """What clients connect to.
+    """Return the bootstrap servers that clients connect to.
 
     Raises:
         PochadeError: none is configured and none runs.

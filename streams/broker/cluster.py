@@ -62,7 +62,7 @@ class BrokerCluster:
         return [number for number in self.nodes if number not in self._frozen and self.is_alive(number)]
 
     def address(self, number: int) -> str:
-        """Where a node listens for clients."""
+        """Return the address at which a node listens for clients."""
         return self._addresses([number])
 
     def folder(self, number: int) -> pathlib.Path:
@@ -166,9 +166,9 @@ class BrokerCluster:
         return sum(error is None or error.code() == KafkaError.NO_ERROR for error in errors.values())
 
     def controller(self) -> int:
-        """The node whose controller is the active one. Raises PochadeError: none has been elected yet.
+        """Return the node whose controller is active. Raises PochadeError: none has been elected yet.
 
-        Kafka's clients are told a random node, so the nodes' own notes of the last election are read.
+        Kafka's clients are given a random node, so the nodes' own notes of the last election are read.
         """
         found: list[tuple[int, int]] = []
         for number in self.nodes:

@@ -1,4 +1,4 @@
-"""What embedded Kafka brokers are told: one KRaft node for one machine, or several, small and quick to start."""
+"""Configuration of embedded Kafka brokers: one KRaft node on one machine, or several, small and quick to start."""
 
 from collections.abc import Mapping
 
@@ -54,7 +54,7 @@ _SEVERAL: dict[str, str] = {
 
 
 def properties(ports: Ports, data: str, listen: str = HOST) -> dict[str, str]:
-    """Kafka's own settings. `data`: folder of the logs; `listen`: the address to bind, clients always use `HOST`.
+    """Return Kafka's own settings. `data`: folder of the logs; `listen`: address to bind; clients always use `HOST`.
 
     The controller quorum is static, so that a restart on other ports needs no change in the data.
     """

@@ -11,7 +11,7 @@ class Container:
     name: str
 
     def is_alive(self) -> bool:
-        """Whether it runs."""
+        """Whether the container runs."""
         return docker("inspect", "-f", "{{.State.Running}}", self.name).stdout.strip() == "true"
 
     def rss_bytes(self) -> int:

@@ -20,7 +20,7 @@ def is_available() -> bool:
 
 
 def container_name(kafka_home: pathlib.Path) -> str:
-    """One name per home."""
+    """Return the container's name, one per home."""
     return "pochade-kafka-" + hashlib.sha256(str(kafka_home).encode()).hexdigest()[:12]
 
 

@@ -28,7 +28,7 @@ READY_LIMIT_S = 90.0  # a loaded machine took 15 s; recovery after kill -9 adds 
 
 
 class PortTaken(PochadeError):
-    """Somebody took a port between our look and the broker's start."""
+    """Another process took a port between our check and the broker's start."""
 
 
 def ensure(settings: Settings, say: Say = lambda _: None) -> Address:

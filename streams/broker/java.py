@@ -36,11 +36,11 @@ _QUIET = ("-Xshare:auto", "-Xlog:disable", "-XX:-UsePerfData", "-Djava.awt.headl
 
 
 class JavaMissing(PochadeError):
-    """No Java, a too old one, or no Maven: the message names the packages."""
+    """Java is missing or too old, or Maven is missing; the message names the packages to install."""
 
 
 def command(java: str, jars: pathlib.Path, kafka_home: pathlib.Path, main: str, *arguments: str) -> list[str]:
-    """One of Kafka's main classes with its arguments."""
+    """Return the command line of one of Kafka's main classes."""
     archive = jars / ARCHIVE
     shared = [f"-XX:SharedArchiveFile={archive}"] if archive.exists() else []
     log4j = f"-Dlog4j2.configurationFile={kafka_home / 'log4j2.properties'}"
@@ -48,7 +48,7 @@ def command(java: str, jars: pathlib.Path, kafka_home: pathlib.Path, main: str, 
 
 
 def class_path(jars: pathlib.Path) -> str:
-    """All jars in one fixed order, which the class archive depends on."""
+    """Return the class path of all jars in one fixed order, which the class archive depends on."""
     return os.pathsep.join(str(jar) for jar in sorted(jars.glob("*.jar")))
 
 
@@ -114,7 +114,7 @@ def find_java() -> str:
 
 
 def jars_folder(kafka_home: pathlib.Path) -> pathlib.Path:
-    """Where the jars are or will be; symbolic links resolved, since the class archive remembers paths."""
+    """Return the folder of the jars, which may not exist yet; links are resolved, as the class archive stores paths."""
     return (kafka_home / f"libs-{KAFKA_VERSION}").resolve()
 
 

@@ -1,4 +1,4 @@
-"""Whether a Kafka cluster answers, and if not, why: librdkafka tells wrong passwords only to a callback."""
+"""Checks that a Kafka cluster answers, and if not, why: librdkafka reports wrong passwords only to a callback."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -28,15 +28,15 @@ class NotLetIn(Unreachable):
 
 
 def starting_config(bootstrap: str) -> dict[str, str]:
-    """For watching a broker of this machine start: tries to connect every few milliseconds."""
+    """Return a client configuration that tries to connect every few milliseconds, for a broker that is starting."""
     return config_of(bootstrap, {"reconnect.backoff.ms": "10", "reconnect.backoff.max.ms": "20"})
 
 
 def probe(config: Mapping[str, str], timeout_s: float, is_alive: Callable[[], bool] = lambda: True) -> Any:
-    """The cluster's metadata (`AdminClient.list_topics`), as soon as it answers.
+    """Return the cluster's metadata (`AdminClient.list_topics`), as soon as it answers.
 
     Raises:
-        NotLetIn: a broker refuses the password or certificate, or shows none that is trusted; told after REFUSED_S.
+        NotLetIn: a broker refuses the password or certificate, or shows none that is trusted; raised after REFUSED_S.
         Unreachable: no answer within `timeout_s`, or `is_alive` said that waiting is in vain. The message carries what
             librdkafka reported meanwhile.
     """
@@ -59,9 +59,9 @@ def probe(config: Mapping[str, str], timeout_s: float, is_alive: Callable[[], bo
 
 
 def reach(settings: Settings) -> None:
-    """Return if the configured cluster answers; of the embedded broker nothing is asked.
+    """Check that the configured cluster answers; the embedded broker is not asked.
 
-    A command asks before its clients do: they would wait for long, and tell less.
+    A command checks before its clients connect: they would wait for long, and report less.
 
     Raises:
         NotLetIn: the password or a certificate is wrong.

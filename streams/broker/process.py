@@ -21,7 +21,7 @@ _CAUSE = re.compile(r"(Caused by: |Error: |Exception in |\S+(Exception|Error): )
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One process; `started` (epoch seconds) tells it from a later one with the same id."""
+    """A process; `started` (epoch seconds) distinguishes it from a later one with the same id."""
 
     pid: int
     started: float
@@ -78,7 +78,7 @@ def spawn(command: Sequence[str], log: pathlib.Path) -> Process:
 
 
 def reasons(log: pathlib.Path, lines: int = 6) -> str:
-    """What a log complains about (errors and their causes, else its last lines), for an error message."""
+    """Return the errors of a log and their causes, else its last lines, for an error message."""
     text = log.read_text(errors="replace").splitlines() if log.exists() else []
     complaints = [line for line in text if " ERROR " in line or " FATAL " in line or _CAUSE.match(line)]
     return "\n".join(line[:LINE_LIMIT] for line in (complaints or text)[-lines:])

@@ -1,6 +1,6 @@
-"""`HOME/kafka/broker.json`: which broker and registry belong to a home, for whoever comes later.
+"""`HOME/kafka/broker.json`: the broker and registry that belong to a home, for later commands.
 
-The folder is its owner's alone: it holds what people asked for.
+Only the folder's owner may read it, as it holds what people asked for.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ OWNERS_ALONE = 0o700
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """What stays known between starts (ports, cluster) and what runs now (None: nothing was left running)."""
+    """The facts that stay between starts (ports, cluster), and the processes that run now (None: nothing runs)."""
 
     cluster_id: str
     ports: Ports
@@ -94,7 +94,7 @@ def _handle(content: dict[str, str] | None) -> Handle | None:
 
 @contextlib.contextmanager
 def locked(kafka_home: pathlib.Path) -> Iterator[None]:
-    """Only one process at a time starts or stops what belongs to this home; the others wait."""
+    """Lock a home: one process at a time starts or stops what belongs to it, and the others wait."""
     make_private(kafka_home)
     with open(kafka_home / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # ends with the process, however it dies
@@ -106,5 +106,5 @@ def make_private(folder: pathlib.Path) -> None:
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
     for each in reversed(missing):
         each.mkdir(mode=OWNERS_ALONE, exist_ok=True)
-    with contextlib.suppress(PermissionError):  # another's: who may not enter it hears that from the next call
+    with contextlib.suppress(PermissionError):  # another user's folder: the next call says who may not enter
         folder.chmod(OWNERS_ALONE)

@@ -1,4 +1,4 @@
-"""`schemas/registry.json` over HTTP, as a read-only Confluent-compatible schema registry: any Avro client can decode.
+"""Serves `schemas/registry.json` over HTTP, as a read-only Confluent-compatible registry: any Avro client can decode.
 
 `python -m streams.broker.registry_server PORT HOME` serves it on the loopback address. Writing is refused: schemas are
 derived from `schemas/messages.py`.
@@ -120,7 +120,7 @@ class Handler(BaseHTTPRequestHandler):
     timeout = SILENT_S  # else each connection that says nothing would hold a thread for ever
 
     def do_GET(self) -> None:
-        """One resource as JSON."""
+        """Answer with one resource as JSON."""
         try:
             self._send(HTTPStatus.OK, answer(self.path))
         except Refused as refused:
@@ -130,7 +130,7 @@ class Handler(BaseHTTPRequestHandler):
         """Refused: nothing can be registered here."""
         self.close_connection = True  # what is left of the body is nobody's next request
         length = self.headers.get("Content-Length", "0")
-        self.rfile.read(min(int(length), MAX_BODY) if length.isdecimal() else 0)  # so that the client hears the answer
+        self.rfile.read(min(int(length), MAX_BODY) if length.isdecimal() else 0)  # so that the client gets an answer
         self._send(HTTPStatus.METHOD_NOT_ALLOWED, {"error_code": 405, "message": READ_ONLY})
 
     do_PUT = do_DELETE = do_POST  # noqa: N815  the base class finds methods by these names
@@ -144,7 +144,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: each request would be a line in a log that nobody reads."""
+        """Log nothing: each request would be a line in a log that nobody reads."""
 
 
 def server(port: int) -> ThreadingHTTPServer:
@@ -167,7 +167,7 @@ def running(kafka_home: pathlib.Path) -> list[Process]:
 
 @retry(retry=retry_if_exception_type(OSError), stop=stop_after_delay(15), wait=wait_fixed(0.02), reraise=True)
 def wait_until_ready(url: str) -> None:
-    """Return when it answers.
+    """Wait until the registry answers.
 
     Raises:
         OSError: not within 15 s.

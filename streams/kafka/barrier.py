@@ -1,6 +1,6 @@
-"""The end of a partition, for a writer who has fenced all others: a record of its own, and reading until beyond it.
+"""Finds the end of a partition for a writer that has fenced all others: it writes a record and reads up to it.
 
-What a consumer is told as the end is the end of the log of whoever answers. A leader that was frozen and thaws answers
+The end that a consumer is given is the end of the log of whoever answers. A leader that was frozen and thaws answers
 with its old log for a moment: of 909 recoveries beside 40 frozen leaders 9 missed acknowledged records. A record that
 was acknowledged after the fence lies behind everything that the former writer committed, so that an end before it is
 no end. It is written in a transaction that is aborted: no reader of committed records ever sees it.
@@ -39,7 +39,7 @@ OnRecords = Callable[[Sequence[Message]], None]
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """Where the record lies, and when the broker took it."""
+    """The offset of the barrier record, and when the broker took it."""
 
     offset: int
     at_ms: int
@@ -47,7 +47,7 @@ class Barrier:
 
 
 def write_barrier(producer: Producer, topic: str, partition: int, limit_s: float) -> Barrier:
-    """After `init_transactions`: all that former holders of the id committed lies before it.
+    """Write the barrier after `init_transactions`: all that former holders of the id committed lies before it.
 
     Raises:
         KafkaException: the broker did not take it in time.
@@ -104,7 +104,7 @@ def _read(consumer: Consumer, start: TopicPartition, beyond: int, on_records: On
 
 
 def _ask_who_leads(consumer: Consumer, topic: str) -> None:
-    """It may be another broker by now; by itself the client asks every five minutes."""
+    """Ask which broker leads, as it may have changed; by itself the client asks every five minutes."""
     try:
         consumer.list_topics(topic, timeout=ANSWER_S)
     except KafkaException as error:

@@ -1,4 +1,4 @@
-"""Where every client of the cluster begins: its address, its properties, and the names of the deployment's topics."""
+"""The configuration that every Kafka client starts from: address, properties, and the names of topics."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -63,7 +63,7 @@ def config_of(bootstrap: str, properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def client_config(cluster: ClusterSettings) -> dict[str, str]:
-    """Where every client begins: address, quick reconnects, then `[kafka.properties]` untouched.
+    """Return the configuration of every client: address, quick reconnects, then `[kafka.properties]` untouched.
 
     Raises:
         PochadeError: no broker is configured and none runs.

@@ -11,7 +11,7 @@ AT_AN_END_MS = 10  # that a broker waits for more where the answer is empty; its
 
 
 def open_consumer(cluster: ClusterSettings, name: str, properties: Mapping[str, Any] | None = None) -> Consumer:
-    """A reader of committed records that commits nothing and joins no group; it is told the end of each partition.
+    """Open a reader of committed records that commits nothing and joins no group; it reports each partition's end.
 
     `name`: brokers know it by PREFIX.NAME. `properties`: librdkafka's own, which win.
 

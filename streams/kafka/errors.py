@@ -1,4 +1,4 @@
-"""What passes by itself while brokers restart and topics are new, and asking again until it has."""
+"""Transient errors, which pass by themselves while brokers restart and topics are new, and retries until they have."""
 
 from collections.abc import Callable, Collection
 from typing import Protocol, TypeVar
@@ -47,7 +47,7 @@ def patiently(ask: Callable[[], T], limit_s: float, also: Collection[int] = ()) 
 
 
 def partitions_of(client: Client, topic: str, limit_s: float) -> list[int]:
-    """The partitions of a topic. Raises KafkaException: there is none, or nobody tells in time."""
+    """Return the partitions of a topic. Raises KafkaException without such a topic, or without an answer in time."""
     found = client.list_topics(topic, timeout=limit_s).topics[topic]
     if found.error is not None:
         raise KafkaException(found.error)

@@ -10,20 +10,20 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 BEATS = 9  # of a member in a session: with Kafka's shortest session (45 s) its shortest interval (5 s)
-CLASSIC_BEATS = 3  # what Kafka advises; a classic member hears of a rebalance at its next beat
+CLASSIC_BEATS = 3  # what Kafka advises; a classic member learns of a rebalance at its next heartbeat
 OURS = {"group.id", "group.protocol", "session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy"}
 CONSUMER_CONFIG = ("consumer.session.timeout.ms", "consumer.heartbeat.interval.ms")  # of a group, on the cluster
 
 
 class Protocol(StrEnum):
-    """librdkafka's `group.protocol`."""
+    """Values of librdkafka's `group.protocol`."""
 
     CONSUMER = "consumer"
     CLASSIC = "classic"
 
 
 class Trial(StrEnum):
-    """What came of joining a group with the consumer protocol."""
+    """The outcome of joining a group with the consumer protocol."""
 
     JOINED = "joined"
     REFUSED = "refused"  # the cluster does not speak it
@@ -32,7 +32,7 @@ class Trial(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """After `session_ms` without one of its beats, which come every `beat_ms`, a member is missed."""
+    """Timeouts of a group: a member is dropped after `session_ms` without a heartbeat; one comes every `beat_ms`."""
 
     session_ms: int
     beat_ms: int
@@ -40,7 +40,7 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the brokers allow, both ends included."""
+    """The ranges that the brokers allow, both ends included."""
 
     session_ms: tuple[int, int]
     beat_ms: tuple[int, int]
@@ -57,14 +57,14 @@ def group_beat_ms(session_ms: int) -> int:
 
 
 def wanted_timeouts(session_ms: int) -> Timeouts:
-    """What a group of the consumer protocol is asked to keep."""
+    """Return the timeouts that a group of the consumer protocol is asked to keep."""
     return Timeouts(session_ms, group_beat_ms(session_ms))
 
 
 def chosen(asked: str, knows_group_settings: bool, trial: Trial) -> Protocol:
-    """The protocol of this deployment's groups. `asked`: `auto`, or one of the two, which is then taken.
+    """Return the protocol of this deployment's groups. `asked`: `auto`, or one of the two, which is then taken.
 
-    `knows_group_settings`: whether the cluster told any of a group, as every Kafka since 4.0 does.
+    `knows_group_settings`: whether the cluster has settings of groups, as every Kafka since 4.0 has.
     """
     if asked != "auto":
         return Protocol(asked)
@@ -74,7 +74,7 @@ def chosen(asked: str, knows_group_settings: bool, trial: Trial) -> Protocol:
 
 
 def limits_in(broker: Mapping[str, str | None], stock: Limits = STOCK) -> Limits:
-    """The limits for groups of the consumer protocol among a broker's settings; Kafka's own where it tells none."""
+    """Return the limits for groups of the consumer protocol in a broker's settings, else Kafka's defaults."""
     return Limits(
         _span(broker, "group.consumer.{}.session.timeout.ms", stock.session_ms),
         _span(broker, "group.consumer.{}.heartbeat.interval.ms", stock.beat_ms),
@@ -87,14 +87,14 @@ def classic_limits_in(broker: Mapping[str, str | None]) -> Limits:
 
 
 def nearest(wanted: Timeouts, limits: Limits, beats: int = BEATS) -> Timeouts:
-    """What comes nearest to the wanted session within the limits; as many beats in it as they allow."""
+    """Return the timeouts nearest to the wanted session within the limits, with as many heartbeats as they allow."""
     session_ms = _within(wanted.session_ms, limits.session_ms)
     beat_ms = wanted.beat_ms if session_ms == wanted.session_ms else session_ms // beats
     return Timeouts(session_ms, _within(beat_ms, limits.beat_ms))
 
 
 def describe(wanted_ms: int, found: Timeouts | None, why: str) -> str:
-    """What it means that a group keeps other timeouts than the wanted ones; empty where it misses members in time."""
+    """Describe the effect of a group's other timeouts than the wanted ones; "" where it drops members in time."""
     if found is None:
         return f"groups miss a silent member when the cluster says (in Kafka 4 after 45 s unless set): {why}"
     if found.session_ms <= wanted_ms:

@@ -1,4 +1,4 @@
-"""How a member of a consumer group begins: the protocol that the cluster speaks, with the timeouts that it allows.
+"""Configures members of consumer groups: the protocol that the cluster speaks, with the timeouts that it allows.
 
 The protocol is found once a process: by a setting, or by joining the group `PREFIX.doctor` for a moment. Nothing here
 is repeated for ever: what the cluster refuses or does not tell is done without, with one warning that says what that
@@ -82,7 +82,7 @@ def member_config(settings: Settings, group: str) -> dict[str, Any]:
 
 
 def protocol(settings: Settings) -> Protocol:
-    """What this deployment's groups speak; found once a process.
+    """Return the protocol of this deployment's groups, found once per process.
 
     Raises:
         PochadeError: the cluster does not answer.
@@ -96,7 +96,7 @@ def protocol(settings: Settings) -> Protocol:
 
 
 def classic_timeouts(settings: Settings) -> Timeouts:
-    """What a classic member brings along: the nearest that the brokers allow, Kafka's own limits if none tells.
+    """Return a classic member's timeouts: the nearest that the brokers allow, by Kafka's own limits if none answers.
 
     Raises:
         PochadeError: the cluster does not answer.
@@ -185,7 +185,7 @@ def _try(settings: Settings, member: Mapping[str, Any], topic: str, limit_s: flo
 
 
 def timeouts(settings: Settings, group: str, protocol: Protocol) -> Timeouts | None:
-    """What a group misses a silent member after, asked for as a member would; None where the cluster does not tell.
+    """Return the timeouts of a group, asked for as a member would; None where the cluster does not give them.
 
     Raises:
         PochadeError: the cluster does not answer.
@@ -205,7 +205,7 @@ def why_not_joined(settings: Settings, group: str, topic: str) -> str:
 
 @contextlib.contextmanager
 def unwarned() -> Iterator[None]:
-    """Inside, nothing is warned of: the caller tells it in another way."""
+    """Log no warnings within the block: the caller reports them in another way."""
     before = _is_reported_otherwise.set(True)
     try:
         yield
@@ -241,7 +241,7 @@ def _consumer_limits(client: AdminClient) -> Limits:
 
 
 def _alter(client: AdminClient, group: str, timeouts: Timeouts) -> KafkaError | None:
-    """None, or what the cluster has against these."""
+    """Set the timeouts of a group; return None, or the cluster's objection."""
     values = zip(CONSUMER_CONFIG, (timeouts.session_ms, timeouts.beat_ms), strict=True)
     entries = [ConfigEntry(name, str(value), incremental_operation=AlterConfigOpType.SET) for name, value in values]
     resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=entries)
@@ -255,7 +255,7 @@ def _alter(client: AdminClient, group: str, timeouts: Timeouts) -> KafkaError | 
 
 
 def _timeouts_of(client: AdminClient, group: str) -> Timeouts | None:
-    """What a group keeps; None where the cluster knows no settings of groups, or does not tell this user."""
+    """Return a group's timeouts; None where the cluster has no settings of groups, or this user may not see them."""
     return _timeouts_in(_describe(client, ConfigResource(ResourceType.GROUP, group)) or {})
 
 
@@ -265,7 +265,7 @@ def _timeouts_in(config: Mapping[str, str | None]) -> Timeouts | None:
 
 
 def _broker_config(client: AdminClient) -> dict[str, str | None] | None:
-    """One broker's settings; None where this user may not see them."""
+    """Return one broker's settings; None where this user may not see them."""
     try:
         brokers = client.list_topics(timeout=ANSWER_LIMIT_S).brokers
     except KafkaException as failure:
@@ -288,7 +288,7 @@ def _described(client: AdminClient, resource: ConfigResource) -> dict[str, str |
 
 
 def _refusal(failure: KafkaException, what: str) -> KafkaError:
-    """What is final. Raises PochadeError for what may pass."""
+    """Return the refusal in an error that is final. Raises PochadeError for one that may pass."""
     error: KafkaError = failure.args[0]
     if may_pass(error):
         raise PochadeError(f"cannot {what}: {error.str()}") from failure

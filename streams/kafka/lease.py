@@ -1,4 +1,4 @@
-"""The right to write plans: one planner of a pipeline has it, and the broker refuses whoever had it before.
+"""The lease of the planner: one planner of a pipeline may write plans, and the broker refuses former holders.
 
 A transactional id of the pipeline fences: taking the lease bumps its epoch, and no transaction of an older holder
 commits any more. The holder's beats are a committed offset of the group `PREFIX.planner` on the plan's topic, written
@@ -33,11 +33,11 @@ MEET_S = 3  # until a broker that says nothing is taken for gone
 
 
 class LeaseLost(PochadeError):
-    """Somebody newer holds the lease, or the broker did not take what the holder wrote: nothing of it is committed."""
+    """Another planner holds the lease, or the broker did not take the holder's records; none of them is committed."""
 
 
 class Lease(Protocol):
-    """One holder at a time; not thread-safe."""
+    """Port of the lease, which one planner holds at a time. Not thread-safe."""
 
     def take(self) -> Barrier:
         """Become the holder; whoever was it cannot write any more, and all it wrote lies before the barrier.
@@ -65,7 +65,7 @@ class Lease(Protocol):
 
 
 class KafkaLease:
-    """`Lease` by transactions."""
+    """A `Lease` by Kafka's transactions."""
 
     def __init__(self, settings: Settings, bite: Bite | None = None) -> None:
         """`bite`: what to do when a transaction hangs; None: end the process, as only a new one gets on."""

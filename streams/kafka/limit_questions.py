@@ -35,7 +35,7 @@ def ask(settings: Settings, limits: TopicLimits = LIMITS) -> bool:
 
 @contextlib.contextmanager
 def refreshed(settings: Settings, limits: TopicLimits = LIMITS) -> Iterator[TopicLimits]:
-    """The limits, asked for now and each minute until the end of the block; a cluster that does not tell is logged.
+    """Refresh the limits now and each minute until the end of the block; a cluster that refuses is logged.
 
     Topics that are not there yet are asked for again soon: whoever makes them may be late. A cluster that is away is
     not waited for: whoever starts has other things to load meanwhile.

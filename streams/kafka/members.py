@@ -1,4 +1,4 @@
-"""The members of a group as the cluster knows them, and whether it still counts on one that owns no partition."""
+"""Asks the cluster for the members of a group, and finds a member whom it has given no partition by mistake."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -13,11 +13,11 @@ SESSIONS = 3  # without a partition, before the cluster is asked: a change of ow
 
 
 class MembershipLost(PochadeError):
-    """The cluster has given a member's partitions to nobody, or to one that does not know of it."""
+    """The cluster has given a member's partitions to no member, or to one that does not know of it."""
 
 
 def members_of(cluster: ClusterSettings, group: str) -> dict[str, int]:
-    """member -> number of partitions that the cluster has given it.
+    """Return member -> number of partitions that the cluster has given it.
 
     Raises:
         KafkaException: the cluster does not answer in time, does not tell this user, or knows of no such group
@@ -28,7 +28,7 @@ def members_of(cluster: ClusterSettings, group: str) -> dict[str, int]:
     try:
         members = answer.result(2 * ANSWER_LIMIT_S).members
     except TimeoutError:
-        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"nobody told of group {group}")) from None
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"no broker described group {group} in time")) from None
     return {member.member_id: len(member.assignment.topic_partitions) for member in members}
 
 
@@ -58,7 +58,7 @@ class IdleMember:
         self._doubts = 0
 
     def check(self, consumer: Consumer, owned: int) -> None:
-        """Between two polls: `owned` partitions are the member's.
+        """Check between two polls; the member owns the partitions `owned`.
 
         Raises:
             MembershipLost: twice in a row the cluster did not count on it, a few sessions apart.

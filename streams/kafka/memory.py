@@ -35,7 +35,7 @@ class MemoryRecordProducer:
 
 @dataclass
 class LeaseBoard:
-    """What `MemoryLease`s share, as they would a broker."""
+    """The state that `MemoryLease`s share, in place of a broker."""
 
     epoch: int = 0
     beat: int = 0
@@ -43,7 +43,7 @@ class LeaseBoard:
 
 
 class MemoryLease:
-    """`Lease` without a broker."""
+    """A `Lease` in memory, without a broker."""
 
     def __init__(self, shared: LeaseBoard | None = None) -> None:
         self.shared = shared or LeaseBoard()

@@ -1,4 +1,4 @@
-"""How far a consumer group has come on a topic, asked without joining it, and where logs end.
+"""Asks for a consumer group's offsets on a topic, without joining it, and for the ends of logs.
 
 A consumer that is never subscribed asks, not the admin's client: the admin's ends its process (a segmentation fault,
 librdkafka 2.4 to 2.16, issue 5040) where the group's coordinator moves between its question and the answer. Where a
@@ -20,12 +20,12 @@ from streams.kafka.errors import JUST_MADE, Client, partitions_of, patiently
 from streams.settings import Settings
 
 HAS_MEMBERS = {KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION, KafkaError.STALE_MEMBER_EPOCH}
-ENDS_ANSWER_S = 2.0  # for the brokers to tell, all partitions together
+ENDS_ANSWER_S = 2.0  # for the brokers to answer, for all partitions together
 MIN_END_S = 0.2  # for one partition, also when the others' leaders have used that up
 
 
 class Unread(NamedTuple):
-    """What a group has not committed of a partition: the offsets from `start` to below `end`."""
+    """The offsets of a partition that a group has not committed, from `start` to below `end`."""
 
     start: int
     end: int
@@ -41,7 +41,7 @@ class Asked(Client, Protocol):
 
 
 def unread(settings: Settings, topic: str, group: str) -> dict[int, Unread]:
-    """partition -> what is there of it and not committed, empty ones left out; all of it for a group that never was.
+    """Return partition -> its uncommitted offsets, without empty ones; all offsets for a group that does not exist.
 
     Raises KafkaException: the cluster does not answer in time, or there is no such topic.
     """
@@ -101,7 +101,7 @@ def asking(settings: Settings, group: str) -> Iterator[Asked]:
 
 
 def _client(settings: Settings, group: str) -> Consumer:
-    """It is told offsets and ends as they are, also while a transaction that will move them is open."""
+    """Open a client that is given offsets and ends as they are, also while a transaction that moves them is open."""
     return open_member({**client_config(settings), "group.id": group}, {"isolation.level": "read_uncommitted"})
 
 
@@ -143,7 +143,7 @@ def _committed(client: Asked, partitions: list[TopicPartition], limit_s: float) 
 
 
 class LogEnds:
-    """Where logs end, by a client of its own: a consumer's query would wait behind its fetch. Any thread may ask."""
+    """Asks for the ends of logs by its own client, as a consumer's query would wait behind its fetch. Thread-safe."""
 
     def __init__(self, settings: Settings) -> None:
         # the group is never used: no commits, no membership

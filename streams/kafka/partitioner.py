@@ -1,6 +1,6 @@
 """The partition that a key belongs to, as every producer of ours and Java's default choose it: murmur2.
 
-librdkafka hashes so only when it is told to (`partitioner=murmur2_random`), and tells nobody what came out.
+librdkafka hashes so only when it is configured to (`partitioner=murmur2_random`), and does not return the partition.
 """
 
 import struct

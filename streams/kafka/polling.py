@@ -102,7 +102,7 @@ def offsets_at(
 
 
 def take(consumer: Consumer, most: int, timeout_s: float) -> list[Message]:
-    """Up to `most` records.
+    """Take up to `most` records.
 
     Raises:
         KafkaException: what is not transient, such as a missing right.

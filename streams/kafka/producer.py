@@ -20,13 +20,13 @@ from streams.kafka.writing import DeliveryFailed, RecordTooLarge, size_of
 log = logging.getLogger(__name__)
 
 TOO_LARGE = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE}
-BUSY = 8  # records on their way from which senders are at it, and serve most reports
+BUSY = 8  # records in flight, from which on the senders themselves serve most delivery reports
 BUSY_PAUSE_S = 0.004
 METADATA_S = 5.0  # to ask for a topic's partitions
 
 
 class KafkaRecordProducer:
-    """`RecordProducer` on librdkafka, with a thread that serves delivery reports."""
+    """A `RecordProducer` on librdkafka, with a thread that serves delivery reports."""
 
     def __init__(self, cluster: ClusterSettings, *, linger_ms: int = 0, extra: dict[str, Any] | None = None) -> None:
         self._prefix = cluster.kafka.prefix
@@ -97,7 +97,7 @@ class KafkaRecordProducer:
 
 
 def _end_if_fatal(error: KafkaError) -> None:
-    """After a fatal error an idempotent producer never writes again: only a new process helps."""
+    """End the process after a fatal error, as an idempotent producer never writes again after one."""
     if error.fatal():
         log.critical("the producer cannot go on: %s; ending the process", error.str())
         os._exit(70)

@@ -1,4 +1,4 @@
-"""What lies on topics: all of it by now, live until told to stop, one record, or what was written between two moments.
+"""Reads topics: all records until now, live records until stopped, one record, or those between two moments.
 
 No group is joined and nothing is committed.
 """
@@ -72,10 +72,10 @@ def live(settings: Settings, topics: Sequence[str], *, since_ms: int | None) -> 
 
 
 def one(settings: Settings, topic: str, partition: int, offset: int, timeout_s: float = 15.0) -> Incoming:
-    """The record at a position.
+    """Return the record at a position.
 
     Raises:
-        PochadeError: there is none, with the positions that there are.
+        PochadeError: there is none; the message has the positions that exist.
     """
     probe.reach(settings)
     name = full_name(settings.kafka.prefix, topic)
@@ -108,7 +108,7 @@ def _exactly(record: Incoming, offset: int) -> Incoming:
 
 
 def between(settings: Settings, topics: Sequence[str], since_ms: int, until_ms: int) -> Iterator[Incoming]:
-    """The committed records with a timestamp from `since_ms` to before `until_ms` (epoch ms), as they are read.
+    """Yield the committed records with a timestamp from `since_ms` to before `until_ms` (epoch ms), as they are read.
 
     Timestamps must not fall within a partition, as the broker's own do not (`BROKERS_CLOCK` in `schemas/topics.py`).
 
@@ -133,7 +133,7 @@ def between(settings: Settings, topics: Sequence[str], since_ms: int, until_ms: 
 
 
 def _at(consumer: Consumer, name: str, moment_ms: int) -> list[TopicPartition]:
-    """Each partition with the offset of its first record at this moment or later; of its end where there is none."""
+    """Return each partition at the offset of its first record at this moment or later, or at its end without one."""
 
     def end_of(partition: int) -> int:
         end: int = consumer.get_watermark_offsets(TopicPartition(name, partition), timeout=ANSWER_S)[1]
@@ -150,7 +150,7 @@ def _at(consumer: Consumer, name: str, moment_ms: int) -> list[TopicPartition]:
 
 
 def _read_until(consumer: Consumer, prefix: str, ends: Ends, left: set[tuple[str, int]]) -> Iterator[Incoming]:
-    """Until each partition's end is met; a transaction's marker there is met by the record or the end behind it."""
+    """Read until each partition's end; a transaction's marker there is met by the record or the end behind it."""
     heard_s = time.monotonic()
     while left:
         polled = poll_records(consumer, BATCH, 0.1)

@@ -1,4 +1,4 @@
-"""How large a record each topic takes: the cluster's own `max.message.bytes`, which may be below what we would write.
+"""The largest record that each topic takes: the cluster's `max.message.bytes`, which may be below our largest record.
 
 The one place to ask before a record is written. What is known belongs to the process (`LIMITS`): asked for at start and
 each minute (`limit_questions.py`), and learnt from refusals where the cluster does not let us ask.
@@ -14,28 +14,28 @@ from streams.kafka.writing import MAX_BYTES, RecordProducer, RecordTooLarge, siz
 
 CONFIG = "max.message.bytes"  # of a batch with its framing, after compression
 FRAME_BYTES = 100  # a batch's own 61 bytes, and at most 36 of a record's lengths and differences
-MIN_BYTES = 100  # a limit below this takes no record of ours; it is kept, so that cutting a letter ends
+MIN_BYTES = 100  # a limit below this takes no record of ours; it exists so that cutting a dead letter ends
 SENDS_ALONE = 2  # of a record that should fit and was refused for its size: other records may have shared its batch
 
 
 class TopicLimits:
-    """Bytes that one record may have, by topic (names without prefix). Thread-safe."""
+    """The maximum bytes of a record, by topic (names without prefix). Thread-safe."""
 
     def __init__(self, max_message_bytes: Mapping[str, int] | None = None) -> None:
-        """`max_message_bytes`: what is known of the topics' configuration."""
+        """`max_message_bytes`: the known part of the topics' configuration."""
         self._lock = threading.Lock()
         self._configured = dict(max_message_bytes or {})
         self._refused: dict[str, int] = {}  # the most that has not been refused
 
     def of(self, topic: str) -> int:
-        """The most that `size_of` a record for this topic may be; of a topic not known, our own limit."""
+        """Return the most that `size_of` a record for this topic may be; for an unknown topic, our own limit."""
         with self._lock:
-            told = self._configured.get(topic)
+            configured = self._configured.get(topic)
             refused = self._refused.get(topic, MAX_BYTES)
-        return max(MIN_BYTES, min(MAX_BYTES, refused, MAX_BYTES if told is None else told - FRAME_BYTES))
+        return max(MIN_BYTES, min(MAX_BYTES, refused, MAX_BYTES if configured is None else configured - FRAME_BYTES))
 
     def check(self, record: Outgoing) -> None:
-        """Raise RecordTooLarge for what its topic would not take, before it stands in the way of other records."""
+        """Raise RecordTooLarge for a record that its topic would not take, before it delays other records."""
         size, most = size_of(record), self.of(record.topic)
         if size > most:
             raise RecordTooLarge(
@@ -44,7 +44,7 @@ class TopicLimits:
             )
 
     def batch_bytes(self, topics: Collection[str] | None = None) -> int:
-        """The most that a producer for these topics may put into one batch: a topic refuses a larger one whole.
+        """Return the most bytes that a producer for these topics may put into one batch; larger ones are refused whole.
 
         `topics`: None: all that are known.
         """
@@ -55,7 +55,7 @@ class TopicLimits:
             )
 
     def refused(self, record: Outgoing, *, was_alone: bool = False) -> None:
-        """The cluster did not take this record for its size. A dead letter can be cut, so its limit is halved.
+        """Learn from a record that was refused for its size. A dead letter can be cut, so its limit is halved.
 
         `was_alone`: no other record can have shared its batch, so that its topic takes less by now than the cluster
         had told; else a refusal counts only where nobody tells the limit.
@@ -67,7 +67,7 @@ class TopicLimits:
                 self._refused[record.topic] = min(limit, self._refused.get(record.topic, MAX_BYTES))
 
     def learn(self, max_message_bytes: Mapping[str, int]) -> None:
-        """Take over what the cluster says of its topics' configuration, in place of what was known."""
+        """Replace the known configuration of topics by the cluster's."""
         with self._lock:
             self._configured = dict(max_message_bytes)
             self._refused.clear()
@@ -79,7 +79,7 @@ LIMITS = TopicLimits()  # what this process knows of its deployment's topics
 def written(
     producer: RecordProducer, record: Outgoing, future: Future[Delivered], limit_s: float, limits: TopicLimits = LIMITS
 ) -> Delivered:
-    """Where a record lies that was sent; blocks up to `limit_s` a send.
+    """Return the position of a record that was sent; blocks up to `limit_s` seconds per send.
 
     A record that is refused for its size is sent again, as it may have shared its batch with too many.
 
@@ -102,6 +102,6 @@ def written(
 
 
 def batching(limits: TopicLimits = LIMITS) -> dict[str, int]:
-    """Properties of a producer whose batches no known topic refuses."""
+    """Return the properties of a producer whose batches no known topic refuses."""
     size = limits.batch_bytes()
     return {"batch.size": size} if size < MAX_BYTES else {}

@@ -1,4 +1,4 @@
-"""The topics that must exist before a role may run: which of them do, and making what is missing."""
+"""Finds and creates the topics that must exist before a role may run."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ SAFE_COPIES = 3  # with which one broker may be away and two are still in sync
 
 
 def own_topics(settings: Settings) -> list[str]:
-    """Names of this deployment's topics that exist.
+    """Return the names of this deployment's topics that exist.
 
     Raises:
         Unreachable: the cluster does not answer.
@@ -42,7 +42,7 @@ def own_topics(settings: Settings) -> list[str]:
 
 
 def create_topics(settings: Settings, variants: Sequence[str] = ()) -> list[str]:
-    """Create what is missing of the topic table and of the variants' job topics; the names created.
+    """Create the missing topics of the topic table and of the variants' jobs; return the names created.
 
     Existing topics stay as they are. On the embedded broker one copy is kept, elsewhere as many as the cluster says, of
     which two must be in sync before a record is acknowledged where there are three. A cluster that allows no records
@@ -82,7 +82,7 @@ def create_topics(settings: Settings, variants: Sequence[str] = ()) -> list[str]
 
 
 def _create(client: AdminClient, topics: Mapping[str, Topic], copies: int) -> dict[str, KafkaError | None]:
-    """By name what the cluster has against it; None for one that it made."""
+    """Create topics; return by name the cluster's objection, None for a topic that it created."""
     new = [NewTopic(name, topic.partitions, copies, config=topic.config) for name, topic in topics.items()]
     futures = client.create_topics(new, operation_timeout=ANSWER_LIMIT_S, request_timeout=ANSWER_LIMIT_S)
     return {name: _failure(future) for name, future in futures.items()}
@@ -111,7 +111,7 @@ def _have_two_in_sync(client: AdminClient, names: Sequence[str]) -> None:
 
 
 def _listed(client: AdminClient, names: Sequence[str]) -> dict[str, TopicMetadata]:
-    """Those of the topics that are there; some made a moment ago may not be known everywhere yet."""
+    """Return the topics that exist; some that were created a moment ago may not be known everywhere yet."""
 
     def ask() -> dict[str, TopicMetadata]:
         try:

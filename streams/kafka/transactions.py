@@ -1,4 +1,4 @@
-"""Producers whose records come in transactions: one holder of an id at a time, and no call of it for ever."""
+"""Transactional producers: one holder of an id at a time, and every call with a time limit."""
 
 from confluent_kafka import KafkaError, Producer
 
@@ -13,7 +13,7 @@ GRACE_S = 5  # that a call may take beyond its own limit until it is taken for h
 def open_producer(
     cluster: ClusterSettings, transactional_id: str, limit_s: float, batch_bytes: int = BATCH_BYTES
 ) -> Producer:
-    """After its `init_transactions` no former holder of the id commits any more. `limit_s`: of one transaction.
+    """Open a producer; after `init_transactions` no former holder of the id commits. `limit_s`: of one transaction.
 
     `batch_bytes`: what any topic takes at once; one record alone may be larger.
     """

@@ -26,7 +26,7 @@ def size_of(record: Outgoing) -> int:
 
 
 class RecordProducer(Protocol):
-    """Writes records. A future resolves when the broker has the record, and only then may its cause be committed."""
+    """Port that writes records. A future resolves when the broker has the record; only then commit its cause."""
 
     def send(self, record: Outgoing) -> Future[Delivered]:
         """Queue one record; thread-safe. The future raises DeliveryFailed."""
@@ -41,7 +41,7 @@ def send_all(producer: RecordProducer, records: Sequence[Outgoing], timeout_s: f
     """Write records and wait until the broker has them all.
 
     Raises:
-        DeliveryFailed: it did not take one, or told nothing of it for `timeout_s`.
+        DeliveryFailed: it did not take one, or did not answer within `timeout_s`.
     """
     futures = [(record, producer.send(record)) for record in records]
     return [_delivered(record, future, timeout_s) for record, future in futures]

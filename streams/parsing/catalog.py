@@ -1,4 +1,4 @@
-"""A catalog from TOML text; the catalogs under `infra/catalogs` show the form."""
+"""Parses a catalog from TOML text; the catalogs under `infra/catalogs` show the form."""
 
 import tomllib
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ _ENDS = ("light", "heavy")  # of a cascade: its settings do not repeat them
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredCascade:
-    """A [[cascades]] table: the pair, and what was measured of it."""
+    """A [[cascades]] table: the pair, and the measurements of it."""
 
     light: str
     heavy: str
@@ -31,7 +31,7 @@ class MeasuredCascade:
 
     @property
     def pair(self) -> Pair:
-        """What policies plan with."""
+        """The pair that policies plan with."""
         return Pair(self.light, self.heavy, self.discriminator, self.refine_from_step)
 
     @property
@@ -57,7 +57,7 @@ class CatalogFile:
 
 
 def parse(text: str, name: str) -> Catalog:
-    """A catalog from TOML text. `name` is what its users call it.
+    """Parse a catalog from TOML text. `name` is the catalog's name.
 
     Raises:
         Unknown: a key, engine, level or discriminator that is not known, with the nearest.
@@ -87,7 +87,7 @@ def parse(text: str, name: str) -> Catalog:
 
 
 def _in_full(root: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """The tables with what the form leaves out: names, and the two levels of each setting of a cascade.
+    """Return the tables with what the form leaves out: names, and the two levels of each setting of a cascade.
 
     What has another form stays as it is, for `read` to refuse.
     """

@@ -1,4 +1,4 @@
-"""Closed tables of TOML or JSON into the dataclasses and named tuples of `planner`, which know nothing of pydantic.
+"""Reads closed tables of TOML or JSON into dataclasses and named tuples of `planner`, which do not know pydantic.
 
 Every field has the type that its class states; a whole number will do for a float. A named tuple is a table, or an
 array of its values in their order. A key that the class has no field for is an error, as are a missing key and a value
@@ -36,7 +36,7 @@ MAX_SHOWN: Final = 200  # characters of a value in a message
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Source:
-    """The file that tables come from, for messages about them."""
+    """The file that tables come from, for error messages."""
 
     where: str  # what the path begins with
     advice: str = "correct it"  # what to do about a value that is refused
@@ -45,7 +45,7 @@ class Source:
 
 
 def read(kind: type[T], table: Any, source: Source) -> T:
-    """A dataclass or named tuple from what TOML or JSON hold.
+    """Read a dataclass or named tuple from the values of TOML or JSON.
 
     Raises:
         Unknown: a key that `kind` has no field for, with the nearest that it has.
@@ -63,7 +63,7 @@ def read(kind: type[T], table: Any, source: Source) -> T:
 
 
 def parsed_json(text: str, source: Source) -> Any:
-    """The value of a JSON text. Raises the source's error for a text that is none."""
+    """Return the value of a JSON text. Raises the source's error for a text that is no JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as refused:
@@ -71,7 +71,7 @@ def parsed_json(text: str, source: Source) -> Any:
 
 
 def names_of(kind: Any) -> tuple[str, ...]:
-    """What the fields of a dataclass or named tuple are called in files, in their order."""
+    """Return the names that the fields of a dataclass or named tuple have in files, in their order."""
     return tuple(_fields(kind))
 
 
@@ -93,7 +93,7 @@ def check_batch_sizes(table: Any, key: str, where: str) -> None:
 
 @functools.cache
 def _adapter(kind: Any) -> pydantic.TypeAdapter[Any]:
-    """Of one `kind` in an array: a dataclass by itself would not take the configuration."""
+    """Return the adapter of one `kind` in an array, as a dataclass by itself would not take the configuration."""
     array: Any = types.GenericAlias(tuple, kind)
     return pydantic.TypeAdapter(array, config=CLOSED)
 
@@ -109,12 +109,12 @@ def _check_sizes(value: Any, place: tuple[int | str, ...], kind: Any, source: So
 
 
 def _as_array(value: object) -> list[str]:
-    """A date or time of TOML as what no field takes: fields that take texts check what these say."""
+    """Turn a date or time of TOML into a value that no field takes, as fields that take texts check these."""
     return [str(value)]
 
 
 def _is_no_unknown_key(found: ErrorDetails) -> bool:
-    """A misspelt key is told before the key that is missing because of it."""
+    """Sort key by which a misspelt key is reported before the key that is missing because of it."""
     return found["type"] not in UNKNOWN_KEY
 
 
@@ -139,10 +139,10 @@ def _shown(value: object) -> str:
 
 
 def _path(kind: Any, place: Sequence[int | str], source: Source) -> tuple[str, Any]:
-    """How the file's writer would name a place in it, and the type that is wanted there."""
+    """Return the path of a place as the file's writer would name it, and the type that is wanted there."""
     path = ""
     for part in place:
-        if part == "[key]":  # of a table: its path is told, the value is the key
+        if part == "[key]":  # of a table: its path is reported, the value is the key
             continue
         kind, name = _inner(kind, part)
         if name not in source.inlined:
@@ -151,7 +151,7 @@ def _path(kind: Any, place: Sequence[int | str], source: Source) -> tuple[str, A
 
 
 def _inner(kind: Any, part: int | str) -> tuple[Any, int | str]:
-    """The type of what stands at a key or number of a `kind`, and its name: a value of a named tuple has one."""
+    """Return the type of the value at a key or number of a `kind`, and its name: a value of a named tuple has one."""
     wanted = _wanted(kind)
     fields = _fields(wanted)
     if fields:
@@ -162,7 +162,7 @@ def _inner(kind: Any, part: int | str) -> tuple[Any, int | str]:
 
 
 def _wanted(kind: Any) -> Any:
-    """Of `X | None` that is X."""
+    """Return the wanted type: of `X | None` that is X."""
     if isinstance(kind, types.UnionType):
         return next(each for each in typing.get_args(kind) if each is not types.NoneType)
     return kind
@@ -170,7 +170,7 @@ def _wanted(kind: Any) -> Any:
 
 @functools.cache
 def _fields(kind: Any) -> dict[str, Any]:
-    """Name in files -> type of each field of a dataclass or named tuple; {} of another type."""
+    """Return name in files -> type of each field of a dataclass or named tuple; {} for another type."""
     if not isinstance(kind, type) or not (dataclasses.is_dataclass(kind) or hasattr(kind, "_fields")):
         return {}
     return {field_name(attribute): hint for attribute, hint in typing.get_type_hints(kind).items()}

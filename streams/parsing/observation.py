@@ -1,4 +1,4 @@
-"""An observation as JSON: to plan from one that somebody made up, or that a planner had."""
+"""Reads and writes an observation as JSON, to plan from one that a person wrote or a planner saved."""
 
 import json
 from dataclasses import asdict, replace
@@ -8,17 +8,17 @@ from planner.observation.observation import InvalidObservation, Observation, che
 from streams.parsing.closed import Source, parsed_json, read
 
 _ADVICE: Final = "`pochade plan shadow POLICY --save FILE` writes one"
-_IDLE: Final = {"variant": "", "state": "ready", "seen_ms": 0, "remaining_ms": 0.0}  # a worker of which no more is said
-_EVERYWHERE: Final = {"images": 0, "bounds": [0.0, 1.0]}  # a deferral curve of which no more is said
+_IDLE: Final = {"variant": "", "state": "ready", "seen_ms": 0, "remaining_ms": 0.0}  # defaults of a worker
+_EVERYWHERE: Final = {"images": 0, "bounds": [0.0, 1.0]}  # defaults of a deferral curve
 
 
 def text_of(observation: Observation) -> str:
-    """The JSON that `parse` reads back as an equal value; named tuples are arrays of their fields in order."""
+    """Return the JSON that `parse` reads back as an equal value; named tuples are arrays of their fields in order."""
     return json.dumps(asdict(observation), indent=1)
 
 
 def parse(text: str, file: str) -> Observation:
-    """An observation from JSON; `file` is what errors call it.
+    """Parse an observation from JSON; errors name `file`.
 
     An object with the fields of `Observation`; all but `demand_rps` may be left out or null. Of a worker `worker_id` is
     enough. Queues, the points of deferral curves and `served` are objects, or arrays of their fields in order.
@@ -35,7 +35,7 @@ def parse(text: str, file: str) -> Observation:
 
 
 def _in_full(root: Any) -> Any:
-    """The table with what may be left out; what has another form stays as it is, for `read` to refuse."""
+    """Return the table with optional values filled in; a part of another form stays as it is, for `read` to refuse."""
     if not isinstance(root, dict):
         return root
     whole = {"now_ms": 0} | _given(root)

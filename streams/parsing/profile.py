@@ -1,4 +1,4 @@
-"""A profile from JSON text: NAME.json of what `pochade profile` wrote."""
+"""Parses a profile from JSON text: the file NAME.json that `pochade profile` wrote."""
 
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ _RESTS_ON: Final = tuple(name for name in names_of(SweptRow) if name != "row")
 
 
 def parse(text: str, file: str) -> Profile:
-    """A profile from its JSON text; `file` is what errors call it.
+    """Parse a profile from its JSON text; errors name `file`.
 
     Raises:
         Unknown: a key that is not known, with the nearest.
@@ -41,7 +41,7 @@ def _check_batches(levels: Any, where: str) -> None:
 
 
 def _nested(table: dict[str, Any], where: str) -> dict[str, Any]:
-    """The swept table with each row's setting as a table of its own, as `SweptRow` has it."""
+    """Return the swept table with each row's setting as a table of its own, as `SweptRow` has it."""
     require(table.get("version") == VERSION, f"{where}: version", table.get("version"), str(VERSION), RETRY_SWEEP)
     rows = table.get("rows", [])
     if not isinstance(rows, list):
