@@ -1,4 +1,4 @@
-"""The broker's time as the ledger last heard it: deadlines pass by it. A machine whose own is off serves nothing."""
+"""The broker's clock as the ledger last saw it, for deadlines. A machine whose own clock is off serves nothing."""
 
 import time
 from collections.abc import Callable
@@ -10,11 +10,11 @@ MAX_OFFSET_MS = 60_000  # that a machine's clock may differ from the broker's
 
 
 class ClockOff(PochadeError):
-    """This machine's clock and the broker's differ by more than a minute: deadlines would pass at the wrong time."""
+    """This machine's clock and the broker's differ by over a minute, so that deadlines would pass at the wrong time."""
 
 
 class BrokerClock:
-    """Told by the times that brokers give records, and carried on by a clock that nobody sets. Any thread may ask."""
+    """Follows the times that brokers give records, and goes on by a monotonic clock between them. Thread-safe."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class BrokerClock:
         self.check()
 
     def now_ms(self) -> int:
-        """The broker's time; this machine's while none has been heard."""
+        """Return the broker's time (epoch ms); this machine's before the first record."""
         return self._wall_ms() if self._ahead_ms is None else self._steady_ms() + self._ahead_ms
 
     def check(self) -> None:

@@ -56,7 +56,7 @@ class Open(NamedTuple):
 
 
 class OpenRequests:
-    """Those of one partition. Not thread-safe."""
+    """The open requests of one partition. Not thread-safe."""
 
     def __init__(self, most_ahead_ms: int) -> None:
         """`most_ahead_ms`: of a deadline, when its request came; one that is further ahead is not waited for."""
@@ -69,7 +69,7 @@ class OpenRequests:
         return len(self._open)
 
     def resume(self, checkpoint: Checkpoint, known: Known) -> None:
-        """Begin at a checkpoint."""
+        """Resume from a checkpoint."""
         whole = len(checkpoint.open) // ENTRY.size * ENTRY.size
         entries = [Open(at, digest, offset) for digest, at, offset in ENTRY.iter_unpack(checkpoint.open[:whole])]
         ended = known([entry.digest for entry in entries])
@@ -77,7 +77,7 @@ class OpenRequests:
         self._next = checkpoint.offset
 
     def take(self, records: Sequence[Incoming], known: Known, since_ms: int) -> None:
-        """Take in records of `classified`, in their order; whether those before `since_ms` ended nobody can tell."""
+        """Take in records of `classified`, in their order; it is unknown whether those before `since_ms` have ended."""
         entries = [entry for record in records if (entry := self._entry(record, since_ms))]
         ended = known([entry.digest for entry in entries]) if entries else set()
         self._add(entry for entry in entries if entry.digest not in ended)
@@ -85,7 +85,7 @@ class OpenRequests:
             self._next = records[-1].offset + 1
 
     def _entry(self, record: Incoming, since_ms: int) -> Open | None:
-        """None: it has no deadline, or one that no role of ours lets in."""
+        """Return the entry of a request; None if it has no deadline, or one that no role of ours admits."""
         deadline = record.headers.get(DEADLINE, b"")
         if not deadline.isdigit() or len(deadline) > MAX_DIGITS or record.timestamp_ms < since_ms:
             return None
@@ -101,7 +101,7 @@ class OpenRequests:
                 heapq.heappush(self._deadlines, entry)
 
     def end(self, digests: Iterable[bytes]) -> None:
-        """These have ended."""
+        """Remove requests that have ended."""
         for digest in digests:
             self._open.pop(digest, None)
         if len(self._deadlines) > 2 * len(self._open) + SLACK:
@@ -109,7 +109,7 @@ class OpenRequests:
             heapq.heapify(self._deadlines)
 
     def overdue(self, now_ms: int, grace_ms: int, most: int) -> list[Open]:
-        """Some whose deadlines passed more than a grace ago, the earliest first; they stay until they end."""
+        """Return up to `most` requests past deadline and grace, the earliest first; they stay until they end."""
         found: list[Open] = []
         while self._deadlines and len(found) < most and is_overdue(self._deadlines[0].deadline_ms, now_ms, grace_ms):
             entry = heapq.heappop(self._deadlines)
@@ -118,12 +118,12 @@ class OpenRequests:
         return found
 
     def restore(self, entries: Iterable[Open]) -> None:
-        """They could not be ended: they are overdue still."""
+        """Put back requests that could not be ended: they are still overdue."""
         for entry in entries:
             heapq.heappush(self._deadlines, entry)
 
     def checkpoint(self) -> Checkpoint | None:
-        """Where another may begin; None: nothing has been read."""
+        """Return where another ledger may begin to read; None: nothing has been read."""
         if self._next < 0:
             return None
         told = list(islice(self._open.values(), MAX_CHECKPOINT + 1))
@@ -151,7 +151,7 @@ class Expiry:
         self._consumer: Consumer | None = None
 
     def follow(self, lanes: Mapping[int, LedgerPartition]) -> None:
-        """These partitions are owned from now on."""
+        """Begin to follow partitions that were assigned."""
         if self._consumer is None:
             self._consumer = open_reader(self._cluster, f"{ROLE}.open")
         starts = []
@@ -166,12 +166,12 @@ class Expiry:
         self._consumer.incremental_assign(starts)
 
     def _window_start(self, consumer: Consumer, partition: int, since_ms: int) -> TopicPartition:
-        """Where the window begins; the beginning of the log where whoever answers knows of nothing so young."""
+        """Return the offset at which the window begins; the log's beginning if the broker knows no record so young."""
         found = offsets_at(consumer, self._topic, [partition], since_ms, ANSWER_S)
         return TopicPartition(self._topic, partition, max(0, found[partition]))
 
     def leave(self, partitions: Iterable[int]) -> None:
-        """These are somebody else's now."""
+        """Stop following partitions that were revoked."""
         left = [
             TopicPartition(self._topic, partition)
             for partition in partitions
@@ -194,7 +194,7 @@ class Expiry:
         return len(polled.records) == BATCH
 
     def ended(self, partition: int, ids: Sequence[str]) -> None:
-        """These have a result."""
+        """Remove requests that have a result."""
         if partition in self._open:
             self._open[partition].end(digest_of(each.encode()) for each in ids)
 
@@ -276,7 +276,7 @@ class Rereader:
 
 
 def _runs(offsets: Sequence[int]) -> list[list[int]]:
-    """Neighbours together."""
+    """Return runs of neighbouring offsets."""
     runs: list[list[int]] = []
     for offset in offsets:
         if runs and offset - runs[-1][-1] <= NEAR:

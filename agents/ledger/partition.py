@@ -1,4 +1,4 @@
-"""One partition of the ledger: its transactional producer, what has ended in it, and how results are made.
+"""One partition of the ledger: its transactional producer, the requests that have ended in it, and making of results.
 
 A partition that an operator added to `outcomes` knows nothing of what has ended; `AddedPartition` moves its outcomes
 to where that is known.
@@ -48,7 +48,7 @@ class MarkerLost(PochadeError):
 
 
 class LedgerPartition:
-    """One partition: its own transactional producer, and what has ended in it."""
+    """One partition of the ledger: its own transactional producer, and the requests that have ended in it."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class LedgerPartition:
     def _is_lost(self, record: Incoming) -> bool:
         try:
             outcome = _outcome_in(record, self.ended.since_ms())
-        except (InvalidRecord, UnknownSchema):  # it was answered with a letter, or waits
+        except (InvalidRecord, UnknownSchema):  # it was answered with a dead letter, or waits
             return False
         count, key = self._topics.partitions, record.key or b""
         if count and partition_of(key, count) != self.partition:
@@ -152,7 +152,7 @@ class LedgerPartition:
         return not self.ended.among([outcome.request_id])
 
     def _end(self, records: Sequence[Incoming], make: Make) -> list[str]:
-        """In one transaction; in several where a topic refuses a record of it for its size: that one ends alone."""
+        """End requests in one transaction; one of whose records a topic refuses for its size ends in its own."""
         written, ids = make(records)
         if not written:
             return []
@@ -185,7 +185,7 @@ class LedgerPartition:
     def _expiries(self, overdue: Sequence[Incoming]) -> tuple[list[Outgoing], list[str]]:
         since_ms, ends = self.ended.since_ms(), dict[str, tuple[Outcome, Incoming]]()
         for record in overdue:
-            # an older one may have ended long ago: nobody can tell
+            # an older one may have ended long ago: this is unknown
             if record.timestamp_ms >= since_ms and (outcome := _overdue(record)) is not None:
                 ends.setdefault(outcome.request_id, (outcome, record))  # a request may have been classified twice
         for name in self.ended.among(ends):
@@ -202,7 +202,7 @@ class LedgerPartition:
         return written, ids
 
     def _write(self, written: Sequence[Outgoing], ids: Sequence[str]) -> None:
-        """All or nothing, and remember who ended. Raises KafkaException: it may be either; `reopen` finds out."""
+        """Write all or nothing, and remember the ends. Raises KafkaException: it may be either; `reopen` finds out."""
         told: list[tuple[KafkaError | None, Message]] = []
         last = max((at for at, record in enumerate(written) if record.topic == topics.RESULTS), default=-1)
         self._producer.begin_transaction()
@@ -268,7 +268,7 @@ class LedgerPartition:
         return True
 
     def _ending(self, outcome: Outcome, record: Incoming) -> list[Outgoing]:
-        """The result; FAILED, with the outcome on the dlq, where no result can be made of it."""
+        """Return the result of an outcome; where none can be made, a FAILED one and the outcome for the dlq."""
         try:
             return [self._result(outcome, record.headers)]
         except Exception as error:  # numbers out of range, a batch of none, too large: the next must still be served
@@ -295,14 +295,14 @@ class LedgerPartition:
         return record
 
     def _dead_letter(self, record: Incoming, error: Exception) -> list[Outgoing]:
-        """None where the dlq does not even take its head."""
+        """Return the dead letter of an outcome; none where the dlq does not even take its headers."""
         metrics.DEAD_LETTERS.labels(ROLE, type(error).__name__).inc()
         request_id, most = (record.key or b"").decode(errors="replace"), self._limits.of(topics.DLQ)
         letter = fitted_dead_letter(record, error=error, role=ROLE, request_id=request_id, most=most)
         if size_of(letter) <= most:
             return [letter]
         metrics.FALLBACKS.labels(ROLE, "no-dead-letter").inc()
-        log.error("the dlq takes no letter of outcome %d@%d: %s", record.partition, record.offset, error)
+        log.error("the dlq takes no dead letter of outcome %d@%d: %s", record.partition, record.offset, error)
         return []
 
 
@@ -322,7 +322,7 @@ def _overdue(record: Incoming) -> Outcome | None:
     """The end of a classified request whose deadline has passed; None for bytes that are none of ours."""
     try:
         classified = decode(record.value, ClassifiedRequest)
-    except UnknownSchema:  # a newer release's: its header told the deadline, and its key is the id
+    except UnknownSchema:  # a newer release's: its header has the deadline, and its key is the id
         reason = "nobody had ended it by its deadline; a newer release had classified it"
         return expired((record.key or b"").decode(errors="replace"), reason=reason, by=ROLE, now_ms=now_ms())
     except InvalidRecord:

@@ -1,4 +1,4 @@
-"""What one partition of `results` has ended: read once from chunks on `ended` and from what they do not cover.
+"""The ended requests of one partition: read once from chunks on `ended`, and from results that they do not cover.
 
     results   |..... older than the window .....|===== chunks =====|----- read whole -----|barrier
     ended                                        [a, b) [b, c) ...  each some 65,000 ids in 12 bytes
@@ -39,7 +39,7 @@ Send = Callable[[Outgoing], "Future[Delivered]"]
 
 
 class Checkpoint(NamedTuple):
-    """Where on `classified` a follower may begin: what lies before has ended, has no deadline, or is in `open`."""
+    """The offset of `classified` to begin reading at: earlier requests ended, lack a deadline, or are in `open`."""
 
     offset: int
     open: bytes  # packed entries
@@ -76,16 +76,16 @@ class Remembered:
     # ------------------------------------------------------------------ asking
 
     def among(self, ids: Iterable[str]) -> set[str]:
-        """Those of these ids that have ended."""
+        """Return the ids among these whose requests have ended."""
         digests = {digest_of(each.encode(errors="replace")): each for each in ids}
         return {digests[digest] for digest in self.known(list(digests))}
 
     def known(self, digests: Sequence[bytes]) -> set[bytes]:
-        """Those of these digests that have ended."""
+        """Return the digests among these whose requests have ended."""
         return self._ids.known(digests)
 
     def since_ms(self) -> int:
-        """What is older may have ended and be forgotten: nobody can tell."""
+        """Return the time before which requests may have ended and be forgotten (epoch ms)."""
         return self._newest_ms - self._topics.window_ms + SKEW_MS
 
     # ------------------------------------------------------------------ recovering
@@ -104,7 +104,7 @@ class Remembered:
             log.warning("reading more of `results`, as chunks on `ended` cannot be read: %s", error)
 
     def begin(self, reader: Consumer, barrier: Barrier) -> None:
-        """After the chunks: read what they do not cover, up to the barrier."""
+        """Read, after the chunks, the results that they do not cover, up to the barrier."""
         self._newest_ms = barrier.at_ms
         start = _at(reader, topic_name(self._cluster, RESULTS), self._partition, self._window_begins())
         self._end = _covered_to(start.offset if start else 0, self._covered, barrier.offset)
@@ -156,7 +156,7 @@ class Remembered:
     # ------------------------------------------------------------------ remembering
 
     def add(self, ids: Iterable[str], at_ms: int, end: int) -> None:
-        """These have ended just now, by a broker's time; all of the partition before the offset `end` is known."""
+        """Add requests that ended just now, by the broker's time; all results before the offset `end` are known."""
         self._newest_ms = at_ms
         self._seal_full()  # what was added before: only now its transaction is sure to have its marker
         self._add([digest_of(each.encode()) for each in ids], at_ms, end)

@@ -59,7 +59,7 @@ class LedgerRules(NamedTuple):
 
 
 class Ledger:
-    """Owns lanes as the group assigns partitions, one `Session` after another. `run` blocks until `stopping` is set."""
+    """Serves partitions as the group assigns them, in one `Session` after another. `run` blocks until `stopping`."""
 
     def __init__(self, cluster: ClusterSettings, rules: LedgerRules, join: Join, producer: RecordProducer) -> None:
         """`join`: how a member of a group begins, `streams.kafka.groups.member_config`. `producer`: of chunks, and of
@@ -108,7 +108,7 @@ def _describe(error: Exception) -> str:
 
 
 class Membership:
-    """How far a member of a consumer group is: what it waits for before it can serve.
+    """The state of a member of a consumer group: what it waits for before it can serve.
 
     Written by the thread that polls, read by any.
     """
@@ -120,7 +120,7 @@ class Membership:
         self._idle_since_s: float | None = None  # since when it is a member without partitions
 
     def leaves(self) -> None:
-        """A session begins or begins again; what ended the one before is told until this one has partitions."""
+        """Note that a session begins; the error that ended the one before is shown until this one has partitions."""
         self._waits_for, self._idle_since_s = "the broker", None
 
     def fails(self, why: str) -> None:
@@ -129,17 +129,17 @@ class Membership:
         self._failure = why
 
     def has(self, partitions: int) -> None:
-        """It is a member, and so many partitions are served."""
+        """Note that the group has accepted the member, and that this number of partitions is served."""
         self._waits_for = "" if partitions else "partitions"
         self._failure = "" if partitions else self._failure
         self._idle_since_s = None if partitions else self._clock_s()
 
     def reads(self, what: str) -> None:
-        """It gained a partition and has to read something first."""
+        """Note that a partition was gained, and what must be read before it is served."""
         self._waits_for, self._idle_since_s = what, None
 
     def not_ready(self) -> str:
-        """What it waits for; "" when it serves, or stands by because others have all the partitions."""
+        """Return what the member waits for; "" if it serves, or stands by because others have all partitions."""
         since_s = self._idle_since_s
         stands_by = since_s is not None and self._clock_s() - since_s > SPARE_AFTER_S
         if not self._waits_for or stands_by:
@@ -199,7 +199,7 @@ class Session:
     # ------------------------------------------------------------------ partitions
 
     def _gain(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        if self._is_leaving:  # one that is being closed is still given partitions: a lane would fence their owner
+        if self._is_leaving:  # a closing member is still given partitions: serving one would fence its new owner
             return
         numbers = [gained.partition for gained in partitions]
         self._membership.reads(f"the end of results, partitions {', '.join(map(str, numbers))}")
@@ -210,7 +210,7 @@ class Session:
         self._membership.has(len(self._lanes))
 
     def _beginning(self, committed: TopicPartition) -> TopicPartition:
-        """Where to read a partition from: so far before its commit that a lost transaction lies behind."""
+        """Return where to begin to read: far enough before the commit that a lost transaction is read again."""
         if committed.error is not None:
             raise KafkaException(committed.error)
         if committed.offset > 0 and committed.partition in self._lanes:
@@ -229,7 +229,7 @@ class Session:
         self._membership.has(len(self._lanes))
 
     def _opened(self, partitions: list[int]) -> dict[int, LedgerPartition]:
-        """The lanes of these partitions; those that were added later are kept apart."""
+        """Open these partitions; partitions that were added to the topic later are kept apart."""
         known = ledger_topics.ask(self._cluster)
         added = [number for number in partitions if known.partitions and number >= known.partitions]
         for number in added:
@@ -274,7 +274,7 @@ class Session:
 
 
 def act_on(lane: LedgerPartition, act: Callable[[LedgerPartition], T]) -> T:
-    """Act on a lane; once more, with a new producer, where the broker went away meanwhile.
+    """Act on a partition; retry once with a new producer where the broker went away meanwhile.
 
     A session that begins again would wait until the group has missed its former member.
     """
@@ -290,7 +290,7 @@ def act_on(lane: LedgerPartition, act: Callable[[LedgerPartition], T]) -> T:
 
 
 def open_partitions(partitions: list[int], open_one: Callable[[int], LedgerPartition]) -> dict[int, LedgerPartition]:
-    """All at the same time, as each mostly waits for a broker."""
+    """Open all partitions at once, as each mostly waits for a broker."""
     with ThreadPoolExecutor(AT_ONCE) as opening:
         opened = dict(zip(partitions, opening.map(open_one, partitions), strict=True))
     give_back_memory()
@@ -304,7 +304,7 @@ def give_back_memory() -> None:
 
 
 def _on_commit(error: KafkaError | None, _partitions: list[TopicPartition]) -> None:
-    """What is not committed is read again, and known to have ended."""
+    """Log a failed commit: records that are not committed are read again, and known to have ended."""
     if error is not None:
         metrics.FALLBACKS.labels(ROLE, "commit").inc()
         log.warning("commit refused: %s", error)

@@ -1,4 +1,4 @@
-"""What the cluster says of the topics that the ledger reads and writes: asked when partitions are gained."""
+"""Facts of the topics that the ledger reads and writes, asked of the cluster when partitions are gained."""
 
 import logging
 import math
@@ -22,7 +22,7 @@ JOINED = (OUTCOMES, RESULTS, ENDED)  # made with equally many partitions; to som
 
 @dataclass(frozen=True, slots=True)
 class LedgerTopics:
-    """The defaults are what holds where the cluster does not tell."""
+    """Limits, retention and ids of the ledger's topics; the defaults hold where the cluster gives none."""
 
     limits: TopicLimits = field(default_factory=TopicLimits)  # bytes of a record, by topic
     window_ms: int = WINDOW_MS  # how far back what has ended is known for certain
@@ -32,7 +32,7 @@ class LedgerTopics:
 
 
 def ask(cluster: ClusterSettings) -> LedgerTopics:
-    """What is not told, as the right is missing (DESCRIBE_CONFIGS) or the broker is too old, is as by default.
+    """Ask the cluster; facts keep their defaults without the right DESCRIBE_CONFIGS, or with too old a broker.
 
     Raises:
         KafkaException: the broker does not answer.
@@ -70,7 +70,7 @@ def _configs(admin: AdminClient, there: Mapping[str, str]) -> dict[str, dict[str
         try:
             entries: dict[str, Any] = future.result(ANSWER_S)
         except (KafkaException, TimeoutError) as error:
-            log.warning("the limits of %s are not told, they are learnt by refusals: %s", resource.name, error)
+            log.warning("the limits of %s are unknown, they are learnt from refusals: %s", resource.name, error)
             continue
         found[names[resource.name]] = {key: str(entry.value) for key, entry in entries.items()}
     return found
@@ -85,5 +85,5 @@ def _ids(admin: AdminClient, there: Mapping[str, str]) -> dict[str, str]:
         try:
             found[names[full]] = str(future.result(ANSWER_S).topic_id)
         except (KafkaException, TimeoutError) as error:
-            log.warning("Kafka's id of %s is not told: %s", full, error)
+            log.warning("Kafka's id of %s is unknown: %s", full, error)
     return found

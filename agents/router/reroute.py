@@ -50,14 +50,14 @@ REFRESH_S = 3600.0  # far below the week, or less by their brokers' offsets.rete
 
 
 class Answer(NamedTuple):
-    """What becomes of a job, in words, and the records that make it so."""
+    """The decision on a job, in words, and the records that carry it out."""
 
     what: str
     records: tuple[Outgoing, ...] = ()
 
 
 class Rerouting:
-    """What becomes of one job that lies on the topic of a variant which nobody serves any more.
+    """Reroutes orphaned jobs: those on the topic of a variant that nobody serves any more.
 
     Answers jobs by the plan in force, as the router answers requests; one that waits stays where it is.
     """
@@ -71,7 +71,7 @@ class Rerouting:
         self._producer = producer
 
     def serve(self, jobs: Sequence[Taken], plan: Plan) -> list[str]:
-        """What became of each, in words, when all that this takes is acknowledged. Blocks."""
+        """Reroute jobs, and return the decision on each, in words, once all records are acknowledged. Blocks."""
         answers = asyncio.run(self._answers(jobs, plan))
         sent = [(record, self._producer.send(record)) for answer in answers for record in answer.records]
         for record, future in sent:
@@ -117,18 +117,18 @@ class Rerouting:
 
 
 class Source(Protocol):
-    """What `JobSource` offers here."""
+    """The part of `JobSource` that rerouting uses."""
 
     def take(self, most: int, timeout_s: float) -> Sequence[Taken]:
         """Up to `most` jobs of the partitions that are this member's by now."""
         ...
 
     def commit(self, batch: Sequence[Taken]) -> None:
-        """Go past them."""
+        """Commit past these jobs."""
         ...
 
     def close(self) -> None:
-        """Leave the group."""
+        """Leave the consumer group."""
         ...
 
 
@@ -147,7 +147,7 @@ class Rerouter:
         waiting: Callable[[str], Mapping[int, Unread]],
         refresh: Callable[[str], object] = lambda _variant: None,
     ) -> None:
-        """`waiting` tells by partition what the group of a variant has not committed; `refresh` commits the rest again,
+        """`waiting` returns, by partition, what a variant's group has not committed; `refresh` commits the rest again,
         as Kafka drops the offsets of a group that has no member for a week."""
         self._catalog = catalog
         self._logic = logic
@@ -207,7 +207,7 @@ class Rerouter:
     def _serve(
         self, variant: str, source: Source, window: Sequence[Taken], plan: Plan, left: set[int]
     ) -> Sequence[str]:
-        """Each job once. `left`: partitions in which one waits, so that nothing from there on is committed."""
+        """Reroute each job once. `left`: partitions in which a job waits, so that nothing behind it is committed."""
         seen = self._seen[variant]
         fresh = [taken for taken in window if taken.record.offset >= seen.get(taken.record.partition, 0)]
         left |= {taken.record.partition for taken in window if taken not in fresh}  # met before, and not committed

@@ -30,7 +30,7 @@ class Router:
         self._dispatcher = dispatcher
 
     async def on_record(self, record: Incoming) -> Sequence[Outgoing]:
-        """A job, an early end, or nothing for a request that has ended or has its job.
+        """Return a job, an early end, or nothing for a request that has ended or has its job.
 
         What is in flight has its job: the host writes what is returned here before it asks about the next record, and
         acks in order, so that a repetition is acked after the job is acknowledged. A process that dies in between knows
@@ -64,11 +64,11 @@ class Router:
             raise
 
     def on_delivered(self, record: Outgoing, delivered: Delivered) -> None:
-        """Tell the dispatcher where its jobs lie."""
+        """Report the offset of a delivered job to the dispatcher."""
         self._dispatcher.on_delivered(record, delivered)
 
     def on_undelivered(self, record: Outgoing) -> None:
-        """Tell the dispatcher that a job was not written."""
+        """Report to the dispatcher that a job was not written."""
         self._dispatcher.on_undelivered(record)
 
     def on_error(self, record: Incoming, error: Exception) -> Sequence[Outgoing]:

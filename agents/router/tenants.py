@@ -26,7 +26,7 @@ class Tenants:
             return self._rights.refuse(work, allowed_ms, now_ms)
 
     def admission_of(self, admission: Admission | None, tier: str, tenant: str, now_ms: float) -> Admission | None:
-        """What the plan admits of the tenant's requests, who has sent one more."""
+        """Return the share of the tenant's requests that the plan admits; the tenant has sent one more."""
         with self._lock:
             return self._rights.admission_of(admission, tier, tenant, now_ms)
 

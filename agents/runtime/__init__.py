@@ -1,1 +1,1 @@
-"""How the roles of a process are put together, run and stopped, and what they share."""
+"""Assembles, runs and stops the roles of a process, and holds the views that they share."""

@@ -44,7 +44,7 @@ View = TypeVar("View", FollowedPlans, FollowedEnds, FollowedFleet)
 
 @dataclass
 class Process:
-    """What a process runs."""
+    """The roles, followers and servers of a process."""
 
     health: Health
     threaded: dict[str, Run] = field(default_factory=dict)
@@ -80,7 +80,7 @@ class Views:
         self._has_topics = False
 
     def need_topics(self) -> None:
-        """Make them, tell what this release writes with, and learn what newer ones do.
+        """Create topics, announce the schemas of this release, and learn those of newer ones.
 
         Raises PochadeError: what the cluster refuses, a right that a role lacks among it.
         """

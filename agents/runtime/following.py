@@ -1,4 +1,4 @@
-"""The views of a process, following their topics: what `views.py` knows comes from here, record by record."""
+"""Follows the topics of a process's views, and feeds `views.py` record by record."""
 
 from typing import Self
 
@@ -18,23 +18,23 @@ START_TIMEOUT_S = 60
 
 
 class Followed:
-    """Follows the topic of a view from `start` to `close`."""
+    """A view that follows its topic from `start` to `close`."""
 
     def __init__(self, follower: TopicTailer) -> None:
         self._follower = follower
 
     def start(self) -> Self:
-        """Follow, and return when what the view is to know of the past is read."""
+        """Follow the topic, and return when the part of the past that the view needs is read."""
         self._follower.start().wait_caught_up(START_TIMEOUT_S)
         return self
 
     def close(self) -> None:
-        """Stop following."""
+        """Stop following the topic."""
         self._follower.close()
 
 
 class FollowedPlans(PlanView, Followed):
-    """The plan view of a process, and what a planner asks of the control topic besides."""
+    """The plan view of a process, with what a planner needs of the control topic besides."""
 
     def __init__(self, settings: Settings, role: str, catalog: Catalog) -> None:
         PlanView.__init__(self, role, catalog)
@@ -42,7 +42,7 @@ class FollowedPlans(PlanView, Followed):
         self._settings = settings
 
     def catch_up(self, barrier: Barrier) -> None:
-        """Take over the plans that former leaders wrote, before any is written after them.
+        """Read the plans that former leaders wrote, before writing one after them.
 
         Those that were handed over are known, and all of them would take longer than a leader may be silent. The end
         that a reader is told may be an old one: that of the barrier is not.
@@ -50,12 +50,12 @@ class FollowedPlans(PlanView, Followed):
         read_plans(self._settings, self.obey, self.place.read_to, barrier)
 
     def find(self, version: int) -> Plan | None:
-        """The plan of this version that readers obeyed: the first one; None if there was none."""
+        """Return the first plan of this version, which readers obeyed; None if there was none."""
         with ControlLog(self._settings) as log:
             return plan_of(log, version)
 
     def start(self) -> Self:
-        """Follow, and return when the plan and the order in force are known; those before them stay unread."""
+        """Follow the topic, and return when the plan and order in force are known; older ones stay unread."""
         with ControlLog(self._settings, START_TIMEOUT_S) as log:
             begin = tail(log, self.fits)
         if begin.pin is not None:
@@ -74,7 +74,7 @@ class FollowedEnds(EndedView, Followed):
 
 
 class FollowedFleet(FleetView, Followed):
-    """The fleet as its heartbeats of the last moments tell, and those that come."""
+    """The fleet by its recent heartbeats and those that come."""
 
     def __init__(self, settings: Settings) -> None:
         silent_ms = settings.planner.worker_timeout_ms

@@ -16,7 +16,7 @@ from streams.kafka.topic_limits import LIMITS
 from streams.kafka.writing import size_of
 
 MAX_NAME = 200  # characters of an id in an error header: `planner.serving.admission` lets no longer one through
-CUT_HEADER = 100  # bytes, more than the header takes that tells of a cut
+CUT_HEADER = 100  # bytes, more than the header takes that says that a value was cut
 
 
 def outgoing(
@@ -88,7 +88,7 @@ def refused(record: Incoming, outcome: Outcome, error: Exception, now_ms: int) -
 def fitted_dead_letter(
     record: Incoming, *, error: BaseException, role: str, request_id: str, most: int | None = None
 ) -> Outgoing:
-    """The dlq record; of a value too long to be written with its error headers the beginning is kept.
+    """Return the dlq record; a value too long to be written with its error headers is cut to its beginning.
 
     A key or headers that alone are too long are left behind. `most`: bytes that the dlq takes, None: as this process
     knows; a letter is longer only where that is a few hundred.

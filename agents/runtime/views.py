@@ -1,4 +1,4 @@
-"""What every role knows besides its input: the plan in force, the requests that have ended, the workers' loads.
+"""The views that roles have beside their input: the plan in force, the requests that have ended, the workers' loads.
 
 The views take in records and load no client; `following.py` reads the topics.
 """
@@ -119,7 +119,7 @@ class EndedView:
 
 
 class FleetView:
-    """What each worker has to do: heartbeats and this process's own sends since, behind one lock."""
+    """The loads of the workers: heartbeats and this process's own sends since, behind one lock."""
 
     def __init__(self, silent_ms: int) -> None:
         """`silent_ms`: a worker unheard of for longer is dead."""
@@ -132,7 +132,7 @@ class FleetView:
         """Take in a heartbeat; the broker's clock says when it was sent."""
         heartbeat = decode(record.value, Heartbeat)
         if any(owned.remaining_ms < 0 or owned.end_offset < 0 for owned in heartbeat.partitions):
-            raise InvalidRecord(f"{heartbeat.worker_id:.80} tells of less than no work: {heartbeat!r:.300}")
+            raise InvalidRecord(f"{heartbeat.worker_id:.80} reports negative work: {heartbeat!r:.300}")
         if not 0 < len(heartbeat.worker_id) <= MAX_ID:  # plans name it
             raise InvalidRecord(f"worker_id must have 1 to {MAX_ID} characters: got {len(heartbeat.worker_id)}")
         since_ms = now_ms() - FORGET_MS

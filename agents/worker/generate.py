@@ -1,4 +1,4 @@
-"""One batch of jobs on a loaded engine: from records to the images, outcomes and retries that answer them.
+"""Generates one batch of jobs on a loaded engine: from records to the images, outcomes and retries that answer them.
 
 A job is settled first (`Wanted`): how it is generated, over which drafts, and with which others it shares a call.
 """
@@ -51,15 +51,15 @@ class Wanted(NamedTuple):
 
     @property
     def attempt(self) -> int:
-        """How many owners the job has met, this one included."""
+        """Number of owners that the job has had, this one included."""
         return max(self.taken.attempt, self.job.attempt)
 
     def on_blank(self) -> "Wanted":
-        """This job, generated from noise instead of refining its drafts."""
+        """Return this job generated from noise instead of refining its drafts."""
         return self._replace(how=self.how._replace(refine_from_step=0), drafts=())
 
     def tasks(self) -> list[GenerationTask]:
-        """One an image; those of n > 1 have seeds in a row, and over a draft each has another noise than the draft."""
+        """Return one task per image: consecutive seeds for n > 1; other noise than the draft's for refining."""
         request = self.job.classified.request
         first = seed_of(request.request_id) if request.seed is None else request.seed
         seeds = [(first + i) % SEED_LIMIT for i in range(request.options.n)]
@@ -85,7 +85,7 @@ class TooManyOwners(PochadeError):
 
 
 class GenerationTimes(NamedTuple):
-    """When a call generated how many jobs."""
+    """The times of a call, in epoch ms, and the number of its jobs."""
 
     started_ms: int
     generated_ms: int
@@ -175,7 +175,7 @@ class Generator:
             return _on_blank(wanted, error.kind, error)
 
     def _generate(self, wanted: Sequence[Wanted]) -> list[Outgoing]:
-        """One call for jobs that are generated alike."""
+        """Generate, in one call, jobs that are generated alike."""
         started, how = now_ms(), wanted[0].how
         for each in wanted:  # best effort: nobody waits for it
             self._note(self._started(each, started))

@@ -1,4 +1,4 @@
-"""A worker tells the fleet what it is and what it has to do, from a thread of its own."""
+"""Sends a worker's heartbeats, with its state and its remaining work, from a thread of its own."""
 
 import dataclasses
 import logging
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class WorkerState:
-    """What the generating thread writes and the heartbeat reads; single assignments, no lock needed."""
+    """The state that the generating thread writes and the heartbeat reads; single assignments need no lock."""
 
     worker_id: str
     state: str = "starting"
@@ -51,12 +51,12 @@ class Heart:
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
 
     def start(self) -> "Heart":
-        """Begin beating."""
+        """Begin to send heartbeats."""
         self._thread.start()
         return self
 
     def beat_now(self) -> None:
-        """Something changed that others should know before the next beat."""
+        """Send a heartbeat at once, as others should know of a change before the next one."""
         self._changed.set()
 
     def close(self) -> None:

@@ -28,7 +28,7 @@ class NoDraft(PochadeError):
 
 
 class WorkerImages:
-    """What a worker keeps in the store and fetches from it."""
+    """Stores a worker's images, and fetches drafts, and waits out outages of the store."""
 
     def __init__(self, store: ImageStore, waits: Waits = contextlib.nullcontext) -> None:
         """`waits`: around what is waited between two tries, which is no fault of a job."""

@@ -41,14 +41,14 @@ METADATA = re.compile(r"attempt=(\d+) until=(\d+)")
 
 
 class Suspect(NamedTuple):
-    """What a dead owner of a partition had in hand: the offsets from `offset` to below `until`."""
+    """The jobs that a dead owner of a partition had in flight: the offsets from `offset` to below `until`."""
 
     offset: int
     until: int
     attempts: int  # owners that died with the first of them alone in hand
 
     def metadata(self) -> str:
-        """As it is committed at `offset`; empty where nothing is left."""
+        """The metadata to commit at `offset`; empty where nothing is left."""
         return f"attempt={self.attempts} until={self.until}" if self.until > self.offset else ""
 
 
@@ -62,7 +62,7 @@ class Taken:
 
 
 class JobSource:
-    """One consumer in the variant's group; used by one thread, but for `owned`."""
+    """The consumer of a variant's jobs in the variant's group; used by one thread, except for `owned`."""
 
     def __init__(self, settings: Settings, variant: str) -> None:
         self._prefix = settings.kafka.prefix
@@ -134,7 +134,7 @@ class JobSource:
         return [self._taken(message) for message in ready[:many]]
 
     def _owned_of(self, messages: Sequence[Message]) -> list[Message]:
-        """Without those of partitions that were taken away meanwhile: they are the new owner's."""
+        """Return the messages of owned partitions; those of partitions revoked meanwhile belong to the new owner."""
         return [message for message in messages if message.partition() in self._next]
 
     def _taken(self, message: Message) -> Taken:
@@ -152,19 +152,19 @@ class JobSource:
         self._commit({p: self._suspect(p, heads[p], end, attempts) for p, end in _ends(batch).items()})
 
     def absolve(self, batch: Sequence[Taken]) -> None:
-        """What is waited for now is no job's fault: should this owner die meanwhile, that counts against none."""
+        """Clear the jobs of blame while the worker waits: if it dies meanwhile, that counts against no job."""
         attempts = counted_attempts([taken.attempt - 1 for taken in batch])
         heads = {taken.record.partition: taken.record.offset for taken in reversed(batch)}
         self._commit({p: self._suspect(p, heads[p], end, attempts) for p, end in _ends(batch).items()})
 
     def commit(self, batch: Sequence[Taken]) -> None:
-        """Everything that these records caused is acknowledged: go past them."""
+        """Commit past these records, as everything that they caused is acknowledged."""
         rest = {p: self._suspect(p, end, end, 0) for p, end in _ends(batch).items()}
         self._suspects = {p: each for p, each in (self._suspects | rest).items() if each.until > each.offset}
         self._commit(rest)
 
     def _suspect(self, partition: int, offset: int, end: int, attempts: int) -> Suspect:
-        """What the next owner is to take alone: to `end`, or as far as a former owner had it in hand."""
+        """Return the jobs that the next owner takes one by one: up to `end`, or those a former owner had in flight."""
         known = self._suspects.get(partition)
         return Suspect(offset, max(end, known.until) if known else end, attempts)
 
@@ -177,7 +177,7 @@ class JobSource:
             log.warning("commit refused: %s", error)
 
     def owned(self, run_ms: float) -> tuple[OwnedPartition, ...]:
-        """What lies in the owned partitions and has not been taken; called from the heartbeat's thread.
+        """Return the jobs of the owned partitions that were not taken yet; called from the heartbeat's thread.
 
         Nothing here asks the consumer: `assignment()` blocks for seconds while a group rebalances, and a query for
         ends on its connection waits behind its fetch, 100 ms a partition (both measured). Raises as `LogEnds.of`.

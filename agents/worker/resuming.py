@@ -1,4 +1,4 @@
-"""Where a group begins that has committed nothing on a topic of jobs: what lies there may have ended long ago.
+"""Finds where a group without commits begins on a topic of jobs, as jobs there may have ended long ago.
 
 Kafka drops the offsets of a group a week after its last member left, and keeps jobs as long or longer. No offset is not
 offset 0: which jobs are open is told by the results. Only ids are compared, as 16 bytes of a hash each: a million jobs
@@ -90,7 +90,7 @@ class Resumer:
         self._kept_ms = float(topic.config["retention.ms"])
 
     def find_unfinished(self, client: offsets.Asked, uncommitted: Collection[int]) -> dict[int, Unfinished]:
-        """What is still to be done of partitions of which nothing is committed.
+        """Find the open jobs of partitions of which nothing is committed.
 
         Raises:
             PochadeError: the topics could not be read in time.
@@ -127,7 +127,7 @@ class Resumer:
 
 
 class _Jobs:
-    """What lies on some partitions."""
+    """The jobs on some partitions."""
 
     def __init__(self, partitions: Collection[int], id_of: Callable[[Incoming], bytes | None]) -> None:
         self._partitions = partitions

@@ -33,7 +33,7 @@ from streams.watchdog import Watchdog
 log = logging.getLogger(__name__)
 
 ROLE = "worker"
-DELIVERY_S = 600  # for the client to tell what became of a record: twice as long as it tries by itself
+DELIVERY_S = 600  # for the client to report a record's delivery: twice as long as it tries by itself
 RESEND_S = 1.0
 TURN_S = 60  # beside a job; a thread that waited for a dead client's answer generated no more, while its heart went on
 LOAD_RETRY_S, LOAD_RETRY_MOST_S = 5, 300  # doubled by each failure in a row
@@ -72,7 +72,7 @@ class Worker:
         self._absolve: Callable[[], None] | None = None  # of the window in hand, until it was done
 
     def run(self, stopping: threading.Event) -> None:
-        """Serve until told to stop; the batch in hand is finished first."""
+        """Serve until `stopping` is set; the batch in flight is finished first."""
         self._heart = Heart(self._me, self._producer, self._settings.worker.heartbeat_ms).start()
         try:
             while not stopping.is_set():
@@ -81,7 +81,7 @@ class Worker:
                     stopping.wait(POLL_MS / 1000)
                 else:
                     self._serve(variant, stopping)
-        except Exception as error:  # it begins again, and until it serves it tells what ended it
+        except Exception as error:  # it starts again, and reports what ended it until it serves
             self._trouble = f"{type(error).__name__}: {error}"[:500]
             raise
         finally:
