@@ -1,4 +1,4 @@
-"""From the options of `pochade simulate` and the settings to what is simulated: one setup a policy."""
+"""Builds the setups to simulate, one per policy, from the options of `pochade simulate` and the settings."""
 
 import dataclasses
 import math
@@ -17,10 +17,10 @@ from streams.settings import Settings
 
 
 def setups_of(settings: Settings, catalog: Catalog, asked: Mapping[str, Any]) -> list[Setup]:
-    """A setup for each policy named, in the order given. `asked`: the command's options by name.
+    """Return a setup for each policy named, in the order given. `asked`: the command's options by name.
 
     Raises:
-        Unknown: a policy or a parameter that there is not, with the nearest.
+        Unknown: a policy or a parameter is unknown; the message has the nearest.
         PochadeError: no policy, or an option that is not what it must be.
     """
     names = list(dict.fromkeys(n.strip() for given in asked["policies"] for n in given.split(",") if n.strip()))
@@ -56,7 +56,7 @@ def setups_of(settings: Settings, catalog: Catalog, asked: Mapping[str, Any]) ->
 
 
 def _parameters(given: Sequence[str], policy: str, policies: Sequence[str]) -> dict[str, float]:
-    """Those of one policy: without a policy's name they are all policies'."""
+    """Return the parameters of one policy; those without a policy's name are for all policies."""
     parameters = {}
     for assignment in given:
         key, _, value = assignment.partition("=")

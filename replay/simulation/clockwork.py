@@ -1,4 +1,4 @@
-"""What a deployment's settings fix, as the simulator takes it: its times, and its tenants' quotas."""
+"""Reads a deployment's settings for the simulator: its times, and its tenants' quotas."""
 
 from planner.serving.quotas import Quota
 from planner.serving.routing import backlog_limits

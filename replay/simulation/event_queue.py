@@ -1,4 +1,4 @@
-"""What happens when: a heap of actions on one clock, which stands still while one is carried out."""
+"""The queue of simulated events: a heap of actions on one clock, which stands still while an action runs."""
 
 import itertools
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What dies and comes back when: a CSV file with the columns at_s, worker or store, change (`down` or `up`)."""
+"""Schedules of outages: a CSV file with the columns at_s, worker or store, change (`down` or `up`)."""
 
 import csv
 import math
@@ -38,7 +38,7 @@ def read_failures(path: pathlib.Path, worker_ids: Sequence[str]) -> tuple[Outage
 
 
 def unheeded(outages: Sequence[Outage]) -> str:
-    """What of a schedule changes nothing, and why; "": all of it counts."""
+    """Return which part of a schedule has no effect, and why; "" if all of it counts."""
     count = sum(outage.worker_id == VECTOR_STORE for outage in outages)
     if not count:
         return ""

@@ -10,13 +10,13 @@ from planner.serving.placement import Placement
 
 
 class Draws(Protocol):
-    """What chance decides for a stretch of requests, one entry a request; made on first use."""
+    """The random draws for a stretch of requests, one entry per request; computed on first use."""
 
     hardness: list[float]
     classes: list[dict[str, str]]
 
     def confidence(self, level: str, discriminator: str) -> list[float]:
-        """In the image that a level generates for each request."""
+        """Return the confidences in the images that a level generates for each request."""
         ...
 
     def quality(self, level: str, step: int) -> list[float] | None:
@@ -25,7 +25,7 @@ class Draws(Protocol):
 
 
 class Job:
-    """What is known of an open request; changed in place from stage to stage, dropped when it ends.
+    """The state of an open request; changed in place from stage to stage, dropped when it ends.
 
     The logic of the roles reads it as a `planner.serving.requests.ClassifiedValues`.
     """
@@ -58,7 +58,7 @@ class Job:
 
     @property
     def request(self) -> "Job":
-        """What the client asked for."""
+        """The client's request, as the roles' logic reads it."""
         return self
 
     @property
@@ -99,5 +99,5 @@ class Job:
         self.attempt, self.deaths = attempt, None
 
     def on_blank(self, variant: Variant) -> None:
-        """This variant generates it without its draft."""
+        """Let this variant generate the job from noise, without its draft."""
         self.how, self.step = self.on(variant, 0)

@@ -52,26 +52,26 @@ class OverriddenJob(Job):
         self.how = None if how == resolve_options(AS_IT_IS, self._catalog.level(placement.variant), step) else how
 
     def on(self, variant: Variant, step: int) -> tuple[ResolvedOptions | None, int]:
-        """As the variant settles its options; None where that is what it does by itself."""
+        """Return the request's options on a variant, None where they are its defaults, and the step it begins at."""
         how = resolve_options(self.options, variant)
         sizes = self.sizes(self._catalog.level(self.variant) if self.variant else variant)
         begins = begins_at(step, variant, how, sizes)
         return self.as_resolved(variant, how._replace(refine_from_step=begins), step)
 
     def sizes(self, variant: Variant) -> Sequence[tuple[int, int]]:
-        """As the variant resolves the options."""
+        """Return the image sizes that the variant resolves the options to."""
         how = resolve_options(self.options, variant)
         return [(how.width, how.height)] * how.n
 
     def as_resolved(self, variant: Variant, how: ResolvedOptions, step: int) -> tuple[ResolvedOptions | None, int]:
-        """Apart from how many; None where that is what the variant does by itself."""
+        """Return resolved options without the number of images, None where they are defaults, and the step."""
         step = step if how.refine_from_step else 0
         how = how._replace(n=1, overridden=())
         return None if how == resolve_options(AS_IT_IS, variant, step) else how, step
 
 
 class RequestedOverrides:
-    """What the requests of a trace ask for, by their number."""
+    """The overrides that the requests of a trace ask for, by the requests' numbers."""
 
     def __init__(self, trace: Trace, catalog: Catalog, *, has_tenants: bool) -> None:
         self._trace, self._catalog, self._has_tenants = trace, catalog, has_tenants
@@ -107,7 +107,7 @@ class RequestedOverrides:
 def requested_overrides(
     trace: Trace, catalog: Catalog, quotas: Mapping[str, Quota] = NO_QUOTAS
 ) -> RequestedOverrides | None:
-    """None where nobody asks for anything that is simulated. Tenants count where several are, or one has a quota."""
+    """Return the overrides of a trace; None without any that is simulated. Tenants count if several, or with quotas."""
     asks = any(not _is_plain(trace.wishes[row]) for row in np.unique(trace.wish).tolist())
     tenants = _counts(trace, lambda wish: wish.tenant).keys()
     has_tenants = len(tenants) > 1 or bool(tenants & quotas.keys())
@@ -123,7 +123,7 @@ def metrics_for(wishes: RequestedOverrides | None, slo_ms: float, arrivals_ms: n
 
 
 def _counts(trace: Trace, what: Callable[[Overrides], str]) -> Counter[str]:
-    """Requests by what their wishes say; none that nobody says."""
+    """Count requests by a property of their overrides."""
     counts: Counter[str] = Counter()
     for wish, count in zip(trace.wishes, np.bincount(trace.wish).tolist(), strict=False):
         counts[what(wish)] += count

@@ -1,4 +1,4 @@
-"""One run: a trace through one simulated deployment, until every request has ended."""
+"""Runs a trace through one simulated deployment, until every request has ended."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -47,7 +47,7 @@ Source = Callable[[int, int], Draws]
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What a run left behind."""
+    """The results of a run."""
 
     setup: Setup
     tally: RunMetrics
@@ -58,16 +58,16 @@ class Ran:
     failures: int  # of the policy to make one
     switches: int
     solver_s: float  # wall time of planning
-    stores: dict[str, float] = field(default_factory=dict)  # as `ObjectStore.told`
+    stores: dict[str, float] = field(default_factory=dict)  # as `ObjectStore.as_table`
 
     @property
     def up_ms(self) -> float:
-        """Workers alive."""
+        """Sum of the time that workers were alive, in ms."""
         return sum(end_ms - start_ms for start_ms, end_ms in self.lives)
 
     @property
     def timeline(self) -> Timeline:
-        """What happened when."""
+        """The run's events over time."""
         return self.tally.timeline
 
 
@@ -152,7 +152,7 @@ class Simulation:
             enter(job)
 
     def _by_tier(self, job: Job) -> None:
-        """To the batch gate, or at once to the router."""
+        """Pass a request to the batch gate, or at once to the router."""
         if job.tier == BATCH:
             self._batch.take(job)
         else:
@@ -163,7 +163,7 @@ class Simulation:
         self._enter(job)
 
     def _finish(self) -> float:
-        """After the last arrival; when the last request ended."""
+        """Run on after the last arrival; return when the last request ended."""
         agenda, tally = self._agenda, self.tally
         ended, ended_ms = tally.ends.total(), agenda.now_ms
         last_ms = max((outage.at_ms for outage in self._setup.outages), default=0.0)
@@ -175,7 +175,7 @@ class Simulation:
         return ended_ms
 
     def _sample_backlog(self) -> None:
-        """How much waits: only seen, so that a run is the same however often."""
+        """Sample the waiting work; this changes nothing, so that a run does not depend on the samples."""
         timeline, now_ms = self.tally.timeline, self._agenda.now_ms
         timeline.sampled(now_ms, self._pulse.backlog_ms())
         self._agenda.at(now_ms + timeline.sample_ms, Simulation._sample_backlog, self)

@@ -37,7 +37,7 @@ def with_overprovision(setup: Setup, factor: float) -> Setup:
 
 
 def simulate(setup: Setup, trace: Trace, seeds: int, on_progress: Callable[[int], object]) -> list[Ran]:
-    """What a policy's runs left behind, one a seed from the setup's on. Known hardness counts, the rest is drawn."""
+    """Return a policy's runs, one per seed from the setup's on. Known hardness counts, the rest is drawn."""
     knows = setup.prompts is None and not np.isnan(trace.hardness).all()
     wishes, runs = requested_overrides(trace, setup.catalog, setup.quotas), []
     for seed in range(setup.seed, setup.seed + seeds):
@@ -48,7 +48,7 @@ def simulate(setup: Setup, trace: Trace, seeds: int, on_progress: Callable[[int]
 
 
 def baseline_of(ran: Ran) -> Setup | None:
-    """The split by chance beside a run, as dear as its answers; None where it cannot be told.
+    """Return a split by chance that costs as much as the run's answers; None where it cannot be computed.
 
     It has two levels, the cheapest and the best. An answer of one between counts for the part of the way to the best
     that its run time is: with two levels the share is the run's own, with more it is not 0 because the best was unused.
@@ -64,7 +64,7 @@ def baseline_of(ran: Ran) -> Setup | None:
 
 
 def fluid_bound(setup: Setup, arrivals_ms: np.ndarray) -> dict[str, Any] | None:
-    """What no plan can beat on the trace: `fluid_bound` in each planning interval; None where nobody judged levels.
+    """Return the bound that no plan can beat on the trace, by planning interval; None without quality of levels.
 
     The mean over requests, or on a scale that is no mean (FID) over the intervals, as the figures are.
     """

@@ -1,4 +1,4 @@
-"""What is simulated: the fleet, the service level, and the times that a live deployment has by its settings."""
+"""The setup of a simulation: the fleet, the service level, and the times that a deployment has by its settings."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -48,7 +48,7 @@ class PlanningTime(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """One simulated deployment under one policy."""
+    """The setup of one simulated deployment under one policy."""
 
     catalog: Catalog
     policy: str
@@ -73,6 +73,6 @@ class Setup:
     timing: Timing = Timing()
 
     def worker_ids(self) -> list[str]:
-        """The fleet's, in order."""
+        """Return the ids of the fleet's workers, in order."""
         width = len(str(self.workers - 1))
         return [f"w-{number:0{width}}" for number in range(self.workers)]

@@ -46,7 +46,7 @@ def sweep(setup: Setup, span: tuple[int, int], hold: float, run: Run) -> tuple[i
 
 
 def tried_of(workers: int, runs: Sequence[Ran]) -> Tried:
-    """From the runs of a fleet, one a seed."""
+    """Summarise the runs of a fleet, one per seed."""
     requests = sum(ran.tally.requests for ran in runs)
     up_ms = sum(ran.up_ms for ran in runs)
     return Tried(

@@ -1,4 +1,4 @@
-"""What jobs take: `run_ms` of the planner, remembered, because it is asked several times a request."""
+"""The run times of jobs: the planner's `run_ms`, cached, as it is needed several times per request."""
 
 from collections.abc import Sequence
 

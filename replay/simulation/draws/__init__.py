@@ -1,1 +1,1 @@
-"""Random numbers, and what is drawn with them for simulated requests."""
+"""Random numbers, and the draws for simulated requests: hardness, classes, confidences, qualities and delays."""

@@ -1,4 +1,4 @@
-"""Uniform numbers that belong to a request: the same for the same seed, request and salt, whatever else is drawn."""
+"""Uniform random numbers of a request: a function of seed, request and salt, whatever else is drawn."""
 
 import hashlib
 

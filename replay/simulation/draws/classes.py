@@ -1,4 +1,4 @@
-"""The classes of many requests at once, as the live classifier would tell them.
+"""Draws the classes of many requests at once, as the live classifier would predict them.
 
 Of a strategy whose classifier was profiled, a request's class is drawn from the shares that the classifier predicts in
 the request's band of hardness. Of any other strategy, and of a catalog without such a profile, it is cut from hardness:

@@ -1,4 +1,4 @@
-"""What a cascade's table says of one image: its confidence at a rank, and its quality at that confidence."""
+"""Reads a cascade's table for one image: its confidence at a rank, and its quality at that confidence."""
 
 import numpy as np
 

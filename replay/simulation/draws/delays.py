@@ -1,4 +1,4 @@
-"""Times that a deployment takes beside generation, drawn from what was measured, on the simulated clock."""
+"""Delays of a deployment beside generation, drawn from measured distributions, on the simulated clock."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -13,7 +13,7 @@ DRAWS = 1024  # of a stretch of time, after which they come again
 
 
 class Delay:
-    """One kind of it; without a distribution it takes no time, and nothing is drawn."""
+    """One kind of delay; without a distribution it takes no time, and nothing is drawn."""
 
     def __init__(self, agenda: EventQueue, distributions: Slots, slot_ms: float, seed: int, salt: str) -> None:
         self._agenda, self._slot_ms = agenda, slot_ms

@@ -1,4 +1,4 @@
-"""What a deployment takes beside generation, as it was measured: on its way between processes, and between calls.
+"""The measured latencies of a deployment beside generation: on the way between processes, and between calls.
 
 A machine that others use too is not always equally fast: the distributions may be kept by stretches of time.
 """
@@ -23,7 +23,7 @@ Samples = Sequence[tuple[float, float]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HopLatencies:
-    """Distributions of ms; what is drawn of them for one request is independent of every other draw."""
+    """Distributions of ms by kind of hop; the draws for a request are independent of every other draw."""
 
     slot_ms: float = SLOT_MS
     arrive: Slots = ()  # created -> routed
@@ -43,7 +43,7 @@ KINDS = ("arrive", "fetch", "paint", "rest", "judge", "plan")
 def of_kinds(
     kinds: Mapping[str, Slots], paint_of: Mapping[str, Slots] = NO_VARIANTS, width_ms: float = SLOT_MS
 ) -> HopLatencies:
-    """From their distributions by name; those that are not there take no time."""
+    """Build hop latencies from distributions by name; a hop without one takes no time."""
     return HopLatencies(slot_ms=width_ms, paint_of=paint_of, **{kind: kinds.get(kind, ()) for kind in KINDS})
 
 
@@ -72,7 +72,7 @@ def slots(samples: Samples, width_ms: float, span_ms: float) -> Slots:
 
 
 def whole(samples: Samples) -> Slots:
-    """One distribution for all of a run."""
+    """Return one distribution for a whole run."""
     return slots(samples, np.inf, 0.0)
 
 

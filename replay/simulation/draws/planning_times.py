@@ -1,4 +1,4 @@
-"""When a live planner looked: a fact of its run as far as its plans tell it, and chance where they do not.
+"""The times at which a live planner looked at the pipeline: by its plans where they show it, else drawn.
 
 What it forecasts near the border between two plans falls on either side by the moment at which it looks, so that a
 simulation must look when the live planner did, or say how much hangs on it. A plan tells the moment that it was made
@@ -46,7 +46,7 @@ def planning_times(
 
 
 def over_ms(solving_ms: np.ndarray, period_ms: float) -> np.ndarray:
-    """By how much a period is longer than asked for after a look that took so long."""
+    """Return by how many ms a period is longer than asked for, after planning that took so long."""
     ticks = np.maximum(1, np.ceil((period_ms - solving_ms) / TICK_MS))
     return np.asarray(solving_ms + ticks * TICK_MS - period_ms)
 

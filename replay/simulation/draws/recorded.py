@@ -25,7 +25,7 @@ class Recorded:
         return RecordedChunk(self, rows.astype(np.int64), self._drawn.chunk(first, count))
 
     def changed_by(self, level: str, step: int) -> float:
-        """What beginning at a step with the draft changes in a level's mean quality; measured for the first cascade."""
+        """Return the change of a level's mean quality by refining from a step; measured for the first cascade."""
         table = self.prompts
         if step == 0 or step not in table.over_k or level != self.catalog.pair().heavy:
             return 0.0
@@ -46,7 +46,7 @@ class RecordedChunk:
         self._qualities: dict[tuple[str, int], list[float] | None] = {}
 
     def confidence(self, level: str, discriminator: str) -> list[float]:
-        """In the image that the level generated for each request's prompt."""
+        """Return the confidences in the images that the level generated for each request's prompt."""
         key, table = (level, discriminator), self._source.prompts
         if key not in self._confidences:
             judged = [at for at, name in enumerate(table.judged) if name.startswith(f"{discriminator}: {level} > ")]

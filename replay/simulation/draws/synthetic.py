@@ -1,4 +1,4 @@
-"""Hardness, confidence and quality of simulated requests, drawn from what the catalog knows: its curves, by band.
+"""Draws the hardness, confidence and quality of simulated requests from the catalog's curves, by band.
 
 Hardness is uniform, as it is a quantile. An image's confidence is the deferral curve's inverse at the request's own
 number, so that a share f(t) of them lies below t; quality is what the profile measured at that confidence.
@@ -23,7 +23,7 @@ class SyntheticOutcomes:
     """`source(first, count)` makes the draws of a stretch of requests."""
 
     def __init__(self, catalog: Catalog, seed: int, hardness: np.ndarray | None = None) -> None:
-        """`hardness`: float64, one a request, where it is known; nan: drawn."""
+        """`hardness`: float64, one per request, where it is known; nan: drawn."""
         self.catalog, self.seed, self._known = catalog, seed, hardness
         self.table = lru_cache(lambda pair: cascade_table(catalog, pair))
 
@@ -72,7 +72,7 @@ class SyntheticChunk:
         )
 
     def confidence(self, level: str, discriminator: str) -> list[float]:
-        """In the image that a level generates for each request."""
+        """Return the confidences in the images that a level generates for each request."""
         key = level, discriminator
         if key not in self._confidences:
             self._confidences[key] = self._confidence(level, discriminator).tolist()

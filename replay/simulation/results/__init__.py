@@ -1,1 +1,1 @@
-"""What a simulated run comes to: counts, figures, tables and validation."""
+"""The results of a simulated run: counts, figures, tables and validation."""

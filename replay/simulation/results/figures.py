@@ -20,7 +20,7 @@ Figures = dict[str, Any]
 
 
 def figures_of(ran: Ran) -> Figures:
-    """What a run came to. Times in seconds; shares of 1.
+    """Compute the figures of a run. Times in seconds; shares of 1.
 
     violations   requests that were late, shed, expired, failed, or open when the run was given up
     quality      of the answers: their mean, or on a scale that is no mean (FID) as `mixtures.py` says

@@ -1,4 +1,4 @@
-"""What the answers of a run are worth on a scale that is no mean over images, as FID is.
+"""Computes the quality of a run's answers on a scale that is no mean over images, as FID is.
 
 Assumed, of every policy alike: the answers of a stretch of 20 s are judged together as one mixture, and a run is the
 mean over its stretches, however full, as in planner/policies/SOURCES.md 5. So no policy makes up for a bad stretch by
@@ -22,7 +22,7 @@ def spans_quality(spans: Sequence[Span], catalog: Catalog) -> float | None:
 
 
 def span_quality(span: Span, catalog: Catalog) -> float | None:
-    """What the answers of one stretch are worth together; None where a level's quality is unknown."""
+    """Return the quality of one stretch's answers together; None where a level's quality is unknown."""
     total = sum(sum(answers.values()) for answers in span.values())
     by_chance: Counter[str] = Counter()
     judged = []

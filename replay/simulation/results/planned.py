@@ -1,4 +1,4 @@
-"""What a policy did in a run, from the plans it published."""
+"""Summarises the plans that a policy published in a run."""
 
 import itertools
 from collections import Counter, defaultdict
@@ -9,7 +9,7 @@ from schemas.messages import Plan
 
 
 def planned_of(plans: Sequence[Plan], ended_ms: float) -> dict[str, Any]:
-    """What was in force until the run ended; numbers and mappings of such, so that seeds can be averaged.
+    """Summarise the plans in force until the run ended, in numbers and mappings of numbers, to average over seeds.
 
     workers      variant -> mean over time, least and most of the workers that plans gave it
     batch        variant -> least and most jobs that share a call

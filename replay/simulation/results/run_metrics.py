@@ -1,4 +1,4 @@
-"""What a run comes to, counted as it goes: nothing is kept of a request that has ended."""
+"""Counts the results of a run as it goes, and keeps nothing of a request that has ended."""
 
 import math
 from collections import Counter

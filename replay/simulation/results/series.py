@@ -1,4 +1,4 @@
-"""What a run did over time, in a few hundred intervals. A request counts in the interval in which it arrived."""
+"""Series over time of a run, in a few hundred intervals. A request counts in the interval in which it arrived."""
 
 import bisect
 import itertools
@@ -22,7 +22,7 @@ Series = dict[str, np.ndarray]
 
 
 def series_of(ran: Ran) -> Series:
-    """Every series of a run."""
+    """Return every series of a run."""
     timeline, catalog = ran.timeline, ran.setup.catalog
     series = of_requests(timeline, catalog) | of_plans(ran.plans, timeline) | of_fleet(ran.lives, timeline)
     if np.isnan(series["quality"]).all():  # a scale that is no mean over images
@@ -32,7 +32,7 @@ def series_of(ran: Ran) -> Series:
 
 
 def of_requests(timeline: Timeline, catalog: Catalog) -> Series:
-    """What became of the requests of each interval."""
+    """Return the series of requests' ends, by the interval of arrival."""
     best, answered = catalog.best().name, np.array([levels.total() for levels in timeline.levels])
     return {
         "violation_rate": 1 - _share(np.array(timeline.in_time), timeline.arrived),
@@ -88,7 +88,7 @@ def _interval_means(values: Sequence[float], begins: np.ndarray, bounds: np.ndar
 
 
 def overlap(life: tuple[float, float], bounds: np.ndarray) -> np.ndarray:
-    """How much of each interval lies between two moments."""
+    """Return how much of each interval lies between two moments."""
     within: np.ndarray = np.clip(np.minimum(bounds[1:], life[1]) - np.maximum(bounds[:-1], life[0]), 0, None)
     return within
 
@@ -116,7 +116,7 @@ def _over_seeds(values: np.ndarray) -> dict[str, list[float | None]]:
 
 
 def rounded(values: np.ndarray) -> list[float | None]:
-    """To DIGITS digits, for JSON."""
+    """Round values to DIGITS digits, for JSON."""
     return [None if math.isnan(value) else float(f"{value:.{DIGITS}g}") for value in values.tolist()]
 
 

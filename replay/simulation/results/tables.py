@@ -1,4 +1,4 @@
-"""What `pochade simulate` prints: a row of figures a policy, and a line that says what it did."""
+"""The printed output of `pochade simulate`: a row of figures per policy, and a line that says what it planned."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -46,7 +46,7 @@ def did(policy: str, planned: Mapping[str, Any]) -> str:
 
 
 def describe_parts(policy: str, parts: Mapping[str, Mapping[str, Any]]) -> str:
-    """What became of each tier's requests, or of each tenant's."""
+    """Describe how each tier's requests ended, or each tenant's."""
     phrases = [
         f"{name} {row['requests']:.0f} requests, {_format(row['violation_rate'], '{:.2%}')} violations, "
         f"p95 {_format(row['latency_s']['p95'], '{:.2f} s')}"
@@ -64,7 +64,7 @@ def describe_stores(policy: str, stores: Mapping[str, float]) -> str:
 
 
 def describe_bound(bound: Mapping[str, Any]) -> str:
-    """What no plan can beat."""
+    """Describe the bound that no plan can beat."""
     judged = f"FID {bound['fid']:.2f}" if bound["fid"] is not None else f"quality {bound['quality']:.4f}"
     return f"fluid bound: {judged} ({bound['note']})"
 

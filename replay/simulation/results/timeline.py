@@ -45,7 +45,7 @@ class Timeline:
             self.quality_count[at] += 1
 
     def sampled(self, now_ms: float, backlog_ms: float) -> None:
-        """A look at the work that waits a worker; what comes before 0 and after the last arrival is not drawn."""
+        """Sample the work that waits per worker; samples before 0 and after the last arrival are not drawn."""
         at = int(now_ms // self.width_ms)
         if 0 <= at < self.count:
             self.queued_ms[at] += backlog_ms

@@ -1,4 +1,4 @@
-"""A live run simulated again, held against what really happened: does the simulator tell the truth?
+"""Validates the simulator: a live run is simulated again and compared with what really happened.
 
 Given is what is a fact of the run and no prediction: its trace and what came before it, workers, policy and catalog;
 hardness, classes and confidences as they were seen; the ids, by which routes draw; when its planner looked and how long
@@ -33,7 +33,7 @@ AFTER_MS = 60_000.0  # the last arrival, until when the planner's looks are laid
 
 
 class ComparedFigure(NamedTuple):
-    """One figure of both."""
+    """One figure, live and simulated."""
 
     name: str
     live: float
@@ -45,7 +45,7 @@ class ComparedFigure(NamedTuple):
 
     @property
     def is_within(self) -> bool:
-        """Whether the two agree."""
+        """Whether the live and the simulated figure agree."""
         return abs(self.apart) <= self.limit
 
     @property
@@ -119,7 +119,7 @@ def _latency(rank: str, live: Figures, simulated: Sequence[Figures], limit: floa
 
 
 def hop_latencies(report: Mapping[str, Any], *, by_time: bool = False) -> HopLatencies:
-    """As a run's report has them: of the whole run, or by stretches of its time."""
+    """Read the hop latencies of a run's report: of the whole run, or by stretches of its time."""
     measured = report["live"].get("hops_by_time" if by_time else "hops")
     if measured is None:
         raise PochadeError("the run's report has no times between processes: replay it again with this release")

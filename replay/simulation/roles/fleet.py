@@ -21,7 +21,7 @@ from replay.simulation.setup import Timing
 
 
 class Fleet:
-    """All workers and the job topics they read."""
+    """The simulated workers and the job topics that they read."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Fleet:
         self._regrouping = Regrouping(agenda, timing.group_beat_ms, self._is_busy, self._changed, timing.rebalance_ms)
 
     def start(self, worker_id: str) -> None:
-        """A process comes up."""
+        """Start a worker's process."""
         worker = Worker(worker_id, self._agenda.now_ms)
         self._workers[worker_id] = worker
         self.all.append(worker)
@@ -86,7 +86,7 @@ class Fleet:
         return self._pulse.groups[variant]
 
     def obey(self) -> None:
-        """There is a new plan: all who are not generating look at it."""
+        """Let all workers that are not generating follow a new plan."""
         for worker in list(self._workers.values()):
             self._obey(worker)
 
@@ -99,7 +99,7 @@ class Fleet:
             self._serve(worker)
 
     def _serve(self, worker: Worker) -> None:
-        """One look at the plan, one window of work."""
+        """Follow the plan, and take one window of work."""
         wanted = self._board.plan.allocation.get(worker.id, worker.variant)
         moves = wanted != worker.variant
         if moves and self._may_leave_now(worker, is_empty=not (worker.member and worker.member.waiting)):
@@ -131,7 +131,7 @@ class Fleet:
         self._pulse.now(worker)
 
     def _load(self, worker: Worker, variant: str, is_first: bool = False) -> None:
-        """Nothing of it is resident. The fleet's very first load is before the run: it begins warm."""
+        """Load a variant from nothing. The fleet's first load is before the run, which begins warm."""
         self.switches += worker.variant != ""
         worker.variant, worker.state = variant, "loading"
         worker.logic = self._logic_of(self._catalog.level(variant))
@@ -174,7 +174,7 @@ class Fleet:
         return worker is None or worker.member is not member or bool(worker.call)
 
     def _changed(self, members: list[Member]) -> None:
-        """Those whose partitions changed tell so, and may have work now."""
+        """Let members whose partitions changed send a heartbeat and look for work."""
         ids = sorted(member.worker_id for member in members)
         for worker in [self._workers[worker_id] for worker_id in ids if worker_id in self._workers]:
             if worker.member is not None:

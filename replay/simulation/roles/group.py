@@ -13,7 +13,7 @@ from replay.simulation.job import Job
 
 @dataclass(slots=True, eq=False)
 class Member:
-    """One process's membership: its partitions and the jobs that lie in them, the oldest first."""
+    """A process's membership in a group: its partitions and the jobs in them, the oldest first."""
 
     worker_id: str
     joined_ms: float = 0.0  # its heartbeats count from here
@@ -32,7 +32,7 @@ class Member:
         return taken
 
     def wait_for(self, jobs: Iterable[Job]) -> None:
-        """These jobs wait now."""
+        """Add jobs that wait."""
         self.waiting = deque(jobs)
         self.suspects = _suspects(self.waiting)
 
@@ -75,7 +75,7 @@ class Group:
         return taken
 
     def leave_behind(self, jobs: list[Job]) -> None:
-        """They lie there again."""
+        """Put jobs back on their partitions."""
         self._orphans += jobs
 
     def join(self, member: Member) -> None:
@@ -99,7 +99,7 @@ class Group:
         return len(member.partitions) == len(member.wanted) and set(member.partitions) == set(member.wanted)
 
     def settle(self, members: Iterable[Member]) -> list[Member]:
-        """Each gives up what is others', then takes what is its and free, with the jobs in it; who was changed."""
+        """Let each member give up partitions of others, then take free ones of its own; return the changed members."""
         before = [(member, list(member.partitions)) for member in members]
         for member, _ in before:
             self._release(member)

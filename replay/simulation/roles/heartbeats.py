@@ -39,12 +39,12 @@ class Heartbeats:
         return subscription
 
     def start(self, worker: Worker) -> None:
-        """Beat from now on."""
+        """Send a worker's heartbeats from now on."""
         self._beat(worker)
         self._agenda.at(worker.beaten_ms + self._period_ms, self._on_period, worker)
 
     def now(self, worker: Worker) -> None:
-        """Something changed that others should know before the next beat."""
+        """Send a heartbeat at once, as others should know of a change before the next one."""
         if self._agenda.now_ms - worker.beaten_ms >= MIN_BEAT_MS:
             self._beat(worker)
         elif not worker.beat_is_due:
@@ -89,11 +89,11 @@ class Heartbeats:
                 subscription.catch_up()
 
     def backlog_ms(self) -> float:
-        """Work that waits a worker, as was heard last."""
+        """Return the ms of work that waits per worker, by the newest heartbeats."""
         return sum([worker.heard_remaining_ms for worker in self.last.values()]) / max(1, len(self.last))
 
     def live_backlog_ms(self, silent_ms: float) -> float:
-        """Work that waits a live worker, as was heard last."""
+        """Return the ms of work that waits per live worker, by the newest heartbeats."""
         earliest_ms = int(self._agenda.now_ms) - int(silent_ms)
         live = [w.heard_remaining_ms for w in self.last.values() if w.beaten_ms >= earliest_ms]
         return sum(live) / max(1, len(live))
@@ -111,7 +111,7 @@ class Subscription:
         self._view, self._groups = view, groups
 
     def catch_up(self) -> None:
-        """Take in all beats."""
+        """Take in all heartbeats."""
         for variant in list(self.pending):
             self.listen(variant)
 

@@ -1,4 +1,4 @@
-"""The simulated discriminator; `planner.serving.escalation` decides, as it does in `agents/discriminator`."""
+"""The simulated discriminator; `planner.serving.escalation` decides, as in `agents/discriminator`."""
 
 from collections import deque
 from collections.abc import Callable

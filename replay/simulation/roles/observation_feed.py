@@ -1,4 +1,4 @@
-"""What the planner sees of the simulated pipeline: arrays and events, fed to the builder of its `Observation`."""
+"""Feeds the builder of the planner's `Observation` from the simulated pipeline's arrays and events."""
 
 import itertools
 from collections import defaultdict, deque

@@ -1,4 +1,4 @@
-"""The plan in force, with what a sender asks of it for every request."""
+"""The plan in force, with the facts that a sender needs of it for every request."""
 
 from planner.catalog.model import Catalog
 from planner.control.validity import is_newer
@@ -25,7 +25,7 @@ class PlanState:
             self._judges, self._judging_ms = {}, {}
 
     def judging_ms(self, level: str) -> float:
-        """As `judging_ms`, remembered for this plan."""
+        """Return `judging_ms` of a level, cached for this plan."""
         if level not in self._judging_ms:
             self._judging_ms[level] = judging_ms(self.plan, level, self._catalog)
         return self._judging_ms[level]

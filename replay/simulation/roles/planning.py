@@ -33,7 +33,7 @@ def logic_of(setup: Setup) -> PlannerLogic:
 
 
 class OwnPlans:
-    """What a simulated planner goes on from: its last plan, which is in force a moment later. Nobody gives orders."""
+    """The plans that a simulated planner continues from: its last plan, in force a moment later, and no orders."""
 
     pin: Pin | None = None
 
@@ -46,7 +46,7 @@ class OwnPlans:
         return self.plan.version if self.plan else 0
 
     def find(self, _version: int) -> Plan | None:
-        """No order leads back to an earlier plan."""
+        """Return None: without orders no earlier plan is asked for."""
         return None
 
 
@@ -126,7 +126,7 @@ class PlannerLoop:
 
 
 def slim(plan: Plan, before: Plan) -> Plan:
-    """What is told of a plan when a run is over; what is as in the one before is kept once, as a run has thousands."""
+    """Reduce a plan to what reports need; parts equal to the plan before are shared, as a run has thousands."""
     return replace(
         plan,
         routes=(),

@@ -1,4 +1,4 @@
-"""When partitions change hands: as the members of a group hear of it with their heartbeats (KIP-848).
+"""Reassigns partitions as members of a group learn of it with their heartbeats (KIP-848).
 
 Measured live, heartbeats 2 s apart: a worker that joins those who serve already has its partitions 2 to 4 s later, for
 an owner first hears that it is to give them up, does so when it polls after its window of work, and the newcomer hears
@@ -15,7 +15,7 @@ from schemas.ids import draw
 
 
 class Regrouping:
-    """`is_busy`: whether a member does not poll; `on_changed` is told whose partitions are others now."""
+    """`is_busy`: whether a member does not poll; `on_changed` is called with the members whose partitions changed."""
 
     def __init__(
         self,
@@ -25,7 +25,7 @@ class Regrouping:
         on_changed: Callable[[list[Member]], None],
         answer_ms: float = 0.0,
     ) -> None:
-        """`beat_ms`: between a member's heartbeats; 0: all hear of everything at once. `answer_ms`: upon the first."""
+        """`beat_ms`: between a member's heartbeats; 0: all learn at once. `answer_ms`: until the first one's answer."""
         self._agenda, self._beat_ms = agenda, beat_ms
         self._is_busy, self._on_changed, self._answer_ms = is_busy, on_changed, answer_ms
 
@@ -39,12 +39,12 @@ class Regrouping:
             self._agenda.at(now_ms + self._answer_ms, self._on_answer, (group, member))
 
     def left(self, group: Group, member: Member, in_hand: list[Job]) -> None:
-        """The others are to have its partitions."""
+        """Give the partitions of a member that left to the others."""
         group.leave(member, in_hand)
         self._regroup(group)
 
     def settle(self, group: Group, member: Member) -> list[Member]:
-        """It polls, and its heartbeat has told it of a change; itself, if it has other partitions now."""
+        """Let a member that polls learn of a change; return it if its partitions changed."""
         member.is_told = False
         changed = group.settle([member])
         self._await_beat(group, member)

@@ -15,7 +15,7 @@ from replay.simulation.times import Begun, CallTimes
 
 
 class Router(Sender):
-    """Has the logic decide on each request, and carries out what it decides."""
+    """The simulated router: `RoutingLogic` decides on each request, and this class carries the decision out."""
 
     def __init__(
         self, agenda: EventQueue, board: PlanState, fleet: Fleet, pulse: Heartbeats, timing: Timing, times: CallTimes,

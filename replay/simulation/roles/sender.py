@@ -1,4 +1,4 @@
-"""Who sends jobs to workers: what router and discriminator have in common. `WorkerChoice` chooses the worker."""
+"""Sends jobs to workers, for the simulated router and discriminator. `WorkerChoice` chooses the worker."""
 
 import math
 from abc import abstractmethod

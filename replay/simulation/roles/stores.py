@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Waiting:
-    """Somebody whose last try has failed."""
+    """A caller that waits for the store, as its last try has failed."""
 
     then: Callable[[Any], None]
     otherwise: Callable[[Any], None]
@@ -29,7 +29,7 @@ def _never(_about: object) -> None:
 
 
 class ObjectStore:
-    """There from the beginning. A try takes no time, whether it fails or not."""
+    """The simulated object store, up at the beginning. A try takes no time, whether it fails or not."""
 
     def __init__(self, agenda: EventQueue) -> None:
         self._agenda = agenda
@@ -39,7 +39,7 @@ class ObjectStore:
         self.on_blank = 0  # jobs that went without their drafts
 
     def change(self, is_up: bool) -> None:
-        """It goes away or comes back: nobody is told, who waits finds it when he asks again."""
+        """Let the store go away or come back; callers that wait find out at their next try."""
         now_ms = self._agenda.now_ms
         if not self.is_there:
             self._down_ms += now_ms - self._changed_ms
@@ -80,7 +80,7 @@ class ObjectStore:
             self._wait(waiting)
 
     def as_table(self, ended_ms: float) -> dict[str, float]:
-        """What a run counts; {}: it was never away."""
+        """Return the counts of a run; {} if the store was never away."""
         if not self._was_away:
             return {}
         away_ms = 0.0 if self.is_there else max(0.0, ended_ms - self._changed_ms)

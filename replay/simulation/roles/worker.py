@@ -1,4 +1,4 @@
-"""One worker process."""
+"""The state of one simulated worker process."""
 
 from collections import deque
 
@@ -8,7 +8,7 @@ from replay.simulation.roles.group import Member
 
 
 class Worker:
-    """What `agents/worker/role.py` keeps of itself. A process that comes back is another one with the same id."""
+    """The state of a worker, as in `agents/worker/role.py`. A process that comes back is a new one with an equal id."""
 
     __slots__ = (
         "batches", "beat_is_due", "beaten_ms", "busy_ms", "call", "call_ms", "calls", "heard_partitions",
@@ -53,7 +53,7 @@ class Worker:
         return in_hand
 
     def reported_state(self, now_ms: float) -> str:
-        """As in Heartbeat."""
+        """Return the state, as in `Heartbeat`."""
         return reported_state(self.state, self.in_hand_ms, now_ms - self.since_ms) if self.call else self.state
 
     def remaining_ms(self, now_ms: float) -> float:
