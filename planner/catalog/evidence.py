@@ -1,4 +1,4 @@
-"""A catalog with what its profile knows: quality by hardness band and class, of kept images and of generated again.
+"""Joins a catalog with its profile: quality by hardness band and class, of kept images and of escalated ones.
 
 A mean over few prompts is drawn towards the mean of its band by the weight of `PRIOR` prompts, so that no threshold
 looks good for the sake of two lucky images.

@@ -24,7 +24,7 @@ AS_IT_IS = GenerateOptions()
 
 
 class ResolvedOptions(NamedTuple):
-    """How a variant generates a request."""
+    """The options by which a variant generates a request, after defaults and limits of the variant."""
 
     n: int
     width: int

@@ -1,4 +1,4 @@
-"""What `pochade profile` measured of a catalog: the values that planning and simulation reckon with.
+"""The measurements of a catalog by `pochade profile`, which planning and simulation compute with.
 
 A profile is two files (infra/profiles): NAME.json, which is a `Profile`, and NAME-quality.npz, the prompt by prompt
 outcomes, which are a `PromptTable`. `streams.catalogs` reads both. Hardness bands are the pieces between two neighbours
@@ -30,7 +30,7 @@ CLOCKS: Final = ("cpu", "wall")
 
 @dataclass(frozen=True, kw_only=True)
 class LevelProfile:
-    """One level as it was measured."""
+    """The measurements of one level."""
 
     latency_ms: dict[int, float]  # batch size -> median ms of one call, by the clock that counts
     spread_ms: dict[int, float] = field(default_factory=dict)  # batch size -> distance of the quartiles
@@ -46,7 +46,7 @@ class LevelProfile:
 
 @dataclass(frozen=True, kw_only=True)
 class CascadeProfile:
-    """A cascade's discriminator on the light level's pictures, and what painting over them gives."""
+    """The measurements of a cascade: its discriminator on the light level's images, and refining these."""
 
     light: str
     heavy: str

@@ -1,4 +1,4 @@
-"""The files that DiffServe's and HADIS's authors published, from their texts; `streams` finds and opens them.
+"""Parses the files that DiffServe's and HADIS's authors published; `streams` finds and opens them.
 
 `with_published` is a catalog with the full files instead of the figures re-typed from them. What is wrong in a file is
 told with file and line.
@@ -163,7 +163,7 @@ def deferral(text: str, file: str) -> Curve:
 
 
 def confidences(text: str, file: str) -> dict[str, tuple[float, ...]]:
-    """`content_id, MODEL...` -> model -> confidence of each prompt, its images' mean, in the file's order.
+    """Parse `content_id, MODEL...` into model -> confidence of each prompt, its images' mean, in the file's order.
 
     Raises InvalidPublished, also for content ids that do not count up.
     """
@@ -181,7 +181,7 @@ def confidences(text: str, file: str) -> dict[str, tuple[float, ...]]:
 
 
 def discriminator(text: str, file: str, images: int = IMAGES) -> tuple[tuple[float, ...], ...]:
-    """One P(fake) a line, without a header -> prompt -> image -> confidence. Raises InvalidPublished."""
+    """Parse one P(fake) per line, without a header, into prompt -> image -> confidence. Raises InvalidPublished."""
     rows = text.removeprefix("\ufeff").splitlines()
     scores = [1 - number(row.strip(), f"{file}:{at}", 0, 1) for at, row in enumerate(rows, 1) if row.strip()]
     return grouped(scores, images, file)
@@ -230,7 +230,7 @@ def hybrid_configs(text: str, file: str, levels: Sequence[str]) -> tuple[PairRow
 
 
 def scores(text: str, file: str, images: int = IMAGES) -> dict[str, tuple[tuple[float, ...], ...]]:
-    """One column of P(real) a model -> model -> prompt -> image -> confidence. Raises InvalidPublished.
+    """Parse one column of P(real) per model into model -> prompt -> image -> confidence. Raises InvalidPublished.
 
     They are saturated, with medians from .001 to .01: only their order means anything.
     """

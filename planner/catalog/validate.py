@@ -1,4 +1,4 @@
-"""What a catalog, a profile or an observation must not hold is an error: what, the value, the limit, what to do."""
+"""Validates values of catalogs, profiles and observations: an error says what, the value, the limit, what to do."""
 
 import math
 
@@ -16,10 +16,10 @@ def require(holds: bool, what: str, value: object, limit: str, advice: str) -> N
 
 
 def is_amount(value: float) -> bool:
-    """Finite and not negative."""
+    """Whether a value is finite and not negative."""
     return math.isfinite(value) and value >= 0
 
 
 def is_share(value: float) -> bool:
-    """In [0, 1]; NaN is not."""
+    """Whether a value lies in [0, 1]; NaN does not."""
     return 0 <= value <= 1

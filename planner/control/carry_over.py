@@ -1,6 +1,6 @@
-"""What an earlier plan decided, on the workers that are there now.
+"""Carries the decisions of an earlier plan over to the workers of now.
 
-It is asked where an operator orders an earlier plan back (`carry_over`), and where a policy has made no plan
+This serves an operator's order to go back to an earlier plan (`carry_over`), and a policy that has made no plan
 (`fallback_plan`).
 """
 
@@ -51,7 +51,7 @@ def missing_workers(plan: Plan, workers: Iterable[WorkerView]) -> list[str]:
 def fallback_plan(
     before: Plan, why: str, seen: Observation, catalog: Catalog, rules: Rules, newest: int = 0
 ) -> Plan | None:
-    """The plan in force on the workers that are left of it; None where all are there, so that it stays as it is.
+    """Return the plan in force on those of its workers that are left; None where all are left, so that it stays.
 
     `why`: what became of the policy, for the reason. `newest`: as `publish` has it.
 

@@ -1,4 +1,4 @@
-"""What a proposal asks of each variant's workers, whichever policy made it, and what keeps it from being better."""
+"""Evaluates a proposal of any policy: the load of each variant's workers, and what limits the plan."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,7 +34,7 @@ class VariantLoad(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """What a proposal amounts to at the demand planned for."""
+    """The loads and shares of a proposal at the demand planned for."""
 
     loads: tuple[VariantLoad, ...]  # by variant
     latency_ms: float  # the longest way: waits seen, calls, judging
@@ -61,7 +61,7 @@ def evaluate(proposal: PlanProposal, seen: Observation, catalog: Catalog) -> Eva
 
 
 def first_loads(proposal: PlanProposal, seen: Observation, catalog: Catalog) -> tuple[VariantLoad, ...]:
-    """As in `evaluate`, of first images alone."""
+    """Return the loads as `evaluate` does, of first images alone."""
     shares = {level: float(mass.sum()) for level, mass in _first(proposal, seen).items()}
     return _loads(shares, {}, proposal, seen, catalog)
 
@@ -90,7 +90,7 @@ def _weights(routes: Sequence[Route], classes: Mapping[str, float]) -> list[floa
 
 
 def _in_order(cascades: Iterable[Cascade]) -> list[Cascade]:
-    """Each after those that lead to its level."""
+    """Sort cascades so that each comes after those that lead to its level."""
     left, ordered = list(cascades), list[Cascade]()
     while left:
         targets = {cascade.next_level for cascade in left}
@@ -131,7 +131,7 @@ def _loads(
 
 
 def _rps(rps: float, work_ms: float, variant: str, proposal: PlanProposal, catalog: Catalog) -> float:
-    """What one worker generates a second of this mix; of nothing, what it would from noise."""
+    """Return the images per second of one worker on this mix; without a mix, of images from noise."""
     return 1000 * rps / work_ms if work_ms > 0 else 1000 / _image_ms(variant, 0, proposal, catalog)
 
 

@@ -1,4 +1,4 @@
-"""Numbers as a reason tells them: 1,040/s and 1 worker, never 1.04e+03/s and 1 workers."""
+"""Formats numbers for reasons: 1,040/s and 1 worker, never 1.04e+03/s and 1 workers."""
 
 import math
 
@@ -20,5 +20,5 @@ def rate(rps: float) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """So many of what has a regular plural: "1 worker", "1,000 workers"."""
+    """Format a count with a noun of regular plural: "1 worker", "1,000 workers"."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -105,7 +105,7 @@ def run_directly(_policy: str, propose: Callable[[], PlanProposal]) -> PlanPropo
 
 
 class PlannerLogic:
-    """One planner's decisions. Times are in ms of one clock; they may be fractions of one."""
+    """The decisions of one planner. Times are in ms of one clock, with fractions."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""From a policy's proposal to a published plan."""
+"""Makes a plan to publish from a policy's proposal."""
 
 import json
 from dataclasses import replace
@@ -48,5 +48,5 @@ def admitted(admission: Admission | None) -> dict[str, float]:
 
 
 def memory_of(plan: Plan | None, policy: str) -> dict[str, Any]:
-    """What a policy noted in the plan in force, for its next one; {} where another, or nobody, made that."""
+    """Return the memory that a policy noted in the plan in force; {} if another policy, or none, made that plan."""
     return dict(json.loads(plan.memory)) if plan is not None and plan.policy == policy else {}

@@ -17,7 +17,7 @@ LACKED_CAPACITY = frozenset({OVERLOADED, SHED})  # codes of the rejections that 
 
 
 class Results:
-    """The ends of requests, and the confidences of their images: those are told with the end, not before."""
+    """The ends of requests and the confidences of their images, which become known with the end, not before."""
 
     def __init__(self, slo_ms: float) -> None:
         """`slo_ms`: latency beyond which an answer is late; 0: none is."""
@@ -31,7 +31,7 @@ class Results:
         self._scores.clear()
 
     def add(self, status: Status, ended_ms: int, latency_ms: float, code: str = "") -> None:
-        """One more; what somebody cancelled, or asked for wrongly, says nothing of how requests are served.
+        """Add an end, unless a client cancelled the request or asked wrongly, which says nothing about the service.
 
         `code`: why it was REJECTED. Only a lack of capacity counts.
         """
@@ -47,7 +47,7 @@ class Results:
         self._scores[level].append((hardness, confidence))
 
     def served(self, now_ms: int) -> Served:
-        """Those of the last minute; their images' quality is nobody's to tell."""
+        """Return the figures of requests that ended in the last minute; the quality of their images is unknown."""
         since_ms = now_ms - SERVED_MS
         at_ms, is_in_time = np.divmod(np.frombuffer(self._ended.tobytes()), 2)
         young = np.flatnonzero(at_ms > since_ms - MAX_STEP_BACK_MS)

@@ -1,4 +1,4 @@
-"""The policies by name. One file each; this table is the only place that lists them."""
+"""The table of policies by name, one file each; it is the only place that lists them."""
 
 from planner.control.proposal import InvalidParameter, PlanProposal, Policy
 from planner.policies import (

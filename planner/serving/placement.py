@@ -1,4 +1,4 @@
-"""Where a request is placed, and which level it is to go to first.
+"""The placement of a request, and the choice of its first level.
 
 `planner.serving.routing` places it; `planner.serving.decisions` has what else it may decide.
 """
@@ -48,12 +48,12 @@ def choose_level(plan: Plan, request_id: str, hardness: float, classes: Mapping[
 
 
 def choices_of(route: Route) -> list[Choice]:
-    """The levels of a route that can be drawn, in the order in which `sample` goes through them."""
+    """Return the levels of a route that can be drawn, in the order in which `sample` goes through them."""
     return [Choice(*item) for item in sorted(route.levels.items()) if item[1] > 0]
 
 
 def sample(choices: Sequence[Choice], request_id: str) -> Choice:
-    """One of the choices of a route, by the request's dice."""
+    """Draw one of the choices of a route, by the request's own random number."""
     if len(choices) > 1:
         drawn, below = draw(request_id, SALT), 0.0
         for choice in choices:

@@ -40,7 +40,7 @@ class ClassifiedValues(Protocol):
 
 
 class Work(NamedTuple):
-    """What a request asks for on behalf of its tenant."""
+    """The demand of a request on its tenant's rights."""
 
     request_id: str
     tenant: str

@@ -152,7 +152,7 @@ class _PlanFacts:
         self.plain = _Costs(AS_IT_IS, 1, levels, self)  # of most requests
 
     def choose(self, classified: ClassifiedValues) -> Choice:
-        """As `choose_level`; the choices of a route are put in order once."""
+        """Choose as `choose_level` does; the choices of a route are sorted once."""
         hardness = classified.hardness
         if self._only is not None and 0.0 <= hardness <= 1.0:
             return self._only

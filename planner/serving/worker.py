@@ -78,7 +78,7 @@ class WorkerLogic:
 
 
 def working_state(is_leaving: bool) -> str:
-    """The state of a worker with work in progress; `is_leaving`: the plan wants another variant of it."""
+    """Return the state of a worker with work in progress; `is_leaving`: the plan gives it another variant."""
     return "draining" if is_leaving else "painting"
 
 
@@ -98,7 +98,7 @@ def window(variant: Variant, most: int) -> int:
 
 
 def counted_attempts(attempts: Sequence[int]) -> int:
-    """What counts against the first job of a window if its worker dies now: its attempt where it is alone, else 0.
+    """Return the attempts to count against a window's first job if its worker dies now: 0 unless it is alone.
 
     The next owner takes the job as the attempt after that. Of several jobs none is to blame before it was met alone.
     """

@@ -1,1 +1,1 @@
-"""How plans are computed: programs and heuristics that the policies share."""
+"""Programs and heuristics that compute plans, shared by the policies."""

@@ -13,7 +13,7 @@ def tuned(
     levels: Iterable[str], catalog: Catalog, seen: Observation, memory: Mapping[str, Any],
     is_late: Callable[[str, int], bool], left: float,
 ) -> dict[str, int]:  # fmt: skip
-    """level -> its batch size next: `left` of it, [0, 1), where it is late, else one more, up to the largest measured.
+    """Return level -> next batch size: `left` of it, [0, 1), if it is late, else one more, up to the largest measured.
 
     The first is 1. A window in which no request ended changes nothing: nobody measured a batch.
     Source: Clipper (NSDI 2017), dynamic batch size: one more until a batch takes over the objective, then a back-off.

@@ -10,14 +10,14 @@ CBC = pulp.PULP_CBC_CMD.pulp_cbc_path  # comes with PuLP 3; for PuLP 4 install p
 
 
 class Solved(NamedTuple):
-    """How a solve went."""
+    """The outcome of a solve: whether there is an answer, and why there is none or it may not be the best."""
 
     is_found: bool  # the problem's variables hold an answer
     trouble: str = ""  # why there is none, or why it may not be the best, for operators; "": an optimum
 
 
 def solve(problem: pulp.LpProblem, limit_s: float = LIMIT_S, options: Sequence[str] = ()) -> Solved:
-    """Solve in place. What CBC found by `limit_s` is an answer too. `options`: CBC's own, as "cuts off"."""
+    """Solve a problem in place. The best that CBC found by `limit_s` is an answer. `options`: CBC's, as "cuts off"."""
     try:
         # no `threads`: with one, a CBC process in a hundred stands still for ten seconds, past its limit (measured)
         command = pulp.COIN_CMD(path=CBC, msg=False, timeLimit=limit_s, options=list(options))

@@ -1,4 +1,4 @@
-"""How long work will wait at a utilisation: k equal servers with one queue, tabulated over k.
+"""Tabulates the wait at a utilisation: k equal servers with one queue, by k.
 
 Little's law (`observation.queue_wait_ms`) tells the wait of a queue that is there; Erlang C the wait that will
 come before there is one. Least-work dispatch nearly makes a level's workers one queue (SOURCES.md 5). With
@@ -52,7 +52,7 @@ def waits(servers: Sequence[int], utilization: Floats, percentile: float, variab
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WaitTable:
-    """`waits` of 1 .. n servers. Between two utilisations it is linear, so a little too high; made by `wait_table`."""
+    """The `waits` of 1 .. n servers, linear between two utilisations, so a little too high; made by `wait_table`."""
 
     servers: tuple[int, ...]  # one a row, rising; a number between two has the waits of the smaller
     utilization: Floats  # [STEPS], rising from 0 to NEARLY_BUSY
@@ -84,7 +84,7 @@ class WaitTable:
 
 @lru_cache(maxsize=64)
 def wait_table(most_servers: int, percentile: float = 0.99, variability: float = 1.0) -> WaitTable:
-    """The table for 1 .. `most_servers` servers; `percentile` in [0, 1), `variability` as in `waits`.
+    """Return the table for 1 .. `most_servers` servers; `percentile` in [0, 1), `variability` as in `waits`.
 
     Computed once for the same arguments: about 40 ms for 64 servers, 0.2 s for 1,000.
     """

@@ -41,7 +41,7 @@ PARAMETERS = {
 
 
 class Task(NamedTuple):
-    """What a draft is made of."""
+    """The parts that a proposal is made of."""
 
     seen: Observation
     catalog: Catalog
@@ -59,7 +59,7 @@ def draft(
     *,
     is_blind: bool,
 ) -> PlanProposal:
-    """Eq. 1 under the strategy that the switch rule has come to. Memory: the switch's state. Parameters: above."""
+    """Solve Eq. 1 under the strategy that the switch rule has chosen. Memory: the switch's state."""
     settings = validate_parameters(parameters, PARAMETERS)
     batch = int(settings["batch"])
     demand_rps = settings["overprovision"] * observation.planning_rps

@@ -1,4 +1,4 @@
-"""How many workers generate on which level, and what share of the demand each level takes: ARGUS's Eq. 1.
+"""Computes the number of workers on each level, and the share of the demand of each level: ARGUS's Eq. 1.
 
     offers   (level, variant, rps, quality)      demand W (1/s)      n workers
     Mix      counts: level -> workers            shares F: level -> share of what is generated, sums to 1
@@ -32,7 +32,7 @@ CLOSE = 1e-6  # shares nearer than the solver's own tolerance are the same
 
 
 class Offer(NamedTuple):
-    """A level as Eq. 1 sees it."""
+    """A level as a term of Eq. 1."""
 
     level: str
     variant: str  # that generates it
@@ -41,7 +41,7 @@ class Offer(NamedTuple):
 
 
 class Mix(NamedTuple):
-    """An answer to Eq. 1."""
+    """A solution of Eq. 1."""
 
     counts: dict[str, int]  # variant -> workers
     shares: dict[str, float]  # F: level -> share, only positive ones, the slowest first
@@ -50,7 +50,7 @@ class Mix(NamedTuple):
 
 
 def maximize_quality(offers: Sequence[Offer], n_workers: int, demand_rps: float) -> Mix:
-    """Eq. 1 where every worker serves one level: an integer program.
+    """Solve Eq. 1 where every worker serves one level: an integer program.
 
     `offers`: one a variant, the slowest first. What exceeds all workers on the fastest level is not carried.
     """
@@ -67,7 +67,7 @@ def maximize_quality(offers: Sequence[Offer], n_workers: int, demand_rps: float)
 
 
 def maximize_quality_shared(offers: Sequence[Offer], n_workers: int, demand_rps: float) -> Mix:
-    """Eq. 1 where every worker generates every level, the slowest first: reuse levels of one variant.
+    """Solve Eq. 1 where every worker generates every level, the slowest first: reuse levels of one variant.
 
     A linear program of two constraints, sum F = 1 and the workers' time, so that some pair of levels is optimal.
     """
@@ -109,7 +109,7 @@ def keep_current(mix: Mix, counts: Mapping[str, int], offers: Sequence[Offer], d
 
 
 def mean_quality(shares: Mapping[str, float], offers: Sequence[Offer]) -> float:
-    """Q of Eq. 1 for one image: the shares' mean of the levels' qualities."""
+    """Return Q of Eq. 1 for one image: the mean of the levels' qualities by share."""
     return math.fsum(shares.get(offer.level, 0.0) * offer.quality for offer in offers)
 
 
@@ -148,7 +148,7 @@ def _positive(shares: Mapping[str, float], offers: Sequence[Offer]) -> dict[str,
 
 
 def offers_of(catalog: Catalog, batches: Mapping[str, int]) -> tuple[Offer, ...]:
-    """Every variant at its batch size of `batches`, 1 where it names none."""
+    """Return every variant at its batch size of `batches`, 1 where it names none."""
     return _offers(levels_of(catalog, "models"), catalog, batches)
 
 
@@ -209,7 +209,7 @@ def routes_of(
 
 
 def expected_of(mix: Mix, offers: Sequence[Offer], catalog: Catalog, demand_rps: float) -> Expected:
-    """What to hold the outcome against. Quality is that of a random split: classes should beat it."""
+    """Return the expectation of a plan. Quality is that of a random split: classes should beat it."""
     busy = {offer.variant: 0.0 for offer in offers}
     for offer in offers:
         busy[offer.variant] += mix.shares.get(offer.level, 0.0) * demand_rps / offer.rps
@@ -228,7 +228,7 @@ def _quality(shares: Mapping[str, float], offers: Sequence[Offer], catalog: Cata
 
 
 def describe_mix(mix: Mix, offers: Sequence[Offer], demand_rps: float) -> str:
-    """A mix in words: "heavy 3, light 1 for 10.5/s", what of it is not carried, and why it may not be the best."""
+    """Describe a mix: "heavy 3, light 1 for 10.5/s", the share not carried, and why it may not be the best."""
     counts = describe_counts({variant: count for variant, count in mix.counts.items() if count > 0})
     words = f"{counts or 'no worker yet'} for {rate(demand_rps)}"
     if mix.carried < 1 and counts:

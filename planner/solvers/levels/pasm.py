@@ -28,7 +28,7 @@ Rows = dict[str, dict[str, float]]  # class -> level -> probability, only positi
 
 
 class Pasm(NamedTuple):
-    """Source: ARGUS 4.3, Fig. 4."""
+    """A matrix of shares from predicted class to level. Source: ARGUS 4.3, Fig. 4."""
 
     rows: Rows  # each sums to 1
     degradation: float  # Eq. 2: quality the mean prompt loses by not getting its class's level
@@ -41,7 +41,7 @@ def shift_map(
     shares: Mapping[str, float],
     loss: Mapping[str, Mapping[str, float]],
 ) -> Pasm:
-    """The shift map from H, `wanted`, to F, `shares`.
+    """Compute the shift map from H, `wanted`, to F, `shares`.
 
     `levels`: all, the slowest first; classes and F's levels are among them. `loss`: D, class -> level -> quality lost;
     what it does not name counts as 0, and slower levels never lose (Eq. 2). Sums of `wanted` and `shares` are 1.
@@ -72,7 +72,7 @@ def _row(mass: Masses, levels: Sequence[str], shares: Mapping[str, float]) -> di
 
 
 def costs(levels: Sequence[str], loss: Mapping[str, Mapping[str, float]]) -> Masses:
-    """Eq. 2's cost [class, level], slowest first: D to a faster level, 0 to its own or a slower one."""
+    """Return Eq. 2's cost [class, level], slowest first: D to a faster level, 0 to its own or a slower one."""
     n = len(levels)
     cost = np.zeros((n, n))
     for i in range(n):

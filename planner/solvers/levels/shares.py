@@ -1,4 +1,4 @@
-"""What the policies with fixed shares of requests per level have in common: work, routes, expectation.
+"""Work, routes and expectation of the policies with fixed shares of requests per level.
 
 `on` is all requests on one variant, all workers with it: what Clipper does with one model. Not a policy by itself.
 """
@@ -45,12 +45,12 @@ def work_of(flow: Flow, catalog: Catalog, batch: int) -> dict[str, float]:
 
 
 def constant(shares: Mapping[str, float]) -> tuple[Route, ...]:
-    """One route for all requests; levels without a share are not named."""
+    """Return one route for all requests; levels without a share are left out."""
     return (Route(levels={level: share for level, share in shares.items() if share > 0}),)
 
 
 def expected(flow: Flow, counts: Mapping[str, int], catalog: Catalog, batch: int, demand_rps: float) -> Expected:
-    """What to hold the outcome against, at the demand now seen.
+    """Return the expectation of a plan, at the demand now seen.
 
     Without a cascade `quality` is what a random split at these shares would reach (SOURCES.md 3.8).
     """
@@ -75,7 +75,7 @@ def on(
     objective_ms = settings["objective"] * observation.slo_ms
 
     def is_late(_: str, size: int) -> bool:
-        """By the profile, as a single batch's time is not observed; without an SLO none is too long."""
+        """Whether a batch is too long by the profile, as a single batch is not observed; without an SLO none is."""
         return 0 < objective_ms < run_ms(variant, size)
 
     sizes = tuned([variant.name], catalog, observation, memory, is_late, BACKED_OFF)

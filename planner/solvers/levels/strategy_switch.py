@@ -1,4 +1,4 @@
-"""When a fleet leaves approximate caching for smaller models, and comes back: stages, one step a plan.
+"""Decides when a fleet leaves approximate caching for smaller models, and comes back: stages, one step per plan.
 
     stage       requests go to              it ends when                                  and then comes
     REUSE       reuse levels                looking images up costs too much            LEAVING
@@ -26,14 +26,14 @@ AWAY = frozenset({LEAVING, MODELS})  # stages that only good retrievals end
 
 
 class Retrieval(NamedTuple):
-    """What looking up a past image costs and brings."""
+    """The cost of looking up a past image, and the time that it saves."""
 
     costs_ms: float | None  # typical time of one; infinity: no answer; None: none was tried
     saves_ms: float  # run time that starting from one saves, mean over the reuse levels
 
 
 class Rule(NamedTuple):
-    """When to switch. Costs are shares of what a retrieval saves."""
+    """The thresholds of the switch. Costs are shares of the time that a retrieval saves."""
 
     too_much: float = 0.5  # above: leave
     healthy: float = 0.25  # at most this: come back; between the two nothing changes
@@ -42,7 +42,7 @@ class Rule(NamedTuple):
 
 
 class State(NamedTuple):
-    """Where the switch stands; `since_ms`: from when on retrievals have spoken against the stage; -1: they do not."""
+    """The state of the switch; `since_ms`: from when on retrievals have spoken against the stage; -1: they do not."""
 
     stage: str = REUSE
     since_ms: int = -1
@@ -70,7 +70,7 @@ def step(state: State, retrieval: Retrieval, now_ms: int, rule: Rule) -> State:
 
 
 def after_switch(state: State, target: Mapping[str, str], workers: Sequence[WorkerView]) -> State:
-    """The state once every worker serves what the stage wants of it, `target`; until then the same."""
+    """Return the next state once every worker serves its `target` of the stage, else the state unchanged."""
     is_there = all(is_serving(w) and target.get(w.worker_id, w.home) == w.home for w in workers)
     following = {LEAVING: MODELS, RETURNING: REUSE}
     return State(following[state.stage], state.since_ms) if is_there and state.stage in following else state
@@ -104,7 +104,7 @@ def ready(allocation: Mapping[str, str], workers: Sequence[WorkerView]) -> dict[
 
 
 def _against_since(state: State, retrieval: Retrieval, now_ms: int, rule: Rule) -> int:
-    """From when on retrievals speak against the stage, without a break; -1: they do not."""
+    """Return from when on retrievals speak against the stage, without a break; -1: they do not."""
     costs_ms, saves_ms = retrieval
     if costs_ms is None or math.isnan(costs_ms):  # nothing was tried: nothing new is known
         return state.since_ms

@@ -19,7 +19,7 @@ class Candidate(NamedTuple):
 
 
 class Tolerance(NamedTuple):
-    """What the rules take for alike."""
+    """The differences below which the rules take two values as equal."""
 
     latency: float = 0.1  # two latencies within this share of the lesser are similar
     quality: float = 0.02  # two qualities within this share of the pool's range are, and a point on a segment

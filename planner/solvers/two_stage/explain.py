@@ -13,7 +13,7 @@ DescribeThresholds = Callable[[Pair, Row], str]  # a row's thresholds in words
 
 
 def reason(plan: PairPlan, offers: Sequence[Offer], planning_rps: float, told: DescribeThresholds) -> str:
-    """What the plan is, then the binding constraints or what could not be met.
+    """Describe the plan, then its binding constraints or what could not be met.
 
     `offers`: the plan's own and those it was chosen from.
     """

@@ -1,4 +1,4 @@
-"""The choice of `two_stage.solve` as an integer program for PuLP: its check, and the baseline of its speed.
+"""States the choice of `two_stage.solve` as an integer program for PuLP, to check it, and as a baseline of its speed.
 
 Source: DiffServe 3.3, HADIS 3.4. As printed both are bilinear, x T(b) with x and b variables; here u[i,b] = x_i y[i,b],
 workers of level i if its batch size is b, makes them linear (planner/policies/SOURCES.md 6.4).
@@ -22,7 +22,7 @@ HALF = 0.5  # of a binary variable, which solvers return with rounding
 
 
 class Chosen(NamedTuple):
-    """What the program chose: workers need not all be used."""
+    """The choice of the program, which need not use all workers."""
 
     row: Row
     workers: tuple[int, int]  # light, heavy

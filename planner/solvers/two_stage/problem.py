@@ -84,7 +84,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What there is to choose from, for which demand."""
+    """The rows, batches and workers to choose from, and the demand."""
 
     light: Stage
     heavy: Stage
@@ -169,7 +169,7 @@ def by_step(catalog: Catalog, pair: Pair) -> dict[int, list[PairRow]]:
 
 
 def threshold_rows(catalog: Catalog, pair: Pair, observation: Observation) -> tuple[Row, ...]:
-    """The pair with all requests to light first: a row for each threshold that has support, rising, 0 and 1 included.
+    """Return a row for each threshold with support, rising, 0 and 1 included, with all requests to light first.
 
     Support is a measured point of f(t), or one on each side of it. The threshold is the score. Source: DiffServe 3.3.
     """
@@ -220,7 +220,7 @@ def _listed(catalog: Catalog, pair: Pair, table: Sequence[PairRow], seen: Observ
 
 
 def _deferred_below(hardness: float, threshold: float, curves: CascadeTable, seen: Observation) -> float:
-    """f(t) of the prompts easier than a hardness, each band by what of it is: harder ones are no drafts."""
+    """Return f(t) of the prompts easier than a hardness, weighted by each band's part: harder ones get no drafts."""
     bins = seen.hardness or (1.0,)
     easier = [share_above(min(low, hardness), bins) - share_above(min(high, hardness), bins)
               for low, high in itertools.pairwise(curves.bounds)]  # fmt: skip
@@ -230,7 +230,7 @@ def _deferred_below(hardness: float, threshold: float, curves: CascadeTable, see
 
 
 def _swept(catalog: Catalog, pair: Pair, seen: Observation) -> Iterator[Row]:
-    """Every bound with every threshold; with nothing left for light, one row."""
+    """Yield a row for every hardness bound with every threshold, and one for all requests straight to heavy."""
     table, shares = cascade_table(catalog, pair, seen), np.array(band_shares(catalog, seen))
     hard = np.array([level_quality(catalog, pair.heavy, band) for band in range(len(shares))], dtype=np.float64)
     for first_hard in range(1, len(shares) + 1):  # bands from this one on go straight to heavy
