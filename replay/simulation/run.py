@@ -123,7 +123,7 @@ class Simulation:
         self._agenda = agenda
 
     def run(self, on_progress: Callable[[int], object] = lambda _requests: None) -> Ran:
-        """Serve the whole trace; `on_progress` is told now and then how many requests have arrived since."""
+        """Serve the whole trace; `on_progress` is called now and then with the number of new arrivals."""
         for worker_id in self._setup.worker_ids():
             self._fleet.start(worker_id)
         self._planner.start()

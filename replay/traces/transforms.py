@@ -20,7 +20,7 @@ def sped(trace: Trace, factor: float) -> Trace:
 
 
 def scaled(trace: Trace, factor: float, seed: int) -> Trace:
-    """`factor` times the requests in the same time: below 1 each stays by its own chance, above 1 it comes again.
+    """Return `factor` times the requests in equal time: below 1 each stays by its own chance, above 1 it comes again.
 
     Which stay, and which come once more for a factor that is not whole, is drawn per request: what .3 keeps, .6 keeps
     too. The first of a request is itself; a copy comes anywhere between the tenth request before it and the tenth

@@ -69,7 +69,7 @@ class Site:
         return self._children.add(RoleProcess(name=name, command=tuple(command)))
 
     def log_of(self, name: str) -> pathlib.Path:
-        """Where a child writes what it has to say."""
+        """Return the file that a child process writes its output to."""
         return self._children.log_of(name)
 
     def check(self) -> None:

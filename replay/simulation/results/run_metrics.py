@@ -56,7 +56,7 @@ class PartMetrics:
 
     @property
     def ended(self) -> int:
-        """How many have ended."""
+        """Number of requests that have ended."""
         return self.ends.total()
 
     @property
@@ -143,7 +143,7 @@ class RunMetrics:
             self._late_span.setdefault(judges, Counter())[answer] += 1
 
     def ended(self, status: Status, job: Job, code: str = "") -> None:
-        """Any other end. `code`: why it was rejected."""
+        """Count an end other than a completion. `code`: why it was rejected."""
         self.ends[status] += 1
         self.on_result(job, status, code)
         if code == QUOTA:
@@ -161,7 +161,7 @@ class RunMetrics:
             listener(job)
 
     def end_span(self) -> None:
-        """What came in the stretch of time until now is judged as one mixture."""
+        """End a stretch of time, whose answers are judged as one mixture."""
         if self._span:
             self.spans.append(self._span)
             self.span_ends_ms.append(self._span_ends_ms)

@@ -32,7 +32,7 @@ class TraceArrivals:
     def __init__(
         self, agenda: EventQueue, setup: Setup, tally: RunMetrics, arrivals_ms: np.ndarray, is_batch: np.ndarray | None
     ) -> None:
-        """`is_batch`: bool, one a request: it is not seen until it leaves the batch lane; None: all are."""
+        """`is_batch`: bool, one per request: whether it is not seen until it passes the batch gate; None: none is."""
         self._agenda, self._setup, self._tally, self._arrivals_ms = agenda, setup, tally, arrivals_ms
         self._drawn: deque[tuple[int, Draws]] = deque(maxlen=CHUNKS)  # with the number of their first request
         self._entered: deque[float] | None = deque() if setup.timing.hops.arrive else None  # arrivals, once classified
@@ -104,7 +104,7 @@ class TraceArrivals:
         return np.concatenate([-mirrored, arrived])
 
     def _arrivals(self, first: int | np.int64, past: int | np.int64) -> np.ndarray:
-        """Arrivals of the requests first .. past - 1, those apart that wait in the batch lane or were over a quota."""
+        """Return the arrivals of the requests first .. past - 1, without those at the batch gate or over a quota."""
         trace = self._arrivals_ms[first:past]
         return (trace if self._is_seen is None else trace[self._is_seen[first:past]]).astype(np.int64)
 
@@ -136,7 +136,7 @@ class ObservationFeed:
         tally.on_result = self.on_result
 
     def on_scored(self, job: Job, _discriminator: str, confidence: float) -> None:
-        """An image was judged; the planner reads of it when its request has ended."""
+        """Keep the confidence of a judged image, which the planner learns when its request has ended."""
         if self._setup.learns:
             self._scores[job.number].append((job.level, confidence))
 
@@ -159,5 +159,5 @@ class ObservationFeed:
     def observation(
         self, request: PlanRequest, heartbeats: Mapping[str, ReceivedHeartbeat], plan: Plan | None
     ) -> Observation:
-        """All that is seen now, of the live workers. `plan`: the planner's last one."""
+        """Return the observation of this moment, of the live workers. `plan`: the planner's last one."""
         return self._builder.observation(request.now_ms, request.workers, heartbeats, plan)

@@ -24,7 +24,7 @@ class Waiting:
 
 
 def _never(_about: object) -> None:
-    """It waits for as long as it takes."""
+    """Never give up: a caller without a limit waits for as long as it takes."""
     raise AssertionError("gave up waiting for the store")
 
 

@@ -20,7 +20,7 @@ def is_arrivals(columns: tuple[str, ...]) -> bool:
 
 
 def read_arrivals(table: Table, faults: Faults, builder: Builder, most: int | None) -> None:
-    """Every row, or the first `most`. Raises: InvalidTrace."""
+    """Read every row, or the first `most`. Raises InvalidTrace."""
     unknown = [name for name in table.columns if name not in COLUMNS]
     if unknown or len(set(table.columns)) < len(table.columns):
         message = Unknown("column", unknown[0], COLUMNS) if unknown else "a column is named twice"

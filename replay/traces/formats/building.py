@@ -18,7 +18,7 @@ MAX_IMAGES: Final = 1000  # a request; how many a deployment takes is its own se
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What holds for the requests of one trace."""
+    """The rules for the requests of one trace."""
 
     is_epoch: bool = False  # times are since 1970: the first one is the start
     sorts: bool = False  # instead of refusing times that fall
@@ -42,7 +42,7 @@ class Builder:
         return len(self._columns)
 
     def add(self, row: Row, where: int | str) -> None:
-        """One request. Raises: InvalidTrace, where a fault is not skipped."""
+        """Add a request. Raises InvalidTrace for a fault that is not skipped."""
         try:
             self._check_time(row.arrival_ms)
             self._check_prompt(row)
@@ -85,7 +85,7 @@ class Builder:
             raise Unfit("prompt out of range", f"prompt_index {row.prompt_index} points at none: {message}")
 
     def _as_ours(self, wish: Overrides) -> Overrides:
-        """With the catalog's name of its model."""
+        """Return the overrides with the catalog's name of the model."""
         if wish not in self._ours:
             theirs, renamed, models = wish.options.model, self._rules.renamed, self._rules.models
             ours = renamed.get(theirs, renamed.get(ANY_MODEL, theirs)) if theirs else ""

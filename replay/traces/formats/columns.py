@@ -1,4 +1,4 @@
-"""The columns of a trace while it is read: texts and wishes are kept once each, whatever the number of requests."""
+"""The columns of a trace while it is read: each text and each set of overrides is kept once."""
 
 from array import array
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ class Columns:
         return len(self._arrival)
 
     def append(self, row: Row) -> None:
-        """One request more; a text or an index, as all before it have."""
+        """Append a request, with a text or with an index, as all before it have."""
         if row.prompt is not None:
             prompt = self._texts.setdefault(row.prompt, len(self._texts))
         else:

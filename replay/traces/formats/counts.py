@@ -20,7 +20,7 @@ LONGEST_GAP: Final = 1000  # rows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shaping:
-    """How counts become arrivals. The defaults leave them as they stand: so many, within the time that it says."""
+    """How counts become arrivals. The defaults leave them as they are: each row's number, within the row's time."""
 
     to_rps: tuple[float, float] | None = None  # the least count becomes the first rate, the greatest the second
     interval_s: float | None = None  # that a row lasts in the replay; None: what its column says
@@ -28,8 +28,10 @@ class Shaping:
 
     @classmethod
     def of_the_papers(cls, low_rps: float, high_rps: float) -> "Shaping":
-        """Min-max scaled, a row a second. Source: DiffServe 4.1 and its artifact; HADIS 4.1 uses the same; ARGUS 5.1
-        brings SysX to Twitter's minimum and maximum in the same way."""
+        """Scale from minimum to maximum, one row per second.
+
+        Source: DiffServe 4.1 and its artifact, HADIS 4.1; ARGUS 5.1 brings SysX to Twitter's minimum and maximum so.
+        """
         return cls(to_rps=(low_rps, high_rps), interval_s=1.0, spacing=EXPONENTIAL)
 
 
@@ -76,7 +78,7 @@ def _one(columns: tuple[str, ...], names: tuple[str, ...]) -> str | None:
 
 
 def _counts(table: Table, faults: Faults, unit: str, column: str) -> np.ndarray:
-    """Float64 [k]. A lenient reader fills a short gap with the count before it: what was not measured may have been."""
+    """Return the counts, float64 [k]. A lenient reader fills a short gap with the count before it."""
     found: list[float] = []
     first: int | None = None
     for where, fields in table.rows:

@@ -1,4 +1,4 @@
-"""What is wrong with a line: an error that names it, or, where the reader is lenient, one more that was skipped."""
+"""Faults of lines: an error that names the line, or, where the reader is lenient, a count of skipped lines."""
 
 from collections import Counter
 
@@ -30,5 +30,5 @@ class Faults:
 
 
 def quoted(text: str) -> str:
-    """As a message shows it."""
+    """Quote a text for a message."""
     return repr(text[:QUOTED])

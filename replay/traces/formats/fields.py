@@ -1,4 +1,4 @@
-"""Values in text or JSON. Each raises `Unfit` for what is none: a fault of one line, told with its file and line."""
+"""Parses values in text or JSON. Each function raises `Unfit` for a bad value, which is reported with file and line."""
 
 import datetime
 import math
