@@ -27,7 +27,7 @@ GZIP_MAGIC = b"\x1f\x8b"
 
 
 def load(name: str, published: str = "") -> Catalog:
-    """One shipped under `infra/catalogs`, or a file of the user's; its full files from the folder `published`, if any.
+    """Load a shipped catalog by name, or a user's file; with the full files of the folder `published`, if given.
 
     Every catalog that a process plans or serves with is read here.
 
@@ -52,7 +52,7 @@ def measured(name: str, published: str = "") -> Catalog:
 
 
 def recorded_prompts(name: str) -> PromptTable:
-    """What every level made of each prompt of the catalog's profile. Raises PochadeError where there is none."""
+    """Return every level's outcome on each prompt of the catalog's profile. Raises PochadeError without a profile."""
     found = find_profile(name)
     prompts = found.prompts() if found else None
     if prompts is None:
@@ -93,18 +93,18 @@ def missing_models(catalog: Catalog, engine: str) -> list[str]:
 
 
 class ProfileFiles(NamedTuple):
-    """What a profile's two files hold."""
+    """The contents of a profile's two files."""
 
     file: str  # of the text, for messages
     text: str  # NAME.json
     arrays: dict[str, np.ndarray]  # NAME-quality.npz; {}: there is none
 
     def profile(self) -> Profile:
-        """What was measured. Raises Unknown or InvalidCatalog for a text that is no profile."""
+        """Parse the measurements. Raises Unknown or InvalidCatalog for a text that is no profile."""
         return profile_text.parse(self.text, self.file)
 
     def prompts(self) -> PromptTable | None:
-        """What every level made of each prompt; None where that is not there. Raises InvalidCatalog."""
+        """Parse every level's outcome on each prompt; None without that file. Raises InvalidCatalog."""
         return prompt_table(self.arrays, self.file) if self.arrays else None
 
 
@@ -120,7 +120,7 @@ def find_profile(name: str) -> ProfileFiles | None:
 
 
 def read_profile(file: pathlib.Path) -> ProfileFiles:
-    """NAME.json with what lies beside it. Raises PochadeError for files that cannot be read."""
+    """Read NAME.json and the file beside it. Raises PochadeError for files that cannot be read."""
     try:
         return ProfileFiles(str(file), file.read_text(), _quality_of(file.with_name(f"{file.stem}-quality.npz")))
     except (OSError, UnicodeDecodeError, ValueError, zipfile.BadZipFile) as error:

@@ -1,4 +1,4 @@
-"""Where the broker of a deployment is: what it takes to find one, and nothing of what starts it."""
+"""Finds the broker of a deployment; nothing here starts one."""
 
 import pathlib
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from streams.broker.record import Record
 
 
 class Configured(Protocol):
-    """What is configured of a cluster."""
+    """Protocol of a cluster's configuration."""
 
     @property
     def bootstrap_servers(self) -> str:
@@ -19,7 +19,7 @@ class Configured(Protocol):
 
 
 class Located(Protocol):
-    """What tells where a broker is; `streams.settings.Settings` has it."""
+    """Protocol of the settings that locate a broker; `streams.settings.Settings` satisfies it."""
 
     @property
     def home(self) -> pathlib.Path:

@@ -11,11 +11,11 @@ ANSWER_LIMIT_S = 15.0
 
 
 class KafkaSettings(Protocol):
-    """What clients read of the section `[kafka]`."""
+    """Protocol of the settings in `[kafka]` that clients read."""
 
     @property
     def prefix(self) -> str:
-        """Topics are PREFIX.NAME, groups PREFIX.ROLE."""
+        """Prefix of topics, PREFIX.NAME, and of groups, PREFIX.ROLE."""
         ...
 
     @property
@@ -30,7 +30,7 @@ class KafkaSettings(Protocol):
 
 
 class ClusterSettings(Protocol):
-    """What a client needs to know of the settings; `streams.settings.Settings` has it."""
+    """Protocol of the settings that a client needs; `streams.settings.Settings` satisfies it."""
 
     @property
     def kafka(self) -> KafkaSettings:

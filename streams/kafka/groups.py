@@ -110,7 +110,7 @@ def classic_timeouts(settings: Settings) -> Timeouts:
 
 
 def classic_settings(settings: Settings) -> Settings:
-    """With a `kafka.session_timeout_ms` that a client of the classic protocol only may ask for, as Faust's is.
+    """Return settings whose `kafka.session_timeout_ms` a client of the classic protocol, such as Faust's, may ask for.
 
     Raises:
         PochadeError: the cluster does not answer.

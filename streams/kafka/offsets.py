@@ -32,7 +32,7 @@ class Unread(NamedTuple):
 
 
 class Asked(Client, Protocol):
-    """What a Consumer with the group's id tells."""
+    """The part of a Consumer with the group's id that answers about offsets."""
 
     def committed(self, partitions: list[TopicPartition], timeout: float) -> list[TopicPartition]: ...
     def get_watermark_offsets(self, partition: TopicPartition, timeout: float) -> tuple[int, int]: ...

@@ -57,14 +57,14 @@ def poll_batch(consumer: Consumer, most: int, timeout_s: float) -> list[Message]
 
 
 class Polled(NamedTuple):
-    """What a reader that is told the ends of partitions has been given."""
+    """The records, and the ends of partitions, that a poll has returned."""
 
     records: list[Message]  # in each partition's order
     ends: list[Message]  # where partitions end, as far as whoever answers knows: `offset()` is that of the next record
 
 
 def poll_records(consumer: Consumer, most: int, timeout_s: float) -> Polled:
-    """Up to `most` records and ends of partitions; errors that pass by themselves are left out.
+    """Return up to `most` records and ends of partitions; transient errors are left out.
 
     Raises:
         KafkaException: what does not pass, such as a missing right.
