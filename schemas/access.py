@@ -70,7 +70,7 @@ WORKERS = "worker."
 TRIAL = Group("doctor", operations=MEMBER)  # joined for a moment, to see which protocol the cluster speaks
 
 # every client of ours may look at every group, and join few. Readers without a group name one too: librdkafka asks for
-# the coordinator of any group that it is told, and reports a refusal again and again
+# the coordinator of any group that it is given, and reports a refusal again and again
 DESCRIBE_GROUPS = Group(ALL, is_prefix=True, operations=("Describe",))
 
 GROUPS: Mapping[str, tuple[Group, ...]] = {

@@ -65,7 +65,7 @@ def spawn(command: Sequence[str], log: pathlib.Path) -> subprocess.Popen[bytes]:
 def _die_with(parent: int) -> None:
     if _prctl is not None:
         _prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != parent:  # it died before we asked to be told
+        if os.getppid() != parent:  # it died before we asked for its signal
             os._exit(1)
 
 

@@ -46,7 +46,7 @@ class Engine(Protocol):
         With `how.refine_from_step` K > 0 each task has a draft, which is noised to step K, and goes on from there.
 
         Raises:
-            CannotPaintOver: K > 0, and what is loaded cannot begin with an image.
+            CannotRefine: K > 0, and what is loaded cannot begin with an image.
         """
         ...
 

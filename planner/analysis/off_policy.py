@@ -5,7 +5,7 @@ therefore stands for pi / p requests under another plan, where p is that probabi
 same level. Estimates are self-normalised: sum(w x) / sum(w). Source: Hajek's estimator; Owen, Monte Carlo theory,
 chapter 9 (effective sample size); ours for cascades.
 
-What it cannot know is told, never guessed: levels that the past never drew where the other plan would, and images
+What it cannot know is reported, never guessed: levels that the past never drew where the other plan would, and images
 that were kept where the other plan would have generated again. Latencies are those of the past's own load.
 """
 

@@ -154,8 +154,8 @@ def _refined(known: CascadeBands, step: int, band: int, most: float) -> Shares:
     whole = known.again[band] if known.again else (None,) * len(known.thresholds)
     if step == 0:
         return whole
-    measured = min((k for k in known.painted_over if k >= step), default=0)
-    change = known.painted_over[measured][band] if measured else None
+    measured = min((k for k in known.refined if k >= step), default=0)
+    change = known.refined[measured][band] if measured else None
     return tuple(None if q is None or change is None else min(most, q + change) for q in whole)
 
 

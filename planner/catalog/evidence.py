@@ -67,7 +67,7 @@ def _bands(profile: Profile, cascade: CascadeProfile, prompts: PromptTable | Non
     changes = {start.k: _change(start.quality_by_band, profile, cascade) for start in cascade.paint_over}
     judged = f"{cascade.discriminator}: {cascade.light} > {cascade.heavy}"
     if prompts is None or judged not in prompts.judged:
-        return CascadeBands(GRID, deferred, painted_over=changes)
+        return CascadeBands(GRID, deferred, refined=changes)
     confidence = prompts.confidence[:, prompts.judged.index(judged)]
     light, heavy = prompts.of(cascade.light), prompts.of(cascade.heavy)
     known = ~(np.isnan(confidence) | np.isnan(light) | np.isnan(heavy))
@@ -77,7 +77,7 @@ def _bands(profile: Profile, cascade: CascadeProfile, prompts: PromptTable | Non
         deferred=deferred,
         kept=tuple(_means(light[band], confidence[band], is_kept=True) for band in bands),
         again=tuple(_means(heavy[band], confidence[band], is_kept=False) for band in bands),
-        painted_over=changes | _paired(cascade, prompts, profile.bands),
+        refined=changes | _paired(cascade, prompts, profile.bands),
     )
 
 

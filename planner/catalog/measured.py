@@ -32,7 +32,7 @@ class CascadeBands:
     deferred: tuple[Row, ...]  # phi[c][t]: share of light's images with a confidence below t
     kept: tuple[Shares, ...] = ()  # quality of light's images at or above t; () and None: unknown
     again: tuple[Shares, ...] = ()  # quality of heavy's, from noise, on the prompts below t; () and None: unknown
-    painted_over: dict[int, Shares] = field(default_factory=dict)  # step K -> what it adds to `again`, by band
+    refined: dict[int, Shares] = field(default_factory=dict)  # step K -> what it adds to `again`, by band
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Parses the files that DiffServe's and HADIS's authors published; `streams` finds and opens them.
 
 `with_published` is a catalog with the full files instead of the figures re-typed from them. What is wrong in a file is
-told with file and line.
+reported with file and line.
 
 DiffServe's are profiles whose scores are P(fake) there and confidences, 1 - P(fake), here: `runtimes`, `deferral`,
 `confidences`, `discriminator`. HADIS's are of its L40S testbed: `hybrid_configs`, `scores`, `prompt_features`. Source:

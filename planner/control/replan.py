@@ -63,7 +63,7 @@ def only_moves(proposal: PlanProposal, seen: Observation, before: Plan) -> bool:
     """Whether a proposal moves workers that are in place, and nothing forces it to.
 
     It must where the fleet is not the one planned for, others are let in than before, or the policy is on a course of
-    its own, such as a switch of strategy, which its memory tells.
+    its own, such as a switch of strategy, which its memory shows.
     """
     moves = any(w.home and proposal.allocation.get(w.worker_id, w.home) != w.home for w in seen.workers)
     same_fleet = before.allocation.keys() == {w.worker_id for w in seen.workers}

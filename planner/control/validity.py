@@ -74,8 +74,8 @@ def _check_cascades(cascades: Iterable[Cascade], catalog: Catalog) -> None:
     follow: dict[str, str] = {}
     for cascade in cascades:
         catalog.level(cascade.level), catalog.level(cascade.next_level), catalog.discriminator(cascade.discriminator)
-        told = f"threshold after {cascade.level} must be in [0, 1]: got {cascade.threshold}"
-        _require(0 <= cascade.threshold <= 1, told)
+        message = f"threshold after {cascade.level} must be in [0, 1]: got {cascade.threshold}"
+        _require(0 <= cascade.threshold <= 1, message)
         wrong = fault(cascade.refine_from_step, catalog.level(cascade.level), catalog.level(cascade.next_level))
         _require(not wrong, f"cascade from {cascade.level} to {cascade.next_level}: {wrong}")
         _require(cascade.level not in follow, f"there must be one cascade a level: got two for {cascade.level}")

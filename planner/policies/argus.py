@@ -1,7 +1,7 @@
 """`argus`: as many workers on each level as give the best images at the demand, hard prompts to the better levels.
 
 Source: ARGUS 4.2-4.6: Eq. 1, class histogram, PASM by ODA, both strategies and the switch between them. We differ: PASM
-is exact where ODA is not, prompts without a class are spread blindly, and a demand that does not fit is told.
+is exact where ODA is not, prompts without a class are spread blindly, and a demand that does not fit is reported.
 """
 
 from collections.abc import Mapping

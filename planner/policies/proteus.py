@@ -2,7 +2,7 @@
 
 Source: Proteus's MILP as ARGUS 5.1 and DiffServe T. 1 run it: variants only, blind, over-provisioned by beta, batches
 of the largest of 1, 2, 4, 8 that takes less than half the SLO (SOURCES.md 1). We differ: shares follow capacity,
-where HADIS's copy routes 1/N to every worker; an optimum, not a gap of 50 %; a demand that does not fit is told at once
+where HADIS's copy routes 1/N to every worker; an optimum, not a gap of 50 %; a demand that does not fit is said at once
 instead of lowering beta step by step.
 """
 

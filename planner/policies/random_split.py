@@ -24,7 +24,7 @@ def plan(
     share, batch, n_workers = settings["heavy_share"], int(settings["batch"]), len(observation.workers)
     wanted = _wanted(catalog.cheapest().name, catalog.best().name, share)
     shares = _servable(wanted, n_workers)
-    flow = Flow(painted=shares, kept=shares, heavy=catalog.best().name)
+    flow = Flow(generated=shares, kept=shares, heavy=catalog.best().name)
     counts = split(work_of(flow, catalog, batch), n_workers)
     short = "" if shares == wanted else "; one worker cannot serve both levels, so all requests go to the first"
     return PlanProposal(

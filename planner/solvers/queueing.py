@@ -1,6 +1,6 @@
 """Tabulates the wait at a utilisation: k equal servers with one queue, by k.
 
-Little's law (`observation.queue_wait_ms`) tells the wait of a queue that is there; Erlang C the wait that will
+Little's law (`observation.queue_wait_ms`) gives the wait of a queue that is there; Erlang C the wait that will
 come before there is one. Least-work dispatch nearly makes a level's workers one queue (SOURCES.md 5). With
 batches of b a customer is a call, so that its run time is e(b). Waits are in mean run times, which have no unit to mix.
 """

@@ -14,7 +14,7 @@ def prefix_of(settings: Settings, name: str, prefix: str | None, *, is_productio
     --prefix PREFIX        refused                refused
 
     Raises:
-        PochadeError: it would touch production without being told, or was told two things.
+        PochadeError: it would touch production without being asked to, or was asked for two things.
     """
     ours = settings.kafka.prefix
     if is_production and prefix not in (None, ours):

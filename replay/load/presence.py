@@ -67,6 +67,6 @@ def _members(settings: Settings, group: str) -> int:
     except KafkaException as failure:
         error = failure.args[0]
         if error.code() == KafkaError._TIMED_OUT:
-            told = f"the broker did not describe group {group} within {ANSWER_LIMIT_S:g} s: is it overloaded?"
-            raise PochadeError(told) from None
+            message = f"the broker did not describe group {group} within {ANSWER_LIMIT_S:g} s: is it overloaded?"
+            raise PochadeError(message) from None
         return 0 if error.code() == KafkaError.GROUP_ID_NOT_FOUND else 1

@@ -26,7 +26,7 @@ class Timing:
     max_attempts: int = 3  # owners a job may kill
     loads: bool = True  # False: a worker changes variant in no time
     hops: HopLatencies = NO_LATENCIES  # what it takes beside generation
-    look_ms: float = 1000  # how often the planner looks whether a plan is due; live 205, which costs more than it tells
+    look_ms: float = 1000  # how often the planner looks whether a plan is due; live 205, which costs more than it shows
     warm_up_ms: float = 1000  # before 0, for the first plan and heartbeats: a run begins with workers that are ready
 
 

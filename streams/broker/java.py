@@ -105,10 +105,10 @@ def find_java() -> str:
     found = found or shutil.which("java")
     if found is None:
         raise JavaMissing(f"no java on PATH or in JAVA_HOME: {INSTALL_HINT}")
-    told = subprocess.run([found, "-version"], capture_output=True, text=True, timeout=60).stderr
-    version = re.search(r'version "(?:1\.)?(\d+)', told)
+    output = subprocess.run([found, "-version"], capture_output=True, text=True, timeout=60).stderr
+    version = re.search(r'version "(?:1\.)?(\d+)', output)
     if version is None or int(version[1]) < MIN_JAVA:
-        got = version[1] if version else told.strip() or "no version"
+        got = version[1] if version else output.strip() or "no version"
         raise JavaMissing(f"Kafka needs Java {MIN_JAVA} or newer: {found} is {got}; {INSTALL_HINT}")
     return found
 

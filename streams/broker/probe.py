@@ -40,8 +40,8 @@ def probe(config: Mapping[str, str], timeout_s: float, is_alive: Callable[[], bo
         Unreachable: no answer within `timeout_s`, or `is_alive` said that waiting is in vain. The message carries what
             librdkafka reported meanwhile.
     """
-    told: dict[str, None] = {}  # in order, once each
-    client = _client(config, lambda error: told.setdefault(error.str()))
+    reported: dict[str, None] = {}  # in order, once each
+    client = _client(config, lambda error: reported.setdefault(error.str()))
     begun = time.monotonic()
     deadline = begun + timeout_s
     while time.monotonic() < deadline and is_alive():
@@ -50,11 +50,11 @@ def probe(config: Mapping[str, str], timeout_s: float, is_alive: Callable[[], bo
         except KafkaException as failure:
             client.poll(0.05)  # serves the callback
             if failure.args[0].code() not in (KafkaError._TRANSPORT, KafkaError._TIMED_OUT):
-                told.setdefault(failure.args[0].str())
+                reported.setdefault(failure.args[0].str())
         if time.monotonic() > begun + REFUSED_S:
-            _raise_refusal(told, config)
-    _raise_refusal(told, config)
-    reasons = "; ".join(plain(told)) or "no connection was made"
+            _raise_refusal(reported, config)
+    _raise_refusal(reported, config)
+    reasons = "; ".join(plain(reported)) or "no connection was made"
     raise Unreachable(f"no Kafka answers at {config['bootstrap.servers']} within {timeout_s:g} s: {reasons}")
 
 
@@ -77,8 +77,8 @@ def reach(settings: Settings) -> None:
         raise Unreachable(f"{failure}; {CONFIGURE_HINT}") from None
 
 
-def _raise_refusal(told: Iterable[str], config: Mapping[str, str]) -> None:
-    for reason in plain(told):
+def _raise_refusal(reported: Iterable[str], config: Mapping[str, str]) -> None:
+    for reason in plain(reported):
         if do := remedy(reason, config):
             raise NotLetIn(f"the Kafka cluster at {config['bootstrap.servers']} does not let us in: {reason}; {do}")
 

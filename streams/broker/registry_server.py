@@ -153,7 +153,7 @@ def server(port: int) -> ThreadingHTTPServer:
 
 
 def start(port: int, kafka_home: pathlib.Path) -> Process:
-    """Serve from a process of its own that outlives this one; the home on its command line tells whose it is."""
+    """Serve from a process of its own that outlives this one; the home on its command line shows whose it is."""
     log = kafka_home / "registry.log"
     return spawn([sys.executable, "-P", "-m", MODULE, str(port), str(kafka_home)], log)
 

@@ -52,14 +52,14 @@ def write_barrier(producer: Producer, topic: str, partition: int, limit_s: float
     Raises:
         KafkaException: the broker did not take it in time.
     """
-    told: list[tuple[KafkaError | None, Message]] = []
+    reports: list[tuple[KafkaError | None, Message]] = []
     producer.begin_transaction()
-    producer.produce(topic, None, KEY, partition=partition, on_delivery=lambda *report: told.append(report))
+    producer.produce(topic, None, KEY, partition=partition, on_delivery=lambda *report: reports.append(report))
     producer.flush(limit_s)
     producer.abort_transaction(limit_s)
-    if not told:
+    if not reports:
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"{topic}/{partition} took no record in {limit_s:g} s"))
-    error, message = told[0]
+    error, message = reports[0]
     if error is not None:
         raise KafkaException(error)
     kind, at_ms = message.timestamp()

@@ -1,7 +1,7 @@
 """Configures members of consumer groups: the protocol that the cluster speaks, with the timeouts that it allows.
 
 The protocol is found once a process: by a setting, or by joining the group `PREFIX.doctor` for a moment. Nothing here
-is repeated for ever: what the cluster refuses or does not tell is done without, with one warning that says what that
+is repeated for ever: what the cluster refuses or does not show is done without, with one warning that says what that
 means.
 """
 
@@ -122,7 +122,7 @@ def classic_settings(settings: Settings) -> Settings:
 
 def set_timeouts(settings: Settings, group: str) -> Timeouts | None:
     """Have a group of the consumer protocol miss a silent member after `kafka.session_timeout_ms`, or as near to it as
-    the cluster allows; what it keeps now, None where the cluster does not tell.
+    the cluster allows; what it keeps now, None where the cluster does not show it.
 
     Raises:
         PochadeError: the cluster does not answer.

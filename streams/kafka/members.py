@@ -20,7 +20,7 @@ def members_of(cluster: ClusterSettings, group: str) -> dict[str, int]:
     """Return member -> number of partitions that the cluster has given it.
 
     Raises:
-        KafkaException: the cluster does not answer in time, does not tell this user, or knows of no such group
+        KafkaException: the cluster does not answer in time, refuses this user, or knows of no such group
             (GROUP_ID_NOT_FOUND).
     """
     client = AdminClient(client_config(cluster))  # must live until the answer is here

@@ -126,8 +126,8 @@ def between(settings: Settings, topics: Sequence[str], since_ms: int, until_ms: 
             left = {(tp.topic, tp.partition) for tp in wanted}
             yield from _read_until(consumer, settings.kafka.prefix, ends, left)
     except KafkaException as failure:
-        told = failure.args[0].str()
-        raise PochadeError(f"cannot read {', '.join(topics)} of {settings.kafka.prefix}: {told}") from None
+        reason = failure.args[0].str()
+        raise PochadeError(f"cannot read {', '.join(topics)} of {settings.kafka.prefix}: {reason}") from None
     finally:
         consumer.close()
 

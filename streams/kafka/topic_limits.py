@@ -84,7 +84,7 @@ def written(
     A record that is refused for its size is sent again, as it may have shared its batch with too many.
 
     Raises:
-        RecordTooLarge: it was refused by itself too; from now on `check` tells before it is sent.
+        RecordTooLarge: it was refused by itself too; from now on `check` raises before it is sent.
         DeliveryFailed: it was not written.
     """
     for _ in range(SENDS_ALONE):

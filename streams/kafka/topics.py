@@ -99,7 +99,7 @@ def _unsized(topic: Topic) -> Topic:
 def _have_two_in_sync(client: AdminClient, names: Sequence[str]) -> None:
     """Set topics of three copies or more so that two hold an acknowledged record: one broker may be lost for good.
 
-    Kafka's own default is one. A cluster that does not let us is left as it is: `doctor` tells.
+    Kafka's own default is one. A cluster that refuses is left as it is: `doctor` reports it.
     """
     found = _listed(client, names)
     safe = [name for name in names if name in found and _copies(found[name]) >= SAFE_COPIES]

@@ -37,7 +37,7 @@ DENIED = {KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATIO
 def examine(settings: Settings) -> Iterator[Check]:
     """Yield all checks, in the order in which they depend on each other."""
     yield _checked(
-        "settings", lambda: _settings(settings), "correct it; `pochade config show` tells where it comes from"
+        "settings", lambda: _settings(settings), "correct it; `pochade config show` shows where it comes from"
     )
     yield from _disks(settings)
     yield _checked("store", lambda: _store(settings), "correct store.*, or the rights of who runs this")

@@ -7,8 +7,8 @@ Source: ARGUS 4.2, Eq. 1, there with a worker's level x and load y, whose produc
 counts here, F is a share of the demand, and what cannot be carried is left over instead of making it infeasible
 (planner/policies/SOURCES.md 6.4). No queue is modelled: over-provisioning is the caller's.
 
-A catalog's levels become offers by `offers_of` and `reuse_offers`; `routes_of`, `expected_of` and `mix_told` are what a
-plan says of a mix.
+A catalog's levels become offers by `offers_of` and `reuse_offers`; `routes_of`, `expected_of` and `describe_mix` make
+the parts of a plan from a mix.
 """
 
 import itertools

@@ -29,18 +29,20 @@ PARAMETERS = {
 class Flow:
     """Shares of requests; generated and kept differ in a cascade."""
 
-    painted: dict[str, float]  # level -> share of requests it generates
+    generated: dict[str, float]  # level -> share of requests it generates
     kept: dict[str, float]  # level -> share of requests answered with its image
     heavy: str  # the level whose kept share is the plan's heavy share
-    quality: float | None = None  # of the answers where more than their shares tells it: a cascade's; None: by chance
-    paint_over: dict[str, int] = field(default_factory=dict)  # level -> its steps skipped, as it refines drafts
+    quality: float | None = (
+        None  # of the answers where more than their shares determine it: a cascade's; None: by chance
+    )
+    refine_from: dict[str, int] = field(default_factory=dict)  # level -> its steps skipped, as it refines drafts
 
 
 def work_of(flow: Flow, catalog: Catalog, batch: int) -> dict[str, float]:
     """level -> worker milliseconds per request, from the share of requests generated on each level."""
     return {
-        level: share * run_ms(catalog.level(level), batch, flow.paint_over.get(level, 0)) / batch
-        for level, share in flow.painted.items()
+        level: share * run_ms(catalog.level(level), batch, flow.refine_from.get(level, 0)) / batch
+        for level, share in flow.generated.items()
     }
 
 
@@ -81,7 +83,7 @@ def on(
     sizes = tuned([variant.name], catalog, observation, memory, is_late, BACKED_OFF)
     batch = int(settings["batch"]) or sizes[variant.name]
     shares, counts = {variant.name: 1.0}, {variant.name: len(observation.workers)}
-    flow = Flow(painted=shares, kept=shares, heavy=catalog.best().name)
+    flow = Flow(generated=shares, kept=shares, heavy=catalog.best().name)
     return PlanProposal(
         routes=constant(shares),
         allocation=assign(counts, observation.workers),

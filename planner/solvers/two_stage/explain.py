@@ -12,23 +12,23 @@ from planner.solvers.two_stage.solve import Offer, PairPlan, best_row, light_cap
 DescribeThresholds = Callable[[Pair, Row], str]  # a row's thresholds in words
 
 
-def reason(plan: PairPlan, offers: Sequence[Offer], planning_rps: float, told: DescribeThresholds) -> str:
+def reason(plan: PairPlan, offers: Sequence[Offer], planning_rps: float, describe: DescribeThresholds) -> str:
     """Describe the plan, then its binding constraints or what could not be met.
 
     `offers`: the plan's own and those it was chosen from.
     """
-    what = summary(plan, planning_rps, told)
+    what = summary(plan, planning_rps, describe)
     if not plan.problem.workers:
         return f"no worker yet: {what}"
-    return f"{what}: {_bound(plan, offers, told) if plan.is_feasible else _unmet(plan, planning_rps)}"
+    return f"{what}: {_bound(plan, offers, describe) if plan.is_feasible else _unmet(plan, planning_rps)}"
 
 
-def summary(plan: PairPlan, planning_rps: float, told: DescribeThresholds) -> str:
+def summary(plan: PairPlan, planning_rps: float, describe: DescribeThresholds) -> str:
     """Workers, batches, thresholds and demand."""
     (light, heavy), answer = (plan.pair.light, plan.pair.heavy), plan.answer
     split = f"{light} {answer.workers[0]}, {heavy} {answer.workers[1]}"
     batches = f"batches {answer.batches[0]} and {answer.batches[1]}"
-    return f"{split}, {batches}, {told(plan.pair, answer.row)}, for {rate(planning_rps)}"
+    return f"{split}, {batches}, {describe(plan.pair, answer.row)}, for {rate(planning_rps)}"
 
 
 def shed_share(plan: PairPlan, planning_rps: float) -> float:
@@ -38,7 +38,7 @@ def shed_share(plan: PairPlan, planning_rps: float) -> float:
     return max(0.0, 1 - light_capacity_rps(plan) / planning_rps)
 
 
-def _bound(plan: PairPlan, offers: Sequence[Offer], told: DescribeThresholds) -> str:
+def _bound(plan: PairPlan, offers: Sequence[Offer], describe: DescribeThresholds) -> str:
     problem, score = plan.problem, plan.answer.row.score
     if score >= max(row.score for offer in offers for row in offer.problem.rows):
         return "nothing binds"
@@ -48,7 +48,7 @@ def _bound(plan: PairPlan, offers: Sequence[Offer], told: DescribeThresholds) ->
         (f"the SLO of {number(problem.slo_ms / 1000)} s (without: {{}})", lambda p: replace(p, slo_ms=math.inf)),
     ]
     better = {what: _best(offers, relaxed) for what, relaxed in gains}
-    binding = [what.format(told(*found)) for what, found in better.items() if found and found[1].score > score]
+    binding = [what.format(describe(*found)) for what, found in better.items() if found and found[1].score > score]
     return "bound by " + (" and ".join(binding) or f"the number of workers ({busy})")
 
 
@@ -59,8 +59,8 @@ def _best(offers: Sequence[Offer], relaxed: Callable[[Problem], Problem]) -> tup
 
 def _unmet(plan: PairPlan, planning_rps: float) -> str:
     problem, answer, slo = plan.problem, plan.answer, f"the SLO of {number(plan.problem.slo_ms / 1000)} s"
-    where, paint = f"all on {plan.pair.light}", "paints" if problem.workers == 1 else "paint"
-    carried = f"{counted(problem.workers, 'worker')} {paint} {rate(light_capacity_rps(plan))} there"
+    where, verb = f"all on {plan.pair.light}", "paints" if problem.workers == 1 else "paint"
+    carried = f"{counted(problem.workers, 'worker')} {verb} {rate(light_capacity_rps(plan))} there"
     shed = shed_share(plan, planning_rps)
     if shed > 0:
         return f"{where}, but {carried}: {shed:.1%} of the requests are to be shed"

@@ -80,7 +80,7 @@ def _cascade(light: np.ndarray, heavy: np.ndarray, rng: np.random.Generator) -> 
         deferred=tuple(map(tuple, deferred.tolist())),
         kept=tuple(map(tuple, kept.tolist())),
         again=tuple(map(tuple, again.tolist())),
-        painted_over={BEGUN_AT: (-0.004,) * len(light)},
+        refined={BEGUN_AT: (-0.004,) * len(light)},
     )
 
 

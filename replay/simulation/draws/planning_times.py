@@ -1,7 +1,7 @@
 """The times at which a live planner looked at the pipeline: by its plans where they show it, else drawn.
 
 What it forecasts near the border between two plans falls on either side by the moment at which it looks, so that a
-simulation must look when the live planner did, or say how much hangs on it. A plan tells the moment that it was made
+simulation must look when the live planner did, or say how much hangs on it. A plan shows the moment that it was made
 for, and when it was written. A look that changed nothing left no trace, but follows from the one before: the planner
 asks five times a second whether its period is over, and while it solves it does not ask.
 

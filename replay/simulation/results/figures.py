@@ -16,7 +16,7 @@ RANKS = (50, 95, 99)
 PLANNED = "planned"  # of the first seed
 
 Figures = dict[str, Any]
-"""name -> number, None where there is nothing to tell, or a mapping of such."""
+"""name -> number, None where there is nothing to report, or a mapping of such."""
 
 
 def figures_of(ran: Ran) -> Figures:

@@ -82,8 +82,8 @@ class RunMetrics:
         self.tiers = {tier: PartMetrics(requests) for tier, requests in tiers.items()}
         self.tenants = {tenant: PartMetrics(requests) for tenant, requests in tenants.items()}
         self.over_quota: Counter[str] = Counter()  # of the REJECTED, by tenant
-        self.on_end: list[Callable[[Job], object]] = []  # told where tiers are counted
-        self.on_result: Callable[[Job, Status, str], object] = _ignore  # told of every end, with the rejection's code
+        self.on_end: list[Callable[[Job], object]] = []  # called where tiers are counted
+        self.on_result: Callable[[Job, Status, str], object] = _ignore  # called at every end, with the rejection's code
         self.requests = 0
         self.ends: Counter[Status] = Counter()
         self.late = 0
@@ -172,7 +172,7 @@ class RunMetrics:
 
 
 def _ignore(_job: Job, _status: Status, _code: str) -> None:
-    """Nobody is told."""
+    """Do nothing: nobody listens."""
 
 
 def _without(span: Span, late: Span) -> Span:

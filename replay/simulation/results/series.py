@@ -18,7 +18,7 @@ from schemas.messages import Plan
 DIGITS = 5  # that are written of a number
 
 Series = dict[str, np.ndarray]
-"""name -> float64 [intervals] of one run; nan where there is nothing to tell."""
+"""name -> float64 [intervals] of one run; nan where there is nothing to report."""
 
 
 def series_of(ran: Ran) -> Series:

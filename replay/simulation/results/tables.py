@@ -58,9 +58,9 @@ def describe_parts(policy: str, parts: Mapping[str, Mapping[str, Any]]) -> str:
 
 def describe_stores(policy: str, stores: Mapping[str, float]) -> str:
     """Describe how long requests waited for the object store while it was away."""
-    told = f"{policy}: object store away {stores['object_down_s']:.0f} s, {stores['waits']:.0f} waits for it"
-    told += f" of {stores['waited_s'] / max(1, stores['waits']):.1f} s"
-    return told + (f", {stores['on_blank']:.0f} jobs without their drafts" if stores["on_blank"] else "")
+    phrases = f"{policy}: object store away {stores['object_down_s']:.0f} s, {stores['waits']:.0f} waits for it"
+    phrases += f" of {stores['waited_s'] / max(1, stores['waits']):.1f} s"
+    return phrases + (f", {stores['on_blank']:.0f} jobs without their drafts" if stores["on_blank"] else "")
 
 
 def describe_bound(bound: Mapping[str, Any]) -> str:

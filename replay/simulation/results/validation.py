@@ -28,7 +28,7 @@ from schemas.errors import PochadeError
 LATENCY, VIOLATIONS, SHARES = 0.10, 0.03, 0.02  # relative, and of shares, by which live and simulated may differ. Ours
 TIMES = 20  # that a run is simulated
 LEAST_WARM_UP_MS, MOST_WARM_UP_MS = 1000.0, 60_000.0  # from the first plan to the first request
-BEATS_ONCE = 3  # of a group in a session, when reports did not tell yet
+BEATS_ONCE = 3  # of a group in a session, when reports did not say so yet
 AFTER_MS = 60_000.0  # the last arrival, until when the planner's looks are laid down
 
 

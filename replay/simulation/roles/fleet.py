@@ -125,7 +125,7 @@ class Fleet:
             self._serve(worker)
 
     def _on_window_end(self, worker: Worker) -> None:
-        if worker.member is not None and worker.member.is_told:
+        if worker.member is not None and worker.member.has_learnt:
             self._regrouping.settle(self.group(worker.variant), worker.member)
         self._serve(worker)
         self._pulse.now(worker)

@@ -22,7 +22,7 @@ class Member:
     waiting: deque[Job] = field(default_factory=deque)
     suspects: int = 0  # of those that wait, jobs that a dead owner had in hand
     is_awaited: bool = False  # its next heartbeat will change something
-    is_told: bool = False  # of a change, and has not polled since
+    has_learnt: bool = False  # of a change, and has not polled since
 
     def take(self, count: int) -> list[Job]:
         """The first jobs that wait, which wait no more."""

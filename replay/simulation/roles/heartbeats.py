@@ -17,7 +17,7 @@ from replay.simulation.times import CallTimes
 from schemas.messages import Heartbeat, OwnedPartition
 
 NOTHING: list[int] = []
-MAX_PENDING_MS = 60_000.0  # after which a beat is heard, though nobody asks: no view may take its worker for silent
+MAX_PENDING_MS = 60_000.0  # after which a heartbeat is taken in unasked: no view may take its worker for silent
 
 
 class Heartbeats:
@@ -28,7 +28,7 @@ class Heartbeats:
         self._subscriptions: list[Subscription] = []
         self._caught_up_ms = 0.0
         self.groups: dict[str, Group] = {}
-        self.last: dict[str, Worker] = {}  # by id, the process that was heard last
+        self.last: dict[str, Worker] = {}  # by id, the process of the newest heartbeat
 
     def subscribe(self, view: LoadView) -> "Subscription":
         """A view that subscribes knows the last beats at once."""

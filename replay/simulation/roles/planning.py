@@ -17,7 +17,7 @@ from replay.simulation.roles.plan_state import PlanState
 from replay.simulation.setup import PlanningTime, Setup
 from schemas.messages import Pin, Plan
 
-NEVER_MS = 2**53  # the period of a planner that is told when to look
+NEVER_MS = 2**53  # the period of a planner that is given the times to look at
 
 
 def logic_of(setup: Setup) -> PlannerLogic:

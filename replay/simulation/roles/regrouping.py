@@ -45,7 +45,7 @@ class Regrouping:
 
     def settle(self, group: Group, member: Member) -> list[Member]:
         """Let a member that polls learn of a change; return it if its partitions changed."""
-        member.is_told = False
+        member.has_learnt = False
         changed = group.settle([member])
         self._await_beat(group, member)
         return changed
@@ -79,6 +79,6 @@ class Regrouping:
         if member not in group.members:
             return
         if self._is_busy(member):
-            member.is_told = True
+            member.has_learnt = True
         else:
             self._on_changed(self.settle(group, member))

@@ -29,7 +29,7 @@ class FleetLoads:
 
     def pool(self, variant: str) -> WorkerPool:
         """The workers that take new jobs of a variant."""
-        if self._ear is None:  # only now: a sender that nothing is asked of need not hear what it would
+        if self._ear is None:  # only now: a sender without requests needs no heartbeats
             self._ear = self._pulse.subscribe(self.view)
         self._ear.listen(variant)
         return self.view.pool(variant, self._agenda.now_ms, self._silent_ms)

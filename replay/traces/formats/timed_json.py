@@ -1,7 +1,7 @@
 """JSON lines of timed requests: the fields of a request on `prompts`, none of them required, and when it came.
 
 When is one of `arrival_ms` (since the start; `at`, `at_ms` and `timestamp` say the same), `at_s`, `at` as an ISO 8601
-time, or else `created_ms` since 1970. A `deadline_ms` is told by the clock of `created_ms` where the line has one, else
+time, or else `created_ms` since 1970. A `deadline_ms` is read by the clock of `created_ms` where the line has one, else
 by that of its arrival; `slack_ms` counts from the arrival. `prompt_index` points at a prompt of another file.
 """
 

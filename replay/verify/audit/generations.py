@@ -33,7 +33,7 @@ class Generations:
         self._stages: dict[str, int] = {}  # job id -> stage
         self._jobs: defaultdict[tuple[str, int], dict[str, None]] = defaultdict(dict)  # request and stage -> its jobs
         self.begun: defaultdict[Stage, set[Begun]] = defaultdict(set)
-        self.painted: defaultdict[Stage, set[Begun]] = defaultdict(set)
+        self._generated: defaultdict[Stage, set[Begun]] = defaultdict(set)
         self._until_ms: dict[tuple[str, Begun], int] = {}  # job -> when a generation was done
 
     def add(self, image: ImageGenerated) -> None:
@@ -45,7 +45,7 @@ class Generations:
         self._jobs[job.classified.request.request_id, job.stage][job.job_id] = None
         stage = job.classified.request.request_id, job.stage, job.level
         begun = Begun(image.started_ms, image.worker_id)
-        self.painted[stage].add(begun)
+        self._generated[stage].add(begun)
         self._until_ms[job.job_id, begun] = image.generated_ms
 
     def begin(self, stage: Stage, begun: Begun) -> None:
@@ -93,4 +93,4 @@ class Generations:
         return len(self._in_vain())
 
     def _in_vain(self) -> list[Begun]:
-        return [each for stage, begun in self.begun.items() for each in begun - self.painted[stage]]
+        return [each for stage, begun in self.begun.items() for each in begun - self._generated[stage]]

@@ -1,7 +1,7 @@
 """Reads topics to their ends, and asks again whether those were the ends.
 
 A broker that was frozen and goes on answers for a moment as if it still led, from a log that ends too early. So an
-end below what was seen, or below what a role has committed, is none; and what a client was told at first is asked
+end below what was seen, or below what a role has committed, is none; and what a client was given at first is asked
 again of a fresh one.
 """
 

@@ -110,12 +110,12 @@ class TopicFigures:
             stage = event.request_id, int(detail["stage"]), str(detail["level"])
             self.generations.begin(stage, Begun(event.at_ms, str(detail["worker"])))
 
-    def _letter(self, _record: Incoming) -> None:
+    def _dead_letter(self, _record: Incoming) -> None:
         self._dead_letters += 1
 
     _TAKEN: Mapping[str, Callable[["TopicFigures", Incoming], None]] = {
         PROMPTS: _prompt, PROMPTS_BATCH: _prompt, RESULTS: _result, OUTCOMES: _outcome, IMAGES: _image,
-        EVENTS: _event, DLQ: _letter,
+        EVENTS: _event, DLQ: _dead_letter,
     }  # fmt: skip
 
     def figures(self) -> Figures:

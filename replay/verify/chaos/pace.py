@@ -26,7 +26,7 @@ def p99(took_ms: Sequence[int]) -> float:
 def back_after_ms(answered: Sequence[Answered], at_ms: float, until_ms: float) -> float | None:
     """Return the ms from a fault until the first window of requests answered as quickly as before it.
 
-    `until_ms`: nobody asked any more. None where too few asked before it or after it to tell; where they never were,
+    `until_ms`: nobody asked any more. None where too few asked before it or after it to know; where they never were,
     the time until nobody asked any more.
     """
     usual = [each for each in answered if each.asked_ms + each.took_ms < at_ms]  # others waited because of the fault

@@ -137,7 +137,7 @@ def _firsts(
 ) -> Iterator[tuple[Doing, float, float]]:
     """Yield each outage, when the port accepted, and the first result then, unless the broker went away again before.
 
-    Where one fault met the broker as it came back from another, both tell when its port accepted: that is one outage.
+    Where one fault met the broker as it came back from another, both show when its port accepted: that is one outage.
     """
     reported = set[int]()
     for at_ms in sorted(accepted_ms):

@@ -20,7 +20,7 @@ def a_measured_catalog(**changes: object) -> Catalog:
         deferred=((0.0, 0.0, 1.0), (0.0, 1.0, 1.0)),
         kept=((0.9, 0.9, 0.9), (0.4, 0.5, 0.4)),
         again=((0.95, 0.95, 0.95), (0.8, 0.8, 0.8)),
-        painted_over={4: (0.1, -0.2), 9: (0.0, -0.3)},
+        refined={4: (0.1, -0.2), 9: (0.0, -0.3)},
     )
     measured = Measured(
         bounds=(0.0, 0.5, 1.0),

@@ -31,7 +31,7 @@ def in_bands() -> Catalog:
         deferred=((0.0, 0.1, 0.1001, 1.0), (0.0, 0.4, 0.4001, 1.0)),
         kept=((0.9, 0.95, 0.96, 0.96), (0.6, 0.8, 0.8, 0.8)),
         again=((0.99,) * 4, (0.9,) * 4),
-        painted_over={3: (0.0, 0.05), 6: (0.0, -0.1)},
+        refined={3: (0.0, 0.05), 6: (0.0, -0.1)},
     )
     quality: dict[str, tuple[float | None, ...]] = {"light": (0.9, 0.6), "middle": (0.92, 0.7), "heavy": (0.99, 0.9)}
     return dataclasses.replace(

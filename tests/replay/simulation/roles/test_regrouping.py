@@ -56,7 +56,7 @@ def test_an_owner_that_generates_gives_up_nothing_until_it_polls() -> None:
     first, second = site.join("a", 0), site.join("b", 500)
     site.busy.append(first)
     site.agenda.advance(4000)
-    assert first.is_told
+    assert first.has_learnt
     assert len(first.partitions) == 4
     site.busy.clear()
     assert site.regrouping.settle(site.group, first) == [first]
