@@ -93,10 +93,10 @@ class Classifier:
         return outcome_record(outcome, record.headers, now_ms())
 
     def on_delivered(self, record: Outgoing, delivered: Delivered) -> None:
-        """Nothing to remember."""
+        """Do nothing, as there is nothing to remember."""
 
     def on_undelivered(self, record: Outgoing) -> None:
-        """Nothing was remembered."""
+        """Do nothing, as nothing was remembered."""
 
     def on_error(self, record: Incoming, error: Exception) -> Sequence[Outgoing]:
         """Unreadable records end as FAILED under the id that can be found for them."""

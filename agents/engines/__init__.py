@@ -74,10 +74,10 @@ def model_source(model: str) -> str:
 
 
 def open_engine(name: str, variant: Variant, threads: int) -> Engine:
-    """Load a variant.
+    """Load a variant into an engine.
 
     Raises:
-        Unknown: no engine of that name.
+        Unknown: there is no engine of that name.
         EngineFailed: the model cannot be loaded.
     """
     if name not in ENGINES:

@@ -234,7 +234,7 @@ class Rereader:
     """
 
     def __init__(self, cluster: ClusterSettings, topic: str) -> None:
-        """`topic` with the prefix."""
+        """`topic`: full name, with the prefix."""
         self._cluster = cluster
         self._topic = topic
         self._consumer: Consumer | None = None

@@ -208,7 +208,7 @@ def _chunk_ids(most_bytes: int) -> int:
 
 
 def _at(reader: Consumer, topic: str, partition: int, moment_ms: int) -> TopicPartition | None:
-    """Where the first record of this moment or later lies; None: there is none, as far as whoever answers knows."""
+    """Return the offset of the first record of this moment or later; None: the broker knows of none."""
     offset = offsets_at(reader, topic, [partition], max(0, moment_ms), ANSWER_S)[partition]
     return TopicPartition(topic, partition, offset) if offset >= 0 else None
 

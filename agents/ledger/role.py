@@ -51,7 +51,7 @@ SPARE_AFTER_S = 10  # a member without partitions for so long is a spare one, an
 
 
 class LedgerRules(NamedTuple):
-    """What is configured of the ledger."""
+    """The ledger's part of the settings."""
 
     grace_ms: int  # after a deadline, for whoever is about to end it
     most_ahead_ms: int  # of a deadline, when its request comes; one that is further ahead is not waited for

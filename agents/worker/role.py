@@ -140,7 +140,7 @@ class Worker:
             source.close()
 
     def _serve_once(self, variant: Variant, source: JobSource, painter: Generator) -> bool:
-        """One window of work. True when the plan wants another variant here and this one may be left."""
+        """Do one window of work; return True when the plan wants another variant here and this one may be left."""
         wanted = self._wanted()
         moves = wanted is not None and wanted.name != variant.name
         if moves and self._may_leave_now(variant):
@@ -168,7 +168,7 @@ class Worker:
     def _generate(
         self, window: Sequence[Taken], batches: Sequence[Sequence[Taken]], source: JobSource, painter: Generator
     ) -> None:
-        """Each batch in a call; images are on their way while the next is generated, and then all is committed."""
+        """Generate each batch in a call, while images of the one before are sent; commit when all is acknowledged."""
         source.begin(window)
         self._absolve = partial(source.absolve, window)
         on_their_way: list[tuple[Outgoing, Future[Delivered]]] = []
@@ -184,9 +184,9 @@ class Worker:
         source.commit(window)
 
     def _deliver(self, record: Outgoing, future: Future[Delivered]) -> None:
-        """Wait until the broker has it, however long it is away.
+        """Wait until the broker has a record, however long it is away.
 
-        Raises RecordTooLarge; TimeoutError where the client tells nothing for longer than it may.
+        Raises RecordTooLarge; TimeoutError where the client reports nothing for longer than it may.
         """
         while not future.done() or future.exception() is not None:
             try:
