@@ -1,7 +1,7 @@
 """The release after this one: every record that travels has one field more, with a default, under new ids.
 
 `with written():` makes this process write and read as that release does. `python -m tests.next_release ARGUMENTS` is
-its command line. TEST_NEXT_RELEASE_IS_SILENT in the environment keeps its roles from telling their schemas.
+its command line. TEST_NEXT_RELEASE_IS_SILENT in the environment keeps its roles from announcing their schemas.
 """
 
 import contextlib

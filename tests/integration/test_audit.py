@@ -41,7 +41,7 @@ def test_a_late_second_result_is_found_though_the_first_lies_before_the_time_aud
     long_ago = now_ms() - 10 * DAY_MS
     write(producer, an_end("old", long_ago), an_end("once", long_ago))
     written_ms = now_ms()
-    poll_until(lambda: now_ms() > written_ms + 1, "a millisecond")  # by which the broker's clock tells both apart
+    poll_until(lambda: now_ms() > written_ms + 1, "a millisecond")  # by which the broker's clock distinguishes both
     since_ms = now_ms()
     request = a_request(request_id="new")
     send_all(producer, [Outgoing(topic=PROMPTS, key=b"new", value=encode(request))], 30)

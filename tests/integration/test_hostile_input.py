@@ -179,7 +179,7 @@ def configured(pipeline: Pipeline, limits: Mapping[str, int]) -> Iterator[None]:
         )
 
     alter(AlterConfigOpType.SET)
-    poll_until(are_in_force, "the topics' limits: a broker hears of them a moment after they were accepted")
+    poll_until(are_in_force, "the topics' limits: a broker learns of them a moment after they were accepted")
     yield
     alter(AlterConfigOpType.DELETE)
 

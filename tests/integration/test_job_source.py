@@ -38,5 +38,5 @@ def test_jobs_that_come_one_by_one_during_a_call_are_all_there_for_the_next(
 
 
 def fetched(source: JobSource, place: TopicPartition) -> int:
-    """The end of the partition as the last fetch told it, without asking the broker."""
+    """The end of the partition as the last fetch gave it, without asking the broker."""
     return int(source._consumer.get_watermark_offsets(place, cached=True)[1])

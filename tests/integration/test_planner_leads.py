@@ -66,7 +66,7 @@ def test_the_newer_planner_leads_and_the_older_takes_over_from_its_silence(
     poll_until(lambda: lease.last_beat() >= begun, "the leader's beat can be read")
     older.step(3000, now_ms())
     older.step(4000, now_ms())
-    assert len(decided()) == 2, "the leader was heard of"
+    assert len(decided()) == 2, "the leader was seen"
     older.step(8000, now_ms() + 60_000)
     assert decided() == [(1, "clipper-light"), (2, "clipper-heavy"), (3, "clipper-light")]
     newer.step(9000, now_ms() + 120_000)

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.integration
 
 
 def ask(producer: KafkaRecordProducer, *names: str, topic: str = PROMPTS) -> None:
-    """One request after the other, so that the broker's clock tells their order."""
+    """One request after the other, so that the broker's clock gives their order."""
     for name in names:
         request = GenerateRequest(request_id=name, prompt=f"a cat called {name}", created_ms=now_ms())
         send_all(producer, [Outgoing(topic=topic, key=name.encode(), value=encode(request))], 30)

@@ -123,7 +123,7 @@ def test_a_command_tells_its_schemas_when_it_writes_first(settings: Settings) ->
     create_topics(settings)
     poll_until(lambda: topic_name(settings, SCHEMAS) in own_topics(settings), "the topic")
     with client(settings) as asking:
-        assert past(settings, [SCHEMAS]) == [], "who only reads tells nothing"
+        assert past(settings, [SCHEMAS]) == [], "who only reads announces nothing"
         asking.cancel("r-1", "a test").result(PATIENCE_S)
     told_by_it = {entry_in(record).subject for record in past(settings, [SCHEMAS])}
     assert told_by_it == {"pochade.GenerateRequest", "pochade.Outcome"}

@@ -1,4 +1,4 @@
-"""A batch lane whose gate is shut does not keep its group waiting when partitions move."""
+"""A classifier whose batch gate is shut does not keep its group waiting when partitions move."""
 
 import contextlib
 import pathlib
@@ -21,7 +21,7 @@ from tests.integration.pipeline import ROLES, Pipeline
 from tests.integration.waiting import poll_until
 
 SESSION_MS = 6000
-SOON_S = 3 * SESSION_MS / 1000  # a member hears of a rebalance at a heartbeat, each third of a session
+SOON_S = 3 * SESSION_MS / 1000  # a member learns of a rebalance at a heartbeat, each third of a session
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def pipeline(broker_home: pathlib.Path, tmp_path: pathlib.Path) -> Iterator[Pipe
 
 
 def members(settings: Settings) -> list[int]:
-    """Partitions of each member of the lane's group that has any."""
+    """Partitions of each member of the batch consumers' group that has any."""
     client, group = AdminClient(client_config(settings)), full_name(settings.kafka.prefix, "classifier-batch")
     described = client.describe_consumer_groups([group])[group].result(10)
     held = [len(member.assignment.topic_partitions) for member in described.members if member.assignment]
@@ -48,10 +48,10 @@ def test_a_second_partition_joins_while_the_gate_of_the_first_is_shut(
         values = [a_request(request_id=f"r-{n}", tier="batch") for n in range(100)]
         send_all(producer, [Outgoing(topic=PROMPTS_BATCH, key=v.request_id.encode(), value=encode(v)) for v in values])
     pipeline.start_role("classifier")
-    poll_until(lambda: members(settings) == [4], "the first lane has all partitions")
+    poll_until(lambda: members(settings) == [4], "the first consumer has all partitions")
     monkeypatch.setitem(ROLES, "classifier-2", ["classifier"])
     pipeline.start_role("classifier-2")
-    poll_until(lambda: pipeline.tails().count("classifier-batch is ready") == 2, "the second lane runs")
+    poll_until(lambda: pipeline.tails().count("classifier-batch is ready") == 2, "the second consumer runs")
     begun = time.monotonic()
-    poll_until(lambda: members(settings) == [2, 2], "both lanes have their partitions")
+    poll_until(lambda: members(settings) == [2, 2], "both consumers have their partitions")
     assert time.monotonic() - begun < SOON_S

@@ -109,7 +109,7 @@ PAINTED_OVER = (
     ),
 )  # fmt: skip
 BACK = (Pin(policy="", by="me", created_ms=1_700_000_000_000, plan_version=12),)  # to a plan; id 21
-# a step that tells how probable its level was; ids 22 to 24
+# a step that holds how probable its level was; ids 22 to 24
 DRAWN = dataclasses.replace(OVER, path=(dataclasses.replace(STAGE, probability=0.75),))
 DRAWN_BY_CHANCE = (
     DRAWN,

@@ -272,7 +272,7 @@ def sender(broker: Broker) -> Send:
 
 @contextmanager
 def connected(broker: Broker) -> Iterator[None]:
-    """Lanes that are made or used in the block talk to this broker, on its clock."""
+    """Ledger partitions that are made or used in the block talk to this broker, on its clock."""
     with (
         mock.patch.object(transactions, "Producer", lambda config: Transactions(broker, config)),
         mock.patch.object(consumer_factory, "Consumer", lambda config: Reader(broker, config)),

@@ -44,7 +44,7 @@ class Beat(NamedTuple):
 
 
 class DispatchMachine(RuleBasedStateMachine):
-    """`beats` and `ends` are what lies on topics; `heard`, `jobs` and `base` the naive count of one router's life."""
+    """`beats` and `ends` are the topics; `received`, `jobs` and `base` the naive count of one router's life."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class DispatchMachine(RuleBasedStateMachine):
 
     def live(self) -> None:
         """A new router: it reads the heartbeats of late, and knows nothing of what the former one sent."""
-        self.view, self.jobs, self.heard = LoadView(), list[Job](), list[Beat]()
+        self.view, self.jobs, self.received = LoadView(), list[Job](), list[Beat]()
         self.base: dict[str, tuple[float, float]] = {}  # worker -> (ms of work, at)
         for beat in self.beats:
             if self.now_ms - beat.at_ms <= REBORN_MS:
@@ -64,7 +64,7 @@ class DispatchMachine(RuleBasedStateMachine):
 
     def take_in(self, beat: Beat) -> None:
         self.view.on_heartbeat(beat.told, beat.at_ms)
-        self.heard.append(beat)
+        self.received.append(beat)
         if beat.told.state in GONE:
             return
         ends = {each.partition: each.end_offset for each in beat.told.partitions}
@@ -79,7 +79,7 @@ class DispatchMachine(RuleBasedStateMachine):
     def owners(self) -> dict[tuple[str, int], str]:
         """Of each partition, who claimed it last and has not said otherwise since."""
         found: dict[tuple[str, int], str] = {}
-        for told, _ in self.heard:
+        for told, _ in self.received:
             found = {place: worker for place, worker in found.items() if worker != told.worker_id}
             if told.state not in GONE:
                 found |= {(told.variant, each.partition): told.worker_id for each in told.partitions}
@@ -88,7 +88,7 @@ class DispatchMachine(RuleBasedStateMachine):
     def expected(self, variant: str) -> dict[str, float]:
         """worker -> ms of work, of those that take jobs of a variant."""
         owning = {worker for (name, _), worker in self.owners().items() if name == variant}
-        last = {beat.told.worker_id: beat for beat in self.heard}
+        last = {beat.told.worker_id: beat for beat in self.received}
         return {
             worker: self.work_ms(worker)
             for worker, (told, at_ms) in last.items()
@@ -109,7 +109,7 @@ class DispatchMachine(RuleBasedStateMachine):
     def a_worker_beats(
         self, worker: str, variant: str, state: str, partitions: set[int], work_ms: int, sees: bool, late_ms: int
     ) -> None:
-        """It tells of its partitions as far as some worker has seen them, or of all that lies there; a little late."""
+        """It reports its partitions as far as some worker has seen them, or of all that lies there; a little late."""
         for partition in partitions if sees else ():
             self.seen[variant, partition] = self.ends[variant, partition]
         told = tuple(owned(p, self.seen[variant, p], work_ms) for p in sorted(partitions))

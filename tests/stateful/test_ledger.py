@@ -273,7 +273,7 @@ class LedgerMachine(RuleBasedStateMachine):
         return found
 
     def said_between(self, name: str, after_ms: int, until_ms: int) -> bool:
-        """Whether somebody asked for it, or told its end, anew."""
+        """Whether somebody asked for it, or reported its end, anew."""
         logs = [self.broker.logs[topic, p] for topic in (OUTCOMES, CLASSIFIED) for p in range(PARTITIONS)]
         return any(each.key == name.encode() and after_ms < each.at_ms <= until_ms for log in logs for each in log)
 

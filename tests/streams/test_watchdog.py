@@ -68,5 +68,5 @@ def test_what_is_waited_for_does_not_count_and_the_limit_counts_anew_after_it() 
             with dog.waits():
                 assert not bitten.wait(1.1)
                 assert not dog.is_overdue()
-        assert dog.since == begun, "others are told that it is at it since then"
+        assert dog.since == begun, "others see that it is at it since then"
         assert bitten.wait(PATIENCE_S)

@@ -1,4 +1,4 @@
-"""Open requests: the overdue are told, the earliest first, as long as they are open; another ledger may go on."""
+"""Open requests: the overdue are returned, the earliest first, as long as they are open; another ledger may go on."""
 
 from collections.abc import Sequence
 

@@ -67,7 +67,7 @@ def test_an_input_offset_is_committed_only_after_its_results() -> None:
 
 
 def test_a_result_larger_than_its_topic_takes_ends_failed_and_those_beside_it_are_served() -> None:
-    # the topic's limit was not told (no right to ask): it is learnt as records are refused
+    # the topic's limit is unknown (no right to ask): it is learnt as records are refused
     broker = Broker(now_ms=NOW_MS, takes={f"pochade.{RESULTS}": 4000, f"pochade.{DLQ}": 5000})
     long = a_request(request_id="b", prompt="x" * 6000)
     outcomes = [an_outcome(request_id="a"), an_outcome(request_id="b", request=long), an_outcome(request_id="c")]

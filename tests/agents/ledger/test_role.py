@@ -38,7 +38,7 @@ def test_partitions_are_opened_together_as_requests_wait_meanwhile() -> None:
 
 
 def test_partitions_that_are_handed_over_at_the_end_are_not_opened(monkeypatch: pytest.MonkeyPatch) -> None:
-    # librdkafka assigns from within `close`, seen with workers: a lane there fences the partition's new owner
+    # librdkafka assigns from within `close`, seen with workers: a partition opened there fences its new owner
     class Group:
         def __init__(self, _member: object, _own: object) -> None: ...
 

@@ -165,4 +165,4 @@ def test_a_window_that_the_clients_leave_in_the_lurch_is_absolved_before_the_rol
     with pytest.raises(RecordTooLarge):
         shop.worker.run(shop.stopping)
     assert len(shop.queues["heavy"].absolved) == 1  # type: ignore[attr-defined]
-    assert LIMITS.of(IMAGES) < MAX_BYTES, "a record that was refused by itself tells what its topic takes"
+    assert LIMITS.of(IMAGES) < MAX_BYTES, "a record that was refused by itself shows what its topic takes"

@@ -25,7 +25,7 @@ HEAVY = a_variant(name="heavy", steps=8, latency_ms={1: 80_000.0}, honours=("ste
 
 
 class Studio:
-    """A worker of `heavy`, and jobs over drafts in its store, whose green tells them apart."""
+    """A worker of `heavy`, and jobs over drafts in its store, whose green distinguishes them."""
 
     def __init__(self, engine: StubEngine | None = None) -> None:
         self.engine, self.store, self.notes = engine or StubEngine(), MemoryImageStore(), list[Outgoing]()

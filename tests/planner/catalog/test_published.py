@@ -1,4 +1,4 @@
-"""The published files: made-up ones and those at hand in a catalog; what is wrong is told with file and line."""
+"""The published files: made-up ones and those at hand in a catalog; what is wrong is reported with file and line."""
 
 import pytest
 

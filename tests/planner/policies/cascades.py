@@ -36,7 +36,7 @@ def seen(n_workers: int = 4, demand_rps: float = 30.0, **changes: Any) -> Observ
 
 
 def planned(policy: Policy, observation: Observation, catalog: Catalog, **parameters: float) -> PlanProposal:
-    """A draft that is checked, without over-provisioning unless told."""
+    """A proposal that is checked, without over-provisioning unless asked for."""
     draft = policy(observation, catalog, {}, {"overprovision": 1.0, **parameters})
     check(publish(draft, None, "test", 0), catalog)
     return draft

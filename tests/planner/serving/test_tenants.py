@@ -113,7 +113,7 @@ def test_many_parties_take_as_many_names_with_as_many_requests(asked: list[int])
     counts = Counter({f"t-{n}": count for n, count in enumerate(asked)})
     own = parties(counted(counts), counts)
     assert len(own) <= MAX_PARTIES
-    assert all(counts[name] + 1 >= len(own) for name in own)  # one was heard once more
+    assert all(counts[name] + 1 >= len(own) for name in own)  # one was counted once more
     rest = [counts[name] for name in counts if name not in own]
     assert not own or max(rest, default=0) <= min(counts[name] for name in own) + 1, "the busiest"
 

@@ -24,7 +24,7 @@ from tests.replay.load.runs import a_history, answered, judging_plan
 DOCUMENT = (ROOT / "replay" / "METRICS.md").read_text()
 BY_NAME = ("by_level", "interval", "by_seed", "workers", "thresholds", "batch")  # keys below are names of the catalog's
 WHOLE = ("setup", "made.versions", "policies.NAME.series.", "policies.NAME.planned.heavy_share",
-         "policies.NAME.planned.admitted", "live.hops", "live.hops_by_time")  # told as one  # fmt: skip
+         "policies.NAME.planned.admitted", "live.hops", "live.hops_by_time")  # reported as one  # fmt: skip
 
 
 @pytest.fixture(scope="module")

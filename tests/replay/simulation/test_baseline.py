@@ -1,4 +1,4 @@
-"""The split by chance beside a policy: as dear as its answers, so that it tells something on any catalog."""
+"""The split by chance beside a policy: as dear as its answers, so that it says something on any catalog."""
 
 import pytest
 

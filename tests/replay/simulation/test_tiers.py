@@ -58,7 +58,7 @@ def test_interactive_requests_are_kept_whole_while_others_are_shed() -> None:
 
 
 def test_batch_requests_of_a_plan_that_sheds_them_are_turned_away_and_no_others() -> None:
-    """What passed the lane while there was room is shed when there is none; the tiers above it are not."""
+    """What passed the batch gate while there was room is shed when there is none; the tiers above it are not."""
     tally = run_of(asking(arrivals(38, 2400), TIERS), sheds=True, workers=6).tally
     assert tally.tiers["batch"].ends[Status.REJECTED] > 50
     assert tally.tiers["interactive"].ends[Status.REJECTED] == 0

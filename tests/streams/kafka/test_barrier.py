@@ -36,7 +36,7 @@ class Told:
 
 
 class Log:
-    """Tells this, one poll after the other; None: silence."""
+    """Returns this script, one poll after the other; None: silence."""
 
     def __init__(self, *script: Told | None) -> None:
         self.script, self.refreshed = list(script), 0

@@ -16,7 +16,7 @@ from streams.kafka.group_terms import (
     wanted_timeouts,
 )
 
-STOCK_BROKER = {  # as Kafka 4.3.1 tells them
+STOCK_BROKER = {  # as Kafka 4.3.1 gives them
     "group.consumer.min.session.timeout.ms": "45000",
     "group.consumer.max.session.timeout.ms": "60000",
     "group.consumer.min.heartbeat.interval.ms": "5000",

@@ -19,7 +19,7 @@ Refusals = dict[tuple[str, str], int]  # (verb, kind of resource) -> the error's
 
 
 class Cluster:
-    """Tells and takes settings of groups and brokers as far as `refuses` lets it; a stock Kafka 4 unless said."""
+    """Returns and takes settings of groups and brokers as far as `refuses` lets it; a stock Kafka 4 unless said."""
 
     def __init__(self, **refuses: int) -> None:
         self.refuses = refuses  # alter_group, see_group, see_broker -> the error's code

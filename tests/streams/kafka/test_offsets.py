@@ -16,7 +16,7 @@ class Cluster:
     """What a Consumer asks; the first answers are errors."""
 
     def __init__(self, *codes: int, each: bool = False) -> None:
-        """`each`: told of each partition, not of the whole question."""
+        """`each`: the error of each partition, not of the whole question."""
         self.codes, self.each = list(codes), each
 
     def _error(self) -> KafkaError | None:

@@ -1,4 +1,4 @@
-"""A window of topics that is read while brokers restart: what passes is waited out, what does not is told at once."""
+"""A window of topics that is read while brokers restart: what passes is waited out, what does not is raised at once."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""What a topic takes: told by the cluster, or learnt from what it refused."""
+"""What a topic takes: given by the cluster, or learnt from what it refused."""
 
 import dataclasses
 from concurrent.futures import Future
@@ -72,7 +72,7 @@ def test_no_batch_is_larger_than_the_smallest_topic_takes() -> None:
 
 
 class Refusing(MemoryRecordProducer):
-    """Refuses for their size as many sends as it is told to."""
+    """Refuses for their size as many sends as it is asked to."""
 
     def __init__(self, refusals: int) -> None:
         super().__init__()

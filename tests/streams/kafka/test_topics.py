@@ -19,7 +19,7 @@ SETTINGS = load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}})
 
 
 class Cluster:
-    """Makes topics with so many copies; refuses what it is told to."""
+    """Makes topics with so many copies; refuses what it is asked to."""
 
     def __init__(self, copies: int, most_bytes: int = 2**20, **refuses: int) -> None:
         self.copies, self.most_bytes, self.refuses = copies, most_bytes, refuses  # create, alter -> the error's code

@@ -1,4 +1,4 @@
-"""Closed tables into values: what is refused is told by its path, the value, the limit and what to do."""
+"""Closed tables into values: what is refused is reported by its path, the value, the limit and what to do."""
 
 import math
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Profiles: what was measured comes back as values, and a broken file is told by file and field."""
+"""Profiles: what was measured comes back as values, and a broken file is reported by file and field."""
 
 import json
 from typing import Any

@@ -52,11 +52,11 @@ class Message:
 
 
 class Brokers:
-    """What each client after the other is told; one more for each time it asks again."""
+    """The ends that each client after the other is given; one more for each time it asks again."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *clients: Sequence[Sequence[Said]]) -> None:
         self._clients = list(clients)
-        self.began: list[int] = []  # where clients were told to begin
+        self.began: list[int] = []  # where clients began to read
         monkeypatch.setattr(consumer_factory, "Consumer", lambda _config: self)
         monkeypatch.setattr(logs, "RETRY_S", 0.0)
         monkeypatch.setattr(consumer_factory, "client_config", lambda _settings: {})

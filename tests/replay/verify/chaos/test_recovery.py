@@ -103,7 +103,7 @@ def test_an_outage_of_two_faults_is_reported_once() -> None:
 
 
 def test_a_role_that_died_while_the_broker_was_away_is_beside_its_first_result() -> None:
-    # seed 3: a ledger killed so had settled long ago by the clock, and 8.4 s were told as the broker's own
+    # seed 3: a ledger killed so had settled long ago by the clock, and 8.4 s were reported as the broker's own
     topics = Topics()
     a_result(topics, "r", NOW_MS + 38_400)
     faults = begun(at_10_000=OUTAGE, at_14_000=("kill", "ledger"), at_16_000=("cancel", ""))
