@@ -126,7 +126,7 @@ def page(source: pathlib.Path, to: pathlib.Path | None) -> None:
       pochade report page out/report.json --to page.html
     """
     from replay.reports.files import PAGE_NAME, read, write_text
-    from replay.reports.page import render
+    from replay.reports.page.render import render
 
     found = read(source)
     path = to or (source if source.is_dir() else source.parent) / PAGE_NAME
