@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from streams.commands.options import FILE
+
 if TYPE_CHECKING:  # loaded when the bench runs
     from collections.abc import Callable
 
 QUICK_REQUESTS = 250  # of each trace
 FOLDER = click.Path(exists=True, file_okay=False, path_type=pathlib.Path)
-FILE = click.Path(dir_okay=False, path_type=pathlib.Path)
 
 
 @click.command()

@@ -1,10 +1,19 @@
 """Options that several commands share."""
 
+import pathlib
 import re
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 import click
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+FILE: Final = click.Path(dir_okay=False, path_type=pathlib.Path)
+FILE_IN: Final = click.Path(dir_okay=False, exists=True, path_type=pathlib.Path)
+FOLDER: Final = click.Path(file_okay=False, path_type=pathlib.Path)
 
 LISTED = click.option(
     "-o",
@@ -28,6 +37,14 @@ SHOWN = click.option(
     show_default=True,
     help="Output format: a table, or one JSON document.",
 )
+STREAMED = click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "jsonl"]),
+    default="table",
+    show_default=True,
+    help="Output format: a table, or one JSON object per line.",
+)
 
 
 class Ago(click.ParamType):
@@ -47,3 +64,8 @@ def duration(milliseconds: float) -> str:
     """`1.5d`, `10m`: the greatest unit that fits."""
     unit = max((u for u in UNITS_MS if UNITS_MS[u] <= milliseconds), key=lambda u: UNITS_MS[u], default="s")
     return f"{milliseconds / UNITS_MS[unit]:.3g}{unit}"
+
+
+def since_option(help: str, default: str | None = None) -> Callable[[F], F]:
+    """The option that says how far back a command looks."""
+    return click.option("--since", type=Ago(), default=default, show_default=True, help=help)
