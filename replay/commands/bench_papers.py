@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from streams.commands.options import FILE
+from streams.commands.options import FILE, output_option
 
 if TYPE_CHECKING:  # loaded when the bench runs
     from collections.abc import Callable
@@ -38,14 +38,7 @@ FOLDER = click.Path(exists=True, file_okay=False, path_type=pathlib.Path)
     "--jobs", type=click.IntRange(1, 256), default=2, show_default=True, help="Number of processes that simulate."
 )
 @click.option("--page", type=FILE, help="Markdown file to write the page to, instead of the terminal.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["page", "json"]),
-    default="page",
-    show_default=True,
-    help="Output format: a Markdown page, or one JSON document.",
-)
+@output_option("Output format: a Markdown page, or one JSON document.", "page", "json")
 @click.pass_context
 def papers(
     context: click.Context, /, names: tuple[str, ...], folder: pathlib.Path | None, quick: bool, jobs: int,

@@ -15,36 +15,21 @@ FILE: Final = click.Path(dir_okay=False, path_type=pathlib.Path)
 FILE_IN: Final = click.Path(dir_okay=False, exists=True, path_type=pathlib.Path)
 FOLDER: Final = click.Path(file_okay=False, path_type=pathlib.Path)
 
-LISTED = click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json", "jsonl"]),
-    default="table",
-    show_default=True,
-    help="Output format: a table, one JSON array, or one JSON object per line.",
-)
+
+def output_option(help: str, *formats: str) -> Callable[[F], F]:
+    """The option for the output format; the first one is the default."""
+    return click.option("-o", "--output", type=click.Choice(formats), default=formats[0], show_default=True, help=help)
+
+
+LISTED = output_option("Output format: a table, one JSON array, or one JSON object per line.", "table", "json", "jsonl")
 PUBLISHED = click.option(
     "--published",
     type=click.Path(exists=True, file_okay=False),
     metavar="FOLDER",
     help="Folder with the full files that the catalog's figures were published in (default: the setting published).",
 )
-SHOWN = click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="Output format: a table, or one JSON document.",
-)
-STREAMED = click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "jsonl"]),
-    default="table",
-    show_default=True,
-    help="Output format: a table, or one JSON object per line.",
-)
+SHOWN = output_option("Output format: a table, or one JSON document.", "table", "json")
+STREAMED = output_option("Output format: a table, or one JSON object per line.", "table", "jsonl")
 
 
 class Ago(click.ParamType):
