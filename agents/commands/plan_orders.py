@@ -2,7 +2,7 @@
 
 import click
 
-from agents.commands.plan_options import PARAMETERS, numbers
+from agents.commands.options import PARAMETERS, numbers
 from streams.cli import LazySettings
 
 

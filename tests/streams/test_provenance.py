@@ -12,6 +12,7 @@ from streams.provenance import origins
 from streams.security.properties import check_properties
 from streams.security.secrets import HIDDEN
 from streams.settings import load
+from tests.paths import CATALOGS
 
 
 @pytest.fixture(autouse=True)
@@ -96,6 +97,14 @@ def test_validate_tells_all_that_is_wrong_and_fails() -> None:
     assert "kafka.properties.nonsense" in done.output
     assert "did you mean 'tiny'" in done.output
     assert pochade("--set", "worker.thread=1", "config", "validate").exit_code == 1
+
+
+def test_validate_reads_the_whole_catalog_and_names_a_wrong_value_by_its_path(tmp_path: pathlib.Path) -> None:
+    catalog = tmp_path / "mine.toml"
+    catalog.write_text((CATALOGS / "profile.toml").read_text().replace("steps = 2\n", 'steps = "2"\n', 1))
+    done = pochade("--set", f"catalog={catalog}", "config", "validate")
+    assert done.exit_code == 1
+    assert "catalog 'mine': variants.light.steps must be a whole number: got '2'; correct it" in done.output
 
 
 def test_valid_settings_are_said_to_be_so() -> None:
