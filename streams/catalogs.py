@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from planner.catalog.entries import WORKER_ENGINES
 from planner.catalog.evidence import with_profile
 from planner.catalog.model import Catalog
 from planner.catalog.profile import Profile
@@ -21,6 +22,7 @@ from planner.catalog.published import with_published
 from schemas.errors import PochadeError, Unknown
 from streams.parsing import catalog as catalog_text
 from streams.parsing import profile as profile_text
+from streams.settings import Settings
 from streams.shipped import INFRA, is_missing
 
 GZIP_MAGIC = b"\x1f\x8b"
@@ -38,6 +40,34 @@ def load(name: str, published: str = "") -> Catalog:
     if not published:
         return catalog
     return with_published(catalog, published_texts(pathlib.Path(published), catalog.published, name))
+
+
+def check_engine(engine: str) -> None:
+    """Raise Unknown for a setting `worker.engine` that names no engine; "" leaves it to the catalog."""
+    if engine and engine not in WORKER_ENGINES:
+        raise Unknown("engine", engine, WORKER_ENGINES)
+
+
+def check_names(settings: Settings) -> list[PochadeError]:
+    """What is wrong with the catalog, and with the names of engine, policy and variant: each an error, or none."""
+    from planner.policies import DEFAULT, named
+
+    wrong: list[PochadeError] = []
+
+    def check_catalog() -> None:
+        catalog = measured(settings.catalog, settings.published)
+        if settings.worker.variant:
+            catalog.level(settings.worker.variant)
+
+    def check_policy() -> None:
+        named(settings.planner.policy or DEFAULT)
+
+    for check in (check_catalog, lambda: check_engine(settings.worker.engine), check_policy):
+        try:
+            check()
+        except PochadeError as error:
+            wrong.append(error)
+    return wrong
 
 
 def measured(name: str, published: str = "") -> Catalog:

@@ -6,11 +6,13 @@
 
 import os
 import pathlib
+import re
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
+from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from schemas.errors import PochadeError, Unknown
@@ -31,11 +33,22 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+PREFIX_OF_TOPICS = re.compile(r"[a-zA-Z0-9._-]{1,150}")  # Kafka takes 249 characters, ours add the topic's own name
+
+
+def _checked_prefix(prefix: str) -> str:
+    if PREFIX_OF_TOPICS.fullmatch(prefix) is None or prefix in (".", ".."):
+        raise PydanticCustomError(
+            "topic_name", "must have 1 to 150 of the characters a-z, A-Z, 0-9, '.', '_' and '-', as Kafka's topics do"
+        )
+    return prefix
+
+
 class Kafka(Section):
     """The Kafka cluster and its topics. Empty `bootstrap_servers`: the embedded broker under `home`."""
 
     bootstrap_servers: str = ""
-    prefix: str = "pochade"  # topics are PREFIX.NAME, groups PREFIX.ROLE
+    prefix: Annotated[str, AfterValidator(_checked_prefix)] = "pochade"  # topics are PREFIX.NAME, groups PREFIX.ROLE
     session_timeout_ms: int = Field(6000, ge=1000, le=60000)  # silence until a member's partitions move on
     group_protocol: Literal["auto", "consumer", "classic"] = "auto"  # consumer: KIP-848; auto: what the cluster speaks
     flow_partitions: int = Field(4, ge=1, le=1024)  # of topics made anew: most classifiers, routers, ledgers that serve

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agents.commands.options import MODELS_FOLDER
 from streams.cli import LazySettings
-from streams.shipped import MODELS
+from streams.commands.options import FILE_IN, FOLDER
 
 if TYPE_CHECKING:
     from agents.lab.evaluation.painting.evaluation import Study
@@ -29,17 +30,12 @@ RESAMPLES, QUICK_RESAMPLES = 1000, 100  # behind every interval
 )
 @click.option(
     "--report",
-    type=click.Path(path_type=pathlib.Path, file_okay=False),
+    type=FOLDER,
     required=True,
     help="Folder to write evaluate.json, report.html, sample sheets and all observations to.",
 )
 @click.option("--catalog", "name", default="tiny", show_default=True, help="Name of a shipped catalog, or a TOML file.")
-@click.option(
-    "--models",
-    type=click.Path(path_type=pathlib.Path, file_okay=False),
-    default=MODELS,
-    help="Folder with the scorer and all models that the catalog calls models/... (default: infra/models).",
-)
+@MODELS_FOLDER
 @click.option(
     "--quick", is_flag=True, help="Evaluate a few prompts only, to test in a minute or two that everything works."
 )
@@ -53,13 +49,13 @@ RESAMPLES, QUICK_RESAMPLES = 1000, 100  # behind every interval
 )
 @click.option(
     "--against",
-    type=click.Path(exists=True, dir_okay=False, path_type=pathlib.Path),
+    type=FILE_IN,
     help="Earlier evaluate.json on other prompts, such as infra/models/evaluate.json; figures that "
     "differ beyond chance are listed.",
 )
 @click.option(
     "--notes",
-    type=click.Path(exists=True, dir_okay=False, path_type=pathlib.Path),
+    type=FILE_IN,
     help="JSON file that maps the name of a verdict to the reason why its number was not reached.",
 )
 @click.pass_obj

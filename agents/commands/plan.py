@@ -3,10 +3,10 @@
 import click
 
 from agents.commands.plan_live import explain, shadow
-from agents.commands.plan_options import OUTPUT
 from agents.commands.plan_orders import pin, rollback, unpin
 from agents.commands.plan_solve import solve
 from streams.cli import LazySettings
+from streams.commands.options import SHOWN
 
 
 @click.group(epilog="Example: pochade plan solve --demand 24 --workers 16")
@@ -15,7 +15,7 @@ def plan() -> None:
 
 
 @plan.command(epilog="Example: pochade plan show -o json")
-@OUTPUT
+@SHOWN
 @click.pass_obj
 def show(obj: LazySettings, output: str) -> None:
     """Show the plan that the pipeline obeys now."""
@@ -30,7 +30,7 @@ def show(obj: LazySettings, output: str) -> None:
 
 
 @plan.command(epilog="Example: pochade plan history -o json")
-@OUTPUT
+@SHOWN
 @click.option("--last", type=click.IntRange(1), default=20, show_default=True, help="Maximum number of plans to list.")
 @click.pass_obj
 def history(obj: LazySettings, output: str, last: int) -> None:
@@ -48,7 +48,7 @@ def history(obj: LazySettings, output: str, last: int) -> None:
 @plan.command(epilog="Examples: pochade plan diff; pochade plan diff 3; pochade plan diff 3 7")
 @click.argument("before", type=click.IntRange(1), required=False)
 @click.argument("after", type=click.IntRange(1), required=False)
-@OUTPUT
+@SHOWN
 @click.pass_obj
 def diff(obj: LazySettings, before: int | None, after: int | None, output: str) -> None:
     """Show how plan AFTER (default: the plan in force) differs from plan BEFORE (default: the plan before it)."""

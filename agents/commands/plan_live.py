@@ -4,19 +4,16 @@ from pathlib import Path
 
 import click
 
-from agents.commands.plan_options import FILE_IN, OUTPUT, PARAMETERS, numbers
+from agents.commands.options import PARAMETERS, numbers
 from streams.cli import LazySettings
-
-FILE_OUT = click.Path(dir_okay=False, path_type=Path)
+from streams.commands.options import FILE, FILE_IN, SHOWN
 
 
 @click.command(epilog="Examples: pochade plan shadow hadis; pochade plan shadow argus --save seen.json -o json")
 @click.argument("policy")
 @PARAMETERS
-@click.option(
-    "--save", type=FILE_OUT, help="File to write the observation to, as JSON, for `plan solve --observation`."
-)
-@OUTPUT
+@click.option("--save", type=FILE, help="File to write the observation to, as JSON, for `plan solve --observation`.")
+@SHOWN
 @click.pass_obj
 def shadow(obj: LazySettings, policy: str, parameters: tuple[str, ...], save: Path | None, output: str) -> None:
     """Show what POLICY would decide now, beside the plan in force. The shadow plan is not published."""
@@ -54,7 +51,7 @@ def shadow(obj: LazySettings, policy: str, parameters: tuple[str, ...], save: Pa
     "--observation", type=FILE_IN, help="JSON file of what the planner observes, instead of the running pipeline."
 )
 @PARAMETERS
-@OUTPUT
+@SHOWN
 @click.pass_obj
 def explain(
     obj: LazySettings, policy: str | None, observation: Path | None, parameters: tuple[str, ...], output: str

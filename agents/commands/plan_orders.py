@@ -2,7 +2,7 @@
 
 import click
 
-from agents.commands.plan_options import PARAMETERS, numbers
+from agents.commands.options import PARAMETERS, numbers
 from streams.cli import LazySettings
 
 
@@ -45,14 +45,18 @@ def unpin(obj: LazySettings) -> None:
 @click.argument("version", type=click.IntRange(1), required=False)
 @click.pass_obj
 def rollback(obj: LazySettings, version: int | None) -> None:
-    """Return to the decision of plan VERSION (default: the plan before the one in force) until `plan unpin`.
+    """Return to the decision of plan VERSION until `plan unpin`.
 
+    The default is the newest plan by another policy, or from before the present order: it undoes `plan pin`.
     The leading planner publishes that decision as a new plan, for the workers that are there now.
     """
-    from agents.commands.plan_reading import in_force, one_before, published
+    from agents.commands.plan_reading import in_force, one_undone, published
     from streams.control.topic import of_version, order
 
     found = published(obj(), version or 0)
-    plan = of_version(found.plans, version) if version else one_before(found, in_force(found))
+    now, plan = in_force(found), of_version(found.plans, version) if version else one_undone(found)
     order(obj(), plan_version=plan.version)
-    click.echo(f"back to plan {plan.version} by {plan.policy} until `pochade plan unpin`: {plan.reason}")
+    click.echo(
+        f"from plan {now.version} by {now.policy} to plan {plan.version} by {plan.policy} "
+        f"until `pochade plan unpin`: {plan.reason}"
+    )

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agents.commands.plan_options import FILE_IN, OUTPUT, PARAMETERS, numbers
+from agents.commands.options import PARAMETERS, numbers
 from streams.cli import LazySettings
-from streams.commands.options import PUBLISHED
+from streams.commands.options import FILE_IN, PUBLISHED, SHOWN
 
 if TYPE_CHECKING:
     from planner.observation.observation import Observation
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     "--observation", type=FILE_IN, help="JSON file of what the planner observes, as written by `plan shadow --save`."
 )
 @PARAMETERS
-@OUTPUT
+@SHOWN
 @click.pass_obj
 def solve(
     obj: LazySettings,

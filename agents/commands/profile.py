@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from agents.commands.options import CATALOG, MODELS_FOLDER
 from agents.commands.profile_cascades import cascades, swept
 from agents.commands.profile_classes import classes
 from streams.cli import LazySettings
-from streams.shipped import INFRA, MODELS
+from streams.commands.options import FILE_IN, FOLDER
+from streams.shipped import INFRA
 
 if TYPE_CHECKING:
     from agents.lab.evaluation.painting.sweeps import Asked
@@ -22,10 +24,10 @@ if TYPE_CHECKING:
     invoke_without_command=True,
     epilog="Example: pochade profile --catalog my.toml --out build/profiles --levels light,heavy",
 )
-@click.option("--catalog", "name", help="Name of a shipped catalog, or a TOML file (default: the setting catalog).")
+@CATALOG
 @click.option(
     "--out",
-    type=click.Path(path_type=pathlib.Path, file_okay=False),
+    type=FOLDER,
     help="Folder to write the profile to (default: infra/profiles).",
 )
 @click.option(
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--prompt-file",
-    type=click.Path(exists=True, dir_okay=False, path_type=pathlib.Path),
+    type=FILE_IN,
     help="Text file with one prompt per line, instead of captions of the tiny world.",
 )
 @click.option(
@@ -60,12 +62,7 @@ if TYPE_CHECKING:
     default="",
     help="Folder or hub id of a CLIP model that scores images, instead of checking the facts of the prompt.",
 )
-@click.option(
-    "--models",
-    type=click.Path(path_type=pathlib.Path, file_okay=False),
-    default=MODELS,
-    help="Folder with the scorer and all models that the catalog calls models/... (default: infra/models).",
-)
+@MODELS_FOLDER
 @click.option("--no-quality", is_flag=True, help="Measure times and memory only, not quality.")
 @click.option(
     "--threads", type=click.IntRange(1), default=1, show_default=True, help="Number of CPU threads of one call."

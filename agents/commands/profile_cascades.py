@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from agents.commands.options import CATALOG
 from streams.cli import LazySettings
+from streams.commands.options import FILE, FILE_IN
 
 if TYPE_CHECKING:
     from agents.lab.profiling.cascade_sweep import Sweep
@@ -17,11 +19,11 @@ SUFFIXES = (".svg", ".png", ".pdf")
 
 
 @click.command(epilog="Example: pochade profile cascades --catalog tiny --plot cascades.svg")
-@click.option("--catalog", "name", help="Name of a shipped catalog, or a TOML file (default: the setting catalog).")
+@CATALOG
 @click.option(
     "--profile",
     "file",
-    type=click.Path(exists=True, dir_okay=False, path_type=pathlib.Path),
+    type=FILE_IN,
     help="Profile to sweep: NAME.json of `profile`, with NAME-quality.npz beside it (default: the catalog's own).",
 )
 @click.option(
@@ -44,7 +46,7 @@ SUFFIXES = (".svg", ".png", ".pdf")
 @click.option(
     "--plot",
     "target",
-    type=click.Path(dir_okay=False, path_type=pathlib.Path),
+    type=FILE,
     help="File for a plot of the rows; it ends in .svg, .png or .pdf.",
 )
 @click.option("--dry-run", is_flag=True, help="Show the table, but do not write it into the profile.")

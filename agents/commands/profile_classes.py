@@ -4,11 +4,12 @@ import pathlib
 
 import click
 
+from agents.commands.options import CATALOG
 from streams.cli import LazySettings
 
 
 @click.command(epilog="Example: pochade profile classes --catalog tiny")
-@click.option("--catalog", "name", help="Shipped catalog or TOML file; the configured one if left out.")
+@CATALOG
 @click.pass_obj
 def classes(obj: LazySettings, name: str | None) -> None:
     """Write into a profile which class the catalog's classifiers predict of each prompt.

@@ -7,6 +7,7 @@ import click
 
 from agents.lab.training.plan import ABOUT, STEPS, TARGETS, Folders
 from agents.lab.training.schedule import wall_minutes
+from streams.commands.options import FOLDER
 
 SIDE_BY_SIDE = 2  # processes on two cores: measured faster than one with two threads
 
@@ -42,14 +43,14 @@ Examples:
 )
 @click.option(
     "--work",
-    type=click.Path(path_type=pathlib.Path, file_okay=False),
+    type=FOLDER,
     default="build/models",
     show_default=True,
     help="Folder for checkpoints, logs and parts of models.",
 )
 @click.option(
     "--models",
-    type=click.Path(path_type=pathlib.Path, file_okay=False),
+    type=FOLDER,
     help="Folder to write finished models to (default: the models of this installation; with --scale, WORK/models).",
 )
 @click.option(

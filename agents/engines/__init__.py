@@ -11,6 +11,7 @@ from planner.catalog.entries import Variant
 from planner.catalog.model import Catalog
 from planner.catalog.options import ResolvedOptions
 from schemas.errors import PochadeError, Unknown
+from streams.catalogs import check_engine
 from streams.shipped import INFRA, is_missing
 
 
@@ -59,7 +60,11 @@ ENGINES = {
 
 
 def check_models(catalog: Catalog, engine: str) -> None:
-    """Raise EngineFailed at start for a catalog whose local model folders are not there, before any job is taken."""
+    """Check at start, before any job is taken, that the engine is known and all local model folders are there.
+
+    Raises Unknown, EngineFailed.
+    """
+    check_engine(engine)
     for variant in catalog.variants.values():
         if (engine or variant.engine) == "diffusers":
             model_source(variant.model)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from schemas.errors import Unknown
 from streams import metrics
 from streams.watchdog import report_stacks
 
@@ -28,11 +29,19 @@ CRASHED = 70  # exit status: the software failed (sysexits.h)
 CUT_SHORT = 1  # exit status of a process that did not finish in time
 
 
-def keep_running(role: str, run: Run, stopping: threading.Event) -> None:
-    """Run a role until `stopping`; an exception is logged and counted, and the role begins again."""
+def keep_running(role: str, run: Run, stopping: threading.Event, end_process: Callable[[int], None] = os._exit) -> None:
+    """Run a role until `stopping`; an exception is logged and counted, and the role begins again.
+
+    A name that nobody knows stays unknown however often the role begins: it ends the process.
+    """
     while not stopping.is_set():
         try:
             run(stopping)
+        except Unknown as error:
+            log.critical("%s cannot run: %s; ending the process", role, error)
+            logging.shutdown()
+            end_process(CRASHED)
+            return
         except Exception:  # the outermost loop of a role
             log.exception("%s failed; beginning again in %g s", role, BACKOFF_S)
             metrics.RESTARTS.labels(role).inc()

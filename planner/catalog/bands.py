@@ -83,12 +83,20 @@ def cascade_table(catalog: Catalog, pair: Pair, observation: Observation | None 
     Quality of all answers is the published curve's at the heavy share where one was measured, which holds for one
     band; else (1 - phi) kept + phi again, each the level's own mean over the band where it is not known apart.
     """
+    seen, key = _observed_deferral(observation, pair), ("cascade table", pair)
+    if seen is not None:
+        return _cascade_table(catalog, pair, seen)
+    if key not in catalog.derived:
+        catalog.derived[key] = _cascade_table(catalog, pair, None)
+    table: CascadeTable = catalog.derived[key]
+    return table
+
+
+def _cascade_table(catalog: Catalog, pair: Pair, seen: ObservedDeferral | None) -> CascadeTable:
     bounds, known = bounds_of(catalog), catalog.measured.cascades.get(pair.key) if catalog.measured else None
     thresholds = known.thresholds if known else _thresholds(catalog, pair)
     bands = range(len(bounds) - 1)
-    deferred = tuple(
-        _deferred(catalog, pair, known, band, thresholds, _observed_deferral(observation, pair)) for band in bands
-    )
+    deferred = tuple(_deferred(catalog, pair, known, band, thresholds, seen) for band in bands)
     none: Shares = (None,) * len(thresholds)
     kept = tuple(known.kept[c] if known and known.kept else none for c in bands)
     again = tuple(_refined(known, pair.refine_from_step, c, _max_quality(catalog)) if known else none for c in bands)

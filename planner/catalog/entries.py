@@ -18,6 +18,7 @@ from planner.catalog.validate import is_amount, is_share, require
 from schemas.errors import Unknown
 
 ENGINES = ("diffusers", "profile")
+WORKER_ENGINES = (*ENGINES, "chaos")  # that a worker may generate with instead of the catalog's
 HONOURABLE = ("width", "height", "steps", "guidance", "negative_prompt")
 DEVICE = re.compile(r"|cpu|mps|cuda(:\d+)?")
 DTYPES = ("", "float32", "float16", "bfloat16")

@@ -5,9 +5,10 @@ it from its file.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, TypeVar
+from functools import cached_property
+from typing import Any, Final, NamedTuple, TypeVar
 
 from planner.catalog.curves import CascadeCurves, PairRow, check_curve, check_row
 from planner.catalog.entries import Classifier, Discriminator, Variant, check_classifiers, run_ms
@@ -107,6 +108,11 @@ class Catalog:
             where = f"reuse of {variant.name}: k = {start.k}:"
             require(1 <= start.k < variant.steps, where, start.k, f"in [1, {variant.steps})", "correct the step")
             require(start.cost_share >= 0, f"{where} cost_share", start.cost_share, ">= 0", "measure again")
+
+    @cached_property
+    def derived(self) -> dict[Hashable, Any]:
+        """What follows from the catalog alone, remembered by the functions that work it out."""
+        return {}
 
     def classes(self, strategy: str) -> frozenset[str]:
         """The levels that may be named as a prompt's class under a strategy; none where nobody names any."""

@@ -68,9 +68,10 @@ def pick(
     work that may wait before a worker whose jobs are pulled, `ahead_ms`. Raises Unknown for a
     kind that is not in KINDS. Source of least-work: ARGUS 4.4, Eq. 3, with running work counted.
     """
-    if kind not in KINDS:
+    rule = KINDS.get(kind)
+    if rule is None:
         raise Unknown("dispatch", kind, KINDS)
-    return KINDS[kind](free_at_ms, now_ms, request_id, sent_before, most_ahead_ms) if free_at_ms else None
+    return rule(free_at_ms, now_ms, request_id, sent_before, most_ahead_ms) if free_at_ms else None
 
 
 def _shortest_queue(

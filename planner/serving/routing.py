@@ -330,8 +330,12 @@ class RoutingLogic:
         request, facts = classified.request, self._facts
         if facts is None or facts.plan is not plan:
             facts = self._facts = _PlanFacts(plan, self._catalog, self._levels)
-        requested = self._requested(classified, facts)
-        costs, level = self._costs(classified, facts), requested.level
+        options = request.options
+        if request.quality == ANY_QUALITY and (options is AS_IT_IS or options == AS_IT_IS):
+            costs, requested = facts.plain, facts.choose(classified)
+        else:
+            costs, requested = self._costs(request, facts), self._requested(classified, facts)
+        level = requested.level
         wait_ms, total_ms = loads.wait_ms(self._levels[level].name), costs.total_ms(level)
         is_in_time = can_meet(request.deadline_ms, predicted_finish_ms(now_ms, wait_ms, total_ms))
         if wait_ms <= limit_ms and is_in_time:
@@ -343,13 +347,9 @@ class RoutingLogic:
             return costs.placement(level, requested.probability)
         return costs.placement(other, 0.0, CHEAPER if other in self._levels[level].cheaper else DEARER)
 
-    def _costs(self, classified: ClassifiedValues, facts: _PlanFacts) -> _Costs:
-        request = classified.request
-        options = request.options
-        if request.quality == ANY_QUALITY and (options is AS_IT_IS or options == AS_IT_IS):
-            return facts.plain
-        judged = options.n if may_escalate(request, self._catalog) else 0
-        return _Costs(options, judged, self._levels, facts)
+    def _costs(self, request: RequestValues, facts: _PlanFacts) -> _Costs:
+        judged = request.options.n if may_escalate(request, self._catalog) else 0
+        return _Costs(request.options, judged, self._levels, facts)
 
     def _requested(self, classified: ClassifiedValues, facts: _PlanFacts) -> Choice:
         """The model that the request names, else the level of its quality, else the plan's draw.

@@ -43,9 +43,10 @@ class WorkerLogic:
 
     def max_jobs(self, batch: int) -> int:
         """Number of jobs to take at once, where the plan lets `batch` share a call."""
-        if batch not in self._max_jobs:
-            self._max_jobs[batch] = window(self._variant, batch)
-        return self._max_jobs[batch]
+        found = self._max_jobs.get(batch)
+        if found is None:
+            found = self._max_jobs[batch] = window(self._variant, batch)
+        return found
 
     def begin(self, jobs: list[T], batch: int) -> Window[T]:
         """The batches of a window of these jobs, one or more, where the plan lets `batch` share a call."""

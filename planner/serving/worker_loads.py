@@ -129,7 +129,12 @@ class LoadView:
         if seen_ms >= self._next_poll_ms:
             self._forget(seen_ms)
         worker = self._workers.get(worker_id)
-        if worker is None or worker.variant != variant or worker.partitions != partitions or _changes(worker, state):
+        if (
+            worker is None
+            or worker.variant != variant
+            or worker.partitions != partitions
+            or (worker.state != state and _changes(worker.state, state))
+        ):
             worker = self._changed(worker, worker_id, variant, state, partitions)
         if worker is None:
             return
@@ -238,9 +243,9 @@ class LoadView:
         return sum(sent.run_ms for sent in kept)
 
 
-def _changes(worker: LoadedWorker, state: str) -> bool:
-    """Whether this state makes it take jobs, or no more."""
-    return worker.state != state and (state in GONE or (worker.state in SERVING) != (state in SERVING))
+def _changes(before: str, state: str) -> bool:
+    """Whether another state makes a worker take jobs, or no more."""
+    return state in GONE or (before in SERVING) != (state in SERVING)
 
 
 def _is_pending(sent: Sent, end_offset: int, now_ms: float) -> bool:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from schemas.errors import PochadeError
-from streams.commands.options import SHOWN, Ago, renamed_option
+from streams.commands.options import SHOWN, Ago, renamed_option, since_option
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for Kafka's client
     from streams.settings import Settings
@@ -15,11 +15,7 @@ APART = {"lost_ids", "duplicate_ids", "late_commit_ids", "failed_for", "pictures
 
 
 @click.command()
-@click.option(
-    "--since",
-    type=Ago(),
-    help="Audit only requests accepted within this time, such as 1h (default: all that the topics hold).",
-)
+@since_option("Audit only requests accepted within this time, such as 1h (default: all that the topics hold).")
 @click.option(
     "--until", type=Ago(), help="Leave out requests accepted within this time, such as 5m, as they may still be open."
 )

@@ -10,6 +10,7 @@ import click
 from replay.commands.bench_crowd import crowd
 from replay.commands.bench_papers import papers
 from replay.commands.measuring import OUTPUT, measure
+from replay.commands.options import seed_option
 from schemas.errors import PochadeError
 
 if TYPE_CHECKING:  # loaded when a bench runs: --help need not wait for Kafka's client
@@ -224,13 +225,7 @@ def ledger_state(load: "Callable[[], Settings]", /, output: str, **asked: Any) -
     show_default=True,
     help="Time limit of the baseline's solver for one plan, in seconds.",
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=1,
-    show_default=True,
-    help="Random seed of the observations that are planned for.",
-)
+@seed_option("the observations that are planned for", 1)
 @OUTPUT
 @click.pass_obj
 def planner(

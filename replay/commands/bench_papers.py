@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from streams.commands.options import FILE, output_option
+
 if TYPE_CHECKING:  # loaded when the bench runs
     from collections.abc import Callable
 
 QUICK_REQUESTS = 250  # of each trace
 FOLDER = click.Path(exists=True, file_okay=False, path_type=pathlib.Path)
-FILE = click.Path(dir_okay=False, path_type=pathlib.Path)
 
 
 @click.command()
@@ -37,14 +38,7 @@ FILE = click.Path(dir_okay=False, path_type=pathlib.Path)
     "--jobs", type=click.IntRange(1, 256), default=2, show_default=True, help="Number of processes that simulate."
 )
 @click.option("--page", type=FILE, help="Markdown file to write the page to, instead of the terminal.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["page", "json"]),
-    default="page",
-    show_default=True,
-    help="Output format: a Markdown page, or one JSON document.",
-)
+@output_option("Output format: a Markdown page, or one JSON document.", "page", "json")
 @click.pass_context
 def papers(
     context: click.Context, /, names: tuple[str, ...], folder: pathlib.Path | None, quick: bool, jobs: int,

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from replay.commands.demo import FILE_OUT, leave, log_to
-from replay.commands.trace_options import POSITIVE
+from replay.commands.demo import leave, log_to
+from replay.commands.options import POSITIVE, seed_option
 from schemas.errors import PochadeError, Unknown
+from streams.commands.options import FILE
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for Kafka's client
     from streams.settings import Settings
@@ -22,13 +23,7 @@ BROKERS = click.IntRange(1, 5)  # of one machine
     "--requests", type=click.IntRange(min=1), default=200, show_default=True, help="Number of requests to publish."
 )
 @click.option("--faults", type=click.IntRange(min=0), default=10, show_default=True, help="Number of faults to inject.")
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Random seed of the requests and of the schedule of faults.",
-)
+@seed_option("the requests and of the schedule of faults")
 @click.option(
     "--engine",
     type=click.Choice(["profile", "diffusers"]),
@@ -56,7 +51,7 @@ BROKERS = click.IntRange(1, 5)  # of one machine
 @click.option(
     "--only", multiple=True, metavar="KIND", help="Inject only faults of this kind, such as kill; may be repeated."
 )
-@click.option("--report", type=FILE_OUT, help="File to write the JSON report to (default: HOME/chaos/report.json).")
+@click.option("--report", type=FILE, help="File to write the JSON report to (default: HOME/chaos/report.json).")
 @click.option(
     "--keep", "is_kept", is_flag=True, help="Keep topics, images and logs, also of a run in which all promises held."
 )

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from replay.commands.options import CATALOG, seed_option
 from schemas.errors import PochadeError
+from streams.commands.options import FILE, FILE_IN
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for Kafka's client
     from replay.demo import Demo
     from streams.settings import Settings
-
-FILE_OUT = click.Path(dir_okay=False, path_type=Path)
-FILE_IN = click.Path(dir_okay=False, exists=True, path_type=Path)
 
 
 @click.command()
@@ -49,18 +48,10 @@ FILE_IN = click.Path(dir_okay=False, exists=True, path_type=Path)
     help="Engine of the workers: diffusers generates images; profile only sleeps as long as measured "
     "and draws placeholders.",
 )
-@click.option(
-    "--catalog", metavar="NAME", help="Catalog of the variants to generate with (default: the setting catalog)."
-)
-@click.option("--report", type=FILE_OUT, help="File to write the JSON report to (default: HOME/demo/report.json).")
-@click.option("--gallery", type=FILE_OUT, help="File to write the page of images to (default: HOME/demo/gallery.html).")
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Random seed of the prompts, the request ids and the noise.",
-)
+@CATALOG
+@click.option("--report", type=FILE, help="File to write the JSON report to (default: HOME/demo/report.json).")
+@click.option("--gallery", type=FILE, help="File to write the page of images to (default: HOME/demo/gallery.html).")
+@seed_option("the prompts, the request ids and the noise")
 @click.option("--keep", "is_kept", is_flag=True, help="Keep broker and roles running after the report, until Ctrl-C.")
 @click.pass_obj
 def demo(load: "Callable[[], Settings]", /, rate: float, **asked: Any) -> None:

@@ -1,7 +1,6 @@
 """`pochade replay run`: a trace published to a deployment at its own pace."""
 
 import datetime
-import pathlib
 import shlex
 import signal
 from collections.abc import Callable, Mapping
@@ -10,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from replay.commands.demo import leave, log_to
-from replay.commands.trace_options import POSITIVE, TraceGiven, report_skipped, trace_options
+from replay.commands.options import CATALOG, SLO
+from replay.commands.trace_options import TraceGiven, report_skipped, trace_options
 from schemas.errors import PochadeError
+from streams.commands.options import FOLDER
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for numpy and Kafka's client
     from replay.load.run import LiveRun
     from replay.traces.trace import Trace
     from streams.settings import Settings
-
-FOLDER = click.Path(file_okay=False, path_type=pathlib.Path)
 
 
 @click.command()
@@ -40,9 +39,7 @@ FOLDER = click.Path(file_okay=False, path_type=pathlib.Path)
 @click.option(
     "--serve", "serves", type=click.IntRange(1, 64), metavar="N", help="Start all roles for this run, with N workers."
 )
-@click.option(
-    "--catalog", metavar="NAME", help="Catalog of the variants to generate with (default: the setting catalog)."
-)
+@CATALOG
 @click.option(
     "--engine",
     metavar="NAME",
@@ -51,12 +48,7 @@ FOLDER = click.Path(file_okay=False, path_type=pathlib.Path)
 @click.option(
     "--policy", metavar="NAME", help="Policy of the planner that --serve starts (default: the setting planner.policy)."
 )
-@click.option(
-    "--slo",
-    "slo_s",
-    type=POSITIVE,
-    help="Latency target of a request, in seconds (default: the setting planner.slo_s, else the catalog's).",
-)
+@SLO
 @click.option(
     "--drop/--no-drop",
     "drops",

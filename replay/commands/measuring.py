@@ -7,19 +7,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from schemas.errors import PochadeError
+from streams.commands.options import output_option
 
 if TYPE_CHECKING:  # loaded when a bench runs: --help need not wait for Kafka's client
     from replay.bench.environment.site import Site
     from streams.settings import Settings
 
-OUTPUT = click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="Output format: a table, or JSON on one line.",
-)
+OUTPUT = output_option("Output format: a table, or JSON on one line.", "table", "json")
 
 
 def measure(

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from replay.commands.live import run
-from replay.commands.trace_options import FILE, PROMPTS, SHAPING, TraceGiven, shaping_of, trace_options, with_options
+from replay.commands.options import seed_option
+from replay.commands.trace_options import PROMPTS, SHAPING, TraceGiven, shaping_of, trace_options, with_options
 from replay.commands.trace_types import Rate
 from replay.commands.what_if import what_if
-from streams.commands.options import SHOWN, Ago
+from streams.commands.options import FILE, FOLDER, SHOWN, Ago
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for numpy and Kafka's client
     from replay.traces.trace import Trace
@@ -21,7 +22,6 @@ if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for nump
 OUT = click.option(
     "-o", "--output", type=FILE, required=True, help="File to write; a name that ends in .gz is compressed."
 )
-FOLDER = click.Path(file_okay=False, path_type=pathlib.Path)
 
 
 class Replaying(click.Group):
@@ -133,9 +133,7 @@ def save(load: "Callable[[], Settings]", /, given: TraceGiven, output: pathlib.P
     help="Hardness from which a prompt counts as hard, from 0 to 1.",
 )
 @with_options(SHAPING + PROMPTS)
-@click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed of everything that is drawn."
-)
+@seed_option("everything that is drawn")
 @OUT
 def make(shape: str, output: pathlib.Path, **asked: Any) -> None:
     """Generate a trace of a shape that the papers use, with the papers' figures as defaults.
@@ -216,13 +214,7 @@ def _shaped(name: str, asked: dict[str, Any]) -> "Trace":
 @click.option(
     "--for", "for_ms", type=Ago(), default="40m", show_default=True, help="Duration of each outage, such as 40m."
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Random seed of the choice of workers that are lost.",
-)
+@seed_option("the choice of workers that are lost")
 @OUT
 def outages(output: pathlib.Path, at_ms: tuple[int, ...], for_ms: int, seed: int, **asked: Any) -> None:
     """Write a schedule of outages of workers and stores, for `pochade simulate --failures`.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from streams.commands import listing
-from streams.commands.options import SHOWN
+from streams.commands.options import FILE, SHOWN
 
 if TYPE_CHECKING:  # loaded when a command runs
     from replay.reports.compare import Row
@@ -114,7 +114,7 @@ def _sentences(rows: "list[Row]") -> list[str]:
 @click.argument("source", metavar="REPORT", type=REPORT)
 @click.option(
     "--to",
-    type=click.Path(dir_okay=False, path_type=pathlib.Path),
+    type=FILE,
     help="File to write the page to (default: report.html beside the report).",
 )
 def page(source: pathlib.Path, to: pathlib.Path | None) -> None:
@@ -126,7 +126,7 @@ def page(source: pathlib.Path, to: pathlib.Path | None) -> None:
       pochade report page out/report.json --to page.html
     """
     from replay.reports.files import PAGE_NAME, read, write_text
-    from replay.reports.page import render
+    from replay.reports.page.render import render
 
     found = read(source)
     path = to or (source if source.is_dir() else source.parent) / PAGE_NAME

@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from replay.commands import sweep, validate
+from replay.commands.options import POSITIVE, seed_option
 from replay.commands.trace_options import TraceGiven, report_skipped, trace_options, with_options
-from streams.commands.options import PUBLISHED
+from streams.commands.options import FILE, FOLDER, PUBLISHED
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for numpy and the planner
     from replay.simulation.run import Ran
     from replay.simulation.setup import Setup
     from replay.traces import Trace
 
-FILE = click.Path(dir_okay=False, path_type=pathlib.Path)
-FOLDER = click.Path(file_okay=False, path_type=pathlib.Path)
-POSITIVE = click.FloatRange(min=0, min_open=True)
 WIDE = 140  # columns, where no terminal says how many it has
 MAX_FOR_BASELINE = 250_000  # requests; a longer trace would take twice its time
 DISPATCHES = click.Choice(["least-work", "random", "pull", "round-robin"])
@@ -64,13 +62,7 @@ DISPATCHES = click.Choice(["least-work", "random", "pull", "round-robin"])
     show_default=True,
     help="Number of runs of each policy, each with another random seed.",
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Random seed of the first run; run k uses seed + k, counted from 0.",
-)
+@seed_option("the first run; run k uses seed + k, counted from 0")
 @click.option(
     "--failures",
     type=FILE,

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from replay.commands.options import POSITIVE
 from replay.commands.trace_types import Moment, Rate, RateSpan, Renaming
-from streams.commands.options import Ago
+from streams.commands.options import FILE, Ago
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for numpy and Kafka's client
     from replay.traces.formats.counts import Shaping
@@ -17,8 +18,6 @@ if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for nump
     from replay.traces.trace import Trace
     from streams.settings import Settings
 
-FILE = click.Path(dir_okay=False, path_type=pathlib.Path)
-POSITIVE = click.FloatRange(min=0, min_open=True)
 SPACING = click.Choice(["poisson", "even", "exponential"])
 ORDER = click.Choice(["index", "turn", "sample"])
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import click
 
 from schemas.errors import PochadeError, Unknown
+from streams.commands.options import FOLDER
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for numpy and the planner
     from rich.table import Table
 
     from replay.simulation.results.validation import ComparedFigure
 
-FOLDER = click.Path(file_okay=False, path_type=pathlib.Path)
 SHARE = click.FloatRange(0, 1, min_open=True)
 OPTIONS = (
     click.option(

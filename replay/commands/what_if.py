@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from streams.commands.options import SHOWN, Ago, duration
+from replay.commands.options import SLO, seed_option
+from streams.commands.options import SHOWN, duration, since_option
 
 if TYPE_CHECKING:  # the clients take half a second to load, which --help need not wait for
     from rich.table import Table
@@ -25,22 +26,14 @@ SECONDS = {"latency_p50_s": "latency, median", "latency_p95_s": "latency, 95 %"}
     metavar="VERSION|FILE",
     help="Version of a published plan, or a JSON file that holds a plan.",
 )
-@click.option("--since", type=Ago(), default="1h", show_default=True, help="How far back to read results, such as 1h.")
-@click.option(
-    "--slo",
-    type=click.FloatRange(min=0, min_open=True),
-    help="Latency target of a request, in seconds (default: the setting planner.slo_s, else the catalog's).",
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Random seed of the bootstrap resamples behind the intervals.",
-)
+@since_option("How far back to read results, such as 1h.", "1h")
+@SLO
+@seed_option("the bootstrap resamples behind the intervals")
 @SHOWN
 @click.pass_obj
-def what_if(load: "Callable[[], Settings]", named: str, since: int, slo: float | None, seed: int, output: str) -> None:
+def what_if(
+    load: "Callable[[], Settings]", named: str, since: int, slo_s: float | None, seed: int, output: str
+) -> None:
     """Estimate how another plan would have served the requests that have ended, without generating images.
 
     The first level of every request was drawn with a known probability; weighting results by its inverse estimates
@@ -62,13 +55,13 @@ def what_if(load: "Callable[[], Settings]", named: str, since: int, slo: float |
     from streams.control.topic import plan_of_version
 
     settings = load()
-    slo_s = slo or settings.planner.slo_s or load_catalog(settings.catalog, settings.published).slo_s
-    if not slo_s:
+    target_s = slo_s or settings.planner.slo_s or load_catalog(settings.catalog, settings.published).slo_s
+    if not target_s:
         raise click.UsageError("give --slo SECONDS: neither the setting planner.slo_s nor the catalog says one")
     plan = plan_of_version(settings, int(named)) if named.isdigit() else read_plan(Path(named))
     with client(settings) as reader:
         collected = collect(reader.results(max(1, now_ms() - since)))
-    found = answer(collected, plan, 1000 * slo_s, seed)
+    found = answer(collected, plan, 1000 * target_s, seed)
     if output == "json":
         click.echo(json.dumps(found, indent=2))
     else:

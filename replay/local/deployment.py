@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from replay.local.processes import RoleProcess, role_process
+from streams.catalogs import check_names
 from streams.provenance import hidden
 from streams.security.secrets import is_secret
 from streams.settings import PREFIX, Settings
@@ -26,7 +27,10 @@ def own_deployment(
     slo_s: float | None = None,
     workers: int = 1,
 ) -> Settings:
-    """The settings of a run: topics of its own under `prefix`, and what was asked for."""
+    """The settings of a run: topics of its own under `prefix`, and what was asked for.
+
+    Raises Unknown, PochadeError before anything is started: a catalog, engine or policy that is not there.
+    """
     kafka = settings.kafka
     changes = {"prefix": prefix, "jobs_partitions": max(kafka.jobs_partitions, workers)}
     changed: dict[str, Any] = {"home": settings.home.expanduser().resolve(), "kafka": kafka.model_copy(update=changes)}
@@ -37,7 +41,10 @@ def own_deployment(
     planner = {name: value for name, value in {"policy": policy, "slo_s": slo_s}.items() if value is not None}
     if planner:
         changed["planner"] = settings.planner.model_copy(update=planner)
-    return settings.model_copy(update=changed)
+    own = settings.model_copy(update=changed)
+    for error in check_names(own):
+        raise error
+    return own
 
 
 def child_options(settings: Settings, inherited: Settings) -> list[str]:

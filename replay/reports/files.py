@@ -25,7 +25,7 @@ def text_of(report: Mapping[str, Any]) -> str:
 
 def write(report: Mapping[str, Any], folder: pathlib.Path) -> tuple[pathlib.Path, pathlib.Path]:
     """Write report.json and report.html to a folder, which is created. Raises PochadeError where this fails."""
-    from replay.reports.page import render  # draws: half a second to load
+    from replay.reports.page.render import render  # draws: half a second to load
 
     write_text(folder / JSON_NAME, text_of(report))
     write_text(folder / PAGE_NAME, render(report))

@@ -1,18 +1,17 @@
 """The gallery of a run: one HTML file with every image in it, and beside each the reason why it is the one."""
 
 import base64
-import importlib.resources
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jinja2
 from PIL import Image
 
 from schemas.errors import PochadeError
 from schemas.messages import Result, Stage, Status
 from streams.operator.explain import steps_of, why
+from streams.pages.templates import template
 from streams.store.port import ImageStore
 
 SHOWN_PX = 512  # larger images are shrunk: twenty of a large model's would make a file of 30 MB
@@ -100,14 +99,7 @@ def shown(data: bytes) -> Shown:
 def render(report: Mapping[str, Any], results: Iterable[Result], store: ImageStore) -> str:
     """The page, whole in itself; prompts and reasons are escaped."""
     cards = [card_of(result, store) for result in results]
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters["duration"] = duration
-    template = environment.from_string(
-        importlib.resources.files("replay.reports").joinpath("gallery.html").read_text("utf-8")
-    )
-    return template.render(
+    return template("replay.reports", "gallery.html", {"duration": duration}).render(
         report=report, cards=cards, groups=_groups(cards), levels=sorted(report["by_level"]), headline=headline(report)
     )
 

@@ -20,6 +20,7 @@ def timing_of(settings: Settings, *, loads: bool = True) -> Timing:
         most_backlog_ms=limits.others_ms,
         interactive_backlog_ms=limits.interactive_ms,
         max_attempts=settings.worker.max_attempts,
+        job_limit_ms=1000 * settings.worker.job_timeout_s,
         loads=loads,
     )
 

@@ -92,7 +92,7 @@ class Job:
     @property
     def attempts(self) -> int:
         """Number of the attempt that its next owner makes."""
-        return max(self.attempt, (self.deaths or 0) + 1)
+        return max(self.attempt, self.deaths + 1) if self.deaths else self.attempt
 
     def written_again(self, attempt: int) -> None:
         """Become a new record, with which no owner has died."""

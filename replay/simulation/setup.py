@@ -24,6 +24,7 @@ class Timing:
     most_backlog_ms: float = 48_000  # that the tiers `standard` and `batch` are admitted up to
     interactive_backlog_ms: float = 60_000  # that `interactive` is
     max_attempts: int = 3  # owners a job may kill
+    job_limit_ms: float = 600_000  # a window of work that takes longer ends its process; a simulated one never does
     loads: bool = True  # False: a worker changes variant in no time
     hops: HopLatencies = NO_LATENCIES  # what it takes beside generation
     look_ms: float = 1000  # how often the planner looks whether a plan is due; live 205, which costs more than it shows

@@ -1,20 +1,19 @@
 """Shows the figures of a trace: on a terminal, and as one self-contained page with the figures beside it."""
 
-import importlib.resources
 import json
 import pathlib
 from collections.abc import Mapping
 from typing import Any, Final
 
-import jinja2
 from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 
-from replay.reports.canvas import line_style, plot, svg
+from replay.reports.page.canvas import line_style, plot, steps, svg
 from replay.traces.inspection import bars, curve, lines
 from replay.traces.trace import Trace
 from schemas.errors import PochadeError
+from streams.pages.templates import template
 
 HEIGHT: Final = 8  # rows of the terminal's plot
 WIDEST: Final = 120
@@ -42,13 +41,13 @@ def show(trace: Trace, found: Mapping[str, Any], console: Console | None = None)
 def write_page(trace: Trace, found: Mapping[str, Any], folder: pathlib.Path) -> pathlib.Path:
     """Write `trace.json` and `trace.html` to a folder, which is created. Raises PochadeError where this fails."""
     page = folder / "trace.html"
-    template = importlib.resources.files("replay.traces").joinpath("trace.html").read_text(encoding="utf-8")
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     drawn = svg(_figure(trace), "rate", f"requests a second over time in {trace.name}")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "trace.json").write_text(json.dumps(found, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        text = environment.from_string(template).render(found=found, lines=lines(found), drawn=drawn)
+        text = template("replay.traces", "trace.html", {}, trims=False).render(
+            found=found, lines=lines(found), drawn=drawn
+        )
         page.write_text(text, encoding="utf-8")
     except OSError as error:
         raise PochadeError(f"{page} cannot be written: {error.strerror}; choose another --report") from None
@@ -59,7 +58,7 @@ def _figure(trace: Trace) -> Figure:
     middle, rates = curve(trace, POINTS)
     unit, length = _unit(float(middle[-1]))
     figure, axes = plot(f"time, {unit}", "requests a second")
-    axes.plot(middle / length, rates, drawstyle="steps-mid", **line_style(0))
+    steps(axes, (middle / length).tolist(), {"mean": rates.tolist()}, line_style(0))
     axes.set_ylim(bottom=0)
     axes.set_xlim(0, float(trace.arrival_ms[-1]) / 1000 / length)
     return figure

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from streams.broker import address, embedded
+from streams.commands.options import SHOWN
 from streams.kafka.topics import create_topics, own_topics
 from streams.settings import Settings
 
@@ -61,14 +62,7 @@ def down(load: Load) -> None:
 
 
 @click.command()
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="Output format: a table, or one JSON document.",
-)
+@SHOWN
 @click.pass_obj
 def status(load: Load, output: str) -> None:
     """Show whether a broker runs, its address, memory and topics, and the address of its schema registry.

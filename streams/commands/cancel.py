@@ -7,7 +7,7 @@ import click
 
 from schemas.messages import Result, Status
 from streams.commands import opening
-from streams.commands.options import SHOWN, Ago
+from streams.commands.options import SHOWN, since_option
 from streams.visible import json_text, visible
 
 if TYPE_CHECKING:
@@ -24,13 +24,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Longest time that --wait waits for the end, in seconds.",
 )
-@click.option(
-    "--since",
-    type=Ago(),
-    default="1d",
-    show_default=True,
-    help="How far back --wait looks for a result that is already there, such as 1d.",
-)
+@since_option("How far back --wait looks for a result that is already there, such as 1d.", "1d")
 @click.option(
     "--reason",
     default="asked for by a client",

@@ -50,26 +50,26 @@ def show(obj: LazySettings, changed: bool, output: str) -> None:
 @SHOWN
 @click.pass_obj
 def validate(obj: "Callable[[], Settings]", output: str) -> None:
-    """Check all settings, the librdkafka properties included, and that the catalog can be read. Contacts nothing.
+    """Check all settings, the librdkafka properties included, the catalog, and the names of engine, policy and variant.
 
-    Exit status 1 says that a setting is wrong; the message has its value and what to do. Whether the cluster answers is
-    checked by `pochade doctor`.
+    No cluster is contacted: `pochade doctor` checks whether it answers. Exit status 1 says that a setting is wrong; the
+    message has its value and what to do.
 
     \b
     Examples:
       pochade config validate
       POCHADE_KAFKA__PREFIX=mine pochade config validate -o json
     """
-    from streams.catalogs import load
+    from streams.catalogs import check_names
     from streams.security.properties import check_properties
 
-    wrong = []
     settings = obj()  # the first error ends here: without settings there is nothing to check further
-    for check in (lambda: check_properties(settings), lambda: load(settings.catalog, settings.published)):
-        try:
-            check()
-        except PochadeError as error:
-            wrong.append(str(error))
+    wrong = []
+    try:
+        check_properties(settings)
+    except PochadeError as error:
+        wrong.append(str(error))
+    wrong += [str(error) for error in check_names(settings)]
     if output == "json":
         listing.show([{"valid": not wrong, "errors": wrong}], [], "jsonl")
     elif not wrong:

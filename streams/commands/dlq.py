@@ -8,7 +8,7 @@ import click
 
 from schemas.errors import PochadeError
 from streams.commands import listing, opening
-from streams.commands.options import LISTED, SHOWN, Ago
+from streams.commands.options import LISTED, SHOWN, since_option
 from streams.visible import visible
 
 if TYPE_CHECKING:
@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("position", "at", "error", "role", "topic", "request_id", "redriven", "message")
 SHOWN_BYTES = 4096
-SINCE = click.option(
-    "--since", type=Ago(), default="7d", show_default=True, help="How far back to read dead letters, such as 1h or 7d."
-)
+SINCE = since_option("How far back to read dead letters, such as 1h or 7d.", "7d")
 CLASS = click.option(
     "--class", "error", metavar="C", help="Only dead letters of this error class, such as InvalidRecord."
 )

@@ -10,7 +10,7 @@ import click
 from schemas.errors import PochadeError
 from schemas.messages import Status
 from streams.commands import listing, opening
-from streams.commands.options import LISTED, UNITS_MS, Ago, duration
+from streams.commands.options import LISTED, UNITS_MS, Ago, duration, since_option
 
 if TYPE_CHECKING:
     from streams.operator.gc import Garbage
@@ -35,13 +35,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Number of the image to write, where the request asked for several (from 1).",
 )
-@click.option(
-    "--since",
-    type=Ago(),
-    default="8d",
-    show_default=True,
-    help="How far back to look for the request's result, such as 1d.",
-)
+@since_option("How far back to look for the request's result, such as 1d.", "8d")
 @click.pass_obj
 def fetch(load: "Callable[[], Settings]", request_id: str, target: str, number: int, since: int) -> None:
     """Write an image of the completed request ID to a file, from the store that the settings name.

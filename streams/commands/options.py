@@ -1,37 +1,36 @@
 """Options that several commands share."""
 
+import pathlib
 import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 from click.core import ParameterSource
 
 F = TypeVar("F", bound=Callable[..., Any])
+
 UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
-LISTED = click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json", "jsonl"]),
-    default="table",
-    show_default=True,
-    help="Output format: a table, one JSON array, or one JSON object per line.",
-)
+FILE: Final = click.Path(dir_okay=False, path_type=pathlib.Path)
+FILE_IN: Final = click.Path(dir_okay=False, exists=True, path_type=pathlib.Path)
+FOLDER: Final = click.Path(file_okay=False, path_type=pathlib.Path)
+
+
+def output_option(help: str, *formats: str) -> Callable[[F], F]:
+    """The option for the output format; the first one is the default."""
+    return click.option("-o", "--output", type=click.Choice(formats), default=formats[0], show_default=True, help=help)
+
+
+LISTED = output_option("Output format: a table, one JSON array, or one JSON object per line.", "table", "json", "jsonl")
 PUBLISHED = click.option(
     "--published",
     type=click.Path(exists=True, file_okay=False),
     metavar="FOLDER",
     help="Folder with the full files that the catalog's figures were published in (default: the setting published).",
 )
-SHOWN = click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="Output format: a table, or one JSON document.",
-)
+SHOWN = output_option("Output format: a table, or one JSON document.", "table", "json")
+STREAMED = output_option("Output format: a table, or one JSON object per line.", "table", "jsonl")
 
 
 class Ago(click.ParamType):
@@ -77,3 +76,8 @@ def duration(milliseconds: float) -> str:
     """Format a duration in the greatest unit that fits, such as `1.5d` or `10m`."""
     unit = max((u for u in UNITS_MS if UNITS_MS[u] <= milliseconds), key=lambda u: UNITS_MS[u], default="s")
     return f"{milliseconds / UNITS_MS[unit]:.3g}{unit}"
+
+
+def since_option(help: str, default: str | None = None) -> Callable[[F], F]:
+    """The option that says how far back a command looks."""
+    return click.option("--since", type=Ago(), default=default, show_default=True, help=help)

@@ -12,7 +12,7 @@ import click
 from schemas.errors import PochadeError
 from schemas.messages import GenerateRequest, Result, Status
 from streams.commands import opening
-from streams.commands.options import Ago, duration, renamed_option
+from streams.commands.options import SHOWN, STREAMED, duration, renamed_option, since_option
 from streams.visible import json_text
 
 if TYPE_CHECKING:  # the clients take half a second to load, which --help need not wait for
@@ -134,14 +134,7 @@ def _deadline_ms(deadline: float | None, deadline_ms: int | None) -> int | None:
     help="Deadline of the request, in milliseconds from now, instead of --deadline.",
 )
 @generation_options
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="Output format: a table, or one JSON document.",
-)
+@SHOWN
 @click.pass_obj
 def submit(
     load: "Callable[[], Settings]",
@@ -292,21 +285,8 @@ def _print_ending(request_id: str, result: Result | None, output: str) -> None:
 
 @click.command()
 @click.option("--follow", "is_following", is_flag=True, help="Keep listing requests as they end, until Ctrl-C.")
-@click.option(
-    "--since",
-    type=Ago(),
-    default="10m",
-    show_default=True,
-    help="How far back to begin the list, such as 10m, 2h or 7d.",
-)
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "jsonl"]),
-    default="table",
-    show_default=True,
-    help="Output format: a table, or one JSON object per line.",
-)
+@since_option("How far back to begin the list, such as 10m, 2h or 7d.", "10m")
+@STREAMED
 @click.pass_obj
 def results(load: "Callable[[], Settings]", is_following: bool, since: int, output: str) -> None:
     """List the results of requests. Where the output is no terminal, the table is tab-separated.
@@ -338,27 +318,14 @@ def results(load: "Callable[[], Settings]", is_following: bool, since: int, outp
 
 @click.command()
 @click.argument("request_id", metavar="ID")
-@click.option(
-    "--since",
-    type=Ago(),
-    default="1d",
-    show_default=True,
-    help="How far back to look for the result, such as 10m, 2h or 7d.",
-)
+@since_option("How far back to look for the result, such as 10m, 2h or 7d.", "1d")
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0),
     default=0.0,
     help="Longest time to wait for a result that is not there yet, in seconds.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="Output format: a table, or one JSON document.",
-)
+@SHOWN
 @click.pass_obj
 def explain(load: "Callable[[], Settings]", request_id: str, since: int, timeout: float, output: str) -> None:
     """Show the path of the request ID through the pipeline, and why it ended as it did, from its result record.

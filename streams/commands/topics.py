@@ -10,7 +10,7 @@ from schemas.access import WHO
 from schemas.errors import Unknown
 from schemas.topics import TABLE, Topic, full_name
 from streams.commands import listing
-from streams.commands.options import LISTED, SHOWN, duration
+from streams.commands.options import LISTED, SHOWN, duration, output_option
 
 if TYPE_CHECKING:
     from streams.operator.cluster import Found
@@ -161,13 +161,9 @@ def diff(load: "Callable[[], Settings]", variants: tuple[str, ...], output: str)
 @click.option(
     "--apply", "is_applied", is_flag=True, help="Create the ACLs on the cluster, as the user of these settings."
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "table", "json", "jsonl"]),
-    default="text",
-    show_default=True,
-    help="Output format: kafka-acls.sh commands, a table, one JSON array, or one JSON object per line.",
+@output_option(
+    "Output format: kafka-acls.sh commands, a table, one JSON array, or one JSON object per line.",
+    *("text", "table", "json", "jsonl"),
 )
 @click.pass_obj
 def acls(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from schemas.errors import PochadeError
-from streams.commands.options import Ago
+from streams.commands.options import STREAMED, since_option
 from streams.visible import json_text, visible
 
 if TYPE_CHECKING:
@@ -24,22 +24,11 @@ SHOWN_ROWS = 30  # maximum number of requests in the live table; those with the 
 
 @click.command()
 @click.argument("request_ids", metavar="[ID]...", nargs=-1)
-@click.option(
-    "--since",
-    type=Ago(),
-    help="How far back to begin, such as 10m or 2h (default: 10m with IDs; without IDs, from now on).",
-)
+@since_option("How far back to begin, such as 10m or 2h (default: 10m with IDs; without IDs, from now on).")
 @click.option(
     "--timeout", type=click.FloatRange(min=0), default=0.0, help="Longest time to watch, in seconds; 0 sets no limit."
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "jsonl"]),
-    default="table",
-    show_default=True,
-    help="Output format: a table, or one JSON object per line.",
-)
+@STREAMED
 @click.pass_obj
 def watch(
     load: "Callable[[], Settings]", request_ids: tuple[str, ...], since: int | None, timeout: float, output: str

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 
 import pytest
 from click.testing import CliRunner, Result
@@ -12,6 +13,7 @@ from streams.provenance import origins
 from streams.security.properties import check_properties
 from streams.security.secrets import HIDDEN
 from streams.settings import load
+from tests.paths import CATALOGS
 
 
 @pytest.fixture(autouse=True)
@@ -96,6 +98,29 @@ def test_validate_tells_all_that_is_wrong_and_fails() -> None:
     assert "kafka.properties.nonsense" in done.output
     assert "did you mean 'tiny'" in done.output
     assert pochade("--set", "worker.thread=1", "config", "validate").exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        (
+            "worker.engine=profil",
+            "unknown engine 'profil': known are chaos, diffusers, profile; did you mean 'profile'",
+        ),
+        ("planner.policy=foo", "unknown policy 'foo': known are argus"),
+        ("worker.variant=foo", "unknown level 'foo': known are "),
+        ("kafka.prefix=a b", "setting kafka.prefix: must have 1 to 150 of the characters"),
+        ("kafka.prefix=", "setting kafka.prefix: must have 1 to 150 of the characters"),
+        ("catalog={catalog}", "variants.heavy.steps must be a whole number: got 'four'"),
+    ],
+)
+def test_validate_refuses_what_cannot_run(setting: str, message: str, tmp_path: pathlib.Path) -> None:
+    catalog = tmp_path / "mine.toml"
+    text = (CATALOGS / "profile.toml").read_text()
+    catalog.write_text(re.sub(r"(\[variants\.heavy\][^[]*?steps = )\d+", r'\1"four"', text))
+    done = pochade("--set", setting.format(catalog=catalog), "config", "validate")
+    assert done.exit_code == 1
+    assert message in done.output
 
 
 def test_valid_settings_are_said_to_be_so() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from planner.catalog.model import Catalog
 from planner.serving.escalation import Escalate, EscalationLogic, Keep, Score
-from planner.serving.outcomes import as_score, is_overdue
+from planner.serving.outcomes import is_overdue
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
 from replay.simulation.results.run_metrics import RunMetrics
@@ -25,7 +25,7 @@ Fetched = tuple[Job, Score]
 class Judge(Sender):
     """Scores images after the discriminator's latency, by the plan in force when it began."""
 
-    on_scored: Callable[[Job, str, float], None]
+    on_scored: Callable[[Job, float], None]
 
     def __init__(
         self, agenda: EventQueue, board: PlanState, fleet: Fleet, pulse: Heartbeats, timing: Timing, times: CallTimes,
@@ -33,7 +33,7 @@ class Judge(Sender):
     ) -> None:  # fmt: skip
         super().__init__(agenda, board, fleet, pulse, timing, times)
         self._logic = logic
-        self._tally, self._catalog, self._grace_ms = tally, catalog, timing.grace_ms
+        self._tally, self._variants, self._grace_ms = tally, catalog.variants, timing.grace_ms
         self._store, self._waits = store, False  # for the store, and all that comes behind
         self._behind: deque[Job] = deque()
 
@@ -46,7 +46,7 @@ class Judge(Sender):
                 self._examine(job)
 
     def _examine(self, job: Job) -> None:
-        if self._is_overdue(job):
+        if is_overdue(job.deadline_ms, self._agenda.now_ms, self._grace_ms):  # the ledger has ended it
             self._tally.ended(Status.EXPIRED, job)
             return
         asked = self._logic.examine(self._board.plan, job.level, job)
@@ -71,9 +71,9 @@ class Judge(Sender):
 
     def _judge(self, scored: Fetched) -> None:
         job, asked = scored
-        confidence = job.draws.confidence(job.level, asked.discriminator)[job.row]
-        self.on_scored(job, asked.discriminator, as_score(confidence))
-        sizes = job.sizes(self._catalog.level(job.variant))
+        confidence = job.draws.confidence(job.level, asked.cascade.discriminator)[job.row]
+        self.on_scored(job, confidence)
+        sizes = job.sizes(self._variants[job.variant])
         decision = self._logic.decide(asked, job, sizes, confidence, self._wait_ms, self._agenda.now_ms)
         if isinstance(decision, Escalate):
             self._escalate(job, asked, decision)
@@ -88,7 +88,7 @@ class Judge(Sender):
         job.draft = job.level, job.step
         job.level, job.variant = decision.next_level, decision.how.variant
         job.written_again(attempt=1)
-        variant = self._catalog.level(job.variant)
+        variant = self._variants[job.variant]
         job.how, job.step = job.as_resolved(variant, decision.how.options, asked.cascade.refine_from_step)
         self.take(job)
 
@@ -96,11 +96,8 @@ class Judge(Sender):
         return self._place(job)
 
     def _complete(self, job: Job) -> None:
-        if self._is_overdue(job):
+        now_ms = self._agenda.now_ms
+        if is_overdue(job.deadline_ms, now_ms, self._grace_ms):
             self._tally.ended(Status.EXPIRED, job)
         else:
-            self._tally.completed(job, job.level, job.step, self._board.judges(job.level), self._agenda.now_ms)
-
-    def _is_overdue(self, job: Job) -> bool:
-        """Whether the ledger has ended it."""
-        return is_overdue(job.deadline_ms, self._agenda.now_ms, self._grace_ms)
+            self._tally.completed(job, job.level, job.step, self._board.judges(job.level), now_ms)

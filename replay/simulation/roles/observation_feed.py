@@ -14,6 +14,7 @@ from planner.observation.builder import ObservationBuilder
 from planner.observation.observation import COUNTS_S, PROMPTS, Observation
 from planner.observation.workers import ReceivedHeartbeat
 from planner.serving.decisions import QUOTA
+from planner.serving.outcomes import as_score
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Draws, Job
 from replay.simulation.results.run_metrics import RunMetrics
@@ -130,19 +131,20 @@ class ObservationFeed:
             forecast=setup.forecast,
             period_ms=setup.period_ms,
         )
+        self._results, self._learns = self._builder.results, setup.learns
         arrivals = self._builder.arrivals
         self.on_sampled, self.before, self.on_classified = arrivals.on_sampled, arrivals.before, arrivals.on_classified
         self._scores: defaultdict[int, list[tuple[str, float]]] = defaultdict(list)  # of open requests: level and score
         tally.on_result = self.on_result
 
-    def on_scored(self, job: Job, _discriminator: str, confidence: float) -> None:
+    def on_scored(self, job: Job, confidence: float) -> None:
         """Keep the confidence of a judged image, which the planner learns when its request has ended."""
-        if self._setup.learns:
-            self._scores[job.number].append((job.level, confidence))
+        if self._learns:
+            self._scores[job.number].append((job.level, as_score(confidence)))
 
     def on_result(self, job: Job, status: Status, code: str) -> None:
         """A request has ended; `code`: why it was rejected."""
-        now_ms, results = self._agenda.now_ms, self._builder.results
+        now_ms, results = self._agenda.now_ms, self._results
         results.add(status, int(now_ms), now_ms - job.arrived_ms, code)
         if code == QUOTA:
             self._builder.arrivals.take_back(job)

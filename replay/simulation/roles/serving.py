@@ -54,9 +54,10 @@ class Serving:
         """A window of jobs becomes batches; predicted ms of all of them."""
         assert worker.logic is not None
         assert worker.member is not None
-        batch = self._board.plan.batch.get(worker.variant, 1)
-        member = worker.member
-        jobs = min(jobs_at_once(worker.logic.max_jobs(batch), are_suspects=member.suspects > 0), len(member.waiting))
+        batch, member = self._board.plan.batch.get(worker.variant, 1), worker.member
+        jobs = len(member.waiting)
+        if jobs > 1:
+            jobs = min(jobs_at_once(worker.logic.max_jobs(batch), are_suspects=member.suspects > 0), jobs)
         worker.window, worker.is_absolved = member.take(jobs), False
         batches, run_ms = worker.logic.begin(worker.window, batch)
         worker.batches.extend(batches)
@@ -100,7 +101,7 @@ class Serving:
         if is_overdue(deadline_ms, now_ms, self._timing.grace_ms):  # the ledger has ended it
             self._tally.ended(Status.EXPIRED, job)
             return False
-        if has_killed_enough(job.attempts, self._timing.max_attempts):
+        if job.attempts > 1 and has_killed_enough(job.attempts, self._timing.max_attempts):
             self._tally.ended(Status.FAILED, job)
             return False
         scoring_ms = job.judged * self._board.judging_ms(job.level)

@@ -61,4 +61,5 @@ class Worker:
         assert self.member is not None
         assert self.logic is not None
         left = remaining_ms(self.in_hand_ms, now_ms - self.since_ms) if self.call else 0.0
-        return self.logic.waiting_ms(len(self.member.waiting)) + left
+        waiting = len(self.member.waiting)
+        return self.logic.waiting_ms(waiting) + left if waiting else left

@@ -10,7 +10,7 @@ from agents.commands import plan_reading
 from agents.commands.plan import plan
 from agents.commands.plan_reading import Published
 from schemas.errors import PochadeError
-from schemas.messages import Pin
+from schemas.messages import Pin, Plan
 from streams.control import topic as control
 from streams.settings import load
 from tests.builders import a_cascade, a_plan
@@ -54,9 +54,34 @@ def said(orders: list[tuple[object, ...]]) -> Said:  # noqa: ARG001  so that non
 def test_the_plan_before_is_the_one_that_the_topic_holds_whatever_its_number(
     said: Said, orders: list[tuple[object, ...]]
 ) -> None:
-    assert "back to plan 1 by hadis" in said("rollback")
+    assert "from plan 4 by diffserve to plan 1 by hadis" in said("rollback")
     assert orders == [("", {}, 1)]
     assert "plan 1" in said("diff").splitlines()[1]
+
+
+def a_history(*policies: str) -> list[Plan]:
+    return [a_plan(version=at, policy=policy, cascades=()) for at, policy in enumerate(policies, 1)]
+
+
+PINNED = Pin(policy="clipper-heavy", by="ann", created_ms=1)
+
+
+@pytest.mark.parametrize(
+    ("topic", "to"),
+    [
+        (Published(a_history("joint", "joint", "clipper-heavy", "clipper-heavy"), PINNED, 2), "2 by joint"),
+        (Published(a_history("clipper-heavy", "clipper-heavy", "clipper-heavy"), PINNED, 1), "1 by clipper-heavy"),
+        (Published(a_history("joint", "clipper-heavy", "joint", "joint"), None), "2 by clipper-heavy"),
+        (Published(a_history("joint", "joint"), None), "1 by joint"),
+        (Published(a_history("joint", "joint"), PINNED, 2), "2 by joint"),  # the order is not in force yet
+    ],
+)
+def test_a_rollback_undoes_the_pin_and_not_the_last_plan_by_the_pinned_policy(
+    topic: Published, said: Said, orders: list[tuple[object, ...]], to: str
+) -> None:
+    now = topic.plans[-1]
+    assert said("rollback").startswith(f"from plan {now.version} by {now.policy} to plan {to} until")
+    assert orders == [("", {}, int(to.split()[0]))]
 
 
 @pytest.mark.parametrize("topic", [Published([PLAN_4], None)])

@@ -6,7 +6,8 @@ import time
 import pytest
 from PIL import Image
 
-from agents.engines import EngineFailed, GenerationTask, check_models, model_source, open_engine
+from agents.engines import ENGINES, EngineFailed, GenerationTask, check_models, model_source, open_engine
+from planner.catalog.entries import WORKER_ENGINES
 from planner.catalog.options import resolve_options
 from schemas.errors import Unknown
 from schemas.messages import GenerateOptions
@@ -83,3 +84,12 @@ def test_missing_models_are_reported_before_any_job_is_taken() -> None:
     with pytest.raises(EngineFailed, match="nowhere"):
         check_models(catalog, "")
     check_models(catalog, "profile")  # which needs none
+
+
+def test_the_settings_know_every_engine_by_name() -> None:
+    assert set(WORKER_ENGINES) == ENGINES.keys()
+
+
+def test_a_worker_with_an_unknown_engine_does_not_begin() -> None:
+    with pytest.raises(Unknown, match="unknown engine 'foo'"):
+        check_models(a_catalog(), "foo")

@@ -11,7 +11,8 @@ from collections.abc import Callable
 import pytest
 
 from agents.runtime import process
-from agents.runtime.process import CUT_SHORT, Drain, Run, keep_running, run_process
+from agents.runtime.process import CRASHED, CUT_SHORT, Drain, Run, keep_running, run_process
+from schemas.errors import Unknown
 from streams import metrics
 from tests.patience import PATIENCE_S
 
@@ -34,6 +35,21 @@ def test_a_role_that_raises_begins_again_and_is_counted(monkeypatch: pytest.Monk
     keep_running("test-raises", run, stopping)
     assert len(runs) == 3
     assert restarts("test-raises") == before + 2
+
+
+def test_a_name_that_nobody_knows_ends_the_process_with_its_message_and_no_traceback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    ends: list[int] = []
+
+    def run(_stopping: threading.Event) -> None:
+        raise Unknown("engine", "foo", ["profile"])
+
+    keep_running("worker", run, threading.Event(), ends.append)
+    assert ends == [CRASHED]
+    (line,) = caplog.records
+    assert line.exc_info is None
+    assert "worker cannot run: unknown engine 'foo': known are profile" in line.getMessage()
 
 
 def test_a_role_that_fails_is_not_begun_again_after_the_signal_to_stop() -> None:

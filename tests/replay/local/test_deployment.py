@@ -3,6 +3,7 @@ import pathlib
 import pytest
 
 from replay.local.deployment import child_options, own_deployment, roles_of, settings_shown, versions
+from schemas.errors import Unknown
 from streams.cli import nested
 from streams.settings import Settings, load
 
@@ -23,7 +24,7 @@ def test_a_run_has_topics_of_its_own_and_keeps_every_other_setting(tmp_path: pat
 
 def test_children_read_back_exactly_the_settings_of_the_run(tmp_path: pathlib.Path) -> None:
     given = load({"home": tmp_path, "kafka": {"session_timeout_ms": 9000}, "planner": {"parameters": {"slack": 0.5}}})
-    own = own_deployment(given, "pochade-demo-7", catalog="profile", engine="profile", policy="any", workers=9)
+    own = own_deployment(given, "pochade-demo-7", catalog="profile", engine="profile", policy="hadis", workers=9)
     assert read_back(child_options(own, load())) == own
     assert own.kafka.jobs_partitions == 9
 
@@ -46,3 +47,13 @@ def test_a_small_deployment_has_every_role_and_each_worker_its_name() -> None:
 
 def test_versions_name_what_ran() -> None:
     assert {"python", "pochade", "torch"} <= set(versions())
+
+
+@pytest.mark.parametrize(
+    ("asked", "kind"), [({"engine": "foo"}, "engine"), ({"policy": "foo"}, "policy"), ({"catalog": "foo"}, "catalog")]
+)
+def test_a_name_that_nobody_knows_is_refused_before_anything_is_started(
+    tmp_path: pathlib.Path, asked: dict[str, str], kind: str
+) -> None:
+    with pytest.raises(Unknown, match=f"unknown {kind} 'foo': known are"):
+        own_deployment(load({"home": tmp_path}), "pochade-demo-7", **asked)

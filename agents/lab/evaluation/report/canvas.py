@@ -1,6 +1,5 @@
-"""Drawing: the look that all plots share, and a figure as SVG text that is the same for the same data."""
+"""Drawing: letters, colours and panels of the lab's plots."""
 
-import io
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -8,36 +7,21 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from streams.pages.plots import gaps, look_of, markup
+
 INK, SOFT, LINE, PAPER = "#2b2722", "#7d756a", "#e6dfd3", "#fffdf9"
 HUES = ("#4c7a6b", "#b0683c", "#5a6aa0", "#8b5a84", "#9a8a2c", "#3f8fa3", "#a5453c", "#6b6b6b")
 Corner = Literal["upper left", "lower left", "lower right"]
-_LOOK: Any = {  # the keys' own type is a list of several hundred literals
-    "font.family": "sans-serif",
+_LOOK = look_of(INK, SOFT, LINE, {
     "font.sans-serif": ["Segoe UI", "Helvetica Neue", "Noto Sans", "DejaVu Sans", "Arial", "sans-serif"],
     "font.size": 9.5,
-    "text.color": INK,
     "axes.titlesize": 10.5,
     "axes.titlelocation": "left",
     "axes.titlepad": 10,
-    "axes.labelcolor": SOFT,
-    "axes.edgecolor": LINE,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "axes.facecolor": "none",
-    "grid.color": LINE,
-    "grid.linewidth": 0.7,
-    "xtick.color": SOFT,
-    "ytick.color": SOFT,
-    "xtick.major.size": 0,
-    "ytick.major.size": 0,
     "legend.frameon": False,
     "legend.fontsize": 8.5,
     "lines.linewidth": 1.8,
-    "svg.fonttype": "none",  # text stays text
-    "svg.hashsalt": "pochade",
-}
+})  # fmt: skip
 
 
 def panels(titles: Sequence[str], width: float = 10.8, height: float = 3.7) -> tuple[Figure, list[Axes]]:
@@ -52,10 +36,7 @@ def panels(titles: Sequence[str], width: float = 10.8, height: float = 3.7) -> t
 
 def svg(figure: Figure) -> str:
     """The figure's markup, without a date."""
-    out = io.StringIO()
-    with mpl.rc_context(_LOOK):
-        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
-    return out.getvalue()
+    return markup(figure, _LOOK)
 
 
 def series(at: int) -> dict[str, Any]:
@@ -86,11 +67,6 @@ def legend_below(figure: Figure, axes: Axes, columns: int = 5) -> None:
             handlelength=1.8,
             labelcolor=INK,
         )
-
-
-def gaps(values: Sequence[float | None]) -> list[float]:
-    """For drawing: nothing is drawn where nothing was measured."""
-    return [float("nan") if value is None else value for value in values]
 
 
 def with_bars(

@@ -15,7 +15,6 @@ from agents.lab.evaluation.report.canvas import (
     INK,
     PAPER,
     SOFT,
-    gaps,
     legend,
     legend_below,
     marker,
@@ -23,6 +22,7 @@ from agents.lab.evaluation.report.canvas import (
     series,
     with_bars,
 )
+from streams.pages.plots import gaps, point
 
 _QUARTERS = ("easiest", "2nd", "3rd", "hardest")
 _STYLE: Mapping[str, Mapping[str, Any]] = {
@@ -76,8 +76,7 @@ def cost_and_quality(summary: Mapping[str, Any]) -> Figure:
 
 
 def _level(axes: Axes, name: str, x: float, y: float, ends: Sequence[float | None], look: Mapping[str, Any]) -> None:
-    axes.plot([x, x], gaps(ends), color=look["color"], linewidth=1)
-    axes.plot(x, y, linestyle="", markersize=8, markeredgewidth=1.6, label=name, **look)
+    point(axes, x, y, {"markersize": 8, "markeredgewidth": 1.6, "label": name, **look}, y_ends=ends)
 
 
 def heavy_share(pair: Mapping[str, Any]) -> Figure:

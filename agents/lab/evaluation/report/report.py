@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jinja2
 from matplotlib.figure import Figure
 from PIL import Image
 
 from agents.lab.evaluation.observations import Evaluation
 from agents.lab.evaluation.report import plots
 from agents.lab.evaluation.report.canvas import svg
+from streams.pages.templates import template
 
 PIXELATED_PX = 64  # a picture up to here is enlarged, with hard edges
 
@@ -46,20 +46,8 @@ def render(
 
     `missing` are sentences about what could not be looked at; they are told in full.
     """
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("agents.lab.evaluation.report", "."),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
-        "figure": figure_text,
-        "points": points_text,
-        "interval": interval_text,
-        "wanted": wanted_text,
-    }
-    return environment.get_template("report.html.jinja").render(
+    filters = {"figure": figure_text, "points": points_text, "interval": interval_text, "wanted": wanted_text}
+    return template("agents.lab.evaluation.report", "report.html.jinja", filters).render(
         summary=summary,
         plots=_plots(summary),
         pairs=[_pair_plots(evaluation, name, found) for name, found in summary["pairs"].items()],

@@ -179,7 +179,7 @@ def simulated(situation: Situation, logic_of: LogicOf) -> Decided:
     fleet = Fleet(agenda, board, CATALOG, timing, pulse, serving, tally)
     logic = logic_of(CATALOG)
     judge = Recording(agenda, board, fleet, pulse, timing, times, CATALOG, tally, store, logic)
-    judge.on_scored = lambda _job, _discriminator, _confidence: None
+    judge.on_scored = lambda _job, _confidence: None
     beat = heavy_beat(situation)
     if beat is not None:
         judge.view.on_heartbeat(beat, 0.0)

@@ -217,7 +217,7 @@ class SimulatedPlanner:
         job, self.agenda.now_ms = self.jobs[number], arrival.ends_ms
         if arrival.end == "COMPLETED":
             job.level = arrival.classes["models"]
-            self.senses.on_scored(job, "look", arrival.confidence)
+            self.senses.on_scored(job, arrival.confidence)
             self.tally.on_result(job, Status.COMPLETED, "")
         else:
             self.tally.on_result(job, Status.REJECTED, arrival.end)

@@ -11,7 +11,7 @@ import numpy as np
 from click.testing import CliRunner
 
 from planner.serving.worker import STALLED
-from replay.reports import page
+from replay.reports.page import render
 from replay.simulation.draws.hop_latencies import RANKS, HopLatencies
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.results.figures import figures_of
@@ -161,7 +161,7 @@ def test_an_outage_is_in_the_report_and_on_its_page() -> None:
     made = {"made": {"command": "", "versions": {}}}
     schema = json.loads(importlib.resources.files("schemas").joinpath("report.schema.json").read_text("utf-8"))
     jsonschema.validate(json.loads(json.dumps(report | made)), schema)
-    reported = page.setup(report | made)
+    reported = render.setup(report | made)
     assert reported["workers"] == "4, 1 times one is lost"
     assert reported["outages of the object-store"] == "1"
 

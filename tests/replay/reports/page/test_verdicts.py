@@ -2,7 +2,7 @@
 
 import pytest
 
-from replay.reports.verdicts import best, bests, headline, remarks
+from replay.reports.page.verdicts import best, bests, headline, remarks
 from tests.replay.reports.samples import CHANCE, a_policy, a_report
 
 SURE = {"good": a_policy(quality=[0.95, 0.951, 0.952]), "poor": a_policy(quality=[0.90, 0.901, 0.902])}

@@ -1,17 +1,18 @@
-"""Options that several `pochade plan` commands share."""
-
-from pathlib import Path
+"""Options that several commands of the agents share."""
 
 import click
 
-FILE_IN = click.Path(dir_okay=False, exists=True, path_type=Path)
-OUTPUT = click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="Output format: a table, or one JSON document.",
+from streams.commands.options import FOLDER
+from streams.shipped import MODELS
+
+CATALOG = click.option(
+    "--catalog", "name", help="Name of a shipped catalog, or a TOML file (default: the setting catalog)."
+)
+MODELS_FOLDER = click.option(
+    "--models",
+    type=FOLDER,
+    default=MODELS,
+    help="Folder with the scorer and all models that the catalog calls models/... (default: infra/models).",
 )
 PARAMETERS = click.option(
     "--parameter",

@@ -4,16 +4,15 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-import jinja2
-
-from replay.reports import verdicts
-from replay.reports.canvas import HUES, MARKERS
 from replay.reports.compare import seeds_of
-from replay.reports.courses import over_time
 from replay.reports.metrics import FID, METRICS, QUALITY, format_value, metric
-from replay.reports.styles import BASELINE_MARK, mark_of, style_of
-from replay.reports.trade import trade
+from replay.reports.page import verdicts
+from replay.reports.page.canvas import HUES, MARKERS
+from replay.reports.page.courses import over_time
+from replay.reports.page.styles import BASELINE_MARK, mark_of, style_of
+from replay.reports.page.trade import trade
 from replay.traces.outages import STORES
+from streams.pages.templates import template
 
 COLUMNS = (
     "violation_rate", "fid", "quality", "quality_in_slo", "heavy_share", "latency_s.p50", "latency_s.p95",
@@ -25,19 +24,8 @@ Report = Mapping[str, Any]
 
 def render(report: Report) -> str:
     """The page, whole in itself: no script, nothing loaded; what comes from the report is escaped."""
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("replay.reports", "."),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
-        "told": lambda value, key: format_value(key, value),
-        "seconds": seconds,
-        "against": verdicts.against,
-    }
-    return environment.get_template("page.html.jinja").render(
+    filters = {"told": lambda value, key: format_value(key, value), "seconds": seconds, "against": verdicts.against}
+    return template("replay.reports.page", "page.html.jinja", filters).render(
         report=report,
         headline=verdicts.headline(report),
         remarks=verdicts.remarks(report),

@@ -3,7 +3,6 @@
 Colours are names of CSS properties, so that one drawing serves light and dark screens.
 """
 
-import io
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -12,6 +11,8 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from streams.pages.plots import gaps, look_of, markup
+
 INK, SOFT, LINE = "#010101", "#020202", "#030303"  # stand-ins: `svg` puts the page's own colours there
 HUES = 6  # of a page's palette: --hue-0 ...
 _PROPERTIES = {INK: "--ink", SOFT: "--soft", LINE: "--line"} | {f"#0404{at:02x}": f"--hue-{at}" for at in range(HUES)}
@@ -19,29 +20,12 @@ DASHES: Sequence[Any] = ("-", (0, (5, 1.6)), (0, (1.2, 1.2)))
 MARKERS = "osD^vP"
 WIDTH, HEIGHT = 4.9, 2.7  # inches; at a phone's width its text stays legible
 LEFT, BOTTOM, RIGHT, TOP = 0.68, 0.5, 0.22, 0.1  # margins in inches: the same, so that plots in a column are aligned
-_LAYOUT: Any = {  # the keys' own type is a list of several hundred literals
-    "font.family": "sans-serif",
+_LOOK = look_of(INK, SOFT, LINE, {
     "font.sans-serif": ["DejaVu Sans"],  # for measuring; the page's own is shown
     "font.size": 10,
-    "text.color": INK,
-    "axes.labelcolor": SOFT,
-    "axes.edgecolor": LINE,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "axes.facecolor": "none",
-    "grid.color": LINE,
-    "grid.linewidth": 0.7,
-    "xtick.color": SOFT,
-    "ytick.color": SOFT,
-    "xtick.major.size": 0,
-    "ytick.major.size": 0,
     "lines.linewidth": 1.5,
     "path.simplify_threshold": 0.3,
-    "svg.fonttype": "none",  # text stays text
-    "svg.hashsalt": "pochade",
-}
+})  # fmt: skip
 
 
 MeanSeries = Mapping[str, Sequence[float | None]]
@@ -68,7 +52,7 @@ def marker(at: int) -> str:
 
 def plot(x: str, y: str, height: float = HEIGHT) -> tuple[Figure, Axes]:
     """An empty plot with its axes named, units included."""
-    with mpl.rc_context(_LAYOUT):
+    with mpl.rc_context(_LOOK):
         figure = Figure(figsize=(WIDTH, height), facecolor="none")
         axes = figure.add_axes((
             LEFT / WIDTH, BOTTOM / height, 1 - (LEFT + RIGHT) / WIDTH, 1 - (BOTTOM + TOP) / height,
@@ -80,12 +64,9 @@ def plot(x: str, y: str, height: float = HEIGHT) -> tuple[Figure, Axes]:
 
 def svg(figure: Figure, name: str, alt: str) -> str:
     """Markup for the inside of a page: no date, ids that no other drawing has, a text for who does not see it."""
-    out = io.StringIO()
-    with mpl.rc_context(_LAYOUT):
-        figure.savefig(out, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
-    drawn = out.getvalue()
+    drawn = markup(figure, _LOOK)
     drawn = drawn[drawn.index("<svg") :]
-    drawn = re.sub(r"<metadata>.*?</metadata>", "", drawn, flags=re.DOTALL)
+    drawn = re.sub(r"\n *<metadata>.*?</metadata>", "", drawn, flags=re.DOTALL)
     drawn = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", drawn)
     for colour, prop in _PROPERTIES.items():
         drawn = drawn.replace(colour, f"var({prop})")
@@ -95,11 +76,6 @@ def svg(figure: Figure, name: str, alt: str) -> str:
 
 def _attribute(text: str) -> str:
     return text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
-
-
-def gaps(values: Sequence[float | None]) -> list[float]:
-    """Return values for plotting, with nan where nothing was measured, so that nothing is drawn there."""
-    return [float("nan") if value is None else value for value in values]
 
 
 def steps(axes: Axes, x: Sequence[float], series: MeanSeries, style: Mapping[str, Any]) -> None:

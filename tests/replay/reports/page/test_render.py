@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from replay.reports.page import render
+from replay.reports.page.render import render
 from tests.replay.reports.samples import CHANCE, a_change, a_policy, a_report
 
 MANY = [f"policy-{number}" for number in range(9)]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from replay.reports.canvas import SOFT, line_style, marker
+from replay.reports.page.canvas import SOFT, line_style, marker
 
 BASELINE_MARK = "X"
 

@@ -9,10 +9,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from replay.reports.canvas import INK, Drawing, MeanSeries, gaps, plot, steps, svg
 from replay.reports.metrics import FID
-from replay.reports.styles import style_of
-from replay.reports.verdicts import judged_by
+from replay.reports.page.canvas import INK, Drawing, MeanSeries, plot, steps, svg
+from replay.reports.page.styles import style_of
+from replay.reports.page.verdicts import judged_by
+from streams.pages.plots import gaps
 
 UNITS_OF_TIME = (("s", 1.0, 600.0), ("min", 60.0, 14_400.0), ("h", 3600.0, 400_000.0), ("days", 86_400.0, math.inf))
 REQUESTS = "requests a second"

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from replay.reports.canvas import INK, Drawing, plot, svg
 from replay.reports.metrics import FID, format_value
-from replay.reports.styles import mark_of, style_of
-from replay.reports.verdicts import judged_by
+from replay.reports.page.canvas import INK, Drawing, plot, svg
+from replay.reports.page.styles import mark_of, style_of
+from replay.reports.page.verdicts import judged_by
+from streams.pages.plots import point
 
 PERCENTS = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 40.0, 70.0, 100.0)
 CROWDED = 0.07  # of the axis: ticks are at least so far apart
@@ -49,14 +50,13 @@ def trade(report: Report) -> Drawing:
 
 
 def _point(axes: Axes, report: Report, policy: str, key: str) -> None:
-    figures, colour = report["policies"][policy], style_of(report, policy)["color"]
+    figures = report["policies"][policy]
     rate, y = figures["violation_rate"], figures[key]
     ends = figures.get("interval", {})
     low, high = ends.get("violation_rate", (rate, rate))
-    axes.plot([100 * max(0.0, low), 100 * high], [y, y], color=colour, linewidth=1)
-    axes.plot([100 * rate] * 2, ends.get(key, (y, y)), color=colour, linewidth=1)
-    mark = mark_of(report, policy)
-    axes.plot(100 * rate, y, linestyle="", marker=mark, markersize=7.5, color=colour, clip_on=False, zorder=5)
+    colour, mark = style_of(report, policy)["color"], mark_of(report, policy)
+    look = {"color": colour, "marker": mark, "markersize": 7.5, "clip_on": False, "zorder": 5}
+    point(axes, 100 * rate, y, look, x_ends=(100 * max(0.0, low), 100 * high), y_ends=ends.get(key, (y, y)))
 
 
 def _names(axes: Axes, places: Mapping[str, tuple[float, float]]) -> None:

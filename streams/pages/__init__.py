@@ -1,0 +1,1 @@
+"""Pages that stand alone: plots as SVG text, templates that refuse what is not given to them."""
