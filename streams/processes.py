@@ -1,6 +1,6 @@
-"""Child processes of this one: started so that none outlives it, and ended together.
+"""Starts child processes so that none outlives this one, and ends them together.
 
-What is to outlive whoever started it, a broker or its registry, is started by `streams/broker/process.py`.
+A broker and its registry, which outlive the command that starts them, are started by `streams/broker/process.py`.
 """
 
 import ctypes
@@ -20,24 +20,24 @@ STOP_S = 15.0  # between SIGTERM and SIGKILL
 
 
 class Child(Protocol):
-    """What a started process can be asked; `subprocess.Popen` is one."""
+    """Protocol of a started process; `subprocess.Popen` satisfies it."""
 
     pid: int
 
     def poll(self) -> int | None:
-        """Its exit status, or None while it runs."""
+        """Return the exit status, or None while the process runs."""
         ...
 
     def wait(self, timeout: float | None = None) -> int:
-        """Block until it has ended. Raises subprocess.TimeoutExpired."""
+        """Block until the process has ended. Raises subprocess.TimeoutExpired."""
         ...
 
     def terminate(self) -> None:
-        """SIGTERM."""
+        """Send SIGTERM."""
         ...
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """Send SIGKILL."""
         ...
 
 
@@ -72,7 +72,7 @@ def _die_with(parent: int) -> None:
 def end_all(
     children: Iterable[Child], limit_s: float = STOP_S, *, clock_s: Callable[[], float] = time.monotonic
 ) -> list[int]:
-    """SIGTERM to all that run, SIGKILL to those that still do after `limit_s`; the exit status of each."""
+    """Send SIGTERM to all that run, SIGKILL to those that still run after `limit_s`; return the exit statuses."""
     ending = list(children)
     for child in ending:
         if child.poll() is None:

@@ -6,7 +6,7 @@ of `bands`. What planning by prompt rests on is `Measured`, which `planner.catal
 
 The offline table of a catalog's cascades is part of it (`SweptTable`), as `pochade profile` sweeps it from the prompts
 it measured. Source: HADIS 3.2, lookup-table construction: thresholds of router and discriminator for each pair, the
-rows kept that no other beats. Ours: the step from which heavy paints over the draft, quality by hardness band, and
+rows kept that no other beats. Ours: the step from which heavy refines the draft, quality by hardness band, and
 intervals.
 """
 
@@ -35,7 +35,7 @@ class LevelProfile:
     latency_ms: dict[int, float]  # batch size -> median ms of one call, by the clock that counts
     spread_ms: dict[int, float] = field(default_factory=dict)  # batch size -> distance of the quartiles
     clock: str  # "cpu": ms of one thread's time; "wall": ms that went by
-    load_ms: float  # into a process that has painted with others already
+    load_ms: float  # into a process that has generated with others already
     cold_load_ms: float  # into a new process, with the libraries
     memory_bytes: int  # peak of the process above what it had before it loaded
     cuda_bytes: int  # peak of the device; 0 on a CPU
@@ -64,7 +64,7 @@ class SweptRow(NamedTuple):
     row: PairRow
     low: float  # of the two-sided 95 % interval of its quality
     high: float
-    prompts: int  # of the smallest of its parts: kept, painted again, straight to heavy
+    prompts: int  # of the smallest of its parts: kept, generated again, straight to heavy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +94,7 @@ class Profile:
     cascades: tuple[CascadeProfile, ...] = ()
     reuse: dict[str, tuple[Start, ...]] = field(
         default_factory=dict
-    )  # level -> begun from the nearest neighbour's picture
+    )  # level -> begun from the nearest neighbour's image
     settings: SweptTable | None = None  # of router and discriminator; None: nobody swept them
 
     def band(self, hardness: float) -> int:

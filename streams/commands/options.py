@@ -18,7 +18,7 @@ FOLDER: Final = click.Path(file_okay=False, path_type=pathlib.Path)
 
 
 def output_option(help: str, *formats: str) -> Callable[[F], F]:
-    """The option for the output format; the first one is the default."""
+    """Return the option for the output format; the first format is the default."""
     return click.option("-o", "--output", type=click.Choice(formats), default=formats[0], show_default=True, help=help)
 
 
@@ -79,5 +79,5 @@ def duration(milliseconds: float) -> str:
 
 
 def since_option(help: str, default: str | None = None) -> Callable[[F], F]:
-    """The option that says how far back a command looks."""
+    """Return the option that says how far back a command looks."""
     return click.option("--since", type=Ago(), default=default, show_default=True, help=help)

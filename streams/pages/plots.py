@@ -1,6 +1,6 @@
-"""What all plots share: their look, a figure as SVG text that is the same for the same data, and points with intervals.
+"""The parts that all plots share: their look, a figure as SVG text that depends on data alone, points with intervals.
 
-A page adds its own letters and colours. matplotlib is loaded here, half a second: import this where a plot is drawn.
+A page adds its own font and colours. matplotlib is loaded here, half a second: import this where a plot is drawn.
 """
 
 import io
@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 
 def look_of(ink: str, soft: str, line: str, own: Mapping[str, Any]) -> Any:
-    """Settings of matplotlib: open axes and a quiet grid in three colours, and a page's own settings.
+    """Return settings of matplotlib: open axes and a quiet grid in three colours, and a page's own settings.
 
     Untyped, as matplotlib's type of the keys is a list of several hundred literals.
     """
@@ -40,7 +40,7 @@ def look_of(ink: str, soft: str, line: str, own: Mapping[str, Any]) -> Any:
 
 
 def markup(figure: Figure, look: Any) -> str:
-    """The figure as an SVG document, without a date."""
+    """Return a figure as an SVG document, without a date."""
     out = io.StringIO()
     with mpl.rc_context(look):
         figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
@@ -48,7 +48,7 @@ def markup(figure: Figure, look: Any) -> str:
 
 
 def gaps(values: Sequence[float | None]) -> list[float]:
-    """For drawing: nothing is drawn where nothing was measured."""
+    """Return values for plotting, with nan where nothing was measured, so that nothing is drawn there."""
     return [float("nan") if value is None else value for value in values]
 
 
@@ -61,7 +61,7 @@ def point(
     x_ends: Sequence[float | None] = (),
     y_ends: Sequence[float | None] = (),
 ) -> None:
-    """An estimate as a mark, with thin lines from end to end of the intervals that it has. `look` has a `color`."""
+    """Draw an estimate as a mark, with thin lines from end to end of its intervals. `look` has a `color`."""
     if x_ends:
         axes.plot(gaps(x_ends), [y, y], color=look["color"], linewidth=1)
     if y_ends:

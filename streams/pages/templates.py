@@ -7,7 +7,7 @@ import jinja2
 
 
 def template(package: str, file: str, filters: Mapping[str, Any], *, trims: bool = True) -> jinja2.Template:
-    """The template in a package's folder. `trims`: lines that hold a block alone leave no line behind."""
+    """Return the template in a package's folder. `trims`: lines that hold a block alone leave no line behind."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader(package, "."),
         autoescape=True,

@@ -1,4 +1,4 @@
-"""Drawing: the look of all plots, and a figure as SVG markup that stands in a page and takes its colours from there.
+"""Draws a report's plots: their look, and a figure as SVG markup that takes its colours from the page around it.
 
 Colours are names of CSS properties, so that one drawing serves light and dark screens.
 """
@@ -41,17 +41,17 @@ class Drawing(NamedTuple):
 
 
 def line_style(at: int) -> dict[str, Any]:
-    """Colour and dash of the at-th policy, the same in every plot; after HUES the colours come again, dashed."""
+    """Return colour and dash of the at-th policy in every plot; after HUES the colours come again, dashed."""
     return {"color": f"#0404{at % HUES:02x}", "linestyle": DASHES[at // HUES % len(DASHES)]}
 
 
 def marker(at: int) -> str:
-    """The shape of the at-th policy's point: colour is never the only sign."""
+    """Return the shape of the at-th policy's point: colour is never the only sign."""
     return MARKERS[at % len(MARKERS)]
 
 
 def plot(x: str, y: str, height: float = HEIGHT) -> tuple[Figure, Axes]:
-    """An empty plot with its axes named, units included."""
+    """Make an empty plot with its axes named, units included."""
     with mpl.rc_context(_LOOK):
         figure = Figure(figsize=(WIDTH, height), facecolor="none")
         axes = figure.add_axes((
@@ -63,7 +63,7 @@ def plot(x: str, y: str, height: float = HEIGHT) -> tuple[Figure, Axes]:
 
 
 def svg(figure: Figure, name: str, alt: str) -> str:
-    """Markup for the inside of a page: no date, ids that no other drawing has, a text for who does not see it."""
+    """Return markup for the inside of a page: no date, unique ids, and a text for readers who cannot see it."""
     drawn = markup(figure, _LOOK)
     drawn = drawn[drawn.index("<svg") :]
     drawn = re.sub(r"\n *<metadata>.*?</metadata>", "", drawn, flags=re.DOTALL)
@@ -79,7 +79,7 @@ def _attribute(text: str) -> str:
 
 
 def steps(axes: Axes, x: Sequence[float], series: MeanSeries, style: Mapping[str, Any]) -> None:
-    """A line of steps through means, with the band of their interval where there is one."""
+    """Draw a line of steps through means, with the band of their interval where there is one."""
     mean = gaps(series["mean"])
     axes.plot(x, mean, drawstyle="steps-mid", **style)
     if "half" in series:

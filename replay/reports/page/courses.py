@@ -1,4 +1,4 @@
-"""The plots over time: one line a policy, from the series in report.json alone."""
+"""Draws the plots over time: one line per policy, from the series in report.json alone."""
 
 import itertools
 import math
@@ -67,7 +67,7 @@ def over_time(report: Report) -> list[Drawing]:
 
 
 def _beyond(report: Report, frame: float) -> str:
-    """Policies that are outside of the plot, because their capacity is always far above what is asked for."""
+    """Name the policies outside of the plot, as their capacity is always far above the demand."""
     means = {name: figures["series"]["capacity_rps"]["mean"] for name, figures in report["policies"].items()}
     known = {name: [value for value in mean if value is not None] for name, mean in means.items()}
     above = [name for name, values in known.items() if values and min(values) > frame]
@@ -134,7 +134,7 @@ def _figure(report: Report, course: Course) -> Drawing:
 
 
 def _as_quality(report: Report, axes: Axes) -> None:
-    """Between the means and a little more: an interval of few seeds may be very wide."""
+    """Limit the axis to the means and a little more, as an interval of few seeds may be very wide."""
     factor = -1.0 if judged_by(report) == FID else 1.0
     means = [figures["series"]["quality"]["mean"] for figures in report["policies"].values()]
     known = [factor * value for mean in means for value in mean if value is not None]

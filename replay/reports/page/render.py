@@ -1,4 +1,4 @@
-"""The page of a report: one HTML file with everything in it."""
+"""Renders the page of a report: one HTML file with everything in it."""
 
 import math
 from collections.abc import Mapping
@@ -23,8 +23,12 @@ Report = Mapping[str, Any]
 
 
 def render(report: Report) -> str:
-    """The page, whole in itself: no script, nothing loaded; what comes from the report is escaped."""
-    filters = {"told": lambda value, key: format_value(key, value), "seconds": seconds, "against": verdicts.against}
+    """Return the page, which has no script and loads nothing; text from the report is escaped."""
+    filters = {
+        "formatted": lambda value, key: format_value(key, value),
+        "seconds": seconds,
+        "against": verdicts.against,
+    }
     return template("replay.reports.page", "page.html.jinja", filters).render(
         report=report,
         headline=verdicts.headline(report),
@@ -42,16 +46,16 @@ def render(report: Report) -> str:
 
 
 def columns(report: Report) -> list[str]:
-    """The figures of the big table: FID or quality, not both."""
+    """Return the figures of the big table: FID or quality, not both."""
     left_out = {"quality", "quality_in_slo"} if verdicts.judged_by(report) == FID else {FID}
     return [key for key in COLUMNS if key not in left_out]
 
 
 def row(report: Report, name: str) -> dict[str, Any]:
-    """A policy in the big table: each figure in words, its interval, and whether it is the best of them."""
+    """Return a policy's row of the big table: each figure in words, its interval, and whether it is the best."""
     figures = report["policies"][name]
     cells = [
-        {"told": format_value(key, _figure(figures, key)), "interval": _interval(figures, key)}
+        {"text": format_value(key, _figure(figures, key)), "interval": _interval(figures, key)}
         for key in columns(report)
     ]
     return {"name": name, "cells": cells, "is_baseline": name == report["baseline"]}
@@ -125,7 +129,7 @@ def _parameters(parameters: Mapping[str, Mapping[str, float]]) -> str:
 
 
 def seconds(value: float) -> str:
-    """A length of time for people."""
+    """Format a length of time for people."""
     for unit, size in (("days", 86_400.0), ("h", 3600.0), ("min", 60.0)):
         if value >= 2 * size:
             return f"{value / size:.3g} {unit}"

@@ -11,14 +11,14 @@ Report = Mapping[str, Any]
 
 
 def style_of(report: Report, policy: str) -> dict[str, Any]:
-    """Colour and dash of a policy's lines."""
+    """Return colour and dash of a policy's lines."""
     if policy == report["baseline"]:
         return {"color": SOFT, "linestyle": (0, (1, 1.6))}
     return line_style(_place(report, policy))
 
 
 def mark_of(report: Report, policy: str) -> str:
-    """The shape of a policy's point."""
+    """Return the shape of a policy's point."""
     return BASELINE_MARK if policy == report["baseline"] else marker(_place(report, policy))
 
 

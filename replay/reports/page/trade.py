@@ -1,4 +1,4 @@
-"""Quality against violations: what each policy trades for what, the split by chance, and the bound of all."""
+"""Draws quality against violations: every policy, the split by chance, and the bound."""
 
 import math
 from collections.abc import Mapping
@@ -60,7 +60,7 @@ def _point(axes: Axes, report: Report, policy: str, key: str) -> None:
 
 
 def _names(axes: Axes, places: Mapping[str, tuple[float, float]]) -> None:
-    """Beside each point, on the side where there is room; under it where neighbours' stand."""
+    """Write each point's name beside it, on the side with room, or under it where neighbours' names stand."""
     named: list[tuple[float, float]] = []  # points so far, in shares of the axes
     for policy, place in sorted(places.items(), key=lambda item: item[1]):
         x, y = axes.transAxes.inverted().transform(axes.transData.transform(place))

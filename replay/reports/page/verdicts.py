@@ -33,12 +33,12 @@ def judged_by(report: Report) -> str:
 
 
 def bests(report: Report) -> list[Best]:
-    """The best within each of LIMITS; nothing where quality is unknown."""
+    """Return the best policy within each of LIMITS; nothing where quality is unknown."""
     return [best(report, limit) for limit in LIMITS]
 
 
 def best(report: Report, limit: float) -> Best:
-    """The best policy that keeps a limit on average, and how sure it is that the next one is worse."""
+    """Return the best policy that keeps a limit on average, and how sure it is that the next one is worse."""
     key = judged_by(report)
     within = [
         name
@@ -88,7 +88,7 @@ def headline(report: Report) -> str:
 
 
 def against(found: Best, key: str) -> str:
-    """The best against the runner-up, in words."""
+    """Compare the best with the runner-up, in words."""
     if found.apart is None:
         return "no other policy keeps it"
     if found.word == SAME:

@@ -1,9 +1,9 @@
 """Reassigns partitions as members of a group learn of it with their heartbeats (KIP-848).
 
 Measured live, heartbeats 2 s apart: a worker that joins those who serve already has its partitions 2 to 4 s later, for
-an owner first hears that it is to give them up, does so when it polls after its window of work, and the newcomer hears
-at its own next heartbeat that they are free. Who joins an empty group has them at once; what a worker that left had
-lies there until the others' next heartbeats.
+an owner first learns that it has to give them up, does so when it polls after its window of work, and the newcomer
+learns at its own next heartbeat that they are free. A worker that joins an empty group has them at once; the jobs of
+a worker that left wait until the others' next heartbeats.
 """
 
 from collections.abc import Callable
