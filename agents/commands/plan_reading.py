@@ -26,7 +26,7 @@ class Published(NamedTuple):
 
 
 def published(settings: Settings, *versions: int, most: int = MAX_RECORDS) -> Published:
-    """The newest up to now, and these versions. Raises PochadeError when the broker does not answer."""
+    """Read the newest plans up to now, and these versions. Raises PochadeError when the broker does not answer."""
     plans: list[Plan] = []
     pins: list[Pin | None] = [None]
     ordered_after = 0

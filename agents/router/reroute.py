@@ -120,7 +120,7 @@ class Source(Protocol):
     """The part of `JobSource` that rerouting uses."""
 
     def take(self, most: int, timeout_s: float) -> Sequence[Taken]:
-        """Up to `most` jobs of the partitions that are this member's by now."""
+        """Take up to `most` jobs of the partitions that this member owns."""
         ...
 
     def commit(self, batch: Sequence[Taken]) -> None:

@@ -44,7 +44,7 @@ View = TypeVar("View", FollowedPlans, FollowedEnds, FollowedFleet)
 
 @dataclass
 class Process:
-    """The roles, followers and servers of a process."""
+    """The health of a process, its roles in threads, and its hosts of stream roles."""
 
     health: Health
     threaded: dict[str, Run] = field(default_factory=dict)

@@ -18,7 +18,7 @@ from planner.solvers.joint.offers import Offer, Offers, offers_of
 
 
 class Served(NamedTuple):
-    """The best quality and its cost at one demand."""
+    """The best quality at one demand, and the shares that are served and answered by the best level."""
 
     quality: float  # mean of what is served
     heavy: float  # share of the demand that the catalog's best level answers

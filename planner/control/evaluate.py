@@ -34,7 +34,7 @@ class VariantLoad(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """The loads and shares of a proposal at the demand planned for."""
+    """The loads, the longest latency and the binding limits of a proposal at the demand planned for."""
 
     loads: tuple[VariantLoad, ...]  # by variant
     latency_ms: float  # the longest way: waits seen, calls, judging
@@ -42,7 +42,7 @@ class Evaluation(NamedTuple):
 
 
 def evaluate(proposal: PlanProposal, seen: Observation, catalog: Catalog) -> Evaluation:
-    """Shares by tenths of hardness go through routes, then cascades at the deferral seen or measured there.
+    """Pass shares by tenths of hardness through routes, then cascades at the deferral seen or measured there.
 
     A class's share counts as spread over hardness as all prompts are, for the two are not observed together.
     """

@@ -1,4 +1,4 @@
-"""Asks the cluster for the members of a group, and finds a member whom it has given no partition by mistake."""
+"""Asks the cluster for the members of a group, and whether it still counts on a member that owns no partition."""
 
 import time
 from collections.abc import Callable, Mapping
