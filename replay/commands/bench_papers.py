@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from streams.commands.options import RepeatableCommand
+
 if TYPE_CHECKING:  # loaded when the bench runs
     from collections.abc import Callable
 
@@ -20,7 +22,7 @@ FOLDER = click.Path(exists=True, file_okay=False, path_type=pathlib.Path)
 FILE = click.Path(dir_okay=False, path_type=pathlib.Path)
 
 
-@click.command()
+@click.command(cls=RepeatableCommand)
 @click.option("--only", "names", multiple=True, metavar="QUESTION", help="Ask only this question; may be repeated.")
 @click.option(
     "--traces",

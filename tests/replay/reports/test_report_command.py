@@ -2,14 +2,17 @@
 
 import json
 import pathlib
+import shlex
 
 import click
 import pytest
 from click.testing import CliRunner, Result
 
+from replay.commands.live import run
 from replay.reports.files import text_of
 from replay.reports.provenance import command_line
 from streams.cli import main
+from streams.commands.options import RepeatableCommand
 from tests.replay.reports.samples import CHANCE, a_policy, a_report
 
 
@@ -79,7 +82,7 @@ def test_the_page_is_drawn_again_from_the_report_alone(tmp_path: pathlib.Path) -
 def test_a_command_is_reported_as_it_would_be_typed_again() -> None:
     reported = []
 
-    @click.command()
+    @click.command(cls=RepeatableCommand)
     @click.argument("trace")
     @click.option("--policy", "policies", multiple=True)
     @click.option("--drop/--no-drop", default=True)
@@ -93,3 +96,42 @@ def test_a_command_is_reported_as_it_would_be_typed_again() -> None:
     asked = ["simulate", "my trace.csv", "--policy", "a", "--policy", "b", "--no-drop", "--report", "out"]
     CliRunner().invoke(group, asked)
     assert reported == ["pochade simulate 'my trace.csv' --policy a --policy b --no-drop"]
+
+
+CONVERTED = [
+    ["--model", "*="],
+    ["--model", "M0001=heavy", "--model", "*="],
+    ["--to", "4:32"],
+    ["--to", "240/m:32/s"],
+    ["--interval", "90s"],
+    ["--rate", "120/m"],
+    ["--since", "2h", "--until", "2026-11-22T09:00"],
+    ["--scale", "2", "--speed", "0.50", "--loop", "3"],
+    ["--prompts", "my prompts.txt"],
+    ["--from-topic", "--lenient"],
+    ["--no-drop", "--slo", "5", "--serve", "3"],
+]
+
+
+@pytest.mark.parametrize("options", CONVERTED, ids=" ".join)
+def test_options_that_convert_their_values_are_reported_as_typed(
+    options: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reported = []
+
+    def keep(context: click.Context, **_asked: object) -> None:
+        reported.append(command_line(context))
+
+    monkeypatch.setattr(run, "callback", click.pass_context(keep))
+    typed = ["replay", "run", *options, "--report", "out"]
+    CliRunner().invoke(click.Group("main", {"replay": click.Group("replay", {"run": run})}), typed)
+    words = shlex.split(reported[0])
+    assert words[:3] == ["pochade", "replay", "run"]
+    assert sorted(words[3:]) == sorted(options)
+
+
+def test_every_option_that_converts_its_value_is_among_those() -> None:
+    plain = (click.STRING.__class__, click.types.IntParamType, click.types.FloatParamType, click.types.BoolParamType)
+    converts = {option.opts[0] for option in run.params if not isinstance(option.type, (*plain, click.Choice))}
+    tried = {word for options in CONVERTED for word in options} | {"--report", "path"}
+    assert converts <= tried
