@@ -71,6 +71,19 @@ def test_fid_is_not_told_twice(tmp_path: pathlib.Path) -> None:
     assert "quality" not in metrics
 
 
+def test_fid_and_facts_are_shown_with_their_scales_and_not_judged(tmp_path: pathlib.Path) -> None:
+    for name, report in (
+        ("a", a_report({"ours": a_policy(fid=[20.0], quality=[-20.0])}, scale="fid")),
+        ("b", a_report({"ours": a_policy(quality=[0.9])})),
+    ):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "report.json").write_text(text_of(report))
+    reported = called("compare", tmp_path / "a", tmp_path / "b").stdout
+    lines = [line.split("\t") for line in reported.splitlines()]
+    assert ["ours", "quality", "FID 20.00", "0.9000 facts", "-", "-", "not comparable"] in lines
+    assert "quality not comparable" in reported
+
+
 def test_the_page_is_drawn_again_from_the_report_alone(tmp_path: pathlib.Path) -> None:
     (tmp_path / "report.json").write_text(text_of(a_report()))
     reported = called("page", tmp_path)
