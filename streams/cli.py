@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from schemas.errors import PochadeError
+from streams.commands.options import keep_words
 from streams.security.secrets import quoted
 from streams.visible import visible_lines
 
@@ -100,6 +101,11 @@ class Commands(click.Group):
         """The table of commands from `SUMMARIES`."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, SUMMARIES.get(name, "")) for name in self.list_commands(ctx)])
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the global options, and keep the words as typed."""
+        keep_words(ctx, args)
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; an error of ours is one line and exit code 1, not a traceback."""

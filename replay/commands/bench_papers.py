@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from streams.commands.options import FILE, output_option
+from streams.commands.options import FILE, RepeatableCommand, output_option
 
 if TYPE_CHECKING:  # loaded when the bench runs
     from collections.abc import Callable
@@ -21,7 +21,7 @@ QUICK_REQUESTS = 250  # of each trace
 FOLDER = click.Path(exists=True, file_okay=False, path_type=pathlib.Path)
 
 
-@click.command()
+@click.command(cls=RepeatableCommand)
 @click.option("--only", "names", multiple=True, metavar="QUESTION", help="Ask only this question; may be repeated.")
 @click.option(
     "--traces",

@@ -12,7 +12,7 @@ from replay.commands.demo import leave, log_to
 from replay.commands.options import CATALOG, SLO
 from replay.commands.trace_options import TraceGiven, report_skipped, trace_options
 from schemas.errors import PochadeError
-from streams.commands.options import FOLDER
+from streams.commands.options import FOLDER, RepeatableCommand
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for numpy and Kafka's client
     from replay.load.run import LiveRun
@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for nump
     from streams.settings import Settings
 
 
-@click.command()
+@click.command(cls=RepeatableCommand)
 @trace_options
 @click.option(
     "--name",

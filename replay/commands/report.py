@@ -18,7 +18,7 @@ SHORT = (  # what is compared without --all
     "latency_s.p99", "utilization", "switches", "cost_worker_s",
 )  # fmt: skip
 COLUMNS = ("policy", "metric", "first", "second", "difference", "95 % interval", "second is")
-COLOURS = {"better": "green", "worse": "red", "cannot tell": "dim"}
+COLOURS = {"better": "green", "worse": "red", "cannot tell": "dim", "not comparable": "dim"}
 
 
 @click.group()
@@ -54,9 +54,11 @@ def compare(first: pathlib.Path, second: pathlib.Path, has_all: bool, output: st
       pochade report compare a/report.json b/report.json --all -o json
     """
     from replay.reports.compare import compare as compared
+    from replay.reports.compare import scale_of
     from replay.reports.files import read
 
-    comparison = compared(read(first), read(second))
+    old, new = read(first), read(second)
+    comparison, scales = compared(old, new), (scale_of(old), scale_of(new))
     short = _short(comparison.rows)
     rows = comparison.rows if has_all else short
     if output == "json":
@@ -65,7 +67,7 @@ def compare(first: pathlib.Path, second: pathlib.Path, has_all: bool, output: st
         return
     for warning in comparison.warnings:
         click.echo(f"warning: {warning}", err=True)
-    listing.show([_line(row) for row in rows], COLUMNS, output, COLOURS)
+    listing.show([_line(row, scales) for row in rows], COLUMNS, output, COLOURS)
     for sentence in _sentences(short):
         click.echo(sentence)
 
@@ -76,8 +78,8 @@ def _short(rows: "list[Row]") -> "list[Row]":
     return [row for row in rows if row.metric in SHORT and not (has_fid and row.metric == "quality")]
 
 
-def _line(row: "Row") -> dict[str, Any]:
-    from replay.reports.metrics import format_value, metric, signed
+def _line(row: "Row", scales: tuple[str, str]) -> dict[str, Any]:
+    from replay.reports.metrics import metric, signed
 
     ends = (
         " to ".join(signed(row.metric, end) for end in row.interval).replace(" points to", " to")
@@ -89,12 +91,23 @@ def _line(row: "Row") -> dict[str, Any]:
     return {
         "policy": row.policy,
         "metric": name,
-        "first": format_value(row.metric, row.first),
-        "second": format_value(row.metric, row.second),
-        "difference": signed(row.metric, row.difference),
+        "first": _shown(row, row.first, scales, scales[0]),
+        "second": _shown(row, row.second, scales, scales[1]),
+        "difference": None if row.difference is None else signed(row.metric, row.difference),
         "95 % interval": ends,
         "second is": row.verdict or None,
     }
+
+
+def _shown(row: "Row", value: float, scales: tuple[str, str], scale: str) -> str:
+    """Format a figure; with its scale, and FID as FID, where the two reports' qualities have different ones."""
+    from replay.reports.metrics import FID, QUALITY, format_value, metric
+
+    if metric(row.metric).unit != QUALITY or scales[0] == scales[1]:
+        return format_value(row.metric, value)
+    if scale == FID:
+        return f"FID {format_value(FID, abs(value))}"
+    return f"{value:.4f} {scale}"
 
 
 def _sentences(rows: "list[Row]") -> list[str]:

@@ -9,7 +9,7 @@ import click
 from replay.commands import sweep, validate
 from replay.commands.options import POSITIVE, seed_option
 from replay.commands.trace_options import TraceGiven, report_skipped, trace_options, with_options
-from streams.commands.options import FILE, FOLDER, PUBLISHED
+from streams.commands.options import FILE, FOLDER, PUBLISHED, RepeatableCommand
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for numpy and the planner
     from replay.simulation.run import Ran
@@ -22,8 +22,9 @@ DISPATCHES = click.Choice(["least-work", "random", "pull", "round-robin"])
 
 
 @click.command(
+    cls=RepeatableCommand,
     epilog="Example: pochade simulate arrivals.csv --policy clipper-light,diffserve-static --workers 16 "
-    "--catalog diffserve-sdturbo --slo 5 --report out"
+    "--catalog diffserve-sdturbo --slo 5 --report out",
 )
 @trace_options
 @click.option(

@@ -5,10 +5,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from replay.reports.intervals import Difference, difference
-from replay.reports.metrics import HIGHER, METRICS, NEITHER, Metric
+from replay.reports.metrics import HIGHER, METRICS, NEITHER, QUALITY, Metric
 from schemas.errors import PochadeError
 
 BETTER, WORSE, SAME, CANNOT_TELL, NO_JUDGEMENT = "better", "worse", "same", "cannot tell", ""
+NOT_COMPARABLE = "not comparable"  # the qualities are on different scales, such as FID and shares of facts
 DECIDING = ("catalog", "slo_s")  # of the setup: where they differ, figures are not of the same question
 PER_POLICY = "parameters"  # of the setup, by policy
 COUNTED = ("seeds", "first_seed")  # keys of the setup that are not compared: the pairing of seeds shows them
@@ -23,7 +24,7 @@ class Row(NamedTuple):
     metric: str
     first: float
     second: float
-    difference: float  # second - first
+    difference: float | None  # second - first; None: they are not comparable
     interval: list[float] | None  # 95 %, of the difference; None: one seed gives no interval
     is_paired: bool
     verdict: str  # of the second report
@@ -53,10 +54,18 @@ def _rows(policy: str, first: Report, second: Report) -> Iterator[Row]:
     for metric in METRICS:
         if metric.key in old and metric.key in new:
             before, after = old[metric.key], new[metric.key]
-            apart = difference(before, after, seeds_of(first), seeds_of(second))
             means = statistics.fmean(before), statistics.fmean(after)
+            if metric.unit == QUALITY and scale_of(first) != scale_of(second):
+                yield Row(policy, metric.key, *means, None, None, False, NOT_COMPARABLE)
+                continue
+            apart = difference(before, after, seeds_of(first), seeds_of(second))
             word = verdict(metric, apart)
             yield Row(policy, metric.key, *means, apart.mean, apart.interval, apart.is_paired, word)
+
+
+def scale_of(report: Report) -> str:
+    """Return the scale of quality of the catalog that a report was made with."""
+    return str(report["setup"]["scale"])
 
 
 def seeds_of(report: Report) -> range:

@@ -49,9 +49,14 @@ def difference(
 
 
 def _welch(before: Sequence[float], after: Sequence[float]) -> list[float]:
-    from scipy.stats import ttest_ind
+    """Welch's interval of the difference of the means; without a width where all values of both are equal."""
+    from scipy.stats import t
 
-    if not statistics.pvariance(before) and not statistics.pvariance(after):
-        return [statistics.fmean(after) - statistics.fmean(before)] * 2
-    found = ttest_ind(after, before, equal_var=False).confidence_interval(CONFIDENCE)
-    return [round(float(found.low), DECIMALS), round(float(found.high), DECIMALS)]
+    mean = statistics.fmean(after) - statistics.fmean(before)
+    parts = [(statistics.variance(values) / len(values), len(values) - 1) for values in (before, after)]
+    squared = sum(part for part, _ in parts)
+    if squared == 0:
+        return [round(mean, DECIMALS)] * 2
+    freedom = squared**2 / sum(part**2 / degrees for part, degrees in parts)
+    half = float(t.ppf((1 + CONFIDENCE) / 2, freedom)) * math.sqrt(squared)
+    return [round(mean - half, DECIMALS), round(mean + half, DECIMALS)]

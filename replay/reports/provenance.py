@@ -8,6 +8,8 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from streams.commands.options import words_given
+
 PACKAGES = ("pochade", "numpy", "scipy", "pulp")  # that the figures depend on
 LEFT_OUT = ("report",)  # where it is written says nothing of what is
 
@@ -19,19 +21,23 @@ def describe_run(context: click.Context) -> dict[str, Any]:
 
 
 def command_line(context: click.Context) -> str:
-    """Return the command line that runs this again."""
+    """Return the command line that runs this again, each value as it was typed.
+
+    It is for a `RepeatableCommand` and the root; the options `LEFT_OUT` are not in it.
+    """
+    raw, _, _ = context.command.make_parser(context).parse_args(words_given(context))
     words = ["pochade", *context.command_path.split()[1:]]
     for parameter in context.command.params:
         name = str(parameter.name)
         if name not in LEFT_OUT and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            words += _words(parameter, context.params[name])
+            words += _words(parameter, raw[name])
     return shlex.join(words)
 
 
 def _words(parameter: click.Parameter, value: Any) -> list[str]:
-    if isinstance(parameter, click.Option):
-        if parameter.is_flag:
-            return [parameter.opts[0] if value else parameter.secondary_opts[0]]
-        values = value if parameter.multiple else (value,)
-        return [word for each in values for word in (parameter.opts[-1], str(each))]
-    return [str(value)]
+    if not isinstance(parameter, click.Option):
+        return [str(value)]
+    if parameter.is_flag:
+        return [parameter.opts[0] if value else parameter.secondary_opts[0]]
+    values = value if parameter.multiple else (value,)
+    return [word for each in values for word in (parameter.opts[-1], str(each))]

@@ -20,7 +20,7 @@ UNNAMED: Final = "any"
 def inspected(trace: Trace) -> dict[str, Any]:
     """Return the figures of a trace for JSON; null where the trace lacks the data.
 
-    rate: `mean` = (n - 1) / span; `peak` = the most in one of the whole windows of that length from 0 on, a second.
+    rate: `mean` = (n - 1) / span; `peak` = the most in any window of that length within the span, a second.
     burstiness: index of dispersion = variance / mean of the counts in whole windows of that length (1: Poisson, 0:
     even, above: bursts, or swings over the span; null below 10 windows). gaps_cv = standard deviation / mean of gaps.
     """
@@ -34,7 +34,7 @@ def inspected(trace: Trace) -> dict[str, Any]:
         "span_s": trace.span_ms / 1000,
         "rate_rps": {
             "mean": _ratio(1000 * (len(trace) - 1), trace.span_ms),
-            "peak": {f"{s}s": _peak(counts[s], s) for s in WINDOWS_S},
+            "peak": {f"{s}s": _peak(trace.arrival_ms, s) for s in WINDOWS_S},
         },
         "burstiness": {
             "index_of_dispersion": {f"{s}s": _dispersion(counts[s]) for s in WINDOWS_S},
@@ -64,8 +64,12 @@ def curve(trace: Trace, points: int) -> tuple[np.ndarray, np.ndarray]:
     return (edges[1:] + edges[:-1]) / 2, counts / (end_s / points)
 
 
-def _peak(counts: np.ndarray, seconds: int) -> float | None:
-    return float(counts.max()) / seconds if len(counts) else None
+def _peak(arrival_ms: np.ndarray, seconds: int) -> float | None:
+    """The most arrivals in a window [t, t + seconds) that begins with an arrival: no other window holds more."""
+    if float(arrival_ms[-1] - arrival_ms[0]) < 1000 * seconds:
+        return None
+    ends = np.searchsorted(arrival_ms, arrival_ms + 1000 * seconds, side="left")
+    return float((ends - np.arange(len(arrival_ms))).max()) / seconds
 
 
 def _dispersion(counts: np.ndarray) -> float | None:

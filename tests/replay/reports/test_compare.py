@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from replay.reports.compare import BETTER, CANNOT_TELL, NO_JUDGEMENT, SAME, WORSE, Row, compare
+from replay.reports.compare import BETTER, CANNOT_TELL, NO_JUDGEMENT, NOT_COMPARABLE, SAME, WORSE, Row, compare
 from schemas.errors import PochadeError
 from tests.replay.reports.samples import CHANCE, a_policy, a_report
 
@@ -40,6 +40,13 @@ def test_one_seed_tells_nothing_and_what_is_equal_is_the_same() -> None:
 
 def test_of_some_metrics_neither_way_is_better() -> None:
     assert row(of(heavy_share=[0.1, 0.1]), of(heavy_share=[0.9, 0.9]), "heavy_share").verdict == NO_JUDGEMENT
+
+
+def test_qualities_on_different_scales_are_not_compared() -> None:
+    fid = a_report({"ours": a_policy(quality=[-20.0, -20.1], fid=[20.0, 20.1])}, scale="fid")
+    found = row(fid, of(quality=[0.9, 0.91]), "quality")
+    assert (found.verdict, found.difference, found.interval) == (NOT_COMPARABLE, None, None)
+    assert row(fid, fid, "fid").verdict == SAME
 
 
 def test_metrics_that_one_report_has_no_values_of_are_left_out() -> None:

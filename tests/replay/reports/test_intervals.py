@@ -1,5 +1,7 @@
 """How sure means and their differences are."""
 
+import warnings
+
 import pytest
 
 from replay.reports.intervals import difference, interval
@@ -36,3 +38,10 @@ def test_one_seed_tells_nothing_of_chance() -> None:
 
 def test_runs_that_never_vary_differ_for_certain() -> None:
     assert difference([1.0, 1.0], [2.0, 2.0], [0, 1], [2, 3]).interval == [1.0, 1.0]
+
+
+def test_a_sample_that_never_varies_is_compared_without_a_warning() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = difference([0.9, 0.9, 0.9], [0.1, 0.2, 0.3], [0, 1, 2], [3, 4, 5])
+    assert found.interval == pytest.approx([-0.7 - 0.248414, -0.7 + 0.248414], abs=1e-5)

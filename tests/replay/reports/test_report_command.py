@@ -2,14 +2,17 @@
 
 import json
 import pathlib
+import shlex
 
 import click
 import pytest
 from click.testing import CliRunner, Result
 
+from replay.commands.live import run
 from replay.reports.files import text_of
 from replay.reports.provenance import command_line
 from streams.cli import main
+from streams.commands.options import RepeatableCommand
 from tests.replay.reports.samples import CHANCE, a_policy, a_report
 
 
@@ -68,6 +71,19 @@ def test_fid_is_not_told_twice(tmp_path: pathlib.Path) -> None:
     assert "quality" not in metrics
 
 
+def test_fid_and_facts_are_shown_with_their_scales_and_not_judged(tmp_path: pathlib.Path) -> None:
+    for name, report in (
+        ("a", a_report({"ours": a_policy(fid=[20.0], quality=[-20.0])}, scale="fid")),
+        ("b", a_report({"ours": a_policy(quality=[0.9])})),
+    ):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "report.json").write_text(text_of(report))
+    reported = called("compare", tmp_path / "a", tmp_path / "b").stdout
+    lines = [line.split("\t") for line in reported.splitlines()]
+    assert ["ours", "quality", "FID 20.00", "0.9000 facts", "-", "-", "not comparable"] in lines
+    assert "quality not comparable" in reported
+
+
 def test_the_page_is_drawn_again_from_the_report_alone(tmp_path: pathlib.Path) -> None:
     (tmp_path / "report.json").write_text(text_of(a_report()))
     reported = called("page", tmp_path)
@@ -79,7 +95,7 @@ def test_the_page_is_drawn_again_from_the_report_alone(tmp_path: pathlib.Path) -
 def test_a_command_is_reported_as_it_would_be_typed_again() -> None:
     reported = []
 
-    @click.command()
+    @click.command(cls=RepeatableCommand)
     @click.argument("trace")
     @click.option("--policy", "policies", multiple=True)
     @click.option("--drop/--no-drop", default=True)
@@ -93,3 +109,42 @@ def test_a_command_is_reported_as_it_would_be_typed_again() -> None:
     asked = ["simulate", "my trace.csv", "--policy", "a", "--policy", "b", "--no-drop", "--report", "out"]
     CliRunner().invoke(group, asked)
     assert reported == ["pochade simulate 'my trace.csv' --policy a --policy b --no-drop"]
+
+
+CONVERTED = [
+    ["--model", "*="],
+    ["--model", "M0001=heavy", "--model", "*="],
+    ["--to", "4:32"],
+    ["--to", "240/m:32/s"],
+    ["--interval", "90s"],
+    ["--rate", "120/m"],
+    ["--since", "2h", "--until", "2026-11-22T09:00"],
+    ["--scale", "2", "--speed", "0.50", "--loop", "3"],
+    ["--prompts", "my prompts.txt"],
+    ["--from-topic", "--lenient"],
+    ["--no-drop", "--slo", "5", "--serve", "3"],
+]
+
+
+@pytest.mark.parametrize("options", CONVERTED, ids=" ".join)
+def test_options_that_convert_their_values_are_reported_as_typed(
+    options: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reported = []
+
+    def keep(context: click.Context, **_asked: object) -> None:
+        reported.append(command_line(context))
+
+    monkeypatch.setattr(run, "callback", click.pass_context(keep))
+    typed = ["replay", "run", *options, "--report", "out"]
+    CliRunner().invoke(click.Group("main", {"replay": click.Group("replay", {"run": run})}), typed)
+    words = shlex.split(reported[0])
+    assert words[:3] == ["pochade", "replay", "run"]
+    assert sorted(words[3:]) == sorted(options)
+
+
+def test_every_option_that_converts_its_value_is_among_those() -> None:
+    plain = (click.STRING.__class__, click.types.IntParamType, click.types.FloatParamType, click.types.BoolParamType)
+    converts = {option.opts[0] for option in run.params if not isinstance(option.type, (*plain, click.Choice))}
+    tried = {word for options in CONVERTED for word in options} | {"--report", "path"}
+    assert converts <= tried

@@ -35,6 +35,20 @@ def test_rates_are_of_the_span_and_of_the_busiest_window() -> None:
     assert found["burstiness"]["index_of_dispersion"]["60s"] is None
 
 
+def test_the_busiest_window_may_begin_anywhere_and_lie_at_the_end() -> None:
+    peak = inspected(a_trace([0.0, 900.0, 950.0, 1010.0, 1050.0]))["rate_rps"]["peak"]
+    assert peak["1s"] == 4
+    rising = a_trace([1000.0 * 19 * (n / 999) ** 0.5 for n in range(1000)])
+    rate = inspected(rising)["rate_rps"]
+    assert rate["peak"]["10s"] > rate["mean"]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_peak_is_below_the_average(seed: int) -> None:
+    rate = inspected(a_trace(poisson(20, 3000, seed)))["rate_rps"]
+    assert min(rate["peak"].values()) >= 0.999 * rate["mean"]
+
+
 def test_one_request_and_requests_at_one_instant_have_no_rate() -> None:
     for times in ([7.0], [7.0, 7.0, 7.0]):
         found = inspected(a_trace(times))
