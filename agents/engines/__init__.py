@@ -20,7 +20,7 @@ class EngineFailed(PochadeError):
 
 
 class CannotRefine(PochadeError):
-    """An engine that can generate from noise only."""
+    """The engine can generate from noise only, and cannot refine a draft."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

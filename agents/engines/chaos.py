@@ -14,7 +14,7 @@ EXIT, HANG, RAISE = "!exit", "!hang", "!raise"  # a prompt that begins so ends t
 
 
 class ChaosEngine:
-    """Generates as `profile` does what does not ask for trouble."""
+    """Generates as the engine `profile` does, unless a prompt begins with EXIT, HANG or RAISE."""
 
     def __init__(self, engine: profile.ProfileEngine) -> None:
         self._engine = engine

@@ -18,7 +18,7 @@ from schemas.errors import Unknown
 
 
 class ImageCheck(Protocol):
-    """A way to look at images."""
+    """Protocol of a discriminator's model: images and prompts to logits."""
 
     def logits(self, images: Sequence[np.ndarray], prompts: Sequence[str]) -> torch.Tensor:
         """[n], higher where an image is better; images are uint8 [h, w, 3] of any size, n >= 1."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleProcess:
-    """One role's process: its name, command and environment."""
+    """One role's process: its name and its command."""
 
     name: str  # of its log, unique among the supervised
     command: tuple[str, ...]

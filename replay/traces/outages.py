@@ -28,7 +28,7 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Losses:
-    """The workers lost at each moment, for equal times. Defaults: ARGUS 5.6, Fig. 20: half of eight workers,
+    """The workers and stores lost at each moment, for equal times. Defaults: ARGUS 5.6, Fig. 20: half of eight workers,
     twice, for about 40 minutes; the moments are ours, as the figure only draws them."""
 
     workers: int = 8  # there are

@@ -31,7 +31,7 @@ class Head(nn.Module):
 
 
 class Embedding:
-    """The examiner: sees the image only."""
+    """A discriminator's model that sees the image only."""
 
     def __init__(self, tower: ImageTower, head: Head) -> None:
         self.tower, self.head = tower.eval(), head.eval()

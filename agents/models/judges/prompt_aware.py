@@ -65,7 +65,7 @@ class Judge(nn.Module):
 
 
 class PromptAware:
-    """The examiner: knows the prompt."""
+    """A discriminator's model that compares the image with the prompt."""
 
     def __init__(self, encoder: PromptEncoder, reader: CaptionReader, judge: Judge) -> None:
         self.encoder, self.reader, self.judge = encoder.eval(), reader.eval(), judge.eval()

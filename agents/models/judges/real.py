@@ -82,7 +82,7 @@ class EfficientNet(nn.Module):
 
 
 class Real:
-    """The examiner: sees the image only."""
+    """A discriminator's model that sees the image only."""
 
     def __init__(self, network: EfficientNet) -> None:
         self.network = network.eval()

@@ -15,7 +15,7 @@ from planner.solvers.two_stage.solve import Offer
 
 
 class Found(NamedTuple):
-    """The result of one side: the policy's solver or the baseline's."""
+    """The result of a baseline's solve."""
 
     objective: float | None  # of its answer, higher is better; None: no answer
     is_stopped: bool = False  # at the limit, so that there may be a better one

@@ -190,7 +190,7 @@ def test_profile_writes_files_that_the_planner_reads_and_goes_on_where_it_was(
     assert min(found.row.latency_ms for found in swept.rows) >= 5, "by the times that were written, not those before"
     run_profile(tmp_path)  # of the catalog as it was
     assert timed_levels == ["light", "middle", "heavy"] * ROUNDS, "in turns, and the second run has it already"
-    assert "not measured: light, 8 pictures a call: out of memory" in told
+    assert "not measured: light, 8 images a call: out of memory" in told
 
     measured = parse((tmp_path / "small.json").read_text(), "small.json")
     assert (measured.catalog, measured.prompts) == ("small", 12)
