@@ -203,7 +203,7 @@ class Event:
     """A small note on the way of a request; best effort."""
 
     request_id: str
-    kind: str  # classified | routed | started | painted | escalated | dead
+    kind: str  # started | escalated | rerouted
     at_ms: int
     by: str
     detail: str = "{}"  # JSON object

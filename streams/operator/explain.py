@@ -19,12 +19,12 @@ def steps_of(result: Result) -> tuple[Stage, ...]:
     """Return the stages that a request went through, in order; fields that an older release left out have defaults.
 
     Raises:
-        InvalidRecord: `path` is not a JSON list of Step.
+        InvalidRecord: `path` is not a JSON list of stages.
     """
     try:
         steps: tuple[Stage, ...] = from_json(tuple[Stage, ...], result.path)
     except ValueError as error:
-        message = f"path of the result of {result.request_id} is not a list of Step: {error}: {result.path:.80}"
+        message = f"path of the result of {result.request_id} is not a list of stages: {error}: {result.path:.80}"
         raise InvalidRecord(message) from error
     return steps
 
