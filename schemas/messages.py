@@ -171,7 +171,7 @@ class Result:
     latency_ms: int | None  # created -> ended
     created_ms: int | None
     ended_ms: int
-    path: str = "[]"  # JSON list of Step: what `explain` shows
+    path: str = "[]"  # JSON list of stages: what `explain` shows
     image_uris: tuple[str, ...] = ()  # all images of n > 1, `image_uri` first
     overridden: tuple[str, ...] = ()  # options the variant could not honour
     code: str = ""  # why in one word, for machines; "" where COMPLETED

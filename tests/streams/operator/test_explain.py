@@ -70,5 +70,5 @@ def test_a_path_that_an_older_release_wrote_can_still_be_told() -> None:
 
 @pytest.mark.parametrize("path", ["[" * 100_000, '[{"confidence": "high"}]', "[1]", "{}", ""])
 def test_a_path_of_other_types_is_an_error_of_ours_too(path: str) -> None:
-    with pytest.raises(InvalidRecord, match="not a list of Step"):
+    with pytest.raises(InvalidRecord, match="not a list of stages"):
         steps_of(dataclasses.replace(a_result(), path=path))
