@@ -103,8 +103,6 @@ def levels(catalog: Catalog, missing: list[str]) -> dict[str, Variant]:
 def _fault(variant: Variant) -> str:
     if (variant.width, variant.height) != (SIZE, SIZE):
         return f"it paints {variant.width} x {variant.height} px, facts are read in {SIZE} x {SIZE}"
-    if not variant.model:  # its engine needs none
-        return ""
     try:
         model_source(variant.model)
     except EngineFailed as error:
