@@ -44,6 +44,7 @@ def summarise(evaluation: Evaluation, how: Resampling, notes: Mapping[str, str] 
         "version": VERSION,
         "prompts": len(evaluation.prompts),
         "seed": evaluation.seed,
+        "stream": evaluation.stream,
         "confidence": CONFIDENCE,
         "resamples": how.resamples,
         "levels": levels.figures(evaluation, how),

@@ -1,6 +1,7 @@
 """Streams of prompts: what share of them asks for how many things, in which sentences, with how rare words."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -53,3 +54,9 @@ EASY: Final = Stream(
     things=(0.24, 0.22, 0.18, 0.14, 0.12, 0.10),
     sized=0.3, unlike=0.1, absent=0.15, background=0.6, shape_zipf=0.8, colour_zipf=0.5, junk=0.0,
 )  # fmt: skip
+STANDARD: Final = Stream(
+    things=(0.02, 0.04, 0.08, 0.14, 0.34, 0.38),
+    sized=0.7, unlike=0.05, absent=0.2, background=0.4, shape_zipf=0.4, colour_zipf=0.0, junk=0.2,
+    binding=6.0, lists=2.0, relations=2.0, corners=2.0,
+)  # fmt: skip
+STREAMS: Final[Mapping[str, Stream]] = {"easy": EASY, "standard": STANDARD}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from agents.lab.world import captions, junk, scenes
-from agents.lab.world.stream import ALONE, EASY, Stream, kind_of
+from agents.lab.world.stream import ALONE, EASY, STANDARD, STREAMS, Stream, kind_of
 from agents.world.layout import PATTERNS
 from agents.world.words import SHAPES
 
@@ -32,6 +32,20 @@ def test_easy_prompts_are_those_of_which_the_shipped_figures_tell() -> None:
     text = "\n".join(scenes.sample(rng, objects).caption for objects in (None, 1, 2, 3, 4, 5, 6) for _ in range(300))
     assert hashlib.sha256(text.encode()).hexdigest()[:16] == "e534f658ac63288e"
     assert rng.random() == 0.8717390994320147  # and nothing else was drawn
+
+
+def test_standard_prompts_ask_for_more_and_rarer_things_amid_other_words() -> None:
+    easy, standard = drawn(EASY), drawn(STANDARD)
+
+    def asked_for(scenes_: list[scenes.Scene]) -> tuple[float, float]:
+        things = [thing for scene in scenes_ for thing in scene.objects]
+        rare = [list(SHAPES).index(thing.shape) >= len(SHAPES) // 2 for thing in things]
+        return len(things) / len(scenes_), float(np.mean(rare))
+
+    assert all(hard > usual for hard, usual in zip(asked_for(standard), asked_for(easy), strict=True))
+    assert {len(scene.objects) for scene in standard} == set(PATTERNS)
+    assert STREAMS == {"easy": EASY, "standard": STANDARD}
+    assert STANDARD.junk > EASY.junk == 0
 
 
 def test_a_stream_without_junk_asks_what_is_sampled() -> None:
