@@ -147,18 +147,20 @@ def _report(summary: dict[str, Any], study: "Study", folder: pathlib.Path) -> No
             "reached" if verdict["met"] else "not reached",
         )  # fmt: skip
     Console().print(table)
-    Console().print(_misses(summary["levels"]))
+    Console().print(_misses(summary))
     for line in study.missing:
         click.echo(f"missing: {line}", err=True)
     click.echo(f"{folder / 'report.html'}")
 
 
-def _misses(levels: dict[str, Any]) -> "Table":
-    """Each level's share of images with all facts right, and with a fact of each kind wrong."""
+def _misses(summary: dict[str, Any]) -> "Table":
+    """Each level's share of images: all facts right, all right where no cheaper level is, one wrong by kind."""
     from rich.table import Table
 
+    levels, cheapest = summary["levels"], summary["cheapest_right"]
     table = Table("% of images", *levels)
     table.add_row("all facts right", *(f"{100 * level['all_facts']:.1f}" for level in levels.values()))
+    table.add_row("cheapest with all facts right", *(f"{100 * cheapest[name]['value']:.1f}" for name in levels))
     for kind in next(iter(levels.values()))["misses"]:
         shares = (level["misses"][kind]["value"] for level in levels.values())
         table.add_row(f"{kind} wrong", *(f"{100 * share:.1f}" for share in shares))

@@ -69,6 +69,14 @@ def _misses(level: Level) -> dict[str, Any]:
     return {"misses": {kind: proportion(level.missed[:, at]).fields("value", "ci") for at, kind in enumerate(KINDS)}}
 
 
+def cheapest_right(levels: Mapping[str, Level]) -> dict[str, Any]:
+    """Level -> the share of prompts of which it is the cheapest with all facts right; "" where no level has."""
+    by_cost = sorted(levels, key=lambda name: levels[name].cost_ms)
+    right = np.stack([levels[name].all_facts for name in by_cost])
+    first = np.where(right.any(0), right.argmax(0), len(by_cost))
+    return {name: proportion(first == at).fields("value", "ci") for at, name in enumerate([*by_cost, ""])}
+
+
 def dominated(levels: Mapping[str, Level]) -> dict[str, str]:
     """Level -> the best of those that cost no more and are no worse, and better in one of the two; on mean quality."""
     at = {name: (level.cost_ms, float(level.quality.mean())) for name, level in levels.items()}

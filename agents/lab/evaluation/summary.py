@@ -50,6 +50,7 @@ def summarise(evaluation: Evaluation, how: Resampling, notes: Mapping[str, str] 
         "levels": levels.figures(evaluation, how),
         "fid_floor": None if evaluation.true_features is None else fid.floor(evaluation.true_features),
         "dominated": levels.dominated(evaluation.levels),
+        "cheapest_right": levels.cheapest_right(evaluation.levels),
         "cost_ratio": levels.cost_ratio(evaluation.levels),
         **{key: main[key] for key in headline},
         "pairs": of_pairs,
