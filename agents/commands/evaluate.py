@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agents.commands.options import MODELS_FOLDER
+from agents.lab.world.stream import STREAMS
 from streams.cli import LazySettings
 from streams.commands.options import FILE_IN, FOLDER
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from agents.lab.evaluation.painting.evaluation import Study
 
 RESAMPLES, QUICK_RESAMPLES = 1000, 100  # behind every interval
@@ -26,7 +29,15 @@ RESAMPLES, QUICK_RESAMPLES = 1000, 100  # behind every interval
     type=click.IntRange(8),
     default=1000,
     show_default=True,
-    help="Number of fresh prompts, in the natural mix of easy and hard ones.",
+    help="Number of fresh prompts, drawn from the stream.",
+)
+@click.option(
+    "--stream",
+    type=click.Choice(list(STREAMS)),
+    default="easy",
+    show_default=True,
+    help="Which prompts to draw: easy, on which the shipped models and figures were made, or standard, which asks for "
+    "more things and rarer pairs, amid other words. Standard becomes the default when the models are retrained on it.",
 )
 @click.option(
     "--report",
@@ -60,8 +71,8 @@ RESAMPLES, QUICK_RESAMPLES = 1000, 100  # behind every interval
 )
 @click.pass_obj
 def evaluate(
-    obj: LazySettings, seed: int, count: int, report: pathlib.Path, name: str, models: pathlib.Path, quick: bool,
-    jobs: int | None, threads: int, against: pathlib.Path | None, notes: pathlib.Path | None,
+    obj: LazySettings, seed: int, count: int, stream: str, report: pathlib.Path, name: str, models: pathlib.Path,
+    quick: bool, jobs: int | None, threads: int, against: pathlib.Path | None, notes: pathlib.Path | None,
 ) -> None:  # fmt: skip
     """Generate images for fresh prompts with every level of a catalog; measure levels, cascades and rankers on them.
 
@@ -83,7 +94,8 @@ def evaluate(
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")  # what importing it warns of would break up the bars
     begun = time.monotonic()
     reference = reproduction.read(against) if against else None  # a wrong file is reported before an hour of generating
-    wanted = scope(relocated(catalogs.load(name), models), models, seed, count, is_quick=quick, threads=threads)
+    catalog = relocated(catalogs.load(name), models)
+    wanted = scope(catalog, models, seed, count, is_quick=quick, threads=threads, stream=stream)
     workshop = Workshop(report / ".cache", jobs=jobs or usual_jobs(), threads=threads)
     study = Examination(wanted, workshop).run()
     resamples = QUICK_RESAMPLES if quick else RESAMPLES
@@ -131,9 +143,24 @@ def _report(summary: dict[str, Any], study: "Study", folder: pathlib.Path) -> No
             "reached" if verdict["met"] else "not reached",
         )  # fmt: skip
     Console().print(table)
+    Console().print(_misses(summary))
     for line in study.missing:
         click.echo(f"missing: {line}", err=True)
     click.echo(f"{folder / 'report.html'}")
+
+
+def _misses(summary: dict[str, Any]) -> "Table":
+    """Each level's share of images: all facts right, all right where no cheaper level is, one wrong by kind."""
+    from rich.table import Table
+
+    levels, cheapest = summary["levels"], summary["cheapest_right"]
+    table = Table("% of images", *levels)
+    table.add_row("all facts right", *(f"{100 * level['all_facts']:.1f}" for level in levels.values()))
+    table.add_row("cheapest with all facts right", *(f"{100 * cheapest[name]['value']:.1f}" for name in levels))
+    for kind in next(iter(levels.values()))["misses"]:
+        shares = (level["misses"][kind]["value"] for level in levels.values())
+        table.add_row(f"{kind} wrong", *(f"{100 * share:.1f}" for share in shares))
+    return table
 
 
 def _report_comparison(reference: dict[str, Any], summary: dict[str, Any], folder: pathlib.Path) -> None:

@@ -167,7 +167,7 @@ def _asked(file: pathlib.Path | None, seed: int, count: int) -> "Asked":
     lines = tuple(line.strip() for line in file.read_text(encoding="utf-8").splitlines() if line.strip())[:count]
     if len(lines) < 4:
         raise PochadeError(f"{file} must hold four prompts or more, one a line: got {len(lines)}")
-    return replace(asked.first(len(lines)), prompts=lines)
+    return replace(asked.first(len(lines)), prompts=lines, captions=())
 
 
 def _save(wanted: "Wanted", found: "Found", folder: pathlib.Path, named: str) -> "Profile":

@@ -1,4 +1,9 @@
-"""Intervals by resampling prompts: whatever is compared is computed on the same resampled prompts, so it is paired."""
+"""Intervals by resampling prompts: whatever is compared is computed on the same resampled prompts, so it is paired.
+
+Percentile intervals, expanded as in Hesterberg (2014, "What Teachers Should Know about the Bootstrap"): the tails are
+those of Student's t, times sqrt(m / (m - 1)). There m is the number of values, here of those that tell anything: of 100
+prompts of which light fails 14, plain percentiles hold a mean or an AUC in 90 to 92 of 100 cases.
+"""
 
 import math
 import warnings
@@ -42,27 +47,33 @@ class Resampled:
 
     value: np.ndarray  # [figures]
     replicates: np.ndarray  # [figures, resamples]
+    telling: int  # prompts; the fewer, the wider the intervals
 
     def estimate(self, figure: int) -> Estimate:
-        """One figure, with its percentile interval."""
-        return _percentile(self.value[figure], self.replicates[figure])
+        """One figure, with its interval."""
+        return _percentile(self.value[figure], self.replicates[figure], self.telling)
 
     def difference(self, figure: int, other: int) -> Estimate:
         """`figure` minus `other`, paired."""
-        return _percentile(self.value[figure] - self.value[other], self.replicates[figure] - self.replicates[other])
+        value, replicates = self.value[figure] - self.value[other], self.replicates[figure] - self.replicates[other]
+        return _percentile(value, replicates, self.telling)
 
 
-def _percentile(value: float, replicates: np.ndarray) -> Estimate:
-    tail = 50 * (1 - CONFIDENCE)
+def _percentile(value: float, replicates: np.ndarray, telling: int) -> Estimate:
+    m = max(telling, 2)
+    tail = 100 * stats.norm.cdf(math.sqrt(m / (m - 1)) * stats.t.ppf((1 - CONFIDENCE) / 2, m - 1))
     low, high = np.percentile(
         replicates, [tail, 100 - tail]
     )  # one nan replicate makes both nan: undefined, and said so
     return Estimate(float(value), float(low), float(high))
 
 
-def resampled(statistic: Callable[[np.ndarray], np.ndarray], count: int, how: Resampling) -> Resampled:
+def resampled(
+    statistic: Callable[[np.ndarray], np.ndarray], count: int, how: Resampling, telling: int | None = None
+) -> Resampled:
     """Bootstrap of `statistic(rows) -> [figures]`, where rows are int [count] out of 0..count-1, with repetitions.
 
+    `telling` is on how many of the prompts the figures hang, such as those on which two levels differ; None: on all.
     Raises ValueError for fewer than two prompts.
     """
 
@@ -76,18 +87,19 @@ def resampled(statistic: Callable[[np.ndarray], np.ndarray], count: int, how: Re
         drawn = stats.bootstrap(
             (rows,), batch, method="percentile", n_resamples=how.resamples, rng=np.random.default_rng(how.seed)
         )
-    return Resampled(statistic(rows), drawn.bootstrap_distribution)
+    return Resampled(statistic(rows), drawn.bootstrap_distribution, count if telling is None else telling)
 
 
 def mean(values: np.ndarray, how: Resampling) -> Estimate:
-    """Of values [n], with a bootstrap percentile interval; a set of equal values gives an interval of no width."""
+    """Of values [n], with a bootstrap interval; a set of equal values gives an interval of no width."""
     if len(values) < 2:
         return Estimate(float(values.mean()), math.nan, math.nan) if len(values) else NOTHING
     values = np.asarray(values, float)
     drawn = stats.bootstrap(
         (values,), np.mean, method="percentile", n_resamples=how.resamples, rng=np.random.default_rng(how.seed)
     )
-    return Estimate(float(values.mean()), float(drawn.confidence_interval.low), float(drawn.confidence_interval.high))
+    commonest = int(np.unique(values, return_counts=True)[1].max())
+    return _percentile(float(values.mean()), drawn.bootstrap_distribution, len(values) - commonest)
 
 
 def proportion(held: np.ndarray) -> Estimate:

@@ -8,6 +8,7 @@ import numpy as np
 from agents.lab.evaluation import fid
 from agents.lab.evaluation.intervals import Resampling, mean, proportion
 from agents.lab.evaluation.observations import Evaluation, Level
+from agents.lab.world.facts import KINDS
 
 EASY, HARD = 0, 3
 FID_RESAMPLES = 100  # a distance costs milliseconds, and only its spread is wanted
@@ -47,6 +48,7 @@ def _figures(level: Level, evaluation: Evaluation, quarter: np.ndarray, how: Res
         },
         "cost_ms": level.cost_ms,
         **_distance(level, evaluation.true_features, how),
+        **_misses(level),
     }
 
 
@@ -58,6 +60,21 @@ def _distance(level: Level, true: np.ndarray | None, how: Resampling) -> dict[st
         "fid": fid.frechet_distance(level.features, true),
         "fid_standard_error": fid.standard_error(level.features, true, fewer),
     }
+
+
+def _misses(level: Level) -> dict[str, Any]:
+    """Kind -> the share of all prompts whose picture misses a fact of it; nothing where that was not looked at."""
+    if level.missed is None:
+        return {}
+    return {"misses": {kind: proportion(level.missed[:, at]).fields("value", "ci") for at, kind in enumerate(KINDS)}}
+
+
+def cheapest_right(levels: Mapping[str, Level]) -> dict[str, Any]:
+    """Level -> the share of prompts of which it is the cheapest with all facts right; "" where no level has."""
+    by_cost = sorted(levels, key=lambda name: levels[name].cost_ms)
+    right = np.stack([levels[name].all_facts for name in by_cost])
+    first = np.where(right.any(0), right.argmax(0), len(by_cost))
+    return {name: proportion(first == at).fields("value", "ci") for at, name in enumerate([*by_cost, ""])}
 
 
 def dominated(levels: Mapping[str, Level]) -> dict[str, str]:

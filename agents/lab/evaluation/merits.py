@@ -54,9 +54,15 @@ def rankers(pair: Pair) -> dict[str, np.ndarray]:
     return scores
 
 
-def merits(evaluation: Evaluation, pair: Pair, how: Resampling) -> Merits:
-    """Of the pair's rankers, the oracle and random; nothing here chooses among them."""
-    light, heavy = evaluation.levels[pair.light].quality, evaluation.levels[pair.heavy].quality
+def merits(evaluation: Evaluation, pair: Pair, how: Resampling, *, is_all_facts: bool = False) -> Merits:
+    """Of the pair's rankers, the oracle and random; nothing here chooses among them.
+
+    `is_all_facts`: a picture is worth 1 where all of its facts hold and 0 elsewhere, instead of their share.
+    """
+    light, heavy = (
+        level.all_facts.astype(float) if is_all_facts else level.quality
+        for level in (evaluation.levels[pair.light], evaluation.levels[pair.heavy])
+    )
     scores: Mapping[str, np.ndarray] = {**rankers(pair), ORACLE: light - heavy}
     table = np.stack(list(scores.values()))
 
@@ -66,7 +72,9 @@ def merits(evaluation: Evaluation, pair: Pair, how: Resampling) -> Merits:
         parts = [_figures(line[rows], on_light, on_heavy, chance, best) for line in table]
         return np.concatenate([*parts, [0.5, 0.0, 0.0], chance])
 
-    return Merits(names=(*scores, RANDOM), drawn=resampled(figures, len(light), how))
+    worse = int((light < heavy).sum())
+    telling = min(worse, len(light) - worse)
+    return Merits(names=(*scores, RANDOM), drawn=resampled(figures, len(light), how, telling))
 
 
 def _figures(

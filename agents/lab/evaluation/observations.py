@@ -11,6 +11,7 @@ import numpy as np
 from agents.lab.evaluation.checks import check_array, check_known, check_share
 from agents.lab.evaluation.hybrid import Hybrid
 from agents.lab.evaluation.thresholds import Threshold
+from agents.lab.world.facts import KINDS
 from schemas.errors import PochadeError
 
 RESERVED = ORACLE, RANDOM, HYBRID = "oracle", "random", "hybrid"  # rankers that every pair has
@@ -24,6 +25,7 @@ class Level:
     all_facts: np.ndarray  # [n] bool
     cost_ms: float  # of one picture at batch size 1
     features: np.ndarray | None = None  # [n, d] the scorer's, for FID
+    missed: np.ndarray | None = None  # bool [n, kinds of world.facts.KINDS]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -98,6 +100,7 @@ class Evaluation:
     )  # variant -> sweep, over the main pair; as shipped first
     chosen_k: int | None = None  # for paint-over, chosen on other prompts
     reuse: Mapping[str, Sweep] = field(default_factory=dict)  # variant -> sweep over the nearest stored prompt
+    stream: str = "easy"  # a key of world.stream.STREAMS
 
     def __post_init__(self) -> None:
         """Refuse what would only fail, or mislead, in a figure."""
@@ -111,6 +114,8 @@ class Evaluation:
             check_array(f"all_facts of {name}", level.all_facts, (n,), kind="b")
             if level.features is not None:
                 check_array(f"features of {name}", level.features, (n, None))
+            if level.missed is not None:
+                check_array(f"missed of {name}", level.missed, (n, len(KINDS)), kind="b")
         for name, classifier in self.classifiers.items():
             self._check_classifier(name, classifier)
         for name, pair in self.pairs.items():

@@ -43,6 +43,17 @@ def figures(evaluation: Evaluation, pair: Pair, how: Resampling) -> dict[str, An
         "random_quality_at_half": found.curve(RANDOM)[HALF].value,
         "oracle_quality_at_half": found.curve(ORACLE)[HALF].value,
         "curves": {"share": SHARES.tolist(), "quality": {name: _curve(found, name) for name in found.names}},
+        "in_all_facts": _in_all_facts(evaluation, pair, how),
+    }
+
+
+def _in_all_facts(evaluation: Evaluation, pair: Pair, how: Resampling) -> dict[str, Any]:
+    """The rankers again, where a picture counts for nothing unless all of its facts hold."""
+    found = merits(evaluation, pair, how, is_all_facts=True)
+    return {
+        "random_quality_at_half": found.curve(RANDOM)[HALF].value,
+        "oracle_quality_at_half": found.curve(ORACLE)[HALF].value,
+        "rankers": {name: _ranker(found, name) for name in found.names if name not in (ORACLE, RANDOM)},
     }
 
 

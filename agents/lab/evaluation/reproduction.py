@@ -82,6 +82,9 @@ def doubts(reference: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
     told = []
     if reference.get("seed") == here.get("seed"):
         told.append("both painted the same prompts: figures differ by less than their intervals say; take another seed")
+    asked, here_asked = reference.get("stream", "easy"), here.get("stream", "easy")
+    if asked != here_asked:
+        told.append(f"the prompts are of two streams, {asked} and {here_asked}: that alone makes figures differ")
     fewest = min(reference.get("prompts", 0), here.get("prompts", 0))
     if fewest < FEW:
         told.append(f"of {fewest} prompts intervals are too narrow, and more figures differ by chance: take {FEW}")

@@ -6,6 +6,7 @@ import numpy as np
 
 from agents.lab.world.free_words import FREE_WORDS
 from agents.lab.world.scenes import Scene, sample
+from agents.lab.world.stream import Stream
 from agents.world.words import BACKGROUNDS, COLOURS, SHAPES, STYLES
 
 _LETTERS = "aabcdeeefghiijklmnnooprrsstttuvwyz"
@@ -35,6 +36,14 @@ def mixed(rng: np.random.Generator, caption: str) -> str:
     else:
         caption = f"{_word(rng)} {_word(rng)} {caption} {_word(rng)}"
     return caption.upper() if rng.random() < 0.1 else caption
+
+
+def asked(rng: np.random.Generator, stream: Stream) -> tuple[str, Scene]:
+    """A prompt of a stream, and the scene of the caption that stands in it, amid junk or alone."""
+    scene = sample(rng, stream=stream)
+    if stream.junk and rng.random() < stream.junk:  # a stream without junk draws what `sample` draws
+        return mixed(rng, scene.caption), scene
+    return scene.caption, scene
 
 
 def hinted(rng: np.random.Generator) -> tuple[str, Scene, frozenset[str]]:

@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from agents.lab.world.stream import EASY, Stream
 from agents.world.layout import PATTERN_WEIGHTS, PATTERNS, sides
 from agents.world.words import (
     BACKGROUNDS,
@@ -23,14 +24,7 @@ from agents.world.words import (
     STYLES,
 )
 
-NATURAL_MIX: Final = (0.24, 0.22, 0.18, 0.14, 0.12, 0.10)  # share of scenes with 1 .. 6 things
 WITHOUT: Final = (" without any ", " and no ", " but no ")
-_NAMED_BACKGROUND: Final = 0.6
-_NEGATED_COLOUR: Final = 0.1  # of noun phrases
-_ABSENT: Final = 0.15  # of scenes
-_SIZED: Final = 0.3  # of noun phrases where the slots have sizes
-_SHAPE_ZIPF: Final = 0.8
-_COLOUR_ZIPF: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,27 +52,27 @@ class Scene:
         return frozenset(thing.slot for thing in self.objects)
 
 
-def sample(rng: np.random.Generator, objects: int | None = None) -> Scene:
-    """Draw a scene with its caption; `objects` (1..6) fixes how many things it shows."""
+def sample(rng: np.random.Generator, objects: int | None = None, stream: Stream = EASY) -> Scene:
+    """Draw a scene of a stream with its caption, without junk; `objects` (1..6) fixes how many things it shows."""
     if objects is None:
-        objects = int(rng.choice(len(NATURAL_MIX), p=NATURAL_MIX)) + 1
+        objects = int(rng.choice(len(stream.things), p=stream.things)) + 1
     if objects not in PATTERNS:
         raise ValueError(f"objects must be one of {sorted(PATTERNS)}: got {objects}")
-    patterns, weights = _pattern_table(objects)
+    patterns, weights = _pattern_table(objects, stream)
     pattern = patterns[int(np.searchsorted(weights, rng.random()))]
     slots = iter(PATTERNS[objects][pattern])
     things: list[SceneObject] = []
     phrases: list[str] = []
     for digit in re.findall(r"\d", pattern):
-        group = _group(rng, things, [next(slots) for _ in range(int(digit))], is_alone=pattern == "1")
+        group = _group(rng, stream, things, [next(slots) for _ in range(int(digit))], is_alone=pattern == "1")
         phrases.append(_noun_phrase(rng, group))
         things += group
     words = iter(phrases)
     text = re.sub(r"\d", lambda _: next(words), pattern)
-    absent = _absent(rng, things) if rng.random() < _ABSENT else None
+    absent = _absent(rng, stream, things) if rng.random() < stream.absent else None
     if absent is not None:
         text += WITHOUT[int(rng.integers(len(WITHOUT)))] + plural(_pick(rng, SHAPES[absent]))
-    background = str(rng.choice(list(BACKGROUNDS))) if rng.random() < _NAMED_BACKGROUND else None
+    background = str(rng.choice(list(BACKGROUNDS))) if rng.random() < stream.background else None
     caption = _decorate(rng, text, background)
     return Scene(objects=tuple(things), background=background, caption=caption, absent=absent)
 
@@ -88,9 +82,9 @@ def plural(noun: str) -> str:
 
 
 @cache
-def _pattern_table(objects: int) -> tuple[list[str], np.ndarray]:
+def _pattern_table(objects: int, stream: Stream) -> tuple[list[str], np.ndarray]:
     patterns = list(PATTERNS[objects])
-    weights = np.array([PATTERN_WEIGHTS.get(pattern, 1.0) for pattern in patterns])
+    weights = np.array([PATTERN_WEIGHTS.get(pattern, 1.0) * stream.weight(pattern) for pattern in patterns])
     return patterns, np.cumsum(weights / weights.sum())
 
 
@@ -104,31 +98,32 @@ _SHAPE_NAMES: Final = list(SHAPES)
 _COLOUR_NAMES: Final = list(COLOURS)
 
 
-def _shape(rng: np.random.Generator) -> str:
-    return _SHAPE_NAMES[int(np.searchsorted(_zipf(len(SHAPES), _SHAPE_ZIPF), rng.random()))]
+def _shape(rng: np.random.Generator, stream: Stream) -> str:
+    return _SHAPE_NAMES[int(np.searchsorted(_zipf(len(SHAPES), stream.shape_zipf), rng.random()))]
+
+
+def _colour(rng: np.random.Generator, stream: Stream) -> str:
+    return _COLOUR_NAMES[int(np.searchsorted(_zipf(len(COLOURS), stream.colour_zipf), rng.random()))]
 
 
 def _group(
-    rng: np.random.Generator, things: list[SceneObject], slots: list[str], *, is_alone: bool
+    rng: np.random.Generator, stream: Stream, things: list[SceneObject], slots: list[str], *, is_alone: bool
 ) -> list[SceneObject]:
     """The equal things of one noun phrase."""
     taken = {(thing.shape, thing.colour) for thing in things}
     while True:  # "a red star and a red star" would say what "two red stars" says
-        shape, colour = (
-            _shape(rng),
-            _COLOUR_NAMES[int(np.searchsorted(_zipf(len(COLOURS), _COLOUR_ZIPF), rng.random()))],
-        )
+        shape, colour = _shape(rng, stream), _colour(rng, stream)
         if (shape, colour) not in taken:
             break
     sizes = [size for size in sides(slots[0]) if size and (is_alone or size != "huge")]
-    size = str(rng.choice(sizes)) if sizes and rng.random() < _SIZED else ""
-    unlike = rng.random() < _NEGATED_COLOUR
+    size = str(rng.choice(sizes)) if sizes and rng.random() < stream.sized else ""
+    unlike = rng.random() < stream.unlike
     return [SceneObject(shape=shape, colour=colour, slot=slot, size=size, is_unlike=unlike) for slot in slots]
 
 
-def _absent(rng: np.random.Generator, things: list[SceneObject]) -> str:
+def _absent(rng: np.random.Generator, stream: Stream, things: list[SceneObject]) -> str:
     while True:
-        if (shape := _shape(rng)) not in {thing.shape for thing in things}:
+        if (shape := _shape(rng, stream)) not in {thing.shape for thing in things}:
             return shape
 
 

@@ -26,6 +26,7 @@ from agents.lab.evaluation.report.report import Grid
 from agents.lab.profiling.profiling import clock_of, in_turns, timing, usual_order
 from agents.lab.world import renderer
 from agents.lab.world.captions import parse
+from agents.lab.world.stream import STREAMS
 from agents.lab.world.styles import POSTER
 from planner.catalog.entries import Variant
 
@@ -53,9 +54,10 @@ class Examination:
         self._missing += self._rankers.absent()
         self._levels = painting_scope.levels(scope.catalog, self._missing)
         self._pairs = painting_scope.pairs(scope.catalog, self._levels, self._missing)
-        self._asked = fresh(scope.seed, "test", scope.count)
-        self._calibration = fresh(scope.seed, "calibration", scope.calibration)
-        self._stored = fresh(scope.seed, "stored", scope.stored)
+        stream = STREAMS[scope.stream]
+        self._asked = fresh(scope.seed, "test", scope.count, stream)
+        self._calibration = fresh(scope.seed, "calibration", scope.calibration, stream)
+        self._stored = fresh(scope.seed, "stored", scope.stored, stream)
         light, heavy, *_ = scope.catalog.pair()
         self._light, self._heavy = light, self._levels[heavy]
         self._strong = [name for name, _ in self._pairs.values()][1:]  # light levels of the other pairs
@@ -65,7 +67,7 @@ class Examination:
         """Paint what is not painted yet, and look at all of it."""
         painted = self._paint_levels()
         sweeps, reuse, over = self._sweeps(painted)
-        scenes = [scene for prompt in self._asked.prompts if (scene := parse(prompt))]
+        scenes = [scene for caption in self._asked.stated if (scene := parse(caption))]
         rng = np.random.default_rng([self._scope.seed, 6])
         true = np.stack([renderer.render(scene, rng) for scene in scenes])
         objects = np.array([len(scene.objects) for scene in scenes])
@@ -75,6 +77,7 @@ class Examination:
         chosen = self._scope.catalog.pair().refine_from_step
         evaluation = Evaluation(
             prompts=self._asked.prompts,
+            stream=self._scope.stream,
             seed=self._scope.seed,
             hardness=ranked.hardness,
             objects=objects,
@@ -157,6 +160,7 @@ class Examination:
         return Level(
             quality=painted.quality,
             all_facts=painted.all_facts,
+            missed=painted.missed,
             cost_ms=self._costs[variant.name],
             features=None if scorer is None else np.asarray(scorer.features(list(painted.pictures())), float),
         )

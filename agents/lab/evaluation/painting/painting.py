@@ -13,6 +13,7 @@ from PIL import Image
 
 from agents.engines import Engine, EngineFailed, GenerationTask, model_source, open_engine
 from agents.lab.evaluation.painting.quality import judge
+from agents.lab.world.facts import KINDS
 from planner.catalog.entries import Variant
 from planner.catalog.options import resolve_options
 from schemas.messages import GenerateOptions
@@ -32,6 +33,7 @@ class Order:
     variant: Variant
     prompts: tuple[str, ...]
     seeds: tuple[int, ...]  # of the noise
+    captions: tuple[str, ...] = ()  # what each prompt states, where it says more than that; none: the prompts
     judged_by: str = "facts"  # see painting_quality.judge; "": by nobody
     begin: int = 0  # of the variant's steps, where it begins with `drafts`; 0: on a blank
     drafts: np.ndarray | None = None  # uint8 [n, h, w, 3], where begin > 0
@@ -40,6 +42,7 @@ class Order:
     def __post_init__(self) -> None:
         drafts = len(self.prompts) if self.drafts is None else len(self.drafts)
         assert len(self.prompts) == len(self.seeds) == drafts, (len(self.prompts), len(self.seeds), drafts)
+        assert len(self.captions) in (0, len(self.prompts)), (len(self.captions), len(self.prompts))
         assert (self.begin > 0) == (self.drafts is not None), f"begin {self.begin} and drafts belong together"
 
     @property
@@ -52,7 +55,9 @@ class Order:
         for at in range(0, len(self.prompts), size):
             part = slice(at, at + size)
             drafts = None if self.drafts is None else self.drafts[part]
-            yield replace(self, prompts=self.prompts[part], seeds=self.seeds[part], drafts=drafts)
+            yield replace(
+                self, prompts=self.prompts[part], seeds=self.seeds[part], captions=self.captions[part], drafts=drafts
+            )
 
     def digest(self) -> str:
         """The same for two orders whose pictures are the same: also changed by other weights under the same name."""
@@ -61,7 +66,7 @@ class Order:
         variant = replace(self.variant, quality=None)
         if variant.engine != "profile":  # which goes by the times; elsewhere they are no part of a picture
             variant = replace(variant, latency_ms={1: 1.0}, load_ms=0.0)
-        described = (plain, variant, _weights(self.variant), hashlib.sha256(drafts).digest())
+        described = (plain, KINDS, variant, _weights(self.variant), hashlib.sha256(drafts).digest())
         return hashlib.sha256(repr(described).encode()).hexdigest()[:20]
 
 
@@ -71,6 +76,7 @@ class Painted:
 
     quality: np.ndarray  # [n] 0..1; nan: not judged
     all_facts: np.ndarray  # bool [n]; False where not judged by facts
+    missed: np.ndarray  # bool [n, kinds of facts.KINDS]
     files: tuple[Path, ...]
 
     def pictures(self) -> np.ndarray:
@@ -81,7 +87,7 @@ class Painted:
     def load(cls, file: Path) -> "Painted":
         """One part. Raises OSError, ValueError, KeyError for a file that is none."""
         with np.load(file, allow_pickle=False) as kept:
-            return cls(quality=kept["quality"], all_facts=kept["all_facts"], files=(file,))
+            return cls(quality=kept["quality"], all_facts=kept["all_facts"], missed=kept["missed"], files=(file,))
 
 
 def joined(parts: Sequence[Painted]) -> Painted:
@@ -89,6 +95,7 @@ def joined(parts: Sequence[Painted]) -> Painted:
     return Painted(
         quality=np.concatenate([part.quality for part in parts]),
         all_facts=np.concatenate([part.all_facts for part in parts]),
+        missed=np.concatenate([part.missed for part in parts]),
         files=tuple(file for part in parts for file in part.files),
     )
 
@@ -102,10 +109,10 @@ def paint_into(order: Order, file: Path) -> None:
     """
     engine = opened(order.variant, order.threads)
     pictures = np.stack([picture for call in order.split(order.batch) for picture in paint_call(engine, call)])
-    quality, right = judge(order.judged_by, order.variant, order.prompts, pictures)
+    marks = judge(order.judged_by, order.variant, order.captions or order.prompts, pictures)
     partial = file.with_suffix(".partial")
     with partial.open("wb") as out:
-        np.savez_compressed(out, allow_pickle=False, pictures=pictures, quality=quality, all_facts=right)
+        np.savez_compressed(out, allow_pickle=False, pictures=pictures, **marks._asdict())
     partial.replace(file)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import cache
 from pathlib import PurePath
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,21 +16,32 @@ CLIP = "clip:"  # before a folder or hub id of a CLIP in transformers' format
 _BATCH = 16
 
 
-def judge(by: str, variant: Variant, prompts: Sequence[str], pictures: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(quality [n] in 0..1 or nan, all_facts bool [n]) of uint8 pictures [n, h, w, 3].
+class Marks(NamedTuple):
+    """What n pictures are worth."""
 
-    "facts": the share of stated facts that hold, in the style of the model. nan for a prompt outside the grammar, and
-    for pictures of another size than the world's. "clip:MODEL": CLIPScore. "": nan. all_facts is False where facts are
-    not looked at.
+    quality: np.ndarray  # [n] in 0..1, or nan
+    all_facts: np.ndarray  # bool [n]; False where facts are not looked at
+    missed: np.ndarray  # bool [n, kinds of facts.KINDS], likewise
+
+
+def judge(by: str, variant: Variant, captions: Sequence[str], pictures: np.ndarray) -> Marks:
+    """What uint8 pictures [n, h, w, 3] are worth to who asked for what the captions state.
+
+    "facts": quality is the share of stated facts that hold, in the style of the model. nan for a caption outside the
+    grammar, and for pictures of another size than the world's. "clip:MODEL": CLIPScore. "": nan.
     """
-    nothing = np.full(len(prompts), np.nan), np.zeros(len(prompts), bool)
+    unseen = np.zeros(len(captions), bool), np.zeros((len(captions), len(facts.KINDS)), bool)
     if by.startswith(CLIP):
-        return _clip_score(by.removeprefix(CLIP), prompts, pictures), nothing[1]
+        return Marks(_clip_score(by.removeprefix(CLIP), captions, pictures), *unseen)
     if by != "facts" or pictures.shape[1:] != (SIZE, SIZE, 3):
-        return nothing
+        return Marks(np.full(len(captions), np.nan), *unseen)
     style = style_of(variant)
-    reports = [facts.check(prompt, picture, style) for prompt, picture in zip(prompts, pictures, strict=True)]
-    return np.array([report.share for report in reports]), np.array([report.all_hold for report in reports])
+    reports = [facts.check(caption, picture, style) for caption, picture in zip(captions, pictures, strict=True)]
+    return Marks(
+        np.array([report.share for report in reports]),
+        np.array([report.all_hold for report in reports]),
+        np.array([[kind in report.misses for kind in facts.KINDS] for report in reports]),
+    )
 
 
 def style_of(variant: Variant) -> Style:

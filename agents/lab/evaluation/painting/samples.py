@@ -24,7 +24,7 @@ def sheet(rows: Sequence[np.ndarray]) -> Image.Image:
     return image.resize((image.width * _ZOOM, image.height * _ZOOM), Image.Resampling.NEAREST)
 
 
-def of_levels(prompts: Sequence[str], objects: np.ndarray, pictures: Mapping[str, np.ndarray], each: int = 2) -> Grid:
+def of_levels(prompts: Sequence[str], objects: np.ndarray, pictures: Mapping[str, np.ndarray], each: int = 4) -> Grid:
     """A row a level, `each` prompts for every number of things; `pictures` are level -> uint8 [n, h, w, 3]."""
     columns = np.concatenate([np.flatnonzero(objects == number)[:each] for number in np.unique(objects)])
     return Grid(

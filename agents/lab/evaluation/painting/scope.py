@@ -9,7 +9,8 @@ from agents.engines import EngineFailed, model_source
 from agents.lab.evaluation.painting.quality import style_of
 from agents.lab.evaluation.painting.sweeps import Asked, steps_to_try
 from agents.lab.evaluation.painting.workshop import work_ms
-from agents.lab.world import scenes
+from agents.lab.world import junk
+from agents.lab.world.stream import EASY, Stream
 from agents.world.layout import SIZE
 from planner.catalog.entries import Variant, run_ms
 from planner.catalog.model import Catalog
@@ -33,6 +34,7 @@ class Scope:
     steps: int = 7  # of the heavy level, to begin at
     timing_s: float = 60.0  # of the levels in turns, and of the steps, until so much is spent
     threads: int = 1
+    stream: str = "easy"  # a key of world.stream.STREAMS
 
     @property
     def sweep_steps(self) -> tuple[int, ...]:
@@ -48,17 +50,21 @@ class Scope:
         return sum(work_ms(heavy, self.swept, k) for k in self.sweep_steps)
 
 
-def scope(catalog: Catalog, models: Path, seed: int, count: int, *, is_quick: bool = False, threads: int = 1) -> Scope:
+def scope(
+    catalog: Catalog, models: Path, seed: int, count: int, *, is_quick: bool = False, threads: int = 1,
+    stream: str = "easy",
+) -> Scope:  # fmt: skip
     """The usual shares; `is_quick` looks whether all works rather than how well."""
     if is_quick:
         count = min(count, 48)
         return Scope(
             catalog=catalog, models=models, seed=seed, count=count, calibration=16, swept=min(count, 12), stored=8,
-            steps=2, timing_s=1.0, threads=threads,
+            steps=2, timing_s=1.0, threads=threads, stream=stream,
         )  # fmt: skip
     return Scope(
         catalog=catalog, models=models, seed=seed, count=count, calibration=max(32, count // 4),
         swept=min(count, 300), stored=min(300, max(16, count // 3)), threads=threads,
+        stream=stream,
     )  # fmt: skip
 
 
@@ -76,11 +82,15 @@ def relocated(catalog: Catalog, models: Path) -> Catalog:
     )
 
 
-def fresh(seed: int, kind: str, count: int) -> Asked:
-    """Captions of the natural mix with seeds of noise; the first ones are the same whatever the count."""
+def fresh(seed: int, kind: str, count: int, stream: Stream = EASY) -> Asked:
+    """Prompts of a stream with seeds of noise; the first ones are the same whatever the count."""
     rng = np.random.default_rng([seed, _STREAM, KINDS.index(kind)])
-    drawn = [(scenes.sample(rng).caption, int(rng.integers(2**31))) for _ in range(count)]
-    return Asked(prompts=tuple(caption for caption, _ in drawn), seeds=tuple(noise for _, noise in drawn))
+    drawn = [(*junk.asked(rng, stream), int(rng.integers(2**31))) for _ in range(count)]
+    return Asked(
+        prompts=tuple(prompt for prompt, _, _ in drawn),
+        seeds=tuple(noise for _, _, noise in drawn),
+        captions=tuple(scene.caption for _, scene, _ in drawn),
+    )
 
 
 def levels(catalog: Catalog, missing: list[str]) -> dict[str, Variant]:

@@ -1,7 +1,7 @@
 """The orders behind "quality against the start step K", and what came of them as a sweep."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -18,22 +18,32 @@ _TIMED = 4  # pictures of a call, where one call may paint so many
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """Prompts with the seed of each one's picture."""
+    """Prompts with the seed of each one's picture, and what they state where they say more than that."""
 
     prompts: tuple[str, ...]
     seeds: tuple[int, ...]
+    captions: tuple[str, ...] = ()  # none: the prompts
+
+    @property
+    def stated(self) -> tuple[str, ...]:
+        """The caption that stands in each prompt."""
+        return self.captions or self.prompts
 
     def first(self, count: int) -> "Asked":
         """The first so many."""
-        return Asked(prompts=self.prompts[:count], seeds=self.seeds[:count])
+        return Asked(prompts=self.prompts[:count], seeds=self.seeds[:count], captions=self.captions[:count])
 
     def at(self, rows: np.ndarray) -> "Asked":
         """Some of them, int [m]."""
-        return Asked(prompts=tuple(self.prompts[r] for r in rows), seeds=tuple(self.seeds[r] for r in rows))
+        return Asked(
+            prompts=tuple(self.prompts[r] for r in rows),
+            seeds=tuple(self.seeds[r] for r in rows),
+            captions=tuple(self.captions[r] for r in rows) if self.captions else (),
+        )
 
     def with_fresh_noise(self) -> "Asked":
         """The seeds with which a worker paints over a draft of the same request."""
-        return Asked(prompts=self.prompts, seeds=tuple(refinement_seed(seed, STAGE) for seed in self.seeds))
+        return replace(self, seeds=tuple(refinement_seed(seed, STAGE) for seed in self.seeds))
 
 
 def steps_to_try(steps: int, count: int = 7) -> tuple[int, ...]:
@@ -43,15 +53,18 @@ def steps_to_try(steps: int, count: int = 7) -> tuple[int, ...]:
 
 def order(variant: Variant, asked: Asked, *, judged_by: str = "facts", threads: int = 1) -> Order:
     """The prompts, painted on a blank."""
-    return Order(variant=variant, prompts=asked.prompts, seeds=asked.seeds, judged_by=judged_by, threads=threads)
+    return Order(
+        variant=variant, prompts=asked.prompts, seeds=asked.seeds, captions=asked.captions, judged_by=judged_by,
+        threads=threads,
+    )  # fmt: skip
 
 
 def over_orders(name: str, blank: Order, pictures: np.ndarray, steps: Sequence[int]) -> dict[str, Order]:
     """The same order begun with `pictures`, uint8 [n, h, w, 3], at each of the steps, by `at(name, k)`."""
     return {
         at(name, k): Order(
-            variant=blank.variant, prompts=blank.prompts, seeds=blank.seeds, judged_by=blank.judged_by, begin=k,
-            drafts=pictures, threads=blank.threads,
+            variant=blank.variant, prompts=blank.prompts, seeds=blank.seeds, captions=blank.captions,
+            judged_by=blank.judged_by, begin=k, drafts=pictures, threads=blank.threads,
         )
         for k in steps
     }  # fmt: skip

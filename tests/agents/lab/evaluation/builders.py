@@ -8,6 +8,7 @@ import numpy as np
 from agents.lab.evaluation.hybrid import choose_hybrid
 from agents.lab.evaluation.observations import Classifier, Evaluation, Judged, Level, Pair, Sweep
 from agents.lab.evaluation.thresholds import keep_threshold
+from agents.lab.world.facts import KINDS
 
 FACTS = 6
 STEPS = np.array([0, 5, 10, 20, 30, 40])
@@ -17,7 +18,9 @@ def a_level(rng: np.random.Generator, wrong: np.ndarray, cost_ms: float, shift: 
     """A level that gets each of six facts wrong with probability `wrong` [n]."""
     right = (rng.random((FACTS, len(wrong))) >= wrong).sum(0)
     features = rng.normal(shift, 1, (len(wrong), 8))
-    return Level(quality=right / FACTS, all_facts=right == FACTS, cost_ms=cost_ms, features=features)
+    missed = np.zeros((len(wrong), len(KINDS)), bool)
+    missed[:, 0] = right < FACTS  # every fact of this world is a count
+    return Level(quality=right / FACTS, all_facts=right == FACTS, cost_ms=cost_ms, features=features, missed=missed)
 
 
 def a_pair(
@@ -85,6 +88,7 @@ def an_evaluation(count: int = 400, seed: int = 3, **changes: Any) -> Evaluation
             all_facts=level.all_facts[:count],
             cost_ms=level.cost_ms,
             features=None if level.features is None else level.features[:count],
+            missed=None if level.missed is None else level.missed[:count],
         )
         for name, level in every.items()
     }
@@ -117,5 +121,5 @@ def an_evaluation(count: int = 400, seed: int = 3, **changes: Any) -> Evaluation
 
 def with_the_pair_alone(whole: Evaluation) -> Evaluation:
     """The same, with nothing measured beyond the levels and the pairs."""
-    levels = {name: replace(level, features=None) for name, level in whole.levels.items()}
+    levels = {name: replace(level, features=None, missed=None) for name, level in whole.levels.items()}
     return replace(whole, levels=levels, true_features=None, paint_over={}, reuse={}, chosen_k=None)

@@ -17,6 +17,7 @@ from agents.lab.evaluation.painting.samples import of_levels, sheet
 from agents.lab.evaluation.painting.scope import fresh, levels, pairs, relocated, scope
 from agents.lab.evaluation.summary import schema
 from agents.lab.world.captions import parse
+from agents.lab.world.stream import STANDARD
 from agents.world.layout import SIZE
 from schemas.errors import PochadeError
 from streams.cli import LazySettings
@@ -83,11 +84,25 @@ def test_the_same_seed_gives_the_same_figures(evaluated: tuple[pathlib.Path, str
     assert first == again
 
 
+def test_a_harder_stream_is_evaluated_by_the_captions_in_its_prompts(tmp_path: pathlib.Path) -> None:
+    told = evaluate_cards(tmp_path, "--stream", "standard", "--count", "24")
+    summary = json.loads((tmp_path / "report" / "evaluate.json").read_text())
+    jsonschema.validate(summary, schema())
+    assert summary["stream"] == "standard"
+    assert all(np.isfinite(level["quality"]) for level in summary["levels"].values())
+    assert "count wrong" in told
+    loaded = storage.load(tmp_path / "report")
+    assert loaded.stream == "standard"
+    assert any(parse(prompt) is None for prompt in loaded.prompts), "none has words around its caption"
+    assert "What images get wrong" in (tmp_path / "report" / "report.html").read_text()
+
+
 def test_sets_of_prompts_differ_by_seed_and_by_what_they_are_for() -> None:
     drawn = {(seed, kind): fresh(seed, kind, 50) for seed in (1, 2) for kind in painting_scope.KINDS}
     assert len({asked.prompts for asked in drawn.values()}) == len(drawn)
     assert fresh(1, "test", 10) == drawn[1, "test"].first(10)
     assert all(parse(prompt) is not None for prompt in drawn[1, "test"].prompts)
+    assert drawn[1, "test"].stated == drawn[1, "test"].prompts != fresh(1, "test", 50, STANDARD).prompts
 
 
 def test_a_level_that_cannot_be_judged_is_told_unless_the_main_pair_needs_it() -> None:

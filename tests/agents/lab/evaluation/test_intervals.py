@@ -3,9 +3,12 @@
 import math
 
 import numpy as np
+import pytest
 
 from agents.lab.evaluation.intervals import Resampling, mean, proportion, resampled
-from agents.lab.evaluation.ranking import recovery
+from agents.lab.evaluation.ranking import auc, oracle_quality_at, quality_at, random_quality_at, recovered
+
+DRAWS, COUNT = 200, 250
 
 
 def test_intervals_of_a_mean_cover_it_about_95_times_in_100() -> None:
@@ -23,25 +26,37 @@ def test_intervals_of_a_proportion_cover_it_even_near_one() -> None:
     assert np.mean([e.low <= 0.98 <= e.high for e in estimates]) >= 0.93
 
 
-def test_intervals_of_recovery_cover_what_many_prompts_show() -> None:
+@pytest.mark.parametrize(("light", "heavy"), [(-0.05, 1.1), (1.3, 2.2)], ids=["standard", "easy"])
+def test_intervals_hold_what_a_pool_of_many_prompts_shows(light: float, heavy: float) -> None:
+    """On a made-up pool in which light and heavy get all facts right as often as the shipped levels do on a stream."""
     rng = np.random.default_rng(10)
+    ease = rng.normal(0, 1, 20_000)
+    right = tuple((rng.normal(level + ease, 1) > 0).astype(float) for level in (light, heavy))
+    scores = ease + rng.normal(0, 0.7, len(ease))
 
-    def prompts(count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        hardness = rng.random(count)
-        light = (rng.random(count) > hardness).astype(float)
-        return -hardness + rng.normal(0, 0.3, count), light, np.ones(count)
+    def figures(rows: np.ndarray) -> np.ndarray:  # AUC, recovery, gain, quality
+        on_light, on_heavy, half = right[0][rows], right[1][rows], np.array([0.5])
+        chance, best = random_quality_at(on_light, on_heavy, half), oracle_quality_at(on_light, on_heavy, half)
+        quality = quality_at(scores[rows], on_light, on_heavy, half)
+        found = recovered(quality, chance, best)
+        return np.array([auc(scores[rows], on_light >= on_heavy), found[0], (quality - chance)[0], quality[0]])
 
-    truth = recovery(*prompts(400_000), 0.5)
-    hits = 0
-    for seed in range(60):
-        scores, light, heavy = prompts(200)
-        drawn = resampled(
-            lambda rows, s=scores, lo=light, hi=heavy: np.array([recovery(s[rows], lo[rows], hi[rows], 0.5)]),
-            200,
-            Resampling(seed=seed, resamples=100),
-        ).estimate(0)
-        hits += drawn.low <= truth <= drawn.high
-    assert 0.85 <= hits / 60 <= 1
+    truth, held = figures(np.arange(len(ease))), np.zeros(4)
+    for seed in range(DRAWS):
+        drawn = rng.choice(len(ease), COUNT, replace=False)
+        worse = int((right[0] < right[1])[drawn].sum())
+        found = resampled(lambda rows, d=drawn: figures(d[rows]), COUNT, Resampling(seed=seed, resamples=80), worse)
+        held += [found.estimate(at).low <= truth[at] <= found.estimate(at).high for at in range(len(truth))]
+    assert (held / DRAWS >= 0.93).all(), held / DRAWS
+
+
+def test_an_interval_is_wider_the_fewer_prompts_tell() -> None:
+    values = np.random.default_rng(13).random(400)
+    widths = []
+    for telling in (400, 40, 8):
+        drawn = resampled(lambda rows: np.array([values[rows].mean()]), 400, Resampling(seed=1), telling).estimate(0)
+        widths.append(drawn.high - drawn.low)
+    assert widths[0] < widths[1] < widths[2] < 1.5 * widths[0]
 
 
 def test_differences_are_paired_so_what_two_share_cancels() -> None:

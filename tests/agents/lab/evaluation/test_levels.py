@@ -1,9 +1,11 @@
 """Quarters of hardness, and dominated levels."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from agents.lab.evaluation.levels import cost_ratio, dominated, quarters
+from agents.lab.evaluation.levels import cheapest_right, cost_ratio, dominated, quarters
 from agents.lab.evaluation.observations import Level
 
 
@@ -32,3 +34,16 @@ def test_equal_cost_and_a_better_picture_dominates_but_a_twin_does_not() -> None
 
 def test_the_cost_ratio_spans_the_levels() -> None:
     assert cost_ratio({"a": a_level(0.8, 10), "b": a_level(0.9, 330)}) == pytest.approx(33)
+
+
+def test_the_cheapest_level_with_all_facts_right_is_told_for_every_prompt() -> None:
+    def right(*rows: bool) -> np.ndarray:
+        return np.array(rows)
+
+    levels = {
+        "heavy": replace(a_level(1, 400), all_facts=right(True, True, True, False)),
+        "light": replace(a_level(1, 10), all_facts=right(True, False, False, False)),
+        "middle": replace(a_level(1, 60), all_facts=right(True, True, False, False)),
+    }
+    shares = {name: share["value"] for name, share in cheapest_right(levels).items()}
+    assert shares == {"light": 0.25, "middle": 0.25, "heavy": 0.25, "": 0.25}

@@ -71,6 +71,8 @@ def test_the_same_prompts_and_few_prompts_are_told() -> None:
     assert "take another seed" in told
     assert "of 48 prompts" in told
     assert doubts({**few, "prompts": 900}, {**few, "prompts": 900, "seed": 2}) == []
+    (told,) = doubts({**few, "prompts": 900}, {**few, "prompts": 900, "seed": 2, "stream": "standard"})
+    assert "two streams, easy and standard" in told
 
 
 def test_what_one_of_the_two_has_not_measured_is_left_out() -> None:

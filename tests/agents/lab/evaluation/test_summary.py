@@ -13,6 +13,7 @@ from agents.lab.evaluation.intervals import Resampling
 from agents.lab.evaluation.observations import Evaluation, Judged, Pair
 from agents.lab.evaluation.ranking import auc, recovery
 from agents.lab.evaluation.summary import schema, summarise
+from agents.lab.world.facts import KINDS
 from schemas.errors import Unknown
 from tests.agents.lab.evaluation.builders import an_evaluation, with_the_pair_alone
 
@@ -96,6 +97,14 @@ def test_figures_are_those_of_the_arrays() -> None:
     assert found["levels"]["tiny"]["all_facts_by_objects"]["3"]["value"] == pytest.approx(
         light.all_facts[three].mean(), abs=1e-5
     )
+
+
+def test_misses_are_told_by_kind_where_they_were_looked_at() -> None:
+    misses = summary()["levels"]["tiny"]["misses"]
+    assert list(misses) == list(KINDS)
+    assert misses["count"]["value"] == pytest.approx(1 - summary()["levels"]["tiny"]["all_facts"], abs=1e-5)
+    assert {misses[kind]["value"] for kind in KINDS[1:]} == {0.0}
+    assert "misses" not in summarise(with_the_pair_alone(WHOLE), HOW)["levels"]["tiny"]
 
 
 def test_the_same_evaluation_and_seed_give_the_same_summary() -> None:

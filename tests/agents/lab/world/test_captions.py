@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from agents.lab.world import captions, scenes
+from agents.lab.world.stream import EASY
 from agents.world.layout import MAX_OBJECTS, PATTERNS, sides
 from agents.world.words import COLOURS, SHAPES
 from tests.agents.lab.world.drawings import scene_of
@@ -29,7 +30,7 @@ def test_the_number_of_things_can_be_chosen_and_is_checked() -> None:
 def test_the_natural_mix_has_every_number_of_things_and_fewer_of_many() -> None:
     rng = np.random.default_rng(5)
     drawn = Counter(len(scenes.sample(rng).objects) for _ in range(3000))
-    for n, share in enumerate(scenes.NATURAL_MIX, start=1):
+    for n, share in enumerate(EASY.things, start=1):
         assert drawn[n] / 3000 == pytest.approx(share, abs=0.03)
     assert drawn[1] > drawn[MAX_OBJECTS]
 

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from agents.lab.training.discriminators import near_misses
 from agents.lab.world import facts, renderer, scenes
 from agents.world.layout import PATTERNS
 from agents.world.words import BACKGROUNDS
@@ -115,3 +116,44 @@ def test_every_background_is_painted_and_recognised_in_both_its_phrasings() -> N
 def test_a_picture_of_another_size_is_refused_with_its_size() -> None:
     with pytest.raises(ValueError, match="64"):
         facts.check("a red heart", np.zeros((64, 64, 3), np.uint8))
+
+
+@pytest.mark.parametrize(
+    ("caption", "painted", "kinds"),
+    [
+        ("a red heart above a blue star", "a red heart above a blue star", set()),
+        ("a red heart above a blue star", "a red heart above a blue fish", {"shape"}),
+        ("a red heart above a blue star", "a red heart above a green star", {"colour"}),
+        ("a red heart above a blue star", "a blue heart above a red star", {"binding"}),
+        ("a red heart above a blue star", "a blue star above a red heart", {"relation"}),
+        ("a red heart above a red star", "a red star above a red heart", {"relation"}),
+        ("a red heart above a blue star", "a red heart left of a blue star", {"place"}),
+        ("a red heart on the left", "a red heart on the right", {"place"}),
+        ("a small red heart above a blue star", "a red heart above a blue star", {"size"}),
+        ("a small red heart and a blue star", "a red heart and a small blue star", {"size"}),
+        ("two red hearts", "three red hearts", {"count"}),
+        ("three red hearts above two blue stars", "three red hearts above three blue stars", {"count"}),
+        ("five red hearts", "four red hearts", {"count"}),
+        ("a red heart at night", "a red heart in the snow", {"background"}),
+        ("a red heart and a blue star without any moons", "a red heart and a blue moon", {"shape", "absence"}),
+        ("a red heart and no hearts", "a red heart", {"absence"}),
+        ("a heart that is not red", "a red heart", {"colour"}),
+        ("a red heart at night", "a blue star in the snow", {"shape", "colour", "background"}),
+    ],
+)
+def test_a_planted_fault_is_told_by_its_kind(caption: str, painted: str, kinds: set[str]) -> None:
+    assert facts.check(caption, picture_of(painted)).misses == kinds <= set(facts.KINDS)
+
+
+def test_an_empty_picture_misses_its_things_and_nothing_that_only_a_thing_can_have() -> None:
+    empty = renderer.background("night").round().astype(np.uint8)
+    assert facts.check("a small red heart and no stars at night", empty).misses == {"count"}
+
+
+def test_a_kind_is_missed_exactly_where_a_fact_does_not_hold() -> None:
+    rng = np.random.default_rng(9)
+    drawn = [scenes.sample(rng, objects) for objects in PATTERNS for _ in range(25)]
+    for at, scene in enumerate(drawn):
+        for shown in (scene, near_misses.near_miss(rng, scene), drawn[at - 1]):
+            report = facts.check(scene.caption, renderer.render(shown, rng))
+            assert report.all_hold == (not report.misses), (scene.caption, shown, report)

@@ -1,6 +1,7 @@
 """Orders: painted in parts through the engine port, kept, resumed, and judged where that can be done."""
 
 import pathlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -104,13 +105,28 @@ def test_facts_are_told_of_pictures_of_the_world_and_of_nothing_else() -> None:
     rng = np.random.default_rng(3)
     scene = scenes.sample(rng, 2)
     true = renderer.render(scene, rng)[None]
-    assert judge("facts", a_level(), [scene.caption], true)[0].tolist() == [1.0]
-    assert judge("facts", a_level(), [scene.caption], true)[1].tolist() == [True]
+    marks = judge("facts", a_level(), [scene.caption], true)
+    assert marks.quality.tolist() == [1.0]
+    assert marks.all_facts.all()
+    assert not marks.missed.any()
     for prompt, pictures in (("an old lighthouse", true), (scene.caption, true.repeat(2, 1).repeat(2, 2))):
-        quality, right = judge("facts", a_level(), [prompt], pictures)
-        assert np.isnan(quality[0])
-        assert not right[0]
+        marks = judge("facts", a_level(), [prompt], pictures)
+        assert np.isnan(marks.quality[0])
+        assert not marks.all_facts[0]
     assert np.isnan(judge("", a_level(), [scene.caption], true)[0][0])
+
+
+def test_a_picture_is_judged_by_the_caption_in_its_prompt(tmp_path: pathlib.Path) -> None:
+    prompts = ("a red heart, dragon city", "misty blue star")
+    asked = Asked(prompts=prompts, seeds=(1, 2), captions=("a red heart", "a blue star"))
+    level = order(a_level(), asked)
+    over = over_orders("over", level, np.zeros((2, SIZE, SIZE, 3), np.uint8), (1,))
+    found = Workshop(tmp_path).paint({"level": level, "bare": order(a_level(), replace(asked, captions=())), **over})
+    assert np.isnan(found["bare"].quality).all()
+    for name in ("level", "over, from step 1"):
+        assert np.isfinite(found[name].quality).all()
+        assert (found[name].missed.any(1) == ~found[name].all_facts).all()
+    assert asked.at(np.array([1])).stated == asked.with_fresh_noise().stated[1:] == ("a blue star",)
 
 
 def test_a_model_in_a_style_is_judged_in_that_style() -> None:
