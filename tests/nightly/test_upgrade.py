@@ -354,11 +354,11 @@ def check(running: Deployment, asked: Sequence[str], pinned: int, policy: str) -
     plans = [plan for _, plan in running.plans]
     print(f"{len(asked)} requests {running.statuses(list(asked))}, rejected for {rejected}")
     print(f"plans 1 to {plans[-1].version}; memory in the end {plans[-1].memory}")
-    print(f"{found.figures}\n{found.pictures}")
+    print(f"{found.figures}\n{found.images}")
     print("\n".join(complaints(running)))
     repeated = Counter(len(running.results[name]) for name in asked)
     assert repeated == {1: len(asked)}, "results of a request"
-    assert verdict(found.figures, found.pictures) is None
+    assert verdict(found.figures, found.images) is None
     assert (found.figures.open, found.figures.failed, found.figures.dead_letters) == (0, {}, 0)
     assert running.dead_letters == []
     assert rejected <= LACK_OF_CAPACITY
