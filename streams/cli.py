@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from schemas.errors import PochadeError
-from streams.commands.options import keep_words
+from streams.as_typed import keep_words
 from streams.security.secrets import quoted
 from streams.visible import visible_lines
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from streams.commands.options import RepeatableCommand
+from streams.as_typed import RepeatableCommand
 
 if TYPE_CHECKING:  # loaded when the bench runs
     from collections.abc import Callable

@@ -12,7 +12,7 @@ import click
 from replay.commands.demo import leave, log_to
 from replay.commands.trace_options import POSITIVE, TraceGiven, report_skipped, trace_options
 from schemas.errors import PochadeError
-from streams.commands.options import RepeatableCommand
+from streams.as_typed import RepeatableCommand
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for numpy and Kafka's client
     from replay.load.run import LiveRun

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from replay.commands import sweep, validate
-from replay.commands.trace_options import TraceGiven, report_skipped, trace_options, with_options
-from streams.commands.options import PUBLISHED, RepeatableCommand
+from replay.commands.trace_options import TraceGiven, report_overridden, report_skipped, trace_options, with_options
+from streams.as_typed import RepeatableCommand
+from streams.commands.options import PUBLISHED
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for numpy and the planner
     from replay.simulation.run import Ran
@@ -138,8 +139,9 @@ def simulate(
     setups = setups_of(settings, catalog, asked)
     if warning := unheeded(setups[0].outages):
         click.echo(f"--failures: {warning}", err=True)
-    trace = given.open(context.obj, frozenset(catalog.variants))
+    trace = given.open(context.obj)
     report_skipped(trace)
+    report_overridden(trace, catalog.variants)
     if asked["span"]:
         sweep.show(setups, trace, asked["seeds"], asked["span"], asked["hold"])
         return
