@@ -7,9 +7,10 @@ from agents.commands.plan_options import OUTPUT
 from agents.commands.plan_orders import pin, rollback, unpin
 from agents.commands.plan_solve import solve
 from streams.cli import LazySettings
+from streams.command_groups import CommandGroup
 
 
-@click.group(epilog="Example: pochade plan solve --demand 24 --workers 16")
+@click.group(cls=CommandGroup, epilog="Example: pochade plan solve --demand 24 --workers 16")
 def plan() -> None:
     """Show the plans of a running pipeline, order which policy makes them, or solve one without a pipeline."""
 

@@ -9,6 +9,7 @@ import click
 from agents.commands.profile_cascades import cascades, swept
 from agents.commands.profile_classes import classes
 from streams.cli import LazySettings
+from streams.command_groups import CommandGroup
 from streams.shipped import INFRA, MODELS
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 
 @click.group(
+    cls=CommandGroup,
     invoke_without_command=True,
     epilog="Example: pochade profile --catalog my.toml --out build/profiles --levels light,heavy",
 )

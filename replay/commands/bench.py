@@ -11,6 +11,7 @@ from replay.commands.bench_crowd import crowd
 from replay.commands.bench_papers import papers
 from replay.commands.measuring import OUTPUT, measure
 from schemas.errors import PochadeError
+from streams.command_groups import CommandGroup
 
 if TYPE_CHECKING:  # loaded when a bench runs: --help need not wait for Kafka's client
     from streams.settings import Settings
@@ -25,7 +26,7 @@ REPEATS = click.option(
 )
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def bench() -> None:
     """Measure the pipeline and a baseline in the same run, on a broker that runs as long as the benchmark.
 

@@ -9,6 +9,7 @@ import click
 from schemas.access import WHO
 from schemas.errors import Unknown
 from schemas.topics import TABLE, Topic, full_name
+from streams.command_groups import CommandGroup
 from streams.commands import listing
 from streams.commands.options import LISTED, SHOWN, duration
 
@@ -25,7 +26,7 @@ VARIANTS = click.option(
 )
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def topics() -> None:
     """List, create and check the deployment's topics against the topic table in schemas/topics.py.
 

@@ -125,3 +125,25 @@ COMMANDS += [f"config {verb}" for verb in ("show", "validate")]
 def test_the_help_of_a_command_has_examples(command: str) -> None:
     done = CliRunner().invoke(cli.main, [*command.split(), "--help"], prog_name="pochade")
     assert f"Examples:\n    pochade {command}" in done.output
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["frobnicate"], "unknown command 'frobnicate': known are audit"),
+        (["sbmit"], "did you mean 'submit'?"),
+        (["plan", "pni"], "did you mean 'pin'?"),
+        (["config", "sow"], "known are show, validate; did you mean 'show'?"),
+    ],
+)
+def test_an_unknown_command_lists_the_known_ones_and_the_nearest(words: list[str], message: str) -> None:
+    done = CliRunner().invoke(cli.main, words)
+    assert done.exit_code == 2
+    assert message in " ".join(done.output.split())
+
+
+@pytest.mark.parametrize("group", ["plan", "profile", "replay", "report", "config", "topics", "dlq", "bench"])
+def test_no_line_of_a_groups_help_is_cut_off(group: str) -> None:
+    done = CliRunner().invoke(cli.main, [group, "--help"])
+    assert done.exit_code == 0
+    assert "..." not in done.output.split("Commands:")[1]

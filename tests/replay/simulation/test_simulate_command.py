@@ -133,3 +133,16 @@ def test_wishes_are_reported_by_tier_and_a_model_that_the_catalog_lacks_is_overr
     assert done.exit_code == 0, done.output
     assert "models that the catalog lacks: sd9; the plan chooses the level instead" in " ".join(done.output.split())
     assert "clipper-light: interactive 10 requests, 0.00% violations, p95 0." in done.output
+
+
+def test_all_that_is_missing_is_asked_for_at_once(trace: pathlib.Path) -> None:
+    done = CliRunner().invoke(main, ["simulate", str(trace), "--catalog", "profile"])
+    assert done.exit_code == 2
+    assert "give also --policy, --workers, --slo (catalog 'profile' has none)" in " ".join(done.output.split())
+
+
+def test_without_a_latency_target_the_catalogs_is_taken(trace: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    words = ["simulate", str(trace), "--catalog", "tiny", "--policy", "clipper-light", "--workers", "2"]
+    done = CliRunner().invoke(main, [*words, "--report", str(tmp_path / "out")])
+    assert done.exit_code == 0, done.output
+    assert json.loads((tmp_path / "out" / "report.json").read_text())["setup"]["slo_s"] == 2
