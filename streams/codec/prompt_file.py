@@ -13,6 +13,7 @@ from schemas.record import Incoming
 from schemas.topics import PROMPTS
 from streams.codec.requests import decode_request
 from streams.settings import Requests
+from streams.visible import counted
 
 MAX_LISTED = 10  # bad lines that a message names
 
@@ -51,7 +52,8 @@ def requests_in(
         requests.append(request)
     if wrong:
         more = f"\n... and {len(wrong) - MAX_LISTED} more" if len(wrong) > MAX_LISTED else ""
-        raise InvalidFile(f"nothing was sent: {len(wrong)} bad lines\n" + "\n".join(wrong[:MAX_LISTED]) + more)
+        bad = counted(len(wrong), "bad line")
+        raise InvalidFile(f"nothing was sent: {bad}\n" + "\n".join(wrong[:MAX_LISTED]) + more)
     return requests
 
 
