@@ -102,12 +102,14 @@ def gaps(values: Sequence[float | None]) -> list[float]:
     return [float("nan") if value is None else value for value in values]
 
 
-def steps(axes: Axes, x: Sequence[float], series: MeanSeries, style: Mapping[str, Any]) -> None:
-    """A line of steps through means, with the band of their interval where there is one."""
+def steps(
+    axes: Axes, x: Sequence[float], series: MeanSeries, style: Mapping[str, Any], most: float = float("inf")
+) -> None:
+    """A line of steps through means, with the band of their interval where there is one, up to what can be."""
     mean = gaps(series["mean"])
     axes.plot(x, mean, drawstyle="steps-mid", **style)
     if "half" in series:
         half = gaps(series["half"])
         low = [m - h for m, h in zip(mean, half, strict=True)]
-        high = [m + h for m, h in zip(mean, half, strict=True)]
+        high = [min(most, m + h) for m, h in zip(mean, half, strict=True)]
         axes.fill_between(x, low, high, step="mid", color=style["color"], alpha=0.12, linewidth=0)

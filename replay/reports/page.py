@@ -1,6 +1,5 @@
 """The page of a report: one HTML file with everything in it."""
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +9,7 @@ from replay.reports import verdicts
 from replay.reports.canvas import HUES, MARKERS
 from replay.reports.compare import seeds_of
 from replay.reports.courses import over_time
-from replay.reports.metrics import FID, METRICS, QUALITY, format_value, metric
+from replay.reports.metrics import FID, METRICS, format_value, metric, possible
 from replay.reports.styles import BASELINE_MARK, mark_of, style_of
 from replay.reports.trade import trade
 from replay.traces.outages import STORES
@@ -63,7 +62,10 @@ def row(report: Report, name: str) -> dict[str, Any]:
     """A policy in the big table: each figure in words, its interval, and whether it is the best of them."""
     figures = report["policies"][name]
     cells = [
-        {"told": format_value(key, _figure(figures, key)), "interval": _interval(figures, key)}
+        {
+            "told": format_value(key, _figure(figures, key)),
+            "interval": _interval(figures, key, report["setup"]["scale"]),
+        }
         for key in columns(report)
     ]
     return {"name": name, "cells": cells, "is_baseline": name == report["baseline"]}
@@ -75,12 +77,12 @@ def _figure(figures: Mapping[str, Any], key: str) -> float | None:
     return value
 
 
-def _interval(figures: Mapping[str, Any], key: str) -> str:
+def _interval(figures: Mapping[str, Any], key: str, scale: str) -> str:
     ends = figures.get("interval", {}).get(key)
     if ends is None:
         return ""
-    least = -math.inf if metric(key).unit == QUALITY else 0.0  # nothing that is counted or timed is below 0
-    low, high = (format_value(key, max(least, end)) for end in ends)
+    least, most = possible(key, scale)
+    low, high = (format_value(key, min(most, max(least, end))) for end in ends)
     return "" if low == high else f"{low} to {high}"
 
 

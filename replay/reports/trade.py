@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from replay.reports.canvas import INK, Drawing, plot, svg
-from replay.reports.metrics import FID, format_value
+from replay.reports.metrics import FID, format_value, possible
 from replay.reports.styles import mark_of, style_of
 from replay.reports.verdicts import judged_by
 
@@ -52,9 +52,10 @@ def _point(axes: Axes, report: Report, policy: str, key: str) -> None:
     figures, colour = report["policies"][policy], style_of(report, policy)["color"]
     rate, y = figures["violation_rate"], figures[key]
     ends = figures.get("interval", {})
-    low, high = ends.get("violation_rate", (rate, rate))
-    axes.plot([100 * max(0.0, low), 100 * high], [y, y], color=colour, linewidth=1)
-    axes.plot([100 * rate] * 2, ends.get(key, (y, y)), color=colour, linewidth=1)
+    least, most = possible(key, report["setup"]["scale"])
+    across, along = ends.get("violation_rate", (rate, rate)), ends.get(key, (y, y))
+    axes.plot([100 * min(1.0, max(0.0, end)) for end in across], [y, y], color=colour, linewidth=1)
+    axes.plot([100 * rate] * 2, [min(most, max(least, end)) for end in along], color=colour, linewidth=1)
     mark = mark_of(report, policy)
     axes.plot(100 * rate, y, linestyle="", marker=mark, markersize=7.5, color=colour, clip_on=False, zorder=5)
 
