@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from streams.cli import LazySettings
+from streams.commands.options import CatalogOption
 from streams.shipped import MODELS
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 RESAMPLES, QUICK_RESAMPLES = 1000, 100  # behind every interval
 
 
-@click.command(epilog="Example: pochade evaluate --seed 41 --count 1000 --report build/evaluation")
+@click.command(epilog="\b\nExamples:\n  pochade evaluate --seed 41 --count 1000 --report build/evaluation")
 @click.option(
     "--seed", type=click.IntRange(0), required=True, help="Random seed of the prompts and of the noise of their images."
 )
@@ -33,7 +34,14 @@ RESAMPLES, QUICK_RESAMPLES = 1000, 100  # behind every interval
     required=True,
     help="Folder to write evaluate.json, report.html, sample sheets and all observations to.",
 )
-@click.option("--catalog", "name", default="tiny", show_default=True, help="Name of a shipped catalog, or a TOML file.")
+@click.option(
+    "--catalog",
+    "name",
+    cls=CatalogOption,
+    default="tiny",
+    show_default=True,
+    help="Name of a shipped catalog, or a TOML file.",
+)
 @click.option(
     "--models",
     type=click.Path(path_type=pathlib.Path, file_okay=False),

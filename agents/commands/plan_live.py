@@ -6,11 +6,14 @@ import click
 
 from agents.commands.plan_options import FILE_IN, OUTPUT, PARAMETERS, numbers
 from streams.cli import LazySettings
+from streams.commands.options import PolicyOption
 
 FILE_OUT = click.Path(dir_okay=False, path_type=Path)
 
 
-@click.command(epilog="Examples: pochade plan shadow hadis; pochade plan shadow argus --save seen.json -o json")
+@click.command(
+    epilog="\b\nExamples:\n  pochade plan shadow hadis\n  pochade plan shadow argus --save seen.json -o json"
+)
 @click.argument("policy")
 @PARAMETERS
 @click.option(
@@ -46,9 +49,12 @@ def shadow(obj: LazySettings, policy: str, parameters: tuple[str, ...], save: Pa
         print_shadow(live.plan, would, rows)
 
 
-@click.command(epilog="Examples: pochade plan explain; pochade plan explain --observation seen.json -o json")
+@click.command(epilog="\b\nExamples:\n  pochade plan explain\n  pochade plan explain --observation seen.json -o json")
 @click.option(
-    "--policy", metavar="NAME", help="Policy whose plan is explained (default: the policy of the plan in force)."
+    "--policy",
+    cls=PolicyOption,
+    metavar="NAME",
+    help="Policy whose plan is explained (default: the policy of the plan in force).",
 )
 @click.option(
     "--observation", type=FILE_IN, help="JSON file of what the planner observes, instead of the running pipeline."

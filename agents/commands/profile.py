@@ -10,6 +10,7 @@ from agents.commands.profile_cascades import cascades, swept
 from agents.commands.profile_classes import classes
 from streams.cli import LazySettings
 from streams.command_groups import CommandGroup
+from streams.commands.options import CatalogOption
 from streams.shipped import INFRA, MODELS
 
 if TYPE_CHECKING:
@@ -22,9 +23,14 @@ if TYPE_CHECKING:
 @click.group(
     cls=CommandGroup,
     invoke_without_command=True,
-    epilog="Example: pochade profile --catalog my.toml --out build/profiles --levels light,heavy",
+    epilog="\b\nExamples:\n  pochade profile --catalog my.toml --out build/profiles --levels light,heavy",
 )
-@click.option("--catalog", "name", help="Name of a shipped catalog, or a TOML file (default: the setting catalog).")
+@click.option(
+    "--catalog",
+    "name",
+    cls=CatalogOption,
+    help="Name of a shipped catalog, or a TOML file (default: the setting catalog).",
+)
 @click.option(
     "--out",
     type=click.Path(path_type=pathlib.Path, file_okay=False),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from streams.cli import LazySettings
+from streams.commands.options import CatalogOption
 
 if TYPE_CHECKING:
     from agents.lab.profiling.cascade_sweep import Sweep
@@ -16,8 +17,13 @@ if TYPE_CHECKING:
 SUFFIXES = (".svg", ".png", ".pdf")
 
 
-@click.command(epilog="Example: pochade profile cascades --catalog tiny --plot cascades.svg")
-@click.option("--catalog", "name", help="Name of a shipped catalog, or a TOML file (default: the setting catalog).")
+@click.command(epilog="\b\nExamples:\n  pochade profile cascades --catalog tiny --plot cascades.svg")
+@click.option(
+    "--catalog",
+    "name",
+    cls=CatalogOption,
+    help="Name of a shipped catalog, or a TOML file (default: the setting catalog).",
+)
 @click.option(
     "--profile",
     "file",

@@ -5,10 +5,13 @@ import pathlib
 import click
 
 from streams.cli import LazySettings
+from streams.commands.options import CatalogOption
 
 
-@click.command(epilog="Example: pochade profile classes --catalog tiny")
-@click.option("--catalog", "name", help="Shipped catalog or TOML file; the configured one if left out.")
+@click.command(epilog="\b\nExamples:\n  pochade profile classes --catalog tiny")
+@click.option(
+    "--catalog", "name", cls=CatalogOption, help="Shipped catalog or TOML file; the configured one if left out."
+)
 @click.pass_obj
 def classes(obj: LazySettings, name: str | None) -> None:
     """Write into a profile which class the catalog's classifiers predict of each prompt.

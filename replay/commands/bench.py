@@ -12,6 +12,7 @@ from replay.commands.bench_papers import papers
 from replay.commands.measuring import OUTPUT, measure
 from schemas.errors import PochadeError
 from streams.command_groups import CommandGroup
+from streams.commands.options import PolicyOption
 
 if TYPE_CHECKING:  # loaded when a bench runs: --help need not wait for Kafka's client
     from streams.settings import Settings
@@ -195,7 +196,14 @@ def ledger_state(load: "Callable[[], Settings]", /, output: str, **asked: Any) -
 
 
 @bench.command()
-@click.option("--policy", "policies", multiple=True, metavar="NAME", help="Measure only this policy; may be repeated.")
+@click.option(
+    "--policy",
+    "policies",
+    cls=PolicyOption,
+    multiple=True,
+    metavar="NAME",
+    help="Measure only this policy; may be repeated.",
+)
 @click.option(
     "--solves",
     type=click.IntRange(3, 100_000),

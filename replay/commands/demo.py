@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from schemas.errors import PochadeError
+from streams.commands.options import CatalogOption, PolicyOption
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for Kafka's client
     from replay.demo import Demo
@@ -39,7 +40,9 @@ FILE_IN = click.Path(dir_okay=False, exists=True, path_type=Path)
 @click.option(
     "--trace", type=FILE_IN, help="CSV file of arrivals with a column arrival_ms, plain or gzip, instead of --rate."
 )
-@click.option("--policy", metavar="NAME", help="Policy of the planner (default: the setting planner.policy).")
+@click.option(
+    "--policy", cls=PolicyOption, metavar="NAME", help="Policy of the planner (default: the setting planner.policy)."
+)
 @click.option(
     "--workers", type=click.IntRange(1, 64), default=2, show_default=True, help="Number of worker processes to start."
 )
@@ -50,7 +53,10 @@ FILE_IN = click.Path(dir_okay=False, exists=True, path_type=Path)
     "and draws placeholders.",
 )
 @click.option(
-    "--catalog", metavar="NAME", help="Catalog of the variants to generate with (default: the setting catalog)."
+    "--catalog",
+    cls=CatalogOption,
+    metavar="NAME",
+    help="Catalog of the variants to generate with (default: the setting catalog).",
 )
 @click.option("--report", type=FILE_OUT, help="File to write the JSON report to (default: HOME/demo/report.json).")
 @click.option("--gallery", type=FILE_OUT, help="File to write the page of images to (default: HOME/demo/gallery.html).")

@@ -13,6 +13,7 @@ from replay.commands.demo import leave, log_to
 from replay.commands.trace_options import POSITIVE, TraceGiven, report_skipped, trace_options
 from schemas.errors import PochadeError
 from streams.as_typed import RepeatableCommand
+from streams.commands.options import CatalogOption, PolicyOption
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for numpy and Kafka's client
     from replay.load.run import LiveRun
@@ -42,7 +43,10 @@ FOLDER = click.Path(file_okay=False, path_type=pathlib.Path)
     "--serve", "serves", type=click.IntRange(1, 64), metavar="N", help="Start all roles for this run, with N workers."
 )
 @click.option(
-    "--catalog", metavar="NAME", help="Catalog of the variants to generate with (default: the setting catalog)."
+    "--catalog",
+    cls=CatalogOption,
+    metavar="NAME",
+    help="Catalog of the variants to generate with (default: the setting catalog).",
 )
 @click.option(
     "--engine",
@@ -50,7 +54,10 @@ FOLDER = click.Path(file_okay=False, path_type=pathlib.Path)
     help="Engine of the workers that --serve starts: diffusers, or profile, which only sleeps as long as measured.",
 )
 @click.option(
-    "--policy", metavar="NAME", help="Policy of the planner that --serve starts (default: the setting planner.policy)."
+    "--policy",
+    cls=PolicyOption,
+    metavar="NAME",
+    help="Policy of the planner that --serve starts (default: the setting planner.policy).",
 )
 @click.option(
     "--slo",

@@ -9,7 +9,7 @@ import click
 from replay.commands import sweep, validate
 from replay.commands.trace_options import TraceGiven, report_overridden, report_skipped, trace_options, with_options
 from streams.as_typed import RepeatableCommand
-from streams.commands.options import PUBLISHED
+from streams.commands.options import PUBLISHED, CatalogOption, PolicyOption
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for numpy and the planner
     from replay.simulation.run import Ran
@@ -26,20 +26,25 @@ DISPATCHES = click.Choice(["least-work", "random", "pull", "round-robin"])
 
 @click.command(
     cls=RepeatableCommand,
-    epilog="Example: pochade simulate arrivals.csv --policy clipper-light,diffserve-static --workers 16 "
+    epilog="\b\nExamples:\n"
+    "  pochade simulate arrivals.csv --policy clipper-light,diffserve-static --workers 16 "
     "--catalog diffserve-sdturbo --slo 5 --report out",
 )
 @trace_options
 @click.option(
     "--policy",
     "policies",
+    cls=PolicyOption,
     multiple=True,
     metavar="NAME[,NAME...]",
     help="Policies to simulate, one after the other, separated by commas; may be repeated (required).",
 )
 @click.option("--workers", type=click.IntRange(1, 100_000), help="Number of simulated workers (required).")
 @click.option(
-    "--catalog", metavar="NAME", help="Catalog of the variants and their profile (default: the setting catalog)."
+    "--catalog",
+    cls=CatalogOption,
+    metavar="NAME",
+    help="Catalog of the variants and their profile (default: the setting catalog).",
 )
 @PUBLISHED
 @click.option("--slo", type=POSITIVE, help="Latency target of a request, in seconds (default: the catalog's).")
