@@ -18,6 +18,7 @@ from replay.reports import demo_report, gallery
 from replay.reports.progress import ProgressReporter, RunState
 from schemas.errors import PochadeError
 from schemas.topics import IMAGES
+from streams.catalogs import load as load_catalog
 from streams.control.topic import order
 from streams.kafka.consumer import TopicTailer
 from streams.operator.client import RequestClient
@@ -120,8 +121,9 @@ class Demo:
         store = open_store(self.settings)
         images, broken = demo_report.open_images(audited.results, store)
         built = demo_report.build(audited, images, broken, facts)
+        levels = list(load_catalog(self.settings.catalog, self.settings.published).variants)
         write(self.report_path, json.dumps(built, indent=2, ensure_ascii=False) + "\n")
-        write(self.gallery_path, gallery.render(built, audited.results, store))
+        write(self.gallery_path, gallery.render(built, audited.results, store, levels))
         return built
 
 

@@ -7,6 +7,7 @@ from replay.load.driver import Due, schedule
 from replay.load.prompts import builtin_prompts, read_prompts
 from replay.traces import constant, read_trace
 from schemas.errors import PochadeError
+from streams.visible import counted
 
 DEFAULT_COUNT = 36
 
@@ -42,7 +43,7 @@ def due_of(options: DemoOptions) -> list[Due]:
 def _first(arrivals: list[float], count: int | None, trace: pathlib.Path) -> list[float]:
     if count is not None and count > len(arrivals):
         raise PochadeError(
-            f"--count {count} is more than the {len(arrivals)} arrivals of {trace}: "
-            "leave it away, or give a longer trace"
+            f"--count {count} is more than the {counted(len(arrivals), 'arrival')} of {trace}: "
+            "leave it out, or give a longer trace"
         )
     return arrivals[:count]

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from schemas.errors import PochadeError
-from streams.commands.options import keep_words
+from streams.as_typed import keep_words
+from streams.command_groups import CommandGroup
 from streams.security.secrets import quoted
 from streams.visible import visible_lines
 
@@ -64,6 +65,8 @@ class LazySettings:
             from streams.settings import load
 
             if self._config is not None:
+                if not os.path.isfile(self._config):
+                    raise PochadeError(f"--config names {self._config}, which is not a file: correct the path")
                 os.environ["POCHADE_CONFIG"] = os.path.abspath(self._config)  # child processes read the same file
             self._loaded = load(self.flags)
             if self._loaded.schemas.write_up_to:
@@ -73,7 +76,7 @@ class LazySettings:
         return self._loaded
 
 
-class Commands(click.Group):
+class Commands(CommandGroup):
     """A group whose commands are entry points; its --help imports none of them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
@@ -147,7 +150,7 @@ def nested(assignments: tuple[str, ...]) -> dict[str, Any]:
     "assignments",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Value of a setting, such as worker.threads=2; may be repeated.",
+    help="Value of a setting, such as worker.threads=2; may be repeated. `pochade config show` lists all settings.",
 )
 @click.option("--home", type=click.Path(file_okay=False), help="Folder of this deployment's data (default: .pochade).")
 @click.option("--config", type=click.Path(dir_okay=False), help="TOML file of settings (default: pochade.toml).")

@@ -207,11 +207,15 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Flags, then environment, then TOML; each under its settings' names of today."""
-        toml = TomlConfigSettingsSource(settings_cls, config_file())
+        file = config_file()
+        try:
+            toml = TomlConfigSettingsSource(settings_cls, file)
+        except (ValueError, RecursionError, OSError) as error:
+            raise InvalidSettings(f"{file} cannot be read as TOML: {error}; correct the file") from None
         return (
             NewNames(settings_cls, init_settings, "flag"),
             NewNames(settings_cls, env_settings, "environment"),
-            NewNames(settings_cls, toml, str(config_file())),
+            NewNames(settings_cls, toml, str(file)),
         )
 
 
@@ -242,7 +246,7 @@ def old_variables() -> dict[str, str]:
 def config_file() -> pathlib.Path:
     named = os.environ.get("POCHADE_CONFIG")
     if named and not pathlib.Path(named).is_file():
-        raise InvalidSettings(f"POCHADE_CONFIG names {named}, which is not a file: create it or unset the variable")
+        raise InvalidSettings(f"POCHADE_CONFIG names {named}, which is not a file: correct or unset it")
     return pathlib.Path(named or "pochade.toml")
 
 
@@ -253,8 +257,10 @@ def load(flags: Mapping[str, Any] | None = None) -> Settings:
         return Settings(**(flags or {}))
     except ValidationError as error:
         raise _readable(error) from None
-    except (ValueError, RecursionError, OSError) as error:  # no TOML in the file, or no JSON in a variable
-        raise InvalidSettings(f"{config_file()} and the variables {PREFIX}* cannot be read: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise InvalidSettings(
+            f"a variable {PREFIX}* cannot be read: {error}; the value of a table, such as {PREFIX}TENANTS, is JSON"
+        ) from None
 
 
 def _refuse_unknown_variables() -> None:

@@ -22,6 +22,11 @@ def visible_lines(text: str) -> str:
     return STEERS.sub(REPLACEMENT, text)
 
 
+def counted(number: int, noun: str, nouns: str = "") -> str:
+    """Return a number with its noun, as "1 broker" or "3 brokers"; `nouns`: a plural that is not noun + s."""
+    return f"{number} {noun if number == 1 else nouns or noun + 's'}"
+
+
 def json_text(value: Any, indent: int | None = None) -> str:
     """JSON whose strings hold such characters as escapes, so that a terminal shows what another program reads."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)

@@ -7,8 +7,6 @@ from collections.abc import Container, Sequence
 from agents.classifier.judges import PromptJudge
 from agents.runtime.records import outcome_record, outgoing, refused
 from planner.catalog.model import Catalog, classes_of
-from planner.catalog.options import check_options
-from planner.serving.admission import check_request
 from planner.serving.outcomes import expired, failed, has_passed, rejected
 from schemas import topics
 from schemas.errors import InvalidRequest
@@ -16,6 +14,7 @@ from schemas.messages import ClassifiedRequest, GenerateRequest
 from schemas.record import Delivered, Incoming, Outgoing
 from streams import metrics
 from streams.clock import now_ms
+from streams.codec.prompt_file import check
 from streams.codec.request_ids import request_id_of
 from streams.codec.requests import decode_request
 from streams.settings import Requests
@@ -57,8 +56,7 @@ class Classifier:
             if request.request_id in self._ended:
                 metrics.DEAD_WORK.labels(self.role).inc()
                 return []
-            check_request(request, self._limits.max_prompt_bytes, now_ms(), self._limits.max_deadline_s)
-            check_options(request, self._limits.max_images)
+            check(request, self._limits, now_ms())
         except InvalidRequest as error:
             subject: str | GenerateRequest = request_id_of(record)
             if request is not None:  # what was refused for its length must not travel on whole

@@ -10,7 +10,7 @@ import click
 from agents.commands.options import MODELS_FOLDER
 from agents.lab.world.stream import STREAMS
 from streams.cli import LazySettings
-from streams.commands.options import FILE_IN, FOLDER
+from streams.commands.options import FILE_IN, FOLDER, CatalogOption
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 RESAMPLES, QUICK_RESAMPLES = 1000, 100  # behind every interval
 
 
-@click.command(epilog="Example: pochade evaluate --seed 41 --count 1000 --report build/evaluation")
+@click.command(epilog="\b\nExamples:\n  pochade evaluate --seed 41 --count 1000 --report build/evaluation")
 @click.option(
     "--seed", type=click.IntRange(0), required=True, help="Random seed of the prompts and of the noise of their images."
 )
@@ -45,7 +45,14 @@ RESAMPLES, QUICK_RESAMPLES = 1000, 100  # behind every interval
     required=True,
     help="Folder to write evaluate.json, report.html, sample sheets and all observations to.",
 )
-@click.option("--catalog", "name", default="tiny", show_default=True, help="Name of a shipped catalog, or a TOML file.")
+@click.option(
+    "--catalog",
+    "name",
+    cls=CatalogOption,
+    default="tiny",
+    show_default=True,
+    help="Name of a shipped catalog, or a TOML file.",
+)
 @MODELS_FOLDER
 @click.option(
     "--quick", is_flag=True, help="Evaluate a few prompts only, to test in a minute or two that everything works."

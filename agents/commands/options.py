@@ -2,11 +2,14 @@
 
 import click
 
-from streams.commands.options import FOLDER
+from streams.commands.options import FOLDER, CatalogOption
 from streams.shipped import MODELS
 
 CATALOG = click.option(
-    "--catalog", "name", help="Name of a shipped catalog, or a TOML file (default: the setting catalog)."
+    "--catalog",
+    "name",
+    cls=CatalogOption,
+    help="Name of a shipped catalog, or a TOML file (default: the setting catalog).",
 )
 MODELS_FOLDER = click.option(
     "--models",

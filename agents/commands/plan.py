@@ -6,15 +6,16 @@ from agents.commands.plan_live import explain, shadow
 from agents.commands.plan_orders import pin, rollback, unpin
 from agents.commands.plan_solve import solve
 from streams.cli import LazySettings
+from streams.command_groups import CommandGroup
 from streams.commands.options import SHOWN
 
 
-@click.group(epilog="Example: pochade plan solve --demand 24 --workers 16")
+@click.group(cls=CommandGroup, epilog="\b\nExamples:\n  pochade plan solve --demand 24 --workers 16")
 def plan() -> None:
     """Show the plans of a running pipeline, order which policy makes them, or solve one without a pipeline."""
 
 
-@plan.command(epilog="Example: pochade plan show -o json")
+@plan.command(epilog="\b\nExamples:\n  pochade plan show -o json")
 @SHOWN
 @click.pass_obj
 def show(obj: LazySettings, output: str) -> None:
@@ -29,7 +30,7 @@ def show(obj: LazySettings, output: str) -> None:
         print_plan(in_force(history), history.pin)
 
 
-@plan.command(epilog="Example: pochade plan history -o json")
+@plan.command(epilog="\b\nExamples:\n  pochade plan history -o json")
 @SHOWN
 @click.option("--last", type=click.IntRange(1), default=20, show_default=True, help="Maximum number of plans to list.")
 @click.pass_obj
@@ -45,7 +46,7 @@ def history(obj: LazySettings, output: str, last: int) -> None:
         print_history(plans)
 
 
-@plan.command(epilog="Examples: pochade plan diff; pochade plan diff 3; pochade plan diff 3 7")
+@plan.command(epilog="\b\nExamples:\n  pochade plan diff\n  pochade plan diff 3\n  pochade plan diff 3 7")
 @click.argument("before", type=click.IntRange(1), required=False)
 @click.argument("after", type=click.IntRange(1), required=False)
 @SHOWN

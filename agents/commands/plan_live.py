@@ -6,10 +6,12 @@ import click
 
 from agents.commands.options import PARAMETERS, numbers
 from streams.cli import LazySettings
-from streams.commands.options import FILE, FILE_IN, SHOWN
+from streams.commands.options import FILE, FILE_IN, SHOWN, PolicyOption
 
 
-@click.command(epilog="Examples: pochade plan shadow hadis; pochade plan shadow argus --save seen.json -o json")
+@click.command(
+    epilog="\b\nExamples:\n  pochade plan shadow hadis\n  pochade plan shadow argus --save seen.json -o json"
+)
 @click.argument("policy")
 @PARAMETERS
 @click.option("--save", type=FILE, help="File to write the observation to, as JSON, for `plan solve --observation`.")
@@ -43,9 +45,12 @@ def shadow(obj: LazySettings, policy: str, parameters: tuple[str, ...], save: Pa
         print_shadow(live.plan, would, rows)
 
 
-@click.command(epilog="Examples: pochade plan explain; pochade plan explain --observation seen.json -o json")
+@click.command(epilog="\b\nExamples:\n  pochade plan explain\n  pochade plan explain --observation seen.json -o json")
 @click.option(
-    "--policy", metavar="NAME", help="Policy whose plan is explained (default: the policy of the plan in force)."
+    "--policy",
+    cls=PolicyOption,
+    metavar="NAME",
+    help="Policy whose plan is explained (default: the policy of the plan in force).",
 )
 @click.option(
     "--observation", type=FILE_IN, help="JSON file of what the planner observes, instead of the running pipeline."

@@ -6,7 +6,7 @@ from agents.commands.options import PARAMETERS, numbers
 from streams.cli import LazySettings
 
 
-@click.command(epilog="Example: pochade plan pin random-split --parameter heavy_share=0.3")
+@click.command(epilog="\b\nExamples:\n  pochade plan pin random-split --parameter heavy_share=0.3")
 @click.argument("policy")
 @PARAMETERS
 @click.pass_obj
@@ -25,7 +25,7 @@ def pin(obj: LazySettings, policy: str, parameters: tuple[str, ...]) -> None:
     click.echo(f"{policy} is pinned; `pochade plan show` shows when its plan is in force")
 
 
-@click.command(epilog="Example: pochade plan unpin")
+@click.command(epilog="\b\nExamples:\n  pochade plan unpin")
 @click.pass_obj
 def unpin(obj: LazySettings) -> None:
     """End a pin or a rollback: the configured policy plans again."""
@@ -41,7 +41,7 @@ def unpin(obj: LazySettings) -> None:
     click.echo(f"unpinned {was}: the configured policy plans again")
 
 
-@click.command(epilog="Examples: pochade plan rollback; pochade plan rollback 12; afterwards: pochade plan unpin")
+@click.command(epilog="\b\nExamples:\n  pochade plan rollback\n  pochade plan rollback 12\n  pochade plan unpin")
 @click.argument("version", type=click.IntRange(1), required=False)
 @click.pass_obj
 def rollback(obj: LazySettings, version: int | None) -> None:

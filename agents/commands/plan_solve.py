@@ -7,14 +7,19 @@ import click
 
 from agents.commands.options import PARAMETERS, numbers
 from streams.cli import LazySettings
-from streams.commands.options import FILE_IN, PUBLISHED, SHOWN
+from streams.commands.options import FILE_IN, PUBLISHED, SHOWN, CatalogOption, PolicyOption
 
 if TYPE_CHECKING:
     from planner.observation.observation import Observation
 
 
 @click.command()
-@click.option("--policy", metavar="NAME", help="Policy that makes the plan (default: the setting planner.policy).")
+@click.option(
+    "--policy",
+    cls=PolicyOption,
+    metavar="NAME",
+    help="Policy that makes the plan (default: the setting planner.policy).",
+)
 @click.option(
     "--demand",
     type=click.FloatRange(min=0),
@@ -28,7 +33,10 @@ if TYPE_CHECKING:
     help="Number of idle workers to plan for (default: the workers of --observation).",
 )
 @click.option(
-    "--catalog", metavar="NAME", help="Name of a shipped catalog, or a TOML file (default: the setting catalog)."
+    "--catalog",
+    cls=CatalogOption,
+    metavar="NAME",
+    help="Name of a shipped catalog, or a TOML file (default: the setting catalog).",
 )
 @PUBLISHED
 @click.option(

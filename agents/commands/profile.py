@@ -10,6 +10,7 @@ from agents.commands.options import CATALOG, MODELS_FOLDER
 from agents.commands.profile_cascades import cascades, swept
 from agents.commands.profile_classes import classes
 from streams.cli import LazySettings
+from streams.command_groups import CommandGroup
 from streams.commands.options import FILE_IN, FOLDER
 from streams.shipped import INFRA
 
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
 
 
 @click.group(
+    cls=CommandGroup,
     invoke_without_command=True,
-    epilog="Example: pochade profile --catalog my.toml --out build/profiles --levels light,heavy",
+    epilog="\b\nExamples:\n  pochade profile --catalog my.toml --out build/profiles --levels light,heavy",
 )
 @CATALOG
 @click.option(

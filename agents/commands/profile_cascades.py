@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 SUFFIXES = (".svg", ".png", ".pdf")
 
 
-@click.command(epilog="Example: pochade profile cascades --catalog tiny --plot cascades.svg")
+@click.command(epilog="\b\nExamples:\n  pochade profile cascades --catalog tiny --plot cascades.svg")
 @CATALOG
 @click.option(
     "--profile",

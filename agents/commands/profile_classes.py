@@ -8,7 +8,7 @@ from agents.commands.options import CATALOG
 from streams.cli import LazySettings
 
 
-@click.command(epilog="Example: pochade profile classes --catalog tiny")
+@click.command(epilog="\b\nExamples:\n  pochade profile classes --catalog tiny")
 @CATALOG
 @click.pass_obj
 def classes(obj: LazySettings, name: str | None) -> None:

@@ -7,7 +7,7 @@ from streams.cli import LazySettings
 ROLES = ("classifier", "router", "worker", "discriminator", "ledger", "planner")
 
 
-@click.command(epilog="Examples: pochade serve classifier router; pochade --set worker.id=one serve worker")
+@click.command(epilog="\b\nExamples:\n  pochade serve classifier router\n  pochade --set worker.id=one serve worker")
 @click.argument("roles", nargs=-1, required=True, type=click.Choice(ROLES), metavar="ROLE...")
 @click.pass_obj
 def serve(obj: LazySettings, roles: tuple[str, ...]) -> None:

@@ -35,6 +35,9 @@ def logic_of(settings: Settings, catalog: Catalog) -> PlannerLogic:
     )
 
 
+LATE = "late"
+
+
 class PolicyThread:
     """Runs a policy in a thread, so that the planner does not wait for it without end. One policy at a time."""
 
@@ -86,13 +89,25 @@ class DecisionReport:
             self._reported = ""
             if decision.reason:
                 log.debug("%s", decision.reason)
-        elif decision.reason != self._reported:
-            self._reported = decision.reason
-            log.error("%s; the plan in force stays", decision.reason, exc_info=decision.error)
+        else:
+            self._log_failure(decision.reason, decision.error)
         if decision.carry_over_error is not None:
             log.error(
                 "the plan in force cannot go on without the workers that are gone", exc_info=decision.carry_over_error
             )
+
+    def _log_failure(self, reason: str, error: Exception) -> None:
+        is_late = isinstance(error, PolicyTimeout)
+        reported = LATE if is_late else reason  # a policy that is late is first waited for, then in the next one's way
+        if reported == self._reported:
+            return
+        self._reported = reported
+        if is_late:
+            log.warning(
+                "%s; the plan in force stays; raise planner.solver_timeout_s, or give the planner a core", reason
+            )
+        else:
+            log.error("%s; the plan in force stays", reason, exc_info=error)
 
     def on_published(self, request: PlanRequest, decision: PlanDecision) -> None:
         """Log the plan that was written."""

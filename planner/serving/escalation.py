@@ -197,7 +197,7 @@ class EscalationLogic:
     def _first(self, plan: Plan, level: str) -> Score | Keep:
         cascade = cascade_of(plan, level)
         if cascade is None:
-            return Keep(None, f"no cascade for {level}")
+            return Keep(None, f"the plan judges no images of {level}")
         return Score(plan, cascade, judging_ms(plan, level, self._catalog))
 
     def _refine(self, scored: Scored) -> Refinement:

@@ -78,6 +78,8 @@ def audit(
     broken = figures.verdict(found.figures, found.images)
     if broken is not None:
         raise PochadeError(broken)
+    if output != "json":
+        click.echo(figures.kept(found.images))
 
 
 def rows(counted: dict[str, Any]) -> list[dict[str, Any]]:

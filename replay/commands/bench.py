@@ -12,6 +12,8 @@ from replay.commands.bench_papers import papers
 from replay.commands.measuring import OUTPUT, measure
 from replay.commands.options import seed_option
 from schemas.errors import PochadeError
+from streams.command_groups import CommandGroup
+from streams.commands.options import PolicyOption
 
 if TYPE_CHECKING:  # loaded when a bench runs: --help need not wait for Kafka's client
     from streams.settings import Settings
@@ -26,7 +28,7 @@ REPEATS = click.option(
 )
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def bench() -> None:
     """Measure the pipeline and a baseline in the same run, on a broker that runs as long as the benchmark.
 
@@ -195,7 +197,14 @@ def ledger_state(load: "Callable[[], Settings]", /, output: str, **asked: Any) -
 
 
 @bench.command()
-@click.option("--policy", "policies", multiple=True, metavar="NAME", help="Measure only this policy; may be repeated.")
+@click.option(
+    "--policy",
+    "policies",
+    cls=PolicyOption,
+    multiple=True,
+    metavar="NAME",
+    help="Measure only this policy; may be repeated.",
+)
 @click.option(
     "--solves",
     type=click.IntRange(3, 100_000),

@@ -6,13 +6,14 @@ import os
 import pathlib
 import platform
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from streams.commands.options import FILE, RepeatableCommand, output_option
+from streams.as_typed import RepeatableCommand
+from streams.commands.options import FILE, NamesOption, output_option
 
 if TYPE_CHECKING:  # loaded when the bench runs
     from collections.abc import Callable
@@ -21,8 +22,25 @@ QUICK_REQUESTS = 250  # of each trace
 FOLDER = click.Path(exists=True, file_okay=False, path_type=pathlib.Path)
 
 
+class QuestionOption(NamesOption):
+    """An option that takes questions to the papers."""
+
+    def known(self) -> Iterable[str]:
+        """Return the questions."""
+        from replay.bench.papers.questions import QUESTIONS
+
+        return QUESTIONS
+
+
 @click.command(cls=RepeatableCommand)
-@click.option("--only", "names", multiple=True, metavar="QUESTION", help="Ask only this question; may be repeated.")
+@click.option(
+    "--only",
+    "names",
+    cls=QuestionOption,
+    multiple=True,
+    metavar="QUESTION",
+    help="Ask only this question; may be repeated.",
+)
 @click.option(
     "--traces",
     "folder",

@@ -2,7 +2,7 @@
 
 import pathlib
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,12 +10,22 @@ import click
 from replay.commands.demo import leave, log_to
 from replay.commands.options import POSITIVE, seed_option
 from schemas.errors import PochadeError, Unknown
-from streams.commands.options import FILE
+from streams.commands.options import FILE, NamesOption, PolicyOption
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for Kafka's client
     from streams.settings import Settings
 
 BROKERS = click.IntRange(1, 5)  # of one machine
+
+
+class FaultOption(NamesOption):
+    """An option that takes kinds of faults."""
+
+    def known(self) -> Iterable[str]:
+        """Return the kinds, those of several brokers among them."""
+        from replay.verify.chaos.kinds import kinds
+
+        return kinds(3)
 
 
 @click.command()
@@ -47,9 +57,18 @@ BROKERS = click.IntRange(1, 5)  # of one machine
     show_default=True,
     help="Number of brokers to start: 1, or 3 to 5 with two processes of each role.",
 )
-@click.option("--policy", metavar="NAME", help="Policy of the planner (default: one that judges every first image).")
 @click.option(
-    "--only", multiple=True, metavar="KIND", help="Inject only faults of this kind, such as kill; may be repeated."
+    "--policy",
+    cls=PolicyOption,
+    metavar="NAME",
+    help="Policy of the planner (default: one that judges every first image).",
+)
+@click.option(
+    "--only",
+    cls=FaultOption,
+    multiple=True,
+    metavar="KIND",
+    help="Inject only faults of this kind, such as kill; may be repeated.",
 )
 @click.option("--report", type=FILE, help="File to write the JSON report to (default: HOME/chaos/report.json).")
 @click.option(

@@ -12,7 +12,7 @@ import click
 
 from replay.commands.options import CATALOG, seed_option
 from schemas.errors import PochadeError
-from streams.commands.options import FILE, FILE_IN
+from streams.commands.options import FILE, FILE_IN, PolicyOption
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for Kafka's client
     from replay.demo import Demo
@@ -38,7 +38,9 @@ if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for Kafk
 @click.option(
     "--trace", type=FILE_IN, help="CSV file of arrivals with a column arrival_ms, plain or gzip, instead of --rate."
 )
-@click.option("--policy", metavar="NAME", help="Policy of the planner (default: the setting planner.policy).")
+@click.option(
+    "--policy", cls=PolicyOption, metavar="NAME", help="Policy of the planner (default: the setting planner.policy)."
+)
 @click.option(
     "--workers", type=click.IntRange(1, 64), default=2, show_default=True, help="Number of worker processes to start."
 )

@@ -12,7 +12,8 @@ from replay.commands.demo import leave, log_to
 from replay.commands.options import CATALOG, SLO
 from replay.commands.trace_options import TraceGiven, report_skipped, trace_options
 from schemas.errors import PochadeError
-from streams.commands.options import FOLDER, RepeatableCommand
+from streams.as_typed import RepeatableCommand
+from streams.commands.options import FOLDER, PolicyOption
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for numpy and Kafka's client
     from replay.load.run import LiveRun
@@ -46,7 +47,10 @@ if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for nump
     help="Engine of the workers that --serve starts: diffusers, or profile, which only sleeps as long as measured.",
 )
 @click.option(
-    "--policy", metavar="NAME", help="Policy of the planner that --serve starts (default: the setting planner.policy)."
+    "--policy",
+    cls=PolicyOption,
+    metavar="NAME",
+    help="Policy of the planner that --serve starts (default: the setting planner.policy).",
 )
 @SLO
 @click.option(

@@ -5,11 +5,16 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from streams.commands.options import CatalogOption
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 POSITIVE: Final = click.FloatRange(min=0, min_open=True)
 CATALOG = click.option(
-    "--catalog", metavar="NAME", help="Catalog of the variants to generate with (default: the setting catalog)."
+    "--catalog",
+    cls=CatalogOption,
+    metavar="NAME",
+    help="Catalog of the variants to generate with (default: the setting catalog).",
 )
 SLO = click.option(
     "--slo",

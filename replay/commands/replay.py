@@ -13,6 +13,7 @@ from replay.commands.options import seed_option
 from replay.commands.trace_options import PROMPTS, SHAPING, TraceGiven, shaping_of, trace_options, with_options
 from replay.commands.trace_types import Rate
 from replay.commands.what_if import what_if
+from streams.command_groups import CommandGroup
 from streams.commands.options import FILE, FOLDER, SHOWN, Ago
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for numpy and Kafka's client
@@ -24,7 +25,7 @@ OUT = click.option(
 )
 
 
-class Replaying(click.Group):
+class Replaying(CommandGroup):
     """`pochade replay TRACE` is `pochade replay run TRACE`."""
 
     def resolve_command(

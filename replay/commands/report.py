@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from streams.command_groups import CommandGroup
 from streams.commands import listing
 from streams.commands.options import FILE, SHOWN
 
@@ -21,7 +22,7 @@ COLUMNS = ("policy", "metric", "first", "second", "difference", "95 % interval",
 COLOURS = {"better": "green", "worse": "red", "cannot tell": "dim", "not comparable": "dim"}
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def report() -> None:
     """Compare two reports of `pochade simulate` or `pochade replay run`, or draw the page of one.
 

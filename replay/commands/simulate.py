@@ -8,8 +8,9 @@ import click
 
 from replay.commands import sweep, validate
 from replay.commands.options import POSITIVE, seed_option
-from replay.commands.trace_options import TraceGiven, report_skipped, trace_options, with_options
-from streams.commands.options import FILE, FOLDER, PUBLISHED, RepeatableCommand
+from replay.commands.trace_options import TraceGiven, report_overridden, report_skipped, trace_options, with_options
+from streams.as_typed import RepeatableCommand
+from streams.commands.options import FILE, FOLDER, PUBLISHED, CatalogOption, PolicyOption
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for numpy and the planner
     from replay.simulation.run import Ran
@@ -23,23 +24,28 @@ DISPATCHES = click.Choice(["least-work", "random", "pull", "round-robin"])
 
 @click.command(
     cls=RepeatableCommand,
-    epilog="Example: pochade simulate arrivals.csv --policy clipper-light,diffserve-static --workers 16 "
+    epilog="\b\nExamples:\n"
+    "  pochade simulate arrivals.csv --policy clipper-light,diffserve-static --workers 16 "
     "--catalog diffserve-sdturbo --slo 5 --report out",
 )
 @trace_options
 @click.option(
     "--policy",
     "policies",
+    cls=PolicyOption,
     multiple=True,
     metavar="NAME[,NAME...]",
-    help="Policies to simulate, one after the other, separated by commas; may be repeated.",
+    help="Policies to simulate, one after the other, separated by commas; may be repeated (required).",
 )
-@click.option("--workers", type=click.IntRange(1, 100_000), help="Number of simulated workers.")
+@click.option("--workers", type=click.IntRange(1, 100_000), help="Number of simulated workers (required).")
 @click.option(
-    "--catalog", metavar="NAME", help="Catalog of the variants and their profile (default: the setting catalog)."
+    "--catalog",
+    cls=CatalogOption,
+    metavar="NAME",
+    help="Catalog of the variants and their profile (default: the setting catalog).",
 )
 @PUBLISHED
-@click.option("--slo", type=POSITIVE, help="Latency target of a request, in seconds.")
+@click.option("--slo", type=POSITIVE, help="Latency target of a request, in seconds (default: the catalog's).")
 @click.option(
     "--overprovision",
     type=POSITIVE,
@@ -125,13 +131,15 @@ def simulate(
     if asked["run"] is not None:
         validate.show(asked["run"], asked["measured"], asked["catalog"], published, asked["within"])
         return
-    _require(asked)
     catalog = measured(asked["catalog"] or settings.catalog, published)
+    asked["slo"] = asked["slo"] or catalog.slo_s
+    _require(asked, catalog.name)
     setups = setups_of(settings, catalog, asked)
     if warning := unheeded(setups[0].outages):
         click.echo(f"--failures: {warning}", err=True)
-    trace = given.open(context.obj, frozenset(catalog.variants))
+    trace = given.open(context.obj)
     report_skipped(trace)
+    report_overridden(trace, catalog.variants)
     if asked["span"]:
         sweep.show(setups, trace, asked["seeds"], asked["span"], asked["hold"])
         return
@@ -146,12 +154,14 @@ def simulate(
         _write(context, found, report)
 
 
-def _require(asked: dict[str, Any]) -> None:
+def _require(asked: dict[str, Any], catalog: str) -> None:
+    """Raise click.UsageError with all that is missing."""
     if asked["span"] and not asked["workers"]:
         asked["workers"] = asked["span"][1]  # the setup's, until the sweep sets them
-    for name, option in (("policies", "--policy"), ("workers", "--workers"), ("slo", "--slo")):
-        if not asked[name]:
-            raise click.UsageError(f"Missing option '{option}'.")
+    options = {"policies": "--policy", "workers": "--workers", "slo": f"--slo (catalog {catalog!r} has none)"}
+    missing = [option for name, option in options.items() if not asked[name]]
+    if missing:
+        raise click.UsageError(f"give also {', '.join(missing)}")
 
 
 def _run(setups: "list[Setup]", trace: "Trace", seeds: int) -> "dict[str, list[Ran]]":

@@ -2,7 +2,7 @@
 
 import functools
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for nump
 
 SPACING = click.Choice(["poisson", "even", "exponential"])
 ORDER = click.Choice(["index", "turn", "sample"])
+
+MAX_NAMED = 5
 
 SHAPING = (
     click.option(
@@ -170,6 +172,19 @@ def report_skipped(trace: "Trace") -> None:
     """Print how many lines --lenient left out, by kind."""
     if trace.skipped:
         click.echo("skipped: " + ", ".join(f"{count} {kind}" for kind, count in trace.skipped.items()), err=True)
+
+
+def report_overridden(trace: "Trace", levels: Container[str]) -> None:
+    """Print which models of the trace no level of the catalog is: the router overrides them, unless strict."""
+    models = sorted({wish.options.model for wish in trace.wishes} - {""})
+    unknown = [model for model in models if model not in levels]
+    if unknown:
+        names = ", ".join(unknown[:MAX_NAMED]) + (", ..." if len(unknown) > MAX_NAMED else "")
+        click.echo(
+            f"models that the catalog lacks: {names}; the plan chooses the level instead, as it does live, and rejects "
+            "strict requests; --model THEIRS=OURS replaces one",
+            err=True,
+        )
 
 
 def shaping_of(to: tuple[float, float] | None, interval_ms: int | None, spacing: str | None) -> "Shaping":

@@ -20,7 +20,7 @@ def read_prompts(path: pathlib.Path) -> list[str]:
     with open_lines(path, faults, InvalidPrompts, "a text file with one prompt a line") as lines:
         prompts = [line.strip() for line in lines if line.strip()]
     if not prompts:
-        raise InvalidPrompts(f"{path} has no prompts: write one a line, or leave the option away to use ours")
+        raise InvalidPrompts(f"{path} has no prompts: write one a line, or leave the option out to use ours")
     return prompts
 
 

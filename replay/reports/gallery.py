@@ -96,12 +96,18 @@ def shown(data: bytes) -> Shown:
     return Shown(data_uri=f"data:image/png;base64,{encoded}", width=width, height=height, is_tiny=is_tiny)
 
 
-def render(report: Mapping[str, Any], results: Iterable[Result], store: ImageStore) -> str:
-    """The page, whole in itself; prompts and reasons are escaped."""
+def render(report: Mapping[str, Any], results: Iterable[Result], store: ImageStore, order: Sequence[str] = ()) -> str:
+    """The page, whole in itself; prompts and reasons are escaped. `order`: the catalog's levels, in its order."""
     cards = [card_of(result, store) for result in results]
+    levels = _ordered(report["by_level"], order)
     return template("replay.reports", "gallery.html", {"duration": duration}).render(
-        report=report, cards=cards, groups=_groups(cards), levels=sorted(report["by_level"]), headline=headline(report)
+        report=report, cards=cards, groups=_groups(cards), levels=levels, headline=headline(report)
     )
+
+
+def _ordered(levels: Iterable[str], order: Sequence[str]) -> list[str]:
+    """Return the levels in the catalog's order; those that it lacks come last, by name."""
+    return sorted(levels, key=lambda level: (order.index(level) if level in order else len(order), level))
 
 
 def _groups(cards: Sequence[Card]) -> list[tuple[str, str, int]]:

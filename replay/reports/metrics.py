@@ -3,6 +3,7 @@
 `replay/METRICS.md` has their formulas; a test holds the two and the schema together.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -75,6 +76,14 @@ def flat(figures: Mapping[str, Any]) -> dict[str, float | None]:
         if isinstance(value, float | int) or value is None:
             found[key] = value
     return found
+
+
+def possible(key: str, scale: str) -> tuple[float, float]:
+    """Return the least and the most that a figure can be on a scale; an interval of a mean may reach beyond."""
+    unit = metric(key).unit
+    if unit == SHARE or (unit == QUALITY and scale == "facts"):
+        return 0.0, 1.0
+    return (-math.inf if unit == QUALITY and key != FID else 0.0), math.inf
 
 
 def format_value(key: str, value: float | None) -> str:

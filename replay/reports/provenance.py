@@ -8,7 +8,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from streams.commands.options import words_given
+from streams.as_typed import words_given
 
 PACKAGES = ("pochade", "numpy", "scipy", "pulp")  # that the figures depend on
 LEFT_OUT = ("report",)  # where it is written says nothing of what is

@@ -102,9 +102,17 @@ def locked(kafka_home: pathlib.Path) -> Iterator[None]:
 
 
 def make_private(folder: pathlib.Path) -> None:
-    """Create a folder, with those above it that are missing, for its owner alone; one that was wider is narrowed."""
-    missing = [each for each in (folder, *folder.parents) if not each.exists()]
-    for each in reversed(missing):
-        each.mkdir(mode=OWNERS_ALONE, exist_ok=True)
+    """Create a folder, with those above it that are missing, for its owner alone; one that was wider is narrowed.
+
+    Raises PochadeError where it cannot be made.
+    """
+    try:
+        missing = [each for each in (folder, *folder.parents) if not each.exists()]
+        for each in reversed(missing):
+            each.mkdir(mode=OWNERS_ALONE, exist_ok=True)
+    except OSError as error:
+        raise PochadeError(
+            f"folder {folder} cannot be made: {error.strerror or error}; give another with --home, or make it writable"
+        ) from None
     with contextlib.suppress(PermissionError):  # another user's folder: the next call says who may not enter
         folder.chmod(OWNERS_ALONE)

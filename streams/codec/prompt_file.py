@@ -4,12 +4,16 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from planner.catalog.options import check_options
+from planner.serving.admission import check_request
 from schemas.errors import InvalidRecord, InvalidRequest
 from schemas.ids import new_request_id
 from schemas.messages import GenerateRequest
 from schemas.record import Incoming
 from schemas.topics import PROMPTS
 from streams.codec.requests import decode_request
+from streams.settings import Requests
+from streams.visible import counted
 
 MAX_LISTED = 10  # bad lines that a message names
 
@@ -19,7 +23,7 @@ class InvalidFile(InvalidRequest):
 
 
 def requests_in(
-    lines: Iterable[str], name: str, *, now_ms: int, max_prompt_bytes: int, defaults: dict[str, Any]
+    lines: Iterable[str], name: str, *, now_ms: int, limits: Requests, defaults: dict[str, Any]
 ) -> list[GenerateRequest]:
     """The requests of a file's lines; blank lines are passed over. `defaults` are fields that a line does not give.
 
@@ -37,7 +41,10 @@ def requests_in(
             continue
         try:
             request = _request(text, now_ms, defaults)
-            _check(request, max_prompt_bytes, first_line)
+            check(request, limits, now_ms)
+            if request.request_id in first_line:
+                line_before = first_line[request.request_id]
+                raise InvalidRequest(f"request_id {request.request_id!r} is that of line {line_before} too")
         except (InvalidRecord, InvalidRequest) as error:
             wrong.append(f"{name}:{number}: {error}")
             continue
@@ -45,7 +52,8 @@ def requests_in(
         requests.append(request)
     if wrong:
         more = f"\n... and {len(wrong) - MAX_LISTED} more" if len(wrong) > MAX_LISTED else ""
-        raise InvalidFile(f"nothing was sent: {len(wrong)} bad lines\n" + "\n".join(wrong[:MAX_LISTED]) + more)
+        bad = counted(len(wrong), "bad line")
+        raise InvalidFile(f"nothing was sent: {bad}\n" + "\n".join(wrong[:MAX_LISTED]) + more)
     return requests
 
 
@@ -72,11 +80,7 @@ def request_of(fields: dict[str, Any], now_ms: int) -> GenerateRequest:
     return decode_request(Incoming(topic=PROMPTS, partition=0, offset=0, timestamp_ms=now_ms, key=None, value=value))
 
 
-def _check(request: GenerateRequest, max_prompt_bytes: int, first_line: dict[str, int]) -> None:
-    size = len(request.prompt.encode())
-    if not request.prompt.strip():
-        raise InvalidRequest('the prompt must not be empty: write one, such as {"prompt": "a red heart"}')
-    if size > max_prompt_bytes:
-        raise InvalidRequest(f"a prompt may have at most {max_prompt_bytes} bytes: got {size}; shorten it")
-    if request.request_id in first_line:
-        raise InvalidRequest(f"request_id {request.request_id!r} is that of line {first_line[request.request_id]} too")
+def check(request: GenerateRequest, limits: Requests, now_ms: int) -> None:
+    """Raise InvalidRequest for a request that the classifier would reject, by its rules and these limits."""
+    check_request(request, limits.max_prompt_bytes, now_ms, limits.max_deadline_s)
+    check_options(request, limits.max_images)

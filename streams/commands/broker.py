@@ -8,7 +8,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from streams.broker import address, embedded
+from streams.broker import address, embedded, probe
 from streams.commands.options import SHOWN
 from streams.kafka.topics import create_topics, own_topics
 from streams.settings import Settings
@@ -102,6 +102,7 @@ def describe(settings: Settings) -> dict[str, Any]:
     }
     if found is None:
         return facts
+    probe.reach(settings)
     facts["topics"] = len(own_topics(settings))
     if known is not None and known.broker is not None:
         facts["pid"] = getattr(known.broker, "pid", None)

@@ -8,6 +8,7 @@ import click
 
 from schemas.errors import PochadeError
 from streams.cli import LazySettings
+from streams.command_groups import CommandGroup
 from streams.commands import listing
 from streams.commands.options import LISTED, SHOWN
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 COLOURS = {"flag": "cyan", "environment": "green", "toml": "yellow", "default": "dim"}
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def config() -> None:
     """Show and check settings: options win over POCHADE_* variables, these over the TOML file, that over defaults.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from schemas.errors import PochadeError
+from streams.command_groups import CommandGroup
 from streams.commands import listing, opening
 from streams.commands.options import LISTED, SHOWN, since_option
 from streams.visible import visible
@@ -23,7 +24,7 @@ CLASS = click.option(
 )
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def dlq() -> None:
     """List, show and redrive dead letters: records that could not be served, kept with the reason for 30 days.
 

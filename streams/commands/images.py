@@ -11,6 +11,7 @@ from schemas.errors import PochadeError
 from schemas.messages import Status
 from streams.commands import listing, opening
 from streams.commands.options import LISTED, UNITS_MS, Ago, duration, since_option
+from streams.visible import counted
 
 if TYPE_CHECKING:
     from streams.operator.gc import Garbage
@@ -61,7 +62,7 @@ def fetch(load: "Callable[[], Settings]", request_id: str, target: str, number: 
         raise PochadeError(f"request {request_id} has no image: it ended as {result.status}: {result.reason}")
     images = result.image_uris or (result.image_uri,)
     if number > len(images):
-        raise PochadeError(f"request {request_id} has {len(images)} images: got --number {number}")
+        raise PochadeError(f"request {request_id} has {counted(len(images), 'image')}: got --number {number}")
     data = open_store(settings).get(images[number - 1])
     if target == "-":
         click.get_binary_stream("stdout").write(data)

@@ -2,7 +2,7 @@
 
 import pathlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
 import click
@@ -33,27 +33,37 @@ SHOWN = output_option("Output format: a table, or one JSON document.", "table", 
 STREAMED = output_option("Output format: a table, or one JSON object per line.", "table", "jsonl")
 
 
-AS_GIVEN = "pochade.as_given"  # key of a context's `meta`: command path -> its words
+class NamesOption(click.Option):
+    """An option whose help lists the names that it knows; they are looked up when help is shown, not before."""
+
+    def known(self) -> Iterable[str]:
+        """Return the names."""
+        raise NotImplementedError
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Return the option and its help, the names at the end."""
+        record = super().get_help_record(ctx)
+        return record and (record[0], f"{record[1]} Known: {', '.join(sorted(self.known()))}.")
 
 
-def keep_words(context: click.Context, words: list[str]) -> None:
-    """Keep the words of a command line before click parses them, for `words_given`."""
-    context.meta.setdefault(AS_GIVEN, {})[context.command_path] = list(words)
+class PolicyOption(NamesOption):
+    """An option that takes the name of a policy."""
+
+    def known(self) -> Iterable[str]:
+        """Return the policies."""
+        from planner.policies import POLICIES
+
+        return POLICIES
 
 
-def words_given(context: click.Context) -> list[str]:
-    """The words that a command was called with, as they were typed; those of its subcommand among them."""
-    words: list[str] = context.meta.get(AS_GIVEN, {}).get(context.command_path, [])
-    return words
+class CatalogOption(NamesOption):
+    """An option that takes the name of a catalog, or a file."""
 
+    def known(self) -> Iterable[str]:
+        """Return the catalogs that ship."""
+        from streams.shipped import INFRA
 
-class RepeatableCommand(click.Command):
-    """A command that can be shown as it was typed, whatever its options make of their values."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the words, and keep them."""
-        keep_words(ctx, args)
-        return super().parse_args(ctx, args)
+        return [path.stem for path in (INFRA / "catalogs").glob("*.toml")]
 
 
 class Ago(click.ParamType):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
-from schemas.errors import PochadeError
+from schemas.errors import InvalidRequest, PochadeError
 from schemas.messages import GenerateRequest, Result, Status
 from streams.commands import opening
 from streams.commands.options import SHOWN, STREAMED, duration, renamed_option, since_option
@@ -59,7 +59,10 @@ OPTIONS = (
         help="Width and height of the image in pixels, each a multiple of 8, such as 768x512.",
     ),
     click.option("--negative-prompt", help="What should not be in the image."),
-    click.option("--model", help="Name of the only variant that may generate the image."),
+    click.option(
+        "--model",
+        help="Name of the variant that generates the image (overridden by the plan if unknown, unless --strict).",
+    ),
     click.option("--adapter", "adapters", multiple=True, help="Name of a LoRA adapter to apply; may be repeated."),
     click.option("--control", "controls", multiple=True, help="Name of a ControlNet to apply; may be repeated."),
     click.option(
@@ -162,7 +165,7 @@ def submit(
       pochade submit --file prompts.jsonl --wait
     """
     from streams.clock import now_ms
-    from streams.codec.prompt_file import request_of
+    from streams.codec.prompt_file import check, request_of
 
     left_ms = _deadline_ms(deadline, deadline_ms)
     fields = fields_of(asked)
@@ -171,12 +174,16 @@ def submit(
     if file is not None or prompt is None:
         submit_file(load(), file, left_ms, fields, timeout if is_waiting else None, output)
         return
-    with opening.client(load()) as client:
+    settings, now = load(), now_ms()
+    fields |= {} if left_ms is None else {"deadline_ms": now + left_ms}
+    request = request_of({**fields, "prompt": prompt}, now)
+    try:
+        check(request, settings.requests, now)
+    except InvalidRequest as error:
+        raise click.UsageError(f"nothing was sent: {error}") from None
+    with opening.client(settings) as client:
         if is_waiting:
             client.listen()
-        now = now_ms()
-        fields |= {} if left_ms is None else {"deadline_ms": now + left_ms}
-        request = request_of({**fields, "prompt": prompt}, now)
         client.submit(request).result(60)
         if output == "table":
             click.echo(request.request_id)
@@ -208,9 +215,7 @@ def submit_file(
     now = now_ms()
     defaults = fields if left_ms is None else {**fields, "deadline_ms": now + left_ms}
     try:
-        requests = requests_in(
-            file, file.name, now_ms=now, max_prompt_bytes=settings.requests.max_prompt_bytes, defaults=defaults
-        )
+        requests = requests_in(file, file.name, now_ms=now, limits=settings.requests, defaults=defaults)
     except UnicodeDecodeError as error:
         raise PochadeError(f"{file.name} is not UTF-8: {error}; convert it") from None
     if not requests:

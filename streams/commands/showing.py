@@ -73,7 +73,8 @@ def table(results: Iterable[Result], console: Console) -> None:
 
 def ending(result: Result) -> None:
     """Print a result as `submit --wait` shows it."""
-    click.echo(visible(f"{result.status}  {why(result)}"))
+    overridden = f"; overridden: {'; '.join(result.overridden)}" if result.overridden else ""
+    click.echo(visible(f"{result.status}  {why(result)}{overridden}"))
     if result.image_uri:
         click.echo(visible(f"image  {place_of(result.image_uri)}"))
 
@@ -103,6 +104,8 @@ def _facts(result: Result) -> dict[str, str]:
         "policy": f"{result.policy or 'none'}, plan {plan}",
         "latency": f"{milliseconds(result.latency_ms)}, of which generation {milliseconds(result.generate_ms)}",
     }
+    if result.overridden:
+        facts["overridden"] = "; ".join(result.overridden)
     if result.image_uri:
         facts["image"] = f"{place_of(result.image_uri)} ({result.width} x {result.height} px)"
     return facts

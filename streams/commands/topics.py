@@ -9,8 +9,10 @@ import click
 from schemas.access import WHO
 from schemas.errors import Unknown
 from schemas.topics import TABLE, Topic, full_name
+from streams.command_groups import CommandGroup
 from streams.commands import listing
 from streams.commands.options import LISTED, SHOWN, duration, output_option
+from streams.visible import counted
 
 if TYPE_CHECKING:
     from streams.operator.cluster import Found
@@ -25,7 +27,7 @@ VARIANTS = click.option(
 )
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def topics() -> None:
     """List, create and check the deployment's topics against the topic table in schemas/topics.py.
 
@@ -138,7 +140,7 @@ def diff(load: "Callable[[], Settings]", variants: tuple[str, ...], output: str)
     wanted = expected([*variants, *variants_of(found)], settings.kafka.jobs_partitions, settings.kafka.flow_partitions)
     differing = differences(wanted, found, settings.kafka.prefix)
     listing.show([asdict(each) for each in differing], ("topic", "what", "wanted", "found", "do"), output)
-    click.echo(f"{len(wanted)} topics wanted, {len(differing)} differences", err=True)
+    click.echo(f"{counted(len(wanted), 'topic')} wanted, {counted(len(differing), 'difference')}", err=True)
     if differing:
         raise SystemExit(1)
 

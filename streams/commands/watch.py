@@ -11,7 +11,7 @@ import click
 
 from schemas.errors import PochadeError
 from streams.commands.options import STREAMED, since_option
-from streams.visible import json_text, visible
+from streams.visible import counted, json_text, visible
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -65,7 +65,7 @@ def watch(
             if deadline is not None and time.monotonic() > deadline:
                 raise _timed_out(watched, timeout)
     if watched.unreadable:
-        click.echo(f"{watched.unreadable} records could not be read and were passed over", err=True)
+        click.echo(f"not read: {counted(watched.unreadable, 'record')}, passed over", err=True)
 
 
 def _timed_out(watched: "Watch", timeout: float) -> PochadeError:

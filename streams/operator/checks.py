@@ -26,6 +26,7 @@ from schemas.topics import (
 )
 from streams.kafka.group_terms import Protocol, Timeouts, describe
 from streams.operator.cluster import JOBS, Difference, Found
+from streams.visible import counted
 
 SKEW_WARN_MS = 1000
 DISK_WARN_BYTES = 2**30
@@ -87,7 +88,7 @@ def check_topics(differing: Sequence[Difference]) -> Check:
     if missing:
         return fail("topics", f"missing: {', '.join(missing)}", "pochade topics create (or `pochade up`)")
     counts = Counter(each.what for each in differing)
-    named = ", ".join(f"{what} of {count} topics" for what, count in counts.items())
+    named = ", ".join(f"{what} of {counted(count, 'topic')}" for what, count in counts.items())
     return warn("topics", f"not as the table says: {named}", "pochade topics diff")
 
 
@@ -134,7 +135,7 @@ def check_jobs(found: Mapping[str, Found], workers: Sequence[Heartbeat], prefix:
     for variant, count in sorted(serving.items()):
         topic = found.get(jobs_topic(variant, 1).name)
         partitions = topic.partitions if topic else 0
-        shown = f"{partitions} partitions for {count} workers"
+        shown = f"{counted(partitions, 'partition')} for {counted(count, 'worker')}"
         if partitions < count:
             name = full_name(prefix, jobs_topic(variant, 1).name)
             do = f"some workers are idle: kafka-topics.sh --alter --topic {name} --partitions {count} (roles may run)"
@@ -237,7 +238,7 @@ def check_visibility(found: Mapping[str, Found]) -> Check | None:
 def check_copies(found: Mapping[str, Found], brokers: int) -> Check:
     """Check that a broker may be lost: two copies of each topic or more, and two in sync before a write is acked."""
     least = min((topic.replicas for topic in found.values()), default=0)
-    shown = f"at least {least} of each topic on {brokers} brokers"
+    shown = f"at least {least} of each topic on {counted(brokers, 'broker')}"
     never = sorted(t.name for t in found.values() if t.is_config_visible and _in_sync(t) > t.replicas)
     if never:
         do = "lower min.insync.replicas of these topics, or give them more copies"
@@ -297,7 +298,7 @@ def check_groups(protocol: Protocol, wanted_ms: int, found: Timeouts | None, why
 def check_role(role: str, seen: Attendance) -> Check:
     """Check that a role has members, and how many records they are behind."""
     topic = READS[role]
-    waits = f"{seen.behind} records of {topic} wait"
+    waits = f"{counted(seen.behind, 'record')} of {topic} {'waits' if seen.behind == 1 else 'wait'}"
     if seen.members is None:
         return warn(role, f"this user may not see its members; {waits}", "grant DESCRIBE on the groups PREFIX.*")
     if not seen.members:

@@ -126,7 +126,7 @@ class RequestClient:
             if not self._arrived.wait_for(lambda: request_id in self._results, max(0.0, end_s - time.monotonic())):
                 raise PochadeError(
                     f"request {request_id} has no result after {timeout_s:g} s: it may still be in work; "
-                    f"look later with `pochade explain {request_id}`, and at the roles with `pochade status`"
+                    f"look later with `pochade explain {request_id}`, and at the roles with `pochade doctor`"
                 )
             return self._results[request_id]
 

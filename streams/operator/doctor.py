@@ -27,6 +27,7 @@ from streams.operator.cluster import Found, differences, expected, variants_of
 from streams.security.properties import check_properties
 from streams.settings import Settings
 from streams.store.open import open_store
+from streams.visible import counted
 
 READ_S = 15.0
 HOUR_MS = 3_600_000
@@ -94,7 +95,7 @@ def _disk(name: str, folder: pathlib.Path) -> Check:
 def _broker(settings: Settings) -> Check:
     config = client_config(settings)
     metadata = probe.probe(config, ANSWER_LIMIT_S)
-    return ok("broker", f"{config['bootstrap.servers']} answers: {len(metadata.brokers)} brokers")
+    return ok("broker", f"{config['bootstrap.servers']} answers: {counted(len(metadata.brokers), 'broker')}")
 
 
 def _features(settings: Settings, found: Mapping[str, Found]) -> Iterator[Check]:

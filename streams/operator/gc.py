@@ -13,6 +13,7 @@ from streams.operator import cluster
 from streams.operator.explain import steps_of
 from streams.settings import Settings
 from streams.store.port import Stored
+from streams.visible import counted
 
 ORPHAN_MS = 3_600_000  # younger images may belong to a request whose records are still being written
 
@@ -82,8 +83,8 @@ def needed(settings: Settings) -> tuple[set[str], float]:
             snapshot.past(deployment, [topic], keep=add)
     if mentions.unreadable:
         raise PochadeError(
-            f"{mentions.unreadable} records of images and results cannot be read, so orphans cannot be recognised: "
-            "upgrade this command to the version of the roles, or run it without --orphans"
+            f"{counted(mentions.unreadable, 'record')} of images and results cannot be read, so orphans "
+            "cannot be recognised: upgrade this command to the version of the roles, or run it without --orphans"
         )
     return mentions.needed(), min(kept_ms, default=0.0)
 

@@ -1,6 +1,7 @@
 """The command line's frame: lazy commands, settings, errors."""
 
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -125,3 +126,53 @@ COMMANDS += [f"config {verb}" for verb in ("show", "validate")]
 def test_the_help_of_a_command_has_examples(command: str) -> None:
     done = CliRunner().invoke(cli.main, [*command.split(), "--help"], prog_name="pochade")
     assert f"Examples:\n    pochade {command}" in done.output
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["frobnicate"], "unknown command 'frobnicate': known are audit"),
+        (["sbmit"], "did you mean 'submit'?"),
+        (["plan", "pni"], "did you mean 'pin'?"),
+        (["config", "sow"], "known are show, validate; did you mean 'show'?"),
+    ],
+)
+def test_an_unknown_command_lists_the_known_ones_and_the_nearest(words: list[str], message: str) -> None:
+    done = CliRunner().invoke(cli.main, words)
+    assert done.exit_code == 2
+    assert message in " ".join(done.output.split())
+
+
+@pytest.mark.parametrize("group", ["plan", "profile", "replay", "report", "config", "topics", "dlq", "bench"])
+def test_no_line_of_a_groups_help_is_cut_off(group: str) -> None:
+    done = CliRunner().invoke(cli.main, [group, "--help"])
+    assert done.exit_code == 0
+    assert "..." not in done.output.split("Commands:")[1]
+
+
+PLAN_VERBS = ("pin", "unpin", "rollback", "show", "history", "diff", "shadow", "explain")
+WITH_EXAMPLES = ["serve", "simulate", "evaluate", "profile", "profile cascades", "profile classes"]
+
+
+@pytest.mark.parametrize("command", [*WITH_EXAMPLES, *(f"plan {verb}" for verb in PLAN_VERBS)])
+def test_each_example_is_on_a_line_of_its_own(command: str) -> None:
+    text = CliRunner().invoke(cli.main, [*command.split(), "--help"], terminal_width=80).output
+    examples = text.split("Examples:\n")[1].splitlines()
+    assert examples
+    assert all(re.match(r"    pochade ", line) for line in examples)
+
+
+@pytest.mark.parametrize(
+    ("command", "known"),
+    [
+        ("demo", "Known: argus, clipper-heavy"),
+        ("demo", "Known: argus-a100, chaos"),
+        ("simulate", "Known: argus, clipper-heavy"),
+        ("plan solve", "Known: argus, clipper-heavy"),
+        ("evaluate", "Known: argus-a100, chaos"),
+        ("chaos", "kill"),
+        ("bench papers", "Known: "),
+    ],
+)
+def test_help_lists_the_names_that_an_option_knows(command: str, known: str) -> None:
+    assert known in " ".join(CliRunner().invoke(cli.main, [*command.split(), "--help"]).output.split())

@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from schemas.errors import PochadeError
+from streams.broker import probe
 from streams.cli import main
 from streams.provenance import origins
 from streams.security.properties import check_properties
@@ -121,6 +122,21 @@ def test_validate_refuses_what_cannot_run(setting: str, message: str, tmp_path: 
     done = pochade("--set", setting.format(catalog=catalog), "config", "validate")
     assert done.exit_code == 1
     assert message in done.output
+
+
+def test_a_config_file_that_is_not_there_is_blamed_on_the_flag() -> None:
+    done = pochade("--config", "nothere.toml", "config", "validate")
+    assert done.exit_code == 1
+    assert "error: --config names nothere.toml, which is not a file: correct the path" in done.output
+    assert "POCHADE_CONFIG" not in done.output
+
+
+def test_status_says_which_setting_names_a_broker_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "FOREIGN_LIMIT_S", 0.1)
+    done = pochade("--set", "kafka.bootstrap_servers=127.0.0.1:1", "status")
+    assert done.exit_code == 1
+    assert "no Kafka answers at 127.0.0.1:1" in done.output
+    assert "check POCHADE_KAFKA__BOOTSTRAP_SERVERS" in done.output
 
 
 def test_valid_settings_are_said_to_be_so() -> None:

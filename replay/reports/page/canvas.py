@@ -78,12 +78,14 @@ def _attribute(text: str) -> str:
     return text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
 
 
-def steps(axes: Axes, x: Sequence[float], series: MeanSeries, style: Mapping[str, Any]) -> None:
-    """Draw a line of steps through means, with the band of their interval where there is one."""
+def steps(
+    axes: Axes, x: Sequence[float], series: MeanSeries, style: Mapping[str, Any], most: float = float("inf")
+) -> None:
+    """Draw a line of steps through means, with the band of their interval where there is one, up to what can be."""
     mean = gaps(series["mean"])
     axes.plot(x, mean, drawstyle="steps-mid", **style)
     if "half" in series:
         half = gaps(series["half"])
         low = [m - h for m, h in zip(mean, half, strict=True)]
-        high = [m + h for m, h in zip(mean, half, strict=True)]
+        high = [min(most, m + h) for m, h in zip(mean, half, strict=True)]
         axes.fill_between(x, low, high, step="mid", color=style["color"], alpha=0.12, linewidth=0)

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from replay.reports.metrics import FID
+from replay.reports.metrics import FID, possible
 from replay.reports.page.canvas import INK, Drawing, MeanSeries, plot, steps, svg
 from replay.reports.page.styles import style_of
 from replay.reports.page.verdicts import judged_by
@@ -36,6 +36,7 @@ class Course(NamedTuple):
     caption: str
     values: Values
     most: float = math.inf  # that the axis goes up to
+    limit: float = math.inf  # the most that can be: an interval is not drawn beyond it
     has_demand: bool = False  # behind the lines
     is_whole: bool = False  # ticks are whole numbers
 
@@ -52,10 +53,10 @@ def over_time(report: Report) -> list[Drawing]:
                has_demand=True),
         Course("violations", "Violations", "% of requests",
                "Requests of each interval that were answered after the SLO, or never.", _percent("violation_rate"),
-               100),
+               100, 100),
         _quality(report),
         Course("heavy", "Heavy share", "% of answers", "Answers that the catalog's best level generated.",
-               _percent("heavy_share"), 100),
+               _percent("heavy_share"), 100, 100),
         Course("queue", "Queue", "s of work a worker", "Work that waits, mean over workers, as heartbeats report it.",
                lambda _, series: series["queue_s"]),
         Course("cost", "Cost", "worker s per s", "Workers alive, busy or not.", _cost,
@@ -93,7 +94,9 @@ def _quality(report: Report) -> Course:
         return Course(
             "quality", "Quality", "FID (up is better)", caption, lambda _, series: _times(series["quality"], -1)
         )
-    return Course("quality", "Quality", report["setup"]["scale"], caption, lambda _, series: series["quality"])
+    scale = report["setup"]["scale"]
+    most = possible("quality", scale)[1]
+    return Course("quality", "Quality", scale, caption, lambda _, series: series["quality"], limit=most)
 
 
 def _cost(report: Report, series: Mapping[str, MeanSeries]) -> MeanSeries:
@@ -117,11 +120,12 @@ def _figure(report: Report, course: Course) -> Drawing:
     if course.has_demand:
         axes.fill_between(at, gaps(report["demand_rps"])[: len(at)], step="mid", color=INK, alpha=0.16, linewidth=0)
     ranges = []
-    for policy, figures in report["policies"].items():
+    baseline_first = sorted(report["policies"].items(), key=lambda item: item[0] != report["baseline"])
+    for policy, figures in baseline_first:  # what is drawn later lies above: the others are seen over it
         parts = course.values(report, figures["series"])
         has_band = report["setup"]["seeds"] >= BANDED
         shown_parts = {part: values[: len(at)] for part, values in parts.items() if part == "mean" or has_band}
-        steps(axes, at, shown_parts, style_of(report, policy))
+        steps(axes, at, shown_parts, style_of(report, policy), course.limit)
         known = [value for value in shown_parts["mean"] if value is not None]
         ranges += [f"{policy} {min(known):.3g} to {max(known):.3g}"] if known else []
     if course.name == "quality":

@@ -1,11 +1,10 @@
 """Renders the page of a report: one HTML file with everything in it."""
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
 from replay.reports.compare import seeds_of
-from replay.reports.metrics import FID, METRICS, QUALITY, format_value, metric
+from replay.reports.metrics import FID, METRICS, format_value, metric, possible
 from replay.reports.page import verdicts
 from replay.reports.page.canvas import HUES, MARKERS
 from replay.reports.page.courses import over_time
@@ -54,8 +53,9 @@ def columns(report: Report) -> list[str]:
 def row(report: Report, name: str) -> dict[str, Any]:
     """Return a policy's row of the big table: each figure in words, its interval, and whether it is the best."""
     figures = report["policies"][name]
+    scale = report["setup"]["scale"]
     cells = [
-        {"text": format_value(key, _figure(figures, key)), "interval": _interval(figures, key)}
+        {"text": format_value(key, _figure(figures, key)), "interval": _interval(figures, key, scale)}
         for key in columns(report)
     ]
     return {"name": name, "cells": cells, "is_baseline": name == report["baseline"]}
@@ -67,12 +67,12 @@ def _figure(figures: Mapping[str, Any], key: str) -> float | None:
     return value
 
 
-def _interval(figures: Mapping[str, Any], key: str) -> str:
+def _interval(figures: Mapping[str, Any], key: str, scale: str) -> str:
     ends = figures.get("interval", {}).get(key)
     if ends is None:
         return ""
-    least = -math.inf if metric(key).unit == QUALITY else 0.0  # nothing that is counted or timed is below 0
-    low, high = (format_value(key, max(least, end)) for end in ends)
+    least, most = possible(key, scale)
+    low, high = (format_value(key, min(most, max(least, end))) for end in ends)
     return "" if low == high else f"{low} to {high}"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from replay.reports.metrics import FID, format_value
+from replay.reports.metrics import FID, format_value, possible
 from replay.reports.page.canvas import INK, Drawing, plot, svg
 from replay.reports.page.styles import mark_of, style_of
 from replay.reports.page.verdicts import judged_by
@@ -53,10 +53,12 @@ def _point(axes: Axes, report: Report, policy: str, key: str) -> None:
     figures = report["policies"][policy]
     rate, y = figures["violation_rate"], figures[key]
     ends = figures.get("interval", {})
-    low, high = ends.get("violation_rate", (rate, rate))
+    least, most = possible(key, report["setup"]["scale"])
+    across, along = ends.get("violation_rate", (rate, rate)), ends.get(key, (y, y))
     colour, mark = style_of(report, policy)["color"], mark_of(report, policy)
     look = {"color": colour, "marker": mark, "markersize": 7.5, "clip_on": False, "zorder": 5}
-    point(axes, 100 * rate, y, look, x_ends=(100 * max(0.0, low), 100 * high), y_ends=ends.get(key, (y, y)))
+    x_ends = [100 * min(1.0, max(0.0, end)) for end in across]
+    point(axes, 100 * rate, y, look, x_ends=x_ends, y_ends=[min(most, max(least, end)) for end in along])
 
 
 def _names(axes: Axes, places: Mapping[str, tuple[float, float]]) -> None:

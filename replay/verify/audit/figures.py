@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from streams.visible import counted
+
 NAMED = 5  # ids in a sentence
 
 
@@ -65,6 +67,12 @@ def verdict(figures: Figures, images: ImageFigures | None = None) -> str | None:
     if images is not None and images.broken:
         broken.append(f"{len(images.broken)} images are not what their results say ({images.broken[0]})")
     return "; ".join(broken) or None
+
+
+def kept(images: ImageFigures | None = None) -> str:
+    """Return the verdict where no promise is broken."""
+    checked = "" if images is None else f", and {counted(images.checked, 'image')} are what their results say"
+    return f"the promise holds: no request was lost or ended twice{checked}"
 
 
 def _some(names: Sequence[str]) -> str:

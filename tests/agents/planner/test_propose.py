@@ -62,3 +62,14 @@ def test_a_failure_is_logged_once_until_it_changes(caplog: pytest.LogCaptureFixt
     report.on_decision(PlanDecision())
     report.on_decision(PlanDecision(reason="q: in the solver", error=error, carry_over_error=KeyError("old")))
     assert len(caplog.records) == 4
+
+
+def test_a_policy_that_is_late_is_one_warning_with_what_to_do_and_no_traceback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    report = DecisionReport()
+    for reason in ("p made no plan within 3 s", "p waits for one that runs longer than 3 s"):
+        report.on_decision(PlanDecision(reason=reason, error=PolicyTimeout(reason)))
+    (line,) = caplog.records
+    assert (line.levelname, line.exc_info) == ("WARNING", None)
+    assert "raise planner.solver_timeout_s, or give the planner a core" in line.getMessage()

@@ -37,7 +37,9 @@ def test_threshold_zero_keeps_everything_and_one_nothing(confidence: float) -> N
 
 
 def test_without_a_cascade_for_the_level_the_image_is_kept() -> None:
-    assert EscalationLogic(CATALOG).examine(a_plan(), "heavy", a_request()) == Keep(None, "no cascade for heavy")
+    assert EscalationLogic(CATALOG).examine(a_plan(), "heavy", a_request()) == Keep(
+        None, "the plan judges no images of heavy"
+    )
 
 
 def test_a_doubtful_image_is_kept_when_a_better_one_would_be_late_and_the_reason_says_so() -> None:

@@ -1,4 +1,5 @@
 import base64
+import dataclasses
 import io
 import re
 
@@ -89,3 +90,13 @@ def test_images_of_other_formats_become_png() -> None:
 
 def test_durations_read_well() -> None:
     assert [duration(ms) for ms in (None, 0, 999, 1500)] == ["-", "0 ms", "999 ms", "1.5 s"]
+
+
+def test_levels_are_in_the_catalogs_order_and_not_the_alphabets() -> None:
+    store, levels = MemoryImageStore(), ("heavy", "light", "old")
+    stored_result = a_generated_result(store, png("green"))
+    results = [dataclasses.replace(stored_result, level=level, request_id=level) for level in levels]
+    built = build(audit([result.request_id for result in results], results), *open_images(results, store), facts())
+    page = render(built, results, store, ["light", "heavy"])
+    for number, level in enumerate(("light", "heavy", "old")):
+        assert re.search(rf'level-{number}[^>]*id="{level}"', page)

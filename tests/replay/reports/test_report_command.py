@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 from replay.commands.live import run
 from replay.reports.files import text_of
 from replay.reports.provenance import command_line
+from streams.as_typed import RepeatableCommand
 from streams.cli import main
-from streams.commands.options import RepeatableCommand
 from tests.replay.reports.samples import CHANCE, a_policy, a_report
 
 

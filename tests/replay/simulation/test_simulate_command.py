@@ -121,7 +121,7 @@ def test_workers_that_fail_are_read_from_a_file(trace: pathlib.Path, tmp_path: p
     assert report["policies"]["clipper-light"]["plans"] >= 2
 
 
-def test_wishes_are_reported_by_tier_and_a_model_that_nobody_generates_is_refused_or_counted(
+def test_wishes_are_reported_by_tier_and_a_model_that_the_catalog_lacks_is_overridden_as_it_is_live(
     trace: pathlib.Path,
 ) -> None:
     asked = [
@@ -129,9 +129,20 @@ def test_wishes_are_reported_by_tier_and_a_model_that_nobody_generates_is_refuse
         for n in range(20)
     ]
     trace.write_text("\n".join(json.dumps(each | {"prompt": "a red heart"}) for each in asked))
-    refused, lenient = simulated(trace), simulated(trace, "--lenient")
-    assert refused.exit_code == 1
-    assert "unknown model 'sd9'" in " ".join(refused.output.split())
-    assert lenient.exit_code == 0, lenient.output
-    assert "skipped: 1 unknown model" in lenient.output
-    assert "clipper-light: interactive 10 requests, 0.00% violations, p95 0." in lenient.output
+    done = simulated(trace)
+    assert done.exit_code == 0, done.output
+    assert "models that the catalog lacks: sd9; the plan chooses the level instead" in " ".join(done.output.split())
+    assert "clipper-light: interactive 10 requests, 0.00% violations, p95 0." in done.output
+
+
+def test_all_that_is_missing_is_asked_for_at_once(trace: pathlib.Path) -> None:
+    done = CliRunner().invoke(main, ["simulate", str(trace), "--catalog", "profile"])
+    assert done.exit_code == 2
+    assert "give also --policy, --workers, --slo (catalog 'profile' has none)" in " ".join(done.output.split())
+
+
+def test_without_a_latency_target_the_catalogs_is_taken(trace: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    words = ["simulate", str(trace), "--catalog", "tiny", "--policy", "clipper-light", "--workers", "2"]
+    done = CliRunner().invoke(main, [*words, "--report", str(tmp_path / "out")])
+    assert done.exit_code == 0, done.output
+    assert json.loads((tmp_path / "out" / "report.json").read_text())["setup"]["slo_s"] == 2

@@ -11,7 +11,7 @@ from streams.broker import record as broker_record
 from streams.broker.container import Container
 from streams.broker.node import Ports
 from streams.broker.process import Process
-from streams.broker.record import Record
+from streams.broker.record import Record, locked
 
 PORTS = Ports(broker=9092, controller=9093, registry=8081)
 
@@ -44,3 +44,21 @@ def test_a_second_process_waits_while_one_holds_the_lock(tmp_path: pathlib.Path)
         held = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "BlockingIOError" in held.stderr
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_a_home_that_cannot_be_made_is_an_error_that_names_it_and_why(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "file").write_text("")
+    folder = tmp_path / "file" / "home" / "kafka"
+    with (
+        pytest.raises(PochadeError, match=rf"folder {folder} cannot be made: .+; give another with --home"),
+        locked(folder),
+    ):
+        pass
+
+
+def test_a_home_where_nothing_can_be_made_is_an_error() -> None:
+    with (
+        pytest.raises(PochadeError, match="folder /proc/x/kafka cannot be made"),
+        locked(pathlib.Path("/proc/x/kafka")),
+    ):
+        pass

@@ -17,14 +17,14 @@ from streams.codec.prompt_file import InvalidFile, requests_in
 from streams.commands import opening
 from streams.kafka.memory import MemoryRecordProducer
 from streams.operator.client import RequestClient
-from streams.settings import Settings
+from streams.settings import Requests, Settings
 from tests.builders import NOW_MS
 from tests.replay.runs import a_result, a_step
 from tests.streams.operator.test_client import Topic, record
 
 
 def read(*lines: str, **defaults: Any) -> list[GenerateRequest]:
-    return requests_in(lines, "p.jsonl", now_ms=NOW_MS, max_prompt_bytes=100, defaults=defaults)
+    return requests_in(lines, "p.jsonl", now_ms=NOW_MS, limits=Requests(max_prompt_bytes=100), defaults=defaults)
 
 
 def test_plain_lines_and_json_lines_are_requests_and_blank_ones_are_passed_over() -> None:
@@ -40,15 +40,24 @@ def test_lines_without_an_id_get_one_each() -> None:
 
 def test_every_bad_line_is_reported_with_file_and_number() -> None:
     with pytest.raises(InvalidFile) as refusal:
-        read("fine", '{"prompt": ', '{"promt": "x"}', '{"prompt": " "}', '{"prompt": "x", "seed": "7"}', "y" * 101)
+        read(
+            "fine",
+            '{"prompt": ',
+            '{"promt": "x"}',
+            '{"prompt": " "}',
+            '{"prompt": "x", "seed": "7"}',
+            "y" * 101,
+            '{"prompt": "x", "width": 100}',
+        )
     said = str(refusal.value)
-    assert "nothing was sent: 5 bad lines" in said
+    assert "nothing was sent: 6 bad lines" in said
     for number, why in (
         (2, "not JSON"),
         (3, "did you mean 'prompt'"),
         (4, "empty"),
         (5, "integer"),
         (6, "at most 100"),
+        (7, "width must be a multiple of 8 px: got 100"),
     ):
         assert f"p.jsonl:{number}: " in said
         assert why in said

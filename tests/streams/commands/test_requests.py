@@ -1,6 +1,8 @@
 """`pochade submit`, `results` and `explain` with a client that has its results already; options become fields."""
 
 import contextlib
+import dataclasses
+import io
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -8,6 +10,7 @@ from typing import Any
 import click
 import pytest
 from click.testing import CliRunner, Result
+from rich.console import Console
 
 from schemas import messages
 from schemas.errors import InvalidRequest
@@ -18,6 +21,7 @@ from streams.codec.avro import decode
 from streams.codec.prompt_file import request_of
 from streams.commands import opening
 from streams.commands.requests import fields_of
+from streams.commands.showing import explanation
 from streams.kafka.memory import MemoryRecordProducer
 from streams.operator.client import RequestClient
 from streams.settings import Settings
@@ -32,6 +36,7 @@ class Deployment:
         self.topic = Topic(*(record(result, n) for n, result in enumerate(past)))
         self.producer = MemoryRecordProducer()
         self.status = Status.COMPLETED
+        self.overridden: tuple[str, ...] = ()
         monkeypatch.setattr(opening, "client", self._client)
 
     @contextlib.contextmanager
@@ -43,7 +48,7 @@ class Deployment:
                 future = submit(request)
                 path = (a_step(),) if self.status is Status.COMPLETED else ()
                 result = a_result(*path, request_id=request.request_id, status=self.status, reason="because")
-                self.topic.arrive(record(result))
+                self.topic.arrive(record(dataclasses.replace(result, overridden=self.overridden)))
                 return future
 
             client.submit = answered  # type: ignore[method-assign]
@@ -162,3 +167,29 @@ def test_an_empty_id_would_be_everybodys_and_is_refused() -> None:
 def test_a_size_that_is_none_is_a_usage_error(size: str) -> None:
     with pytest.raises(click.BadParameter, match="WIDTHxHEIGHT"):
         fields_of({"size": size})
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((" ",), "prompt must not be empty"),
+        (("a red heart", "--size", "100x104"), "width must be a multiple of 8 px: got 100"),
+        (("a red heart", "--steps", "1000"), "steps must be from 1 to"),
+        (("a red heart", "-n", "99"), "n must be from 1 to 8: got 99"),
+        (("a red heart", "--deadline", "1e6"), "deadline_ms must be at most 259200 s ahead"),
+    ],
+)
+def test_what_would_be_rejected_is_not_sent(deployment: Deployment, words: tuple[str, ...], message: str) -> None:
+    done = pochade("submit", *words)
+    assert done.exit_code == 2
+    assert message in " ".join(done.output.split())
+    assert not deployment.producer.topics
+
+
+def test_what_the_variant_overrode_is_shown(deployment: Deployment) -> None:
+    deployment.overridden = ("model: sdxxl -> light",)
+    assert "≥ 0.55; overridden: model: sdxxl -> light\n" in pochade("submit", "x", "--model", "sdxxl", "--wait").output
+    out = io.StringIO()
+    shown = dataclasses.replace(a_result(a_step()), overridden=deployment.overridden)
+    explanation(shown, Console(file=out, width=120))
+    assert ["overridden", "model:", "sdxxl", "->", "light"] in [line.split() for line in out.getvalue().splitlines()]

@@ -164,7 +164,7 @@ def cluster(replicas: int, in_sync: int, **others: tuple[int, int]) -> Mapping[s
 @pytest.mark.parametrize(
     ("brokers", "topics", "verdict", "words"),
     [
-        (1, cluster(1, 1), OK, "1 of each topic on 1 brokers"),
+        (1, cluster(1, 1), OK, "1 of each topic on 1 broker"),
         (3, cluster(3, 2), OK, "3 of each topic on 3 brokers"),
         (3, cluster(3, 2, dlq=(1, 1)), WARN, f"one copy only of {DLQ}"),
         (3, cluster(3, 1), WARN, "min.insync.replicas 1"),

@@ -85,7 +85,7 @@ def test_waiting_without_listening_first_misses_nothing_since_the_client_was_mad
 
 
 def test_waiting_too_long_says_how_long_and_where_to_look() -> None:
-    says = r"r-1 has no result after 0\.01 s.*explain r-1"
+    says = r"r-1 has no result after 0\.01 s.*explain r-1.*`pochade doctor`"
     with a_client(Topic()) as client, pytest.raises(PochadeError, match=says):
         client.wait("r-1", 0.01)
 

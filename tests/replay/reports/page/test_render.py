@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from replay.reports.page.render import render
+from replay.reports.page.canvas import plot, steps
+from replay.reports.page.render import render, row
 from tests.replay.reports.samples import CHANCE, a_change, a_policy, a_report
 
 MANY = [f"policy-{number}" for number in range(9)]
@@ -93,6 +94,30 @@ def test_every_policy_stands_in_the_table_with_its_interval() -> None:
     html = render(a_report({"ours": a_policy(violation_rate=[0.01, 0.02]), CHANCE: a_policy(quality=[0.8, 0.8])}))
     assert "1.50 %<small>0.00 % to 7.85 %</small>" in html  # an interval of few seeds stops at what is possible
     assert CHANCE in html
+
+
+def test_an_interval_ends_at_what_is_possible() -> None:
+    wide = a_policy(quality=[0.9, 0.99], violation_rate=[0.9, 0.99], heavy_share=[0.9, 0.99])
+    figures = row(a_report({"ours": wide, CHANCE: a_policy(quality=[0.8, 0.8])}), "ours")
+    intervals = " ".join(cell["interval"] for cell in figures["cells"])
+    assert wide["interval"]["quality"][1] > 1
+    assert "1.0000" in intervals
+    assert re.findall(r"to (\S+) %", intervals) == ["100.00", "100.0"]
+
+
+def test_a_band_of_shares_ends_at_all_of_them() -> None:
+    _, axes = plot("x", "y")
+    steps(axes, [0, 1], {"mean": [95.0, 96.0], "half": [20.0, 20.0]}, {"color": "black"}, 100)
+    (band,) = axes.collections
+    assert band.get_paths()[0].vertices[:, 1].max() == 100
+
+
+def test_the_baseline_is_drawn_first_wherever_it_stands_in_the_report() -> None:
+    labels = [
+        svg["aria-label"] for svg in Page(the_page()).all("svg") if "Answered in time" in svg.get("aria-label", "")
+    ]
+    (label,) = labels
+    assert label.index(CHANCE) < label.index("ours")
 
 
 def test_fid_is_reported_as_fid() -> None:
