@@ -121,4 +121,4 @@ def test_a_trace_alone_is_published_and_another_word_is_no_command(trace: pathli
     reported = CliRunner().invoke(main, ["replay", str(trace), "-h"], prog_name="pochade")
     assert "Usage: pochade replay run" in reported.output
     reported = called("inspekt")
-    assert (reported.exit_code, "No such command 'inspekt'" in reported.output) == (2, True)
+    assert (reported.exit_code, "unknown command 'inspekt'" in reported.output) == (2, True)
