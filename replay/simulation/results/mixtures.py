@@ -21,6 +21,12 @@ def spans_quality(spans: Sequence[Span], catalog: Catalog) -> float | None:
     return statistics.fmean(known) if known and len(known) == len(qualities) else None
 
 
+def heavy_share(span: Span, best: str) -> float:
+    """The share of the answers of one stretch that the best level generated."""
+    counts = [(level, count) for answers in span.values() for (level, _), count in answers.items()]
+    return sum(count for level, count in counts if level == best) / sum(count for _, count in counts)
+
+
 def span_quality(span: Span, catalog: Catalog) -> float | None:
     """Return the quality of one stretch's answers together; None where a level's quality is unknown."""
     total = sum(sum(answers.values()) for answers in span.values())

@@ -9,7 +9,7 @@ import numpy as np
 
 from planner.catalog.model import Catalog
 from replay.reports.intervals import reach
-from replay.simulation.results.mixtures import span_quality
+from replay.simulation.results.mixtures import heavy_share, span_quality
 from replay.simulation.results.run_metrics import SPAN_MS
 from replay.simulation.results.timeline import Timeline
 from replay.simulation.run import Ran
@@ -27,7 +27,9 @@ def series_of(ran: Ran) -> Series:
     series = of_requests(timeline, catalog) | of_plans(ran.plans, timeline) | of_fleet(ran.lives, timeline)
     if np.isnan(series["quality"]).all():  # a scale that is no mean over images
         qualities = [span_quality(span, catalog) for span in ran.tally.spans]
-        series["quality"] = of_spans(list(zip(ran.tally.span_ends_ms, qualities, strict=True)), timeline)
+        heavy = [heavy_share(span, catalog.best().name) for span in ran.tally.spans]
+        for name, values in (("quality", qualities), ("heavy_share", heavy)):  # of the same answers
+            series[name] = of_spans(list(zip(ran.tally.span_ends_ms, values, strict=True)), timeline)
     return series
 
 
@@ -43,9 +45,9 @@ def of_requests(timeline: Timeline, catalog: Catalog) -> Series:
 
 
 def of_spans(spans: Sequence[tuple[float, float | None]], timeline: Timeline) -> np.ndarray:
-    """Quality known of stretches of SPAN_MS only, as (end in ms, quality): the mean of those an interval touches."""
-    known = [(end, np.nan if quality is None else quality) for end, quality in spans]
-    ends, values = [end for end, _ in known], np.array([quality for _, quality in known])
+    """What is known of stretches of SPAN_MS only, as (end in ms, value): the mean of those an interval touches."""
+    known = [(end, np.nan if value is None else value) for end, value in spans]
+    ends, values = [end for end, _ in known], np.array([value for _, value in known])
     means = np.full(timeline.count, np.nan)
     for at in range(timeline.count):
         first = bisect.bisect_right(ends, at * timeline.width_ms)

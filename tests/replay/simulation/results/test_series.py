@@ -8,8 +8,10 @@ import pytest
 from planner.catalog.curves import CascadeCurves, SharePoint
 from replay.reports.intervals import interval
 from replay.simulation.results import series
+from replay.simulation.results.mixtures import heavy_share
 from replay.simulation.results.timeline import Timeline
 from schemas.messages import Expected, Plan, Route
+from streams import catalogs
 from tests.builders import a_catalog
 from tests.replay.simulation.runs import a_setup, arrivals, down, ran, up
 
@@ -39,6 +41,15 @@ def test_the_series_of_a_run_add_up_to_its_figures() -> None:
     )
     assert reported["plan_changes"].sum() == len(run.plans) - 1  # the first came before 0
     assert np.nanmax(reported["queue_s"]) > 0
+
+
+def test_on_the_scale_of_fid_the_heavy_share_is_of_the_same_stretches_as_the_quality() -> None:
+    run = ran(a_setup(catalog=catalogs.load("diffserve-sdturbo"), slo_ms=5000.0), arrivals(10, 600))
+    heavy = series.series_of(run)["heavy_share"]
+    spans = [heavy_share(span, run.setup.catalog.best().name) for span in run.tally.spans]
+    assert len(set(heavy[~np.isnan(heavy)].tolist())) < 2 * len(spans) + 1 < run.timeline.count
+    assert np.nanmin(heavy) >= min(spans)
+    assert np.nanmax(heavy) <= max(spans)
 
 
 def test_capacity_is_the_demand_at_which_the_busiest_variant_never_rests() -> None:
