@@ -4,8 +4,8 @@ import pytest
 
 from tests.lines_behind import ROLES, lines_behind, parts_behind, table
 
-# Reached so far. Wanted are 4,500 lines behind the router and 3,300 behind the ledger: lower these when code leaves.
-MAX_LINES = {"router": 5696, "ledger": 6313}
+# Reached. Wanted was 3,300 behind the ledger: its records, clients and its own rules alone have 4,181. Lower these when code leaves.
+MAX_LINES = {"router": 4239, "ledger": 4181}
 
 
 @pytest.mark.parametrize("role", ROLES)
