@@ -164,30 +164,45 @@ def submit(
       pochade submit "a blue boat" --quality high -n 4 --steps 12 --strict
       pochade submit --file prompts.jsonl --wait
     """
+    left_ms = _deadline_ms(deadline, deadline_ms)
+    fields, limit_s = fields_of(asked), timeout if is_waiting else None
+    if prompt is None and file is not None:
+        submit_file(load(), file, left_ms, fields, limit_s, output)
+    elif prompt is not None and file is None:
+        submit_one(load(), prompt, left_ms, fields, limit_s, output)
+    else:
+        raise click.UsageError("give either PROMPT or --file")
+
+
+def submit_one(
+    settings: "Settings", prompt: str, left_ms: int | None, fields: dict[str, Any], timeout: float | None, output: str
+) -> None:
+    """Send a prompt as a request, after checking it; print its id.
+
+    `timeout` None: its result is not waited for; else it is, for this number of seconds.
+
+    Raises:
+        click.UsageError: no worker could serve it, and nothing was sent.
+        PochadeError: it had not ended in time.
+        SystemExit: it was waited for, and did not end as COMPLETED.
+    """
     from streams.clock import now_ms
     from streams.codec.prompt_file import check, request_of
 
-    left_ms = _deadline_ms(deadline, deadline_ms)
-    fields = fields_of(asked)
-    if (prompt is None) == (file is None):
-        raise click.UsageError("give either PROMPT or --file")
-    if file is not None or prompt is None:
-        submit_file(load(), file, left_ms, fields, timeout if is_waiting else None, output)
-        return
-    settings, now = load(), now_ms()
-    fields |= {} if left_ms is None else {"deadline_ms": now + left_ms}
+    now = now_ms()
+    fields = fields if left_ms is None else {**fields, "deadline_ms": now + left_ms}
     request = request_of({**fields, "prompt": prompt}, now)
     try:
         check(request, settings.requests, now)
     except InvalidRequest as error:
         raise click.UsageError(f"nothing was sent: {error}") from None
     with opening.client(settings) as client:
-        if is_waiting:
+        if timeout is not None:
             client.listen()
         client.submit(request).result(60)
         if output == "table":
             click.echo(request.request_id)
-        result = client.wait(request.request_id, timeout) if is_waiting else None
+        result = client.wait(request.request_id, timeout) if timeout is not None else None
     _print_ending(request.request_id, result, output)
     if result is not None and result.status is not Status.COMPLETED:
         raise SystemExit(1)
@@ -195,7 +210,7 @@ def submit(
 
 def submit_file(
     settings: "Settings",
-    file: TextIO | None,
+    file: TextIO,
     left_ms: int | None,
     fields: dict[str, Any],
     timeout: float | None,
@@ -211,7 +226,6 @@ def submit_file(
     from streams.clock import now_ms
     from streams.codec.prompt_file import requests_in
 
-    assert file is not None
     now = now_ms()
     defaults = fields if left_ms is None else {**fields, "deadline_ms": now + left_ms}
     try:

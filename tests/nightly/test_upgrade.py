@@ -38,7 +38,7 @@ from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1200)]
 
-BEFORE = "058da8a835b865fefff609551320e94e49641635"  # the last commit before the structure of release 0.2
+BEFORE = "fdb8fdba73bb7e4a0cbb7fe1027696d65ab74e01"  # the last commit with the folders of release 0.1
 COMMIT = os.environ.get("UPGRADE_FROM", BEFORE)
 START = "from streams.cli import main; main(prog_name='pochade')"
 
