@@ -19,7 +19,7 @@ from streams.codec.avro import decode
 from streams.control.records import Place, place_in
 from streams.kafka.clients import topic_name
 from streams.kafka.consumer_factory import AT_AN_END_MS, open_consumer
-from streams.kafka.errors import JUST_MADE, patiently
+from streams.kafka.errors import UNKNOWN_YET, patiently
 from streams.kafka.polling import incoming, poll_records
 from streams.settings import Settings
 
@@ -61,7 +61,7 @@ class ControlLog:
             return first, end
 
         try:
-            low, high = patiently(ask, max(0.1, self._until_s - time.monotonic()), JUST_MADE)
+            low, high = patiently(ask, max(0.1, self._until_s - time.monotonic()), UNKNOWN_YET)
         except KafkaException as error:
             raise self._failed(error.args[0]) from error
         return low, high

@@ -16,7 +16,7 @@ PASSING = {  # the client marks few errors as `retriable`
     KafkaError._DESTROY_BROKER,  # the broker asked has just left the cluster, as the client learns meanwhile
     KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.OFFSET_NOT_AVAILABLE,
 }  # fmt: skip
-JUST_MADE = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}  # topics
+UNKNOWN_YET = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}  # topics
 RETRY_WAIT = wait_fixed(0.1)  # s
 
 T = TypeVar("T")

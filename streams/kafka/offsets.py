@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from streams.kafka.clients import ANSWER_LIMIT_S, client_config
 from streams.kafka.consumer_factory import open_member
-from streams.kafka.errors import JUST_MADE, Client, partitions_of, patiently
+from streams.kafka.errors import UNKNOWN_YET, Client, partitions_of, patiently
 from streams.settings import Settings
 
 HAS_MEMBERS = {KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION, KafkaError.STALE_MEMBER_EPOCH}
@@ -116,7 +116,7 @@ def ends_of(client: Asked, partitions: list[TopicPartition]) -> dict[int, tuple[
         return patiently(
             lambda: client.get_watermark_offsets(partition, timeout=ANSWER_LIMIT_S),
             ANSWER_LIMIT_S,
-            JUST_MADE,
+            UNKNOWN_YET,
         )
 
     return {partition.partition: ask(partition) for partition in partitions}

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from schemas.record import Incoming
-from streams.kafka.errors import JUST_MADE, TRANSIENT, may_pass, patiently
+from streams.kafka.errors import TRANSIENT, UNKNOWN_YET, may_pass, patiently
 
 NAMELESS = "\N{REPLACEMENT CHARACTER}"  # a header whose name is not UTF-8: the client loses it
 
@@ -98,7 +98,7 @@ def offsets_at(
                 raise KafkaException(each.error)
         return {each.partition: each.offset for each in found}
 
-    return patiently(ask, limit_s, also=JUST_MADE)
+    return patiently(ask, limit_s, also=UNKNOWN_YET)
 
 
 def take(consumer: Consumer, most: int, timeout_s: float) -> list[Message]:
