@@ -100,3 +100,4 @@ def test_levels_are_in_the_catalogs_order_and_not_the_alphabets() -> None:
     page = render(built, results, store, ["light", "heavy"])
     for number, level in enumerate(("light", "heavy", "old")):
         assert re.search(rf'level-{number}[^>]*id="{level}"', page)
+    assert re.findall(r"<dt>by (\w+)</dt>", page) == ["light", "heavy", "old"]
