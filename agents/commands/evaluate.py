@@ -10,7 +10,8 @@ import click
 from agents.commands.options import MODELS_FOLDER
 from agents.lab.world.stream import STREAMS
 from streams.cli import LazySettings
-from streams.commands.options import FILE_IN, FOLDER, CatalogOption
+from streams.commands.known_names import CatalogOption
+from streams.commands.options import FILE_IN, FOLDER
 
 if TYPE_CHECKING:
     from rich.table import Table

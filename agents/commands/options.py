@@ -2,7 +2,8 @@
 
 import click
 
-from streams.commands.options import FOLDER, CatalogOption
+from streams.commands.known_names import CatalogOption
+from streams.commands.options import FOLDER
 from streams.shipped import MODELS
 
 CATALOG = click.option(

@@ -6,7 +6,8 @@ import click
 
 from agents.commands.options import PARAMETERS, numbers
 from streams.cli import LazySettings
-from streams.commands.options import FILE, FILE_IN, SHOWN, PolicyOption
+from streams.commands.known_names import PolicyOption
+from streams.commands.options import FILE, FILE_IN, SHOWN
 
 
 @click.command(

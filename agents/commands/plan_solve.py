@@ -7,7 +7,8 @@ import click
 
 from agents.commands.options import PARAMETERS, numbers
 from streams.cli import LazySettings
-from streams.commands.options import FILE_IN, PUBLISHED, SHOWN, CatalogOption, PolicyOption
+from streams.commands.known_names import CatalogOption, PolicyOption
+from streams.commands.options import FILE_IN, PUBLISHED, SHOWN
 
 if TYPE_CHECKING:
     from planner.observation.observation import Observation

@@ -18,7 +18,8 @@ from agents.runtime.views import EndedView
 from agents.worker.images import NoDraft, Waits, WorkerImages
 from agents.worker.jobs import Taken
 from planner.catalog.entries import Variant
-from planner.catalog.options import MAX_IMAGES, ResolvedOptions, check_options, resolve_options, resolved_ms
+from planner.catalog.option_limits import MAX_IMAGES, check_options
+from planner.catalog.options import ResolvedOptions, resolve_options, resolved_ms
 from planner.serving.admission import SEED_LIMIT
 from planner.serving.outcomes import failed, too_late
 from planner.serving.worker import WorkerLogic, group_by_call, has_killed_enough

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from planner.catalog.entries import run_ms
 from planner.catalog.model import Catalog
-from planner.catalog.options import TIERS
+from planner.catalog.option_limits import TIERS
 from planner.control.evaluate import first_loads
 from planner.control.format import rate
 from planner.control.proposal import PlanProposal

@@ -5,7 +5,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence, Set
 
 from planner.catalog.model import Catalog
-from planner.catalog.options import TIERS, fault
+from planner.catalog.option_limits import TIERS
+from planner.catalog.options import fault
 from planner.serving.dispatch import KINDS
 from schemas.errors import InvalidPlan, Unknown
 from schemas.messages import Cascade, Plan, Route

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
-from planner.catalog.options import OptionValues
+from planner.catalog.option_limits import OptionValues
 
 
 class RequestValues(OptionValues, Protocol):

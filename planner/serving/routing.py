@@ -19,16 +19,8 @@ from typing import NamedTuple, Protocol
 
 from planner.catalog.entries import variant_of
 from planner.catalog.model import Catalog
-from planner.catalog.options import (
-    AS_IT_IS,
-    MAX_IMAGES,
-    QUALITIES,
-    TIERS,
-    ResolvedOptions,
-    check_options,
-    resolve_options,
-    resolved_ms,
-)
+from planner.catalog.option_limits import MAX_IMAGES, QUALITIES, TIERS, check_options
+from planner.catalog.options import AS_IT_IS, ResolvedOptions, resolve_options, resolved_ms
 from planner.serving.admission import can_meet, is_admitted, level_in_time, predicted_finish_ms
 from planner.serving.cascades import judging_ms, may_escalate
 from planner.serving.decisions import DEADLINE, ENDED, IN_FLIGHT, OVERLOADED, SHED, UNHONOURED, Ignored, Rejection

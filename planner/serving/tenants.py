@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from planner.catalog.options import TIERS
+from planner.catalog.option_limits import TIERS
 from planner.serving.decisions import OVERLOADED, QUOTA, Rejection
 from planner.serving.quotas import OTHERS, Bucket, Quota, named, others_weight, take_tokens
 from planner.serving.requests import Work

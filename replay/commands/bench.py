@@ -13,7 +13,7 @@ from replay.commands.measuring import OUTPUT, measure
 from replay.commands.options import seed_option
 from schemas.errors import PochadeError
 from streams.command_groups import CommandGroup
-from streams.commands.options import PolicyOption
+from streams.commands.known_names import PolicyOption
 
 if TYPE_CHECKING:  # loaded when a bench runs: --help need not wait for Kafka's client
     from streams.settings import Settings

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from streams.as_typed import RepeatableCommand
-from streams.commands.options import FILE, NamesOption, output_option
+from streams.commands.known_names import NamesOption
+from streams.commands.options import FILE, output_option
 
 if TYPE_CHECKING:  # loaded when the bench runs
     from collections.abc import Callable

@@ -12,7 +12,8 @@ import click
 
 from replay.commands.options import CATALOG, seed_option
 from schemas.errors import PochadeError
-from streams.commands.options import FILE, FILE_IN, PolicyOption
+from streams.commands.known_names import PolicyOption
+from streams.commands.options import FILE, FILE_IN
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for Kafka's client
     from replay.demo import Demo

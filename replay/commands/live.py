@@ -13,7 +13,8 @@ from replay.commands.options import CATALOG, SLO
 from replay.commands.trace_options import TraceGiven, report_skipped, trace_options
 from schemas.errors import PochadeError
 from streams.as_typed import RepeatableCommand
-from streams.commands.options import FOLDER, PolicyOption
+from streams.commands.known_names import PolicyOption
+from streams.commands.options import FOLDER
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for numpy and Kafka's client
     from replay.load.run import LiveRun

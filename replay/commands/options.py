@@ -5,7 +5,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from streams.commands.options import CatalogOption
+from streams.commands.known_names import CatalogOption
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -10,7 +10,8 @@ from replay.commands import sweep, validate
 from replay.commands.options import POSITIVE, seed_option
 from replay.commands.trace_options import TraceGiven, report_overridden, report_skipped, trace_options, with_options
 from streams.as_typed import RepeatableCommand
-from streams.commands.options import FILE, FOLDER, PUBLISHED, CatalogOption, PolicyOption
+from streams.commands.known_names import CatalogOption, PolicyOption
+from streams.commands.options import FILE, FOLDER, PUBLISHED
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for numpy and the planner
     from replay.simulation.run import Ran

@@ -9,7 +9,8 @@ import numpy as np
 
 from planner.catalog.entries import Variant
 from planner.catalog.model import Catalog
-from planner.catalog.options import AS_IT_IS, TIERS, ResolvedOptions, begins_at, resolve_options
+from planner.catalog.option_limits import TIERS
+from planner.catalog.options import AS_IT_IS, ResolvedOptions, begins_at, resolve_options
 from planner.control.shedding import ORDINARY
 from planner.serving.cascades import may_escalate
 from planner.serving.placement import Placement

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from planner.catalog.options import check_options
+from planner.catalog.option_limits import check_options
 from planner.serving.admission import check_request
 from schemas.errors import InvalidRecord, InvalidRequest
 from schemas.ids import new_request_id

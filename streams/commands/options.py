@@ -2,7 +2,7 @@
 
 import pathlib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 import click
@@ -31,39 +31,6 @@ PUBLISHED = click.option(
 )
 SHOWN = output_option("Output format: a table, or one JSON document.", "table", "json")
 STREAMED = output_option("Output format: a table, or one JSON object per line.", "table", "jsonl")
-
-
-class NamesOption(click.Option):
-    """An option whose help lists the names that it knows; they are looked up when help is shown, not before."""
-
-    def known(self) -> Iterable[str]:
-        """Return the names."""
-        raise NotImplementedError
-
-    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """Return the option and its help, the names at the end."""
-        record = super().get_help_record(ctx)
-        return record and (record[0], f"{record[1]} Known: {', '.join(sorted(self.known()))}.")
-
-
-class PolicyOption(NamesOption):
-    """An option that takes the name of a policy."""
-
-    def known(self) -> Iterable[str]:
-        """Return the policies."""
-        from planner.policies import POLICIES
-
-        return POLICIES
-
-
-class CatalogOption(NamesOption):
-    """An option that takes the name of a catalog, or a file."""
-
-    def known(self) -> Iterable[str]:
-        """Return the catalogs that ship."""
-        from streams.shipped import INFRA
-
-        return [path.stem for path in (INFRA / "catalogs").glob("*.toml")]
 
 
 class Ago(click.ParamType):

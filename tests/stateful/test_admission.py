@@ -14,7 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from agents.router import dispatcher, role
 from agents.router.role import Router
 from agents.router.tenants import Tenants
-from planner.catalog.options import TIERS, job_ms
+from planner.catalog.option_limits import TIERS
+from planner.catalog.options import job_ms
 from planner.control.shedding import shares_by_tier
 from planner.serving.admission import is_admitted
 from planner.serving.quotas import Quota, take_tokens

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from planner.catalog.options import check_options
+from planner.catalog.option_limits import check_options
 from replay.traces.formats.columns import Columns
 from replay.traces.formats.faults import Faults
 from replay.traces.formats.fields import Unfit

@@ -37,11 +37,12 @@ def record(tree: Tree, track: Callable[[Sequence[Any]], Iterable[Any]]) -> dict[
     for name, arguments in track(list(COMMANDS.items())):
         found[f"{name} --help"] = _loaded(tree, name, "--help")
         found[name] = _loaded(tree, *NOWHERE, *arguments)
-        found[f"{name}, whatever it does"] = _reachable(name)
+        found[f"{name}, whatever it does"] = reachable(name)
     return found
 
 
-def _reachable(name: str) -> dict[str, Any]:
+def reachable(name: str) -> dict[str, Any]:
+    """Return what a command's module can import, imports inside functions included."""
     entry = project()["project"]["entry-points"]["pochade.commands"][name].partition(":")[0]
     assert entry in project_modules(), f"the entry point of {name} names {entry}, which is not there"
     modules = behind(entry)

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.catalog.options import begins_at, check_options, fault, job_ms, resolve_options
+from planner.catalog.option_limits import check_options
+from planner.catalog.options import begins_at, fault, job_ms, resolve_options
 from schemas.errors import InvalidRequest
 from schemas.messages import GenerateOptions
 from tests.builders import a_request, a_variant

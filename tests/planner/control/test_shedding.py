@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.catalog.options import TIERS
+from planner.catalog.option_limits import TIERS
 from planner.control.plans import publish, same_decision
 from planner.control.shedding import shares_by_tier, sustainable_rps, with_admission
 from planner.control.validity import check

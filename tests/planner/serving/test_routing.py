@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from planner.catalog.options import TIERS, resolve_options
+from planner.catalog.option_limits import TIERS
+from planner.catalog.options import resolve_options
 from planner.serving.decisions import Ignored, Rejection
 from planner.serving.placement import CHEAPER, DEARER, Placement
 from planner.serving.routing import NO_LIMITS, BacklogLimits, RoutingLogic, backlog_limits, with_room

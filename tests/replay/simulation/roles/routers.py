@@ -17,7 +17,8 @@ from agents.router.tenants import Tenants
 from agents.worker.jobs import Taken
 from planner.catalog.entries import HONOURABLE
 from planner.catalog.model import Catalog
-from planner.catalog.options import AS_IT_IS, TIERS, resolve_options
+from planner.catalog.option_limits import TIERS
+from planner.catalog.options import AS_IT_IS, resolve_options
 from planner.observation.workers import ReceivedHeartbeat
 from planner.serving.decisions import Ignored, Rejection
 from planner.serving.outcomes import step_of
