@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 
 from planner.serving.resuming import REMEMBERED_MS, Lying, Unfinished, is_forgotten, unfinished
 from schemas import topics
@@ -22,7 +22,7 @@ from schemas.topics import full_name
 from streams.clock import now_ms
 from streams.codec.request_ids import request_id_of
 from streams.kafka import offsets, snapshot
-from streams.kafka.errors import patiently
+from streams.kafka.errors import UNKNOWN_YET, patiently
 from streams.settings import Settings
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ANSWER_S = 10.0
-NEW = {KafkaError.UNKNOWN_TOPIC_OR_PART}  # a topic made a moment ago is not known everywhere yet
 READ_S = 240.0  # for the jobs, and again for the results: within a turn of a worker that takes the shortest jobs
 DIGEST = 16  # bytes of a hash that stand for an id
 APART_MS = 60_000  # that the clocks of two brokers may be
@@ -68,7 +67,9 @@ def settle(settings: Settings, source: str, group: str) -> None:
 
 def _settle(settings: Settings, resumer: "Resumer", name: str, group: str) -> None:
     with offsets.asking(settings, group) as client:
-        found = resumer.find_unfinished(client, patiently(lambda: offsets.uncommitted(client, name), ANSWER_S, NEW))
+        found = resumer.find_unfinished(
+            client, patiently(lambda: offsets.uncommitted(client, name), ANSWER_S, UNKNOWN_YET)
+        )
         begins = [TopicPartition(name, p, each.begin) for p, each in found.items() if each.was_looked_up]
         if begins:
             offsets.commit_alone(client, begins)

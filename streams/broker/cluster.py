@@ -137,8 +137,7 @@ class BrokerCluster:
     def is_in_sync(self) -> bool:
         """Whether every partition has a leader, and all its copies on running nodes follow it."""
         serving = set(self.serving)
-        parts = [part for topic in self._metadata().topics.values() for part in topic.partitions.values()]
-        return all(part.leader in serving and set(part.replicas) & serving <= set(part.isrs) for part in parts)
+        return _have_all(serving, self._metadata(), leaders=serving)
 
     def can_lose(self, number: int) -> bool:
         """Whether every other node that is left runs and has all records, so that losing this one loses none.
@@ -148,12 +147,8 @@ class BrokerCluster:
         others = set(self.nodes) - {number}
         if not others <= set(self.serving):
             return False
-        for asked in others:
-            topics = probe.probe(config_of(self.address(asked), {}), ANSWER_LIMIT_S).topics.values()
-            parts = [part for topic in topics for part in topic.partitions.values()]
-            if not all(part.leader in self.nodes and set(part.replicas) & others <= set(part.isrs) for part in parts):
-                return False
-        return True
+        answers = (probe.probe(config_of(self.address(asked), {}), ANSWER_LIMIT_S) for asked in others)
+        return all(_have_all(others, answer, leaders=set(self.nodes)) for answer in answers)
 
     def elect_preferred(self) -> int:
         """Let each partition be led by the node that should, as it was made; how many moved."""
@@ -212,6 +207,12 @@ class BrokerCluster:
 
     def _addresses(self, numbers: Iterable[int]) -> str:
         return ",".join(f"{HOST}:{self._ports[number].broker}" for number in numbers)
+
+
+def _have_all(numbers: set[int], metadata: Any, leaders: set[int]) -> bool:
+    """Whether each copy on one of these nodes has all records of its partition, which one of `leaders` leads."""
+    parts = [part for topic in metadata.topics.values() for part in topic.partitions.values()]
+    return all(part.leader in leaders and set(part.replicas) & numbers <= set(part.isrs) for part in parts)
 
 
 def _known(kafka_home: pathlib.Path) -> tuple[str, dict[int, Ports]] | None:

@@ -136,17 +136,15 @@ def _at(consumer: Consumer, name: str, moment_ms: int) -> list[TopicPartition]:
     """Return each partition at the offset of its first record at this moment or later, or at its end without one."""
 
     def end_of(partition: int) -> int:
-        end: int = consumer.get_watermark_offsets(TopicPartition(name, partition), timeout=ANSWER_S)[1]
+        asked = TopicPartition(name, partition)
+        end: int = patiently(lambda: consumer.get_watermark_offsets(asked, timeout=ANSWER_S), ANSWER_S)[1]
         return end
 
-    def ask() -> list[TopicPartition]:
-        found = offsets_at(consumer, name, partitions_of(consumer, name, ANSWER_S), moment_ms, ANSWER_S)
-        return [
-            TopicPartition(name, partition, offset if offset >= 0 else end_of(partition))
-            for partition, offset in found.items()
-        ]
-
-    return patiently(ask, ANSWER_S)
+    partitions = patiently(lambda: partitions_of(consumer, name, ANSWER_S), ANSWER_S)
+    return [
+        TopicPartition(name, partition, offset if offset >= 0 else end_of(partition))
+        for partition, offset in offsets_at(consumer, name, partitions, moment_ms, ANSWER_S).items()
+    ]
 
 
 def _read_until(consumer: Consumer, prefix: str, ends: Ends, left: set[tuple[str, int]]) -> Iterator[Incoming]:

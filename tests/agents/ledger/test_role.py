@@ -18,7 +18,7 @@ from streams.kafka.memory import MemoryRecordProducer
 from streams.settings import load
 from tests.agents.stubs import a_record
 from tests.builders import NOW_MS, an_outcome
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, Clock
 from tests.stateful.broker import Broker, Group, connected
 
 SETTINGS = load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}})
@@ -115,14 +115,6 @@ def test_a_ledger_whose_clock_is_off_serves_nothing_and_says_why(monkeypatch: py
 
 
 # membership
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now_s = 0.0
-
-    def __call__(self) -> float:
-        return self.now_s
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from confluent_kafka import Consumer
 from streams.kafka import members
 from streams.kafka.members import IdleMember, MembershipLost, is_lost
 from streams.settings import load
+from tests.patience import Clock
 
 SETTINGS = load({"kafka": {"bootstrap_servers": "127.0.0.1:1", "session_timeout_ms": 6000}})
 ME = cast(Consumer, SimpleNamespace(memberid=lambda: "me"))
@@ -28,14 +29,6 @@ def test_a_member_without_partitions_is_lost_unless_another_has_them_all(
     partitions: dict[str, int], lost: bool
 ) -> None:
     assert is_lost("me", partitions) is lost
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now_s = 0.0
-
-    def __call__(self) -> float:
-        return self.now_s
 
 
 @pytest.fixture
