@@ -18,7 +18,7 @@ _scale = 1.0  # of this process, which trains one thing and ends
 
 
 class Stateful(Protocol):
-    """What can be written to a checkpoint: modules and optimizers."""
+    """What can be written to a checkpoint: modules, their averages and optimizers."""
 
     def state_dict(self) -> dict[str, Any]: ...
     def load_state_dict(self, state_dict: Any) -> Any: ...
@@ -80,30 +80,6 @@ def descend(
         torch.nn.utils.clip_grad_norm_(clip, 1.0)
     optimizer.step()
     return loss
-
-
-class Averaged:
-    """Exponential moving average of a module's parameters, kept in fp32."""
-
-    def __init__(self, module: torch.nn.Module, decay: float = 0.998) -> None:
-        self.decay = decay
-        self._module = module
-        self._mean = [p.detach().clone() for p in module.parameters()]
-
-    def update(self, step: int) -> None:
-        decay = min(self.decay, (1 + step) / (10 + step))  # a young average forgets its random start quickly
-        torch._foreach_lerp_(self._mean, [p.detach() for p in self._module.parameters()], 1 - decay)
-
-    def copy_to(self, module: torch.nn.Module) -> None:
-        for p, mean in zip(module.parameters(), self._mean, strict=True):
-            p.data.copy_(mean)
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"mean": self._mean}
-
-    def load_state_dict(self, state_dict: Any) -> None:
-        for mine, theirs in zip(self._mean, state_dict["mean"], strict=True):
-            mine.copy_(theirs)
 
 
 @dataclass(kw_only=True)
