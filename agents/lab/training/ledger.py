@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,7 @@ class Ledger:
         for stem in (step.name, *step.traces):
             for suffix in ("json", "checkpoint", "npz"):
                 for path in self.folders.work.glob(f"{stem}.{suffix}"):
-                    path.unlink()
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def _is_same(self, step: Step, note: dict[str, Any]) -> bool:
         seed = note.get("seed", self.seed_of(step))

@@ -1,7 +1,7 @@
 """The one training loop: step, report, checkpoint; starts where the last checkpoint ended."""
 
 import json
-import os
+import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 import torch
+from accelerate import PartialState
+from accelerate.checkpointing import load_accelerator_state, save_accelerator_state
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -18,7 +20,7 @@ _scale = 1.0  # of this process, which trains one thing and ends
 
 
 class Stateful(Protocol):
-    """What can be written to a checkpoint: modules and optimizers."""
+    """What can be written to a checkpoint: modules, their averages and optimizers."""
 
     def state_dict(self) -> dict[str, Any]: ...
     def load_state_dict(self, state_dict: Any) -> Any: ...
@@ -82,30 +84,6 @@ def descend(
     return loss
 
 
-class Averaged:
-    """Exponential moving average of a module's parameters, kept in fp32."""
-
-    def __init__(self, module: torch.nn.Module, decay: float = 0.998) -> None:
-        self.decay = decay
-        self._module = module
-        self._mean = [p.detach().clone() for p in module.parameters()]
-
-    def update(self, step: int) -> None:
-        decay = min(self.decay, (1 + step) / (10 + step))  # a young average forgets its random start quickly
-        torch._foreach_lerp_(self._mean, [p.detach() for p in self._module.parameters()], 1 - decay)
-
-    def copy_to(self, module: torch.nn.Module) -> None:
-        for p, mean in zip(module.parameters(), self._mean, strict=True):
-            p.data.copy_(mean)
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"mean": self._mean}
-
-    def load_state_dict(self, state_dict: Any) -> None:
-        for mine, theirs in zip(self._mean, state_dict["mean"], strict=True):
-            mine.copy_(theirs)
-
-
 @dataclass(kw_only=True)
 class Loop:
     """Run `step(index) -> loss` until `steps`; checkpoints and a JSON of what was measured lie in `folder`."""
@@ -116,14 +94,22 @@ class Loop:
     parts: Mapping[str, Stateful]
     batch: int
     console: Console = field(default_factory=Console)
+    done: int = field(default=0, init=False)  # steps
+    seconds: float = field(default=0.0, init=False)  # that they took, in all processes
 
     def __post_init__(self) -> None:
         self.steps = scaled(self.steps)
+        self._modules = [part for part in self.parts.values() if isinstance(part, torch.nn.Module)]
+        self._others = [*(part for part in self.parts.values() if not isinstance(part, torch.nn.Module)), self]
+        PartialState(cpu=device().type == "cpu")  # accelerate saves and loads by this: one process, on our device
 
     def run(self, step: Callable[[int], torch.Tensor]) -> None:
         """Train; `step` draws its data from (seed, index) alone, so that a resumed run sees what the first would."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        first, seconds = self._resume()
+        self._resume()
+        first, before = self.done, self.seconds
+        if first >= self.steps:
+            return
         began = saved = logged = time.monotonic()
         mean = torch.zeros(())
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -133,26 +119,24 @@ class Loop:
                 loss = step(index).detach().float().cpu()
                 mean = loss if index == first else mean.lerp(loss, 0.02)
                 now = time.monotonic()
-                speed = (index + 1 - first) * self.batch / (now - began)
+                self.done, self.seconds = index + 1, before + now - began
+                speed = (self.done - first) * self.batch / (now - began)
                 bar.update(task, advance=1, description=f"{self.name} loss {mean:.4f} {speed:.0f}/s")
-                is_last = index + 1 == self.steps
+                is_last = self.done == self.steps
                 if not self.console.is_terminal and (is_last or now - logged > _LOG_EVERY_S):
                     logged = now
-                    print(f"{self.name} {index + 1}/{self.steps} loss {mean:.4f} {speed:.0f}/s", flush=True)
-                if now - saved > _SAVE_EVERY_S:
+                    print(f"{self.name} {self.done}/{self.steps} loss {mean:.4f} {speed:.0f}/s", flush=True)
+                if not is_last and now - saved > _SAVE_EVERY_S:
                     saved = now
-                    self._save(index + 1, seconds + now - began)
-        if first >= self.steps:
-            return
-        seconds += time.monotonic() - began
+                    self._save()
         self.note(
             steps=self.steps,
             samples=self.steps * self.batch,
-            seconds=round(seconds),
+            seconds=round(self.seconds),
             loss=round(float(mean), 4),
             device=device().type,
         )
-        self._save(self.steps, seconds)
+        self._save()
 
     def note(self, **facts: object) -> None:
         """Add measured figures to `<folder>/<name>.json`, from where the model cards take them."""
@@ -165,21 +149,36 @@ class Loop:
         """Number of parameters."""
         return sum(p.numel() for p in module.parameters())
 
+    def state_dict(self) -> dict[str, Any]:
+        """Steps and seconds so far."""
+        return {"done": self.done, "seconds": self.seconds}
+
+    def load_state_dict(self, state_dict: Any) -> None:
+        """Take over the steps and seconds of a checkpoint."""
+        self.done, self.seconds = state_dict["done"], state_dict["seconds"]
+
     @property
-    def _checkpoint(self) -> Path:
+    def _checkpoints(self) -> Path:
         return self.folder / f"{self.name}.checkpoint"
 
-    def _resume(self) -> tuple[int, float]:
-        if not self._checkpoint.exists():
-            return 0, 0.0
-        state = torch.load(self._checkpoint, map_location=device(), weights_only=True)
-        for name, part in self.parts.items():
-            part.load_state_dict(state[name])
-        self.console.print(f"{self.name}: going on from step {state['step']} of {self.steps}")
-        return state["step"], state["seconds"]
+    def _resume(self) -> None:
+        if self._checkpoints.is_file():
+            self.console.print(f"{self.name}: beginning anew: its checkpoint has an older format")
+            self._checkpoints.unlink()
+        if saved := sorted(self._checkpoints.glob("[0-9]*")):
+            load_accelerator_state(str(saved[-1]), self._modules, self._others, [], [], 0, map_location="on_device")
+            self.console.print(f"{self.name}: going on from step {self.done} of {self.steps}")
 
-    def _save(self, step: int, seconds: float) -> None:
-        state: dict[str, Any] = {name: part.state_dict() for name, part in self.parts.items()}
-        partial = self._checkpoint.with_suffix(".partial")
-        torch.save(state | {"step": step, "seconds": seconds}, partial)
-        os.replace(partial, self._checkpoint)  # a kill while saving leaves the old one whole
+    def _save(self) -> None:
+        """Write parts, progress and random number generators into a new folder, and remove the last one after that.
+
+        A kill at any time leaves one of them whole.
+        """
+        partial, whole = self._checkpoints / "partial", self._checkpoints / f"{self.done:08}"
+        partial.mkdir(parents=True, exist_ok=True)
+        weights = [module.state_dict() for module in self._modules]
+        save_accelerator_state(str(partial), weights, self._others, [], [], 0, self.done)
+        partial.rename(whole)
+        for other in self._checkpoints.iterdir():
+            if other != whole:
+                shutil.rmtree(other)

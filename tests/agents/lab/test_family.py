@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from huggingface_hub import ModelCard
 
 from agents.classifier.judges import open_judge
 from agents.lab.family import CATALOG, FOLDER, VARIANTS, folder_of
@@ -99,7 +100,7 @@ def test_the_family_is_small_and_names_no_path_of_the_machine_it_was_trained_on(
 
 def test_every_model_folder_has_a_card_and_every_training_a_seed() -> None:
     for index in FOLDER.rglob("model_index.json"):
-        assert (index.parent / "README.md").read_text().startswith("---\nlicense: apache-2.0")
+        assert ModelCard.load(index.parent / "README.md").data["license"] == "apache-2.0"
     notes = json.loads((FOLDER / "training.json").read_text())
     assert all("seed" in note for name, note in notes.items() if name.startswith("unet_"))
 

@@ -10,11 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from huggingface_hub import ModelCard, ModelCardData
+
 from agents.lab.family import CATALOG, VARIANTS, folder_of
 from agents.lab.training.cards.tables import figures_of, figures_table, training_table
-from agents.lab.training.cards.texts import DATA, FRONT, KINDS, ONE_STEP, Kind
+from agents.lab.training.cards.texts import DATA, KINDS, ONE_STEP, Kind
 
 CARD: Final = "README.md"
+_TEMPLATE: Final = Path(__file__).parent / "card.md.jinja"
 NOTES: Final = "training.json"
 _BOOKKEEPING: Final = ("is_finished", "made_from")  # of the work folder, not of the model
 
@@ -61,7 +64,7 @@ def write_cards(models: Path) -> None:
     """Write README.md into every model folder below `models`."""
     sources = Sources.read(models)
     for subject in subjects(models, sources.notes):
-        (subject.folder / CARD).write_text(card(subject, sources))
+        card(subject, sources).save(subject.folder / CARD)
 
 
 def subjects(models: Path, notes: Mapping[str, Any]) -> Iterator[Subject]:
@@ -88,19 +91,22 @@ def subjects(models: Path, notes: Mapping[str, Any]) -> Iterator[Subject]:
                 yield Subject(folder, KINDS[kind], folder.name, (training.format(folder.name),))
 
 
-def card(subject: Subject, sources: Sources) -> str:
-    """The text of a card."""
+def card(subject: Subject, sources: Sources) -> ModelCard:
+    """A card with its metadata, from the template beside this module."""
     kind = subject.kind
-    parts = [FRONT.format(library=kind.library), f"# Pochade {kind.title.format(name=subject.name)}\n", kind.what]
     shown = next((level for name, level in VARIANTS.items() if _is_of(name, subject)), CATALOG.best())
-    parts.append(kind.use.format(name=subject.name, steps=shown.steps, guidance=shown.guidance))
-    trained = training_table(sources.notes, subject.trainings)
-    parts.append(f"## Training\n\n{DATA}" + (f"\n\n{trained}" if trained else ""))
-    if measured := "\n\n".join(_measured(subject, sources)):
-        parts.append(f"## Measured\n\n{measured}")
-    limits = f"{kind.limits}\n{ONE_STEP}" if kind is KINDS["pipeline"] and shown.steps == 1 else kind.limits
-    parts.append(f"## Limits\n\n{limits}")
-    return "\n\n".join(part.strip() for part in parts) + "\n"
+    written: ModelCard = ModelCard.from_template(
+        ModelCardData(license="apache-2.0", library_name=kind.library, tags=["pochade", "procedural", "tiny"]),
+        template_path=str(_TEMPLATE),
+        title=kind.title.format(name=subject.name),
+        what=kind.what,
+        use=kind.use.format(name=subject.name, steps=shown.steps, guidance=shown.guidance),
+        data=DATA,
+        trained=training_table(sources.notes, subject.trainings),
+        measured=list(_measured(subject, sources)),
+        limits=f"{kind.limits}\n{ONE_STEP}" if kind is KINDS["pipeline"] and shown.steps == 1 else kind.limits,
+    )
+    return written
 
 
 def _measured(subject: Subject, sources: Sources) -> Iterator[str]:

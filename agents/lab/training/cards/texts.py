@@ -6,12 +6,6 @@ from typing import Final
 from agents.world.layout import MAX_OBJECTS, SIZE
 from agents.world.words import BACKGROUNDS, COLOURS, SHAPES, SIZES
 
-FRONT: Final = """---
-license: apache-2.0
-library_name: {library}
-tags: [pochade, procedural, tiny]
----"""
-
 DATA: Final = f"""Trained from scratch on pictures that `agents/lab/world/renderer.py` draws and captions that
 `agents/lab/world/scenes.py` writes: {SIZE} x {SIZE} px, 1 to {MAX_OBJECTS} things of {len(SHAPES)} shapes and
 {len(COLOURS)} colours (the frequencies of both fall with rank), {", ".join(SIZES)} or of usual size,

@@ -10,13 +10,14 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import torch
+from diffusers.training_utils import EMAModel
 from torch.nn import functional
 
 from agents.lab.family import CATALOG
 from agents.lab.training.classifiers import calibration, calibration_set, predictor_folder, rules
 from agents.lab.training.classifiers.calibration import Calibration
 from agents.lab.training.discriminators.frozen_text import caption_reader, prompt_encoder, tokenizer_file
-from agents.lab.training.loop import Averaged, Loop, Stateful, descend, device, rate, scaled, set_rate
+from agents.lab.training.loop import Loop, Stateful, descend, device, rate, scaled, set_rate
 from agents.lab.world import junk
 from agents.models.predictor import Logits, QualityHead, Read, TextSide
 
@@ -57,7 +58,7 @@ def learn(work: Path, folder: Path, strategy: str, data: Calibration, seed: int)
     ]  # the same facts; a level paints them hardly worse
     read = _read(text, [*taught.prompts, *amid, *free])
     optimizer = torch.optim.AdamW(head.parameters(), lr=_RATE, weight_decay=_DECAY)
-    mean = Averaged(head, decay=0.99)
+    mean = EMAModel(head.parameters(), decay=0.99, foreach=True)
     parts: dict[str, Stateful] = {"head": head, "optimizer": optimizer, "mean": mean}
     loop = Loop(name=f"predictor_{strategy}", folder=work, steps=STEPS, batch=BATCH, parts=parts)
 
@@ -70,11 +71,11 @@ def learn(work: Path, folder: Path, strategy: str, data: Calibration, seed: int)
         said = head(Read(*(part[np.concatenate([seen, others])] for part in read)))
         set_rate(optimizer, _RATE, rate(index, STEPS))
         loss = descend(losses(said, *(part[rows].to(where) for part in taught[1:])), optimizer, list(head.parameters()))
-        mean.update(index)
+        mean.step(head.parameters())
         return loss
 
     loop.run(step)
-    mean.copy_to(head)
+    mean.copy_to(head.parameters())
     figures = predictor_folder.write(folder, strategy, text.cpu(), head.cpu(), data, tokenizer_file(work))
     loop.note(seed=seed, prompts=len(taught.prompts), levels=list(data.levels), parameters=loop.size(head), **figures)
 

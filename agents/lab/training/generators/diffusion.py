@@ -8,9 +8,10 @@ from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
+from diffusers.training_utils import EMAModel
 
 from agents.lab.training.generators import networks, pictures
-from agents.lab.training.loop import Averaged, Loop, descend, device, mixed_precision, rate, set_rate
+from agents.lab.training.loop import Loop, descend, device, mixed_precision, rate, set_rate
 from agents.lab.world import junk, renderer
 from agents.lab.world.scenes import Scene
 from agents.lab.world.styles import POSTER, Style
@@ -120,7 +121,7 @@ def fit(course: Course, learned: torch.nn.Module, loss: Callable[[int], torch.Te
 
     `loss` must draw its data from (seed, index) alone. Returns the loop, for noting what is measured afterwards.
     """
-    average = Averaged(learned)
+    average = EMAModel(learned.parameters(), decay=0.998, foreach=True)
     optimizer = torch.optim.AdamW(
         learned.parameters(), lr=course.rate, weight_decay=0.01, betas=(0.9, 0.98), fused=True
     )
@@ -135,11 +136,11 @@ def fit(course: Course, learned: torch.nn.Module, loss: Callable[[int], torch.Te
     def step(index: int) -> torch.Tensor:
         set_rate(optimizer, course.rate, rate(index, course.steps, warm_up=course.warm_up))
         value = descend(loss(index), optimizer, learned.parameters())
-        average.update(index)
+        average.step(learned.parameters())
         return value
 
     loop.run(step)
-    average.copy_to(learned)
+    average.copy_to(learned.parameters())
     loop.note(seed=course.seed, parameters=loop.size(learned))
     return loop
 

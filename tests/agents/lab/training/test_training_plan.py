@@ -191,10 +191,11 @@ def test_another_seed_in_the_same_folder_is_refused_with_both_seeds(folders: Fol
 
 def test_forgetting_a_step_leaves_its_artefacts_and_other_steps(ledger: Ledger) -> None:
     work = ledger.folders.work
-    (work / "calibration").mkdir()
-    kept = [work / "lora.json", work / "unet_XS.checkpoint", work / "caption_reader.safetensors"]
-    gone = [work / "classifier.json", work / "predictor_models.checkpoint", work / "calibration" / "light.npz"]
+    saved = Path("00000600", "optimizer.bin")
+    kept = [work / "lora.json", work / "unet_XS.checkpoint" / saved, work / "caption_reader.safetensors"]
+    gone = [work / "classifier.json", work / "predictor_models.checkpoint" / saved, work / "calibration" / "light.npz"]
     for path in (*kept, *gone):
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("{}")
     put(ledger.folders, *STEPS["classifier"].writes)
     ledger.forget(STEPS["classifier"])

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from huggingface_hub import ModelCard
 
 from agents.lab.family import VARIANTS, folder_of
 from agents.lab.training.cards.cards import collect_notes, write_cards
@@ -75,7 +76,8 @@ def test_every_folder_gets_a_card_even_before_anything_is_measured(models: Path)
     write_cards(models)
     for folder in FOLDERS:
         text = (models / folder / "README.md").read_text()
-        assert text.startswith("---\nlicense: apache-2.0")
+        data = ModelCard(text).data
+        assert (data["license"], data["tags"]) == ("apache-2.0", ["pochade", "procedural", "tiny"])
         assert "## Measured" not in text
         assert "not measured" not in text
         assert f"infra/models/{folder}" in text or folder == "classifiers/rules"
