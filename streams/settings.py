@@ -135,6 +135,24 @@ class Store(Section):
     retention_days: float = Field(30, gt=0)  # `pochade gc` deletes images that are older
 
 
+def _checked_vectors_url(url: str) -> str:
+    if url in ("", "lite", "exact") or url.startswith(("http://", "https://")):
+        return url
+    raise PydanticCustomError("vectors_url", "must be lite, exact, http://HOST:PORT or https://HOST:PORT")
+
+
+class Vectors(Section):
+    """The vector store of what may be reused."""
+
+    # "": none; lite: Milvus Lite, started by `pochade up`; exact: a file under HOME, searched in full by each process;
+    # http://HOST:PORT or https://HOST:PORT: a Milvus
+    url: Annotated[str, AfterValidator(_checked_vectors_url)] = ""
+    token: str = Field("", repr=False)  # USER:PASSWORD or an API key, or file:PATH; https alone
+    ca: str = ""  # PEM file of the authority that signed its certificate; "": those that gRPC trusts
+    database: str = ""  # of a Milvus that has several; "": its default
+    max_rows: int = Field(10_000, ge=1, le=1_000_000)  # of `exact`; beyond it the oldest go
+
+
 class Results(Section):
     """The format in which the ledger writes `results`."""
 
@@ -181,6 +199,7 @@ class Settings(BaseSettings):
     worker: Worker = Worker()
     planner: Planner = Planner()
     store: Store = Store()
+    vectors: Vectors = Vectors()
     results: Results = Results()
     ledger: Ledger = Ledger()
     http: Http = Http()

@@ -2,6 +2,7 @@
 
 import random
 import socket
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 KAFKA_VERSION = "4.3.1"
@@ -19,7 +20,7 @@ class Ports:
 
     def all_free(self) -> bool:
         """Whether a new process could listen on each."""
-        return all(_is_free(port) for port in (self.broker, self.controller, self.registry))
+        return all(is_free(port) for port in (self.broker, self.controller, self.registry))
 
 
 def free_ports() -> Ports:
@@ -33,14 +34,19 @@ def free_ports() -> Ports:
 
 def lasting_ports(nodes: int) -> dict[int, Ports]:
     """number of a node, from 1 -> ports that no outgoing connection is given while the node is away."""
-    some = random.sample(LASTING, len(LASTING))
-    free = (port for port in some if _is_free(port))
+    free = free_lasting_ports()
     return {
         number: Ports(broker=next(free), controller=next(free), registry=next(free)) for number in range(1, nodes + 1)
     }
 
 
-def _is_free(port: int) -> bool:
+def free_lasting_ports() -> Iterator[int]:
+    """Free ports that no outgoing connection is given, in random order."""
+    return (port for port in random.sample(LASTING, len(LASTING)) if is_free(port))
+
+
+def is_free(port: int) -> bool:
+    """Whether a new process could listen on a port of the loopback address."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -5,7 +5,7 @@ import os
 import pathlib
 import re
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import psutil
@@ -60,8 +60,11 @@ def _poll_while(condition: Callable[[], bool], timeout_s: float) -> None:
     Retrying(retry=again, stop=limit, wait=wait_fixed(0.02), retry_error_callback=lambda _: None)(condition)
 
 
-def spawn(command: Sequence[str], log: pathlib.Path) -> Process:
-    """Start `command` in a session of its own, with both outputs in `log`; the log before that becomes `log`.1."""
+def spawn(command: Sequence[str], log: pathlib.Path, variables: Mapping[str, str] | None = None) -> Process:
+    """Start `command` in a session of its own, with both outputs in `log`; the log before that becomes `log`.1.
+
+    `variables`: added to the environment that it gets from this process.
+    """
     if log.exists():
         log.replace(log.with_name(log.name + ".1"))
     with open(log, "wb") as output:
@@ -72,6 +75,7 @@ def spawn(command: Sequence[str], log: pathlib.Path) -> Process:
             stderr=subprocess.STDOUT,
             start_new_session=True,
             cwd=os.fspath(log.parent),
+            env={**os.environ, **(variables or {})},
         )
     child.returncode = 0  # detached: whether it lives is asked of the system, not of this object
     return Process(child.pid, psutil.Process(child.pid).create_time())

@@ -12,6 +12,7 @@ from streams.broker import address, embedded, probe
 from streams.commands.options import SHOWN
 from streams.kafka.topics import create_topics, own_topics
 from streams.settings import Settings
+from streams.vectors import lite, lite_server
 
 Load = Callable[[], Settings]
 
@@ -26,7 +27,8 @@ def up(load: Load) -> None:
     """Start the embedded broker and its schema registry, or check the configured cluster; create the topics.
 
     The command can be repeated: a running broker is left alone. The broker is Apache Kafka; it needs Java 17 (or
-    Docker), keeps its data under HOME/kafka and runs until `pochade down`.
+    Docker), keeps its data under HOME/kafka and runs until `pochade down`. With vectors.url=lite, Milvus Lite is
+    started too; it keeps its rows under HOME/vectors.
 
     \b
     Examples:
@@ -41,18 +43,22 @@ def up(load: Load) -> None:
     if running.registry_url:
         click.echo(f"registry  {running.registry_url}")
     click.echo(f"topics    {settings.kafka.prefix}.*: {len(created)} created")
+    if settings.vectors.url == "lite":
+        click.echo(f"vectors   {lite_server.ensure(settings, _say)}")
 
 
 @click.command()
 @click.pass_obj
 def down(load: Load) -> None:
-    """Stop the embedded broker and its registry; data and ports stay for the next `up`.
+    """Stop the embedded broker, its registry and Milvus Lite; data and ports stay for the next `up`.
 
     \b
     Examples:
       pochade down
     """
     settings = load()
+    if lite_server.stop(settings):
+        click.echo("stopped Milvus Lite")
     if address.is_foreign(settings):
         click.echo(f"nothing to stop: the broker is the configured cluster at {settings.kafka.bootstrap_servers}")
     elif embedded.stop(settings):
@@ -65,7 +71,7 @@ def down(load: Load) -> None:
 @SHOWN
 @click.pass_obj
 def status(load: Load, output: str) -> None:
-    """Show whether a broker runs, its address, memory and topics, and the address of its schema registry.
+    """Show whether a broker runs, its address, memory and topics, and the addresses of its registry and Milvus Lite.
 
     \b
     Examples:
@@ -95,6 +101,7 @@ def describe(settings: Settings) -> dict[str, Any]:
         "broker": "stopped" if found is None else "configured" if address.is_foreign(settings) else "running",
         "bootstrap_servers": found.bootstrap if found else None,
         "registry_url": None,
+        "vectors_url": _vectors_url(settings),
         "topics": None,
         "pid": None,
         "memory_mb": None,
@@ -109,3 +116,10 @@ def describe(settings: Settings) -> dict[str, Any]:
         facts["memory_mb"] = round(known.broker.rss_bytes() / 2**20) or None
         facts["registry_url"] = found.registry_url if known.registry and known.registry.is_alive() else None
     return facts
+
+
+def _vectors_url(settings: Settings) -> str | None:
+    """The address of the configured vector store, or of the Milvus Lite that runs here."""
+    local = lite.running(settings)
+    configured = settings.vectors.url if settings.vectors.url.startswith("http") else None
+    return local.url if local else configured

@@ -20,7 +20,7 @@ COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 @LISTED
 @click.pass_obj
 def doctor(load: "Callable[[], Settings]", output: str) -> None:
-    """Check settings, disk, models, the broker and its features, topics, rights, clocks, workers, plan, dead letters.
+    """Check settings, disk, stores, models, broker and features, topics, rights, clocks, workers, plan, dead letters.
 
     Each check says ok, warn, or fail with what to do; exit status 1 says that a check failed. The doctor joins a group
     and begins a transaction of its own, and creates a topic PREFIX.doctor-* for a moment; it changes nothing else.

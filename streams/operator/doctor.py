@@ -27,9 +27,11 @@ from streams.operator.cluster import Found, differences, expected, variants_of
 from streams.security.properties import check_properties
 from streams.settings import Settings
 from streams.store.open import open_store
+from streams.vectors.open import open_vectors
 from streams.visible import counted
 
 READ_S = 15.0
+VECTORS_S = 5.0
 HOUR_MS = 3_600_000
 CONNECT = "pochade up, or check kafka.bootstrap_servers and, for TLS or a password, kafka.properties"
 DENIED = {KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
@@ -42,6 +44,8 @@ def examine(settings: Settings) -> Iterator[Check]:
     )
     yield from _disks(settings)
     yield _checked("store", lambda: _store(settings), "correct store.*, or the rights of who runs this")
+    if settings.vectors.url:
+        yield _checked("vectors", lambda: _vectors(settings), "correct vectors.*, or `pochade up` for lite")
     yield _checked("models", lambda: _models(settings), "correct the catalog")
     reached = _checked("broker", lambda: _broker(settings), CONNECT)
     yield reached
@@ -77,6 +81,14 @@ def _models(settings: Settings) -> Check:
 def _store(settings: Settings) -> Check:
     open_store(settings)
     return ok("store", settings.store.url or f"the folder {settings.store.folder or settings.home / 'images'}")
+
+
+def _vectors(settings: Settings) -> Check:
+    store = open_vectors(settings, "doctor")
+    assert store is not None, "it is checked where the settings name one"
+    with contextlib.closing(store):
+        store.probe(VECTORS_S)
+    return ok("vectors", f"{settings.vectors.url} answers")
 
 
 def _disks(settings: Settings) -> Iterator[Check]:

@@ -4,7 +4,7 @@ import pytest
 
 from tests.behaviour.sections.imports import COMMANDS, reachable
 
-HEAVY = {"numpy", "pulp", "highspy", "scipy", "torch", "matplotlib", "faust"}
+HEAVY = {"numpy", "pulp", "highspy", "scipy", "torch", "matplotlib", "faust", "pymilvus", "grpc", "pandas"}
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -48,6 +48,18 @@ def test_a_spawned_process_lives_in_its_own_session(patient: Process) -> None:
     assert patient.rss_bytes() > 0
 
 
+def test_variables_are_added_to_the_environment_of_who_starts_it(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OURS", "stays")
+    code = "import os; print(os.environ['OURS'], os.environ['ADDED'])"
+    process = spawn([sys.executable, "-c", code], tmp_path / "log", {"ADDED": "is there"})
+    deadline = time.monotonic() + PATIENCE_S
+    while process.is_alive():
+        assert time.monotonic() < deadline
+    assert reasons(tmp_path / "log") == "stays is there"
+
+
 def test_another_process_with_the_same_id_is_not_taken_for_ours(patient: Process) -> None:
     assert not dataclasses.replace(patient, started=patient.started - 60).is_alive()
 

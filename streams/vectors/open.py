@@ -1,0 +1,66 @@
+"""Opens the vector store that the settings name."""
+
+import hashlib
+import re
+import ssl
+from urllib.parse import urlsplit
+
+from schemas.errors import PochadeError
+from streams.security.secrets import secret
+from streams.settings import Settings, Vectors
+from streams.vectors import lite
+from streams.vectors.checking import CheckedVectorStore
+from streams.vectors.port import VectorStore
+
+VERSION = 1  # of the fields of a collection; others begin with an empty one
+
+
+def open_vectors(settings: Settings, key: str) -> VectorStore | None:
+    """The store that `vectors.url` names; None: there is none. Nobody is asked before the first call.
+
+    `key`: digest of whatever makes the vectors; those of another are in another collection.
+
+    Raises:
+        PochadeError: the local store was never started, a secret cannot be read, or would be sent or shown in clear.
+    """
+    wanted, collection = settings.vectors, collection_of(settings.kafka.prefix, key)
+    if not wanted.url:
+        return None
+    if wanted.url == "exact":
+        from streams.vectors.exact import ExactVectorStore
+
+        file = lite.vectors_home(settings) / f"{collection}.jsonl"
+        return CheckedVectorStore(ExactVectorStore(file, max_rows=wanted.max_rows))
+    from streams.vectors.milvus import MilvusVectorStore  # pymilvus: 0.6 s that nobody else needs
+
+    if wanted.url == "lite":
+        return CheckedVectorStore(MilvusVectorStore(lite.url(settings), collection, is_local=True))
+    _check_url(wanted)
+    _check_authority(wanted.ca)
+    token = secret("vectors.token", wanted.token)
+    return CheckedVectorStore(
+        MilvusVectorStore(wanted.url, collection, token=token, ca=wanted.ca, database=wanted.database)
+    )
+
+
+def _check_url(wanted: Vectors) -> None:
+    parts = urlsplit(wanted.url)
+    if not parts.hostname:
+        raise PochadeError("vectors.url must be http://HOST:PORT or https://HOST:PORT: it names no host")
+    if parts.username or parts.password:
+        raise PochadeError("vectors.url holds a password: set vectors.token to USER:PASSWORD, which is hidden")
+    if wanted.token and parts.scheme == "http":
+        raise PochadeError("vectors.url is http, which would send vectors.token in the clear: use https")
+
+
+def collection_of(prefix: str, key: str) -> str:
+    """The name of a collection: one deployment's, for vectors made by one encoder."""
+    digest = hashlib.sha256(f"{prefix}\0{key}".encode()).hexdigest()[:16]
+    return f"reuse_v{VERSION}_{re.sub('[^A-Za-z0-9]', '_', prefix):.100}_{digest}"
+
+
+def _check_authority(ca: str) -> None:
+    try:
+        ssl.create_default_context(cafile=ca or None)
+    except (OSError, ssl.SSLError) as error:
+        raise PochadeError(f"vectors.ca {ca} cannot be read as certificates in PEM: {error}") from None
