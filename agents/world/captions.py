@@ -1,11 +1,22 @@
-"""Read a caption back into the scene it states (`scenes.sample` says what captions look like)."""
+"""Read a caption of the tiny world back into the scene it states.
+
+"two small red hearts above a star that is not blue, without any moons, at night, digital art"
+ count size colour shape      shape, banned colour     absent shape    background  style word
+"""
 
 import re
 from functools import cache
+from typing import Final
 
-from agents.lab.world.scenes import WITHOUT, Scene, SceneObject, plural
 from agents.world.layout import PATTERNS, sides
-from agents.world.words import BACKGROUNDS, COLOURS, NUMBERS, PREFIXES, SHAPES, SIZES, STYLES
+from agents.world.scene import Scene, SceneObject
+from agents.world.words import BACKGROUNDS, COLOURS, IRREGULAR_PLURALS, NUMBERS, PREFIXES, SHAPES, SIZES, STYLES
+
+WITHOUT: Final = (" without any ", " and no ", " but no ")  # before a plural: what must not be seen
+
+
+def plural(noun: str) -> str:
+    return IRREGULAR_PLURALS.get(noun, f"{noun}s")
 
 
 def parse(caption: str) -> Scene | None:
