@@ -21,7 +21,7 @@ def plural(noun: str) -> str:
 
 def parse(caption: str) -> Scene | None:
     """The scene of a caption; None if it is outside the grammar."""
-    text = _strip_decoration(re.sub(r"\s+", " ", caption.strip().lower()))
+    text, _ = strip_decoration(re.sub(r"\s+", " ", caption.strip().lower()))
     text, background = _take_background(text)
     text, absent = _take_absent(text)
     if re.search(r"\d", text):  # digits stand for noun phrases in the patterns
@@ -49,12 +49,14 @@ def parse(caption: str) -> Scene | None:
     return Scene(objects=things, background=background, caption=caption, absent=absent)
 
 
-def _strip_decoration(text: str) -> str:
-    text = text.rstrip(" .!,")
+def strip_decoration(text: str) -> tuple[str, frozenset[str]]:
+    """Take the words that state no fact off a caption in lower case: its prefix, its style words and its full stop."""
+    text, words = text.rstrip(" .!,"), set[str]()
     while style := next((s for s in STYLES if text.endswith(f", {s}")), None):
         text = text.removesuffix(f", {style}")
+        words.add(style)
     prefix = next((p for p in PREFIXES if text.startswith(f"{p} ")), "")
-    return text.removeprefix(prefix).strip()
+    return text.removeprefix(prefix).strip(), frozenset(words | {prefix} - {""})
 
 
 def _take_background(text: str) -> tuple[str, str | None]:

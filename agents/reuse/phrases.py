@@ -1,0 +1,244 @@
+"""Words grouped into noun phrases and what stands between them.
+
+two small red hearts  and  a star  that is not blue  on the left
+NounPhrase            AND  Noun..  Described         PLACE
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from agents.reuse import inflection, lexicon
+from agents.reuse.words import QUOTED, Kind, Word
+from planner.reuse.facts import ONE, SOME
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NounPhrase:
+    """A noun with all that is said before it."""
+
+    noun: str
+    count: str = ONE
+    colours: frozenset[str] = frozenset()
+    sizes: frozenset[str] = frozenset()
+    traits: frozenset[str] = frozenset()
+    lacks: frozenset[str] = frozenset()
+    praise: frozenset[str] = frozenset()
+    is_negated: bool = False
+    has_determiner: bool = False
+
+    def described(self) -> str:
+        """The phrase in one text, for what is absent or all around."""
+        count = [self.count] if self.count not in (ONE, SOME) else []
+        lacks = [f"without {each}" for each in sorted(self.lacks)]
+        return " ".join([*count, *sorted(self.sizes | self.colours | self.traits), self.noun, *lacks])
+
+
+class Described(NamedTuple):
+    """Words about the thing before them: "that are not red", "sleeping"."""
+
+    words: tuple[Word, ...]
+    is_negated: bool
+
+
+class Action(NamedTuple):
+    """A verb."""
+
+    name: str
+    is_negated: bool
+    is_passive: bool  # "ridden", if "by" follows
+
+
+class Link(NamedTuple):
+    """A preposition, AND, OR, COMMA, a place, a possessive."""
+
+    kind: Kind
+    name: str
+    is_negated: bool = False
+
+
+Element = NounPhrase | Described | Action | Link
+_LINKS = (Kind.PREPOSITION, Kind.AND, Kind.OR, Kind.COMMA, Kind.PLACE, Kind.POSSESSIVE)
+_DESCRIBING = (Kind.ADJECTIVE, Kind.ADVERB)
+
+
+class PhraseReader:
+    """Groups the words of one prompt. `doubts` says what it could not read."""
+
+    def __init__(self, words: Sequence[Word], texts: Sequence[str]) -> None:
+        self.doubts = set[str]()
+        self._words = [word for word in words if word.kind is not Kind.NEUTRAL]
+        self._texts = texts
+        self._at = 0
+        self._elements: list[Element] = []
+
+    def read(self) -> list[Element]:
+        """Return the elements in their order."""
+        while self._at < len(self._words):
+            self._step()
+        return self._elements
+
+    def _kind(self, ahead: int = 0) -> Kind | None:
+        at = self._at + ahead
+        return self._words[at].kind if at < len(self._words) else None
+
+    def _step(self) -> None:
+        is_negated = False
+        while self._kind() is Kind.NOT:
+            if is_negated:
+                self.doubts.add("negation")
+            is_negated = True
+            self._at += 1
+        word = self._words[self._at] if self._at < len(self._words) else None
+        if word is None:
+            self.doubts.add("negation")
+            return
+        if phrase := self._noun_phrase():
+            if is_negated:
+                phrase = _negated(phrase)
+            self._elements.append(phrase)
+        elif word.kind in _LINKS:
+            self._at += 1
+            if is_negated and word.kind is not Kind.PREPOSITION:
+                self.doubts.add("negation")
+            self._elements.append(Link(word.kind, word.name, is_negated))
+        elif word.kind is Kind.VERB:
+            self._at += 1
+            self._elements.append(Action(word.name, is_negated, word.tag == "VBN" or word.raw.endswith("ed")))
+        else:
+            self._described(is_negated)
+
+    def _described(self, is_negated: bool) -> None:
+        begin = self._at
+        while self._kind() in _DESCRIBING or (
+            self._at > begin and self._kind() is Kind.AND and self._kind(1) in _DESCRIBING and not self._begins_noun(1)
+        ):
+            self._at += 1
+        words = tuple(word for word in self._words[begin : self._at] if word.kind is not Kind.AND)
+        if not words:  # a determiner, number or "no" without a noun
+            self.doubts.add("ellipsis")
+            words = (self._words[self._at],)
+            self._at += 1
+        self._elements.append(Described(words, is_negated))
+
+    def _begins_noun(self, ahead: int) -> bool:
+        """Whether a noun phrase begins here, so that these adjectives are its own."""
+        at = self._at + ahead
+        while at < len(self._words) and self._words[at].kind in (*_DESCRIBING, Kind.NUMBER):
+            at += 1
+        return at < len(self._words) and self._words[at].kind is Kind.NOUN
+
+    def _noun_phrase(self) -> NounPhrase | None:
+        """Read a noun phrase, if one begins here."""
+        begin, has_determiner, determiner, count, is_negated = self._at, False, "", "", False
+        modifiers, nouns = list[Word](), list[Word]()
+        at = begin
+        while at < len(self._words):
+            word = self._words[at]
+            following = self._words[at + 1].kind if at + 1 < len(self._words) else None
+            if word.kind is Kind.NO and at == begin:
+                is_negated = True
+            elif word.kind is Kind.DETERMINER and not (modifiers or nouns or count or has_determiner):
+                has_determiner, determiner = True, word.name
+            elif word.kind is Kind.NUMBER and not (nouns or count or modifiers):
+                if determiner in ("a", "an") and word.raw.isalpha() and word.name.isdigit() and word.name != ONE:
+                    modifiers.append(word)  # "a three ring circus"
+                else:
+                    count = word.name
+            elif word.kind in _DESCRIBING and not nouns:
+                modifiers.append(word)
+            elif word.kind is Kind.NOUN:
+                nouns.append(word)
+            elif (
+                word.kind is Kind.VERB
+                and not nouns
+                and self._is_participle(at, following, bool(has_determiner or count or modifiers))
+            ):
+                modifiers.append(word)
+            elif word.kind in (Kind.AND, Kind.COMMA) and modifiers and not nouns and self._goes_on(at, modifiers[-1]):
+                pass
+            else:
+                break
+            at += 1
+        if not nouns:
+            if has_determiner or count or is_negated:
+                self.doubts.add("ellipsis")
+            return None
+        self._at = at
+        return self._phrase_of(nouns, modifiers, count, determiner, is_negated, has_determiner)
+
+    def _is_participle(self, at: int, following: Kind | None, is_inside: bool) -> bool:
+        """Whether a verb form is an adjective: "a running dog", "flowing hair"; not in "holding balloons"."""
+        word = self._words[at]
+        if word.tag not in ("VBG", "VBN") and not word.raw.endswith(("ing", "ed")):
+            return is_inside and following is Kind.NOUN
+        if is_inside:
+            return following in (Kind.NOUN, Kind.ADJECTIVE, Kind.VERB, Kind.COMMA, Kind.AND)
+        before = self._words[at - 1].kind if at else None
+        return before in (None, Kind.COMMA, Kind.PREPOSITION, Kind.AND) and following is Kind.NOUN and (
+            word.name not in _transitive()
+        )  # fmt: skip
+
+    def _goes_on(self, at: int, before: Word) -> bool:
+        """Whether "and" or a comma joins two adjectives of one noun: "black and white cat"."""
+        if at + 1 >= len(self._words) or self._words[at + 1].kind not in (*_DESCRIBING, Kind.VERB):
+            return False
+        if self._words[at].kind is Kind.COMMA and before.kind is not Kind.ADJECTIVE:
+            return False
+        end = at + 1
+        while end < len(self._words) and self._words[end].kind in (*_DESCRIBING, Kind.VERB):
+            end += 1
+        return end < len(self._words) and self._words[end].kind is Kind.NOUN
+
+    def _phrase_of(
+        self,
+        nouns: list[Word],
+        modifiers: list[Word],
+        count: str,
+        determiner: str,
+        is_negated: bool,
+        has_determiner: bool,
+    ) -> NounPhrase:
+        head = nouns[-1]
+        colours, sizes, traits, lacks, praise = set[str](), set[str](), set[str](), set[str](), set[str]()
+        for word in (*modifiers, *nouns[:-1]):
+            stem = word.raw.removesuffix("less") if word.raw.endswith("less") and word.raw not in lexicon.LESS else ""
+            if word.raw in lexicon.PRAISE or word.raw in lexicon.MEDIUM_TRAITS:
+                praise.add(word.raw)
+            elif len(stem) > 2:
+                lacks.add(inflection.noun(stem))
+            elif word.raw.startswith("non-"):
+                traits.add(f"not {word.raw.removeprefix('non-')}")
+            elif word.kind is Kind.ADJECTIVE and word.raw in lexicon.COLOURS:
+                colours.add(word.name)
+            elif word.kind is Kind.ADJECTIVE and word.raw in lexicon.SIZES:
+                sizes.add(word.name)
+            else:
+                traits.add(self._name(word))
+        plural = inflection.is_plural(head.raw) and determiner not in lexicon.SINGULAR_DETERMINERS
+        return NounPhrase(
+            noun=self._name(head),
+            count=count or (SOME if plural else ONE),
+            colours=frozenset(colours),
+            sizes=frozenset(sizes),
+            traits=frozenset(traits),
+            lacks=frozenset(lacks),
+            praise=frozenset(praise),
+            is_negated=is_negated,
+            has_determiner=has_determiner or bool(count),
+        )
+
+    def _name(self, word: Word) -> str:
+        if word.raw.startswith(QUOTED) and word.raw.removeprefix(QUOTED).isdigit():
+            return f'"{self._texts[int(word.raw.removeprefix(QUOTED))]}"'
+        return word.name
+
+
+def _transitive() -> frozenset[str]:
+    return frozenset(inflection.verb(word) for word in lexicon.TRANSITIVE)
+
+
+def _negated(phrase: NounPhrase) -> NounPhrase:
+    from dataclasses import replace
+
+    return replace(phrase, is_negated=not phrase.is_negated)
