@@ -3,7 +3,7 @@
 from functools import cache
 from typing import Final
 
-from agents.reuse.lexicon import IRREGULAR_NOUNS, IRREGULAR_VERBS, SINGULAR_S, SYNONYMS
+from agents.reuse.lexicon import IRREGULAR_NOUNS, IRREGULAR_VERBS, NOUNS_IN_ING, SINGULAR_S, SYNONYMS, VERB_SYNONYMS
 
 _ES: Final = ("ches", "shes", "xes", "sses", "zzes")
 _DOUBLED: Final = ("bb", "dd", "gg", "mm", "nn", "pp", "rr", "tt")
@@ -37,6 +37,11 @@ def adjective(word: str) -> str:
     return SYNONYMS.get(word, word)
 
 
+def says_action(word: str) -> bool:
+    """Whether a word in -ing says what something does."""
+    return len(word) > 5 and word.endswith("ing") and singular(word) not in NOUNS_IN_ING
+
+
 def verb(word: str) -> str:
     """Return the stem of a verb: "rid" for rides, riding and ridden."""
     stem = _stem(word)
@@ -57,4 +62,4 @@ def _stem(word: str) -> str:
 
 @cache
 def _verb_synonyms() -> dict[str, str]:
-    return {_stem(word): _stem(first) for word, first in SYNONYMS.items()}
+    return {_stem(word): _stem(first) for word, first in VERB_SYNONYMS.items()}

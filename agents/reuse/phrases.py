@@ -5,7 +5,7 @@ NounPhrase            AND  Noun..  Described         PLACE
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from agents.reuse import inflection, lexicon
@@ -24,14 +24,18 @@ class NounPhrase:
     traits: frozenset[str] = frozenset()
     lacks: frozenset[str] = frozenset()
     praise: frozenset[str] = frozenset()
+    parts: tuple["NounPhrase", ...] = ()  # what it is with: "a blue-eyed cat" with blue eyes
     is_negated: bool = False
     has_determiner: bool = False
+    refers: bool = False  # "the cat", "that cat": perhaps one that was named before
+    is_owned: bool = False  # "her hat"
 
     def described(self) -> str:
         """The phrase in one text, for what is absent or all around."""
         count = [self.count] if self.count not in (ONE, SOME) else []
         lacks = [f"without {each}" for each in sorted(self.lacks)]
-        return " ".join([*count, *sorted(self.sizes | self.colours | self.traits), self.noun, *lacks])
+        parts = [f"with {each.described()}" for each in self.parts]
+        return " ".join([*count, *sorted(self.sizes | self.colours | self.traits), self.noun, *lacks, *parts])
 
 
 class Described(NamedTuple):
@@ -49,6 +53,10 @@ class Action(NamedTuple):
     is_passive: bool  # "ridden", if "by" follows
 
 
+class All(NamedTuple):
+    """What follows is of all things that were named: "both", "all"."""
+
+
 class Link(NamedTuple):
     """A preposition, AND, OR, COMMA, a place, a possessive."""
 
@@ -57,7 +65,7 @@ class Link(NamedTuple):
     is_negated: bool = False
 
 
-Element = NounPhrase | Described | Action | Link
+Element = NounPhrase | Described | Action | Link | All
 _LINKS = (Kind.PREPOSITION, Kind.AND, Kind.OR, Kind.COMMA, Kind.PLACE, Kind.POSSESSIVE)
 _DESCRIBING = (Kind.ADJECTIVE, Kind.ADVERB)
 
@@ -93,7 +101,10 @@ class PhraseReader:
         if word is None:
             self.doubts.add("negation")
             return
-        if phrase := self._noun_phrase():
+        if word.kind is Kind.NUMBER and self._is_bare_number():
+            self._at += 1
+            self._elements.append(Described((word,), is_negated))
+        elif phrase := self._noun_phrase():
             if is_negated:
                 phrase = _negated(phrase)
             self._elements.append(phrase)
@@ -102,6 +113,11 @@ class PhraseReader:
             if is_negated and word.kind is not Kind.PREPOSITION:
                 self.doubts.add("negation")
             self._elements.append(Link(word.kind, word.name, is_negated))
+        elif word.kind is Kind.ALL:
+            self._at += 1
+            self._elements.append(All())
+            if is_negated:
+                self.doubts.add("negation")
         elif word.kind is Kind.VERB:
             self._at += 1
             self._elements.append(Action(word.name, is_negated, word.tag == "VBN" or word.raw.endswith("ed")))
@@ -120,6 +136,11 @@ class PhraseReader:
             words = (self._words[self._at],)
             self._at += 1
         self._elements.append(Described(words, is_negated))
+
+    def _is_bare_number(self) -> bool:
+        """Whether a number stands alone in its clause: "two mugs, exactly two"."""
+        before = self._words[self._at - 1].kind if self._at else None
+        return before is Kind.COMMA and self._kind(1) in (None, Kind.COMMA)
 
     def _begins_noun(self, ahead: int) -> bool:
         """Whether a noun phrase begins here, so that these adjectives are its own."""
@@ -156,16 +177,32 @@ class PhraseReader:
             ):
                 modifiers.append(word)
             elif word.kind in (Kind.AND, Kind.COMMA) and modifiers and not nouns and self._goes_on(at, modifiers[-1]):
-                pass
+                if word.kind is Kind.COMMA and not (has_determiner or count):
+                    break
             else:
                 break
             at += 1
+        if (
+            not nouns
+            and has_determiner
+            and modifiers
+            and modifiers[-1].kind is Kind.ADJECTIVE
+            and (modifiers[-1].raw not in lexicon.COLOURS and modifiers[-1].raw not in lexicon.SIZES)
+        ):  # "a tiny flat", "the elderly"
+            nouns.append(modifiers.pop())
         if not nouns:
             if has_determiner or count or is_negated:
                 self.doubts.add("ellipsis")
             return None
         self._at = at
-        return self._phrase_of(nouns, modifiers, count, determiner, is_negated, has_determiner)
+        phrase = self._phrase_of(nouns, modifiers, count, determiner)
+        return replace(
+            phrase,
+            is_negated=is_negated,
+            has_determiner=has_determiner or bool(count),
+            refers=determiner in ("the", "that", "this", "those", "these") and not count,
+            is_owned=determiner in lexicon.POSSESSIVES,
+        )
 
     def _is_participle(self, at: int, following: Kind | None, is_inside: bool) -> bool:
         """Whether a verb form is an adjective: "a running dog", "flowing hair"; not in "holding balloons"."""
@@ -190,31 +227,28 @@ class PhraseReader:
             end += 1
         return end < len(self._words) and self._words[end].kind is Kind.NOUN
 
-    def _phrase_of(
-        self,
-        nouns: list[Word],
-        modifiers: list[Word],
-        count: str,
-        determiner: str,
-        is_negated: bool,
-        has_determiner: bool,
-    ) -> NounPhrase:
+    def _phrase_of(self, nouns: list[Word], modifiers: list[Word], count: str, determiner: str) -> NounPhrase:
         head = nouns[-1]
         colours, sizes, traits, lacks, praise = set[str](), set[str](), set[str](), set[str](), set[str]()
+        parts = list[NounPhrase]()
         for word in (*modifiers, *nouns[:-1]):
             stem = word.raw.removesuffix("less") if word.raw.endswith("less") and word.raw not in lexicon.LESS else ""
             if word.raw in lexicon.PRAISE or word.raw in lexicon.MEDIUM_TRAITS:
                 praise.add(word.raw)
             elif len(stem) > 2:
                 lacks.add(inflection.noun(stem))
+            elif word.raw.endswith("-free"):
+                lacks.add(inflection.noun(word.raw.removesuffix("-free")))
+            elif part := _part(word.raw):
+                parts.append(part)
             elif word.raw.startswith("non-"):
                 traits.add(f"not {word.raw.removeprefix('non-')}")
-            elif word.kind is Kind.ADJECTIVE and word.raw in lexicon.COLOURS:
+            elif word.kind is Kind.ADJECTIVE and (word.raw in lexicon.COLOURS or word.name in lexicon.COLOURS):
                 colours.add(word.name)
             elif word.kind is Kind.ADJECTIVE and word.raw in lexicon.SIZES:
                 sizes.add(word.name)
             else:
-                traits.add(self._name(word))
+                traits.add(self._trait(word))
         plural = inflection.is_plural(head.raw) and determiner not in lexicon.SINGULAR_DETERMINERS
         return NounPhrase(
             noun=self._name(head),
@@ -224,9 +258,16 @@ class PhraseReader:
             traits=frozenset(traits),
             lacks=frozenset(lacks),
             praise=frozenset(praise),
-            is_negated=is_negated,
-            has_determiner=has_determiner or bool(count),
+            parts=tuple(parts),
         )
+
+    def _trait(self, word: Word) -> str:
+        """Return what a word before a noun says of it; a material and an action have one name in every form."""
+        if word.raw in lexicon.MATERIALS:
+            return lexicon.MATERIALS[word.raw]
+        if word.kind is Kind.NOUN and inflection.says_action(word.raw):
+            return inflection.verb(word.raw)
+        return self._name(word)
 
     def _name(self, word: Word) -> str:
         if word.raw.startswith(QUOTED) and word.raw.removeprefix(QUOTED).isdigit():
@@ -239,6 +280,21 @@ def _transitive() -> frozenset[str]:
 
 
 def _negated(phrase: NounPhrase) -> NounPhrase:
-    from dataclasses import replace
-
     return replace(phrase, is_negated=not phrase.is_negated)
+
+
+def _part(raw: str) -> NounPhrase | None:
+    """Read "blue-eyed" as blue eyes, "bearded" as a beard."""
+    if raw in lexicon.PARTED:
+        noun = lexicon.PARTED[raw]
+        return NounPhrase(noun=noun, count=SOME if noun in lexicon.PARTS_IN_PAIRS else ONE)
+    owner, _, ending = raw.rpartition("-")
+    if not owner or ending not in lexicon.HAS_PARTS:
+        return None
+    noun = lexicon.HAS_PARTS[ending]
+    count = owner if owner.isdigit() else lexicon.NUMBERS.get(owner, SOME if noun in lexicon.PARTS_IN_PAIRS else ONE)
+    colours = frozenset({lexicon.COLOURS[owner]} if owner in lexicon.COLOURS else ())
+    sizes = frozenset({lexicon.SIZES[owner]} if owner in lexicon.SIZES else ())
+    is_plain = colours or sizes or owner in lexicon.NUMBERS or owner.isdigit()
+    traits = frozenset() if is_plain else frozenset({owner})
+    return NounPhrase(noun=noun, count=count, colours=colours, sizes=sizes, traits=traits)

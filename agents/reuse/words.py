@@ -9,16 +9,35 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from functools import cache
 from typing import Final, NamedTuple
 
-from agents.classifier.tagger import PromptTagger, Tagged
+from agents.classifier.tagger import PromptTagger, Tagged, Token
 from agents.reuse import inflection, lexicon
 
+MAX_STYLE_WORDS: Final = 5  # of a clause that ends with "style"
 MAX_CHARACTERS: Final = 400  # what is read; text encoders see 77 tokens, about 350 characters
 QUOTED: Final = "quoted"
 _QUOTES: Final = re.compile(r'"([^"]+)"|(?<!\w)\'([^\']+)\'(?!\w)')
+_POLITE: Final = r"(?:please\s+|hi\s+|hey\s+|hello\s+)*"
+_ASKING: Final = r"(?:(?:can|could|would) you\s+|i (?:want|need|would like|'d like)(?: to see)?\s+|i want you to\s+)?"
+_MAKING: Final = "draw|paint|generate|create|make|render|show|give|sketch|imagine|design|illustrate|picture|depict"
+_ORDER: Final = re.compile(  # "please draw me a cat"
+    rf"^\s*{_POLITE}{_ASKING}(?:please\s+)?(?:(?:{_MAKING})(?: me| us)?\s+"
+    r"(?=(?:an?|the|some|one|two|three|four|five|six|\d|my)\b))?",
+    re.IGNORECASE,
+)
+_MARKS: Final = str.maketrans({"|": ",", "\n": ",", **dict.fromkeys("[]{}*_~#", " ")})
+_ONES: Final = "|".join([*list(lexicon.NUMBERS)[:20], r"\d+"])
+_COUNTED: Final = re.compile(  # "five year old", "two headed"
+    rf"\b({_ONES})[ _-](year[ _-]old|headed|legged|eyed|armed|winged|wheeled|stor(?:e?y|ied)|masted|piece|leaf)\b"
+)
+_GROUP: Final = re.compile(
+    rf"\b(?:an? )?(?:group|set|team|total|collection) of (?=(?:{_ONES})\b)"
+)  # "a group of three"
+_COLOURLESS: Final = re.compile(r"\b(?:black and white|monochrome|sepia|gr[ae]yscale|b&w)\b")
 _FLAG: Final = re.compile(r"(?:^|\s)--(\w+)(?:\s+[\w.:]+)?")  # "--ar 16:9"
-_WEIGHT: Final = re.compile(r"[<>{}\[\]|]|:\s*-?\d|::|\d\.\d")
+_WEIGHT: Final = re.compile(r"[<>]|:\s*-?\d|::|\d\.\d")  # "(cat:1.3)"
 _JOINED: Final = (
     ("pixel art", "pixel-art"),
     ("low poly", "lowpoly"),
@@ -27,6 +46,31 @@ _JOINED: Final = (
     ("water colour", "watercolor"),
     ("black & white", "black and white"),
     ("3 d", "3d"),
+    ("one hundred", "hundred"),
+    ("a hundred", "hundred"),
+    ("one thousand", "thousand"),
+    ("a thousand", "thousand"),
+    ("two dozen", "24"),
+    ("three dozen", "36"),
+    ("police officer", "cop"),
+    ("young dog", "puppy"),
+    ("young cat", "kitten"),
+    ("street lamp", "streetlamp"),
+    ("street light", "streetlight"),
+    ("cell phone", "cellphone"),
+    ("mobile phone", "cellphone"),
+    ("coffee shop", "cafe"),
+    ("teddy bear", "teddy-bear"),
+    ("ice cream", "icecream"),
+    ("book shop", "bookshop"),
+    ("book store", "bookshop"),
+    ("motor car", "car"),
+    ("light bulb", "lightbulb"),
+    ("fire fighter", "firefighter"),
+    ("sea shore", "seashore"),
+    ("nobody", "no people"),
+    ("no one", "no people"),
+    ("noone", "no people"),
 )
 
 
@@ -44,6 +88,7 @@ class Kind(Enum):
     AND = auto()
     OR = auto()
     COMMA = auto()
+    ALL = auto()  # "both", of what was named before
     NO = auto()
     NOT = auto()
     POSSESSIVE = auto()
@@ -67,7 +112,26 @@ class Words:
     words: list[Word]
     styles: set[str]
     texts: list[str]
+    tones: set[str]  # without colours: how the image is made, and what it shows
     doubts: set[str] = field(default_factory=set)
+
+
+def _counted(match: re.Match[str]) -> str:
+    """Join a number with what it counts in front of a noun: "5-year-old", "2-headed"."""
+    kind = re.sub(r"[ _]", "-", match[2]).replace("storied", "story").replace("storey", "story")
+    return f"{lexicon.NUMBERS.get(match[1], match[1])}-{kind}"
+
+
+def core(read: Words) -> str:
+    """Return what is left of a prompt without style, articles and inflections, in its order."""
+    if read.doubts - {"words"}:  # what was not read is not among its words
+        return ""
+    said = [
+        f"{word.name}{'(s)' if word.kind is Kind.NOUN and inflection.is_plural(word.raw) else ''}"
+        for word in read.words
+        if word.kind not in (Kind.NEUTRAL, Kind.DETERMINER)
+    ]
+    return " ".join([*sorted(read.tones), *said, *(f'"{text}"' for text in read.texts)]) if said else ""
 
 
 def literal(prompt: str) -> str:
@@ -78,10 +142,26 @@ def literal(prompt: str) -> str:
     return re.sub(r"\s*([,;.])\s*", r"\1 ", lowered).rstrip(" .,;!")
 
 
-def read_words(prompt: str, tagger: PromptTagger, synonyms: Mapping[str, str] | None = None) -> Words:
-    """Read a prompt's words; `synonyms` replace plain forms before all else, as a special vocabulary does."""
+@dataclass(frozen=True)
+class Vocabulary:
+    """Words with a meaning of their own in one kind of prompts, before that of the lexicon."""
+
+    synonyms: Mapping[str, str]
+    colours: frozenset[str]
+
+
+NO_VOCABULARY: Final = Vocabulary({}, frozenset())
+
+
+def read_words(
+    prompt: str, tagger: PromptTagger, vocabulary: Vocabulary = NO_VOCABULARY, *, is_rest: bool = False
+) -> Words:
+    """Read a prompt's words; `is_rest`: of one whose things were read already, so that it may state none."""
     doubts = set[str]()
-    plain = _plain(prompt)
+    plain = _plain(prompt).strip()
+    if re.fullmatch(r"\"[^\"]*\"|'[^']*'", plain):  # nothing but a quotation is the prompt itself
+        plain = plain[1:-1]
+    plain = re.sub(r"\s+please\W*$", "", _ORDER.sub("", plain, count=1), flags=re.IGNORECASE)
     if len(plain) > MAX_CHARACTERS:
         doubts.add("length")
     texts, styles = list[str](), set[str]()
@@ -97,17 +177,19 @@ def read_words(prompt: str, tagger: PromptTagger, synonyms: Mapping[str, str] | 
     text = _FLAG.sub(flag, _QUOTES.sub(quoted, plain[:MAX_CHARACTERS]))
     if _WEIGHT.search(text) or '"' in text:
         doubts.add("syntax")
-    if any(letter.isalpha() and not letter.isascii() for letter in text):
+    if any(not sign.isascii() and unicodedata.category(sign)[0] in "LSN" for sign in text):
         doubts.add("script")
-    text = text.lower()
+    text = text.lower().translate(_MARKS)
     for old, new in _JOINED:
-        text = re.sub(rf"\b{old}\b", new, text)
+        text = re.sub(rf"\b{old}(s?)\b", rf"{new}\1", text)
+    text = _COUNTED.sub(_counted, _GROUP.sub("", text))
     text = re.sub(r"(?<=\w)-(?=\w)", "_", text)  # the tagger would take hyphens apart
     tagged = [token._replace(word=token.word.replace("_", "-")) for token in tagger.tags(text)]
-    words = _without_styles(_classified(tagged, synonyms or {}), styles)
+    words = _without_styles(_classified(tagged, vocabulary), styles, is_rest=is_rest)
     if any(word.kind is Kind.UNREADABLE for word in words):
         doubts.add("words")
-    return Words(words, styles, texts, doubts)
+    tones = {"monochrome"} if any(map(_COLOURLESS.search, styles)) else set[str]()
+    return Words(words, styles, texts, tones, doubts)
 
 
 def _plain(prompt: str) -> str:
@@ -125,29 +207,41 @@ def _plain(prompt: str) -> str:
     return unicodedata.normalize("NFC", "".join(letter for letter in bare if not unicodedata.combining(letter)))
 
 
-def _classified(tagged: Tagged, synonyms: Mapping[str, str]) -> list[Word]:
+def _classified(tagged: Tagged, vocabulary: Vocabulary) -> list[Word]:
     words = list[Word]()
     raw = [token.word for token in tagged]
     at = 0
     while at < len(raw):
         length, word = _phrase(raw, at)
+        if length and word.kind is Kind.PREPOSITION and raw[at + length : at + length + 1] == ["which"]:
+            length, word = length + 1, word._replace(name=f"which {word.name}")
         if not length:
-            length, word = 1, _one(tagged, at, words[-1] if words else None, synonyms)
+            length, word = 1, _one(tagged, at, words, vocabulary)
         words.append(word)
         at += length
     return words
 
 
 def _phrase(raw: Sequence[str], at: int) -> tuple[int, Word]:
+    """Return the longest phrase of the word lists that begins here with its number of words; 0: none does."""
+    for phrase, kind, name in _phrases_by_word().get(raw[at], ()):
+        if tuple(raw[at : at + len(phrase)]) == phrase and not _is_cut(raw, at, phrase, kind):
+            return len(phrase), Word(kind, name, " ".join(phrase))
+    return 0, Word(Kind.NEUTRAL, "", "")
+
+
+@cache
+def _phrases_by_word() -> dict[str, list[tuple[tuple[str, ...], Kind, str]]]:
+    """First word -> phrases: places before quantities before relations, longer ones first."""
+    found: dict[str, list[tuple[tuple[str, ...], Kind, str]]] = {}
     for table, kind in (
         (lexicon.PLACES, Kind.PLACE),
         (lexicon.QUANTITIES, Kind.NUMBER),
         (lexicon.RELATIONS, Kind.PREPOSITION),
     ):
         for phrase, name in table.items():
-            if tuple(raw[at : at + len(phrase)]) == phrase and not _is_cut(raw, at, phrase, kind):
-                return len(phrase), Word(kind, name.strip(), " ".join(phrase))
-    return 0, Word(Kind.NEUTRAL, "", "")
+            found.setdefault(phrase[0], []).append((phrase, kind, name.strip()))
+    return found
 
 
 def _is_cut(raw: Sequence[str], at: int, phrase: Sequence[str], kind: Kind) -> bool:
@@ -158,82 +252,108 @@ def _is_cut(raw: Sequence[str], at: int, phrase: Sequence[str], kind: Kind) -> b
     if kind is not Kind.PLACE:
         return False
     return following == "of" or (following.isalpha() and phrase[-1] in ("top", "left", "right", "bottom", "middle",
-                                 "center", "centre") and following not in _AFTER_PLACES)  # fmt: skip
+                                 "center", "centre") and following not in lexicon.AFTER_PLACES)  # fmt: skip
 
 
-_AFTER_PLACES: Final = lexicon.AFTER_PLACES
 _PUNCTUATION: Final = frozenset(",;.:()/!?-|")
 
 
-def _one(tagged: Tagged, at: int, before: Word | None, synonyms: Mapping[str, str]) -> Word:
+def _one(tagged: Tagged, at: int, before: Sequence[Word], vocabulary: Vocabulary) -> Word:
     raw, tag, _ = tagged[at]
-    following = tagged[at + 1] if at + 1 < len(tagged) else None
-    kind, name = _kind(raw, tag, before, following)
-    if kind is Kind.NOUN:
+    following = tagged[at + 1] if at + 1 < len(tagged) else _END
+    kind, name = _kind(raw, tag, before, following, vocabulary)
+    synonyms = vocabulary.synonyms
+    if kind is Kind.NOUN and not raw.startswith(QUOTED):
         name = inflection.noun(raw)
         name = synonyms.get(name) or synonyms.get(inflection.singular(raw), name)
     elif kind is Kind.ADJECTIVE:
         name = synonyms.get(raw) or lexicon.COLOURS.get(raw) or lexicon.SIZES.get(raw) or inflection.adjective(raw)
     elif kind is Kind.VERB:
-        name = inflection.verb(raw)
+        name = inflection.verb(lexicon.ADJECTIVES_OF_VERBS.get(raw, raw))
     return Word(kind, name, raw, tag)
 
 
-def _kind(raw: str, tag: str, before: Word | None, following: object) -> tuple[Kind, str]:
+_END: Final = Token("", "", False)
+_FIXED: Final = {
+    **dict.fromkeys(lexicon.NOT, (Kind.NOT, "not")),
+    **dict.fromkeys(lexicon.NO, (Kind.NO, "no")),
+    **dict.fromkeys(("and", "&", "but", "+"), (Kind.AND, "and")),
+    **dict.fromkeys(("or", "nor"), (Kind.OR, "or")),
+}
+
+
+def _kind(raw: str, tag: str, before: Sequence[Word], following: Token, vocabulary: Vocabulary) -> tuple[Kind, str]:
+    last = before[-1].kind if before else None
     if raw.startswith(QUOTED) and raw.removeprefix(QUOTED).isdigit():
         return Kind.NOUN, raw
     if raw in _PUNCTUATION or tag in (",", ".", ":", "-LRB-", "-RRB-", "HYPH"):
         return Kind.COMMA, ","
     if tag == "POS":
         return Kind.POSSESSIVE, "of"
-    if raw in lexicon.NOT:
-        return Kind.NOT, "not"
-    if raw in lexicon.NO:
-        return Kind.NO, "no"
-    if raw in lexicon.UNREADABLE:
-        return Kind.UNREADABLE, raw
-    if raw in ("and", "&", "plus", "but", "+"):
+    if raw in _FIXED:
+        return _FIXED[raw]
+    if raw == "plus" and following.word and (last is Kind.NOUN or following.tag in ("DT", "CD")):
         return Kind.AND, "and"
-    if raw == "or":
-        return Kind.OR, "or"
+    if raw in lexicon.UNREADABLE and not (raw == "only" and _is_number(following.word)):
+        return Kind.UNREADABLE, raw
+    if raw in ("both", "all"):
+        return (Kind.DETERMINER if following.tag.startswith("NN") or following.word in ("the", "of") else Kind.ALL), raw
+    if raw == "that" and following.tag.startswith("NN"):
+        return Kind.DETERMINER, raw
     if raw in lexicon.OWN_DETERMINERS and tag != "PRP" and not (raw == "that" and tag in ("WDT", "WP")):
         return Kind.DETERMINER, raw
-    if raw in lexicon.NEUTRAL or raw in lexicon.INTENSIFIERS:
+    if raw in lexicon.NEUTRAL or raw in lexicon.INTENSIFIERS or raw == "only":
         return Kind.NEUTRAL, raw
-    if raw in lexicon.NUMBERS or re.fullmatch(r"\d+", raw):
-        return Kind.NUMBER, lexicon.NUMBERS.get(raw, raw.lstrip("0") or "0")
-    return _by_tag(raw, tag, before, following)
+    if _is_number(raw):
+        return Kind.NUMBER, _number(raw)
+    return _by_tag(raw, tag, before, following, vocabulary)
 
 
-def _by_tag(raw: str, tag: str, before: Word | None, following: object) -> tuple[Kind, str]:
-    next_tag = getattr(following, "tag", "")
-    next_word = getattr(following, "word", "")
-    if raw in lexicon.COLOURS or raw in lexicon.SIZES:
-        ends = not (next_tag[:2] in ("NN", "JJ", "VB", "CD") or next_word in lexicon.COLOURS or next_word == "and")
-        is_thing = before is not None and before.kind in (Kind.DETERMINER, Kind.NUMBER) and ends
+def _is_number(raw: str) -> bool:
+    tens, hyphen, ones = raw.partition("-")
+    if hyphen:  # "twenty-one"
+        return len(lexicon.NUMBERS.get(tens, "")) == 2 and len(lexicon.NUMBERS.get(ones, "")) == 1
+    return raw in lexicon.NUMBERS or (raw.isascii() and raw.isdigit())
+
+
+def _number(raw: str) -> str:
+    tens, hyphen, ones = raw.partition("-")
+    if hyphen:
+        return str(int(lexicon.NUMBERS[tens]) + int(lexicon.NUMBERS[ones]))
+    return lexicon.NUMBERS.get(raw) or raw.lstrip("0") or "0"
+
+
+_KNOWN_NOUNS: Final = lexicon.SETTINGS | lexicon.WORN | lexicon.STILL | lexicon.CONTAINERS
+_NOUN_TAGS: Final = frozenset(
+    ("NN", "NNS", "NNP", "NNPS", "FW", "PRP", "$", "XX", "SYM", "LS", "CD", "ADD", "UH", "GW", "AFX", "NFP", "``", "''")
+)
+
+
+def _by_tag(raw: str, tag: str, before: Sequence[Word], following: Token, vocabulary: Vocabulary) -> tuple[Kind, str]:
+    last = before[-1].kind if before else None
+    is_colour = raw in lexicon.COLOURS or raw in vocabulary.colours
+    if is_colour or raw in lexicon.SIZES:
+        goes_on = following.tag[:2] in ("NN", "JJ", "VB", "CD") or following.word == "and"
+        goes_on = goes_on or following.word in lexicon.COLOURS or following.word in vocabulary.colours
+        is_thing = last in (Kind.DETERMINER, Kind.NUMBER) and not goes_on
         return (Kind.NOUN if is_thing else Kind.ADJECTIVE), raw
     if "-" in raw and (raw.endswith("ed") or not tag.startswith("NN")):
         return Kind.ADJECTIVE, raw
-    if tag.startswith("NN") or tag in (
-        "FW",
-        "PRP",
-        "$",
-        "XX",
-        "SYM",
-        "LS",
-        "CD",
-        "ADD",
-        "UH",
-        "GW",
-        "AFX",
-        "NFP",
-        "``",
-        "''",
-    ):
+    if raw in lexicon.ADJECTIVES_OF_VERBS:
+        return Kind.VERB, raw
+    if inflection.singular(raw) in vocabulary.synonyms or raw in vocabulary.synonyms:
+        return Kind.NOUN, raw
+    is_verb = tag.startswith("VB")
+    if is_verb and tag not in ("VBG", "VBN") and _begins_as_noun(before, following):
+        return Kind.NOUN, raw
+    if tag in _NOUN_TAGS:
+        does = last is Kind.NOUN and tag == "NN" and inflection.says_action(raw)
+        return (Kind.VERB if does else Kind.NOUN), raw
+    if not is_verb and inflection.noun(raw) in _KNOWN_NOUNS:
         return Kind.NOUN, raw
     if tag.startswith("JJ"):
         return Kind.ADJECTIVE, raw
-    if tag.startswith("VB"):
+    if is_verb:
         return Kind.VERB, raw
     if tag in ("IN", "TO", "RP"):
         return (Kind.NEUTRAL if raw in ("while", "that", "as") else Kind.PREPOSITION), raw
@@ -242,11 +362,26 @@ def _by_tag(raw: str, tag: str, before: Word | None, following: object) -> tuple
     return Kind.UNREADABLE, raw
 
 
-def _without_styles(words: list[Word], styles: set[str]) -> list[Word]:
+def _begins_as_noun(before: Sequence[Word], following: Token) -> bool:
+    """Whether a word stands where only a noun can, though the tagger takes it for a verb: "a single rose"."""
+    at = len(before) - 1
+    while at >= 0 and before[at].kind is Kind.ADJECTIVE:
+        at -= 1
+    if at >= 0 and before[at].kind in (Kind.DETERMINER, Kind.NUMBER):
+        return True
+    if at < len(before) - 1 or not (at < 0 or before[at].kind in (Kind.COMMA, Kind.PREPOSITION)):
+        return False
+    is_last = following.word in ("", ",", ".", ";")
+    return following.tag.startswith("NN") or (is_last and bool(before))
+
+
+def _without_styles(words: list[Word], styles: set[str], *, is_rest: bool) -> list[Word]:
     """Take out what says how the image is made: "a painting of", clauses and endings of such words."""
     clauses = [_without_ending(clause, styles) for clause in _clauses(_without_beginning(words, styles))]
     kept = [clause for clause in clauses if clause and not _is_style(clause)]
-    if not kept:
+    if len(kept) < len(clauses):  # "4k, smooth": beside a clause of style
+        kept = [clause for clause in kept if not _is_beside_style(clause)] or kept
+    if not kept and not is_rest:
         kept = [clause for clause in clauses if clause]
     for clause in clauses:
         if clause and clause not in kept:
@@ -309,11 +444,18 @@ def _is_style(clause: Sequence[Word]) -> bool:
     spelled = _spelled(clause)
     if spelled[0] == "by" and len(spelled) > 1 and _is_somebody(clause[1:]):
         return True
-    if spelled[-1] == "style" or spelled[:4] == ["in", "the", "style", "of"]:
+    if spelled[:4] == ["in", "the", "style", "of"]:
+        return True
+    is_plain = not any(word.kind is Kind.PREPOSITION for word in clause[1:])
+    if spelled[-1] == "style" and is_plain and len(spelled) <= MAX_STYLE_WORDS:  # "in a comic book style"
         return True
     if spelled[0] in ("a", "an", "one", "the") and spelled[-1] in _OBJECTS_TOO:
         return False
     return all(word in _STYLE_WORDS for word in spelled) and any(word in _MADE for word in spelled)
+
+
+def _is_beside_style(clause: Sequence[Word]) -> bool:
+    return len(clause) == 1 and clause[0].raw in lexicon.BESIDE_MEDIA and clause[0].raw not in lexicon.COLOURS
 
 
 def _is_somebody(words: Sequence[Word]) -> bool:
@@ -326,6 +468,10 @@ def _is_somebody(words: Sequence[Word]) -> bool:
     )
 
 
+# Not enough at the end of a sentence: "a cat in the light".
+_NOT_ENDING: Final = _OBJECTS_TOO | {"lit", "view", "angle", "engine", "mood", "concept", "shot", "colors", "colours"}
+
+
 def _without_ending(clause: list[Word], styles: set[str]) -> list[Word]:
     for at in range(1, len(clause)):
         raw = clause[at].raw.split()[0]
@@ -333,8 +479,9 @@ def _without_ending(clause: list[Word], styles: set[str]) -> list[Word]:
             raw in ("in", "by", "on", "as")
             and clause[at].kind in (Kind.PREPOSITION, Kind.NEUTRAL)
             and _is_style(clause[at:])
+            and (raw == "by" or set(_spelled(clause[at:])) & (_MADE - _NOT_ENDING))
         ):
-            if raw == "by" and clause[at - 1].tag == "VBN":
+            if raw == "by" and (clause[at - 1].kind is Kind.VERB or clause[at - 1].raw.endswith("ed")):
                 continue
             styles.add(_as_style(clause[at:]))
             return clause[:at]

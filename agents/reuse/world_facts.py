@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from agents.reuse.inflection import singular
+from agents.reuse.words import Vocabulary
 from agents.world.captions import parse, plural, strip_decoration
 from agents.world.scene import Scene
 from agents.world.words import BACKGROUNDS, COLOURS, NUMBERS, SHAPES, SIZES
@@ -58,10 +60,13 @@ def facts_of(scene: Scene, styles: frozenset[str], words: str) -> PromptFacts:
     )
 
 
-def vocabulary() -> dict[str, str]:
-    """Each word of the world -> the first of its synonyms, which mean one thing to the models of the world."""
+def vocabulary() -> Vocabulary:
+    """The words of the world, of which several mean one thing to its models."""
     tables = (SHAPES, COLOURS, SIZES)
-    return {word: name for table in tables for name, words in table.items() for word in words}
+    synonyms = {word: name for table in tables for name, words in table.items() for word in words}
+    grounds = {phrase.split()[-1]: name for name, phrases in BACKGROUNDS.items() for phrase in phrases}
+    grounds |= {singular(word): name for word, name in grounds.items()}
+    return Vocabulary(grounds | synonyms, frozenset(word for words in COLOURS.values() for word in words))
 
 
 def is_shape(noun: str) -> bool:

@@ -53,6 +53,7 @@ class PromptFacts:
     background: frozenset[str] = frozenset()
     texts: tuple[str, ...] = ()  # quoted: to be written in the image
     styles: frozenset[str] = frozenset()  # how the image is made, not what it shows
+    core: str = ""  # its words in their order, in plain forms, without style and articles; "": not known
     doubts: frozenset[str] = frozenset()  # why the reader is not sure; empty: it is
 
     @property

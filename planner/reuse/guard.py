@@ -84,12 +84,18 @@ def compare(one: PromptFacts, other: PromptFacts) -> Comparison:
         raise ValueError(f"facts compare within one language: got {one.language!r} and {other.language!r}")
     if one.words == other.words:
         return Comparison(Verdict.EQUAL)
+    if one.core and one.core == other.core:  # whatever either was taken to mean, it is the same
+        return _by_style(one, other)
     doubts = one.doubts | other.doubts
     differences = _differences(one, other)
     if differences:
         return Comparison(Verdict.DIFFERS, differences, doubts)
     if doubts:
         return Comparison(Verdict.UNSURE, frozenset(), doubts)
+    return _by_style(one, other)
+
+
+def _by_style(one: PromptFacts, other: PromptFacts) -> Comparison:
     if one.styles != other.styles:
         return Comparison(Verdict.STYLE, frozenset({Difference.STYLE}))
     return Comparison(Verdict.EQUAL)
