@@ -86,6 +86,14 @@ def test_what_was_not_understood_is_unsure_unless_it_differs_anyway_or_is_word_f
     assert compare(doubtful, doubtful).verdict is Verdict.EQUAL
 
 
+def test_equal_words_are_equal_whatever_either_was_taken_to_mean() -> None:
+    one = facts(CAT, core="cat on mat", doubts=frozenset({"order"}))
+    assert compare(one, facts(DOG, core="cat on mat")).verdict is Verdict.EQUAL
+    assert compare(one, facts(DOG, core="cat on mat", styles=frozenset({"oil"}))).verdict is Verdict.STYLE
+    assert compare(one, facts(DOG, core="dog on mat")).verdict is Verdict.DIFFERS
+    assert compare(facts(CAT), facts(DOG)).verdict is Verdict.DIFFERS, "no words are not equal words"
+
+
 def test_facts_of_two_languages_do_not_compare() -> None:
     with pytest.raises(ValueError, match="language"):
         compare(facts(CAT), facts(CAT, language="world"))
