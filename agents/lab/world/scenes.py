@@ -1,55 +1,29 @@
-"""Scenes of the tiny world, sampled with their captions from a grammar. `captions.parse` reads a caption back.
+"""Scenes of the tiny world, sampled with their captions from a grammar. `agents.world.captions` reads them back.
 
 "two small red hearts above a star that is not blue, without any moons, at night, digital art"
  count size colour shape      shape, banned colour     absent shape    background  style word
 """
 
 import re
-from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
 import numpy as np
 
 from agents.lab.world.stream import EASY, Stream
+from agents.world.captions import WITHOUT, plural
 from agents.world.layout import PATTERN_WEIGHTS, PATTERNS, sides
+from agents.world.scene import Scene as Scene
+from agents.world.scene import SceneObject as SceneObject
 from agents.world.words import (
     BACKGROUNDS,
     COLOURS,
-    IRREGULAR_PLURALS,
     NUMBERS,
     PREFIXES,
     SHAPES,
     SIZES,
     STYLES,
 )
-
-WITHOUT: Final = (" without any ", " and no ", " but no ")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SceneObject:
-    """One thing in the picture."""
-
-    shape: str  # a key of words.SHAPES
-    colour: str  # a key of words.COLOURS
-    slot: str  # one of layout.SLOTS
-    size: str = ""  # a key of words.SIZES; "": the usual size of its slot
-    is_unlike: bool = False  # any colour but `colour`
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
-    """What a caption states."""
-
-    objects: tuple[SceneObject, ...]  # in the order the caption names them
-    background: str | None  # a key of words.BACKGROUNDS; None: not stated, painted plain
-    caption: str
-    absent: str | None = None  # a shape that must not be seen
-
-    @property
-    def slots(self) -> frozenset[str]:
-        return frozenset(thing.slot for thing in self.objects)
 
 
 def sample(rng: np.random.Generator, objects: int | None = None, stream: Stream = EASY) -> Scene:
@@ -75,10 +49,6 @@ def sample(rng: np.random.Generator, objects: int | None = None, stream: Stream 
     background = str(rng.choice(list(BACKGROUNDS))) if rng.random() < stream.background else None
     caption = _decorate(rng, text, background)
     return Scene(objects=tuple(things), background=background, caption=caption, absent=absent)
-
-
-def plural(noun: str) -> str:
-    return IRREGULAR_PLURALS.get(noun, f"{noun}s")
 
 
 @cache

@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 
-from agents.lab.world import captions
+from agents.world import captions
 from replay.load.prompts import InvalidPrompts, builtin_prompts, read_prompts
 from tests.replay.traces.files import a_file
 

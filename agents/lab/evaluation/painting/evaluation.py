@@ -25,9 +25,9 @@ from agents.lab.evaluation.painting.workshop import Workshop, work_ms
 from agents.lab.evaluation.report.report import Grid
 from agents.lab.profiling.profiling import clock_of, in_turns, timing, usual_order
 from agents.lab.world import renderer
-from agents.lab.world.captions import parse
 from agents.lab.world.stream import STREAMS
 from agents.lab.world.styles import POSTER
+from agents.world.captions import parse
 from planner.catalog.entries import Variant
 
 FRESH, SAME, NEAREST = "fresh noise", "the draft's own noise", "nearest stored prompt"

@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 
 from agents.lab.world import facts, scenes
-from agents.lab.world.captions import parse
 from agents.lab.world.reading import Found, Reading
+from agents.world.captions import parse, plural
 from agents.world.layout import sides
 from agents.world.words import BACKGROUNDS, COLOURS, SHAPES, SIZES
 
@@ -136,7 +136,7 @@ def _alike() -> dict[str, tuple[str, ...]]:
     """word -> the words that can stand in its place in a caption, itself not among them."""
     groups: list[dict[str, tuple[str, ...]]] = [
         SHAPES,
-        {shape: tuple(scenes.plural(word) for word in words) for shape, words in SHAPES.items()},
+        {shape: tuple(plural(word) for word in words) for shape, words in SHAPES.items()},
         COLOURS,
         SIZES,
         {word: (word,) for word in ("above", "below")},

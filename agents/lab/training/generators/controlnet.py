@@ -24,7 +24,7 @@ from agents.lab.training.generators.diffusion import (
 from agents.lab.training.loop import device, scaled
 from agents.lab.world import facts, renderer
 from agents.lab.world.reading import read
-from agents.lab.world.scenes import Scene
+from agents.world.scene import Scene
 
 STEPS: Final = 1000
 _RATE: Final = 1e-3

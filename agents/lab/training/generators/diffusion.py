@@ -13,8 +13,8 @@ from diffusers.training_utils import EMAModel
 from agents.lab.training.generators import networks, pictures
 from agents.lab.training.loop import Loop, descend, device, mixed_precision, rate, set_rate
 from agents.lab.world import junk, renderer
-from agents.lab.world.scenes import Scene
 from agents.lab.world.styles import POSTER, Style
+from agents.world.scene import Scene
 
 Prompted: TypeAlias = tuple[str, Scene]  # what is asked for, and the scene whose picture answers it
 # (mixed latents [n, 8, 12, 12], times int64 [n] or [], token states [n, 48, 128]) -> predicted v [n, 8, 12, 12]

@@ -16,8 +16,8 @@ from agents.lab.evaluation.painting import scope as painting_scope
 from agents.lab.evaluation.painting.samples import of_levels, sheet
 from agents.lab.evaluation.painting.scope import fresh, levels, pairs, relocated, scope
 from agents.lab.evaluation.summary import schema
-from agents.lab.world.captions import parse
 from agents.lab.world.stream import STANDARD
+from agents.world.captions import parse
 from agents.world.layout import SIZE
 from schemas.errors import PochadeError
 from streams.cli import LazySettings

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agents.lab.world import captions, junk, scenes
+from agents.lab.world import junk, scenes
 from agents.lab.world.stream import ALONE, EASY, STANDARD, STREAMS, Stream, kind_of
+from agents.world import captions
 from agents.world.layout import PATTERNS
 from agents.world.words import SHAPES
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from agents.lab.training.discriminators.near_misses import holds, near_miss, reworded, settled
-from agents.lab.world import captions, facts, renderer
+from agents.lab.world import facts, renderer
+from agents.world import captions
 from tests.agents.lab.training.judging import some_scenes
 
 SCENES = some_scenes(120, 9)

@@ -1,16 +1,27 @@
-"""Read a caption back into the scene it states (`scenes.sample` says what captions look like)."""
+"""Read a caption of the tiny world back into the scene it states.
+
+"two small red hearts above a star that is not blue, without any moons, at night, digital art"
+ count size colour shape      shape, banned colour     absent shape    background  style word
+"""
 
 import re
 from functools import cache
+from typing import Final
 
-from agents.lab.world.scenes import WITHOUT, Scene, SceneObject, plural
 from agents.world.layout import PATTERNS, sides
-from agents.world.words import BACKGROUNDS, COLOURS, NUMBERS, PREFIXES, SHAPES, SIZES, STYLES
+from agents.world.scene import Scene, SceneObject
+from agents.world.words import BACKGROUNDS, COLOURS, IRREGULAR_PLURALS, NUMBERS, PREFIXES, SHAPES, SIZES, STYLES
+
+WITHOUT: Final = (" without any ", " and no ", " but no ")  # before a plural: what must not be seen
+
+
+def plural(noun: str) -> str:
+    return IRREGULAR_PLURALS.get(noun, f"{noun}s")
 
 
 def parse(caption: str) -> Scene | None:
     """The scene of a caption; None if it is outside the grammar."""
-    text = _strip_decoration(re.sub(r"\s+", " ", caption.strip().lower()))
+    text, _ = strip_decoration(re.sub(r"\s+", " ", caption.strip().lower()))
     text, background = _take_background(text)
     text, absent = _take_absent(text)
     if re.search(r"\d", text):  # digits stand for noun phrases in the patterns
@@ -38,12 +49,14 @@ def parse(caption: str) -> Scene | None:
     return Scene(objects=things, background=background, caption=caption, absent=absent)
 
 
-def _strip_decoration(text: str) -> str:
-    text = text.rstrip(" .!,")
+def strip_decoration(text: str) -> tuple[str, frozenset[str]]:
+    """Take the words that state no fact off a caption in lower case: its prefix, its style words and its full stop."""
+    text, words = text.rstrip(" .!,"), set[str]()
     while style := next((s for s in STYLES if text.endswith(f", {s}")), None):
         text = text.removesuffix(f", {style}")
+        words.add(style)
     prefix = next((p for p in PREFIXES if text.startswith(f"{p} ")), "")
-    return text.removeprefix(prefix).strip()
+    return text.removeprefix(prefix).strip(), frozenset(words | {prefix} - {""})
 
 
 def _take_background(text: str) -> tuple[str, str | None]:

@@ -1,0 +1,1 @@
+"""What approximate caching needs of prompts while requests are served: the facts that they state."""

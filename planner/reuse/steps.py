@@ -1,0 +1,139 @@
+"""The step from which a request goes on, if it begins from a stored image: K = min(route, guard, similarity floors).
+
+step of N    0 . . . . . K . . . . . N
+from noise   noise ----------------> image
+from a hit               stored ---> image      (N - K) / N of the time
+"""
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from planner.reuse.neighbour import Miss, Neighbour, Wanted, fault
+from schemas.errors import PochadeError
+
+_ROUNDING = 1e-9  # .3 of 10 steps are 3, whatever the floating point says
+
+
+class Floor(NamedTuple):
+    """From this similarity on, this share of the steps may be skipped."""
+
+    similarity: float  # cosine, [-1, 1]
+    share: float  # of N, [0, 1)
+
+
+class InvalidFloors(PochadeError):
+    """Similarity floors that contradict themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Floors:
+    """Similarity -> share of the steps. Source: NIRVANA's table of similarity and K, as shares of its 50 steps."""
+
+    floors: tuple[Floor, ...] = ()  # rising in similarity and share; none: nothing is reused
+
+    def __post_init__(self) -> None:
+        for floor in self.floors:
+            if not (-1.0 <= floor.similarity <= 1.0 and 0.0 <= floor.share < 1.0):
+                limits = "similarity in [-1, 1] and share in [0, 1)"
+                raise InvalidFloors(f"a floor must have a {limits}: got {tuple(floor)}; correct it")
+        for lower, upper in zip(self.floors, self.floors[1:], strict=False):
+            if lower.similarity >= upper.similarity or lower.share > upper.share:
+                got = f"got {tuple(lower)} before {tuple(upper)}"
+                raise InvalidFloors(f"floors must rise in similarity, and their shares never fall: {got}; sort them")
+
+    def share(self, similarity: float) -> float:
+        """Return the share of the steps that a neighbour of this similarity may save; 0 below all floors."""
+        if math.isnan(similarity):
+            return 0.0
+        at = bisect_right([floor.similarity for floor in self.floors], similarity)
+        return self.floors[at - 1].share if at else 0.0
+
+
+class Reuse(NamedTuple):
+    """The decision to begin from a stored image."""
+
+    step: int  # K of `steps`: skipped
+    steps: int  # N
+    similarity: float
+    candidate: int  # index among those that were found
+
+
+class FullRun(NamedTuple):
+    """The decision to run all steps, and why."""
+
+    why: Miss
+
+
+Decision = Reuse | FullRun
+
+
+class Candidate(NamedTuple):
+    """A neighbour with the share of the steps that the guard allows for the facts of its prompt."""
+
+    neighbour: Neighbour
+    guard_share: float  # [0, 1)
+
+
+def step_of(share: float, steps: int) -> int:
+    """Return K for a share of N steps: rounded down, and one step at least is left to take."""
+    if not share > 0.0:
+        return 0
+    return min(math.floor(share * steps + _ROUNDING), steps - 1)
+
+
+def decide(
+    route_share: float,
+    floors: Floors,
+    candidates: Iterable[Candidate],
+    wanted: Wanted,
+    steps: int,
+    now_ms: float,
+) -> Decision:
+    """Decide by what a search found, the nearest first: the candidate that saves most, the nearer of two alike.
+
+    If none may be used, the reason is the nearest one's. `route_share`: of the level that the route chose.
+    """
+    if not route_share > 0.0:
+        return FullRun(Miss.ROUTE)
+    best: Reuse | None = None
+    first: Miss | None = None
+    for at, (neighbour, guard_share) in enumerate(candidates):
+        found = _of_one(route_share, floors, neighbour, guard_share, wanted, steps, now_ms)
+        if isinstance(found, Miss):
+            first = first or found
+        elif best is None or (found, neighbour.similarity) > (best.step, best.similarity):
+            best = Reuse(found, steps, neighbour.similarity, at)
+    return best or FullRun(first or Miss.NONE)
+
+
+def _of_one(
+    route_share: float,
+    floors: Floors,
+    neighbour: Neighbour,
+    guard_share: float,
+    wanted: Wanted,
+    steps: int,
+    now_ms: float,
+) -> int | Miss:
+    if wrong := fault(neighbour, wanted, now_ms):
+        return wrong
+    if not (by_floor := floors.share(neighbour.similarity)) > 0.0:
+        return Miss.FLOOR
+    if not guard_share > 0.0:
+        return Miss.GUARD
+    return step_of(min(route_share, guard_share, by_floor), steps) or Miss.STEPS
+
+
+def expected_steps(hit_rate: float, step: int, steps: int) -> float:
+    """Return the mean number of steps of a level: h (N - K) + (1 - h) N, as a miss runs in full."""
+    return hit_rate * (steps - step) + (1.0 - hit_rate) * steps
+
+
+def saved_share(decisions: Sequence[Decision], steps: int) -> float:
+    """Return the share of all steps that were saved, over all requests: hits, misses and those not looked up."""
+    if not decisions:
+        return 0.0
+    return sum(each.step for each in decisions if isinstance(each, Reuse)) / (steps * len(decisions))
