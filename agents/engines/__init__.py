@@ -3,7 +3,7 @@
 import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from PIL.Image import Image
 
@@ -13,6 +13,7 @@ from planner.catalog.options import ResolvedOptions
 from schemas.errors import PochadeError, Unknown
 from streams.catalogs import check_engine
 from streams.shipped import INFRA, is_missing
+from streams.store.latents import Latent, LatentSpace
 
 
 class EngineFailed(PochadeError):
@@ -20,17 +21,24 @@ class EngineFailed(PochadeError):
 
 
 class CannotRefine(PochadeError):
-    """The engine can generate from noise only, and cannot refine a draft."""
+    """The engine can generate from noise only, and cannot begin with a draft or a latent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationTask:
-    """One image to generate: the prompt, the seed, and the draft to refine, if any."""
+    """One image to generate: the prompt, the seed, and the draft or the latent to begin with, if any."""
 
     request_id: str
     prompt: str
     seed: int
-    over: Image | None = None  # where how.refine_from_step > 0: the draft, RGB, of the size it is generated in
+    over: Image | Latent | None = None  # where how.refine_from_step > 0; a draft is RGB, of the size it is generated in
+
+
+class Generated(NamedTuple):
+    """What came of a call, in the order of its tasks."""
+
+    images: list[Image]  # RGB
+    latents: list[Latent | None]  # None: not asked for, not given by the engine, or not finite
 
 
 ShouldStop = Callable[[], bool]  # asked between denoising steps; True: nobody wants any of the batch
@@ -39,15 +47,23 @@ ShouldStop = Callable[[], bool]  # asked between denoising steps; True: nobody w
 class Engine(Protocol):
     """Generates with one loaded variant."""
 
-    def generate(
-        self, tasks: Sequence[GenerationTask], how: ResolvedOptions, should_stop: ShouldStop
-    ) -> list[Image] | None:
-        """Generate one RGB image per task, in order; None when stopped. Equal tasks and `how` give equal images.
+    @property
+    def latent_space(self) -> LatentSpace | None:
+        """The latents that it gives, and can begin with; None where it does neither."""
+        ...
 
-        With `how.refine_from_step` K > 0 each task has a draft, which is noised to step K, and goes on from there.
+    def generate(
+        self, tasks: Sequence[GenerationTask], how: ResolvedOptions, should_stop: ShouldStop, *,
+        wants_latents: bool = False,
+    ) -> Generated | None:  # fmt: skip
+        """Generate one image per task; None when stopped. Equal tasks and `how` give equal images.
+
+        With `how.refine_from_step` K > 0 each task has a draft, or each has a latent, which is noised to step K, and
+        goes on from there. The images are the same whether or not their latents are wanted.
 
         Raises:
-            CannotRefine: K > 0, and what is loaded cannot begin with an image.
+            CannotRefine: K > 0, and what is loaded cannot begin with an image, or with a latent.
+            UnfitLatent: K > 0, and a latent is of another autoencoder or another size; nothing is generated.
         """
         ...
 

@@ -4,9 +4,7 @@ import os
 import threading
 from collections.abc import Sequence
 
-from PIL.Image import Image
-
-from agents.engines import GenerationTask, ShouldStop, profile
+from agents.engines import Generated, GenerationTask, ShouldStop, profile
 from planner.catalog.entries import Variant
 from planner.catalog.options import ResolvedOptions
 
@@ -18,17 +16,19 @@ class ChaosEngine:
 
     def __init__(self, engine: profile.ProfileEngine) -> None:
         self._engine = engine
+        self.latent_space = engine.latent_space
 
     def generate(
-        self, tasks: Sequence[GenerationTask], how: ResolvedOptions, should_stop: ShouldStop
-    ) -> list[Image] | None:
+        self, tasks: Sequence[GenerationTask], how: ResolvedOptions, should_stop: ShouldStop, *,
+        wants_latents: bool = False,
+    ) -> Generated | None:  # fmt: skip
         if any(task.prompt.startswith(EXIT) for task in tasks):
             os._exit(66)
         if any(task.prompt.startswith(HANG) for task in tasks):
             threading.Event().wait()
         if any(task.prompt.startswith(RAISE) for task in tasks):
             raise RuntimeError("the prompt asked for it")
-        return self._engine.generate(tasks, how, should_stop)
+        return self._engine.generate(tasks, how, should_stop, wants_latents=wants_latents)
 
 
 def load(variant: Variant, threads: int) -> ChaosEngine:

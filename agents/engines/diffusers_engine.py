@@ -1,21 +1,24 @@
 """The `diffusers` engine: any folder or hub id that `DiffusionPipeline.from_pretrained` reads, on CPU or CUDA."""
 
-import functools
 import inspect
-import math
-import warnings
+import logging
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from diffusers.utils import logging as diffusers_logging
-from PIL.Image import Image
 from transformers.utils import logging as transformers_logging
 
-from agents.engines import CannotRefine, EngineFailed, GenerationTask, ShouldStop
+from agents.engines import CannotRefine, EngineFailed, Generated, GenerationTask, ShouldStop
+from agents.engines.image_to_image import auto_image_to_image, image_to_image, strength_of, take_latents
+from agents.engines.latent_spaces import latent_space_of
 from agents.engines.pipelines import load_pipeline
 from planner.catalog.entries import Variant
 from planner.catalog.options import ResolvedOptions
+from streams.store.latents import Latent, LatentSpace, UnfitLatent
+
+log = logging.getLogger(__name__)
 
 
 class DiffusersEngine:
@@ -23,16 +26,19 @@ class DiffusersEngine:
 
     def __init__(self, pipeline: Any, variant: Variant) -> None:
         self._pipeline, self._variant = pipeline, variant
-        self._over_drafts: Any = None  # the same model as an image-to-image pipeline, made when it is first needed
+        self._over: Any = None  # the model as a pipeline that begins with an image, made when it is first needed
+        self.latent_space = latent_space_of(pipeline)
 
     def generate(
-        self, tasks: Sequence[GenerationTask], how: ResolvedOptions, should_stop: ShouldStop
-    ) -> list[Image] | None:
-        was_stopped = False
+        self, tasks: Sequence[GenerationTask], how: ResolvedOptions, should_stop: ShouldStop, *,
+        wants_latents: bool = False,
+    ) -> Generated | None:  # fmt: skip
+        was_stopped, latents = False, None
         pipeline, begin = self._beginning(tasks, how)
 
         def after_step(running: Any, _step: int, _timestep: Any, tensors: dict[str, Any]) -> dict[str, Any]:
-            nonlocal was_stopped
+            nonlocal was_stopped, latents
+            latents = tensors.get("latents")  # after the last step: what the pipeline decodes
             if should_stop():
                 was_stopped = running._interrupt = True
             return tensors
@@ -40,7 +46,7 @@ class DiffusersEngine:
         # one generator an image, on the CPU: the same seed starts from the same noise in any batch, on any device
         generators = [torch.Generator("cpu").manual_seed(task.seed) for task in tasks]
         with torch.inference_mode():
-            images: list[Image] = pipeline(
+            images = pipeline(
                 prompt=[task.prompt for task in tasks],
                 negative_prompt=[how.negative_prompt] * len(tasks),
                 num_inference_steps=how.steps,
@@ -49,47 +55,47 @@ class DiffusersEngine:
                 callback_on_step_end=after_step,
                 **begin,
             ).images
-        return None if was_stopped else images
+        if was_stopped:
+            return None
+        if not wants_latents or self.latent_space is None or latents is None:
+            return Generated(images, [None] * len(images))
+        return Generated(images, [_latent(values, self.latent_space) for values in latents])
 
     def _beginning(self, tasks: Sequence[GenerationTask], how: ResolvedOptions) -> tuple[Any, dict[str, Any]]:
-        """The pipeline to call, and what it begins with: an empty image of a size, or the drafts."""
+        """The pipeline to call, and what it begins with: an empty image of a size, drafts, or latents."""
         size = {"width": how.width, "height": how.height}
         if not how.refine_from_step:
             return self._pipeline, size
-        if self._over_drafts is None:
-            self._over_drafts = _image_to_image(self._pipeline)
-        takes = inspect.signature(self._over_drafts.__call__).parameters  # some know the size from the image alone
+        if self._over is None:
+            self._over = image_to_image(self._pipeline)
+            if self.latent_space:
+                take_latents(self._over, self.latent_space.channels)
+        takes = inspect.signature(self._over.__call__).parameters  # some know the size from the image alone
         begin = {name: value for name, value in size.items() if name in takes}
         strength = strength_of(how.refine_from_step, how.steps)
-        return self._over_drafts, {**begin, "image": [task.over for task in tasks], "strength": strength}
+        return self._over, {**begin, "image": self._starts(tasks, how), "strength": strength}
+
+    def _starts(self, tasks: Sequence[GenerationTask], how: ResolvedOptions) -> Any:
+        """What a pipeline takes as its images: all the drafts, or all the latents."""
+        latents = [task.over for task in tasks if isinstance(task.over, Latent)]
+        if not latents:
+            return [task.over for task in tasks]
+        assert len(latents) == len(tasks), f"{len(latents)} of {len(tasks)} tasks begin with latents, the others not"
+        if self.latent_space is None:
+            raise CannotRefine(f"{type(self._pipeline).__name__} cannot begin with a latent")
+        for latent in latents:
+            self.latent_space.check(latent, how.width, how.height)
+        return torch.from_numpy(np.stack([latent.values for latent in latents]))
 
 
-def strength_of(refine_from_step: int, steps: int) -> float:
-    """The `strength` with which an image-to-image pipeline skips exactly so many of the steps.
-
-    Stable Diffusion's take int(steps * strength) steps, which rounding makes one too few for some (15 of 22, for one).
-    """
-    strength = (steps - refine_from_step) / steps
-    return strength if int(steps * strength) == steps - refine_from_step else math.nextafter(strength, 1)
-
-
-def _image_to_image(pipeline: Any) -> Any:
-    """The pipeline's own components in the image-to-image pipeline that diffusers has for it: no memory, no loading."""
+def _latent(values: torch.Tensor, space: LatentSpace) -> Latent | None:
+    """One image's latent in the precision that it was generated in, or in single precision where numpy has none."""
+    single = values if values.dtype == torch.float16 else values.float()
     try:
-        over_drafts = _auto_image_to_image().from_pipe(pipeline)
-    except ValueError as error:  # no such pipeline for this kind of model
-        raise CannotRefine(f"{type(pipeline).__name__} cannot begin with an image: {error}") from error
-    over_drafts.set_progress_bar_config(disable=True)
-    return over_drafts
-
-
-@functools.cache
-def _auto_image_to_image() -> Any:
-    """Imports every pipeline of diffusers: a second, which one-step variants, never refined drafts, do without."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of how one of them, for audio, is written
-        from diffusers import AutoPipelineForImage2Image
-    return AutoPipelineForImage2Image
+        return Latent(values=single.cpu().numpy().copy(), autoencoder=space.autoencoder)
+    except UnfitLatent as error:
+        log.warning("an image was generated from a latent that is not kept: %s", error)
+        return None
 
 
 def load(variant: Variant, threads: int) -> DiffusersEngine:
@@ -108,5 +114,8 @@ def load(variant: Variant, threads: int) -> DiffusersEngine:
         raise EngineFailed(f"variant {variant.name!r}: cannot load {variant.model!r}: {error}") from error
     pipeline.set_progress_bar_config(disable=True)
     if variant.steps > 1:
-        _auto_image_to_image()  # now, and not within the first job that refines a draft
-    return DiffusersEngine(pipeline, variant)
+        auto_image_to_image()  # now, and not within the first job that refines a draft
+    engine = DiffusersEngine(pipeline, variant)
+    if engine.latent_space is None:
+        log.info("variant %r gives and takes no latents: %s", variant.name, type(pipeline).__name__)
+    return engine

@@ -5,32 +5,42 @@ import textwrap
 import time
 from collections.abc import Sequence
 
+import numpy as np
 from PIL import Image, ImageDraw
 
-from agents.engines import GenerationTask, ShouldStop
+from agents.engines import Generated, GenerationTask, ShouldStop
 from planner.catalog.entries import Variant
 from planner.catalog.options import ResolvedOptions, resolved_ms
 from schemas.ids import draw
+from streams.store.latents import Latent, LatentSpace
 
 TICK_S = 0.02  # how often a sleeping job asks whether it is still wanted
+LATENTS = LatentSpace("profile", channels=1, factor=8)  # small ones, so that their way can be tested without a model
 
 
 class ProfileEngine:
     """Sleeps for the variant's measured time of the batch."""
 
+    latent_space = LATENTS
+
     def __init__(self, variant: Variant) -> None:
         self._variant = variant
 
     def generate(
-        self, tasks: Sequence[GenerationTask], how: ResolvedOptions, should_stop: ShouldStop
-    ) -> list[Image.Image] | None:
+        self, tasks: Sequence[GenerationTask], how: ResolvedOptions, should_stop: ShouldStop, *,
+        wants_latents: bool = False,
+    ) -> Generated | None:  # fmt: skip
+        for task in tasks:
+            if how.refine_from_step and isinstance(task.over, Latent):
+                LATENTS.check(task.over, how.width, how.height)
         took_ms = resolved_ms(self._variant, how._replace(n=len(tasks)))
         end = time.monotonic() + took_ms / 1000
         while (left := end - time.monotonic()) > 0:
             if should_stop():
                 return None
             time.sleep(min(left, TICK_S))
-        return [_card(task, self._variant, how) for task in tasks]
+        latents = [_latent(task, how) if wants_latents else None for task in tasks]
+        return Generated([_card(task, self._variant, how) for task in tasks], latents)
 
 
 def load(variant: Variant, threads: int) -> ProfileEngine:  # noqa: ARG001  every engine's loader takes both
@@ -39,11 +49,20 @@ def load(variant: Variant, threads: int) -> ProfileEngine:  # noqa: ARG001  ever
     return ProfileEngine(variant)
 
 
+def _latent(task: GenerationTask, how: ResolvedOptions) -> Latent:
+    values = np.full(LATENTS.shape(how.width, how.height), _hue(task), np.float16)
+    return Latent(values=values, autoencoder=LATENTS.autoencoder)
+
+
+def _hue(task: GenerationTask) -> float:
+    return draw(task.request_id, "card")
+
+
 def _card(task: GenerationTask, variant: Variant, how: ResolvedOptions) -> Image.Image:
-    hue = draw(task.request_id, "card")
-    paper = tuple(int(255 * c) for c in colorsys.hsv_to_rgb(hue, 0.25, 0.95))
+    paper = tuple(int(255 * c) for c in colorsys.hsv_to_rgb(_hue(task), 0.25, 0.95))
     card = Image.new("RGB", (how.width, how.height), paper)
-    over = [f"over its draft from step {how.refine_from_step}"] if task.over else []
+    begun = "a stored latent" if isinstance(task.over, Latent) else "its draft"
+    over = [f"over {begun} from step {how.refine_from_step}"] if task.over else []
     text = "\n".join([f"{variant.name} · seed {task.seed}", *over, *textwrap.wrap(task.prompt[:120], 28)])
     ImageDraw.Draw(card).multiline_text((8, 8), text, fill=(40, 40, 40))
     return card

@@ -194,7 +194,7 @@ class Generator:
             metrics.DEAD_WORK.labels(ROLE).inc(len(wanted))
             return []
         painted = GenerationTimes(started, now_ms(), len(wanted))
-        rest = iter(pictures)
+        rest = iter(pictures.images)
         shares = [list(islice(rest, each.how.n)) for each in wanted]
         alive = [(each, own) for each, own in zip(wanted, shares, strict=True) if not self._is_dead(each.job)]
         metrics.DEAD_WORK.labels(ROLE).inc(len(wanted) - len(alive))

@@ -7,7 +7,7 @@ from typing import Any
 
 from PIL import Image
 
-from agents.engines import GenerationTask
+from agents.engines import Generated, GenerationTask
 from planner.catalog.options import ResolvedOptions
 from planner.observation.workers import ReceivedHeartbeat
 from planner.serving.worker_loads import Load, LoadView, Sent
@@ -81,6 +81,8 @@ class StubEngine:
     Red is the seed; green, where there is a draft, that of the draft plus the step.
     """
 
+    latent_space = None
+
     def __init__(self, breaks: Callable[[Sequence[GenerationTask]], bool] = lambda tasks: False) -> None:
         self._breaks = breaks
         self.batches: list[list[str]] = []
@@ -88,8 +90,9 @@ class StubEngine:
         self.before_stop_is_asked: Callable[[], None] = lambda: None
 
     def generate(
-        self, tasks: Sequence[GenerationTask], how: ResolvedOptions, should_stop: Callable[[], bool]
-    ) -> list[Image.Image] | None:
+        self, tasks: Sequence[GenerationTask], how: ResolvedOptions, should_stop: Callable[[], bool], *,
+        wants_latents: bool = False,  # noqa: ARG002  it has none
+    ) -> Generated | None:  # fmt: skip
         self.hows.append(how)
         self.batches.append([task.request_id for task in tasks])
         if self._breaks(tasks):
@@ -97,11 +100,12 @@ class StubEngine:
         self.before_stop_is_asked()
         if should_stop():
             return None
-        return [Image.new("RGB", (4, 4), (task.seed % 256, _green(task, how), 0)) for task in tasks]
+        images = [Image.new("RGB", (4, 4), (task.seed % 256, _green(task, how), 0)) for task in tasks]
+        return Generated(images, [None] * len(images))
 
 
 def _green(task: GenerationTask, how: ResolvedOptions) -> int:
-    if task.over is None:
+    if not isinstance(task.over, Image.Image):
         return 0
     pixel = task.over.getpixel((0, 0))
     assert isinstance(pixel, tuple)

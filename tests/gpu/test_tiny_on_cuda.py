@@ -26,9 +26,9 @@ def level(name: str, device: str = "cuda", dtype: str = "float16") -> Variant:
 
 def generated(variant: Variant, engine: Engine) -> list[np.ndarray]:
     tasks = [GenerationTask(request_id=f"r-{n}", prompt=p, seed=n) for n, p in enumerate(PROMPTS)]
-    images = engine.generate(tasks, resolve_options(GenerateOptions(), variant), lambda: False)
-    assert images is not None
-    return [np.asarray(image, dtype=np.float32) for image in images]
+    generated = engine.generate(tasks, resolve_options(GenerateOptions(), variant), lambda: False)
+    assert generated is not None
+    return [np.asarray(image, dtype=np.float32) for image in generated.images]
 
 
 @pytest.mark.parametrize("name", LEVELS)
@@ -54,6 +54,25 @@ def test_the_same_task_gives_the_same_image_again() -> None:
     engine = load(variant, 1)
     first, second = generated(variant, engine), generated(variant, engine)
     assert all(np.array_equal(one, other) for one, other in zip(first, second, strict=True))
+
+
+def test_a_device_and_the_cpu_go_on_from_each_others_latents() -> None:
+    engines = [(variant, load(variant, 1)) for variant in (level("heavy"), level("heavy", "cpu", "float32"))]
+    assert engines[0][1].latent_space == engines[1][1].latent_space
+    given = []
+    for variant, engine in engines:
+        tasks = [GenerationTask(request_id="r", prompt=PROMPTS[0], seed=1)]
+        first = engine.generate(tasks, resolve_options(GenerateOptions(), variant), lambda: False, wants_latents=True)
+        assert first is not None
+        given.append(first.latents[0])
+    assert [str(latent.values.dtype) for latent in given if latent] == ["float16", "float32"]
+    begun = []
+    for (variant, engine), latent in zip(engines, reversed(given), strict=True):
+        over = [GenerationTask(request_id="r", prompt=PROMPTS[0], seed=2, over=latent)]
+        second = engine.generate(over, resolve_options(GenerateOptions(), variant, variant.steps // 2), lambda: False)
+        assert second is not None
+        begun.append(np.asarray(second.images[0], dtype=np.float32))
+    assert np.abs(begun[0] - begun[1]).mean() < NEAR
 
 
 def test_nothing_said_in_the_catalog_uses_the_device() -> None:

@@ -13,7 +13,8 @@ import pytest
 from PIL.Image import Image
 
 from agents.engines import CannotRefine, GenerationTask
-from agents.engines.diffusers_engine import DiffusersEngine, load, strength_of
+from agents.engines.diffusers_engine import DiffusersEngine, load
+from agents.engines.image_to_image import strength_of
 from planner.catalog.entries import Loading, Variant
 from planner.catalog.options import ResolvedOptions, resolve_options
 from schemas.ids import refinement_seed
@@ -36,9 +37,9 @@ def engine(name: str, scheduler: str) -> DiffusersEngine:
 @cache
 def drafts() -> tuple[Image, ...]:
     tasks = [GenerationTask(request_id="r", prompt=prompt, seed=seed) for seed, prompt in enumerate(PROMPTS)]
-    return tuple(
-        engine("light", "").generate(tasks, resolve_options(GenerateOptions(), level("light")), lambda: False) or ()
-    )
+    painted = engine("light", "").generate(tasks, resolve_options(GenerateOptions(), level("light")), lambda: False)
+    assert painted is not None
+    return tuple(painted.images)
 
 
 def tasks_over(*of: int, noise: int = 1) -> list[GenerationTask]:
@@ -53,9 +54,9 @@ def at(step: int, **options: Any) -> ResolvedOptions:
 
 
 def generated(tasks: list[GenerationTask], how: ResolvedOptions, scheduler: str = "") -> list[np.ndarray]:
-    images = engine("heavy", scheduler).generate(tasks, how, lambda: False)
-    assert images is not None
-    return [np.asarray(image).astype(int) for image in images]
+    painted = engine("heavy", scheduler).generate(tasks, how, lambda: False)
+    assert painted is not None
+    return [np.asarray(image).astype(int) for image in painted.images]
 
 
 def calls_of(tasks: list[GenerationTask], how: ResolvedOptions, scheduler: str = "") -> int:
@@ -116,7 +117,7 @@ def test_without_a_step_it_is_the_image_from_noise_before_and_after_refining() -
 
 def test_refining_shares_the_weights_and_loads_nothing() -> None:
     generated(tasks_over(0), at(3))
-    own, other = engine("heavy", "")._pipeline, engine("heavy", "")._over_drafts
+    own, other = engine("heavy", "")._pipeline, engine("heavy", "")._over
     assert all(getattr(own, part) is getattr(other, part) for part in ("unet", "vae", "text_encoder", "scheduler"))
 
 

@@ -11,6 +11,7 @@ from planner.catalog.entries import WORKER_ENGINES
 from planner.catalog.options import resolve_options
 from schemas.errors import Unknown
 from schemas.messages import GenerateOptions
+from streams.store.latents import UnfitLatent
 from tests.builders import a_catalog, a_variant
 
 HOW = resolve_options(GenerateOptions(), a_variant())
@@ -29,9 +30,10 @@ def test_the_profile_engine_takes_the_profiles_time_of_the_batch() -> None:
     engine = open_engine("profile", a_variant(latency_ms={1: 20.0, 4: 60.0}, load_ms=0.0), 1)
     for batch, least_s in ((1, 0.02), (4, 0.06)):
         begun = time.monotonic()
-        images = engine.generate([a_task(f"r-{n}") for n in range(batch)], HOW, lambda: False)
+        generated = engine.generate([a_task(f"r-{n}") for n in range(batch)], HOW, lambda: False)
         assert time.monotonic() - begun >= least_s
-        assert len(images or []) == batch
+        assert generated is not None
+        assert len(generated.images) == batch
 
 
 def test_the_profile_engine_takes_the_profiles_time_to_load() -> None:
@@ -46,7 +48,7 @@ def test_the_profile_engine_draws_the_same_card_for_the_same_task_in_any_batch()
     together = engine.generate([a_task("r-2"), a_task()], HOW, lambda: False)
     assert alone is not None
     assert together is not None
-    assert alone[0].tobytes() == together[1].tobytes() != together[0].tobytes()
+    assert alone.images[0].tobytes() == together.images[1].tobytes() != together.images[0].tobytes()
 
 
 def test_the_profile_engine_takes_less_time_for_what_is_skipped_and_draws_at_the_size_asked() -> None:
@@ -55,16 +57,44 @@ def test_the_profile_engine_takes_less_time_for_what_is_skipped_and_draws_at_the
         time.monotonic(),
     )
     how = resolve_options(GenerateOptions(), a_variant(steps=1000, width=96), 999)
-    (card,) = (
-        engine.generate([dataclasses.replace(a_task(), over=Image.new("RGB", (96, 32)))], how, lambda: False) or []
-    )
+    generated = engine.generate([dataclasses.replace(a_task(), over=Image.new("RGB", (96, 32)))], how, lambda: False)
     assert 0.06 <= time.monotonic() - begun < 30
-    assert card.size == (96, 32)
+    assert generated is not None
+    assert generated.images[0].size == (96, 32)
 
 
 def test_the_profile_engine_stops_when_nobody_wants_the_batch() -> None:
     engine = open_engine("profile", a_variant(latency_ms={1: 60_000.0}, load_ms=0.0), 1)
     assert engine.generate([a_task()], HOW, lambda: True) is None
+
+
+def test_the_profile_engine_gives_small_latents_and_begins_with_those_that_fit() -> None:
+    engine = open_engine("profile", a_variant(latency_ms={1: 1.0}, load_ms=0.0, steps=4), 1)
+    how, size = resolve_options(GenerateOptions(), a_variant(steps=4, width=96), 2), (96, a_variant().height)
+    plain, asked = (engine.generate([a_task()], how, lambda: False, wants_latents=wants) for wants in (False, True))
+    assert plain is not None
+    assert asked is not None
+    assert plain.images[0].tobytes() == asked.images[0].tobytes()
+    assert plain.latents == [None]
+    (latent,) = asked.latents
+    assert latent is not None
+    assert engine.latent_space is not None
+    engine.latent_space.check(latent, *size)
+    over = engine.generate([dataclasses.replace(a_task(), over=latent)], how, lambda: False)
+    assert over is not None
+    assert over.images[0].tobytes() != plain.images[0].tobytes(), "the card says what it began with"
+    with pytest.raises(UnfitLatent, match="of autoencoder other"):
+        engine.generate(
+            [dataclasses.replace(a_task(), over=dataclasses.replace(latent, autoencoder="other"))], how, lambda: False
+        )
+
+
+def test_the_chaos_engine_gives_the_latents_of_the_profile_engine() -> None:
+    engine = open_engine("chaos", a_variant(latency_ms={1: 1.0}, load_ms=0.0), 1)
+    generated = engine.generate([a_task()], HOW, lambda: False, wants_latents=True)
+    assert generated is not None
+    assert generated.latents[0] is not None
+    assert engine.latent_space is not None
 
 
 @pytest.mark.parametrize("model", ["models/nowhere", "/nowhere", "./nowhere", "../nowhere"])

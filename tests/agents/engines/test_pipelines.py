@@ -69,7 +69,7 @@ def test_the_unets_own_weights_given_as_other_ones_generate_the_same_image() -> 
     pictures = [load(light(unet=unet), 1).generate([task], how, lambda: False) for unet in ("", UNET.format("light"))]
     assert pictures[0] is not None
     assert pictures[1] is not None
-    assert pictures[0][0].tobytes() == pictures[1][0].tobytes()
+    assert pictures[0].images[0].tobytes() == pictures[1].images[0].tobytes()
 
 
 def test_weights_of_another_architecture_fail_the_engine_with_the_variants_name() -> None:

@@ -124,9 +124,9 @@ def paint_call(engine: Engine, order: Order) -> list[np.ndarray]:
         for prompt, seed, draft in zip(order.prompts, order.seeds, drafts, strict=True)
     ]
     how = resolve_options(GenerateOptions(), order.variant, order.begin)._replace(n=len(tasks))
-    images = engine.generate(tasks, how, lambda: False)
-    assert images is not None, "nobody stops an evaluation's pictures"
-    return [np.asarray(image.convert("RGB")) for image in images]
+    generated = engine.generate(tasks, how, lambda: False)
+    assert generated is not None, "nobody stops an evaluation's pictures"
+    return [np.asarray(image.convert("RGB")) for image in generated.images]
 
 
 _open: dict[str, Engine] = {}  # of this process: the last one
