@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agents.commands.options import MODELS_FOLDER
-from agents.lab.world.stream import STREAMS
+from agents.commands.stream_option import STREAM
 from streams.cli import LazySettings
 from streams.commands.known_names import CatalogOption
 from streams.commands.options import FILE_IN, FOLDER
@@ -32,14 +32,7 @@ RESAMPLES, QUICK_RESAMPLES = 1000, 100  # behind every interval
     show_default=True,
     help="Number of fresh prompts, drawn from the stream.",
 )
-@click.option(
-    "--stream",
-    type=click.Choice(list(STREAMS)),
-    default="easy",
-    show_default=True,
-    help="Which prompts to draw: easy, on which the shipped models and figures were made, or standard, which asks for "
-    "more things and rarer pairs, amid other words. Standard becomes the default when the models are retrained on it.",
-)
+@STREAM
 @click.option(
     "--report",
     type=FOLDER,
@@ -163,7 +156,7 @@ def _misses(summary: dict[str, Any]) -> "Table":
 
     levels, cheapest = summary["levels"], summary["cheapest_right"]
     table = Table("% of images", *levels)
-    table.add_row("all facts right", *(f"{100 * level['all_facts']:.1f}" for level in levels.values()))
+    table.add_row("all facts right", *(f"{100 * level['quality']:.1f}" for level in levels.values()))
     table.add_row("cheapest with all facts right", *(f"{100 * cheapest[name]['value']:.1f}" for name in levels))
     for kind in next(iter(levels.values()))["misses"]:
         shares = (level["misses"][kind]["value"] for level in levels.values())
@@ -180,18 +173,20 @@ def _report_comparison(reference: dict[str, Any], summary: dict[str, Any], folde
 
     found = compare(reference, summary)
     (folder / "compared.json").write_text(json.dumps([figure.row for figure in found], indent=1) + "\n")
-    table = Table("figure", "reference", "here", "")
+    table = Table("figure", "reference", "predicted for as many prompts", "here", "")
     for figure in found:
-        known = figure.reference
+        known, range_ = figure.reference, figure.predicted
         table.add_row(
-            figure.name, f"{known.value:.3f} [{known.low:.3f}, {known.high:.3f}]", f"{figure.here.value:.3f}",
+            figure.name, f"{known.value:.3f} [{known.low:.3f}, {known.high:.3f}]",
+            f"{range_.low:.3f} to {range_.high:.3f}",
+            f"{figure.here.value:.3f}",
             "differs" if figure.differs else "" if figure.is_within else "by chance",
         )  # fmt: skip
     Console().print(table)
     within, differ = sum(figure.is_within for figure in found), sum(figure.differs for figure in found)
     click.echo(
-        f"of {len(found)} figures {within} lie within the reference's interval and {differ} differ beyond chance; "
-        f"of the same models, expect about {0.05 * len(found):.1f} to differ"
+        f"of {len(found)} figures {within} lie where the reference predicts as many prompts to lie, and {differ} "
+        f"differ beyond chance; of the same models, expect about {0.05 * len(found):.1f} of each"
     )
     for line in doubts(reference, summary):
         click.echo(f"note: {line}", err=True)

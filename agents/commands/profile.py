@@ -9,6 +9,7 @@ import click
 from agents.commands.options import CATALOG, MODELS_FOLDER
 from agents.commands.profile_cascades import cascades, swept
 from agents.commands.profile_classes import classes
+from agents.commands.stream_option import STREAM
 from streams.cli import LazySettings
 from streams.command_groups import CommandGroup
 from streams.commands.options import FILE_IN, FOLDER
@@ -40,10 +41,11 @@ if TYPE_CHECKING:
     show_default=True,
     help="Number of prompts to generate and to measure quality on.",
 )
+@STREAM
 @click.option(
     "--prompt-file",
     type=FILE_IN,
-    help="Text file with one prompt per line, instead of captions of the tiny world.",
+    help="Text file with one prompt per line, instead of prompts of the tiny world.",
 )
 @click.option(
     "--seed",
@@ -84,9 +86,9 @@ if TYPE_CHECKING:
 @click.option("--write", is_flag=True, help="Write the figures into the catalog's file; its comments stay.")
 @click.pass_context
 def profile(
-    context: click.Context, /, name: str | None, out: pathlib.Path | None, count: int, prompt_file: pathlib.Path | None,
-    seed: int, levels: str | None, batches: str, scorer: str, models: pathlib.Path, no_quality: bool, threads: int,
-    jobs: int | None, budget: int, write: bool,
+    context: click.Context, /, name: str | None, out: pathlib.Path | None, count: int, stream: str,
+    prompt_file: pathlib.Path | None, seed: int, levels: str | None, batches: str, scorer: str,
+    models: pathlib.Path, no_quality: bool, threads: int, jobs: int | None, budget: int, write: bool,
 ) -> None:  # fmt: skip
     """Measure every level of a catalog: loading, memory, latency by batch size, quality by prompt, confidences.
 
@@ -110,7 +112,7 @@ def profile(
     wanted = Wanted(
         catalog=catalog,
         levels=_levels(catalog, levels),
-        asked=_asked(prompt_file, seed, count),
+        asked=_asked(prompt_file, seed, count, stream),
         batches=_batches(batches),
         models=models,
         seed=seed,
@@ -156,14 +158,15 @@ def _batches(text: str) -> tuple[int, ...]:
     return tuple(sorted(sizes | {1}))
 
 
-def _asked(file: pathlib.Path | None, seed: int, count: int) -> "Asked":
-    """Prompts with seeds: captions of the tiny world, or the first lines of a file."""
+def _asked(file: pathlib.Path | None, seed: int, count: int, stream: str) -> "Asked":
+    """Prompts with seeds: of a stream of the tiny world, or the first lines of a file."""
     from dataclasses import replace
 
     from agents.lab.evaluation.painting.scope import fresh
+    from agents.lab.world.stream import STREAMS
     from schemas.errors import PochadeError
 
-    asked = fresh(seed, "profile", count)
+    asked = fresh(seed, "profile", count, STREAMS[stream])
     if file is None:
         return asked
     lines = tuple(line.strip() for line in file.read_text(encoding="utf-8").splitlines() if line.strip())[:count]

@@ -31,8 +31,8 @@ class Read(NamedTuple):
 class Logits(NamedTuple):
     """The logits of the head; sigmoid turns them into shares and probabilities."""
 
-    quality: torch.Tensor  # [n, k] share of the facts that will hold
-    all_facts: torch.Tensor  # [n, k] probability that all do
+    quality: torch.Tensor  # [n, k] probability that all facts will hold, or the score of a CLIP
+    facts: torch.Tensor  # [n, k] share of the facts that will hold: taught beside quality, which it helps to learn
     inside: torch.Tensor  # [n] probability that the prompt states facts of this world
 
 
@@ -82,8 +82,7 @@ class QualityHead(nn.Module):
 class Predictions(NamedTuple):
     """Predictions for n prompts on k levels."""
 
-    quality: np.ndarray  # [n, k] expected share of the stated facts that hold
-    all_facts: np.ndarray  # [n, k] probability that all of them do
+    quality: np.ndarray  # [n, k] expected quality: the probability that all stated facts hold
     inside: np.ndarray  # [n] probability that the prompt states facts of this world
 
 
@@ -91,13 +90,10 @@ class Predictor:
     """Predicts every level's quality; a prompt that states no facts of this world is taken for an average one."""
 
     def __init__(self, text: TextSide, head: QualityHead, config: Mapping[str, Any]) -> None:
-        """Reads of the config: `levels`, the fastest first; `measure`, the field of `Predictions` of classes; and
-        `average`, the means of "quality" and "all_facts" over the taught prompts, [k] each.
-        """
+        """Reads of the config: `levels`, the fastest first; `average`, the mean quality of the taught prompts, [k]."""
         self.levels: tuple[str, ...] = tuple(config["levels"])
-        self.measure: str = config["measure"]
         self._text, self._head = text.eval(), head.eval()
-        self._average = {name: torch.tensor(config["average"][name]) for name in ("quality", "all_facts")}
+        self._average = torch.tensor(config["average"])
 
     @classmethod
     def load(cls, folder: Path) -> Self:
@@ -111,16 +107,9 @@ class Predictor:
         """Predict for one prompt or more, of any text."""
         logits = self._head(self._text(prompts))
         inside = torch.sigmoid(logits.inside)
-        quality, all_facts = (
-            torch.lerp(self._average[name], torch.sigmoid(part.float()), inside[:, None])
-            for name, part in (("quality", logits.quality), ("all_facts", logits.all_facts))
-        )
-        return Predictions(quality.numpy(), all_facts.numpy(), inside.numpy())
-
-    def measured(self, prompts: Sequence[str]) -> np.ndarray:
-        """[n, k] by the measure that classes and hardness go by."""
-        return np.asarray(getattr(self.predict(prompts), self.measure))
+        quality = torch.lerp(self._average, torch.sigmoid(logits.quality.float()), inside[:, None])
+        return Predictions(quality.numpy(), inside.numpy())
 
     def quality(self, prompts: Sequence[str]) -> list[dict[str, float]]:
         """Predicted quality of each prompt as {level: value}."""
-        return [dict(zip(self.levels, row, strict=True)) for row in self.measured(prompts).tolist()]
+        return [dict(zip(self.levels, row, strict=True)) for row in self.predict(prompts).quality.tolist()]

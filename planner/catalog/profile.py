@@ -20,7 +20,7 @@ from planner.catalog.entries import Curve, DeferralPoint
 from planner.catalog.measured import Shares, Start
 from planner.catalog.validate import is_amount, is_share, require
 
-FORMAT = 1
+FORMAT = 2  # quality is 1 where all stated facts hold, else 0; in format 1 it was the share of those facts
 VERSION = 1  # of the swept table
 
 REMEASURE: Final = "measure again with `pochade profile`"
@@ -41,7 +41,7 @@ class LevelProfile:
     cuda_bytes: int  # peak of the device; 0 on a CPU
     quality: float | None = None  # mean over the calibration prompts; None: nobody could judge
     quality_by_band: Shares = ()
-    all_facts: float | None = None  # share of the prompts of which every stated fact is right
+    facts: float | None = None  # mean share of the stated facts that hold; None: nobody looked at facts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +78,7 @@ class SweptTable:
     resamples: int
     seed: int
     sure: float  # standard errors of the difference by which a row beats every cheaper one
-    optimism: float | None  # of rows chosen on half of the prompts: by how much the other half falls short
+    optimism: float | None = None  # by how much rows chosen on half of the prompts fall short on the other half
     rows: tuple[SweptRow, ...]
 
 

@@ -21,8 +21,8 @@ class PromptTable:
     hardness: np.ndarray  # [n] 0..1
     levels: tuple[str, ...]  # "heavy~k4": begun at step 4 from the nearest stored neighbour's image
     cost_ms: np.ndarray  # [k] of one image
-    quality: np.ndarray  # [n, k] 0..1; nan: not judged
-    all_facts: np.ndarray  # bool [n, k]; False where not judged by facts
+    quality: np.ndarray  # [n, k] 1 where all stated facts hold, else 0, or a CLIPScore; nan: not judged
+    facts: np.ndarray  # [n, k] share of the stated facts that hold; nan where not judged by facts
     judged: tuple[str, ...]  # c cascades, each as "discriminator: light > heavy"
     confidence: np.ndarray  # [n, c] in light's image; nan: no such discriminator here
     over_rows: np.ndarray  # int [m], prompts whose draft the first cascade's heavy level refined
@@ -47,22 +47,23 @@ def prompt_table(arrays: Mapping[str, np.ndarray], file: str) -> PromptTable:
     named |= {key: np.asarray(arrays[key]) for key in _OPTIONAL if all(other in arrays for other in _OPTIONAL)}
     n, k, c = (len(named[key]) for key in ("prompts", "levels", "judged"))
     m, p = len(named["over_rows"]), len(named["over_k"])
+    shares = ("hardness", "quality", "facts", "confidence", "over_quality")
     shapes = {
-        "seeds": (n,), "hardness": (n,), "cost_ms": (k,), "quality": (n, k), "all_facts": (n, k), "confidence": (n, c),
+        "seeds": (n,), "hardness": (n,), "cost_ms": (k,), "quality": (n, k), "facts": (n, k), "confidence": (n, c),
         "over_quality": (m, p),
     }  # fmt: skip
     if "classes" in named:
         shapes["classes"] = (n, len(named["strategies"]))
     for key, shape in shapes.items():
         require(named[key].shape == shape, f"{where}: {key}", named[key].shape, f"of shape {shape}", _REMEASURE)
-    for key in ("hardness", "quality", "confidence", "over_quality"):
+    for key in shares:
         known = named[key][~np.isnan(named[key])]
         require(bool(((known >= 0) & (known <= 1)).all()), f"{where}: {key}", known, "in [0, 1]", _REMEASURE)
     rows = named["over_rows"]
     require(bool(((rows >= 0) & (rows < n)).all()), f"{where}: over_rows", rows, f"rows of {n} prompts", _REMEASURE)
     words: list[str] = [key for key in ("prompts", "levels", "judged", "strategies") if key in named]
     texts = {key: tuple(str(text) for text in named[key]) for key in words}
-    floats = {key: named[key].astype(np.float64) for key in ("hardness", "quality", "confidence", "over_quality")}
+    floats = {key: named[key].astype(np.float64) for key in shares}
     values: dict[str, Any] = {**named, **floats, **texts}
     return PromptTable(**values)
 

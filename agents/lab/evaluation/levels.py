@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from agents.lab.evaluation import fid
+from agents.lab.evaluation.classes import best_choice
 from agents.lab.evaluation.intervals import Resampling, mean, proportion
 from agents.lab.evaluation.observations import Evaluation, Level
 from agents.lab.world.facts import KINDS
@@ -28,20 +29,18 @@ def figures(evaluation: Evaluation, how: Resampling) -> dict[str, dict[str, Any]
 
 
 def _figures(level: Level, evaluation: Evaluation, quarter: np.ndarray, how: Resampling) -> dict[str, Any]:
-    by_quarter = [mean(level.quality[quarter == q], how) for q in range(4)]
-    right_by_quarter = [proportion(level.all_facts[quarter == q]) for q in range(4)]
+    by_quarter = [proportion(level.is_right[quarter == q]) for q in range(4)]
+    facts_by_quarter = [mean(level.facts[quarter == q], how) for q in range(4)]
     return {
-        **mean(level.quality, how).fields("quality"),
-        **proportion(level.all_facts).fields("all_facts"),
+        **proportion(level.is_right).fields("quality"),
+        **mean(level.facts, how).fields("facts"),
         **by_quarter[EASY].fields("quality_easy"),
         **by_quarter[HARD].fields("quality_hard"),
-        **right_by_quarter[EASY].fields("all_facts_easy"),
-        **right_by_quarter[HARD].fields("all_facts_hard"),
         "quality_by_quarter": [estimate.fields("value", "ci") for estimate in by_quarter],
-        "all_facts_by_quarter": [estimate.fields("value", "ci") for estimate in right_by_quarter],
-        "all_facts_by_objects": {
+        "facts_by_quarter": [estimate.fields("value", "ci") for estimate in facts_by_quarter],
+        "quality_by_objects": {
             str(number): {
-                **proportion(level.all_facts[evaluation.objects == number]).fields("value", "ci"),
+                **proportion(level.is_right[evaluation.objects == number]).fields("value", "ci"),
                 "prompts": int((evaluation.objects == number).sum()),
             }
             for number in np.unique(evaluation.objects).tolist()
@@ -72,9 +71,16 @@ def _misses(level: Level) -> dict[str, Any]:
 def cheapest_right(levels: Mapping[str, Level]) -> dict[str, Any]:
     """Level -> the share of prompts of which it is the cheapest with all facts right; "" where no level has."""
     by_cost = sorted(levels, key=lambda name: levels[name].cost_ms)
-    right = np.stack([levels[name].all_facts for name in by_cost])
+    right = np.stack([levels[name].is_right for name in by_cost])
     first = np.where(right.any(0), right.argmax(0), len(by_cost))
     return {name: proportion(first == at).fields("value", "ci") for at, name in enumerate([*by_cost, ""])}
+
+
+def best_shares(levels: Mapping[str, Level]) -> dict[str, float]:
+    """Level -> share of the prompts of which it is `classes.best_choice`; where all fail, that is the cheapest."""
+    quality = np.stack([level.quality for level in levels.values()])
+    chosen = best_choice(quality, np.array([level.cost_ms for level in levels.values()]))
+    return {name: float((chosen == at).mean()) for at, name in enumerate(levels)}
 
 
 def dominated(levels: Mapping[str, Level]) -> dict[str, str]:

@@ -54,13 +54,13 @@ def rankers(pair: Pair) -> dict[str, np.ndarray]:
     return scores
 
 
-def merits(evaluation: Evaluation, pair: Pair, how: Resampling, *, is_all_facts: bool = False) -> Merits:
+def merits(evaluation: Evaluation, pair: Pair, how: Resampling, *, by_facts: bool = False) -> Merits:
     """Of the pair's rankers, the oracle and random; nothing here chooses among them.
 
-    `is_all_facts`: a picture is worth 1 where all of its facts hold and 0 elsewhere, instead of their share.
+    `by_facts`: a picture is worth the share of its facts that hold, instead of 1 where all do and 0 elsewhere.
     """
     light, heavy = (
-        level.all_facts.astype(float) if is_all_facts else level.quality
+        level.facts if by_facts else level.quality
         for level in (evaluation.levels[pair.light], evaluation.levels[pair.heavy])
     )
     scores: Mapping[str, np.ndarray] = {**rankers(pair), ORACLE: light - heavy}

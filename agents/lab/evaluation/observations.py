@@ -21,11 +21,16 @@ RESERVED = ORACLE, RANDOM, HYBRID = "oracle", "random", "hybrid"  # rankers that
 class Level:
     """One level's pictures of all prompts."""
 
-    quality: np.ndarray  # [n] share of the prompt's facts that hold, 0..1
-    all_facts: np.ndarray  # [n] bool
+    quality: np.ndarray  # [n] 1 where all facts that the prompt states hold, else 0
+    facts: np.ndarray  # [n] share of those facts that hold, 0..1
     cost_ms: float  # of one picture at batch size 1
     features: np.ndarray | None = None  # [n, d] the scorer's, for FID
     missed: np.ndarray | None = None  # bool [n, kinds of world.facts.KINDS]
+
+    @property
+    def is_right(self) -> np.ndarray:
+        """bool [n]: whether all facts hold."""
+        return np.asarray(self.quality == 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -65,9 +70,9 @@ class Sweep:
     k: np.ndarray  # [p] int, rising
     cost_share: np.ndarray  # [p] of painting blank with the same model; a draft that was painted anyway is not counted
     quality: np.ndarray  # [p, m]
-    all_facts: np.ndarray  # [p, m] bool
+    facts: np.ndarray  # [p, m] share of the facts that hold
     blank_quality: np.ndarray  # [m] the same model and noise, painted from step 0
-    blank_all_facts: np.ndarray  # [m] bool
+    blank_facts: np.ndarray  # [m]
 
     def where(self, prompts: np.ndarray) -> "Sweep":
         """The same of the prompts for which bool [n] holds."""
@@ -77,9 +82,9 @@ class Sweep:
             k=self.k,
             cost_share=self.cost_share,
             quality=self.quality[:, keep],
-            all_facts=self.all_facts[:, keep],
+            facts=self.facts[:, keep],
             blank_quality=self.blank_quality[keep],
-            blank_all_facts=self.blank_all_facts[keep],
+            blank_facts=self.blank_facts[keep],
         )
 
 
@@ -100,7 +105,7 @@ class Evaluation:
     )  # variant -> sweep, over the main pair; as shipped first
     chosen_k: int | None = None  # for paint-over, chosen on other prompts
     reuse: Mapping[str, Sweep] = field(default_factory=dict)  # variant -> sweep over the nearest stored prompt
-    stream: str = "easy"  # a key of world.stream.STREAMS
+    stream: str = "standard"  # a key of world.stream.STREAMS
 
     def __post_init__(self) -> None:
         """Refuse what would only fail, or mislead, in a figure."""
@@ -111,7 +116,7 @@ class Evaluation:
             raise PochadeError(f"an evaluation needs four prompts or more and a pair: got {n} and {len(self.pairs)}")
         for name, level in self.levels.items():
             check_share(f"quality of {name}", level.quality, (n,))
-            check_array(f"all_facts of {name}", level.all_facts, (n,), kind="b")
+            check_share(f"facts of {name}", level.facts, (n,))
             if level.features is not None:
                 check_array(f"features of {name}", level.features, (n, None))
             if level.missed is not None:
@@ -167,8 +172,8 @@ class Evaluation:
         check_array(f"steps of {name}", sweep.k, (steps,), kind="i")
         check_array(f"cost share of {name}", sweep.cost_share, (steps,))
         check_share(f"quality of {name}", sweep.quality, (steps, prompts))
-        check_array(f"all_facts of {name}", sweep.all_facts, (steps, prompts), kind="b")
+        check_share(f"facts of {name}", sweep.facts, (steps, prompts))
         check_share(f"blank quality of {name}", sweep.blank_quality, (prompts,))
-        check_array(f"blank all_facts of {name}", sweep.blank_all_facts, (prompts,), kind="b")
+        check_share(f"blank facts of {name}", sweep.blank_facts, (prompts,))
         if (np.diff(sweep.k) <= 0).any():
             raise PochadeError(f"steps of {name} must rise: got {sweep.k.tolist()}")

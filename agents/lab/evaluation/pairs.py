@@ -22,15 +22,16 @@ def figures(evaluation: Evaluation, pair: Pair, how: Resampling) -> dict[str, An
     found = merits(evaluation, pair, how)
     return {
         "pair": {"light": pair.light, "heavy": pair.heavy},
+        "light_quality": float(light.quality.mean()),
+        "heavy_quality": float(heavy.quality.mean()),
         **proportion(as_good).fields("light_at_least_as_good"),
         "light_at_least_as_good_by_quarter": [
             proportion(as_good[quarter == q]).fields("value", "ci") for q in range(4)
         ],
         **proportion(light.quality == heavy.quality).fields("ties"),
         **mean(heavy.quality - light.quality, how).fields("heavy_above_light"),
-        "all_facts_gap_by_quarter": [
-            mean((heavy.all_facts.astype(float) - light.all_facts)[quarter == q], how).fields("value", "ci")
-            for q in range(4)
+        "quality_gap_by_quarter": [
+            mean((heavy.quality - light.quality)[quarter == q], how).fields("value", "ci") for q in range(4)
         ],
         "discriminators": {
             name: {**_ranker(found, name), **_judged(evaluation, pair, name, judged)}
@@ -43,13 +44,13 @@ def figures(evaluation: Evaluation, pair: Pair, how: Resampling) -> dict[str, An
         "random_quality_at_half": found.curve(RANDOM)[HALF].value,
         "oracle_quality_at_half": found.curve(ORACLE)[HALF].value,
         "curves": {"share": SHARES.tolist(), "quality": {name: _curve(found, name) for name in found.names}},
-        "in_all_facts": _in_all_facts(evaluation, pair, how),
+        "in_facts": _in_facts(evaluation, pair, how),
     }
 
 
-def _in_all_facts(evaluation: Evaluation, pair: Pair, how: Resampling) -> dict[str, Any]:
-    """The rankers again, where a picture counts for nothing unless all of its facts hold."""
-    found = merits(evaluation, pair, how, is_all_facts=True)
+def _in_facts(evaluation: Evaluation, pair: Pair, how: Resampling) -> dict[str, Any]:
+    """The rankers again, where a picture counts for the share of its facts that hold."""
+    found = merits(evaluation, pair, how, by_facts=True)
     return {
         "random_quality_at_half": found.curve(RANDOM)[HALF].value,
         "oracle_quality_at_half": found.curve(ORACLE)[HALF].value,
@@ -90,10 +91,10 @@ def _hybrid(found: Merits, pair: Pair) -> dict[str, Any]:
 
 def _judged(evaluation: Evaluation, pair: Pair, name: str, judged: Judged) -> dict[str, Any]:
     """How well the scores tell right pictures from wrong ones, and whether they mean what they say."""
-    right = evaluation.levels[pair.light].all_facts
+    right = evaluation.levels[pair.light].is_right
     out: dict[str, Any] = {"auc_right_light": auc(judged.light, right), "auc_right_heavy": None}
     if judged.heavy is not None:
-        out["auc_right_heavy"] = auc(judged.heavy, evaluation.levels[pair.heavy].all_facts)
+        out["auc_right_heavy"] = auc(judged.heavy, evaluation.levels[pair.heavy].is_right)
     if calibration.are_probabilities(judged.light):
         out |= {
             "brier": calibration.brier(judged.light, right),

@@ -1,8 +1,11 @@
 """Whether two evaluations of the same models, on prompts of their own, tell the same: figure by figure.
 
-A figure of a second sample falls outside the first one's 95 % interval in about one case in six by chance alone, since
-both samples vary. So beside "within" stands the interval of the difference, by the square-and-add method of Zou and
-Donner (2008, "Construction of confidence limits about effect measures: a general approach").
+A figure of a second sample falls outside the first one's 95 % interval more often than in one case in twenty, since
+both samples vary: in one of six if they are of one size, in two of five if the second has a quarter of the prompts. So
+a figure is within if it lies in the range that the reference predicts for so many prompts: its interval, made wider by
+sqrt(1 + prompts of the reference / prompts here) (Hahn and Meeker, 1991, "Statistical Intervals": prediction). Beside
+it stands the interval of the difference, by the square-and-add method of Zou and Donner (2008, "Construction of
+confidence limits about effect measures: a general approach").
 """
 
 import json
@@ -10,9 +13,10 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from agents.lab.evaluation.intervals import Estimate
+from agents.lab.evaluation.summary import VERSION
 from schemas.errors import PochadeError
 
 # prompts; by simulation, equal samples of which .93 are all right are told to differ in 10 % of cases where one has 48
@@ -29,11 +33,18 @@ class Compared:
     name: str
     reference: Estimate
     here: Estimate
+    prompts_ratio: float = 1.0  # of the reference to those here
+
+    @property
+    def predicted(self) -> Estimate:
+        """The reference with the range in which 95 of 100 evaluations of as many prompts as here would lie."""
+        of, wider = self.reference, math.sqrt(1 + self.prompts_ratio)
+        return Estimate(of.value, of.value - wider * (of.value - of.low), of.value + wider * (of.high - of.value))
 
     @property
     def is_within(self) -> bool:
-        """Whether this one lies in the reference's interval."""
-        return self.reference.low <= self.here.value <= self.reference.high
+        """Whether this one lies in the range that the reference predicts."""
+        return self.predicted.low <= self.here.value <= self.predicted.high
 
     @property
     def difference(self) -> Estimate:
@@ -51,7 +62,9 @@ class Compared:
     @property
     def row(self) -> dict[str, Any]:
         """All of it, for JSON."""
-        sides = {"reference": self.reference, "here": self.here, "difference": self.difference}
+        sides = {
+            "reference": self.reference, "predicted": self.predicted, "here": self.here, "difference": self.difference
+        }  # fmt: skip
         rows = {name: side.fields("value", "ci") for name, side in sides.items()}
         return {"name": self.name, **rows, "is_within": self.is_within, "differs": self.differs}
 
@@ -62,6 +75,8 @@ def read(file: Path) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(file.read_text("utf-8"))
         if not list(_figures(found)):
             raise ValueError("it has no figure with an interval")
+        if found.get("version") != VERSION:
+            raise ValueError(f"its version is {found.get('version')}, this is {VERSION}: quality is counted otherwise")
     except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         raise PochadeError(f"{file} is no evaluate.json ({error!r}): name one that `pochade evaluate` wrote") from None
     return found
@@ -69,12 +84,30 @@ def read(file: Path) -> dict[str, Any]:
 
 def compare(reference: Mapping[str, Any], here: Mapping[str, Any]) -> list[Compared]:
     """The figures of two evaluate.json that are of the same thing and have an interval in both."""
-    known = dict(_figures(here))
+    known, sizes = dict(_figures(here)), (_sizes(reference), _sizes(here))
     return [
-        Compared(name=about[0], reference=figure, here=known[about])
+        Compared(name=about[0], reference=figure, here=known[about], prompts_ratio=_ratio(about[0], *sizes))
         for about, figure in _figures(reference)
         if about in known
     ]
+
+
+class _Sizes(NamedTuple):
+    """On how many prompts the figures of an evaluation rest."""
+
+    prompts: int
+    swept: int  # painted over
+
+
+def _sizes(summary: Mapping[str, Any]) -> _Sizes:
+    swept = next(iter(summary.get("paint_over_variants", {}).values()), {"blank": {"prompts": 1}})
+    return _Sizes(summary.get("prompts", 1), swept["blank"]["prompts"])
+
+
+def _ratio(name: str, reference: _Sizes, here: _Sizes) -> float:
+    if name.startswith("paint over"):
+        return reference.swept / here.swept
+    return reference.prompts / here.prompts
 
 
 def doubts(reference: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
@@ -82,7 +115,7 @@ def doubts(reference: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
     told = []
     if reference.get("seed") == here.get("seed"):
         told.append("both painted the same prompts: figures differ by less than their intervals say; take another seed")
-    asked, here_asked = reference.get("stream", "easy"), here.get("stream", "easy")
+    asked, here_asked = reference.get("stream"), here.get("stream")
     if asked != here_asked:
         told.append(f"the prompts are of two streams, {asked} and {here_asked}: that alone makes figures differ")
     fewest = min(reference.get("prompts", 0), here.get("prompts", 0))
@@ -95,11 +128,11 @@ def doubts(reference: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
 
 
 def _figures(summary: Mapping[str, Any]) -> Iterator[tuple[About, Estimate]]:
-    """Levels, rankers of the main pair, verdicts; those verdicts left out that tell the figure of a ranker again."""
+    """Levels, rankers of the main pair, verdicts; those left out that tell the figure of a level or ranker again."""
     pair, hybrid = str(summary.get("pair")), summary["hybrid"] or {}
     members = f"{pair} {hybrid.get('prompt')} {hybrid.get('image')}"
     for name, level in summary["levels"].items():
-        for key in ("quality", "all_facts"):
+        for key in ("quality", "facts"):
             yield from _one((f"{name}: {key}", ""), level.get(key), level.get(f"{key}_ci"))
     for name, ranker in {**summary["discriminators"], **summary["classifiers"], "hybrid": hybrid}.items():
         of = members if name == "hybrid" else pair
@@ -108,7 +141,7 @@ def _figures(summary: Mapping[str, Any]) -> Iterator[tuple[About, Estimate]]:
     of_verdicts = {"hybrid": members, "paint over": f"{pair} {summary.get('chosen_k')}"}
     for verdict in summary["verdicts"]:
         name = verdict["name"]
-        if not name.startswith(("discriminator: ", "classifier: ")):
+        if not (name.startswith(("discriminator: ", "classifier: ")) or name.endswith(": quality")):
             of = next((of for begin, of in of_verdicts.items() if name.startswith(begin)), pair)
             yield from _one((name, of), verdict["got"], verdict["ci"])
 

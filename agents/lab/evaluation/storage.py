@@ -17,7 +17,7 @@ from agents.lab.evaluation.observations import Classifier, Evaluation, Judged, L
 from agents.lab.evaluation.thresholds import Threshold
 from schemas.errors import PochadeError
 
-VERSION = 1
+VERSION = 2
 _TREE, _ARRAYS = "observations.json", "observations.npz"
 _REFERENCE = "$array"  # no level or ranker is called that
 

@@ -14,7 +14,7 @@ from agents.lab.evaluation.intervals import CONFIDENCE, Resampling
 from agents.lab.evaluation.observations import Classifier, Evaluation
 from agents.lab.evaluation.verdicts import explained, verdicts
 
-VERSION = 1
+VERSION = 2
 DECIMALS = 5
 
 
@@ -64,7 +64,7 @@ def summarise(evaluation: Evaluation, how: Resampling, notes: Mapping[str, str] 
         "reuse": _shipped(reuse),
         "paint_over_variants": paint_over,
         "reuse_variants": reuse,
-        "verdicts": [asdict(v) for v in explained(verdicts(evaluation, main, shipped), notes or {})],
+        "verdicts": [asdict(v) for v in explained(verdicts(evaluation, list(of_pairs.values()), shipped), notes or {})],
     }
     cleaned: dict[str, Any] = clean(summary)
     return cleaned
@@ -74,7 +74,7 @@ def _sweeps(evaluation: Evaluation, kind: str, how: Resampling) -> dict[str, Any
     """Each variant's rows, and for painting over also those of the drafts that had a fact wrong."""
     named = dict(evaluation.paint_over if kind == "paint_over" else evaluation.reuse)
     if kind == "paint_over" and named:
-        wrong = ~evaluation.levels[evaluation.main.light].all_facts
+        wrong = ~evaluation.levels[evaluation.main.light].is_right
         named["bad drafts only"] = evaluation.shipped_paint_over.where(wrong)
     return {
         name: {"blank": sweeps.blank(sweep, how), "points": sweeps.points(sweep, evaluation.hardness, how)}

@@ -4,23 +4,24 @@ A number is met by its point estimate, unless the wish is about an interval. The
 made of: they were chosen on calibration prompts, so the best of several on the test prompts is never picked here.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from agents.lab.evaluation.intervals import proportion
-from agents.lab.evaluation.levels import EASY, HARD, cost_ratio, dominated
+from agents.lab.evaluation.levels import best_shares, cost_ratio, dominated
 from agents.lab.evaluation.observations import Evaluation
 from schemas.errors import Unknown
 
-PAINT_OVER_LOSS = 0.02
-HEAVY_FEW_OBJECTS, GAP_ON_HARD = 0.95, 0.15
-LIGHT_ON_EASY, LIGHT_ON_HARD = 0.80, 0.50
-IMAGE_AUC, IMAGE_RECOVERY, IMAGE_RECOVERY_LOW = 0.78, 0.55, 0.40
-PROMPT_AUC, PROMPT_RECOVERY, PROMPT_MS = 0.72, 0.40, 5.0
-WORK_SHARE, COST_RATIO = 0.50, 25.0
+PAINT_OVER_LOSS = 0.03
+LIGHT_LEAST, LIGHT_MOST = 0.40, 0.60  # so that there is something to win, and light still worth asking
+MIDDLE_ABOVE_LIGHT, HEAVY_ABOVE_MIDDLE, HEAVY = 0.15, 0.05, 0.86
+CLASS_SHARE = 0.60  # of prompts with one best choice: above it, a classifier that says nothing else is hard to beat
+GAIN_LOW = 0.02  # of quality above blind choice at equal cost
+IMAGE_AUC, PROMPT_AUC, PROMPT_MS = 0.78, 0.72, 5.0
+WORK_SHARE, COST_RATIO = 0.50, 15.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,9 +36,15 @@ class Verdict:
     why: str | None = None  # why a number was not reached, in the words of who tried
 
 
-def verdicts(evaluation: Evaluation, main: Mapping[str, Any], paint_over: list[dict[str, Any]]) -> list[Verdict]:
-    """From the main pair's part of evaluate.json (`pairs.figures`) and the rows of the shipped paint-over."""
-    return [*_levels(evaluation, main), *_rankers(main), *_paint_over(paint_over, evaluation.chosen_k)]
+def verdicts(
+    evaluation: Evaluation, pairs: Sequence[Mapping[str, Any]], paint_over: list[dict[str, Any]]
+) -> list[Verdict]:
+    """From the pairs' parts of evaluate.json (`pairs.figures`), the main one first, and the shipped paint-over's rows.
+
+    A second pair has the same heavy level, and a light one that stands between the two of the main pair.
+    """
+    main, strong = pairs[0], pairs[1] if len(pairs) > 1 else None
+    return [*_levels(evaluation, main, strong), *_rankers(main), *_paint_over(paint_over, evaluation.chosen_k)]
 
 
 def explained(found: Iterable[Verdict], notes: Mapping[str, str]) -> list[Verdict]:
@@ -68,35 +75,49 @@ def _verdict(
     return Verdict(name=name, wanted=wanted, got=got, met=bool(holds(got)), ci=ends)
 
 
-def _levels(evaluation: Evaluation, main: Mapping[str, Any]) -> list[Verdict]:
-    few = proportion(evaluation.levels[main["pair"]["heavy"]].all_facts[evaluation.objects <= 2])
-    light = main["light_at_least_as_good_by_quarter"]
-    beaten = len(dominated(evaluation.levels))
+def _levels(evaluation: Evaluation, main: Mapping[str, Any], strong: Mapping[str, Any] | None) -> list[Verdict]:
+    names, beaten = main["pair"], len(dominated(evaluation.levels))
+    light, heavy = (proportion(evaluation.levels[names[side]].is_right).fields("value", "ci") for side in names)
+    commonest = {"value": max(best_shares(evaluation.levels).values())}
     return [
-        _at_least("heavy: all facts right, one or two objects", HEAVY_FEW_OBJECTS, few.fields("value", "ci")),
-        _at_least("hardest quarter: heavy above light, all facts", GAP_ON_HARD, main["all_facts_gap_by_quarter"][HARD]),
-        _at_least("easiest quarter: light at least as good", LIGHT_ON_EASY, light[EASY]),
-        _at_most("hardest quarter: light at least as good", LIGHT_ON_HARD, light[HARD]),
+        _verdict(
+            f"{names['light']}: quality",
+            f"{LIGHT_LEAST:.2f} to {LIGHT_MOST:.2f}", light, "value", "ci",
+            lambda got: LIGHT_LEAST <= got <= LIGHT_MOST,
+        ),
+        *_middle(strong, light["value"]),
+        _at_least(f"{names['heavy']}: quality", HEAVY, heavy),
+        _at_most("share of the commonest best choice", CLASS_SHARE, commonest),
         _at_least("cost of the dearest level over the cheapest", COST_RATIO, {"value": cost_ratio(evaluation.levels)}),
         _verdict(
             "levels dominated in cost and quality", "0", {"value": float(beaten)}, "value", "", lambda got: got == 0
         ),
-    ]
+    ]  # fmt: skip
+
+
+def _middle(strong: Mapping[str, Any] | None, light: float) -> list[Verdict]:
+    """Of the strong light level, which stands between the two of the main pair; none where the catalog has none."""
+    if strong is None:
+        return []
+    names = strong["pair"]
+    above = {"value": strong["light_quality"] - light}
+    return [
+        _at_least(f"{names['light']} above the cheapest", MIDDLE_ABOVE_LIGHT, above),
+        _at_least(
+            f"{names['heavy']} above {names['light']}", HEAVY_ABOVE_MIDDLE, strong,
+            "heavy_above_light", "heavy_above_light_ci",
+        ),
+    ]  # fmt: skip
 
 
 def _rankers(main: Mapping[str, Any]) -> list[Verdict]:
     hybrid = main["hybrid"]
     image, prompt = main["discriminators"][hybrid["image"]], main["classifiers"][hybrid["prompt"]]
-    low = {"value": image["ci"][0]}
     return [
         _at_least("discriminator: AUC", IMAGE_AUC, image, "auc", "auc_ci"),
-        _at_least("discriminator: recovery at half", IMAGE_RECOVERY, image, "recovery_at_half"),
-        _verdict(
-            "discriminator: recovery at half, lower end",
-            f"> {IMAGE_RECOVERY_LOW:g}", low, "value", "ci", lambda got: got > IMAGE_RECOVERY_LOW,
-        ),
+        _gain("discriminator", image),
         _at_least("classifier: AUC", PROMPT_AUC, prompt, "auc", "auc_ci"),
-        _at_least("classifier: recovery at half", PROMPT_RECOVERY, prompt, "recovery_at_half"),
+        _gain("classifier", prompt),
         _at_most("classifier: ms a prompt", PROMPT_MS, prompt, "ms", ""),
         _verdict(
             "hybrid above the better of its two, recovery at half",
@@ -104,6 +125,15 @@ def _rankers(main: Mapping[str, Any]) -> list[Verdict]:
             lambda _: hybrid["above_better_ci"][1] >= 0,
         ),
     ]  # fmt: skip
+
+
+def _gain(kind: str, ranker: Mapping[str, Any]) -> Verdict:
+    """Quality above choosing blindly at half heavy: met where even the lower end of its interval is worth having."""
+    low = ranker["gain_at_half_ci"][0]
+    return _verdict(
+        f"{kind}: gain at half", f"lower end > {GAIN_LOW:g}", ranker, "gain_at_half", "gain_at_half_ci",
+        lambda _: bool(low > GAIN_LOW),
+    )  # fmt: skip
 
 
 def _paint_over(rows: list[dict[str, Any]], chosen_k: int | None) -> list[Verdict]:

@@ -50,7 +50,7 @@ def save_table(wanted: Wanted, found: Found, file: Path) -> None:
     """Write what every judged level made of each prompt, for `planner.catalog.prompt_table`."""
     n, nothing = len(wanted.asked.prompts), np.full(len(wanted.asked.prompts), np.nan)
     swept = next((c.sweep for c in found.cascades if c.sweep is not None), None)
-    quality, right, cost_ms = _levels(found, n)
+    quality, facts, cost_ms = _levels(found, n)
     arrays = {
         "prompts": np.array(wanted.asked.prompts),
         "seeds": np.array(wanted.asked.seeds, np.int64),
@@ -58,7 +58,7 @@ def save_table(wanted: Wanted, found: Found, file: Path) -> None:
         "levels": np.array(list(cost_ms), str),
         "cost_ms": np.array(list(cost_ms.values()), float),
         "quality": _columns(quality, n).astype(np.float16),
-        "all_facts": _columns(right, n).astype(bool),
+        "facts": _columns(facts, n).astype(np.float16),
         "judged": np.array([f"{c.pair.discriminator}: {c.pair.light} > {c.pair.heavy}" for c in found.cascades], str),
         "confidence": _columns([nothing if c.confidence is None else c.confidence for c in found.cascades], n).astype(
             np.float16
@@ -78,19 +78,19 @@ def write_table(arrays: Mapping[str, np.ndarray], file: Path) -> None:
 
 
 def _levels(found: Found, n: int) -> tuple[list[np.ndarray], list[np.ndarray], dict[str, float]]:
-    """Quality and facts [n] of each level, and level -> ms; reuse levels are nan where they were not painted."""
+    """Quality and share of facts [n] of each level, and level -> ms; reuse levels are nan where none was painted."""
     quality = [painted.quality for painted in found.painted.values()]
-    right = [painted.all_facts for painted in found.painted.values()]
+    facts = [painted.facts for painted in found.painted.values()]
     cost_ms = {name: found.measured[name].calls[1].ms for name in found.painted}
     for level, swept in found.reuse.items():
-        for k, share, some_quality, some_right in zip(
-            swept.k, swept.cost_share, swept.quality, swept.all_facts, strict=True
+        for k, share, some_quality, some_facts in zip(
+            swept.k, swept.cost_share, swept.quality, swept.facts, strict=True
         ):
             quality.append(np.full(n, np.nan))
-            right.append(np.zeros(n, bool))
-            quality[-1][swept.rows], right[-1][swept.rows] = some_quality, some_right
+            facts.append(np.full(n, np.nan))
+            quality[-1][swept.rows], facts[-1][swept.rows] = some_quality, some_facts
             cost_ms[f"{level}~k{k}"] = cost_ms[level] * float(share)
-    return quality, right, cost_ms
+    return quality, facts, cost_ms
 
 
 def deferral(confidence: np.ndarray) -> tuple[DeferralPoint, ...]:
@@ -116,8 +116,13 @@ def _level(measured: Measured, painted: Painted | None, hardness: np.ndarray) ->
         cuda_bytes=measured.cuda_bytes,
         quality=round(float(np.nanmean(painted.quality)), 4) if painted is not None and is_judged else None,
         quality_by_band=_by_band(painted.quality, hardness) if painted is not None and is_judged else (),
-        all_facts=round(float(painted.all_facts.mean()), 4) if painted is not None and is_judged else None,
+        facts=_mean(painted.facts) if painted is not None else None,
     )
+
+
+def _mean(values: np.ndarray) -> float | None:
+    """Mean of those that are known; None if none is."""
+    return None if np.isnan(values).all() else round(float(np.nanmean(values)), 4)
 
 
 def _cascade(found: CascadeFound, hardness: np.ndarray) -> CascadeProfile:

@@ -21,7 +21,7 @@ from agents.world.layout import SIZE
 from planner.catalog.entries import Variant
 from planner.catalog.model import Catalog, Pair
 
-SWEPT = 240  # prompts that are painted from every step
+SWEPT = 300  # prompts that are painted from every step
 NEAREST = "nearest stored prompt"
 
 

@@ -37,7 +37,7 @@ class Step:
 
 _TEXT: Final = ("work/tokenizer", "work/text_encoder")
 _ENCODED: Final = ("work/vae", *_TEXT)  # what pictures and prompts are turned into numbers by
-_UNETS: Final = ("work/unet_XS", "work/unet_light", "work/unet_L", "work/unet_XL")
+_UNETS: Final = ("work/unet_XS", "work/unet_light", "work/unet_L", "work/unet_heavy")
 _LEVELS: Final = ("models/light", "models/middle", "models/heavy")
 
 STEPS: Final[dict[str, Step]] = {
@@ -86,6 +86,14 @@ STEPS: Final[dict[str, Step]] = {
             minutes=15,
             needs=(*_ENCODED, "work/unet_XS"),
             writes=("work/unet_light",),
+        ),
+        Step(
+            name="unet_heavy",
+            module="generators.heavy",
+            seed=13,
+            minutes=25,
+            needs=(*_ENCODED, "work/unet_XL"),
+            writes=("work/unet_heavy",),
         ),
         Step(
             name="bases",
@@ -145,8 +153,8 @@ STEPS: Final[dict[str, Step]] = {
     )
 }
 FAMILY: Final = (
-    "autoencoder", "text_encoder", "decoder", "quick_decoder", "unet_XS", "unet_light", "unet_L", "unet_XL", "bases",
-    "assemble",
+    "autoencoder", "text_encoder", "decoder", "quick_decoder", "unet_XS", "unet_light", "unet_L", "unet_XL",
+    "unet_heavy", "bases", "assemble",
 )  # fmt: skip
 TARGETS: Final[dict[str, tuple[str, ...]]] = {
     "all": (*FAMILY, "lora", "controlnet", "scorer", "discriminator", "classifier"),
@@ -177,7 +185,7 @@ SHIPPED: Final[dict[str, str]] = {
     "work/tokenizer": "heavy/tokenizer",
     "work/unet_XS": "poster/unet",
     "work/unet_L": "middle/unet",
-    "work/unet_XL": "heavy/unet",
+    "work/unet_heavy": "heavy/unet",
     "work/unet_chalk": "chalk/unet",
     "work/unet_woodcut": "woodcut/unet",
 }

@@ -46,7 +46,7 @@ def sample(rng: np.random.Generator, objects: int | None = None, stream: Stream 
     absent = _absent(rng, stream, things) if rng.random() < stream.absent else None
     if absent is not None:
         text += WITHOUT[int(rng.integers(len(WITHOUT)))] + plural(_pick(rng, SHAPES[absent]))
-    background = str(rng.choice(list(BACKGROUNDS))) if rng.random() < stream.background else None
+    background = _ground(rng, stream) if rng.random() < stream.background else None
     caption = _decorate(rng, text, background)
     return Scene(objects=tuple(things), background=background, caption=caption, absent=absent)
 
@@ -59,21 +59,30 @@ def _pattern_table(objects: int, stream: Stream) -> tuple[list[str], np.ndarray]
 
 
 @cache
-def _zipf(kinds: int, exponent: float) -> np.ndarray:
-    weights = np.arange(1, kinds + 1) ** -exponent
+def _up_to(names: tuple[str, ...], zipf: float, factors: tuple[tuple[str, float], ...] = ()) -> np.ndarray:
+    """[names] rising to 1: how often a name or one before it is drawn."""
+    factor = dict(factors)
+    weights = np.arange(1, len(names) + 1) ** -zipf * [factor.get(name, 1.0) for name in names]
     return np.asarray(np.cumsum(weights / weights.sum()))
 
 
-_SHAPE_NAMES: Final = list(SHAPES)
-_COLOUR_NAMES: Final = list(COLOURS)
+_SHAPE_NAMES: Final = tuple(SHAPES)
+_COLOUR_NAMES: Final = tuple(COLOURS)
+_GROUND_NAMES: Final = tuple(BACKGROUNDS)
 
 
 def _shape(rng: np.random.Generator, stream: Stream) -> str:
-    return _SHAPE_NAMES[int(np.searchsorted(_zipf(len(SHAPES), stream.shape_zipf), rng.random()))]
+    return _SHAPE_NAMES[int(np.searchsorted(_up_to(_SHAPE_NAMES, stream.shape_zipf, stream.shapes), rng.random()))]
 
 
 def _colour(rng: np.random.Generator, stream: Stream) -> str:
-    return _COLOUR_NAMES[int(np.searchsorted(_zipf(len(COLOURS), stream.colour_zipf), rng.random()))]
+    return _COLOUR_NAMES[int(np.searchsorted(_up_to(_COLOUR_NAMES, stream.colour_zipf), rng.random()))]
+
+
+def _ground(rng: np.random.Generator, stream: Stream) -> str:
+    if not stream.grounds:  # the draws of streams without factors stay what they were
+        return str(rng.choice(_GROUND_NAMES))
+    return _GROUND_NAMES[int(np.searchsorted(_up_to(_GROUND_NAMES, 0.0, stream.grounds), rng.random()))]
 
 
 def _group(

@@ -27,6 +27,8 @@ class Stream:
     relations: float = 1.0  # weight of "1 above 1", "1 left of 1"
     rows: float = 1.0  # weight of "2 above 1 and 1"
     corners: float = 1.0  # weight of "1 top left, 1 top right, 1 bottom left, 1 bottom right"
+    shapes: tuple[tuple[str, float], ...] = ()  # shape and a factor on its frequency; 0: never drawn
+    grounds: tuple[tuple[str, float], ...] = ()  # background and a factor on its frequency
 
     def weight(self, pattern: str) -> float:
         """How often a sentence pattern is used, against one of weight 1."""
@@ -55,8 +57,9 @@ EASY: Final = Stream(
     sized=0.3, unlike=0.1, absent=0.15, background=0.6, shape_zipf=0.8, colour_zipf=0.5, junk=0.0,
 )  # fmt: skip
 STANDARD: Final = Stream(
-    things=(0.02, 0.04, 0.08, 0.14, 0.34, 0.38),
-    sized=0.7, unlike=0.05, absent=0.2, background=0.4, shape_zipf=0.4, colour_zipf=0.0, junk=0.2,
+    things=(0.01, 0.03, 0.06, 0.12, 0.34, 0.44),
+    sized=0.7, unlike=0.03, absent=0.2, background=0.4, shape_zipf=0.0, colour_zipf=0.0, junk=0.25,
     binding=6.0, lists=2.0, relations=2.0, corners=2.0,
+    shapes=(("flower", 1.8), ("tree", 1.5), ("ring", 1.5), ("key", 0.0)), grounds=(("night", 0.5),),
 )  # fmt: skip
 STREAMS: Final[Mapping[str, Stream]] = {"easy": EASY, "standard": STANDARD}

@@ -15,6 +15,7 @@ from agents.classifier.features import FeatureExtractor
 from agents.classifier.judges import RuleClassifier, shipped_reference
 from agents.lab.training.classifiers.hardness_reference import reference_prompts
 from agents.lab.world import scenes
+from agents.lab.world.stream import EASY
 from planner.serving.hardness import DEFAULT_WEIGHTS, FEATURES, RULES, InvalidReference, PromptFeatures
 from tests.paths import SHARED
 
@@ -130,7 +131,7 @@ def test_the_shipped_reference_was_made_with_this_release(classifier: RuleClassi
     reference = shipped_reference()
     assert reference.version == classifier.name == RULES
     assert reference.weights == DEFAULT_WEIGHTS
-    prompts = reference_prompts()
+    prompts = reference_prompts(EASY)
     assert reference.n == len(prompts)
     ranks = sorted(classifier.classify(prompt)[0] for prompt in prompts[::31])
     assert ranks == pytest.approx([(i + 0.5) / len(ranks) for i in range(len(ranks))], abs=0.12)

@@ -36,20 +36,13 @@ def test_a_prompt_is_judged_the_same_alone_and_beside_others(predictor: Predicto
     assert together.quality.std(0).min() > 0.01  # and not all alike
 
 
-def test_it_says_a_share_and_a_probability_for_each_level(predictor: Predictor) -> None:
+def test_it_says_a_probability_for_each_level(predictor: Predictor) -> None:
     said = predictor.predict(PROMPTS)
-    assert said.quality.shape == said.all_facts.shape == (len(PROMPTS), 2)
+    assert said.quality.shape == (len(PROMPTS), 2)
     assert ((said.quality >= 0) & (said.quality <= 1)).all()
     (quality, *_) = predictor.quality(PROMPTS)
     assert list(quality) == ["light", "heavy"]
     assert quality["heavy"] == pytest.approx(float(said.quality[0, 1]))
-
-
-@pytest.mark.parametrize("measure", ["quality", "all_facts"])
-def test_classes_go_by_the_measure_it_was_taught_for(tmp_path: Path, measure: str) -> None:
-    predictor = Predictor.load(a_predictor_folder(tmp_path, measure=measure))
-    assert np.array_equal(predictor.measured(PROMPTS), getattr(predictor.predict(PROMPTS), measure))
-    assert [list(each.values()) for each in predictor.quality(PROMPTS)] == predictor.measured(PROMPTS).tolist()
 
 
 def test_a_prompt_that_states_nothing_is_taken_for_an_average_one(tmp_path: Path) -> None:
@@ -57,7 +50,6 @@ def test_a_prompt_that_states_nothing_is_taken_for_an_average_one(tmp_path: Path
     said = outside.predict(PROMPTS)
     assert said.inside.max() < 0.01
     assert np.allclose(said.quality, [0.25, 0.75], atol=0.01)
-    assert np.allclose(said.all_facts, [0.25, 0.75], atol=0.01)
 
 
 @settings(max_examples=40)
@@ -105,7 +97,7 @@ def test_the_shipped_one_finds_more_objects_harder() -> None:
     rng = np.random.default_rng(72)
     predictor = Predictor.load(SHIPPED)
     light = [
-        predictor.predict([scenes.sample(rng, objects).caption for _ in range(60)]).all_facts[:, 0].mean()
+        predictor.predict([scenes.sample(rng, objects).caption for _ in range(60)]).quality[:, 0].mean()
         for objects in (1, 3, 6)
     ]
     assert light[0] > light[1] > light[2]

@@ -45,7 +45,7 @@ def prompts() -> PromptTable:
         prompts=("p",) * len(is_hard), seeds=np.arange(len(is_hard)), hardness=np.where(is_hard, 0.4, 0.1),
         levels=("light", "heavy", "heavy~k4"), cost_ms=np.array([20.0, 200.0, 100.0]),
         quality=np.stack([light, heavy, np.where(is_hard, 0.7, 0.9)], axis=1),
-        all_facts=np.zeros((len(is_hard), 3), bool), judged=("look: light > heavy",),
+        facts=np.zeros((len(is_hard), 3)), judged=("look: light > heavy",),
         confidence=np.where(is_hard, 0.2, 0.9)[:, None], over_rows=np.arange(EASY, EASY + HARD),
         over_k=np.array([3]), over_quality=np.full((HARD, 1), 0.7),
     )  # fmt: skip

@@ -18,7 +18,7 @@ from tests.builders import a_catalog
 
 LEVEL: dict[str, Any] = {
     "latency_ms": {"1": 10, "4": 25.5}, "spread_ms": {"1": 1}, "clock": "cpu", "load_ms": 200, "cold_load_ms": 4000,
-    "memory_bytes": 9_000_000, "cuda_bytes": 0, "quality": 0.8, "quality_by_band": [0.9, None], "all_facts": 0.5,
+    "memory_bytes": 9_000_000, "cuda_bytes": 0, "quality": 0.8, "quality_by_band": [0.9, None], "facts": 0.5,
 }  # fmt: skip
 
 ROW: dict[str, Any] = {
@@ -63,7 +63,7 @@ def test_what_was_measured_comes_back_as_values() -> None:
 
 
 def test_a_level_that_nobody_judged_has_no_quality() -> None:
-    plain = without(without(without(LEVEL, "quality"), "quality_by_band"), "all_facts")
+    plain = without(without(without(LEVEL, "quality"), "quality_by_band"), "facts")
     assert parsed(levels={"light": LEVEL, "heavy": plain}).levels["heavy"].quality is None
 
 
@@ -75,7 +75,7 @@ def test_a_hardness_lies_in_one_band(hardness: float, band: int) -> None:
 @pytest.mark.parametrize(
     ("changes", "reported"),
     [
-        ({"format": 99}, r"profile tiny.json: format must be 1: got 99"),
+        ({"format": 99}, r"profile tiny.json: format must be 2: got 99"),
         ({"bands": [0, 0.7, 0.5, 1]}, r"tiny.json: bands must be rising from 0 to 1"),
         ({"bands": [0, 0.5]}, r"tiny.json: bands"),
         ({"levels": {}}, r"tiny.json: levels"),
@@ -119,7 +119,7 @@ def some_arrays(**changes: np.ndarray) -> dict[str, np.ndarray]:
         "prompts": np.array(["a", "b", "c"]), "seeds": np.array([1, 2, 3]), "hardness": np.array([0.1, 0.5, 1.0]),
         "levels": np.array(["light", "heavy"]), "cost_ms": np.array([1.0, 9.0]),
         "quality": np.array([[0.5, 1.0], [np.nan, 1.0], [0.25, 0.75]], np.float16),
-        "all_facts": np.zeros((3, 2), bool), "judged": np.array(["look: light > heavy"]),
+        "facts": np.zeros((3, 2)), "judged": np.array(["look: light > heavy"]),
         "confidence": np.full((3, 1), np.nan), "over_rows": np.array([2]), "over_k": np.array([2, 4]),
         "over_quality": np.array([[1.0, 0.5]]),
     } | changes  # fmt: skip

@@ -159,7 +159,7 @@ class Examination:
         scorer = self._rankers.scorer if style_of(variant) is POSTER else None  # true renderings are the poster's
         return Level(
             quality=painted.quality,
-            all_facts=painted.all_facts,
+            facts=painted.facts,
             missed=painted.missed,
             cost_ms=self._costs[variant.name],
             features=None if scorer is None else np.asarray(scorer.features(list(painted.pictures())), float),
@@ -184,10 +184,10 @@ class Examination:
         prompts: Sequence[str] = self._asked.prompts
         pictures = {name: painted[name].pictures() for name in self._levels}
         grids = [of_levels(prompts, objects, pictures)]
-        wrong = np.flatnonzero(~painted[self._light].all_facts[: self._scope.swept])[:_SHOWN]
+        wrong = np.flatnonzero(painted[self._light].quality[: self._scope.swept] < 1)[:_SHOWN]
         if over and len(wrong):
             grids.append(of_steps(prompts, wrong, pictures[self._light], over, pictures[self._heavy.name]))
-        failed = np.flatnonzero(~painted[self._heavy.name].all_facts)[:_SHOWN]
+        failed = np.flatnonzero(painted[self._heavy.name].quality < 1)[:_SHOWN]
         if len(failed):
             grids.append(of_failures(prompts, self._heavy.name, failed, pictures[self._heavy.name], true))
         return tuple(grids)

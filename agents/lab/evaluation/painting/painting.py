@@ -66,7 +66,7 @@ class Order:
         variant = replace(self.variant, quality=None)
         if variant.engine != "profile":  # which goes by the times; elsewhere they are no part of a picture
             variant = replace(variant, latency_ms={1: 1.0}, load_ms=0.0)
-        described = (plain, KINDS, variant, _weights(self.variant), hashlib.sha256(drafts).digest())
+        described = (Painted.__slots__, plain, KINDS, variant, _weights(self.variant), hashlib.sha256(drafts).digest())
         return hashlib.sha256(repr(described).encode()).hexdigest()[:20]
 
 
@@ -75,7 +75,7 @@ class Painted:
     """What came of n pictures; the pictures themselves stay in their files until they are asked for."""
 
     quality: np.ndarray  # [n] 0..1; nan: not judged
-    all_facts: np.ndarray  # bool [n]; False where not judged by facts
+    facts: np.ndarray  # [n] share of the stated facts that hold; nan where not judged by facts
     missed: np.ndarray  # bool [n, kinds of facts.KINDS]
     files: tuple[Path, ...]
 
@@ -87,14 +87,14 @@ class Painted:
     def load(cls, file: Path) -> "Painted":
         """One part. Raises OSError, ValueError, KeyError for a file that is none."""
         with np.load(file, allow_pickle=False) as kept:
-            return cls(quality=kept["quality"], all_facts=kept["all_facts"], missed=kept["missed"], files=(file,))
+            return cls(quality=kept["quality"], facts=kept["facts"], missed=kept["missed"], files=(file,))
 
 
 def joined(parts: Sequence[Painted]) -> Painted:
     """Parts in a row as one."""
     return Painted(
         quality=np.concatenate([part.quality for part in parts]),
-        all_facts=np.concatenate([part.all_facts for part in parts]),
+        facts=np.concatenate([part.facts for part in parts]),
         missed=np.concatenate([part.missed for part in parts]),
         files=tuple(file for part in parts for file in part.files),
     )

@@ -20,26 +20,27 @@ class Marks(NamedTuple):
     """What n pictures are worth."""
 
     quality: np.ndarray  # [n] in 0..1, or nan
-    all_facts: np.ndarray  # bool [n]; False where facts are not looked at
-    missed: np.ndarray  # bool [n, kinds of facts.KINDS], likewise
+    facts: np.ndarray  # [n] share of the stated facts that hold; nan where facts are not looked at
+    missed: np.ndarray  # bool [n, kinds of facts.KINDS]; False where facts are not looked at
 
 
 def judge(by: str, variant: Variant, captions: Sequence[str], pictures: np.ndarray) -> Marks:
     """What uint8 pictures [n, h, w, 3] are worth to who asked for what the captions state.
 
-    "facts": quality is the share of stated facts that hold, in the style of the model. nan for a caption outside the
-    grammar, and for pictures of another size than the world's. "clip:MODEL": CLIPScore. "": nan.
+    "facts": quality is 1 if all stated facts hold, read in the style of the model, and 0 else. nan for a caption
+    outside the grammar, and for pictures of another size than the world's. "clip:MODEL": CLIPScore. "": nan.
     """
-    unseen = np.zeros(len(captions), bool), np.zeros((len(captions), len(facts.KINDS)), bool)
+    unknown = np.full(len(captions), np.nan)
+    unseen = unknown, np.zeros((len(captions), len(facts.KINDS)), bool)
     if by.startswith(CLIP):
         return Marks(_clip_score(by.removeprefix(CLIP), captions, pictures), *unseen)
     if by != "facts" or pictures.shape[1:] != (SIZE, SIZE, 3):
-        return Marks(np.full(len(captions), np.nan), *unseen)
+        return Marks(unknown, *unseen)
     style = style_of(variant)
     reports = [facts.check(caption, picture, style) for caption, picture in zip(captions, pictures, strict=True)]
     return Marks(
+        np.array([float(report.all_hold) if report.facts else np.nan for report in reports]),
         np.array([report.share for report in reports]),
-        np.array([report.all_hold for report in reports]),
         np.array([[kind in report.misses for kind in facts.KINDS] for report in reports]),
     )
 

@@ -35,7 +35,8 @@ def rank(
         np.array([rankers.rules.classify(prompt).hardness for prompt in prompts]) for prompts, _ in (test, calibration)
     )
     predicted = {
-        name: (one.measured(test[0]), one.measured(calibration[0])) for name, one in rankers.predictors.items()
+        name: (one.predict(test[0]).quality, one.predict(calibration[0]).quality)
+        for name, one in rankers.predictors.items()
     }
     classifiers = {RULES: Classifier(ms=per_prompt_ms(rankers.rules.classify, test[0]))}
     for name, predictor in rankers.predictors.items():
@@ -76,7 +77,8 @@ def _pair(
             rankers.missing.append(f"classifier {name} between {light} and {heavy}: it knows {predictor.levels}")
     seen = calibration[1]
     hybrid = choose_hybrid(learned or {RULES: -by_rules[1]}, held_out, seen[light].quality, seen[heavy].quality)
-    thresholds = {name: keep_threshold(scores, seen[light].all_facts, alpha=ALPHA) for name, scores in held_out.items()}
+    right = seen[light].quality == 1
+    thresholds = {name: keep_threshold(scores, right, alpha=ALPHA) for name, scores in held_out.items()}
     return Pair(
         light=light, heavy=heavy, discriminators=judged, benefits=benefits, hybrid=hybrid,
         thresholds={name: found for name, found in thresholds.items() if isinstance(found, Threshold)},

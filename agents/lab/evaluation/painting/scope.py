@@ -10,7 +10,7 @@ from agents.lab.evaluation.painting.quality import style_of
 from agents.lab.evaluation.painting.sweeps import Asked, steps_to_try
 from agents.lab.evaluation.painting.workshop import work_ms
 from agents.lab.world import junk
-from agents.lab.world.stream import EASY, Stream
+from agents.lab.world.stream import STANDARD, Stream
 from agents.world.layout import SIZE
 from planner.catalog.entries import Variant, run_ms
 from planner.catalog.model import Catalog
@@ -34,7 +34,7 @@ class Scope:
     steps: int = 7  # of the heavy level, to begin at
     timing_s: float = 60.0  # of the levels in turns, and of the steps, until so much is spent
     threads: int = 1
-    stream: str = "easy"  # a key of world.stream.STREAMS
+    stream: str = "standard"  # a key of world.stream.STREAMS
 
     @property
     def sweep_steps(self) -> tuple[int, ...]:
@@ -52,7 +52,7 @@ class Scope:
 
 def scope(
     catalog: Catalog, models: Path, seed: int, count: int, *, is_quick: bool = False, threads: int = 1,
-    stream: str = "easy",
+    stream: str = "standard",
 ) -> Scope:  # fmt: skip
     """The usual shares; `is_quick` looks whether all works rather than how well."""
     if is_quick:
@@ -62,7 +62,7 @@ def scope(
             steps=2, timing_s=1.0, threads=threads, stream=stream,
         )  # fmt: skip
     return Scope(
-        catalog=catalog, models=models, seed=seed, count=count, calibration=max(32, count // 4),
+        catalog=catalog, models=models, seed=seed, count=count, calibration=max(32, min(count // 4, 1000)),
         swept=min(count, 300), stored=min(300, max(16, count // 3)), threads=threads,
         stream=stream,
     )  # fmt: skip
@@ -82,7 +82,7 @@ def relocated(catalog: Catalog, models: Path) -> Catalog:
     )
 
 
-def fresh(seed: int, kind: str, count: int, stream: Stream = EASY) -> Asked:
+def fresh(seed: int, kind: str, count: int, stream: Stream = STANDARD) -> Asked:
     """Prompts of a stream with seeds of noise; the first ones are the same whatever the count."""
     rng = np.random.default_rng([seed, _STREAM, KINDS.index(kind)])
     drawn = [(*junk.asked(rng, stream), int(rng.integers(2**31))) for _ in range(count)]

@@ -88,9 +88,9 @@ def sweep(
         k=np.array(list(steps), int),
         cost_share=np.array(list(steps.values())),
         quality=np.stack([each.quality for each in started]),
-        all_facts=np.stack([each.all_facts for each in started]),
+        facts=np.stack([each.facts for each in started]),
         blank_quality=blank.quality[: len(rows)],
-        blank_all_facts=blank.all_facts[: len(rows)],
+        blank_facts=blank.facts[: len(rows)],
     )
 
 

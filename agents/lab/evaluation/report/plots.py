@@ -33,12 +33,12 @@ _STYLE: Mapping[str, Mapping[str, Any]] = {
 
 
 def by_difficulty(summary: Mapping[str, Any]) -> Figure:
-    """Share of true facts, and pictures with all of them right, by quarter of hardness and by number of objects."""
-    figure, axes = panels(["Facts right, by quarter", "All facts right, by quarter", "All facts right, by objects"])
+    """Pictures with all facts right, and the share of facts, by quarter of hardness and by number of objects."""
+    figure, axes = panels(["All facts right, by quarter", "Share of facts, by quarter", "All facts right, by objects"])
     for at, (name, level) in enumerate(summary["levels"].items()):
         with_bars(axes[0], range(4), level["quality_by_quarter"], name, series(at))
-        with_bars(axes[1], range(4), level["all_facts_by_quarter"], name, series(at))
-        numbers = level["all_facts_by_objects"]
+        with_bars(axes[1], range(4), level["facts_by_quarter"], name, series(at))
+        numbers = level["quality_by_objects"]
         with_bars(axes[2], [int(number) for number in numbers], list(numbers.values()), name, series(at))
     for quarter in axes[:2]:
         quarter.set_xticks(range(4), _QUARTERS)

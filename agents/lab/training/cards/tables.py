@@ -6,11 +6,11 @@ from typing import Any, Final
 # What a figure's name says, where the name alone does not; others are shown with their own name.
 MEANINGS: Final[dict[str, str]] = {
     "loss": "loss at the end of training",
-    "quality": "share of stated facts that hold",
+    "quality": "pictures with every fact right",
     "all_facts": "pictures with every fact right",
     "facts": "share of stated facts that hold",
-    "quality_easy": "share of facts, easiest quarter of prompts",
-    "quality_hard": "share of facts, hardest quarter of prompts",
+    "quality_easy": "pictures with every fact right, easiest quarter of prompts",
+    "quality_hard": "pictures with every fact right, hardest quarter of prompts",
     "fid": "FID on the scorer's features",
     "cost_ms": "ms a picture, batch 1",
     "auc": "AUC",

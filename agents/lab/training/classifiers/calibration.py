@@ -1,7 +1,8 @@
 """What levels make of prompts, one by one: what classifiers are trained on.
 
-An .npz file holds prompts, str [n]; levels, str [k]; quality, float [n, k], the share of a prompt's facts that hold,
-nan where it was not painted or cannot be judged; all_facts, bool [n, k]; and cost_ms, float [k], of one picture. One
+An .npz file holds prompts, str [n]; levels, str [k]; quality, float [n, k], 1 where all facts of a prompt hold, else 0,
+nan where it was not painted or cannot be judged; facts, float [n, k], the share of them that hold, nan where they were
+not looked at; and cost_ms, float [k], of one picture. One
 that reuses past pictures is called as "heavy~k4". `write` makes such files, and `pochade profile` NAME-quality.npz,
 whose costs are in NAME.json. Without costs, levels are the fastest first.
 """
@@ -16,7 +17,7 @@ import numpy as np
 from schemas.errors import PochadeError
 from streams.parsing.profile import parse
 
-_Rows = dict[tuple[str, int], dict[str, tuple[float, bool]]]  # (prompt, its how manyth time here) -> level -> judged
+_Rows = dict[tuple[str, int], dict[str, tuple[float, float]]]  # (prompt, its how manyth time here) -> level -> judged
 
 
 class Calibration(NamedTuple):
@@ -25,12 +26,12 @@ class Calibration(NamedTuple):
     prompts: tuple[str, ...]
     levels: tuple[str, ...]
     quality: np.ndarray  # [n, k] 0..1; nan: not known
-    all_facts: np.ndarray  # bool [n, k]; False where not known
+    facts: np.ndarray  # [n, k] 0..1, share of the facts that hold; nan: not known
 
     def of(self, levels: Sequence[str]) -> "Calibration":
         """The prompts that one of these levels was judged on, and these levels only."""
         columns = [self.levels.index(level) for level in levels]
-        taken = Calibration(self.prompts, tuple(levels), self.quality[:, columns], self.all_facts[:, columns])
+        taken = Calibration(self.prompts, tuple(levels), self.quality[:, columns], self.facts[:, columns])
         return taken._where(~np.isnan(taken.quality).all(1))
 
     def complete(self) -> "Calibration":
@@ -43,7 +44,7 @@ class Calibration(NamedTuple):
 
     def _where(self, rows: np.ndarray) -> "Calibration":
         prompts = tuple(prompt for prompt, keep in zip(self.prompts, rows, strict=True) if keep)
-        return Calibration(prompts, self.levels, self.quality[rows], self.all_facts[rows])
+        return Calibration(prompts, self.levels, self.quality[rows], self.facts[rows])
 
     def pair(self) -> tuple[str, str]:
         """(light, heavy): the fastest level and the one of the highest mean quality."""
@@ -65,7 +66,7 @@ def read(folder: Path) -> Calibration:
     for _, _, judged in tables:
         for key, row in judged.items():
             rows.setdefault(key, {}).update(row)
-    unknown = (np.nan, False)
+    unknown = (np.nan, np.nan)
     return Calibration(
         tuple(prompt for prompt, _ in rows),
         levels,
@@ -76,21 +77,21 @@ def read(folder: Path) -> Calibration:
 
 def _read(file: Path) -> tuple[list[str], list[float], _Rows]:
     with np.load(file, allow_pickle=False) as arrays:
-        missing = {"prompts", "levels", "quality", "all_facts"} - set(arrays)
+        missing = {"prompts", "levels", "quality", "facts"} - set(arrays)
         if missing:
             raise PochadeError(f"{file} lacks {', '.join(sorted(missing))}: profile again")
         prompts, levels = [str(p) for p in arrays["prompts"]], [str(level) for level in arrays["levels"]]
-        quality, all_facts = arrays["quality"], arrays["all_facts"]
+        quality, facts = arrays["quality"], arrays["facts"]
         costs = [float(cost) for cost in arrays.get("cost_ms", _costs(file, levels))]
     shape = (len(prompts), len(levels))
-    if not quality.shape == all_facts.shape == shape or len(costs) != len(levels):
-        raise PochadeError(f"{file}: quality and all_facts must be {shape}: got {quality.shape}, {all_facts.shape}")
+    if not quality.shape == facts.shape == shape or len(costs) != len(levels):
+        raise PochadeError(f"{file}: quality and facts must be {shape}: got {quality.shape}, {facts.shape}")
     rows: _Rows = {}
     times: dict[str, int] = {}
     for at, prompt in enumerate(prompts):
         times[prompt] = times.get(prompt, 0) + 1
         known = [column for column in range(len(levels)) if not np.isnan(quality[at, column])]
-        rows[prompt, times[prompt]] = {levels[c]: (float(quality[at, c]), bool(all_facts[at, c])) for c in known}
+        rows[prompt, times[prompt]] = {levels[c]: (float(quality[at, c]), float(facts[at, c])) for c in known}
     return levels, costs, rows
 
 

@@ -15,13 +15,16 @@ from agents.lab.training.classifiers import calibration
 from agents.lab.training.classifiers.calibration import Calibration
 from agents.lab.training.loop import scaled
 from agents.lab.world import scenes
+from agents.lab.world.stream import EASY, STANDARD
 from agents.models.scorer import Scorer
 from planner.catalog.entries import Variant, run_ms
 
 SEED: Final = 50_000_000  # of the prompts and, plus a prompt's number, of its noise
-WORK: Final = 24_000  # denoiser calls a level is given, which decides how many prompts it paints
-FEWEST, MOST = 1500, 6000
+WORK: Final = 48_000  # denoiser calls a level is given, which decides how many prompts it paints
+FEWEST, MOST = 1500, 8000
+_EASY_EVERY: Final = 4  # prompts, of which one is of the easy stream and the others are of the standard one
 STORED: Final = 500  # of the best level's pictures: what reuse may begin with
+REUSING: Final = 1200  # prompts, at most, that begin with one of them
 REUSED: Final = (0.25, 0.5, 0.75)  # of the best level's steps that reuse leaves out
 _PART: Final = 250  # pictures a file, so that painting goes on where it stopped
 
@@ -50,18 +53,20 @@ def _paint_reuse(folder: Path, models: Path, variant: Variant) -> None:
     pictures = _painted(folder, variant.name, whole).pictures()[stored:]
     scorer = Scorer.load(models / "scorer")
     embedded = scorer.embed_prompts(whole.prompts)
-    drafts = pictures[nearest(embedded[:stored], embedded[stored:])]
-    asked = replace(whole, prompts=whole.prompts[:stored], seeds=whole.seeds[:stored])
+    reusing = min(stored, scaled(REUSING))
+    drafts = pictures[nearest(embedded[:reusing], embedded[stored:])]
+    asked = replace(whole, prompts=whole.prompts[:reusing], seeds=whole.seeds[:reusing])
     for step in sorted({max(1, round(share * variant.steps)) for share in REUSED}):
         name = f"{variant.name}~k{step}"
         _write(folder, name, variant, _painted(folder, name, replace(asked, begin=step, drafts=drafts)), begin=step)
 
 
 def _order(variant: Variant) -> Order:
-    """The first prompts of the natural mix, as many as this variant is given."""
+    """The first prompts of the calibration set, as many as this variant is given."""
     calls = variant.steps * (2 if variant.guidance > 1 else 1)
     rng, count = np.random.default_rng(SEED), scaled(int(np.clip(WORK // calls, FEWEST, MOST)), 16)
-    prompts = tuple(scenes.sample(rng).caption for _ in range(count))
+    streams = (EASY if number % _EASY_EVERY == 0 else STANDARD for number in range(count))
+    prompts = tuple(scenes.sample(rng, stream=stream).caption for stream in streams)
     return Order(variant=variant, prompts=prompts, seeds=tuple(range(SEED, SEED + count)))
 
 
@@ -80,7 +85,7 @@ def _painted(folder: Path, name: str, order: Order) -> Painted:
 
 def _write(folder: Path, name: str, variant: Variant, painted: Painted, begin: int = 0) -> None:
     prompts = _order(variant).prompts[: len(painted.quality)]
-    table = Calibration(prompts, (name,), painted.quality[:, None], painted.all_facts[:, None])
+    table = Calibration(prompts, (name,), painted.quality[:, None], painted.facts[:, None])
     calibration.write(folder / f"{name}.npz", table, [run_ms(variant, 1) * (1 - begin / variant.steps)])
 
 

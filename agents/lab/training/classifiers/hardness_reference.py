@@ -2,8 +2,10 @@
 
     python -m agents.lab.training.classifiers.hardness_reference
 
-Every reference is made of the same prompts, which `reference_prompts` draws again: two thirds are captions of the tiny
-world, the rest captions amid everyday prompt words and sentences of such words alone. Only figures are stored.
+A reference is made of prompts that `reference_prompts` draws again: two thirds are captions of the tiny world, the rest
+captions amid everyday prompt words and sentences of such words alone. Those of trained classifiers and rules are of the
+standard stream, so that its prompts fill all of 0..1; that of catalogs without a trained classifier is of the easy one,
+whose prompts are as short as people's. Only figures are stored.
 """
 
 import pathlib
@@ -14,6 +16,7 @@ import numpy as np
 import planner.serving.hardness
 from agents.classifier.features import FeatureExtractor
 from agents.lab.world import junk, scenes
+from agents.lab.world.stream import EASY, STANDARD, Stream
 from planner.serving.hardness import DEFAULT_WEIGHTS, RULES, Reference, build_reference, raw_score
 
 SEED: Final = 20261121
@@ -21,28 +24,30 @@ COUNT: Final = 3000
 DESCRIPTION: Final = f"{COUNT} prompts of seed {SEED}: captions, one in six amid free words, and one in six free words"
 
 
-def reference_prompts() -> list[str]:
-    """The same every time, as long as the world's words and chances are."""
+def reference_prompts(stream: Stream) -> list[str]:
+    """The same every time, as long as the world's words and the stream are."""
     rng = np.random.default_rng(SEED)
-    return [_prompt(rng, number % 6) for number in range(COUNT)]
+    return [_prompt(rng, number % 6, stream) for number in range(COUNT)]
 
 
-def _prompt(rng: np.random.Generator, kind: int) -> str:
+def _prompt(rng: np.random.Generator, kind: int, stream: Stream) -> str:
     if kind == 0:
         return junk.sentence(rng)
-    caption = scenes.sample(rng).caption
+    caption = scenes.sample(rng, stream=stream).caption
     return junk.mixed(rng, caption) if kind == 1 else caption
 
 
-def rules_reference(extractor: FeatureExtractor, weights: dict[str, float], version: str = RULES) -> Reference:
+def rules_reference(
+    extractor: FeatureExtractor, weights: dict[str, float], version: str = RULES, stream: Stream = STANDARD
+) -> Reference:
     """The rules' reference with these weights; takes seconds."""
-    features = [extractor.extract(prompt) for prompt in reference_prompts()]
+    features = [extractor.extract(prompt) for prompt in reference_prompts(stream)]
     return build_reference(version, DESCRIPTION, [raw_score(each, weights) for each in features], weights)
 
 
 def main() -> None:
     """Write the reference beside `planner/serving/hardness.py`."""
-    reference = rules_reference(FeatureExtractor(), DEFAULT_WEIGHTS)
+    reference = rules_reference(FeatureExtractor(), DEFAULT_WEIGHTS, stream=EASY)
     target = pathlib.Path(planner.serving.hardness.__file__).with_name("hardness_reference.json")
     target.write_text(reference.render())
     print(f"{target}: {reference.n} prompts, median score {reference.quantiles[50]:.3f}")

@@ -93,25 +93,27 @@ def _free(rng: np.random.Generator) -> str:
 class _Taught(NamedTuple):
     prompts: list[str]
     quality: torch.Tensor  # [n, k]; 0 where not known
-    all_facts: torch.Tensor  # [n, k]
-    known: torch.Tensor  # [n, k] 1 or 0
+    facts: torch.Tensor  # [n, k]; 0 where not known
+    known: torch.Tensor  # [n, k] 1 where quality is known, else 0
+    looked_at: torch.Tensor  # [n, k] 1 where facts are, else 0
 
 
 def _known(data: Calibration, rows: np.ndarray) -> _Taught:
     prompts = [prompt for prompt, keep in zip(data.prompts, rows, strict=True) if keep]
-    known = ~np.isnan(data.quality[rows])
-    parts = (np.nan_to_num(data.quality[rows]), data.all_facts[rows], known)
-    quality, all_facts, is_known = (torch.from_numpy(part.astype(np.float32)) for part in parts)
-    return _Taught(prompts, quality, all_facts, is_known)
+    columns = data.quality[rows], data.facts[rows]
+    parts = (*(np.nan_to_num(column) for column in columns), *(~np.isnan(column) for column in columns))
+    return _Taught(prompts, *(torch.from_numpy(part.astype(np.float32)) for part in parts))
 
 
-def losses(said: Logits, quality: torch.Tensor, all_facts: torch.Tensor, known: torch.Tensor) -> torch.Tensor:
-    """Cross-entropies of the first prompts' shares and facts [m, k] where known, and of which are those first ones."""
+def losses(
+    said: Logits, quality: torch.Tensor, facts: torch.Tensor, known: torch.Tensor, looked_at: torch.Tensor
+) -> torch.Tensor:
+    """Cross-entropies of the first prompts' quality and facts [m, k] where known, and of which are those first ones."""
     m = len(quality)
     total = torch.zeros(())
-    for logits, target in ((said.quality, quality), (said.all_facts, all_facts)):
+    for logits, target, given in ((said.quality, quality, known), (said.facts, facts, looked_at)):
         each = functional.binary_cross_entropy_with_logits(logits[:m], target, reduction="none")
-        total = total + (each * known).sum() / known.sum().clamp(min=1)
+        total = total + (each * given).sum() / given.sum().clamp(min=1)
     states_facts = (torch.arange(len(said.inside), device=said.inside.device) < m).float()
     return total + 0.3 * functional.binary_cross_entropy_with_logits(said.inside, states_facts)
 

@@ -15,6 +15,7 @@ from agents.lab.evaluation.ranking import auc
 from agents.lab.training.classifiers.calibration import Calibration
 from agents.lab.training.classifiers.hardness_reference import DESCRIPTION, reference_prompts
 from agents.lab.training.classifiers.rule_search import merits
+from agents.lab.world.stream import STANDARD
 from agents.models.predictor import Predictor, QualityHead, TextSide
 from agents.models.prompt_encoder import copy_tokenizer
 from agents.models.saved import WEIGHTS, save
@@ -22,36 +23,26 @@ from agents.models.threads import one_thread
 from planner.catalog.entries import shortfall
 from planner.serving.hardness import build_reference
 
-QUALITY, ALL_FACTS = "quality", "all_facts"  # fields of a calibration set and of predictions
-
 
 def write(
     folder: Path, strategy: str, text: TextSide, head: QualityHead, data: Calibration, tokenizer: Path
 ) -> dict[str, Any]:
     """Write model.safetensors (fp16), config.json, tokenizer.json and reference.json; the figures are returned.
 
-    Classes and hardness go by the probability that all facts hold, the scale of the catalog's qualities: a sketch
-    that has one thing in twenty wrong is not nine tenths as good. Where nobody checks facts, they go by the quality. A
-    prompt outside the grammar is taken for the average of the prompts taught.
+    A prompt outside the grammar is taken for the average of the prompts taught.
     """
     taught = ~data.held_out()
-    unknown = np.isnan(data.quality[taught])
-    average = {
-        QUALITY: np.nanmean(data.quality[taught], 0).round(4).tolist(),
-        ALL_FACTS: np.nanmean(np.where(unknown, np.nan, data.all_facts[taught]), 0).round(4).tolist(),
-    }
     config = {
         "strategy": strategy,
         "levels": list(data.levels),  # the fastest first
         **text.encoder.config,
-        "measure": ALL_FACTS if data.all_facts.any() else QUALITY,
-        "average": average,
+        "average": np.nanmean(data.quality[taught], 0).round(4).tolist(),
     }
     save(folder, config, {"tower": text.encoder.tower, "reader": text.reader, "head": head})
     copy_tokenizer(tokenizer, folder)
     predictor = Predictor.load(folder)
     version = f"{strategy}-predictor/1-{hashlib.sha256((folder / WEIGHTS).read_bytes()).hexdigest()[:8]}"
-    scores = [shortfall(each, predictor.levels) for each in predictor.quality(reference_prompts())]
+    scores = [shortfall(each, predictor.levels) for each in predictor.quality(reference_prompts(STANDARD))]
     (folder / REFERENCE).write_text(build_reference(version, DESCRIPTION, scores).render())
     return figures(predictor, data)
 
@@ -60,26 +51,23 @@ def figures(predictor: Predictor, data: Calibration) -> dict[str, Any]:
     """On the prompts held out: of every level, of the pair of the fastest and the best, and of the classes."""
     test = data.held_out()
     prompts = [prompt for prompt, keep in zip(data.prompts, test, strict=True) if keep]
-    quality, all_facts, said = data.quality[test], data.all_facts[test], predictor.predict(prompts)
+    quality, said = data.quality[test], predictor.predict(prompts)
     levels = {}
     for column, level in enumerate(data.levels):
         known = ~np.isnan(quality[:, column])
-        right, probability = all_facts[known, column], said.all_facts[known, column]
+        right, probability = quality[known, column] == 1, said.quality[known, column]
         levels[level] = {
             "prompts": int(known.sum()),
-            "all_facts": round(float(right.mean()), 4),
-            "auc_all_facts": round(auc(probability, right), 4),
+            "quality": round(float(quality[known, column].mean()), 4),
+            "auc": round(auc(probability, right), 4),
             "calibration_error": round(reliability.expected_error(probability, right), 4),
-            "mean_absolute_error": round(float(np.abs(said.quality - quality)[known, column].mean()), 4),
         }
     found: dict[str, Any] = {"held_out": levels, "ms": round(milliseconds(predictor, prompts[:200]), 2)}
     every = ~np.isnan(quality).any(1)
     if every.any():
-        measured = np.asarray(getattr(said, predictor.measure))
-        true = all_facts.astype(float) if predictor.measure == ALL_FACTS else quality
-        found["classes"] = _classes(true[every], measured[every])
+        found["classes"] = _classes(quality[every], said.quality[every])
         light, heavy = (data.levels.index(level) for level in data.pair())
-        hardness = measured.max(1) - measured[:, light]
+        hardness = said.quality.max(1) - said.quality[:, light]
         of_pair = merits(hardness[every], quality[every, light], quality[every, heavy])
         found["pair"] = {"light": data.levels[light], "heavy": data.levels[heavy], **of_pair}
     return found

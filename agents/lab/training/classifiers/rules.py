@@ -37,7 +37,7 @@ def train(work: Path, models: Path, seed: int, calibration: Calibration) -> None
     reference = rules_reference(extractor, weights, f"{RULES}-{digest}")
     (folder / REFERENCE).write_text(reference.render())
     hard = np.array([hardness(float(score), reference) for score in normal[taught] @ np.array([*weights.values()])])
-    cut = rule_search.class_cut(hard, *known.all_facts[taught].astype(float).T)
+    cut = rule_search.class_cut(hard, *known.quality[taught].T)
     parsed = np.array([captions.parse(prompt) is not None for prompt in known.prompts])
     judged = test & parsed  # objects are known of plain captions only
     told = rule_search.report(

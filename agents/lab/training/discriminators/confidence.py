@@ -1,7 +1,7 @@
 """Turns what an examiner sees into a confidence, chooses thresholds, and says how good both are, on held-out pictures.
 
-The pictures are those of the light variant for captions of the natural mix, in three parts so that none is used twice:
-the first fits the confidence, the second sets the thresholds, the third is for the figures.
+The pictures are those of the light variant for captions of the standard stream, in three parts so that none is used
+twice: the first fits the confidence, the second sets the thresholds, the third is for the figures.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from agents.lab.training.discriminators.judged import Judged
 from agents.models.discriminator import Discriminator, ImageCheck
 from agents.models.saved import save
 
-ESCALATED: Final = 0.35  # share of light pictures of the natural mix that the recommended threshold sends on
+ESCALATED: Final = 0.5  # share of light pictures of the standard stream that the recommended threshold sends on
 ALPHA: Final = 0.1  # most that may be wrong of the pictures kept by the threshold with a promise ...
 DELTA: Final = 0.05  # ... but for this risk
 LEAST_SCALE: Final = 0.02  # a higher logit is never a lower confidence, even where the two have nothing to do

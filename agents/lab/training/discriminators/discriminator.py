@@ -10,8 +10,9 @@ from agents.lab.training.discriminators.frozen_text import tokenizer_file
 from agents.models.prompt_encoder import copy_tokenizer
 from agents.models.scorer import Scorer
 
-LIGHT: Final = 7680  # pictures to learn from
-HEAVY: Final = 1536
+LIGHT: Final = 10_240  # pictures to learn from
+HEAVY: Final = 2048
+EASY_SHARE: Final = 0.25  # of those: images of one or two things are to be judged, too
 HELD_OUT: Final = 4608  # light pictures for confidence, thresholds and figures
 # prompts and noise of the three sets, the same whatever the training seed, and apart from those of evaluations
 _KEPT_SEED, _LIGHT_SEED, _HEAVY_SEED = 7_000_000, 8_000_000, 9_000_000
@@ -23,8 +24,8 @@ def train(work: Path, models: Path, seed: int) -> None:
     `look` is the one that the main cascade uses; the others are the papers'.
     """
     kept = judged.by_variant(work, models, "light", _KEPT_SEED, HELD_OUT)
-    light = judged.by_variant(work, models, "light", _LIGHT_SEED, LIGHT)
-    heavy = judged.by_variant(work, models, "heavy", _HEAVY_SEED, HEAVY)
+    light = judged.by_variant(work, models, "light", _LIGHT_SEED, LIGHT, EASY_SHARE)
+    heavy = judged.by_variant(work, models, "heavy", _HEAVY_SEED, HEAVY, EASY_SHARE)
     sketches, paintings = light.captioned().pictures, heavy.captioned().pictures
     both = judged.Judged.joined([light, heavy])
     generated = both.captioned().pictures

@@ -13,6 +13,7 @@ from agents.lab.painter import Painter
 from agents.lab.training.loop import scaled
 from agents.lab.world import facts, junk, scenes
 from agents.lab.world.reading import read
+from agents.lab.world.stream import EASY, STANDARD
 
 CHUNK: Final = 256  # pictures a file; a run that was broken off loses no more
 _BATCH: Final = 32
@@ -57,15 +58,16 @@ def clarity(picture: np.ndarray, scene: scenes.Scene, named: frozenset[str]) -> 
     return clear if met else clear / 4
 
 
-def prompt_for(rng: np.random.Generator) -> tuple[str, scenes.Scene, frozenset[str] | None]:
-    """A prompt of the natural mix, some amid junk, and one in eight free-form (with what it names of its scene)."""
+def prompt_for(rng: np.random.Generator, easy: float) -> tuple[str, scenes.Scene, frozenset[str] | None]:
+    """A prompt of the standard stream, or of the easy one at a share of `easy`; one in eight is free-form.
+
+    With it come its scene and, of a free-form one, what it names of that.
+    """
     kind = rng.random()
     if kind < 0.08:
         return junk.hinted(rng)
-    scene = scenes.sample(rng)
-    if kind < 0.13:
-        return junk.sentence(rng), scene, frozenset()
-    return (junk.mixed(rng, scene.caption) if kind < 0.23 else scene.caption), scene, None
+    prompt, scene = junk.asked(rng, EASY if rng.random() < easy else STANDARD)
+    return (junk.sentence(rng), scene, frozenset()) if kind < 0.13 else (prompt, scene, None)
 
 
 def label(prompted: tuple[str, scenes.Scene, frozenset[str] | None], picture: np.ndarray) -> float:
@@ -76,10 +78,10 @@ def label(prompted: tuple[str, scenes.Scene, frozenset[str] | None], picture: np
     return clarity(picture, scene, named)
 
 
-def paint(painter: Paints, seed: int, chunk: int) -> Judged:
-    """Paint and label the prompts of one chunk, which `seed` and its number alone decide."""
+def paint(painter: Paints, seed: int, chunk: int, easy: float = 0.0) -> Judged:
+    """Paint and label the prompts of one chunk, which `seed`, its number and `easy` alone decide."""
     rng = np.random.default_rng([seed, chunk])
-    drawn = [prompt_for(rng) for _ in range(CHUNK)]
+    drawn = [prompt_for(rng, easy) for _ in range(CHUNK)]
     prompts, first = [prompt for prompt, _, _ in drawn], seed + chunk * CHUNK
     pictures = np.concatenate(
         [
@@ -92,33 +94,35 @@ def paint(painter: Paints, seed: int, chunk: int) -> Judged:
     return Judged(np.array(prompts), pictures, right, objects)
 
 
-def cached(folder: Path, painter: Paints, seed: int, count: int) -> Judged:
+def cached(folder: Path, painter: Paints, seed: int, count: int, easy: float = 0.0) -> Judged:
     """At least `count` judged pictures, in whole chunks that `folder` keeps as <seed>-<chunk>.npz for the next run."""
     folder.mkdir(parents=True, exist_ok=True)
     title = f"judging {count} pictures for {folder.name}"
     return Judged.joined(
-        [_chunk(folder, painter, seed, chunk) for chunk in track(range(-(-count // CHUNK)), description=title)]
+        [_chunk(folder, painter, seed, chunk, easy) for chunk in track(range(-(-count // CHUNK)), description=title)]
     )
 
 
-def _chunk(folder: Path, painter: Paints, seed: int, chunk: int) -> Judged:
+def _chunk(folder: Path, painter: Paints, seed: int, chunk: int, easy: float) -> Judged:
     path = folder / f"{seed}-{chunk:03d}.npz"
     if not path.exists():
         partial = path.with_suffix(".partial")
         with partial.open("wb") as file:
-            np.savez_compressed(file, allow_pickle=False, **paint(painter, seed, chunk)._asdict())
+            np.savez_compressed(file, allow_pickle=False, **paint(painter, seed, chunk, easy)._asdict())
         partial.rename(path)
     with np.load(path, allow_pickle=False) as kept:
         return Judged(*(kept[name] for name in Judged._fields))
 
 
-def by_variant(work: Path, models: Path, name: str, seed: int, count: int) -> Judged:
-    """`count` pictures or more by a variant of the family, painted anew if its weights or its setting have changed.
+def by_variant(work: Path, models: Path, name: str, seed: int, count: int, easy: float = 0.0) -> Judged:
+    """`count` pictures or more by a variant of the family, a share of `easy` of them for prompts of the easy stream.
 
-    On a smaller scale of training, fewer.
+    They are painted anew if its weights, its setting or the streams have changed. On a smaller scale of training,
+    fewer.
     """
     variant = VARIANTS[name]
     weights = [folder_of(variant, models) / part / "diffusion_pytorch_model.safetensors" for part in ("unet", "vae")]
-    mark = f"{zlib.crc32(b''.join(file.read_bytes() for file in weights)):08x}"
+    streams = repr((STANDARD, EASY, easy)).encode()
+    mark = f"{zlib.crc32(b''.join((streams, *(file.read_bytes() for file in weights)))):08x}"
     folder = work / "judged" / f"{name}-{variant.steps}-{variant.guidance:g}-{mark}"
-    return cached(folder, Painter.of(variant, models), seed, scaled(count))
+    return cached(folder, Painter.of(variant, models), seed, scaled(count), easy)

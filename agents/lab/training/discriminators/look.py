@@ -13,10 +13,11 @@ from agents.lab.training.discriminators.near_misses import near_miss, settled
 from agents.lab.training.generators.pictures import to_tensor
 from agents.lab.training.generators.text_encoder import BACKGROUND, COLOUR, SHAPE, SIZE, labels
 from agents.lab.training.loop import Loop, Stateful, descend, device, mixed_precision, rate, set_rate
-from agents.lab.world import junk, renderer, scenes
+from agents.lab.world import junk, renderer
+from agents.lab.world.stream import EASY, STANDARD
 from agents.models.judges.prompt_aware import SHOWN, Judge, PromptAware
 
-STEPS: Final = 1300
+STEPS: Final = 1600
 BATCH: Final = 128  # half renderings, half painted
 _RATE = 1.5e-3
 _SWAPPED = 0.12  # of painted pictures get another prompt, for which they are wrong
@@ -36,8 +37,8 @@ def rendered(rng: np.random.Generator, count: int) -> Rendered:
     """Two in three agree with their prompt; the others are wrong in one fact."""
     prompts, shown, right = [], [], rng.random(count) < 2 / 3
     for agrees in right:
-        scene = scenes.sample(rng)
-        prompts.append(junk.mixed(rng, scene.caption) if rng.random() < 0.15 else scene.caption)
+        prompt, scene = junk.asked(rng, EASY if rng.random() < 0.5 else STANDARD)
+        prompts.append(prompt)
         shown.append(settled(rng, scene) if agrees else near_miss(rng, scene))
     pictures = np.stack([renderer.render(scene, rng) for scene in shown])
     return Rendered(prompts, pictures, right, np.stack([labels(scene) for scene in shown]))

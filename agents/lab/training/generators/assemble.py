@@ -16,7 +16,7 @@ from agents.lab.training.generators.networks import autoencoder_of, build_schedu
 FOLDERS: Final[dict[str, str]] = {
     "light": "unet_light",
     "middle": "unet_L",
-    "heavy": "unet_XL",
+    "heavy": "unet_heavy",
     "poster": "unet_XS",
     "chalk": "unet_chalk",
     "woodcut": "unet_woodcut",

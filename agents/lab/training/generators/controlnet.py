@@ -19,6 +19,7 @@ from agents.lab.training.generators.diffusion import (
     encoded,
     fit,
     prompt_and_scene,
+    usual,
     v_loss,
 )
 from agents.lab.training.loop import device, scaled
@@ -68,7 +69,7 @@ def outlines_of(scenes: tuple[Scene, ...]) -> torch.Tensor:
 
 
 def _prompted(rng: np.random.Generator) -> Prompted:
-    prompt, scene = prompt_and_scene(rng)
+    prompt, scene = prompt_and_scene(rng, usual)
     return (without_places(prompt) if rng.random() < _PLACELESS else prompt), scene
 
 

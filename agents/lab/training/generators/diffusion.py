@@ -17,6 +17,7 @@ from agents.lab.world.styles import POSTER, Style
 from agents.world.scene import Scene
 
 Prompted: TypeAlias = tuple[str, Scene]  # what is asked for, and the scene whose picture answers it
+Draw: TypeAlias = Callable[[np.random.Generator], Scene]
 # (mixed latents [n, 8, 12, 12], times int64 [n] or [], token states [n, 48, 128]) -> predicted v [n, 8, 12, 12]
 Denoiser: TypeAlias = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
@@ -33,9 +34,9 @@ class Batch(NamedTuple):
     scenes: tuple[Scene, ...]
 
 
-def prompt_and_scene(rng: np.random.Generator) -> Prompted:
+def prompt_and_scene(rng: np.random.Generator, draw: Draw) -> Prompted:
     """Mostly a caption and its scene; some amid junk, some free-form, some with no prompt (for guidance)."""
-    scene = pictures.drawn(rng, 1)[0]
+    scene = draw(rng)
     kind = rng.random()
     if kind < 0.10:
         return "", scene
@@ -60,10 +61,15 @@ def encoded(
     return Batch(latents.float(), states.float(), drawn)
 
 
-def batch_of(index: int, course: "Course", frozen: networks.Frozen, style: Style = POSTER) -> Batch:
-    """The batch of training step `index`: a function of (seed, index) alone."""
+def usual(rng: np.random.Generator) -> Scene:
+    """A scene with the words of the easy stream and more things than it has."""
+    return pictures.drawn(rng, 1)[0]
+
+
+def batch_of(index: int, course: "Course", frozen: networks.Frozen, style: Style = POSTER, draw: Draw = usual) -> Batch:
+    """The batch of training step `index`, of scenes by `draw`: a function of (seed, index) alone."""
     rng = np.random.default_rng([course.seed, index])
-    return encoded(rng, frozen, [prompt_and_scene(rng) for _ in range(course.batch)], style)
+    return encoded(rng, frozen, [prompt_and_scene(rng, draw) for _ in range(course.batch)], style)
 
 
 def times(index: int, batch: int, seed: int) -> torch.Tensor:

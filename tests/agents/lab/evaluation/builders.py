@@ -20,7 +20,8 @@ def a_level(rng: np.random.Generator, wrong: np.ndarray, cost_ms: float, shift: 
     features = rng.normal(shift, 1, (len(wrong), 8))
     missed = np.zeros((len(wrong), len(KINDS)), bool)
     missed[:, 0] = right < FACTS  # every fact of this world is a count
-    return Level(quality=right / FACTS, all_facts=right == FACTS, cost_ms=cost_ms, features=features, missed=missed)
+    quality = (right == FACTS).astype(float)
+    return Level(quality=quality, facts=right / FACTS, cost_ms=cost_ms, features=features, missed=missed)
 
 
 def a_pair(
@@ -30,8 +31,8 @@ def a_pair(
     noise = {name: rng.normal(0, scale, len(hardness)) for name, scale in (("mlp", 0.2), ("rule", 0.5))}
     benefits = {name: -hardness + noise[name] for name in noise}
     judged = {
-        "facts": np.clip(levels[light].quality - 0.3 + rng.normal(0, 0.15, len(hardness)), 0, 1),
-        "cosine": levels[light].quality + rng.normal(0, 0.9, len(hardness)),
+        "facts": np.clip(levels[light].facts - 0.3 + rng.normal(0, 0.15, len(hardness)), 0, 1),
+        "cosine": levels[light].facts + rng.normal(0, 0.9, len(hardness)),
     }
     quality = levels[light].quality[half:], levels[heavy].quality[half:]
     hybrid = choose_hybrid(
@@ -39,7 +40,7 @@ def a_pair(
         {name: values[half:] for name, values in judged.items()},
         *quality,
     )
-    found = keep_threshold(judged["facts"][half:], levels[light].all_facts[half:], alpha=0.3)
+    found = keep_threshold(judged["facts"][half:], levels[light].is_right[half:], alpha=0.3)
     return Pair(
         light=light,
         heavy=heavy,
@@ -56,15 +57,15 @@ def a_pair(
 def a_sweep(rng: np.random.Generator, heavy: Level, rows: np.ndarray, loss: float) -> Sweep:
     """Facts are lost in proportion to `loss` beyond K = 20."""
     lost = np.maximum(STEPS - 20, 0) * loss
-    quality = np.clip(heavy.quality[rows] - rng.binomial(1, lost[:, None], (len(STEPS), len(rows))) / FACTS, 0, 1)
+    facts = np.clip(heavy.facts[rows] - rng.binomial(1, lost[:, None], (len(STEPS), len(rows))) / FACTS, 0, 1)
     return Sweep(
         rows=rows,
         k=STEPS,
         cost_share=(50 - STEPS) / 50,
-        quality=quality,
-        all_facts=quality >= 1 - 1e-9,
+        quality=(facts >= 1 - 1e-9).astype(float),
+        facts=facts,
         blank_quality=heavy.quality[rows],
-        blank_all_facts=heavy.all_facts[rows],
+        blank_facts=heavy.facts[rows],
     )
 
 
@@ -85,7 +86,7 @@ def an_evaluation(count: int = 400, seed: int = 3, **changes: Any) -> Evaluation
     levels = {
         name: Level(
             quality=level.quality[:count],
-            all_facts=level.all_facts[:count],
+            facts=level.facts[:count],
             cost_ms=level.cost_ms,
             features=None if level.features is None else level.features[:count],
             missed=None if level.missed is None else level.missed[:count],

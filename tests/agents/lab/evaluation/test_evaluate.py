@@ -16,7 +16,7 @@ from agents.lab.evaluation.painting import scope as painting_scope
 from agents.lab.evaluation.painting.samples import of_levels, sheet
 from agents.lab.evaluation.painting.scope import fresh, levels, pairs, relocated, scope
 from agents.lab.evaluation.summary import schema
-from agents.lab.world.stream import STANDARD
+from agents.lab.world.stream import EASY
 from agents.world.captions import parse
 from agents.world.layout import SIZE
 from schemas.errors import PochadeError
@@ -76,7 +76,8 @@ def test_the_same_seed_gives_the_same_figures(evaluated: tuple[pathlib.Path, str
     compared = json.loads((tmp_path / "report" / "compared.json").read_text())
     assert len(compared) > 5
     assert not any(figure["differs"] for figure in compared)
-    assert f"of {len(compared)} figures {len(compared)} lie within the reference's interval and 0 differ" in told
+    said = f"of {len(compared)} figures {len(compared)} lie where the reference predicts as many prompts to lie"
+    assert f"{said}, and 0 differ" in told
     first, again = (
         {name: level["quality"] for name, level in json.loads((folder / "evaluate.json").read_text())["levels"].items()}
         for folder in (evaluated[0], tmp_path / "report")
@@ -101,8 +102,9 @@ def test_sets_of_prompts_differ_by_seed_and_by_what_they_are_for() -> None:
     drawn = {(seed, kind): fresh(seed, kind, 50) for seed in (1, 2) for kind in painting_scope.KINDS}
     assert len({asked.prompts for asked in drawn.values()}) == len(drawn)
     assert fresh(1, "test", 10) == drawn[1, "test"].first(10)
-    assert all(parse(prompt) is not None for prompt in drawn[1, "test"].prompts)
-    assert drawn[1, "test"].stated == drawn[1, "test"].prompts != fresh(1, "test", 50, STANDARD).prompts
+    easy = fresh(1, "test", 50, EASY)
+    assert all(parse(prompt) is not None for prompt in easy.prompts)
+    assert easy.stated == easy.prompts != drawn[1, "test"].prompts
 
 
 def test_a_level_that_cannot_be_judged_is_told_unless_the_main_pair_needs_it() -> None:

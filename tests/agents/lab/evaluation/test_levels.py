@@ -10,7 +10,7 @@ from agents.lab.evaluation.observations import Level
 
 
 def a_level(quality: float, cost_ms: float) -> Level:
-    return Level(quality=np.full(4, quality), all_facts=np.ones(4, bool), cost_ms=cost_ms)
+    return Level(quality=np.full(4, quality), facts=np.ones(4), cost_ms=cost_ms)
 
 
 def test_quarters_are_equally_large_even_where_hardness_ties() -> None:
@@ -38,12 +38,12 @@ def test_the_cost_ratio_spans_the_levels() -> None:
 
 def test_the_cheapest_level_with_all_facts_right_is_told_for_every_prompt() -> None:
     def right(*rows: bool) -> np.ndarray:
-        return np.array(rows)
+        return np.array(rows, float)
 
     levels = {
-        "heavy": replace(a_level(1, 400), all_facts=right(True, True, True, False)),
-        "light": replace(a_level(1, 10), all_facts=right(True, False, False, False)),
-        "middle": replace(a_level(1, 60), all_facts=right(True, True, False, False)),
+        "heavy": replace(a_level(1, 400), quality=right(True, True, True, False)),
+        "light": replace(a_level(1, 10), quality=right(True, False, False, False)),
+        "middle": replace(a_level(1, 60), quality=right(True, True, False, False)),
     }
     shares = {name: share["value"] for name, share in cheapest_right(levels).items()}
     assert shares == {"light": 0.25, "middle": 0.25, "heavy": 0.25, "": 0.25}

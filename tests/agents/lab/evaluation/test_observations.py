@@ -35,7 +35,7 @@ REFUSED: dict[str, Callable[[], Evaluation]] = {
     r"hardness must lie in 0..1": lambda: replace(WHOLE, hardness=np.full(40, 1.5)),
     r"quality of tiny must lie in 0..1: got 2..2": lambda: with_level(quality=np.full(40, 2.0)),
     r"quality of tiny must be finite: 40 of 40": lambda: with_level(quality=np.full(40, np.nan)),
-    r"all_facts of tiny must be bool": lambda: with_level(all_facts=np.ones(40)),
+    r"facts of tiny must lie in 0\.\.1": lambda: with_level(facts=np.full(40, 2.0)),
     r"unknown level 'tniy'.*did you mean 'tiny'": lambda: with_pair(light="tniy"),
     r"unknown classifier 'oracle of delphi'": lambda: with_pair(benefits={"oracle of delphi": np.zeros(40)}),
     r"names of their own": lambda: with_pair(
@@ -82,5 +82,5 @@ def test_a_folder_of_another_version_is_refused(tmp_path: Path) -> None:
     save(WHOLE, tmp_path)
     tree = json.loads((tmp_path / "observations.json").read_text())
     (tmp_path / "observations.json").write_text(json.dumps(tree | {"version": 99}))
-    with pytest.raises(PochadeError, match="version 99, this is 1"):
+    with pytest.raises(PochadeError, match="version 99, this is 2"):
         load(tmp_path)

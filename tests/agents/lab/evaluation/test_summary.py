@@ -42,7 +42,7 @@ def test_the_schema_is_itself_valid_and_wants_every_field_the_issue_names() -> N
         "random_quality_at_half", "oracle_quality_at_half", "paint_over", "reuse",
     }  # fmt: skip
     wanted = {
-        "level": {"quality", "all_facts", "quality_easy", "quality_hard", "cost_ms", "fid"},
+        "level": {"quality", "facts", "quality_easy", "quality_hard", "cost_ms", "fid"},
         "named_pair": {"light", "heavy"},
         "discriminator": {"auc", "recovery_at_half", "ci"},
         "classifier": {"auc", "recovery_at_half", "ci", "ms"},
@@ -70,7 +70,8 @@ def test_where_light_and_heavy_always_tie_recovery_is_null_and_nothing_is_claime
     Draft202012Validator(schema()).validate(found)
     assert found["discriminators"]["facts"]["recovery_at_half"] is None
     assert found["light_at_least_as_good"] == 1
-    assert not verdict(found, "discriminator: recovery at half")["met"]
+    assert found["discriminators"]["facts"]["gain_at_half"] == 0
+    assert not verdict(found, "discriminator: gain at half")["met"]
 
 
 def test_the_schema_notices_a_missing_and_a_foreign_field() -> None:
@@ -94,15 +95,15 @@ def test_figures_are_those_of_the_arrays() -> None:
     )
     assert found["random_quality_at_half"] == pytest.approx((light.quality + heavy.quality).mean() / 2, abs=1e-5)
     three = WHOLE.objects == 3
-    assert found["levels"]["tiny"]["all_facts_by_objects"]["3"]["value"] == pytest.approx(
-        light.all_facts[three].mean(), abs=1e-5
+    assert found["levels"]["tiny"]["quality_by_objects"]["3"]["value"] == pytest.approx(
+        light.quality[three].mean(), abs=1e-5
     )
 
 
 def test_misses_are_told_by_kind_where_they_were_looked_at() -> None:
     misses = summary()["levels"]["tiny"]["misses"]
     assert list(misses) == list(KINDS)
-    assert misses["count"]["value"] == pytest.approx(1 - summary()["levels"]["tiny"]["all_facts"], abs=1e-5)
+    assert misses["count"]["value"] == pytest.approx(1 - summary()["levels"]["tiny"]["quality"], abs=1e-5)
     assert {misses[kind]["value"] for kind in KINDS[1:]} == {0.0}
     assert "misses" not in summarise(with_the_pair_alone(WHOLE), HOW)["levels"]["tiny"]
 
@@ -169,7 +170,7 @@ def test_a_note_stands_beside_its_verdict_and_a_note_on_nothing_is_refused() -> 
 
 def test_bad_drafts_are_those_with_a_fact_wrong() -> None:
     rows = WHOLE.shipped_paint_over.rows
-    wrong = int((~WHOLE.levels["tiny"].all_facts[rows]).sum())
+    wrong = int((~WHOLE.levels["tiny"].is_right[rows]).sum())
     assert summary()["paint_over_variants"]["bad drafts only"]["blank"]["prompts"] == wrong
 
 
@@ -177,4 +178,4 @@ def test_a_threshold_is_told_with_what_became_of_it_on_fresh_prompts() -> None:
     found = summary()["discriminators"]["facts"]["threshold"]
     kept = WHOLE.main.discriminators["facts"].light >= found["value"]
     assert found["fresh_kept_share"] == pytest.approx(kept.mean(), abs=1e-5)
-    assert found["fresh_wrong_share"] == pytest.approx((~WHOLE.levels["tiny"].all_facts[kept]).mean(), abs=1e-5)
+    assert found["fresh_wrong_share"] == pytest.approx((~WHOLE.levels["tiny"].is_right[kept]).mean(), abs=1e-5)

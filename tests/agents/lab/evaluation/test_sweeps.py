@@ -12,17 +12,17 @@ RISING = np.linspace(0, 1, 500)  # hardness
 
 
 def a_sweep(*losses: float, count: int = 500) -> Sweep:
-    """K = 10, 20, ...; each K loses a whole fact of four, on that share of the prompts."""
+    """K = 10, 20, ...; each K gets a fact of four wrong, on that share of the prompts."""
     rng = np.random.default_rng(41)
-    quality = np.stack([1 - 0.25 * (rng.random(count) < 4 * loss) for loss in losses])
+    wrong = np.stack([rng.random(count) < loss for loss in losses])
     return Sweep(
         rows=np.arange(count),
         k=10 * (1 + np.arange(len(losses))),
         cost_share=1 - 0.2 * (1 + np.arange(len(losses))),
-        quality=quality,
-        all_facts=quality == 1,
+        quality=1.0 - wrong,
+        facts=1 - 0.25 * wrong,
         blank_quality=np.ones(count),
-        blank_all_facts=np.ones(count, bool),
+        blank_facts=np.ones(count),
     )
 
 
@@ -31,7 +31,7 @@ def test_the_largest_step_that_surely_loses_little_is_chosen() -> None:
 
 
 def test_a_step_whose_loss_is_small_but_not_surely_so_is_not_chosen() -> None:
-    assert choose_k(a_sweep(0.0, 0.019, count=200), RISING[:200], HOW) == 10
+    assert choose_k(a_sweep(0.0, 0.025, count=200), RISING[:200], HOW) == 10
 
 
 def test_the_search_ends_at_the_first_step_that_fails() -> None:
@@ -44,8 +44,8 @@ def test_where_even_the_first_step_fails_one_paints_blank() -> None:
 
 def test_a_step_that_loses_much_on_the_hardest_prompts_alone_is_not_chosen() -> None:
     sweep = a_sweep(0.0, 0.0)
-    hit = np.flatnonzero(RISING > 0.75)[::8]
-    sweep.quality[1, hit] = 0.75  # .03 of the hardest quarter, less than .01 of all
+    hit = np.flatnonzero(RISING > 0.75)[::20]
+    sweep.quality[1, hit] = 0  # .056 of the hardest quarter, .014 of all
     assert choose_k(sweep, RISING, HOW) == 10
     assert choose_k(sweep, np.random.default_rng(1).permutation(RISING), HOW) == 20, "spread over all it would pass"
 

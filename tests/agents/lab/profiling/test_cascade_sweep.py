@@ -46,7 +46,7 @@ def some_prompts(n: int = 400, seed: int = 0, **changes: Any) -> PromptTable:
     arrays = {
         "prompts": np.array([f"prompt {at}" for at in range(n)]), "seeds": np.arange(n), "hardness": hardness,
         "levels": np.array(["light", "middle", "heavy"]), "cost_ms": np.array([20.0, 80.0, 200.0]),
-        "quality": np.stack([light, middle, heavy], axis=1), "all_facts": np.zeros((n, 3), bool),
+        "quality": np.stack([light, middle, heavy], axis=1), "facts": np.zeros((n, 3)),
         "judged": np.array(["look: light > heavy"]), "confidence": confidence[:, None], "over_rows": rows,
         "over_k": np.array([10]), "over_quality": np.clip(heavy[rows] - 0.1, 0, 1)[:, None],
     }  # fmt: skip

@@ -24,10 +24,10 @@ from schemas.errors import PochadeError
 from streams.cli import LazySettings
 from streams.parsing.catalog import parse as parse_catalog
 from streams.parsing.profile import parse
-from tests.agents.lab.evaluation.painted import CATALOG, a_catalog_file, a_level, no_rules_to_load
+from tests.agents.lab.evaluation.painted import CATALOG, a_catalog_file, a_level, dearer_is_better, no_rules_to_load
 from tests.streams.parsing.test_profile import LEVEL, a_profile_file, parsed
 
-__all__ = ["no_rules_to_load"]  # a fixture
+__all__ = ["dearer_is_better", "no_rules_to_load"]  # fixtures
 
 CALLS = [Sample(4.0, 4.0), Sample(4.5, 5.0), Sample(5.0, 7.0)]
 
@@ -167,7 +167,7 @@ def test_the_snippet_can_be_pasted_into_a_catalog() -> None:
     assert tables["discriminators"]["look"]["latency_ms"] == 2.5
 
 
-@pytest.mark.usefixtures("no_rules_to_load")
+@pytest.mark.usefixtures("no_rules_to_load", "dearer_is_better")
 def test_profile_writes_files_that_the_planner_reads_and_goes_on_where_it_was(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

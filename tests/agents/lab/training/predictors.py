@@ -39,7 +39,6 @@ def a_predictor_folder(
     levels: Sequence[str] = ("light", "heavy"),
     average: Sequence[float] = (0.5, 0.9),
     inside: float = 0.0,
-    measure: str = "quality",
 ) -> Path:
     """All four files; `inside` is added to how sure it is that a prompt states facts."""
     text = a_text_side()
@@ -47,8 +46,7 @@ def a_predictor_folder(
     with torch.no_grad():
         head.out[-1].weight.mul_(20)  # untrained, it would say one half of everything
         head.inside[-1].bias += inside
-    config = {"levels": list(levels), "measure": measure, **text.encoder.config,
-              "average": {"quality": list(average), "all_facts": list(average)}}  # fmt: skip
+    config = {"levels": list(levels), **text.encoder.config, "average": list(average)}
     save(folder, config, {"tower": text.encoder.tower, "reader": text.reader, "head": head})
     (folder / TOKENIZER).write_text(json.dumps(json.loads(a_tokenizer().to_str())))
     (folder / "reference.json").write_text(build_reference("test-predictor/1", "made up", [0.0, 0.2, 0.4]).render())

@@ -13,7 +13,7 @@ from tests.replay.simulation.runs import a_setup, arrivals, ran
 TABLE = PromptTable(
     prompts=("easy", "hard"), seeds=np.array([1, 2]), hardness=np.array([0.1, 0.9]), levels=("light", "heavy"),
     cost_ms=np.array([20.0, 200.0]), quality=np.array([[1.0, 1.0], [0.2, 0.9]]),
-    all_facts=np.array([[True, True], [False, True]]), judged=("look: light > heavy",),
+    facts=np.ones((2, 2)), judged=("look: light > heavy",),
     confidence=np.array([[0.9], [0.1]]), over_rows=np.array([1]), over_k=np.array([5]), over_quality=np.array([[0.8]]),
 )  # fmt: skip
 

@@ -18,7 +18,7 @@ NAN = float("nan")
 
 def a_table(prompts: Sequence[str], levels: Sequence[str], quality: Sequence[Sequence[float]]) -> Calibration:
     values = np.array(quality, float)
-    return Calibration(tuple(prompts), tuple(levels), values, values == 1)
+    return Calibration(tuple(prompts), tuple(levels), values, values / 2)
 
 
 def test_what_several_files_say_of_a_prompt_becomes_one_row(tmp_path: Path) -> None:
@@ -27,7 +27,7 @@ def test_what_several_files_say_of_a_prompt_becomes_one_row(tmp_path: Path) -> N
     data = calibration.read(tmp_path)
     assert (data.prompts, data.levels) == (("p", "q", "r"), ("light", "heavy"))  # by cost, not by file
     assert np.array_equal(data.quality, [[0.5, 1.0], [NAN, 0.9], [0.2, 0.8]], equal_nan=True)
-    assert data.all_facts.tolist() == [[False, True], [False, False], [False, False]]
+    assert np.array_equal(data.facts, data.quality / 2, equal_nan=True)
 
 
 def test_a_prompt_painted_twice_with_other_noise_stays_two_rows(tmp_path: Path) -> None:
@@ -38,14 +38,14 @@ def test_a_prompt_painted_twice_with_other_noise_stays_two_rows(tmp_path: Path) 
 
 def test_levels_without_costs_are_the_fastest_first(tmp_path: Path) -> None:
     arrays = {"prompts": np.array(["p"]), "levels": np.array(["z", "a"]), "quality": np.array([[0.5, NAN]]),
-              "all_facts": np.array([[False, False]])}  # fmt: skip
+              "facts": np.array([[0.5, NAN]])}  # fmt: skip
     np.savez(tmp_path / "some-quality.npz", allow_pickle=False, **arrays)
     assert calibration.read(tmp_path).levels == ("z", "a")
 
 
 @pytest.mark.parametrize(("change", "told"), [({"quality": None}, "lacks quality"), ({"levels": ["x"]}, "must be")])
 def test_a_file_that_does_not_fit_is_refused(tmp_path: Path, change: dict[str, object], told: str) -> None:
-    arrays = {"prompts": ["p"], "levels": ["z", "a"], "quality": [[0.5, 1.0]], "all_facts": [[False, True]]} | change
+    arrays = {"prompts": ["p"], "levels": ["z", "a"], "quality": [[0.5, 1.0]], "facts": [[0.5, 1.0]]} | change
     kept = {name: np.array(value) for name, value in arrays.items() if value is not None}
     np.savez(tmp_path / "a.npz", allow_pickle=False, **kept)
     with pytest.raises(PochadeError, match=told):

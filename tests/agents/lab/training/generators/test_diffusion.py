@@ -209,5 +209,5 @@ def test_a_family_with_a_missing_part_is_refused_with_its_name(work: Path, tmp_p
 
 def test_a_prompt_is_now_and_then_empty_so_that_guidance_has_something_to_guide_away_from() -> None:
     rng = np.random.default_rng(1)
-    prompts = [diffusion.prompt_and_scene(rng)[0] for _ in range(400)]
+    prompts = [diffusion.prompt_and_scene(rng, diffusion.usual)[0] for _ in range(400)]
     assert 0.05 < prompts.count("") / len(prompts) < 0.16
