@@ -17,6 +17,11 @@ from schemas.messages import (
     Outcome,
     OwnedPartition,
     Plan,
+    ReuseCheck,
+    ReuseFloor,
+    ReuseGuard,
+    ReusePlan,
+    ReuseStorage,
     Route,
     Status,
 )
@@ -79,6 +84,16 @@ def a_plan(**changes: Any) -> Plan:
         "allocation": {"w-1": "light", "w-2": "heavy"}, "batch": {"light": 1, "heavy": 1},
     }  # fmt: skip
     return Plan(**(values | changes))
+
+
+def a_reuse_plan(**changes: Any) -> ReusePlan:
+    """Up to half of the steps from a cosine of .9 on where facts are equal; what `look` trusts is stored."""
+    values: dict[str, Any] = {
+        "floors": (ReuseFloor(similarity=0.7, share=0.2), ReuseFloor(similarity=0.9, share=0.5)),
+        "guard": ReuseGuard(equal=0.5, style=0.2), "check": ReuseCheck(discriminator="look", threshold=0.5),
+        "key": "words", "storage": ReuseStorage(), "hits": {},
+    }  # fmt: skip
+    return ReusePlan(**(values | changes))
 
 
 def a_heartbeat(**changes: Any) -> Heartbeat:

@@ -9,15 +9,15 @@ judge(score, rule)    -> NotWritten | Write
 import math
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from planner.reuse.eligibility import Asked, Refusal, storage_refusal
-from planner.serving.quotas import Bucket, Quota, take_tokens
+from planner.reuse.terms import WriteRule as WriteRule
+from planner.serving.quotas import Bucket, take_tokens
 from schemas.ids import draw
 from schemas.messages import Status
 
 SALT = "reuse/score"  # never the plan's version: an image that comes again is decided alike
-UNLIMITED: Final = Quota()
 
 
 class Unwritten(StrEnum):
@@ -48,16 +48,6 @@ class Write(NamedTuple):
     """The decision that an image enters."""
 
     score: float | None  # None: the plan asks for no check
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteRule:
-    """What a plan asks of images that enter."""
-
-    discriminator: str = ""  # the check; "": none, as in ARGUS, which stores every image
-    threshold: float = 0.0  # enters if score > threshold
-    scored_share: float = 1.0  # of the images that no cascade scored, those that the writer scores itself
-    quota: Quota = UNLIMITED  # of each tenant's writes; its rate 0: unlimited
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
