@@ -240,11 +240,16 @@ def _threaded(
         planner = PlannerLoop(settings, known, lease, views.plans, views.fleet)
         return Threaded(planner.run, planner.not_ready)
     from agents.engines import check_models
+    from agents.worker.reuse import opener
     from agents.worker.role import Worker
 
     check_models(catalog, settings.worker.engine)
     if settings.worker.variant:
         catalog.level(settings.worker.variant)
     worker_id = settings.worker.id or f"{socket.gethostname()}-{os.getpid()}"
-    worker = Worker(settings, catalog, producer, open_store(settings), views.plans, views.ended, views.fleet, worker_id)
+    store = open_store(settings)
+    worker = Worker(
+        settings, catalog, producer, store, views.plans, views.ended, views.fleet, worker_id,
+        opens_lookups=opener(settings, catalog, store),
+    )  # fmt: skip
     return Threaded(worker.run, worker.not_ready, worker.not_alive)

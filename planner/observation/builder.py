@@ -20,6 +20,7 @@ from planner.observation.observation import (
 from planner.observation.queues import QueueGrowth
 from planner.observation.results import Results
 from planner.observation.workers import ReceivedHeartbeat, WorkerView
+from planner.reuse.health import retrieval_ms
 from schemas.messages import Plan
 
 Log = TypeVar("Log", bound=ArrivalLog)
@@ -58,5 +59,8 @@ class ObservationBuilder(Generic[Log]):
             queues=self.queues.queues(heartbeats, [worker.worker_id for worker in workers], self._catalog),
             deferral=deferral,
             served=self.results.served(now_ms),
+            retrieval_ms=retrieval_ms(
+                heartbeats[worker.worker_id].heartbeat.reuse for worker in workers if worker.worker_id in heartbeats
+            ),
             ignored=sum(seen.ignored for seen in deferral),
         )

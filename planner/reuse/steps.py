@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from planner.catalog.entries import expected_steps as expected_steps
+from planner.reuse.eligibility import Refusal
 from planner.reuse.neighbour import Miss, Neighbour, Wanted, fault
 from planner.reuse.terms import Floor as Floor
 from planner.reuse.terms import Floors as Floors
@@ -31,6 +32,7 @@ class FullRun(NamedTuple):
     """The decision to run all steps, and why."""
 
     why: Miss
+    refusal: Refusal | None = None  # of an ineligible request
 
 
 Decision = Reuse | FullRun
@@ -40,7 +42,7 @@ class Candidate(NamedTuple):
     """A neighbour with the share of the steps that the guard allows for the facts of its prompt."""
 
     neighbour: Neighbour
-    guard_share: float  # [0, 1)
+    guard_share: float  # [0, 1]; 1: there is no guard
 
 
 def step_of(share: float, steps: int) -> int:

@@ -7,6 +7,7 @@ judge(score, rule)    -> NotWritten | Write
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -17,6 +18,7 @@ from planner.serving.quotas import Bucket, take_tokens
 from schemas.ids import draw
 from schemas.messages import Status
 
+STORE_SALT = "reuse/store"
 SALT = "reuse/score"  # never the plan's version: an image that comes again is decided alike
 
 
@@ -60,6 +62,12 @@ class Ended:
     reuse_steps: tuple[int, ...] = ()  # K of every stage of its path
     score: float | None = None  # a cascade's; None: not scored
     scored_by: str = ""  # the discriminator
+
+
+def is_stored(request_id: str, asked: Asked, reuse_steps: Iterable[int], share: float) -> bool:
+    """Whether a worker stores an image's latent: only of what may enter, and a share drawn by the request's id."""
+    is_derived = any(step != 0 for step in reuse_steps)
+    return not is_derived and storage_refusal(asked) is None and draw(request_id, STORE_SALT) < share
 
 
 def examine(ended: Ended, rule: WriteRule) -> NotWritten | ScoreFirst | Write:
