@@ -27,7 +27,7 @@ SUMMARIES = {
     "watch": "Follow requests live until they have ended.",
     "cancel": "Cancel a request that has not ended.",
     "fetch": "Write the image of a request to a file.",
-    "serve": "Run roles: classifier, router, worker, discriminator, ledger, planner.",
+    "serve": "Run roles: classifier, router, worker, discriminator, ledger, planner, indexer.",
     "plan": "Show, solve, pin or compare plans.",
     "simulate": "Simulate policies on a trace of requests.",
     "report": "Compare two reports, or draw the page of one.",

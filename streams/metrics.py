@@ -27,6 +27,11 @@ LOOKUP_SECONDS = Histogram(
     "Time of lookups of latents, guard included; those that were cut have their deadline",
     buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5),
 )
+REUSE_ROWS = Counter(
+    "pochade_reuse_rows_total", "Images that entered the index of reuse (written), or why they did not", ["outcome"]
+)
+REUSE_EVICTED = Counter("pochade_reuse_evicted_total", "Rows that left the index of reuse, expired or beyond its bytes")
+REUSE_BYTES = Gauge("pochade_reuse_bytes", "Bytes of latents and rows that this index writer has in its account")
 RESTARTS = Counter("pochade_role_restarts_total", "Times a role's loop began again after an error", ["role"])
 LEDGER_DUPLICATES = Counter("pochade_ledger_duplicates_total", "Outcomes dropped: the request had ended")
 STALE_ENDS = Counter("pochade_stale_ends_total", "Ends of partitions reported by a leader that was behind; read on")

@@ -30,6 +30,8 @@ class Unwritten(StrEnum):
     REFUSED = "refused"  # `eligibility.storage_refusal` says why
     UNSCORED = "unscored"  # nobody scored it, and it is not of the share that is scored here
     POOR = "poor"  # its score is below the threshold
+    UNSTORED = "unstored"  # its latent is not there: the request or the plan did not want it, or the store was away
+    STALE = "stale"  # it would be expired already
     CAPPED = "capped"  # its tenant writes too much
 
 
@@ -62,6 +64,8 @@ class Ended:
     reuse_steps: tuple[int, ...] = ()  # K of every stage of its path
     score: float | None = None  # a cascade's; None: not scored
     scored_by: str = ""  # the discriminator
+    has_latent: bool = True  # its latent is stored
+    ended_ms: int = 0  # epoch ms
 
 
 def is_stored(request_id: str, asked: Asked, reuse_steps: Iterable[int], share: float) -> bool:
