@@ -1,0 +1,131 @@
+"""Reuse on the real broker: an image begins from a similar one's latent, of its own tenant alone, and says so."""
+
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+
+from schemas.ids import new_request_id
+from schemas.messages import GenerateOptions, GenerateRequest, Plan, Result, ReuseHealth, Route, Status
+from schemas.record import Outgoing
+from schemas.topics import PLAN, PLAN_KEY
+from streams.clock import now_ms
+from streams.codec.avro import encode
+from streams.kafka.topics import create_topics
+from streams.kafka.writing import send_all
+from streams.operator.explain import steps_of
+from streams.settings import Settings, load
+from streams.vectors.open import open_vectors
+from tests.builders import a_plan, a_reuse_plan
+from tests.integration.pipeline import Pipeline
+from tests.patience import PATIENCE_S
+
+pytestmark = pytest.mark.integration
+
+LAYOUT = {
+    "rest": ["classifier", "router", "discriminator", "ledger"],
+    "worker-1": ["worker"],
+    "indexer": ["indexer"],
+}
+PROMPT, LIKE = "two red hearts above a blue star", "above a blue star two red hearts"
+KEY = "words-128-1"  # digest of the encoder that the plan names
+
+
+def the_plan() -> Plan:
+    """All on `heavy`, up to 12 of its 25 steps from a stored latent; every image is stored."""
+    return a_plan(
+        strategy="reuse", routes=(Route(levels={"heavy~k12": 1.0}),), cascades=(), allocation={"worker-1": "heavy"},
+        batch={"heavy": 1}, created_ms=now_ms(), reuse=a_reuse_plan(guard=None, check=None),
+    )  # fmt: skip
+
+
+class Reusing(Pipeline):
+    """A pipeline without a planner, under a plan of the test's own."""
+
+    def start(self) -> "Reusing":
+        send_all(self.producer, [Outgoing(topic=PLAN, key=PLAN_KEY.encode(), value=encode(the_plan()))])
+        super().start()
+        return self
+
+    def ask(self, prompt: str, tenant: str, reuse: str = "own") -> Result:
+        """Ask for an image, and wait for it; once more where a busy machine cut the lookup, which is no fault."""
+        for _ in range(10):
+            result = self._ask(prompt, tenant, reuse)
+            if result.reuse_miss != "timeout":
+                break
+        return result
+
+    def _ask(self, prompt: str, tenant: str, reuse: str) -> Result:
+        request = GenerateRequest(
+            request_id=new_request_id(), prompt=prompt, created_ms=now_ms(), tenant=tenant, seed=7,
+            options=GenerateOptions(reuse=reuse),
+        )  # fmt: skip
+        self.write(encode(request), request.request_id.encode())
+        (result,) = self.wait_all([request.request_id])
+        assert result.status is Status.COMPLETED, result.reason
+        return result
+
+    def health(self) -> ReuseHealth | None:
+        """What the worker's last heartbeat says of its lookups."""
+        return self.heartbeats["worker-1"][1].reuse
+
+
+@pytest.fixture(scope="module")
+def pipeline(broker_home: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reusing]:
+    settings = load({"home": broker_home, "kafka": {"prefix": "reuse", "session_timeout_ms": 3000}})
+    create_topics(settings, ["light", "heavy"])
+    running = Reusing(settings, tmp_path_factory.mktemp("logs"), extra=["vectors.url=exact"], roles=LAYOUT)
+    try:
+        yield running.start()
+    finally:
+        running.close()
+
+
+NOBODY = ReuseHealth(breaker="", lookups=0, unanswered=0.0, p50_ms=0.0, p95_ms=0.0)
+
+
+def rows(settings: Settings) -> int:
+    """Rows of the index."""
+    with_store = settings.model_copy(update={"vectors": settings.vectors.model_copy(update={"url": "exact"})})
+    store = open_vectors(with_store, KEY)
+    assert store is not None
+    try:
+        return store.probe(PATIENCE_S).rows or 0
+    finally:
+        store.close()
+
+
+def test_a_similar_prompt_of_the_same_tenant_skips_steps_and_another_tenants_does_not(pipeline: Reusing) -> None:
+    pipeline.until(lambda: pipeline.health() is not None, "the worker can look latents up")
+    first = pipeline.ask(PROMPT, "ann")
+    assert (first.reused, first.reuse_step, first.reuse_miss) == (False, None, "none")
+    (stage,) = steps_of(first)
+    assert stage.latent is not None
+    pipeline.until(lambda: rows(pipeline.settings) >= 1, "the first image is in the index")
+
+    again = pipeline.ask(LIKE, "ann")
+    assert (again.reused, again.reuse_step, again.reuse_miss) == (True, 12, "")
+    assert again.similarity == pytest.approx(1.0)
+    (stage,) = steps_of(again)
+    assert stage.reuse is not None
+    assert (stage.reuse.step, stage.reuse.steps, stage.latent) == (12, 25, None)
+    assert again.generate_ms < 0.8 * first.generate_ms
+
+    other = pipeline.ask(LIKE, "bob")
+    assert (other.reused, other.similarity, other.reuse_miss) == (False, None, "none")
+    pipeline.until(lambda: rows(pipeline.settings) >= 2, "bob's image is in the index")
+    assert pipeline.ask(LIKE, "bob").reused
+
+    off = pipeline.ask(PROMPT, "ann", reuse="off")
+    (stage,) = steps_of(off)
+    assert (off.reused, off.reuse_miss, stage.latent) == (False, "ineligible/opted-out", None)
+    pipeline.until(lambda: (pipeline.health() or NOBODY).hits >= 2, "the heartbeat says that there were hits")
+
+
+def test_a_killed_index_writer_goes_on_where_it_was_and_writes_nothing_twice(pipeline: Reusing) -> None:
+    before = rows(pipeline.settings)
+    pipeline.kill("indexer")
+    pipeline.ask("five green trees", "eve")
+    pipeline.heal()
+    pipeline.until(lambda: rows(pipeline.settings) > before, "the row of what ended meanwhile")
+    assert pipeline.ask("five green trees", "eve").reused
