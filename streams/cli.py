@@ -29,6 +29,7 @@ SUMMARIES = {
     "fetch": "Write the image of a request to a file.",
     "serve": "Run roles: classifier, router, worker, discriminator, ledger, planner, indexer.",
     "plan": "Show, solve, pin or compare plans.",
+    "reuse": "Show, explain, clear and rebuild the index of latents that images begin from.",
     "simulate": "Simulate policies on a trace of requests.",
     "report": "Compare two reports, or draw the page of one.",
     "replay": "Publish, inspect, record and generate traces; ask what another plan would have done.",

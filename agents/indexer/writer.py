@@ -60,8 +60,10 @@ class IndexWriter:
         self._scorers: dict[str, Scorer] = {}
         self._decided: dict[Place, Write | NotWritten] = {}  # of the batch that is being written
 
-    def write(self, records: Sequence[Incoming], terms: Terms) -> int:
+    def write(self, records: Sequence[Incoming], terms: Terms, *, keeps_latents: bool = False) -> int:
         """Write what may be reused of these results; return how many rows. What cannot be read is counted and passed.
+
+        `keeps_latents`: those that do not enter stay, too.
 
         Raises:
             VectorsUnavailable, WrongCollection, StoreUnavailable: a store is away; the same records may be given again.
@@ -71,7 +73,8 @@ class IndexWriter:
             self._upsert([row for _, row in rows])
         for partition, row in rows:
             self._logic.enter(partition, entry_of(row))
-        self._delete(self._unneeded(records))
+        if not keeps_latents:
+            self._delete(self._unneeded(records))
         for decision in self._decided.values():
             outcome = "written" if isinstance(decision, Write) else _outcome(decision)
             metrics.REUSE_ROWS.labels(outcome).inc()

@@ -4,8 +4,10 @@ A store may return rows of other tenants, deleted or expired ones: a filter is a
 """
 
 import hashlib
+import re
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 
 class Miss(StrEnum):
@@ -81,6 +83,9 @@ def fault(neighbour: Neighbour | None, wanted: Wanted, now_ms: float) -> Miss | 
 def latent_name(tenant: str, job_id: str) -> str:
     """Name of a latent's object, of which the key is made: it tells whose it is, whatever a row says."""
     return f"{tenant_mark(tenant)}-{job_id}"
+
+
+LATENT_NAME: Final = re.compile(r"[0-9a-f]{16}-")  # how the names of latents begin
 
 
 def tenant_mark(tenant: str) -> str:

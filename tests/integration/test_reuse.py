@@ -1,10 +1,14 @@
 """Reuse on the real broker: an image begins from a similar one's latent, of its own tenant alone, and says so."""
 
+import json
 import pathlib
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from agents.commands.reuse import reuse as reuse_command
 from schemas.ids import new_request_id
 from schemas.messages import GenerateOptions, GenerateRequest, Plan, Result, ReuseHealth, Route, Status
 from schemas.record import Outgoing
@@ -16,6 +20,7 @@ from streams.kafka.writing import send_all
 from streams.operator.explain import steps_of
 from streams.settings import Settings, load
 from streams.vectors.open import open_vectors
+from streams.vectors.port import Selection
 from tests.builders import a_plan, a_reuse_plan
 from tests.integration.pipeline import Pipeline
 from tests.patience import PATIENCE_S
@@ -84,10 +89,9 @@ def pipeline(broker_home: pathlib.Path, tmp_path_factory: pytest.TempPathFactory
 NOBODY = ReuseHealth(breaker="", lookups=0, unanswered=0.0, p50_ms=0.0, p95_ms=0.0)
 
 
-def rows(settings: Settings) -> int:
+def rows(pipeline: Reusing) -> int:
     """Rows of the index."""
-    with_store = settings.model_copy(update={"vectors": settings.vectors.model_copy(update={"url": "exact"})})
-    store = open_vectors(with_store, KEY)
+    store = open_vectors(of_operator(pipeline), KEY)
     assert store is not None
     try:
         return store.probe(PATIENCE_S).rows or 0
@@ -101,7 +105,7 @@ def test_a_similar_prompt_of_the_same_tenant_skips_steps_and_another_tenants_doe
     assert (first.reused, first.reuse_step, first.reuse_miss) == (False, None, "none")
     (stage,) = steps_of(first)
     assert stage.latent is not None
-    pipeline.until(lambda: rows(pipeline.settings) >= 1, "the first image is in the index")
+    pipeline.until(lambda: rows(pipeline) >= 1, "the first image is in the index")
 
     again = pipeline.ask(LIKE, "ann")
     assert (again.reused, again.reuse_step, again.reuse_miss) == (True, 12, "")
@@ -113,7 +117,7 @@ def test_a_similar_prompt_of_the_same_tenant_skips_steps_and_another_tenants_doe
 
     other = pipeline.ask(LIKE, "bob")
     assert (other.reused, other.similarity, other.reuse_miss) == (False, None, "none")
-    pipeline.until(lambda: rows(pipeline.settings) >= 2, "bob's image is in the index")
+    pipeline.until(lambda: rows(pipeline) >= 2, "bob's image is in the index")
     assert pipeline.ask(LIKE, "bob").reused
 
     off = pipeline.ask(PROMPT, "ann", reuse="off")
@@ -123,9 +127,54 @@ def test_a_similar_prompt_of_the_same_tenant_skips_steps_and_another_tenants_doe
 
 
 def test_a_killed_index_writer_goes_on_where_it_was_and_writes_nothing_twice(pipeline: Reusing) -> None:
-    before = rows(pipeline.settings)
+    before = rows(pipeline)
     pipeline.kill("indexer")
     pipeline.ask("five green trees", "eve")
     pipeline.heal()
-    pipeline.until(lambda: rows(pipeline.settings) > before, "the row of what ended meanwhile")
+    pipeline.until(lambda: rows(pipeline) > before, "the row of what ended meanwhile")
     assert pipeline.ask("five green trees", "eve").reused
+
+
+def of_operator(pipeline: Reusing) -> Settings:
+    kafka = {"prefix": pipeline.settings.kafka.prefix}
+    return load({"home": pipeline.settings.home, "kafka": kafka, "vectors": {"url": "exact"}, "catalog": "profile"})
+
+
+def run(pipeline: Reusing, *words: str) -> Any:
+    """What `pochade reuse WORDS -o json` prints."""
+    settings = of_operator(pipeline)
+    done = CliRunner().invoke(reuse_command, [*words, "-o", "json"], obj=lambda: settings, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def test_an_operator_sees_explains_clears_and_fills_the_index_again(pipeline: Reusing) -> None:
+    prompt = "a green moon under a yellow sun"
+    first = pipeline.ask(prompt, "zoe")
+    pipeline.until(lambda: pipeline.ask(prompt, "zoe").reused, "the first image is in the index")
+    before = rows(pipeline)
+    shown = run(pipeline, "status")
+    assert (shown["plan"], shown["store"]["rows"], shown["workers"][0]["worker"]) == (1, before, "worker-1")
+    assert shown["reuse"]["key"] == "words"
+    (stage,) = run(pipeline, "explain", first.request_id)["stages"]
+    assert (stage["reused"], stage["miss"], stage["why"]) == (False, "none", "no stored image of its tenant was near")
+
+    assert run(pipeline, "clear", "--tenant", "zoe", "--dry-run")[0]["latents"] >= 1
+    assert rows(pipeline) == before
+    assert run(pipeline, "clear", "--tenant", "nobody")[0]["latents"] == 0
+    run(pipeline, "rebuild")
+    assert rows(pipeline) == before, "rows that are there stay"
+    vectors = open_vectors(
+        load({"home": pipeline.settings.home, "vectors": {"url": "exact"}, "kafka": {"prefix": "reuse"}}), KEY
+    )
+    assert vectors is not None
+    vectors.delete(Selection(), PATIENCE_S)
+    assert rows(pipeline) == 0
+    assert run(pipeline, "rebuild")[0]["rows"] == before
+    assert rows(pipeline) == before
+
+    images = run(pipeline, "clear", "--tenant", "zoe", "--images")[0]["images"]
+    assert images >= 2
+    assert rows(pipeline) < before
+    assert not pipeline.ask(prompt, "zoe").reused
+    assert pipeline.ask("five green trees", "eve").reused, "others keep theirs"
