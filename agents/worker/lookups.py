@@ -8,7 +8,7 @@ import hashlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
@@ -174,11 +174,18 @@ class Lookups:
             tenant=sought.tenant, model=space.autoencoder, width=sought.width, height=sought.height,
             dimension=self._key.dimension,
         )  # fmt: skip
-        found = [Found(_neighbour(match.row, match.similarity), match.row.source.prompt) for match in nearest.matches]
+        found = self._in_time(nearest, self._clock_ms() + each.lookup.deadline_ms)
         each.decision = choose(terms, sought.job, found, wanted, self._compare, now_ms())
         if isinstance(each.decision, Reuse):
             row = nearest.matches[each.decision.candidate].row
             each.fetch = self._calls.submit(lambda: self._fetched(row, sought, space))
+
+    def _in_time(self, nearest: Nearest, until_ms: float) -> Iterator[Found]:
+        """The neighbours, as far as the guard comes within the time of a lookup; one at least."""
+        for at, match in enumerate(nearest.matches):
+            if at and self._clock_ms() >= until_ms:
+                return
+            yield Found(_neighbour(match.row, match.similarity), match.row.source.prompt)
 
     def _answer(self, each: _Asked, asked: Future[T], began_ms: float) -> T | None:
         """Wait for a store until the deadline; where there is no answer the decision says why."""

@@ -1,5 +1,8 @@
 """The one observation that the planner makes of its topics, what it remembers of them, and what it does without one."""
 
+import dataclasses
+import math
+
 import pytest
 
 from agents.planner import observe as sources
@@ -9,7 +12,7 @@ from planner.observation.workers import live_workers
 from planner.serving.outcomes import completed, rejected, result_of
 from schemas.avro import Message
 from schemas.errors import PochadeError
-from schemas.messages import GenerateRequest, Result
+from schemas.messages import GenerateRequest, Result, ReuseHealth
 from schemas.topics import RESULTS
 from streams import metrics
 from streams.settings import load
@@ -163,3 +166,17 @@ def test_the_deferral_curve_is_that_of_the_confidences_on_the_results_paths() ->
     (curve,) = after(*(a_result(n / 200) for n in range(200))).deferral
     assert (curve.level, curve.discriminator, curve.images) == ("light", "look", 200)
     assert after(a_result(None)).deferral == ()
+
+
+def test_the_time_of_a_lookup_is_the_typical_workers_and_no_answer_is_infinite() -> None:
+    fast = ReuseHealth(breaker="closed", lookups=9, unanswered=0.0, p50_ms=4.0, p95_ms=9.0)
+    fleet = StubFleet().receive(a_heartbeat(), NOW_MS)
+    assert observed(opened(fleet), fleet).retrieval_ms is None
+    fleet.receive(a_heartbeat(reuse=fast), NOW_MS)
+    assert observed(opened(fleet), fleet).retrieval_ms == 4.0
+    fleet.receive(a_heartbeat(worker_id="w-2", reuse=dataclasses.replace(fast, breaker="failing")), NOW_MS)
+    fleet.receive(a_heartbeat(worker_id="w-3", reuse=dataclasses.replace(fast, breaker="failing")), NOW_MS)
+    assert observed(opened(fleet), fleet).retrieval_ms == math.inf
+    fleet.receive(a_heartbeat(worker_id="w-2", reuse=fast), NOW_MS - 9000)  # it is gone
+    fleet.receive(a_heartbeat(worker_id="w-3", reuse=fast), NOW_MS)
+    assert observed(opened(fleet), fleet).retrieval_ms == 4.0

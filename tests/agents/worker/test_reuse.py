@@ -13,6 +13,7 @@ from agents.engines import CannotRefine
 from agents.worker.jobs import Taken
 from agents.worker.lookups import Lookups
 from agents.worker.reuse import WorkerReuse, opener
+from planner.reuse.guard import Comparison, Verdict
 from planner.reuse.neighbour import is_named_for
 from planner.reuse.steps import Floor
 from planner.serving.outcomes import step_of
@@ -304,6 +305,22 @@ def test_a_hanging_object_store_is_cut_by_the_same_deadline(worker: Reusing, han
     get = late.store.get
     late.store.get = lambda uri: hanging() or get(uri)  # type: ignore[method-assign,func-returns-value]
     assert late.missed(PROMPT) == "timeout"
+
+
+def test_the_guard_has_no_more_time_than_a_lookup_but_compares_the_nearest(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, read = [0.0], list[str]()
+    worker = Reusing(clock_ms=lambda: clock[0])
+    for prompt in (PROMPT, f"{PROMPT} now", f"{PROMPT} soon"):
+        worker.keep(prompt)
+
+    def slow(_one: str, other: str) -> Comparison:
+        clock[0] += 40_000  # longer than a lookup may take
+        read.append(other)
+        return Comparison(Verdict.UNSURE)
+
+    monkeypatch.setattr(worker.lookups, "_compare", slow)
+    assert worker.missed(f"{PROMPT} today") == "guard"
+    assert len(read) == 1
 
 
 def test_the_breaker_closes_by_probes_in_the_background_alone() -> None:
