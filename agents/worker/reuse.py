@@ -151,7 +151,10 @@ def opener(settings: Settings, catalog: Catalog, store: ImageStore) -> Opens | N
         if vectors is None:
             raise PochadeError("vectors.url names no vector store")
         vectors.ensure(key.dimension, OPEN_S)
-        return Lookups(vectors, store, key, _unguarded if terms.guard is None else _guard(catalog))
+        compare = _unguarded if terms.guard is None else _guard(catalog)
+        key.embed(["what is done for the first time takes longer, and no job should wait for it"])
+        vectors.probe(OPEN_S)
+        return Lookups(vectors, store, key, compare)
 
     return open_lookups
 
