@@ -133,9 +133,11 @@ def _between(task: Task, state: strategy_switch.State, base: str, margin: float)
     target = assign(counts, workers)
     allocation = strategy_switch.wave(target, workers, task.catalog.variants)
     there = strategy_switch.ready(allocation, workers) or Counter(allocation.values())
-    left = counted(_on_their_way(target, task.seen), "worker")
-    note = f"; {state.stage} {'reuse' if is_leaving else 'to reuse'}, {left} to go"
-    memory = strategy_switch.remembered(strategy_switch.after_switch(state, target, workers))
+    to_go = _on_their_way(target, task.seen)
+    note = f"; {state.stage} {'reuse' if is_leaving else 'to reuse'}, {counted(to_go, 'worker')} to go"
+    after = strategy_switch.after_switch(state, target, workers)
+    # The next wave is no change that must be worth its cost: the memory shows that the switch goes on.
+    memory = strategy_switch.remembered(after) | {"to_go": to_go}
     return _drafted(task, "models", offers, fill(there, offers, demand_rps), allocation, note, memory)
 
 
