@@ -39,6 +39,7 @@ class ReuseProfile:
     neighbours: tuple[Neighbours, ...] = ()  # rising, by the similarity of both prompts
     image_neighbours: tuple[Neighbours, ...] = ()  # by that of the prompt with the stored image, as MoDM looks up
     hits: dict[str, float] = field(default_factory=dict)  # level -> share of hits, where `neighbours` are not known
+    losses: dict[str, float] = field(default_factory=dict)  # level -> quality that a hit within floors and guard loses
     retrieval_ms: float = 0.0  # median of search and fetch together
     retrieval_p95_ms: float = 0.0
 
@@ -55,6 +56,8 @@ def check_reuse_profile(profile: ReuseProfile, where: str) -> None:
     require(sorts, f"{where}: floors", profile.floors, "rising", ADVICE)
     for level, share in profile.hits.items():
         require(is_share(share), f"{where}: hits of {level}", share, "in [0, 1]", ADVICE)
+    for level, loss in profile.losses.items():
+        require(math.isfinite(loss), f"{where}: losses of {level}", loss, "finite", ADVICE)
     for name in ("retrieval_ms", "retrieval_p95_ms"):
         require(is_amount(getattr(profile, name)), f"{where}: {name}", getattr(profile, name), ">= 0", ADVICE)
 

@@ -16,7 +16,7 @@ from planner.control.allocation import assign
 from planner.control.format import counted
 from planner.control.proposal import BATCH, Parameter, PlanProposal, validate_parameters
 from planner.observation.observation import Observation
-from planner.reuse.planning import TEXT_IMAGE, neighbours_of, reuse_plan
+from planner.reuse.planning import TEXT_IMAGE, losses_of, neighbours_of, reuse_plan
 from planner.reuse.steps import step_of
 from planner.solvers.levels.level_mix import Mix, Offer, expected_of, offers_of, reuse_offers, routes_of
 from schemas.messages import ReuseFloor, ReusePlan
@@ -69,7 +69,7 @@ def _offers(catalog: Catalog, batch: int, group: ReusePlan | None) -> tuple[Offe
     if group is None:
         best = catalog.best().name
         return tuple(offer for offer in offers_of(catalog, {best: batch}) if offer.level == best)
-    full, *later = reuse_offers(catalog, batch, group.hits)
+    full, *later = reuse_offers(catalog, batch, group.hits, losses_of(catalog, group))
     most = step_of(group.floors[-1].share, catalog.level(full.variant).steps)
     steps = {level.name: level.reuse_step for level in levels_of(catalog, "reuse")}
     within = [offer for offer in later if steps[offer.level] <= most]

@@ -57,6 +57,19 @@ def reuse_plan(
     return replace(plan, hits=hits)
 
 
+def guarded_plan(catalog: Catalog, profile: ReuseProfile, seen: Mapping[str, SeenHits]) -> ReusePlan | None:
+    """Return a plan's group with the profile's floors and guard and the catalog's check; None: none were measured."""
+    if not profile.floors or profile.guard is None:
+        return None
+    return reuse_plan(catalog, profile, profile.floors, seen, guard=profile.guard, check=check_of(catalog))
+
+
+def losses_of(catalog: Catalog, plan: ReusePlan) -> Mapping[str, float]:
+    """Return what hits lose on each level, where it was measured: under the profile's guard, which is the plan's."""
+    profile = catalog.reuse_profile
+    return profile.losses if profile is not None and plan.guard is not None and plan.guard == profile.guard else {}
+
+
 def expected_hits(profile: ReuseProfile, terms: Terms, level: str, step: int, steps: int) -> float:
     """Return the share of hits that a profile expects on a level, in hits that save all of its step K of N steps."""
     rows = neighbours_of(profile, terms.key)

@@ -14,7 +14,7 @@ from planner.control.allocation import assign
 from planner.control.format import counted
 from planner.control.proposal import BATCH, Parameter, PlanProposal, validate_parameters
 from planner.observation.observation import Observation
-from planner.reuse.planning import any_neighbour, check_of, reuse_plan
+from planner.reuse.planning import any_neighbour, guarded_plan, losses_of, reuse_plan
 from planner.solvers.levels import strategy_switch
 from planner.solvers.levels.level_mix import (
     Mix,
@@ -78,7 +78,7 @@ def draft(
     group, why_not = _reuse_of(observation, catalog, is_guarded=settings["guarded"] > 0)
     if group is None:
         return _on_models(task, f"; {why_not}")
-    task, reuse = task._replace(reuse=group), reuse_offers(catalog, batch, group.hits)
+    task, reuse = task._replace(reuse=group), reuse_offers(catalog, batch, group.hits, losses_of(catalog, group))
     state = strategy_switch.recalled(memory)
     if settings["switch"]:
         rule = strategy_switch.Rule(return_after_ms=int(1000 * settings["return_s"]))
@@ -104,9 +104,8 @@ def _reuse_of(seen: Observation, catalog: Catalog, *, is_guarded: bool) -> tuple
     if not is_guarded:
         most = max(level.reuse_step / catalog.level(level.variant).steps for level in levels)
         return reuse_plan(catalog, profile, any_neighbour(most), hits), ""
-    if not profile.floors or profile.guard is None:
-        return None, NO_GUARD
-    return reuse_plan(catalog, profile, profile.floors, hits, guard=profile.guard, check=check_of(catalog)), ""
+    guarded = guarded_plan(catalog, profile, hits)
+    return guarded, "" if guarded else NO_GUARD
 
 
 def _on_models(task: Task, note: str, memory: dict[str, Any] | None = None) -> PlanProposal:

@@ -29,7 +29,8 @@ from planner.solvers.milp import solve
 from schemas.messages import Expected, Route
 
 CLOSE = 1e-6  # shares nearer than the solver's own tolerance are the same
-EVERY_TIME: Final[Mapping[str, float]] = {}
+UNKNOWN: Final[Mapping[str, float]] = {}
+EVERY_TIME: Final[Mapping[str, float]] = {}  # hits of levels that are always what they are named for
 
 
 class Offer(NamedTuple):
@@ -153,17 +154,31 @@ def offers_of(catalog: Catalog, batches: Mapping[str, int]) -> tuple[Offer, ...]
     return _offers(levels_of(catalog, "models"), catalog, batches)
 
 
-def reuse_offers(catalog: Catalog, batch: int, hits: Mapping[str, float]) -> tuple[Offer, ...]:
+def reuse_offers(
+    catalog: Catalog, batch: int, hits: Mapping[str, float], losses: Mapping[str, float] = UNKNOWN
+) -> tuple[Offer, ...]:
     """A variant and its reuse levels, each as a mean over hits and misses; () where the catalog has no reuse level.
 
     `hits`: level -> share of hits; a miss is generated in full, so that a level is worth and costs
     h x what it is from step K on + (1 - h) x what it is in full. A hit that saves less than K is taken for a part of
-    one, which overrates what it loses where quality falls ever faster with K.
+    one, which overrates what it loses where quality falls ever faster with K. `losses`: level -> what a hit within
+    floors and guard loses, where that was measured; else what any neighbour's loses.
     """
+    levels = expected_levels(catalog, hits, losses)
+    return _offers(levels, catalog, {levels[0].variant: batch}) if len(levels) > 1 else ()
+
+
+def expected_levels(catalog: Catalog, hits: Mapping[str, float], losses: Mapping[str, float]) -> tuple[Level, ...]:
+    """Return the variant that is reused, in full, and its reuse levels as means over hits and misses."""
     levels = levels_of(catalog, "reuse")
     full = next(level for level in levels if not level.reuse_step)
-    expected = [_expected(full, level, hits.get(level.name, 0.0)) for level in levels if level.reuse_step]
-    return _offers([full, *expected], catalog, {full.variant: batch}) if expected else ()
+    later = [_with_loss(full, level, losses) for level in levels if level.reuse_step]
+    return full, *(_expected(full, level, hits.get(level.name, 0.0)) for level in later)
+
+
+def _with_loss(full: Level, level: Level, losses: Mapping[str, float]) -> Level:
+    loss = losses.get(level.name)
+    return level if loss is None or full.quality is None else replace(level, quality=full.quality - loss)
 
 
 def _expected(full: Level, level: Level, hit_rate: float) -> Level:
