@@ -1,9 +1,8 @@
-"""How well lookups do, as a worker's heartbeat says it and as the planner takes it."""
+"""How well lookups do, as a worker's heartbeat says it."""
 
 import math
 from collections import deque
-from collections.abc import Iterable, Sequence
-from statistics import median
+from collections.abc import Sequence
 from typing import Final
 
 from planner.reuse.breaker import Breaker, Call, Opened, unanswered_share
@@ -11,7 +10,6 @@ from schemas.messages import ReuseHealth
 
 WINDOW: Final = 100  # calls that are looked back on
 CLOSED: Final = "closed"
-MUCH_UNANSWERED: Final = 0.5  # share from which on lookups count as not answered
 
 
 class CallWindow:
@@ -49,16 +47,3 @@ class CallWindow:
 def percentile(sorted_ms: Sequence[float], share: float) -> float:
     """Return the nearest-rank percentile of rising times; 0 of none."""
     return sorted_ms[min(len(sorted_ms) - 1, math.ceil(share * len(sorted_ms)) - 1)] if sorted_ms else 0.0
-
-
-def retrieval_ms(reports: Iterable[ReuseHealth | None]) -> float | None:
-    """Return the typical time of a lookup over workers, in ms; infinite: most get no answer; None: none was tried."""
-    costs = [cost for report in reports if report is not None and (cost := _cost_ms(report)) is not None]
-    return median(costs) if costs else None
-
-
-def _cost_ms(report: ReuseHealth) -> float | None:
-    if report.breaker == Opened.FAILING or (report.lookups and report.unanswered >= MUCH_UNANSWERED):
-        return math.inf
-    is_sane = report.lookups > 0 and math.isfinite(report.p50_ms) and report.p50_ms >= 0
-    return report.p50_ms if is_sane else None

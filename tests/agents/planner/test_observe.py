@@ -1,18 +1,16 @@
 """The one observation that the planner makes of its topics, what it remembers of them, and what it does without one."""
 
-import dataclasses
-import math
-
 import pytest
 
 from agents.planner import observe as sources
 from agents.planner.observe import Sources
 from planner.observation.observation import Observation, Queue, Served, hardness_shares
+from planner.observation.reuse import SeenHits
 from planner.observation.workers import live_workers
 from planner.serving.outcomes import completed, rejected, result_of
 from schemas.avro import Message
 from schemas.errors import PochadeError
-from schemas.messages import GenerateRequest, Result, ReuseHealth
+from schemas.messages import GenerateRequest, Result, ReuseHealth, StageReuse
 from schemas.topics import RESULTS
 from streams import metrics
 from streams.settings import load
@@ -168,15 +166,15 @@ def test_the_deferral_curve_is_that_of_the_confidences_on_the_results_paths() ->
     assert after(a_result(None)).deferral == ()
 
 
-def test_the_time_of_a_lookup_is_the_typical_workers_and_no_answer_is_infinite() -> None:
-    fast = ReuseHealth(breaker="closed", lookups=9, unanswered=0.0, p50_ms=4.0, p95_ms=9.0)
-    fleet = StubFleet().receive(a_heartbeat(), NOW_MS)
-    assert observed(opened(fleet), fleet).retrieval_ms is None
-    fleet.receive(a_heartbeat(reuse=fast), NOW_MS)
-    assert observed(opened(fleet), fleet).retrieval_ms == 4.0
-    fleet.receive(a_heartbeat(worker_id="w-2", reuse=dataclasses.replace(fast, breaker="failing")), NOW_MS)
-    fleet.receive(a_heartbeat(worker_id="w-3", reuse=dataclasses.replace(fast, breaker="failing")), NOW_MS)
-    assert observed(opened(fleet), fleet).retrieval_ms == math.inf
-    fleet.receive(a_heartbeat(worker_id="w-2", reuse=fast), NOW_MS - 9000)  # it is gone
-    fleet.receive(a_heartbeat(worker_id="w-3", reuse=fast), NOW_MS)
-    assert observed(opened(fleet), fleet).retrieval_ms == 4.0
+def test_lookups_are_seen_by_heartbeats_and_what_they_save_by_results() -> None:
+    health = ReuseHealth(breaker="closed", lookups=40, unanswered=0.25, p50_ms=4.0, p95_ms=9.0)
+    fleet = StubFleet().receive(a_heartbeat(variant="heavy", reuse=health), NOW_MS)
+    sources = opened(fleet)
+    job = a_job(level="heavy~k10", variant="heavy", reuse_share=0.4)
+    for reuse in (StageReuse(step=10, steps=25, similarity=0.97), StageReuse(steps=25, miss="timeout"), None):
+        image = an_image(job, reuse=reuse)
+        outcome = completed(image, None, None, reason="", by="worker", policy="p", now_ms=NOW_MS - 10)
+        sources.on_result(a_record(result_of(outcome)))
+    seen = observed(sources, fleet).reuse
+    assert (seen.lookups, seen.unanswered, seen.p50_ms, seen.p95_ms) == (40, 0.25, 4.0, 9.0)
+    assert seen.hits == {"heavy~k10": SeenHits(1, 1.0)}, "what no store answered says nothing of how prompts repeat"

@@ -1,12 +1,9 @@
-"""How well lookups do: what a heartbeat says, and what the planner takes of several."""
+"""How well lookups do: what a heartbeat says."""
 
-import math
 from typing import Any
 
-import pytest
-
 from planner.reuse.breaker import Breaker, Call, Probe
-from planner.reuse.health import CallWindow, retrieval_ms
+from planner.reuse.health import CallWindow
 from schemas.messages import ReuseHealth
 
 
@@ -38,20 +35,3 @@ def test_what_was_before_the_breaker_opened_or_closed_says_nothing_any_more() ->
         breaker = breaker.after_probe(Probe(2.0, 100.0), 0)
         window.add(Call(2.0), breaker)
     assert window.report(0, {}) == health(lookups=5, p50_ms=2.0, p95_ms=2.0)
-
-
-@pytest.mark.parametrize(
-    ("reports", "expected"),
-    [
-        ([], None),
-        ([None, health(lookups=0, p50_ms=0.0)], None),
-        ([health(p50_ms=2.0), health(p50_ms=4.0), health(p50_ms=30.0)], 4.0),
-        ([health(breaker="failing")], math.inf),
-        ([health(breaker="unprofitable", p50_ms=7.0)], 7.0),
-        ([health(unanswered=0.5)], math.inf),
-        ([health(), health(breaker="failing"), health(breaker="failing")], math.inf),
-        ([health(p50_ms=math.nan), health(p50_ms=-1.0), health()], 4.0),
-    ],
-)
-def test_the_planner_takes_the_typical_worker(reports: list[ReuseHealth | None], expected: float | None) -> None:
-    assert retrieval_ms(reports) == expected
